@@ -1,0 +1,1 @@
+# Says in plain words what was found and what is therefore on or off.

@@ -1,0 +1,22 @@
+// Where h5feed's warnings go.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+namespace h5feed {
+
+enum class LogLevel { info, warning };
+
+/// Receives one line without a newline. May be called from any thread, one call at a time; must not
+/// call back into h5feed.
+using LogSink = std::function<void(LogLevel, std::string_view)>;
+
+/// Replaces the sink of the whole process; an empty function restores the default, which writes
+/// warnings, and nothing else, to stderr. Thread-safe.
+void set_log_sink(LogSink sink);
+
+/// Sends one line to the sink. Thread-safe.
+void log(LogLevel level, std::string_view line);
+
+}  // namespace h5feed

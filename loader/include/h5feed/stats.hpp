@@ -1,0 +1,42 @@
+// Counters of a loader's life so far.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace h5feed {
+
+/// A snapshot; totals since construction. Bytes are bytes, times are nanoseconds summed over threads
+/// except where stated.
+struct LoaderStats {
+  std::uint64_t batches = 0;          ///< delivered
+  std::uint64_t samples = 0;          ///< delivered
+  std::uint64_t bytes_delivered = 0;  ///< sample bytes as stored (decoded), data and target
+  std::uint64_t errors = 0;           ///< batches that ended in an exception
+
+  std::uint64_t cache_hits = 0;    ///< chunk visits served from memory
+  std::uint64_t cache_misses = 0;  ///< chunk visits that had to read and decode
+  std::uint64_t bytes_read = 0;    ///< from the file
+  std::uint64_t bytes_decoded = 0;
+  std::uint64_t rows_direct = 0;      ///< rows read straight into the batch
+  std::uint64_t fallback_chunks = 0;  ///< chunks read through H5Dread under its lock
+
+  std::uint64_t read_ns = 0;
+  std::uint64_t decode_ns = 0;
+  std::uint64_t gather_ns = 0;
+  std::uint64_t wait_ns = 0;   ///< the consumer's wall time inside `next()`
+  std::uint64_t epoch_ns = 0;  ///< wall time from the start of epochs to their end (or to now)
+
+  std::uint64_t cache_bytes = 0;          ///< held by the cache now
+  std::uint64_t outputs_held_bytes = 0;   ///< by the consumer now; outside the budget
+  std::uint64_t outputs_allocated = 0;    ///< output buffers allocated over the loader's life
+
+  /// Share of chunk visits served from memory, 0 … 1; 0 when there was none.
+  double cache_hit_rate() const noexcept;
+  /// `wait_ns / epoch_ns`, 0 … 1.
+  double wait_fraction() const noexcept;
+  /// Bytes decoded per byte delivered.
+  double read_amplification() const noexcept;
+};
+
+}  // namespace h5feed

@@ -1,0 +1,24 @@
+// Hook for timelines (NVTX, Chrome trace): which stage runs when, on which thread.
+#pragma once
+
+#include <cstdint>
+
+namespace h5feed {
+
+/// Stages of the loader, in the order in which a batch passes them.
+enum class Stage : std::uint8_t { plan, read_decode, gather, transfer, wait };
+
+/// Name for timelines: "plan", "read+decode", …
+const char* name_of(Stage stage) noexcept;
+
+/// Receives stage boundaries. Called on the thread that does the work, from many threads at once;
+/// implementations are thread-safe, do not block and do not throw.
+class TraceSink {
+ public:
+  virtual ~TraceSink() = default;
+  /// `batch` is the batch's number within the loader's life, counting over epochs.
+  virtual void begin(Stage stage, std::uint64_t batch) noexcept = 0;
+  virtual void end(Stage stage, std::uint64_t batch) noexcept = 0;
+};
+
+}  // namespace h5feed

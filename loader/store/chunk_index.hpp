@@ -1,0 +1,35 @@
+// Where every chunk of a dataset lies in its file.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "store/dataset_info.hpp"
+#include "store/h5_file.hpp"
+
+namespace h5feed {
+
+/// Place of one stored chunk.
+struct ChunkLocation {
+  static constexpr std::uint64_t kUnallocated = ~std::uint64_t{0};
+
+  std::uint64_t address = kUnallocated;  ///< absolute offset in the file, user block included
+  std::uint64_t stored_bytes = 0;
+  std::uint32_t filter_mask = 0;  ///< bit i set: filter i of the pipeline was skipped
+
+  bool allocated() const noexcept { return address != kUnallocated; }
+};
+
+/// The chunk grid of a dataset in row-major order; immutable and thread-safe.
+struct ChunkIndex {
+  std::vector<std::uint64_t> grid;       ///< chunks along each dimension
+  std::vector<ChunkLocation> locations;  ///< product of `grid` entries
+};
+
+/// Lists all chunks of a chunked dataset: by H5Dchunk_iter where the library has it (1.14, 1.10.10,
+/// 1.12.3 and later), else by a recording file driver (recording_driver.hpp). Unfiltered edge
+/// chunks get a filter mask with every bit set. Holds the HDF5 mutex. Throws FileError where libhdf5
+/// cannot list them, or a location lies outside the file.
+ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info);
+
+}  // namespace h5feed

@@ -1,0 +1,96 @@
+// A dataset as numbered chunks that any thread may read and decode.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/byte_buffer.hpp"
+#include "store/byte_source.hpp"
+#include "store/dataset_info.hpp"
+#include "store/filters.hpp"
+#include "store/h5_file.hpp"
+
+namespace h5feed {
+
+/// What one `read_chunk` cost, in nanoseconds of its own thread and bytes taken from the file.
+struct ReadCost {
+  std::uint64_t read_ns = 0;
+  std::uint64_t decode_ns = 0;
+  std::uint64_t bytes_read = 0;
+  bool fallback = false;  ///< went through H5Dread under the HDF5 mutex
+};
+
+/// Per-thread buffers of `read_chunk`. Not thread-safe.
+struct ReadScratch {
+  ByteBuffer raw;
+  DecodeScratch decode;
+};
+
+/// The chunks of one dataset, numbered in row-major order of the chunk grid. Datasets that are not
+/// chunked are cut into runs of whole rows of about 1 MiB, so that everything above sees chunks
+/// only. Immutable and thread-safe.
+class ChunkReader {
+ public:
+  virtual ~ChunkReader() = default;
+
+  /// Chooses the direct path (pread and own filters) where layout and filters allow it, else
+  /// H5Dread under the mutex, logged once a dataset with the reason. `source` replaces the file's
+  /// bytes on the direct path (tests, later remote sources). Throws FileError.
+  static std::shared_ptr<const ChunkReader> open(std::shared_ptr<H5File> file, DatasetInfo info,
+                                                 std::shared_ptr<const ByteSource> source = nullptr);
+
+  const DatasetInfo& info() const noexcept { return info_; }
+
+  /// Chunk extent in elements, same rank as the dataset. Chunks at the edge are delivered full size
+  /// as well; elements outside the extent are unspecified.
+  const std::vector<std::uint64_t>& chunk_shape() const noexcept { return chunk_shape_; }
+  const std::vector<std::uint64_t>& grid() const noexcept { return grid_; }
+  std::uint64_t num_chunks() const noexcept { return num_chunks_; }
+  /// Decoded bytes of every chunk.
+  std::uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
+  /// Largest stored size of a chunk: what `ReadScratch::raw` grows to.
+  std::uint64_t max_stored_bytes() const noexcept { return max_stored_bytes_; }
+  /// Memory one thread needs in `read_chunk` beside `out`.
+  virtual std::uint64_t scratch_bytes() const noexcept = 0;
+  /// Whether reads avoid libhdf5.
+  virtual bool direct() const noexcept = 0;
+  /// Why not, in a few words; empty when `direct`.
+  virtual std::string fallback_reason() const = 0;
+
+  /// Reads and decodes chunk number `chunk` into `out` (`chunk_bytes()` long) in host byte order;
+  /// chunks never written take the fill value. Blocks. Throws FileError on I/O errors and ChunkError
+  /// on corrupt bytes, both naming file, dataset, chunk coordinates and samples.
+  virtual ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out,
+                              ReadScratch& scratch) const = 0;
+
+  /// For unfiltered data in host byte order whose rows are contiguous in the file: reads rows
+  /// [first, first + count) straight into `out`. Check `rows_readable()` first; rows must lie in one
+  /// chunk. Throws as `read_chunk`.
+  virtual ReadCost read_rows(std::uint64_t first, std::uint64_t count,
+                             std::span<std::byte> out) const = 0;
+  virtual bool rows_readable() const noexcept = 0;
+
+  /// "train.h5:/images: chunk (12,0,0,0) (samples 1200-1299)", the start of every error about it.
+  std::string describe_chunk(std::uint64_t chunk) const;
+
+ protected:
+  /// Fills the members below from `info` and the chunk extent.
+  ChunkReader(DatasetInfo info, std::vector<std::uint64_t> chunk_shape);
+
+  DatasetInfo info_;
+  std::vector<std::uint64_t> chunk_shape_;
+  std::vector<std::uint64_t> grid_;
+  std::uint64_t num_chunks_ = 0;
+  std::uint64_t chunk_bytes_ = 0;
+  std::uint64_t max_stored_bytes_ = 0;
+};
+
+/// Reads the whole dataset into memory, chunks in parallel on up to `threads` threads of its own.
+/// Rows are contiguous in the result. Throws as `read_chunk`.
+ByteBuffer read_all(const ChunkReader& reader, unsigned threads);
+
+}  // namespace h5feed

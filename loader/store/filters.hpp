@@ -1,0 +1,85 @@
+// HDF5 filter pipelines without libhdf5: thread-safe, length-checked on hostile input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/byte_buffer.hpp"
+#include "store/dataset_info.hpp"
+
+namespace h5feed {
+
+/// Registered filter identifications (HDF Group, "Registered Filter Plugins").
+namespace filter_id {
+inline constexpr unsigned kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kLz4 = 32004, kZstd = 32015;
+}  // namespace filter_id
+
+/// Stored bytes that no writer could have produced. Carries the filter and the reason only; the
+/// chunk reader adds file, dataset and chunk and throws ChunkError.
+class FilterError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Buffers and codec state of one decoding thread. Not thread-safe; reuse it across chunks.
+class DecodeScratch {
+ public:
+  DecodeScratch();
+  DecodeScratch(DecodeScratch&&) noexcept;
+  DecodeScratch& operator=(DecodeScratch&&) noexcept;
+  ~DecodeScratch();
+
+ private:
+  friend class FilterPipeline;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The filters of one dataset. Immutable; `decode` and `encode` may run on many threads at once.
+class FilterPipeline {
+ public:
+  /// `chunk_bytes` is the decoded size of every chunk, `element_bytes` that of one element.
+  FilterPipeline(std::vector<FilterSpec> filters, std::size_t chunk_bytes, std::size_t element_bytes);
+
+  /// Whether h5feed decodes this filter itself.
+  static bool supports(const FilterSpec& filter) noexcept;
+
+  /// Names of the filters `supports` refuses; empty means the direct path works.
+  std::vector<std::string> unsupported() const;
+
+  /// True when there is no filter: stored bytes are the chunk's bytes.
+  bool empty() const noexcept { return filters_.empty(); }
+  const std::vector<FilterSpec>& filters() const noexcept { return filters_; }
+
+  /// Undoes the filters that `filter_mask` does not skip, last to first. `out.size()` must be the
+  /// chunk size; `raw` is not kept. Checksums are verified. Throws FilterError on corrupt bytes.
+  void decode(std::span<const std::byte> raw, std::uint32_t filter_mask, std::span<std::byte> out,
+              DecodeScratch& scratch) const;
+
+  /// Applies every filter, first to last. A deflate stage that would grow the chunk is kept, as
+  /// libhdf5 keeps it, so the result's mask is always 0. Throws std::bad_alloc.
+  std::vector<std::byte> encode(std::span<const std::byte> chunk) const;
+
+  /// Upper bound of memory `decode` needs beside `raw` and `out`.
+  std::size_t scratch_bytes() const noexcept;
+
+ private:
+  std::vector<FilterSpec> filters_;
+  std::size_t chunk_bytes_;
+  std::size_t element_bytes_;
+};
+
+/// Parses the command line's filter grammar, "none" or "[shuffle+]gzip:L|lz4|zstd:L[+fletcher32]",
+/// into a pipeline for elements of `element_bytes`. Throws OptionError naming what is accepted.
+std::vector<FilterSpec> parse_filters(std::string_view text, std::size_t element_bytes);
+
+/// The inverse, for people: "shuffle+gzip:4"; "none" for an empty pipeline.
+std::string format_filters(const std::vector<FilterSpec>& filters);
+
+}  // namespace h5feed

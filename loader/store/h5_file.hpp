@@ -1,0 +1,71 @@
+// An HDF5 file opened for reading, metadata only. Everything that calls libhdf5 for reading lives
+// behind this class and chunk_index.hpp.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/dataset_info.hpp"
+
+namespace h5feed {
+
+/// One dataset of a file, numeric or not, as listed for error messages and `h5feed info`.
+struct DatasetEntry {
+  std::string path;                   ///< "/train/images"
+  std::vector<std::uint64_t> shape;   ///< empty for a scalar
+  std::string type_text;              ///< "u8", "variable-length", "string", "compound"
+  bool numeric = false;               ///< `describe` accepts it
+};
+
+/// Read-only handle. Takes no file lock (H5Pset_file_locking), so that files on NFS or files held by
+/// a writer open. Thread-safe: all libhdf5 calls of the process happen under one mutex of ours,
+/// because the C++ API of libhdf5 is not covered by the library's own lock. Methods block on it.
+class H5File : public std::enable_shared_from_this<H5File> {
+ public:
+  /// Throws FileError (missing, unreadable, not HDF5, truncated, not closed by its writer) and
+  /// VersionError.
+  static std::shared_ptr<H5File> open(const std::filesystem::path& path);
+
+  H5File(const H5File&) = delete;
+  H5File& operator=(const H5File&) = delete;
+  ~H5File();
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Every dataset reachable by hard links, in name order, each once.
+  std::vector<DatasetEntry> list_datasets() const;
+
+  /// Metadata of one dataset; `name` may lack the leading slash. Throws DatasetError: no such
+  /// dataset (naming those that exist), a group, not numeric, variable-length.
+  DatasetInfo describe(const std::string& name) const;
+
+  /// Reads `count` rows from `first` on through H5Dread, converted to host byte order. The slow,
+  /// always correct way: holds the HDF5 mutex for the whole read. `out.size()` must be
+  /// `count * info.row_bytes()`. `chunk_cache_bytes` sizes libhdf5's own chunk cache for `info`;
+  /// it takes effect the first time this dataset is read. Throws FileError.
+  void read_rows(const DatasetInfo& info, std::uint64_t first, std::uint64_t count,
+                 std::span<std::byte> out, std::uint64_t chunk_cache_bytes = 0) const;
+
+  /// Reads any hyperslab, as `read_rows`.
+  void read_hyperslab(const DatasetInfo& info, std::span<const std::uint64_t> start,
+                      std::span<const std::uint64_t> count, std::span<std::byte> out,
+                      std::uint64_t chunk_cache_bytes = 0) const;
+
+ private:
+  friend class H5FileAccess;  // chunk_index.cpp: the HDF5 identifier, under the mutex
+  struct State;
+  H5File(std::filesystem::path path, std::unique_ptr<State> state);
+
+  std::filesystem::path path_;
+  std::unique_ptr<State> state_;
+};
+
+/// Throws VersionError unless the three numbers equal those of the headers h5feed was compiled with
+/// (libhdf5 itself would end the process instead).
+void check_hdf5_version(unsigned major, unsigned minor, unsigned release);
+
+}  // namespace h5feed

@@ -1,0 +1,60 @@
+// Writes HDF5 files chunk by chunk; nothing appears under the final name until commit().
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/dataset_info.hpp"
+
+namespace h5feed {
+
+/// A dataset to create. An empty `chunk_shape` makes it contiguous, without filters.
+struct NewDataset {
+  std::string path;  ///< absolute; missing groups are created
+  DType dtype = DType::u8;
+  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> chunk_shape;
+  std::vector<FilterSpec> filters;
+};
+
+/// Writes to a temporary file beside the target. Thread-safe: libhdf5 calls are serialized by the
+/// process-wide HDF5 mutex, so compress outside and hand over encoded chunks. The file is readable
+/// by HDF5 1.8 and, for equal calls in equal order, equal byte for byte (no time stamps).
+class H5Writer {
+ public:
+  /// Creates the temporary file. Throws FileError where the target exists (unless `overwrite`) or
+  /// its directory is not writable.
+  H5Writer(std::filesystem::path target, bool overwrite);
+  H5Writer(const H5Writer&) = delete;
+  H5Writer& operator=(const H5Writer&) = delete;
+  /// Removes the temporary file unless `commit` succeeded.
+  ~H5Writer();
+
+  /// Throws FileError.
+  void create_dataset(const NewDataset& dataset);
+
+  /// Stores one chunk that is already encoded (H5Dwrite_chunk). `offset` is in elements, a multiple
+  /// of the chunk shape. Throws FileError (a full disk among them).
+  void write_chunk(const std::string& path, std::span<const std::uint64_t> offset,
+                   std::span<const std::byte> encoded, std::uint32_t filter_mask = 0);
+
+  /// Writes whole rows through H5Dwrite, for contiguous datasets. Throws FileError.
+  void write_rows(const std::string& path, std::uint64_t first, std::uint64_t count,
+                  std::span<const std::byte> rows);
+
+  /// Adds a string attribute to a dataset or group. Throws FileError.
+  void write_attribute(const std::string& path, const std::string& name, const std::string& value);
+
+  /// Flushes, fsyncs and renames onto the target. Throws FileError; the target is then untouched.
+  void commit();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace h5feed
