@@ -1,11 +1,26 @@
 # Finds everything h5feed builds on. Required: Debian packages named in tools/install_deps.sh.
-# LibTorch and CUDA are found, not required.
+# LibTorch and CUDA are found, not required. The summary (H5feedSummary.cmake) reports the results.
+foreach(switch H5FEED_WITH_TORCH H5FEED_WITH_CUDA)
+  if(NOT ${switch} MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "${switch} is \"${${switch}}\"; it takes AUTO, ON or OFF")
+  endif()
+endforeach()
+
+find_package(Threads REQUIRED)
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 1.10.8 REQUIRED COMPONENTS C CXX)
-find_package(Threads REQUIRED)
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(Libdeflate REQUIRED)
 find_package(Lz4 REQUIRED)
 find_package(Zstd REQUIRED)
+find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc imgcodecs)
+
+include(H5feedCuda)
+set(H5FEED_TORCH_FOUND FALSE)
+if(NOT H5FEED_WITH_TORCH STREQUAL "OFF")
+  include(H5feedFindTorch)
+  h5feed_find_torch(${H5FEED_WITH_TORCH})
+endif()
+include(H5feedHdf5Check)

@@ -1,1 +1,23 @@
 # Install rules and the config package.
+include(CMakePackageConfigHelpers)
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/h5feed")
+
+install(TARGETS h5feed EXPORT h5feedTargets FILE_SET HEADERS)
+install(FILES loader/include/h5feed/torch.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed")
+install(EXPORT h5feedTargets NAMESPACE h5feed:: DESTINATION "${package_dir}")
+if(TARGET h5feed_program)
+  install(TARGETS h5feed_program)
+endif()
+
+get_target_property(type h5feed TYPE)
+set(H5FEED_NEEDS_DEPENDENCIES TRUE)
+if(type STREQUAL "SHARED_LIBRARY")
+  set(H5FEED_NEEDS_DEPENDENCIES FALSE)
+endif()
+configure_package_config_file(cmake/h5feedConfig.cmake.in "${PROJECT_BINARY_DIR}/h5feedConfig.cmake"
+  INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/h5feedConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES
+  "${PROJECT_BINARY_DIR}/h5feedConfig.cmake" "${PROJECT_BINARY_DIR}/h5feedConfigVersion.cmake"
+  cmake/H5feedFindTorch.cmake cmake/H5feedFindLibrary.cmake cmake/FindLibdeflate.cmake cmake/FindLz4.cmake cmake/FindZstd.cmake
+  DESTINATION "${package_dir}")

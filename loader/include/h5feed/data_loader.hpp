@@ -10,6 +10,7 @@
 
 #include "h5feed/batch.hpp"
 #include "h5feed/dataset.hpp"
+#include "h5feed/export.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/stats.hpp"
 
@@ -39,7 +40,7 @@ struct ResolvedOptions {
 /// iterators are for one thread at a time; everything else may be called from any thread.
 /// Destruction is safe at any moment, waits only for tasks that already run, and leaves delivered
 /// batches valid.
-class DataLoader {
+class H5FEED_EXPORT DataLoader {
  public:
   /// Throws OptionError; DatasetError where `options` do not fit the data.
   DataLoader(Dataset dataset, DataLoaderOptions options);
@@ -65,7 +66,7 @@ class DataLoader {
 
   /// Single-pass input iterator with the semantics of LibTorch's data loader: `begin()` starts an
   /// epoch, the batch may be moved from, moving past the end throws.
-  class Iterator {
+  class H5FEED_EXPORT Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
     using value_type = Batch;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "h5feed/dtype.hpp"
+#include "h5feed/export.hpp"
 
 namespace h5feed {
 
@@ -31,7 +32,7 @@ struct DatasetState;
 
 /// An opened dataset: metadata, the address of every chunk, and small fields (labels) in memory.
 /// A cheap handle on immutable shared state: copy it freely, use it from any thread.
-class Dataset {
+class H5FEED_EXPORT Dataset {
  public:
   /// Blocks for the metadata and for small fields (at most 64 MiB decoded), which are read whole.
   /// Throws FileError, DatasetError, ChunkError, OptionError.

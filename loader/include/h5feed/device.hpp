@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "h5feed/batch.hpp"
+#include "h5feed/export.hpp"
 
 namespace h5feed {
 
@@ -25,7 +26,7 @@ struct SlotBytes {
 
 /// Gives workers the memory they assemble batches in, and turns an assembled batch into what the
 /// consumer receives.
-class Device {
+class H5FEED_EXPORT Device {
  public:
   virtual ~Device() = default;
 
@@ -36,13 +37,13 @@ class Device {
   /// Hands an assembled batch over, in delivery order, on the consumer's thread.
   virtual Batch deliver(Batch assembled) = 0;
 
-  /// Buffers the consumer holds now, in bytes, and buffers ever allocated.
-  virtual std::uint64_t held_bytes() const noexcept = 0;
-  virtual std::uint64_t allocations() const noexcept = 0;
+  /// Bytes of buffers lent out now (in preparation or with the consumer), and buffers ever allocated.
+  virtual std::uint64_t lent_bytes() const = 0;
+  virtual std::uint64_t allocations() const = 0;
 };
 
 /// CPU memory from a recycled pool. A consumer that keeps batches makes the pool grow; that is
 /// counted, and logged once when more than `expected_buffers` are out.
-std::unique_ptr<Device> make_host_device(SlotBytes bytes, std::size_t expected_buffers);
+H5FEED_EXPORT std::unique_ptr<Device> make_host_device(SlotBytes bytes, std::size_t expected_buffers);
 
 }  // namespace h5feed

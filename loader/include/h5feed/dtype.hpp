@@ -6,22 +6,24 @@
 #include <optional>
 #include <string_view>
 
+#include "h5feed/export.hpp"
+
 namespace h5feed {
 
 /// Numeric element types. Values in memory are always in the byte order of the host.
 enum class DType : std::uint8_t { u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64 };
 
 /// Bytes of one element.
-std::size_t size_of(DType dtype) noexcept;
+H5FEED_EXPORT std::size_t size_of(DType dtype) noexcept;
 
 /// Short name, as used in messages and on the command line: "u8", "i64", "f32".
-std::string_view name_of(DType dtype) noexcept;
+H5FEED_EXPORT std::string_view name_of(DType dtype) noexcept;
 
 /// The inverse of `name_of`; also takes NumPy's names ("uint8", "float32"). Empty if unknown.
-std::optional<DType> dtype_from_name(std::string_view name) noexcept;
+H5FEED_EXPORT std::optional<DType> dtype_from_name(std::string_view name) noexcept;
 
 /// Whether the type is a signed or unsigned integer.
-bool is_integer(DType dtype) noexcept;
+H5FEED_EXPORT bool is_integer(DType dtype) noexcept;
 
 /// The DType of a C++ arithmetic type. f16 has no C++20 type and therefore no mapping.
 template <typename T>

@@ -4,51 +4,53 @@
 #include <stdexcept>
 #include <string>
 
+#include "h5feed/export.hpp"
+
 namespace h5feed {
 
 /// Base of all h5feed exceptions, so that one `catch` is enough. `what()` is one line of UTF-8 that
 /// names the file, dataset, chunk or option concerned and says what to do about it.
-class Error : public std::runtime_error {
+class H5FEED_EXPORT Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /// A file cannot be opened, is not HDF5, is truncated, or a read or write of it fails.
-class FileError : public Error {
+class H5FEED_EXPORT FileError : public Error {
  public:
   using Error::Error;
 };
 
 /// A dataset is missing, or cannot serve as samples: no such name, not numeric, of another length
 /// than its target, of a shape whose layout has to be stated.
-class DatasetError : public Error {
+class H5FEED_EXPORT DatasetError : public Error {
  public:
   using Error::Error;
 };
 
 /// The stored bytes of one chunk cannot be decoded or fail their checksum. The message names the
 /// chunk's coordinates and the samples in it.
-class ChunkError : public Error {
+class H5FEED_EXPORT ChunkError : public Error {
  public:
   using Error::Error;
 };
 
 /// An option has a value that cannot work, or two options exclude each other. The program maps it
 /// to exit code 2.
-class OptionError : public Error {
+class H5FEED_EXPORT OptionError : public Error {
  public:
   using Error::Error;
 };
 
 /// `DataLoaderOptions::timeout` passed before the next batch was ready. The batch is not lost: a
 /// later `next()` returns it.
-class TimeoutError : public Error {
+class H5FEED_EXPORT TimeoutError : public Error {
  public:
   using Error::Error;
 };
 
 /// The libhdf5 loaded at run time is not the one h5feed was compiled against.
-class VersionError : public Error {
+class H5FEED_EXPORT VersionError : public Error {
  public:
   using Error::Error;
 };

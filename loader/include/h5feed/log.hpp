@@ -4,6 +4,8 @@
 #include <functional>
 #include <string_view>
 
+#include "h5feed/export.hpp"
+
 namespace h5feed {
 
 enum class LogLevel { info, warning };
@@ -14,9 +16,9 @@ using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 /// Replaces the sink of the whole process; an empty function restores the default, which writes
 /// warnings, and nothing else, to stderr. Thread-safe.
-void set_log_sink(LogSink sink);
+H5FEED_EXPORT void set_log_sink(LogSink sink);
 
 /// Sends one line to the sink. Thread-safe.
-void log(LogLevel level, std::string_view line);
+H5FEED_EXPORT void log(LogLevel level, std::string_view line);
 
 }  // namespace h5feed

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "h5feed/dtype.hpp"
+#include "h5feed/export.hpp"
 #include "h5feed/trace.hpp"
 
 namespace h5feed {
@@ -22,7 +23,7 @@ namespace h5feed {
 /// the samples within windows of K chunks, so that each chunk is decoded once while the cache holds K
 /// of them. Converts from the literals users write: `false`, `true` (= full), "sequential", "full",
 /// "chunk:16".
-class Shuffle {
+class H5FEED_EXPORT Shuffle {
  public:
   enum class Kind : std::uint8_t { sequential, full, chunk };
 

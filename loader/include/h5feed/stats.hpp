@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <string>
 
+#include "h5feed/export.hpp"
+
 namespace h5feed {
 
 /// A snapshot; totals since construction. Bytes are bytes, times are nanoseconds summed over threads
 /// except where stated.
-struct LoaderStats {
+struct H5FEED_EXPORT LoaderStats {
   std::uint64_t batches = 0;          ///< delivered
   std::uint64_t samples = 0;          ///< delivered
   std::uint64_t bytes_delivered = 0;  ///< sample bytes as stored (decoded), data and target

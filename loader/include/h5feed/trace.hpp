@@ -3,17 +3,19 @@
 
 #include <cstdint>
 
+#include "h5feed/export.hpp"
+
 namespace h5feed {
 
 /// Stages of the loader, in the order in which a batch passes them.
 enum class Stage : std::uint8_t { plan, read_decode, gather, transfer, wait };
 
 /// Name for timelines: "plan", "read+decode", …
-const char* name_of(Stage stage) noexcept;
+H5FEED_EXPORT const char* name_of(Stage stage) noexcept;
 
 /// Receives stage boundaries. Called on the thread that does the work, from many threads at once;
 /// implementations are thread-safe, do not block and do not throw.
-class TraceSink {
+class H5FEED_EXPORT TraceSink {
  public:
   virtual ~TraceSink() = default;
   /// `batch` is the batch's number within the loader's life, counting over epochs.

@@ -1,0 +1,34 @@
+# Looks for a CUDA compiler. No part of h5feed is compiled with it yet, so the language stays off.
+
+# CMake before 3.26 knows no C++20 for nvcc and drops CMAKE_CUDA_STANDARD 20 without a word.
+if(CMAKE_VERSION VERSION_LESS 3.26)
+  foreach(kind STANDARD EXTENSION)
+    if(NOT DEFINED CMAKE_CUDA20_${kind}_COMPILE_OPTION)
+      set(CMAKE_CUDA20_${kind}_COMPILE_OPTION "-std=c++20")
+    endif()
+  endforeach()
+endif()
+
+set(H5FEED_CUDA_VERSION "")
+unset(H5FEED_NVCC)
+if(NOT H5FEED_WITH_CUDA STREQUAL "OFF")
+  # The order in which CMake itself chooses a CUDA compiler.
+  if(CMAKE_CUDA_COMPILER)
+    set(H5FEED_NVCC "${CMAKE_CUDA_COMPILER}")
+  elseif(DEFINED ENV{CUDACXX})
+    set(H5FEED_NVCC "$ENV{CUDACXX}")
+  else()
+    find_program(H5FEED_NVCC nvcc NO_CACHE PATHS "$ENV{CUDA_PATH}/bin" /usr/local/cuda/bin)
+  endif()
+  if(H5FEED_NVCC)
+    execute_process(COMMAND "${H5FEED_NVCC}" --version
+      OUTPUT_VARIABLE output ERROR_QUIET RESULT_VARIABLE result)
+    if(result EQUAL 0 AND output MATCHES "release ([0-9]+\\.[0-9]+)")
+      set(H5FEED_CUDA_VERSION "${CMAKE_MATCH_1}")
+    endif()
+  endif()
+  if(H5FEED_WITH_CUDA STREQUAL "ON" AND NOT H5FEED_CUDA_VERSION)
+    message(FATAL_ERROR "H5FEED_WITH_CUDA=ON, but no working nvcc was found (tried CMAKE_CUDA_COMPILER, CUDACXX, "
+      "PATH and /usr/local/cuda/bin); install the CUDA toolkit, name its nvcc with CUDACXX, or use H5FEED_WITH_CUDA=AUTO")
+  endif()
+endif()
