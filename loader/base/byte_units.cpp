@@ -16,9 +16,20 @@ struct Unit {
 };
 
 constexpr std::array<Unit, 15> kUnits = {{
-    {"", 1.0},    {"B", 1.0},        {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0},
-    {"TiB", 1099511627776.0},        {"KB", 1e3},     {"kB", 1e3},        {"MB", 1e6},
-    {"GB", 1e9},  {"TB", 1e12},      {"K", 1024.0},   {"M", 1048576.0},   {"G", 1073741824.0},
+    {"", 1.0},
+    {"B", 1.0},
+    {"KiB", 1024.0},
+    {"MiB", 1048576.0},
+    {"GiB", 1073741824.0},
+    {"TiB", 1099511627776.0},
+    {"KB", 1e3},
+    {"kB", 1e3},
+    {"MB", 1e6},
+    {"GB", 1e9},
+    {"TB", 1e12},
+    {"K", 1024.0},
+    {"M", 1048576.0},
+    {"G", 1073741824.0},
     {"T", 1099511627776.0},
 }};
 
@@ -32,7 +43,8 @@ std::string_view trim_left(std::string_view text) {
 std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   text = trim_left(text);
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   if (error != std::errc() || !std::isfinite(value) || value < 0) return std::nullopt;
   const std::string_view unit = trim_left(text.substr(static_cast<std::size_t>(end - text.data())));
   for (const Unit& candidate : kUnits) {

@@ -85,7 +85,8 @@ std::optional<std::string> cgroup_path(const fs::path& root, std::string_view co
 // exist, and the mount itself holds the container's limits.
 std::vector<fs::path> cgroup_dirs(const fs::path& mount, const std::string& path) {
   std::vector<fs::path> dirs;
-  for (fs::path p = fs::path(path).relative_path(); !p.empty(); p = p.parent_path()) dirs.push_back(mount / p);
+  for (fs::path p = fs::path(path).relative_path(); !p.empty(); p = p.parent_path())
+    dirs.push_back(mount / p);
   dirs.push_back(mount);
   return dirs;
 }
@@ -164,7 +165,8 @@ void consider_memory_groups(const fs::path& root, Minimum& memory) {
 
 void consider_rlimit(int resource, std::uint64_t used, std::string_view name, Minimum& memory) {
   rlimit limit{};
-  if (getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return;
   memory.consider(left_in_group(limit.rlim_cur, used, 0), name);
 }
 

@@ -4,11 +4,16 @@ namespace h5feed {
 
 const char* name_of(Stage stage) noexcept {
   switch (stage) {
-    case Stage::plan: return "plan";
-    case Stage::read_decode: return "read+decode";
-    case Stage::gather: return "gather";
-    case Stage::transfer: return "transfer";
-    case Stage::wait: return "wait";
+    case Stage::plan:
+      return "plan";
+    case Stage::read_decode:
+      return "read+decode";
+    case Stage::gather:
+      return "gather";
+    case Stage::transfer:
+      return "transfer";
+    case Stage::wait:
+      return "wait";
   }
   return "unknown";
 }

@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <utility>
+
+#include "base/byte_units.hpp"
+#include "batch/buffer_pool.hpp"
+#include "h5feed/device.hpp"
+#include "h5feed/log.hpp"
+
+namespace h5feed {
+namespace {
+
+class HostDevice final : public Device {
+ public:
+  HostDevice(SlotBytes bytes, std::size_t expected_buffers)
+      : expected_buffers_(expected_buffers),
+        data_(bytes.data, expected_buffers),
+        target_(bytes.target, bytes.target > 0 ? expected_buffers : 0) {}
+
+  BatchSlot acquire_slot() override {
+    BatchSlot slot;
+    slot.data.bytes = data_.acquire();
+    if (target_.buffer_bytes() > 0) slot.target.bytes = target_.acquire();
+    if (data_.lent() > expected_buffers_ && !said_.exchange(true)) {
+      log(LogLevel::warning,
+          fmt::format("the consumer keeps batches: h5feed allocates {} more for each, outside "
+                      "memory_budget_bytes; copy what you keep, or let batches go",
+                      format_bytes(data_.buffer_bytes() + target_.buffer_bytes())));
+    }
+    return slot;
+  }
+
+  Batch deliver(Batch assembled) override { return assembled; }
+
+  std::uint64_t lent_bytes() const override {
+    return data_.lent() * data_.buffer_bytes() + target_.lent() * target_.buffer_bytes();
+  }
+
+  std::uint64_t allocations() const override { return data_.allocated(); }
+
+ private:
+  const std::size_t expected_buffers_;
+  BufferPool data_;
+  BufferPool target_;
+  std::atomic<bool> said_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_host_device(SlotBytes bytes, std::size_t expected_buffers) {
+  return std::make_unique<HostDevice>(bytes, expected_buffers);
+}
+
+}  // namespace h5feed

@@ -1,0 +1,40 @@
+// What a Dataset handle shares: readers, geometry, resident fields.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/byte_buffer.hpp"
+#include "base/byte_units.hpp"
+#include "dataset/geometry.hpp"
+#include "dataset/sample_map.hpp"
+#include "store/chunk_reader.hpp"
+
+namespace h5feed {
+
+/// Fields of at most this many decoded bytes (labels, as a rule) are read whole at open.
+inline constexpr std::uint64_t kResidentFieldBytes = 64 * kMiB;
+
+/// One HDF5 dataset whose rows belong to the samples.
+struct Field {
+  Field(std::shared_ptr<const ChunkReader> chunk_reader, SampleGeometry sample_geometry);
+
+  const DatasetInfo& info() const noexcept { return reader->info(); }
+  bool is_resident() const noexcept { return resident.data() != nullptr; }
+
+  std::shared_ptr<const ChunkReader> reader;
+  SampleGeometry geometry;
+  SampleMap map;
+  ByteBuffer resident;  ///< all rows, when the field was read at open; else empty
+};
+
+/// Immutable after open.
+struct DatasetState {
+  std::string file;
+  Field data;
+  std::optional<Field> target;
+};
+
+}  // namespace h5feed

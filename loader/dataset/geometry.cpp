@@ -1,0 +1,88 @@
+#include "dataset/geometry.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "h5feed/error.hpp"
+
+namespace h5feed {
+namespace {
+
+bool is_channel_count(std::uint64_t extent) noexcept { return extent == 1 || extent == 3 || extent == 4; }
+
+// `automatic` when the rules do not decide.
+InputLayout guess(const std::vector<std::uint64_t>& shape, DType dtype) noexcept {
+  if (shape.size() == 3 && dtype == DType::u8) return InputLayout::nhw;
+  if (shape.size() == 4) {
+    const bool first = is_channel_count(shape[1]);
+    const bool last = is_channel_count(shape[3]);
+    if (first != last) return first ? InputLayout::nchw : InputLayout::nhwc;
+  }
+  return InputLayout::automatic;
+}
+
+std::vector<std::int64_t> as_signed(const std::vector<std::uint64_t>& shape, std::size_t from) {
+  return {shape.begin() + static_cast<std::ptrdiff_t>(from), shape.end()};
+}
+
+SampleGeometry image(std::uint64_t channels, std::uint64_t height, std::uint64_t width, bool channels_last) {
+  SampleGeometry geometry;
+  geometry.shape = {static_cast<std::int64_t>(channels), static_cast<std::int64_t>(height),
+                    static_cast<std::int64_t>(width)};
+  geometry.channels = channels;
+  geometry.pixels = height * width;
+  geometry.channels_last = channels_last && channels > 1;
+  return geometry;
+}
+
+[[noreturn]] void refuse(const DatasetInfo& info, std::string_view reason) {
+  throw DatasetError(
+      fmt::format("{}:{} ({}): {}; state it: input_layout = NCHW, NHWC, NHW, or none to deliver it as stored",
+                  info.file, info.path, info.shape_text(), reason));
+}
+
+}  // namespace
+
+bool looks_like_images(const std::vector<std::uint64_t>& shape, DType dtype) noexcept {
+  return guess(shape, dtype) != InputLayout::automatic;
+}
+
+SampleGeometry data_geometry(const DatasetInfo& info, InputLayout layout) {
+  const auto& shape = info.shape;
+  if (shape.empty()) {
+    throw DatasetError(
+        fmt::format("{}:{} is a scalar; samples need a first dimension to count them", info.file, info.path));
+  }
+  const bool stated = layout != InputLayout::automatic;
+  if (!stated) layout = guess(shape, info.dtype);
+  switch (layout) {
+    case InputLayout::automatic:
+      refuse(info, "its layout cannot be told from its shape");
+    case InputLayout::nchw:
+      if (shape.size() != 4) refuse(info, "input_layout NCHW needs 4 dimensions");
+      return image(shape[1], shape[2], shape[3], false);
+    case InputLayout::nhwc:
+      if (shape.size() != 4) refuse(info, "input_layout NHWC needs 4 dimensions");
+      return image(shape[3], shape[1], shape[2], true);
+    case InputLayout::nhw:
+      if (shape.size() != 3) refuse(info, "input_layout NHW needs 3 dimensions");
+      return image(1, shape[1], shape[2], false);
+    case InputLayout::none:
+      break;
+  }
+  SampleGeometry geometry;
+  geometry.shape = as_signed(shape, 1);
+  geometry.pixels = info.row_elements();
+  return geometry;
+}
+
+SampleGeometry target_geometry(const DatasetInfo& info) {
+  SampleGeometry geometry;
+  const bool squeeze = info.shape.size() == 2 && info.shape[1] == 1;
+  if (!squeeze && !info.shape.empty()) geometry.shape = as_signed(info.shape, 1);
+  geometry.pixels = info.row_elements();
+  return geometry;
+}
+
+}  // namespace h5feed

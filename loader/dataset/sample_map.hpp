@@ -1,0 +1,59 @@
+// Which chunks hold a sample, and where in them its elements lie.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "store/chunk_reader.hpp"
+
+namespace h5feed {
+
+/// Sample → chunks, for a dataset whose samples are the rows of dimension 0. A sample lies in one
+/// chunk when the chunks span all other dimensions; otherwise in `pieces()` chunks, one for every
+/// cell of the chunk grid's other dimensions. Immutable and thread-safe.
+class SampleMap {
+ public:
+  SampleMap(const DatasetInfo& info, const std::vector<std::uint64_t>& chunk_shape,
+            const std::vector<std::uint64_t>& grid);
+
+  /// Samples in one chunk (fewer in the last one).
+  std::uint64_t rows_per_chunk() const noexcept { return rows_per_chunk_; }
+  /// Chunks that one sample touches.
+  std::uint64_t pieces() const noexcept { return pieces_.size(); }
+  /// Decoded bytes of one sample.
+  std::size_t row_bytes() const noexcept { return row_bytes_; }
+  /// A sample is one run of bytes within one chunk.
+  bool rows_contiguous() const noexcept { return rows_contiguous_; }
+
+  /// Number of the chunk that holds piece `piece` of sample `row`.
+  std::uint64_t chunk_of(std::uint64_t row, std::uint64_t piece) const noexcept {
+    return row / rows_per_chunk_ * pieces_.size() + piece;
+  }
+
+  /// The sample's bytes in its decoded chunk. Only when `rows_contiguous()`.
+  const std::byte* row_in_chunk(const std::byte* chunk, std::uint64_t row) const noexcept {
+    return chunk + row % rows_per_chunk_ * chunk_row_bytes_;
+  }
+
+  /// Copies one piece of sample `row` from its decoded chunk to where it belongs in `out`, the
+  /// sample's bytes (`row_bytes()` long) in row-major order.
+  void copy_piece(const std::byte* chunk, std::uint64_t row, std::uint64_t piece, std::byte* out) const;
+
+ private:
+  // One cell of the chunk grid's other dimensions, clipped to the dataset's extent.
+  struct Piece {
+    std::vector<std::uint64_t> extent;  // of the piece, per dimension but the first
+    std::size_t to = 0;                 // where the piece begins in the sample
+  };
+
+  std::uint64_t rows_per_chunk_ = 1;
+  std::size_t row_bytes_ = 0;
+  std::size_t chunk_row_bytes_ = 0;
+  bool rows_contiguous_ = true;
+  std::vector<std::size_t> row_strides_;    // bytes, per dimension but the first, in the sample
+  std::vector<std::size_t> chunk_strides_;  // the same in the chunk
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace h5feed

@@ -1,0 +1,225 @@
+#include "flow/batch_assembler.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <variant>
+
+namespace h5feed {
+namespace {
+
+// Rows read directly are handed to workers in runs of at most this many bytes: small enough to spread
+// one batch over all workers, large enough that a task's overhead does not show.
+constexpr std::size_t kDirectVisitBytes = 512 * 1024;
+
+void count_read(Counters& counters, const ReadCost& cost) {
+  Counters::add(counters.bytes_read, cost.bytes_read);
+  Counters::add(counters.read_ns, cost.read_ns);
+  Counters::add(counters.decode_ns, cost.decode_ns);
+}
+
+std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
+                                      const std::vector<std::int64_t>& sample) {
+  std::vector<std::int64_t> shape;
+  if (batched) shape.push_back(static_cast<std::int64_t>(count));
+  shape.insert(shape.end(), sample.begin(), sample.end());
+  return shape;
+}
+
+}  // namespace
+
+BatchAssembler::BatchAssembler(const Parts& parts, const std::optional<Normalize>& normalize)
+    : parts_(parts), scratch_pool_(std::make_unique<ScratchPool>(parts.options.concurrent_decodes)) {
+  lanes_[kData] = make_lane(parts.dataset.data, parts.format.data_dtype, normalize, true);
+  if (parts.dataset.target) {
+    lanes_[kTarget] = make_lane(*parts.dataset.target, parts.format.target_dtype, std::nullopt, false);
+  }
+}
+
+BatchAssembler::Lane BatchAssembler::make_lane(const Field& field, DType to,
+                                               const std::optional<Normalize>& normalize,
+                                               bool transposes) const {
+  const SampleGeometry& geometry = field.geometry;
+  RowKernelSpec spec;
+  spec.from = field.info().dtype;
+  spec.to = to;
+  spec.channels = geometry.channels;
+  spec.pixels = geometry.pixels;
+  spec.channels_last = transposes && geometry.channels_last;
+  if (normalize) spec.normalize = resolve_normalize(*normalize, spec.from, spec.channels);
+
+  Lane lane;
+  lane.field = &field;
+  lane.kernel = make_row_kernel(spec);
+  lane.row_bytes = geometry.channels * geometry.pixels * size_of(to);
+  if (!field.is_resident() && !field.map.rows_contiguous()) {
+    const auto rows = std::min(static_cast<std::uint64_t>(parts_.options.batch_size), field.info().rows());
+    lane.staging =
+        std::make_unique<BufferPool>(field.map.row_bytes() * rows, parts_.options.prefetch_batches + 1);
+  }
+  return lane;
+}
+
+std::byte* BatchAssembler::delivered(BatchJob& job, std::size_t lane_number) const noexcept {
+  return lane_number == kData ? job.batch.data.bytes.get() : job.batch.target.bytes.get();
+}
+
+void BatchAssembler::plan(BatchJob& job) const {
+  job.batch.indices = job.plan->batch(job.batch.number);
+  const std::size_t count = job.batch.indices.size();
+  BatchSlot slot = parts_.device.acquire_slot();
+  job.batch.data = std::move(slot.data);
+  job.batch.data.dtype = parts_.format.data_dtype;
+  job.batch.data.shape = batch_shape(count, parts_.options.batched, parts_.dataset.data.geometry.shape);
+  if (parts_.dataset.target) {
+    job.batch.target = std::move(slot.target);
+    job.batch.target.dtype = parts_.format.target_dtype;
+    job.batch.target.shape =
+        batch_shape(count, parts_.options.batched, parts_.dataset.target->geometry.shape);
+  }
+  for (std::size_t lane = 0; lane < kFields; ++lane) {
+    if (lanes_[lane].field != nullptr) plan_lane(job, lane);
+  }
+  job.remaining.store(job.visits.size(), std::memory_order_relaxed);
+}
+
+void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
+  const Lane& lane = lanes_[lane_number];
+  const SampleMap& map = lane.field->map;
+  const auto& indices = job.batch.indices;
+  if (lane.field->is_resident()) {
+    std::byte* const out = delivered(job, lane_number);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const auto row = static_cast<std::size_t>(indices[i]);
+      lane.kernel->run(lane.field->resident.data() + row * map.row_bytes(), out + i * lane.row_bytes);
+    }
+    return;
+  }
+
+  std::vector<RowAt>& rows = job.rows[lane_number];
+  rows.reserve(indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    rows.push_back({static_cast<std::uint64_t>(indices[i]), static_cast<std::uint32_t>(i)});
+  }
+  std::ranges::sort(rows, [](const RowAt& a, const RowAt& b) {
+    return std::pair(a.row, a.position) < std::pair(b.row, b.position);
+  });
+  if (lane.staging) job.staging[lane_number] = lane.staging->acquire();
+  if (lane_number == kData && parts_.options.row_reads) {
+    plan_direct(job, lane_number);
+    return;
+  }
+  for (std::size_t first = 0; first < rows.size();) {
+    std::size_t end = first + 1;
+    const std::uint64_t chunk = map.chunk_of(rows[first].row, 0);
+    while (end < rows.size() && map.chunk_of(rows[end].row, 0) == chunk) ++end;
+    for (std::uint32_t piece = 0; piece < map.pieces(); ++piece) {
+      job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
+                            .piece = piece,
+                            .chunk = chunk + piece,
+                            .first_row = static_cast<std::uint32_t>(first),
+                            .num_rows = static_cast<std::uint32_t>(end - first)});
+    }
+    first = end;
+  }
+}
+
+void BatchAssembler::plan_direct(BatchJob& job, std::size_t lane_number) const {
+  const std::size_t rows = job.rows[lane_number].size();
+  const std::size_t step =
+      std::max<std::size_t>(1, kDirectVisitBytes / lanes_[lane_number].field->map.row_bytes());
+  for (std::size_t first = 0; first < rows; first += step) {
+    job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
+                          .first_row = static_cast<std::uint32_t>(first),
+                          .num_rows = static_cast<std::uint32_t>(std::min(step, rows - first)),
+                          .direct = true});
+  }
+}
+
+bool BatchAssembler::visit(BatchJob& job, const Visit& visit, const ChunkCache::Resume& resume,
+                           Scratch& scratch) const {
+  if (visit.direct) {
+    read_direct(job, visit, scratch);
+    return true;
+  }
+  const ChunkReader& reader = *lanes_[visit.field].field->reader;
+  ChunkCache::Lookup found = parts_.cache.lookup({visit.field, visit.chunk}, reader.chunk_bytes(), resume);
+  if (std::holds_alternative<ChunkCache::Pending>(found)) return false;
+  if (const auto* pin = std::get_if<ChunkCache::Pin>(&found)) {
+    gather(job, visit, pin->bytes().data());
+    return true;
+  }
+  auto& load = std::get<ChunkCache::Load>(found);
+  // Held until the rows are out: a chunk that does not stay in the cache counts as being decoded.
+  ScratchPool::Lease read_scratch = scratch_pool_->acquire();
+  const ReadCost cost = reader.read_chunk(visit.chunk, load.buffer(), *read_scratch);
+  const ChunkCache::Pin pin = std::move(load).publish();
+  count_read(parts_.counters, cost);
+  Counters::add(parts_.counters.bytes_decoded, reader.chunk_bytes());
+  if (cost.fallback) Counters::add(parts_.counters.fallback_chunks, 1);
+  gather(job, visit, pin.bytes().data());
+  return true;
+}
+
+void BatchAssembler::gather(BatchJob& job, const Visit& visit, const std::byte* chunk) const {
+  const TimeInto gathering(parts_.counters.gather_ns);
+  const Lane& lane = lanes_[visit.field];
+  const SampleMap& map = lane.field->map;
+  const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
+  if (lane.staging) {
+    std::byte* const staged = job.staging[visit.field].get();
+    for (const RowAt& at : rows) {
+      map.copy_piece(chunk, at.row, visit.piece, staged + at.position * map.row_bytes());
+    }
+  } else {
+    std::byte* const out = delivered(job, visit.field);
+    for (const RowAt& at : rows) {
+      lane.kernel->run(map.row_in_chunk(chunk, at.row), out + at.position * lane.row_bytes);
+    }
+  }
+}
+
+void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const {
+  const Lane& lane = lanes_[visit.field];
+  const ChunkReader& reader = *lane.field->reader;
+  const std::uint64_t rows_per_chunk = lane.field->map.rows_per_chunk();
+  std::byte* const out = delivered(job, visit.field);
+  const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
+  for (std::size_t i = 0; i < rows.size();) {
+    const RowAt& at = rows[i];
+    std::size_t run = 1;
+    if (lane.kernel->is_copy()) {
+      // Neighbours in the file that are neighbours in the batch come with one read.
+      while (i + run < rows.size() && rows[i + run].row == at.row + run &&
+             rows[i + run].position == at.position + run &&
+             (at.row + run) / rows_per_chunk == at.row / rows_per_chunk) {
+        ++run;
+      }
+      count_read(parts_.counters,
+                 reader.read_rows(at.row, run, {out + at.position * lane.row_bytes, run * lane.row_bytes}));
+    } else {
+      scratch.rows.resize_discard(reader.info().row_bytes());
+      const std::span row = scratch.rows.span().first(reader.info().row_bytes());
+      count_read(parts_.counters, reader.read_rows(at.row, 1, row));
+      lane.kernel->run(row.data(), out + at.position * lane.row_bytes);
+    }
+    i += run;
+  }
+  Counters::add(parts_.counters.rows_direct, rows.size());
+}
+
+void BatchAssembler::finish(BatchJob& job) const {
+  for (std::size_t lane_number = 0; lane_number < kFields; ++lane_number) {
+    const Lane& lane = lanes_[lane_number];
+    if (!lane.staging) continue;
+    const TimeInto gathering(parts_.counters.gather_ns);
+    const std::byte* const staged = job.staging[lane_number].get();
+    std::byte* const out = delivered(job, lane_number);
+    for (std::size_t i = 0; i < job.batch.indices.size(); ++i) {
+      lane.kernel->run(staged + i * lane.field->map.row_bytes(), out + i * lane.row_bytes);
+    }
+    job.staging[lane_number].reset();
+  }
+}
+
+}  // namespace h5feed

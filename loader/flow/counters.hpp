@@ -1,0 +1,49 @@
+// Counters that worker threads add to.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace h5feed {
+
+/// Totals since construction; any thread adds, any thread reads. Relaxed: each counter is exact, but a
+/// reader may see them at slightly different moments.
+struct Counters {
+  using Counter = std::atomic<std::uint64_t>;
+  Counter batches = 0, samples = 0, bytes_delivered = 0, errors = 0;
+  Counter bytes_read = 0, bytes_decoded = 0, rows_direct = 0, fallback_chunks = 0;
+  Counter read_ns = 0, decode_ns = 0, gather_ns = 0, wait_ns = 0;
+
+  static void add(Counter& counter, std::uint64_t value) noexcept {
+    counter.fetch_add(value, std::memory_order_relaxed);
+  }
+};
+
+/// Nanoseconds since construction.
+class Stopwatch {
+ public:
+  std::uint64_t elapsed_ns() const noexcept {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start_)
+            .count());
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Adds its own lifetime to a counter.
+class TimeInto {
+ public:
+  explicit TimeInto(Counters::Counter& counter) noexcept : counter_(counter) {}
+  TimeInto(const TimeInto&) = delete;
+  TimeInto& operator=(const TimeInto&) = delete;
+  ~TimeInto() { Counters::add(counter_, watch_.elapsed_ns()); }
+
+ private:
+  Counters::Counter& counter_;
+  Stopwatch watch_;
+};
+
+}  // namespace h5feed

@@ -1,0 +1,99 @@
+#include "flow/prefetcher.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "flow/trace_span.hpp"
+
+namespace h5feed {
+Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, Settings settings)
+    : assembler_(assembler), ring_(ring), settings_(std::move(settings)) {
+  try {
+    for (int worker = 0; worker < settings_.num_workers; ++worker) {
+      workers_.emplace_back([this, worker] { work(worker); });
+    }
+  } catch (...) {
+    queue_.stop();
+    throw;
+  }
+}
+
+Prefetcher::~Prefetcher() { queue_.stop(); }
+
+void Prefetcher::submit(std::shared_ptr<BatchJob> job) { queue_.push({std::move(job), kPlanStep}); }
+
+bool Prefetcher::run_one() {
+  Task task;
+  if (!queue_.try_pop(task)) return false;
+  run(task, caller_scratch_);
+  return true;
+}
+
+std::exception_ptr Prefetcher::take_init_error() {
+  const MutexLock lock(init_mutex_);
+  return std::exchange(init_error_, nullptr);
+}
+
+void Prefetcher::work(int worker) {
+  if (settings_.worker_init_fn) {
+    try {
+      settings_.worker_init_fn(worker);
+    } catch (...) {
+      const MutexLock lock(init_mutex_);
+      if (!init_error_) init_error_ = std::current_exception();
+    }
+  }
+  BatchAssembler::Scratch scratch;
+  for (Task task; queue_.pop(task); task = {}) run(task, scratch);
+}
+
+void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch) {
+  if (task.job->cancelled.load(std::memory_order_acquire)) return;
+  if (task.step == kPlanStep) {
+    run_plan(task);
+  } else {
+    run_visit(task, scratch);
+  }
+}
+
+void Prefetcher::run_plan(const Task& task) {
+  BatchJob& job = *task.job;
+  {
+    const TraceSpan span(settings_.trace.get(), Stage::plan, job.ticket);
+    try {
+      assembler_.plan(job);
+    } catch (...) {
+      job.fail(std::current_exception());
+      job.visits.clear();
+    }
+  }
+  // From the first push on, the job's visits run; their number is read beforehand.
+  const auto visits = static_cast<std::uint32_t>(job.visits.size());
+  if (visits == 0) complete(job);
+  for (std::uint32_t step = 1; step <= visits; ++step) queue_.push({task.job, step});
+}
+
+void Prefetcher::run_visit(const Task& task, BatchAssembler::Scratch& scratch) {
+  BatchJob& job = *task.job;
+  if (!job.failed.load(std::memory_order_acquire)) {
+    const TraceSpan span(settings_.trace.get(), Stage::read_decode, job.ticket);
+    try {
+      if (!assembler_.visit(
+              job, job.visits[task.step - 1], [this, task] { queue_.push(task); }, scratch))
+        return;
+    } catch (...) {
+      job.fail(std::current_exception());
+    }
+  }
+  if (job.remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) complete(job);
+}
+
+void Prefetcher::complete(BatchJob& job) {
+  if (!job.failed.load(std::memory_order_acquire)) {
+    const TraceSpan span(settings_.trace.get(), Stage::gather, job.ticket);
+    assembler_.finish(job);
+  }
+  ring_.complete(job);
+}
+
+}  // namespace h5feed

@@ -1,0 +1,76 @@
+// Runs jobs: on worker threads, or without any on the caller's thread, by the same code.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "flow/batch_assembler.hpp"
+#include "flow/batch_job.hpp"
+#include "flow/task_queue.hpp"
+#include "flow/ticket_ring.hpp"
+#include "h5feed/trace.hpp"
+
+namespace h5feed {
+
+/// Owns the worker threads and the queue of tasks. A job becomes one plan task, then one task for
+/// every visit. Earlier tickets come first; a task whose chunk another worker is loading steps aside
+/// and comes back when the chunk is there, so no worker waits for another.
+class Prefetcher {
+ public:
+  struct Settings {
+    int num_workers = 0;
+    std::function<void(int)> worker_init_fn;
+    std::shared_ptr<TraceSink> trace;
+  };
+
+  /// Starts the workers. `assembler` and `ring` outlive the prefetcher. Throws std::system_error when
+  /// a thread cannot be started.
+  Prefetcher(const BatchAssembler& assembler, TicketRing& ring, Settings settings);
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+  /// Waits for the tasks that run now; drops all others.
+  ~Prefetcher();
+
+  /// Queues a job that is in the ring. Never waits.
+  void submit(std::shared_ptr<BatchJob> job);
+
+  /// Without workers: runs the earliest task on this thread; false when there is none.
+  bool run_one();
+
+  /// The exception that `worker_init_fn` threw on some worker, once; else null.
+  std::exception_ptr take_init_error() H5FEED_EXCLUDES(init_mutex_);
+
+ private:
+  static constexpr std::uint32_t kPlanStep = 0;  // visits are steps 1, 2, …
+
+  struct Task {
+    std::shared_ptr<BatchJob> job;
+    std::uint32_t step = kPlanStep;
+  };
+  struct Later {
+    bool operator()(const Task& a, const Task& b) const noexcept {
+      if (a.job->ticket != b.job->ticket) return a.job->ticket > b.job->ticket;
+      return a.step > b.step;
+    }
+  };
+
+  void work(int worker);
+  void run(const Task& task, BatchAssembler::Scratch& scratch);
+  void run_plan(const Task& task);
+  void run_visit(const Task& task, BatchAssembler::Scratch& scratch);
+  void complete(BatchJob& job);
+
+  const BatchAssembler& assembler_;
+  TicketRing& ring_;
+  const Settings settings_;
+  TaskQueue<Task, Later> queue_;
+  BatchAssembler::Scratch caller_scratch_;  // of run_one()
+  Mutex init_mutex_;
+  std::exception_ptr init_error_ H5FEED_GUARDED_BY(init_mutex_);
+  std::vector<std::jthread> workers_;  // last: threads end before what they use
+};
+
+}  // namespace h5feed

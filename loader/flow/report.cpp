@@ -1,0 +1,67 @@
+#include "flow/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/byte_units.hpp"
+
+namespace h5feed {
+namespace {
+
+double ratio(std::uint64_t a, std::uint64_t b) noexcept {
+  return b == 0 ? 0.0 : static_cast<double>(a) / static_cast<double>(b);
+}
+
+double seconds(std::uint64_t ns) noexcept { return static_cast<double>(ns) * 1e-9; }
+
+// Below this share of waiting the consumer is the slow side.
+constexpr double kNoticeableWait = 0.05;
+
+std::string verdict(const LoaderStats& stats) {
+  const double wait = stats.wait_fraction();
+  if (wait < kNoticeableWait) {
+    return fmt::format("the consumer was the slow side: it waited {:.1f} % of the time", wait * 100);
+  }
+  const std::array<std::pair<std::uint64_t, const char*>, 3> stages = {
+      {{stats.read_ns, "reading"}, {stats.decode_ns, "decoding"}, {stats.gather_ns, "gathering"}}};
+  const auto [ns, name] = *std::ranges::max_element(stages);
+  const std::uint64_t work_ns = stats.read_ns + stats.decode_ns + stats.gather_ns;
+  return fmt::format(
+      "input-bound: the consumer waited {:.1f} % of the time; the workers spent {:.0f} % of theirs {}",
+      wait * 100, ratio(ns, work_ns) * 100, name);
+}
+
+}  // namespace
+
+double LoaderStats::cache_hit_rate() const noexcept { return ratio(cache_hits, cache_hits + cache_misses); }
+double LoaderStats::wait_fraction() const noexcept { return std::min(1.0, ratio(wait_ns, epoch_ns)); }
+double LoaderStats::read_amplification() const noexcept { return ratio(bytes_decoded, bytes_delivered); }
+
+std::string format_report(const LoaderStats& stats, const ResolvedOptions& options,
+                          const SystemLimits& limits) {
+  const double time = seconds(stats.epoch_ns);
+  std::string text = fmt::format(
+      "{} samples in {} batches, {:.2f} s, {} samples/s; seed {}, num_workers {}\n",
+      format_count(stats.samples), format_count(stats.batches), time,
+      format_count(time > 0 ? static_cast<std::uint64_t>(static_cast<double>(stats.samples) / time) : 0),
+      options.seed, options.num_workers);
+  text += verdict(stats) + "\n";
+  text += fmt::format(
+      "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s; {} read, {} decoded, {} delivered\n",
+      seconds(stats.read_ns), seconds(stats.decode_ns), seconds(stats.gather_ns),
+      format_bytes(stats.bytes_read), format_bytes(stats.bytes_decoded), format_bytes(stats.bytes_delivered));
+  text += fmt::format(
+      "cache: hit rate {:.1f} %, {} of {} held; rows read directly: {}; chunks through libhdf5: {}\n",
+      stats.cache_hit_rate() * 100, format_bytes(stats.cache_bytes), format_bytes(options.cache_bytes),
+      format_count(stats.rows_direct), format_count(stats.fallback_chunks));
+  text += fmt::format("memory: budget {} (bound by {}); batches out {}; usable CPUs {} (bound by {})",
+                      format_bytes(options.memory_budget_bytes), limits.memory_bound_by,
+                      format_bytes(stats.outputs_held_bytes), limits.cpus, limits.cpus_bound_by);
+  if (stats.errors > 0) text += fmt::format("\nfailed batches: {}", format_count(stats.errors));
+  return text;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,210 @@
+#include "flow/resolve_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+
+namespace h5feed {
+namespace {
+
+constexpr std::int64_t kDefaultPrefetchFactor = 2;
+constexpr std::int64_t kMaxWorkers = 1024;
+constexpr std::int64_t kMaxPrefetchFactor = 1024;
+
+void check_workers(const DataLoaderOptions& options) {
+  if (options.num_workers < 0 || options.num_workers > kMaxWorkers) {
+    throw OptionError(fmt::format("num_workers must be 0 to {}; got {}", kMaxWorkers, options.num_workers));
+  }
+  if (options.num_workers == 0) {
+    if (options.prefetch_factor) {
+      throw OptionError(
+          "prefetch_factor needs workers that prefetch; set num_workers > 0, or leave it unset");
+    }
+    if (options.timeout) {
+      throw OptionError("timeout needs workers to wait for; set num_workers > 0, or leave it unset");
+    }
+  }
+  if (options.prefetch_factor &&
+      (*options.prefetch_factor < 1 || *options.prefetch_factor > kMaxPrefetchFactor)) {
+    throw OptionError(
+        fmt::format("prefetch_factor must be 1 to {}; got {}", kMaxPrefetchFactor, *options.prefetch_factor));
+  }
+  if (options.timeout && options.timeout->count() <= 0) {
+    throw OptionError(fmt::format("timeout must be positive; got {} ms", options.timeout->count()));
+  }
+  if (!options.persistent_workers) {
+    log(LogLevel::info, "persistent_workers = false has no effect: workers always persist over epochs");
+  }
+}
+
+void check_batch(const DataLoaderOptions& options) {
+  if (options.batch_size && *options.batch_size < 1) {
+    throw OptionError(fmt::format("batch_size must be at least 1, or none for single samples; got {}",
+                                  *options.batch_size));
+  }
+  if (options.batch_size && *options.batch_size > std::int64_t{1} << 31) {
+    throw OptionError(fmt::format("batch_size must be at most 2147483648; got {}", *options.batch_size));
+  }
+  if (!options.batch_size && options.drop_last) {
+    throw OptionError("drop_last needs batches; set batch_size, or leave drop_last unset");
+  }
+}
+
+void check_device(const std::string& device) {
+  if (device == "cpu") return;
+  if (device == "auto") return;
+  if (device.starts_with("cuda"))
+    throw OptionError(fmt::format("device \"{}\": h5feed was built without CUDA", device));
+  throw OptionError(fmt::format("device \"{}\" is not known; use \"cpu\"", device));
+}
+
+// All figures the memory budget is made of, in bytes.
+class Budget {
+ public:
+  Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options)
+      : batch_size_(std::min(static_cast<std::uint64_t>(options.batch_size), dataset.data.info().rows())),
+        slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0)),
+        row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes) {
+    count_field(dataset.data, options.row_reads);
+    if (dataset.target) count_field(*dataset.target, false);
+  }
+
+  // Needed with `decodes` chunks being decoded at once. Decoded chunks are the cache's own entries, so
+  // they only count beyond it.
+  std::uint64_t total(std::uint64_t cache_bytes, std::uint64_t decodes) const {
+    return fixed() + std::max(cache_bytes, decodes * chunk_bytes_) + decodes * read_bytes_;
+  }
+
+  std::uint64_t fixed() const { return resident_bytes_ + slot_bytes(batch_size_); }
+  std::uint64_t read_bytes() const { return read_bytes_; }
+
+  [[noreturn]] void refuse(std::uint64_t budget, std::uint64_t cache_bytes) const {
+    std::string parts =
+        fmt::format("batch_size {} × {} B × {} {} ({})", batch_size_, format_count(row_bytes_), slots_,
+                    slots_ == 1 ? "slot" : "slots", format_bytes(slot_bytes(batch_size_)));
+    if (resident_bytes_ > 0) parts += fmt::format(" + target {}", format_bytes(resident_bytes_));
+    if (cache_bytes >= chunk_bytes_) {
+      parts += fmt::format(" + cache_bytes {}", format_bytes(cache_bytes));
+    } else {
+      parts += fmt::format(" + one decoded chunk {}", format_bytes(chunk_bytes_));
+    }
+    if (read_bytes_ > 0) parts += fmt::format(" + one stored chunk {}", format_bytes(read_bytes_));
+    const std::uint64_t others = total(cache_bytes, 1) - slot_bytes(batch_size_);
+    const std::uint64_t fitting = budget > others ? (budget - others) / (row_bytes_ * slots_) : 0;
+    throw OptionError(fmt::format("memory_budget_bytes {} cannot hold {}; use {}at least {}",
+                                  format_bytes(budget), parts,
+                                  fitting > 0 ? fmt::format("batch_size ≤ {} or ", fitting) : "",
+                                  format_mib_ceil(total(cache_bytes, 1))));
+  }
+
+ private:
+  std::uint64_t slot_bytes(std::uint64_t batch_size) const { return batch_size * row_bytes_ * slots_; }
+
+  void count_field(const Field& field, bool row_reads) {
+    resident_bytes_ += field.resident.size();
+    if (field.is_resident() || row_reads) return;
+    chunk_bytes_ = std::max(chunk_bytes_, field.reader->chunk_bytes());
+    // scratch_bytes() is all a read needs beside the decoded chunk: stored bytes and filter buffers.
+    read_bytes_ = std::max(read_bytes_, field.reader->scratch_bytes());
+  }
+
+  std::uint64_t batch_size_;
+  std::uint64_t slots_;
+  std::uint64_t row_bytes_;
+  std::uint64_t resident_bytes_ = 0;
+  std::uint64_t chunk_bytes_ = 0;  // largest decoded chunk
+  std::uint64_t read_bytes_ = 0;   // largest need of one read beside it
+};
+
+void resolve_memory(const DataLoaderOptions& options, const DatasetState& dataset,
+                    const DeliveryFormat& format, const SystemLimits& limits, ResolvedOptions& resolved) {
+  const std::uint64_t memory = options.memory_budget_bytes.value_or(limits.available_bytes / 2);
+  resolved.memory_budget_bytes = memory;
+  const Budget budget(dataset, format, resolved);
+  const auto workers = static_cast<std::uint64_t>(std::max(1, resolved.num_workers));
+  if (options.cache_bytes) {
+    resolved.cache_bytes = *options.cache_bytes;
+  } else {
+    const std::uint64_t wanted = std::min(kGiB, limits.available_bytes / 4);
+    const std::uint64_t others = budget.fixed() + workers * budget.read_bytes();
+    resolved.cache_bytes = std::min(wanted, memory > others ? memory - others : 0);
+  }
+  std::uint64_t decodes = workers;
+  while (decodes > 0 && budget.total(resolved.cache_bytes, decodes) > memory) --decodes;
+  if (decodes == 0) budget.refuse(memory, resolved.cache_bytes);
+  resolved.concurrent_decodes = static_cast<unsigned>(decodes);
+}
+
+bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dataset,
+                       std::uint64_t cache_bytes) {
+  const bool possible = dataset.data.reader->rows_readable();
+  switch (options.row_reads) {
+    case RowReads::never:
+      return false;
+    case RowReads::always:
+      if (!possible) {
+        throw OptionError(
+            fmt::format("row_reads = always needs uncompressed rows in one piece; {}:{} has none; use "
+                        "automatic",
+                        dataset.file, dataset.data.info().path));
+      }
+      return true;
+    case RowReads::automatic:
+      break;
+  }
+  return possible && options.shuffle.kind() == Shuffle::Kind::full &&
+         dataset.data.info().total_bytes() > cache_bytes;
+}
+
+}  // namespace
+
+DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset) {
+  DeliveryFormat format;
+  const auto elements = [](const Field& field) { return field.geometry.channels * field.geometry.pixels; };
+  format.data_dtype = options.normalize ? DType::f32 : dataset.data.info().dtype;
+  format.data_row_bytes = elements(dataset.data) * size_of(format.data_dtype);
+  if (dataset.target) {
+    const DType stored = dataset.target->info().dtype;
+    format.target_dtype = options.target_dtype.value_or(is_integer(stored) ? DType::i64 : stored);
+    format.target_row_bytes = elements(*dataset.target) * size_of(format.target_dtype);
+  } else if (options.target_dtype) {
+    throw OptionError("target_dtype needs a target; name one when opening the dataset, or leave it unset");
+  }
+  for (const Field* field : {&dataset.data, dataset.target ? &*dataset.target : nullptr}) {
+    if (field == nullptr || field->is_resident() || field->map.rows_contiguous()) continue;
+    format.staging_row_bytes += field->map.row_bytes();
+  }
+  return format;
+}
+
+ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
+                                const DeliveryFormat& format, const SystemLimits& limits) {
+  check_batch(options);
+  check_workers(options);
+  check_device(options.device);
+
+  ResolvedOptions resolved;
+  resolved.batch_size = options.batch_size.value_or(1);
+  resolved.batched = options.batch_size.has_value();
+  resolved.shuffle = options.shuffle;
+  resolved.num_workers = static_cast<int>(options.num_workers);
+  if (options.num_workers > 0) {
+    resolved.prefetch_batches = static_cast<std::size_t>(
+        options.num_workers * options.prefetch_factor.value_or(kDefaultPrefetchFactor));
+  }
+  resolved.drop_last = options.drop_last;
+  resolved.timeout = options.timeout;
+  resolved.in_order = options.in_order;
+  resolved.seed = options.seed.value_or(0);
+  // Whether rows bypass the cache depends on the cache's size, which depends on what chunks need.
+  resolve_memory(options, dataset, format, limits, resolved);
+  resolved.row_reads = resolve_row_reads(options, dataset, resolved.cache_bytes);
+  return resolved;
+}
+
+}  // namespace h5feed

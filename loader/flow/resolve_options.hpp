@@ -1,0 +1,28 @@
+// From what the user set to what the loader does, with every bound checked.
+#pragma once
+
+#include "base/system_limits.hpp"
+#include "dataset/dataset_state.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/options.hpp"
+
+namespace h5feed {
+
+/// Types and sizes of what is delivered, and the memory one batch takes while it is prepared.
+struct DeliveryFormat {
+  DType data_dtype = DType::u8;
+  DType target_dtype = DType::i64;
+  std::size_t data_row_bytes = 0;     ///< of one delivered sample
+  std::size_t target_row_bytes = 0;   ///< 0 without target
+  std::size_t staging_row_bytes = 0;  ///< of stored rows that wait for their other chunks
+};
+
+/// Derives types from options and data. Throws OptionError.
+DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset);
+
+/// Fills in defaults and checks everything. Throws OptionError naming the option and a value that
+/// works.
+ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
+                                const DeliveryFormat& format, const SystemLimits& limits);
+
+}  // namespace h5feed

@@ -1,0 +1,87 @@
+#include "plan/epoch_plan.hpp"
+
+#include <algorithm>
+
+namespace h5feed {
+namespace {
+
+std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) noexcept { return a / b + (a % b != 0 ? 1 : 0); }
+
+// Streams of `mix_key`: what a key is for.
+enum : std::uint64_t { kSampleOrder = 1, kChunkOrder = 2, kWindowOrder = 3 };
+
+Permutation make_order(const PlanSpec& spec, std::uint64_t epoch, std::uint64_t num_chunks) {
+  if (spec.shuffle.kind() == Shuffle::Kind::chunk) {
+    return {num_chunks, mix_key(spec.seed, kChunkOrder, epoch)};
+  }
+  return {spec.num_samples, mix_key(spec.seed, kSampleOrder, epoch)};
+}
+
+}  // namespace
+
+EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch)
+    : spec_(spec),
+      epoch_(epoch),
+      num_chunks_(ceil_div(spec.num_samples, spec.rows_per_chunk)),
+      window_rows_(std::min(spec.shuffle.window_chunks(), num_chunks_) * spec.rows_per_chunk),
+      missing_rows_(num_chunks_ * spec.rows_per_chunk - spec.num_samples),
+      order_(make_order(spec, epoch, num_chunks_)) {
+  if (spec.shuffle.kind() == Shuffle::Kind::chunk) short_position_ = order_.position_of(num_chunks_ - 1);
+}
+
+std::uint64_t EpochPlan::num_batches() const noexcept {
+  const std::uint64_t left = spec_.num_samples - std::min(spec_.start, spec_.num_samples);
+  const std::uint64_t step = spec_.world_size * spec_.batch_size;
+  return spec_.drop_last ? left / step : ceil_div(left, step);
+}
+
+std::vector<std::int64_t> EpochPlan::batch(std::uint64_t number) const {
+  const std::uint64_t step = spec_.world_size * spec_.batch_size;
+  const std::uint64_t begin = spec_.start + number * step;
+  const std::uint64_t end = std::min(begin + step, spec_.num_samples);
+  std::vector<std::int64_t> samples;
+  samples.reserve(spec_.batch_size);
+  for (std::uint64_t p = begin + spec_.rank; p < end; p += spec_.world_size) {
+    samples.push_back(static_cast<std::int64_t>(sample_at(p)));
+  }
+  return samples;
+}
+
+std::uint64_t EpochPlan::sample_at(std::uint64_t position) const noexcept {
+  switch (spec_.shuffle.kind()) {
+    case Shuffle::Kind::sequential:
+      return position;
+    case Shuffle::Kind::full:
+      return order_.at(position);
+    case Shuffle::Kind::chunk:
+      return in_window(position);
+  }
+  return position;
+}
+
+// Chunks in permuted order form windows of K; all windows have `window_rows_` rows but the one with
+// the short chunk, which lacks `missing_rows_`, and the last one, which may have fewer chunks.
+std::uint64_t EpochPlan::in_window(std::uint64_t position) const noexcept {
+  const std::uint64_t rows = spec_.rows_per_chunk;
+  const std::uint64_t chunks_per_window = window_rows_ / rows;
+  const std::uint64_t short_window = short_position_ / chunks_per_window;
+  const std::uint64_t short_end = (short_window + 1) * window_rows_ - missing_rows_;
+
+  // As if no row were missing: positions past the short window move up by what it lacks.
+  const std::uint64_t full_position = position < short_end ? position : position + missing_rows_;
+  const std::uint64_t window = full_position / window_rows_;
+  const std::uint64_t first_chunk = window * chunks_per_window;
+  const std::uint64_t chunks = std::min(chunks_per_window, num_chunks_ - first_chunk);
+  const std::uint64_t rows_here = chunks * rows - (window == short_window ? missing_rows_ : 0);
+
+  const Permutation shuffled(rows_here,
+                             mix_key(mix_key(spec_.seed, kWindowOrder, epoch_), kWindowOrder, window));
+  std::uint64_t row = shuffled.at(full_position - window * window_rows_);
+  // Rows of the window in chunk order; the short chunk's missing rows are skipped.
+  const std::uint64_t short_slot = short_position_ - short_window * chunks_per_window;
+  if (window == short_window && row >= (short_slot + 1) * rows - missing_rows_) row += missing_rows_;
+  const std::uint64_t chunk = order_.at(first_chunk + row / rows);
+  return chunk * rows + row % rows;
+}
+
+}  // namespace h5feed

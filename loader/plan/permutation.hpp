@@ -1,0 +1,41 @@
+// A seeded permutation of 0 … n−1 in O(1) memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace h5feed {
+
+/// 64 well-mixed bits of (seed, stream, index): the source of every key in a plan. The finalizer of
+/// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+std::uint64_t mix_key(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) noexcept;
+
+/// Feistel network over the smallest power of two ≥ n, walking the cycle until the value is below n
+/// (Black, Rogaway: "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). Fewer than two walks on
+/// average. Immutable and thread-safe. The sequence is part of the public contract: golden vectors
+/// in the tests pin it.
+class Permutation {
+ public:
+  /// `n` ≥ 1.
+  Permutation(std::uint64_t n, std::uint64_t key) noexcept;
+
+  /// The value at `position` < n.
+  std::uint64_t at(std::uint64_t position) const noexcept;
+
+  /// The position of `value` < n: `at(position_of(v)) == v`.
+  std::uint64_t position_of(std::uint64_t value) const noexcept;
+
+ private:
+  static constexpr int kRounds = 8;
+
+  std::uint64_t round(std::uint64_t half, int number) const noexcept;
+  std::uint64_t encrypt(std::uint64_t value) const noexcept;
+  std::uint64_t decrypt(std::uint64_t value) const noexcept;
+
+  std::uint64_t n_;
+  int low_bits_;
+  int high_bits_;
+  std::array<std::uint64_t, kRounds> keys_;
+};
+
+}  // namespace h5feed

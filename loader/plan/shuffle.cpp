@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "h5feed/error.hpp"
+#include "h5feed/options.hpp"
+
+namespace h5feed {
+namespace {
+
+constexpr std::string_view kChunkPrefix = "chunk:";
+
+}  // namespace
+
+Shuffle::Shuffle(std::string_view text) {
+  if (text == "sequential" || text == "false") return;
+  if (text == "full" || text == "true") {
+    kind_ = Kind::full;
+    return;
+  }
+  if (text.starts_with(kChunkPrefix)) {
+    const std::string_view number = text.substr(kChunkPrefix.size());
+    const char* const end = number.data() + number.size();
+    const auto [parsed_to, error] = std::from_chars(number.data(), end, window_chunks_);
+    if (error == std::errc() && parsed_to == end && window_chunks_ > 0) {
+      kind_ = Kind::chunk;
+      return;
+    }
+  }
+  throw OptionError(
+      fmt::format("shuffle \"{}\" is not known; use \"sequential\", \"full\", or \"chunk:K\" with K "
+                  "chunks in play, e.g. \"chunk:16\"",
+                  text));
+}
+
+std::string Shuffle::to_string() const {
+  switch (kind_) {
+    case Kind::sequential:
+      return "sequential";
+    case Kind::full:
+      return "full";
+    case Kind::chunk:
+      return fmt::format("{}{}", kChunkPrefix, window_chunks_);
+  }
+  return "unknown";
+}
+
+}  // namespace h5feed
