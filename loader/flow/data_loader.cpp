@@ -261,6 +261,8 @@ LoaderStats DataLoader::stats() const {
 std::string DataLoader::report() const { return format_report(stats(), state_->options, state_->limits); }
 
 struct DataLoader::Iterator::Cursor {
+  explicit Cursor(DataLoader& of) : loader(of) {}
+
   DataLoader& loader;
   bool fetched = false;
   std::optional<Batch> batch;
