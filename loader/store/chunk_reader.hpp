@@ -64,14 +64,12 @@ class ChunkReader {
   /// Reads and decodes chunk number `chunk` into `out` (`chunk_bytes()` long) in host byte order;
   /// chunks never written take the fill value. Blocks. Throws FileError on I/O errors and ChunkError
   /// on corrupt bytes, both naming file, dataset, chunk coordinates and samples.
-  virtual ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out,
-                              ReadScratch& scratch) const = 0;
+  virtual ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const = 0;
 
   /// For unfiltered data in host byte order whose rows are contiguous in the file: reads rows
   /// [first, first + count) straight into `out`. Check `rows_readable()` first; rows must lie in one
   /// chunk. Throws as `read_chunk`.
-  virtual ReadCost read_rows(std::uint64_t first, std::uint64_t count,
-                             std::span<std::byte> out) const = 0;
+  virtual ReadCost read_rows(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const = 0;
   virtual bool rows_readable() const noexcept = 0;
 
   /// "train.h5:/images: chunk (12,0,0,0) (samples 1200-1299)", the start of every error about it.

@@ -44,14 +44,15 @@ class DecodeScratch {
 /// The filters of one dataset. Immutable; `decode` and `encode` may run on many threads at once.
 class FilterPipeline {
  public:
-  /// `chunk_bytes` is the decoded size of every chunk, `element_bytes` that of one element.
+  /// `chunk_bytes` is the decoded size of every chunk; `element_bytes` that of one element, used by a
+  /// shuffle whose parameters do not say. Throws FilterError for more than 32 filters.
   FilterPipeline(std::vector<FilterSpec> filters, std::size_t chunk_bytes, std::size_t element_bytes);
 
   /// Whether h5feed decodes this filter itself.
   static bool supports(const FilterSpec& filter) noexcept;
 
-  /// Names of the filters `supports` refuses; empty means the direct path works.
-  std::vector<std::string> unsupported() const;
+  /// Whether a chunk with this mask is stored without any filter.
+  bool skips_all(std::uint32_t filter_mask) const noexcept;
 
   /// True when there is no filter: stored bytes are the chunk's bytes.
   bool empty() const noexcept { return filters_.empty(); }
@@ -63,7 +64,8 @@ class FilterPipeline {
               DecodeScratch& scratch) const;
 
   /// Applies every filter, first to last. A deflate stage that would grow the chunk is kept, as
-  /// libhdf5 keeps it, so the result's mask is always 0. Throws std::bad_alloc.
+  /// libhdf5 keeps it, so the result's mask is always 0. Throws std::bad_alloc, and FilterError for
+  /// a filter that `supports` refuses.
   std::vector<std::byte> encode(std::span<const std::byte> chunk) const;
 
   /// Upper bound of memory `decode` needs beside `raw` and `out`.
@@ -72,14 +74,17 @@ class FilterPipeline {
  private:
   std::vector<FilterSpec> filters_;
   std::size_t chunk_bytes_;
-  std::size_t element_bytes_;
 };
 
 /// Parses the command line's filter grammar, "none" or "[shuffle+]gzip:L|lz4|zstd:L[+fletcher32]",
-/// into a pipeline for elements of `element_bytes`. Throws OptionError naming what is accepted.
+/// into a pipeline for elements of `element_bytes`. Without ":L" gzip means level 4 and zstd level 3;
+/// the compressor may be left out before "fletcher32". Throws OptionError naming what is accepted.
 std::vector<FilterSpec> parse_filters(std::string_view text, std::size_t element_bytes);
 
 /// The inverse, for people: "shuffle+gzip:4"; "none" for an empty pipeline.
 std::string format_filters(const std::vector<FilterSpec>& filters);
+
+/// Common name of a registered filter, "gzip" or "blosc2"; empty for an unknown identification.
+std::string_view filter_name(unsigned id) noexcept;
 
 }  // namespace h5feed

@@ -5,20 +5,23 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "store/byte_source.hpp"
 #include "store/dataset_info.hpp"
 
 namespace h5feed {
 
 /// One dataset of a file, numeric or not, as listed for error messages and `h5feed info`.
 struct DatasetEntry {
-  std::string path;                   ///< "/train/images"
-  std::vector<std::uint64_t> shape;   ///< empty for a scalar
-  std::string type_text;              ///< "u8", "variable-length", "string", "compound"
-  bool numeric = false;               ///< `describe` accepts it
+  std::string path;                  ///< "/train/images"
+  std::vector<std::uint64_t> shape;  ///< empty for a scalar
+  std::string type_text;             ///< "u8", "variable-length", "string", "compound", "unreadable"
+  bool numeric = false;              ///< `describe` accepts it
 };
 
 /// Read-only handle. Takes no file lock (H5Pset_file_locking), so that files on NFS or files held by
@@ -36,19 +39,29 @@ class H5File : public std::enable_shared_from_this<H5File> {
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Every dataset reachable by hard links, in name order, each once.
+  /// The file's bytes, for reads that need no libhdf5.
+  const std::shared_ptr<const ByteSource>& bytes() const noexcept;
+
+  /// Every dataset reachable by hard links, in name order, each once. Throws FileError where libhdf5
+  /// cannot visit all of the file.
   std::vector<DatasetEntry> list_datasets() const;
 
   /// Metadata of one dataset; `name` may lack the leading slash. Throws DatasetError: no such
-  /// dataset (naming those that exist), a group, not numeric, variable-length.
-  DatasetInfo describe(const std::string& name) const;
+  /// dataset (naming those that exist), a group, not numeric, variable-length. `option` is how the
+  /// user names such a dataset, for the hint "Try --data images". Throws FileError where libhdf5
+  /// cannot open what is there.
+  DatasetInfo describe(const std::string& name, std::string_view option = "--data") const;
+
+  /// Where the bytes of a contiguous dataset begin, user block included; empty when none were ever
+  /// written. Throws FileError.
+  std::optional<std::uint64_t> contiguous_offset(const DatasetInfo& info) const;
 
   /// Reads `count` rows from `first` on through H5Dread, converted to host byte order. The slow,
   /// always correct way: holds the HDF5 mutex for the whole read. `out.size()` must be
   /// `count * info.row_bytes()`. `chunk_cache_bytes` sizes libhdf5's own chunk cache for `info`;
   /// it takes effect the first time this dataset is read. Throws FileError.
-  void read_rows(const DatasetInfo& info, std::uint64_t first, std::uint64_t count,
-                 std::span<std::byte> out, std::uint64_t chunk_cache_bytes = 0) const;
+  void read_rows(const DatasetInfo& info, std::uint64_t first, std::uint64_t count, std::span<std::byte> out,
+                 std::uint64_t chunk_cache_bytes = 0) const;
 
   /// Reads any hyperslab, as `read_rows`.
   void read_hyperslab(const DatasetInfo& info, std::span<const std::uint64_t> start,
@@ -63,6 +76,10 @@ class H5File : public std::enable_shared_from_this<H5File> {
   std::filesystem::path path_;
   std::unique_ptr<State> state_;
 };
+
+/// Whether libhdf5 can decode the filter itself or by a plugin, which it then loads. Blocks for the
+/// HDF5 mutex.
+bool libhdf5_has_filter(unsigned id);
 
 /// Throws VersionError unless the three numbers equal those of the headers h5feed was compiled with
 /// (libhdf5 itself would end the process instead).

@@ -1,0 +1,81 @@
+#include "store/chunk_geometry.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/byte_units.hpp"
+
+namespace h5feed {
+namespace {
+
+std::size_t elements_behind(std::span<const std::uint64_t> shape, std::size_t dimension) noexcept {
+  std::size_t elements = 1;
+  for (std::size_t d = dimension + 1; d < shape.size(); ++d) elements *= shape[d];
+  return elements;
+}
+
+void copy_dimension(const BoxCopy& box, std::size_t dimension, const std::byte* from,
+                    std::byte* to) noexcept {
+  const std::size_t from_step = elements_behind(box.from_shape, dimension) * box.element_bytes;
+  const std::size_t to_step = elements_behind(box.to_shape, dimension) * box.element_bytes;
+  const std::size_t run = elements_behind(box.extent, dimension) * box.element_bytes;
+  // Contiguous on both sides: one copy for this dimension and all behind it.
+  if (run == from_step && run == to_step) {
+    std::memcpy(to, from, run * box.extent[dimension]);
+    return;
+  }
+  for (std::uint64_t i = 0; i < box.extent[dimension]; ++i) {
+    copy_dimension(box, dimension + 1, from + i * from_step, to + i * to_step);
+  }
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> chunk_grid(std::span<const std::uint64_t> shape,
+                                      std::span<const std::uint64_t> chunk_shape) {
+  std::vector<std::uint64_t> grid(shape.size());
+  for (std::size_t d = 0; d < grid.size(); ++d) {
+    grid[d] = shape[d] / chunk_shape[d] + (shape[d] % chunk_shape[d] != 0 ? 1 : 0);
+  }
+  return grid;
+}
+
+std::vector<std::uint64_t> chunk_coordinates(std::uint64_t chunk, std::span<const std::uint64_t> grid) {
+  std::vector<std::uint64_t> coordinates(grid.size());
+  for (std::size_t d = grid.size(); d-- > 0;) {
+    coordinates[d] = chunk % grid[d];
+    chunk /= grid[d];
+  }
+  return coordinates;
+}
+
+std::vector<std::uint64_t> rows_as_chunks(const DatasetInfo& info) {
+  if (info.shape.empty()) return {};
+  const std::uint64_t rows = std::max<std::uint64_t>(info.rows(), 1);
+  std::vector<std::uint64_t> chunk;
+  for (const std::uint64_t extent : info.shape) chunk.push_back(std::max<std::uint64_t>(extent, 1));
+  chunk.front() = std::clamp<std::uint64_t>(kMiB / std::max<std::uint64_t>(info.row_bytes(), 1), 1, rows);
+  return chunk;
+}
+
+void copy_box(const BoxCopy& box, const std::byte* from, std::byte* to) noexcept {
+  if (std::find(box.extent.begin(), box.extent.end(), 0U) != box.extent.end()) return;
+  if (box.extent.empty()) {
+    std::memcpy(to, from, box.element_bytes);
+  } else {
+    copy_dimension(box, 0, from, to);
+  }
+}
+
+void fill_with(std::span<const std::byte> element, std::span<std::byte> out) noexcept {
+  const auto uniform = [&element](std::byte byte) { return byte == element.front(); };
+  if (std::all_of(element.begin(), element.end(), uniform)) {
+    if (!out.empty()) std::memset(out.data(), std::to_integer<int>(element.front()), out.size());
+    return;
+  }
+  for (std::size_t done = 0; done < out.size(); done += element.size()) {
+    std::memcpy(out.data() + done, element.data(), element.size());
+  }
+}
+
+}  // namespace h5feed

@@ -1,0 +1,41 @@
+// The three ways of reading chunks. Internal: ChunkReader::open chooses.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "store/chunk_index.hpp"
+#include "store/chunk_reader.hpp"
+
+namespace h5feed {
+
+/// Chunked layout by pread and own filters.
+std::shared_ptr<const ChunkReader> make_direct_reader(DatasetInfo info, ChunkIndex index,
+                                                      std::shared_ptr<const ByteSource> source);
+
+/// Contiguous or compact data, cut into runs of rows. `source` holds it from `begin` on; empty when
+/// nothing was ever written.
+std::shared_ptr<const ChunkReader> make_flat_reader(DatasetInfo info, std::optional<std::uint64_t> begin,
+                                                    std::shared_ptr<const ByteSource> source);
+
+/// Anything, through H5Dread.
+std::shared_ptr<const ChunkReader> make_fallback_reader(DatasetInfo info, std::shared_ptr<H5File> file,
+                                                        std::string reason);
+
+/// The first `chunk_bytes()` of `out`. Throws std::invalid_argument for a smaller span or a chunk that
+/// does not exist.
+std::span<std::byte> chunk_target(const ChunkReader& reader, std::uint64_t chunk, std::span<std::byte> out);
+
+/// Throws std::invalid_argument unless the rows exist, lie in one chunk and `out` is of their size.
+void check_rows(const ChunkReader& reader, std::uint64_t first, std::uint64_t count,
+                std::span<const std::byte> out);
+
+/// Rethrows the exception in flight with the chunk's name in front: FilterError as ChunkError,
+/// FileError as itself. Others pass through.
+[[noreturn]] void rethrow_for_chunk(const ChunkReader& reader, std::uint64_t chunk);
+
+/// Nanoseconds of a monotonic clock.
+std::uint64_t now_ns() noexcept;
+
+}  // namespace h5feed

@@ -1,0 +1,220 @@
+#include "store/filters.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "store/filter_codecs.hpp"
+#include "store/fletcher32.hpp"
+#include "store/shuffle.hpp"
+
+namespace h5feed {
+namespace {
+
+// What libdeflate's and zstd's decompressors allocate, rounded up.
+constexpr std::size_t kCodecStateBytes = 256 * 1024;
+
+// Filter masks have 32 bits, and libhdf5 refuses longer pipelines.
+constexpr std::size_t kMaxFilters = 32;
+
+bool active(std::size_t filter, std::uint32_t mask) noexcept {
+  return filter >= kMaxFilters || (mask >> filter & 1U) == 0;
+}
+
+bool compresses(unsigned id) noexcept {
+  return id == filter_id::kDeflate || id == filter_id::kLz4 || id == filter_id::kZstd;
+}
+
+// The most that data a compressor could not shrink may have grown to, with room to spare for any
+// encoder. Small, because a hostile file may claim 32 of them.
+std::size_t grown(std::size_t bytes) noexcept { return bytes + bytes / 64 + 64; }
+
+// Size of what a filter was given on writing: exact, unless a compressor ran before it.
+struct StageInput {
+  std::size_t bytes = 0;
+  bool exact = true;
+};
+
+std::array<StageInput, kMaxFilters> stage_inputs(const std::vector<FilterSpec>& filters, std::uint32_t mask,
+                                                 std::size_t chunk_bytes) noexcept {
+  std::array<StageInput, kMaxFilters> inputs;
+  StageInput current{chunk_bytes, true};
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    inputs[i] = current;
+    if (!active(i, mask)) continue;
+    if (filters[i].id == filter_id::kFletcher32) current.bytes += kFletcher32Bytes;
+    if (compresses(filters[i].id)) current = {grown(current.bytes), false};
+  }
+  return inputs;
+}
+
+std::uint32_t read_little_endian32(std::span<const std::byte> bytes) noexcept {
+  std::uint32_t value = 0;
+  for (std::size_t i = 4; i-- > 0;) value = (value << 8) | std::to_integer<std::uint32_t>(bytes[i]);
+  return value;
+}
+
+std::span<const std::byte> verify_fletcher32(std::span<const std::byte> in) {
+  if (in.size() < kFletcher32Bytes) {
+    throw FilterError(fmt::format("fletcher32: {} bytes are too few to hold a checksum", in.size()));
+  }
+  const std::span<const std::byte> data = in.first(in.size() - kFletcher32Bytes);
+  if (!fletcher32_matches(data, read_little_endian32(in.subspan(data.size())))) {
+    throw FilterError("fletcher32: the checksum does not match");
+  }
+  return data;
+}
+
+std::vector<std::byte> append_fletcher32(std::vector<std::byte> data) {
+  const std::uint32_t sum = fletcher32(data);
+  for (unsigned shift = 0; shift < 32; shift += 8) data.push_back(static_cast<std::byte>(sum >> shift));
+  return data;
+}
+
+unsigned param(const FilterSpec& filter, unsigned otherwise) noexcept {
+  return filter.params.empty() ? otherwise : filter.params.front();
+}
+
+std::vector<std::byte> encode_stage(const FilterSpec& filter, std::vector<std::byte> data) {
+  constexpr unsigned kDefaultLz4Block = 1U << 30;
+  switch (filter.id) {
+    case filter_id::kDeflate:
+      return encode_deflate(data, param(filter, 6));
+    case filter_id::kShuffle: {
+      std::vector<std::byte> out(data.size());
+      shuffle_bytes(data, filter.params.front(), out);
+      return out;
+    }
+    case filter_id::kFletcher32:
+      return append_fletcher32(std::move(data));
+    case filter_id::kLz4: {
+      const unsigned block = param(filter, 0);
+      return encode_lz4(data, block == 0 ? kDefaultLz4Block : std::min(block, kDefaultLz4Block));
+    }
+    case filter_id::kZstd:
+      return encode_zstd(data, static_cast<int>(param(filter, 3)));
+    default:
+      throw FilterError(fmt::format("filter {} ({}) has no encoder", filter.id, filter.name));
+  }
+}
+
+}  // namespace
+
+struct DecodeScratch::State {
+  std::array<ByteBuffer, 2> buffers;
+  DeflateDecoder deflate;
+  ZstdDecoder zstd;
+
+  // Undoes one filter that writes its result elsewhere.
+  std::size_t undo(const FilterSpec& filter, std::span<const std::byte> in, std::span<std::byte> out) {
+    switch (filter.id) {
+      case filter_id::kDeflate:
+        return deflate.decode(in, out);
+      case filter_id::kZstd:
+        return zstd.decode(in, out);
+      case filter_id::kLz4:
+        return decode_lz4(in, out);
+      case filter_id::kShuffle:
+        if (in.size() > out.size()) {
+          throw FilterError(fmt::format("shuffle: {} bytes, a chunk has {}", in.size(), out.size()));
+        }
+        unshuffle_bytes(in, filter.params.front(), out.first(in.size()));
+        return in.size();
+      default:
+        throw FilterError(fmt::format("filter {} ({}) is not built in", filter.id, filter.name));
+    }
+  }
+};
+
+DecodeScratch::DecodeScratch() : state_(std::make_unique<State>()) {}
+DecodeScratch::DecodeScratch(DecodeScratch&&) noexcept = default;
+DecodeScratch& DecodeScratch::operator=(DecodeScratch&&) noexcept = default;
+DecodeScratch::~DecodeScratch() = default;
+
+FilterPipeline::FilterPipeline(std::vector<FilterSpec> filters, std::size_t chunk_bytes,
+                               std::size_t element_bytes)
+    : filters_(std::move(filters)), chunk_bytes_(chunk_bytes) {
+  for (FilterSpec& filter : filters_) {
+    if (filter.id == filter_id::kShuffle && filter.params.empty()) {
+      filter.params = {static_cast<unsigned>(element_bytes)};
+    }
+  }
+  if (filters_.size() > kMaxFilters) {
+    throw FilterError(fmt::format("{} filters, HDF5 allows {}", filters_.size(), kMaxFilters));
+  }
+}
+
+bool FilterPipeline::supports(const FilterSpec& filter) noexcept {
+  switch (filter.id) {
+    case filter_id::kShuffle:
+      return filter.params.empty() || filter.params.front() > 0;
+    case filter_id::kDeflate:
+    case filter_id::kFletcher32:
+    case filter_id::kLz4:
+    case filter_id::kZstd:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool FilterPipeline::skips_all(std::uint32_t filter_mask) const noexcept {
+  for (std::size_t i = 0; i < filters_.size(); ++i) {
+    if (active(i, filter_mask)) return false;
+  }
+  return true;
+}
+
+void FilterPipeline::decode(std::span<const std::byte> raw, std::uint32_t filter_mask,
+                            std::span<std::byte> out, DecodeScratch& scratch) const {
+  if (out.size() != chunk_bytes_) throw std::invalid_argument("FilterPipeline::decode: not a chunk's size");
+  const auto inputs = stage_inputs(filters_, filter_mask, chunk_bytes_);
+  std::span<const std::byte> current = raw;
+  std::size_t next_buffer = 0;
+  for (std::size_t i = filters_.size(); i-- > 0;) {
+    if (!active(i, filter_mask)) continue;
+    if (filters_[i].id == filter_id::kFletcher32) {
+      current = verify_fletcher32(current);
+      continue;
+    }
+    std::span<std::byte> target = out;
+    if (!skips_all(filter_mask | ~((1U << i) - 1U))) {
+      ByteBuffer& buffer = scratch.state_->buffers[next_buffer];
+      next_buffer = 1 - next_buffer;
+      buffer.resize_discard(inputs[i].bytes);
+      target = buffer.span().first(inputs[i].bytes);
+    }
+    const std::size_t written = scratch.state_->undo(filters_[i], current, target);
+    if (inputs[i].exact && written != inputs[i].bytes) {
+      throw FilterError(
+          fmt::format("{}: {} bytes instead of {}", filters_[i].name, written, inputs[i].bytes));
+    }
+    current = target.first(written);
+  }
+  if (current.data() == out.data()) return;
+  if (current.size() != out.size()) {
+    throw FilterError(fmt::format("{} bytes are stored, a chunk has {}", current.size(), out.size()));
+  }
+  std::memcpy(out.data(), current.data(), current.size());
+}
+
+std::vector<std::byte> FilterPipeline::encode(std::span<const std::byte> chunk) const {
+  std::vector<std::byte> data(chunk.begin(), chunk.end());
+  for (const FilterSpec& filter : filters_) data = encode_stage(filter, std::move(data));
+  return data;
+}
+
+std::size_t FilterPipeline::scratch_bytes() const noexcept {
+  if (filters_.empty()) return 0;
+  std::size_t largest = 0;
+  for (const StageInput& input : stage_inputs(filters_, 0, chunk_bytes_)) {
+    largest = std::max(largest, input.bytes);
+  }
+  const std::size_t buffers = std::min<std::size_t>(filters_.size() - 1, 2);
+  return buffers * largest + kCodecStateBytes;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,214 @@
+#include "store/h5_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
+#include "store/dataset_names.hpp"
+#include "store/h5_file_state.hpp"
+#include "store/h5_metadata.hpp"
+#include "store/hdf5_types.hpp"
+#include "store/superblock.hpp"
+
+namespace h5feed {
+namespace {
+
+constexpr std::string_view kRestore = "restore the file from a good copy";
+
+// Why libhdf5 refused a file that has the HDF5 signature.
+std::string reason_refused(const std::string& name, const ByteSource& bytes,
+                           const std::string& library_reason) {
+  const std::optional<Superblock> superblock = read_superblock(bytes);
+  if (superblock && bytes.size() < superblock->end_of_file) {
+    return fmt::format(
+        "{}: truncated: the file has {} bytes, its header says {}; copy it again from its source", name,
+        format_count(bytes.size()), format_count(superblock->end_of_file));
+  }
+  if (superblock && superblock->open_for_write) {
+    return fmt::format("{0} was not closed by its writer; if none runs: h5clear -s {0}", name);
+  }
+  return fmt::format("{}: libhdf5 cannot open it: {}; {}", name, library_reason, kRestore);
+}
+
+std::string absolute_path(const std::string& name) {
+  return "/" + name.substr(std::min(name.find_first_not_of('/'), name.size()));
+}
+
+std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wanted,
+                 std::string_view option) {
+  const std::string closest = closest_dataset(entries, wanted, option == "--data");
+  return closest.empty() ? std::string() : fmt::format(". Try {} {}", option, closest);
+}
+
+// What to say about a name that cannot be opened at all.
+[[noreturn]] void throw_not_opened(const H5::H5File& handle, const std::string& file, const std::string& name,
+                                   std::string_view option, const std::string& library_reason) {
+  bool complete = false;
+  const std::vector<DatasetEntry> entries = read_entries(handle, complete);
+  const std::string path = absolute_path(name);
+  for (const DatasetEntry& entry : entries) {
+    if (entry.path != path) continue;
+    throw FileError(
+        fmt::format("{}:{}: libhdf5 cannot open it: {}; {}", file, path, library_reason, kRestore));
+  }
+  throw DatasetError(fmt::format("{}: no dataset \"{}\"; it has {}{}", file, name, list_text(entries),
+                                 hint(entries, name, option)));
+}
+
+[[noreturn]] void throw_is_group(const H5::H5File& handle, const std::string& file, const std::string& name,
+                                 std::string_view option) {
+  bool complete = false;
+  std::vector<DatasetEntry> entries = read_entries(handle, complete);
+  std::string prefix = absolute_path(name);
+  if (!prefix.ends_with('/')) prefix += '/';
+  std::erase_if(entries, [&prefix](const DatasetEntry& entry) { return !entry.path.starts_with(prefix); });
+  throw DatasetError(fmt::format("{}: \"{}\" is a group; it has {}{}", file, name, list_text(entries),
+                                 hint(entries, "", option)));
+}
+
+// Slots of libhdf5's chunk hash table: it keeps one chunk a slot, so many more slots than chunks.
+std::size_t cache_slots(const DatasetInfo& info, std::uint64_t cache_bytes) {
+  std::uint64_t chunk_bytes = size_of(info.dtype);
+  for (const std::uint64_t extent : info.chunk_shape) chunk_bytes *= extent;
+  const std::uint64_t chunks = cache_bytes / std::max<std::uint64_t>(chunk_bytes, 1) + 1;
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(chunks * 100, 521, 100000) | 1);
+}
+
+H5::DataSet open_reader(const H5::H5File& handle, const DatasetInfo& info, std::uint64_t cache_bytes) {
+  H5::DSetAccPropList access;
+  if (cache_bytes == 0) {
+    access.setChunkCache(1, 0, 1.0);
+  } else {
+    access.setChunkCache(cache_slots(info, cache_bytes), static_cast<std::size_t>(cache_bytes), 0.75);
+  }
+  return handle.openDataSet(info.path, access);
+}
+
+}  // namespace
+
+H5File::H5File(std::filesystem::path path, std::unique_ptr<State> state)
+    : path_(std::move(path)), state_(std::move(state)) {}
+
+H5File::~H5File() {
+  std::vector<hid_t> ids;
+  {
+    const MutexLock lock(hdf5_mutex);
+    for (const auto& [path, id] : state_->readers) ids.push_back(id);
+    ids.push_back(state_->file);
+  }
+  for (const hid_t id : ids) Hdf5Session::release(id);
+}
+
+std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  auto state = std::make_unique<State>();
+  state->bytes = open_file_source(path);
+  if (!has_hdf5_signature(*state->bytes)) {
+    throw FileError(
+        fmt::format("{}: not an HDF5 file; check the path, and unpack it if it is compressed", name));
+  }
+  const Hdf5Session session;
+  try {
+    const H5::FileAccPropList access;
+    if (H5Pset_file_locking(access.getId(), false, true) < 0) {
+      throw H5::PropListIException("H5Pset_file_locking", "failed");
+    }
+    const H5::H5File file(name, H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access);
+    state->file = retain(file);
+  } catch (const H5::Exception&) {
+    throw FileError(reason_refused(name, *state->bytes, session.error()));
+  }
+  return std::shared_ptr<H5File>(new H5File(path, std::move(state)));
+}
+
+const std::shared_ptr<const ByteSource>& H5File::bytes() const noexcept { return state_->bytes; }
+
+std::vector<DatasetEntry> H5File::list_datasets() const {
+  const Hdf5Session session;
+  bool complete = false;
+  std::vector<DatasetEntry> entries = read_entries(H5FileAccess::handle(*this), complete);
+  if (!complete) {
+    throw FileError(fmt::format("{}: libhdf5 cannot list its datasets: {}; {}", path_.string(),
+                                session.error(), kRestore));
+  }
+  return entries;
+}
+
+DatasetInfo H5File::describe(const std::string& name, std::string_view option) const {
+  const Hdf5Session session;
+  const std::string file = path_.string();
+  const std::string path = absolute_path(name);
+  const H5::H5File handle = H5FileAccess::handle(*this);
+  try {
+    if (path == "/" || handle.childObjType(path) == H5O_TYPE_GROUP)
+      throw_is_group(handle, file, name, option);
+    return read_info(file, path, handle.openDataSet(path));
+  } catch (const H5::Exception&) {
+    throw_not_opened(handle, file, name, option, session.error());
+  }
+}
+
+std::optional<std::uint64_t> H5File::contiguous_offset(const DatasetInfo& info) const {
+  const Hdf5Session session;
+  try {
+    const haddr_t offset = H5Dget_offset(H5FileAccess::handle(*this).openDataSet(info.path).getId());
+    if (offset == HADDR_UNDEF) return std::nullopt;
+    return offset;
+  } catch (const H5::Exception&) {
+    throw FileError(fmt::format("{}:{}: libhdf5 cannot open it: {}; {}", info.file, info.path,
+                                session.error(), kRestore));
+  }
+}
+
+void H5File::read_rows(const DatasetInfo& info, std::uint64_t first, std::uint64_t count,
+                       std::span<std::byte> out, std::uint64_t chunk_cache_bytes) const {
+  std::vector<std::uint64_t> start(info.shape.size(), 0);
+  std::vector<std::uint64_t> extent = info.shape;
+  if (!extent.empty()) {
+    start.front() = first;
+    extent.front() = count;
+  }
+  read_hyperslab(info, start, extent, out, chunk_cache_bytes);
+}
+
+void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64_t> start,
+                            std::span<const std::uint64_t> count, std::span<std::byte> out,
+                            std::uint64_t chunk_cache_bytes) const {
+  std::uint64_t bytes = size_of(info.dtype);
+  for (const std::uint64_t extent : count) bytes *= extent;
+  if (bytes != out.size()) throw std::invalid_argument("H5File::read_hyperslab: out is of another size");
+  if (out.empty()) return;
+  const Hdf5Session session;
+  try {
+    hid_t& id = state_->readers.try_emplace(info.path, H5I_INVALID_HID).first->second;
+    if (id == H5I_INVALID_HID) {
+      id = retain(open_reader(H5FileAccess::handle(*this), info, chunk_cache_bytes));
+    }
+    const H5::DataSet dataset(id);
+    const H5::DataSpace file_space = dataset.getSpace();
+    if (count.empty()) {
+      dataset.read(out.data(), memory_type(dataset), file_space, file_space);
+      return;
+    }
+    const std::vector<hsize_t> first(start.begin(), start.end());
+    const std::vector<hsize_t> extent(count.begin(), count.end());
+    file_space.selectHyperslab(H5S_SELECT_SET, extent.data(), first.data());
+    const H5::DataSpace memory_space(static_cast<int>(extent.size()), extent.data());
+    dataset.read(out.data(), memory_type(dataset), memory_space, file_space);
+  } catch (const H5::Exception&) {
+    throw FileError(fmt::format("{}:{}: libhdf5 cannot read {} elements at ({}): {}; {}", info.file,
+                                info.path, format_shape({count.begin(), count.end()}), fmt::join(start, ","),
+                                session.error(), kRestore));
+  }
+}
+
+bool libhdf5_has_filter(unsigned id) {
+  const Hdf5Session session;
+  return H5Zfilter_avail(static_cast<H5Z_filter_t>(id)) > 0;
+}
+
+}  // namespace h5feed

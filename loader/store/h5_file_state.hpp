@@ -1,0 +1,29 @@
+// What an H5File holds. Internal to this folder.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "store/byte_source.hpp"
+#include "store/h5_file.hpp"
+#include "store/hdf5_session.hpp"
+
+namespace h5feed {
+
+struct H5File::State {
+  std::shared_ptr<const ByteSource> bytes;
+  hid_t file H5FEED_GUARDED_BY(hdf5_mutex) = H5I_INVALID_HID;
+  /// Datasets opened for reading, with their chunk caches.
+  std::map<std::string, hid_t> readers H5FEED_GUARDED_BY(hdf5_mutex);
+};
+
+/// The HDF5 handle of an H5File, for the other sources of this folder.
+class H5FileAccess {
+ public:
+  static H5::H5File handle(const H5File& file) H5FEED_REQUIRES(hdf5_mutex) {
+    return H5::H5File(file.state_->file);
+  }
+};
+
+}  // namespace h5feed

@@ -1,0 +1,179 @@
+#include "store/h5_metadata.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+
+#include "h5feed/error.hpp"
+#include "store/filters.hpp"
+#include "store/hdf5_types.hpp"
+
+namespace h5feed {
+namespace {
+
+#if H5_VERSION_GE(1, 12, 0)
+using ObjectInfo = H5O_info2_t;
+constexpr auto kVisitObjects = H5Ovisit3;
+#else
+using ObjectInfo = H5O_info_t;
+constexpr auto kVisitObjects = H5Ovisit2;
+#endif
+
+herr_t keep_dataset(hid_t, const char* name, const ObjectInfo* object, void* names) noexcept {
+  try {
+    if (object->type == H5O_TYPE_DATASET) {
+      static_cast<std::vector<std::string>*>(names)->push_back(fmt::format("/{}", name));
+    }
+    return 0;
+  } catch (const std::exception&) {
+    return -1;  // out of memory; libhdf5's C code cannot pass an exception on
+  }
+}
+
+struct Extent {
+  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> max_shape;
+  bool null = false;  // a dataspace without any element, not even one
+};
+
+Extent read_extent(const H5::DataSet& dataset) {
+  const H5::DataSpace space = dataset.getSpace();
+  Extent extent;
+  extent.null = space.getSimpleExtentType() == H5S_NULL;
+  if (extent.null) return extent;
+  std::array<hsize_t, H5S_MAX_RANK> dims = {};
+  std::array<hsize_t, H5S_MAX_RANK> max_dims = {};
+  const auto rank = space.getSimpleExtentDims(dims.data(), max_dims.data());
+  extent.shape.assign(dims.begin(), dims.begin() + rank);
+  extent.max_shape.assign(max_dims.begin(), max_dims.begin() + rank);
+  return extent;
+}
+
+DatasetEntry read_entry(const H5::H5File& file, const std::string& path) {
+  DatasetEntry entry{.path = path, .type_text = "unreadable"};
+  try {
+    const H5::DataSet dataset = file.openDataSet(path);
+    const Extent extent = read_extent(dataset);
+    const StoredType type = classify_type(dataset);
+    entry.shape = extent.shape;
+    entry.type_text = extent.null ? "without elements" : type.text;
+    entry.numeric = type.dtype.has_value() && !extent.null;
+  } catch (const H5::Exception&) {
+    // One damaged object must not hide the others; "unreadable" says what is known.
+  }
+  return entry;
+}
+
+// Bytes of an array with every extent counted as at least 1, so that a zero extent does not hide an
+// overflow of the others; empty when that exceeds 2^62.
+std::optional<std::uint64_t> bounded_bytes(std::span<const std::uint64_t> shape, std::size_t element_bytes) {
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
+  std::uint64_t bytes = element_bytes;
+  for (const std::uint64_t extent : shape) {
+    if (extent > kMaxBytes / bytes) return std::nullopt;
+    bytes *= std::max<std::uint64_t>(extent, 1);
+  }
+  return bytes;
+}
+
+FilterSpec read_filter(const H5::DSetCreatPropList& plist, int number) {
+  FilterSpec filter;
+  unsigned flags = 0;
+  unsigned config = 0;
+  std::size_t count = 0;
+  std::array<char, 256> name = {};
+  filter.id =
+      static_cast<unsigned>(plist.getFilter(number, flags, count, nullptr, name.size(), name.data(), config));
+  filter.params.resize(count);
+  if (count > 0)
+    plist.getFilter(number, flags, count, filter.params.data(), name.size(), name.data(), config);
+  filter.optional = (flags & H5Z_FLAG_OPTIONAL) != 0;
+  filter.name = filter_name(filter.id);
+  name.back() = '\0';
+  if (filter.name.empty()) filter.name = name.data();
+  return filter;
+}
+
+void read_chunking(const H5::DSetCreatPropList& plist, DatasetInfo& info) {
+  std::array<hsize_t, H5S_MAX_RANK> chunk = {};
+  const int rank = plist.getChunk(static_cast<int>(chunk.size()), chunk.data());
+  info.chunk_shape.assign(chunk.begin(), chunk.begin() + rank);
+  unsigned options = 0;
+  if (H5Pget_chunk_opts(plist.getId(), &options) < 0) {
+    throw H5::PropListIException("H5Pget_chunk_opts", "failed");
+  }
+  info.unfiltered_edge_chunks = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
+  const int filters = plist.getNfilters();
+  for (int i = 0; i < filters; ++i) info.filters.push_back(read_filter(plist, i));
+}
+
+void read_layout(const H5::DSetCreatPropList& plist, DatasetInfo& info) {
+  switch (plist.getLayout()) {
+    case H5D_COMPACT:
+      info.layout = StorageLayout::compact;
+      break;
+    case H5D_CHUNKED:
+      info.layout = StorageLayout::chunked;
+      read_chunking(plist, info);
+      break;
+    case H5D_VIRTUAL:
+      info.layout = StorageLayout::virtual_dataset;
+      break;
+    default:
+      info.layout = plist.getExternalCount() > 0 ? StorageLayout::external : StorageLayout::contiguous;
+      break;
+  }
+}
+
+}  // namespace
+
+std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete) {
+  std::vector<std::string> names;
+  complete =
+      kVisitObjects(file.getId(), H5_INDEX_NAME, H5_ITER_INC, keep_dataset, &names, H5O_INFO_BASIC) >= 0;
+  std::vector<DatasetEntry> entries;
+  entries.reserve(names.size());
+  for (const std::string& name : names) entries.push_back(read_entry(file, name));
+  return entries;
+}
+
+DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset) {
+  const StoredType type = classify_type(dataset);
+  if (!type.dtype) {
+    const std::string_view ragged = type.text == "variable-length" ? " (ragged)" : "";
+    throw DatasetError(
+        fmt::format("{}:{}: the elements are {}{}; h5feed reads integers of 8, 16, 32 or 64 bits and IEEE "
+                    "floats of 16, 32 or 64 bits, store the data as one of these",
+                    file_name, path, type.text, ragged));
+  }
+  const Extent extent = read_extent(dataset);
+  if (extent.null) {
+    throw DatasetError(
+        fmt::format("{}:{}: the dataset was created without any elements; name another", file_name, path));
+  }
+  DatasetInfo info{.file = file_name,
+                   .path = path,
+                   .dtype = *type.dtype,
+                   .byte_swapped = type.byte_swapped,
+                   .shape = extent.shape,
+                   .max_shape = extent.max_shape};
+  const H5::DSetCreatPropList plist = dataset.getCreatePlist();
+  read_layout(plist, info);
+  const std::size_t element_bytes = size_of(info.dtype);
+  if (!bounded_bytes(info.shape, element_bytes) || !bounded_bytes(info.chunk_shape, element_bytes) ||
+      std::find(info.chunk_shape.begin(), info.chunk_shape.end(), 0U) != info.chunk_shape.end()) {
+    throw DatasetError(fmt::format("{}:{}: the shape {} is impossible; restore the file from a good copy",
+                                   file_name, path, format_shape(info.shape)));
+  }
+  info.fill_value.resize(element_bytes);
+  if (plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
+    plist.getFillValue(memory_type(dataset), info.fill_value.data());
+  }
+  info.stored_bytes = dataset.getStorageSize();
+  return info;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,22 @@
+// Datasets as libhdf5 describes them. Internal to this folder; callers hold an Hdf5Session.
+#pragma once
+
+#include <H5Cpp.h>
+
+#include <string>
+#include <vector>
+
+#include "store/dataset_info.hpp"
+#include "store/h5_file.hpp"
+
+namespace h5feed {
+
+/// Every dataset reachable by hard links, in name order, each once. `complete` becomes false where
+/// libhdf5 could not visit all of the file.
+std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete);
+
+/// All metadata of a numeric dataset. Throws DatasetError where it is not numeric or its size
+/// overflows, H5::Exception where libhdf5 fails.
+DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset);
+
+}  // namespace h5feed

@@ -1,0 +1,138 @@
+#include "store/hdf5_types.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+namespace h5feed {
+namespace {
+
+constexpr bool kHostIsLittle = std::endian::native == std::endian::little;
+constexpr H5T_order_t kHostOrder = kHostIsLittle ? H5T_ORDER_LE : H5T_ORDER_BE;
+
+// Bit layout of the IEEE 754 binary formats; the sign is the top bit.
+struct FloatLayout {
+  DType dtype;
+  std::size_t exponent_bits;
+  std::size_t mantissa_bits;
+  std::size_t exponent_bias;
+};
+constexpr FloatLayout kFloats[] = {
+    {DType::f16, 5, 10, 15}, {DType::f32, 8, 23, 127}, {DType::f64, 11, 52, 1023}};
+
+bool whole_bytes(const H5::AtomType& type) {
+  const H5T_order_t order = type.getOrder();
+  return type.getPrecision() == type.getSize() * 8 && type.getOffset() == 0 &&
+         (order == H5T_ORDER_LE || order == H5T_ORDER_BE || type.getSize() == 1);
+}
+
+StoredType numeric(DType dtype, const H5::AtomType& type) {
+  const bool swapped = type.getSize() > 1 && type.getOrder() != kHostOrder;
+  return {dtype, swapped, std::string(name_of(dtype))};
+}
+
+StoredType classify_integer(const H5::IntType& type) {
+  const std::size_t bits = type.getPrecision();
+  const bool is_signed = type.getSign() != H5T_SGN_NONE;
+  const std::optional<DType> dtype = dtype_from_name(fmt::format("{}{}", is_signed ? 'i' : 'u', bits));
+  if (!dtype || !whole_bytes(type)) return {{}, false, fmt::format("{}-bit integer", bits)};
+  return numeric(*dtype, type);
+}
+
+StoredType classify_float(const H5::FloatType& type) {
+  std::size_t sign = 0;
+  std::size_t exponent = 0;
+  std::size_t exponent_bits = 0;
+  std::size_t mantissa = 0;
+  std::size_t mantissa_bits = 0;
+  type.getFields(sign, exponent, exponent_bits, mantissa, mantissa_bits);
+  std::string norm_text;
+  const H5T_norm_t norm = type.getNorm(norm_text);
+  for (const FloatLayout& layout : kFloats) {
+    if (type.getSize() == size_of(layout.dtype) && whole_bytes(type) && norm == H5T_NORM_IMPLIED &&
+        mantissa == 0 && mantissa_bits == layout.mantissa_bits && exponent == layout.mantissa_bits &&
+        exponent_bits == layout.exponent_bits && sign == layout.mantissa_bits + layout.exponent_bits &&
+        type.getEbias() == layout.exponent_bias) {
+      return numeric(layout.dtype, type);
+    }
+  }
+  return {{}, false, fmt::format("{}-bit float of another format", type.getPrecision())};
+}
+
+}  // namespace
+
+StoredType classify_type(const H5::DataSet& dataset) {
+  switch (dataset.getTypeClass()) {
+    case H5T_INTEGER:
+      return classify_integer(dataset.getIntType());
+    case H5T_FLOAT:
+      return classify_float(dataset.getFloatType());
+    case H5T_STRING:
+      return {{}, false, "string"};
+    case H5T_VLEN:
+      return {{}, false, "variable-length"};
+    case H5T_COMPOUND:
+      return {{}, false, "compound"};
+    case H5T_ENUM:
+      return {{}, false, "enumeration"};
+    case H5T_ARRAY:
+      return {{}, false, "array"};
+    case H5T_OPAQUE:
+      return {{}, false, "opaque"};
+    case H5T_BITFIELD:
+      return {{}, false, "bitfield"};
+    case H5T_REFERENCE:
+      return {{}, false, "reference"};
+    default:
+      return {{}, false, "unknown type"};
+  }
+}
+
+H5::DataType memory_type(const H5::DataSet& dataset) {
+  H5::DataType type;
+  type.copy(dataset.getDataType());
+  if (H5Tset_order(type.getId(), kHostOrder) < 0) {
+    throw H5::DataTypeIException("memory_type", "the byte order cannot be set");
+  }
+  return type;
+}
+
+H5::DataType file_type(DType dtype) {
+  const auto pick = [](const H5::PredType& little, const H5::PredType& big) -> H5::DataType {
+    return kHostIsLittle ? little : big;
+  };
+  switch (dtype) {
+    case DType::u8:
+      return pick(H5::PredType::STD_U8LE, H5::PredType::STD_U8BE);
+    case DType::i8:
+      return pick(H5::PredType::STD_I8LE, H5::PredType::STD_I8BE);
+    case DType::u16:
+      return pick(H5::PredType::STD_U16LE, H5::PredType::STD_U16BE);
+    case DType::i16:
+      return pick(H5::PredType::STD_I16LE, H5::PredType::STD_I16BE);
+    case DType::u32:
+      return pick(H5::PredType::STD_U32LE, H5::PredType::STD_U32BE);
+    case DType::i32:
+      return pick(H5::PredType::STD_I32LE, H5::PredType::STD_I32BE);
+    case DType::u64:
+      return pick(H5::PredType::STD_U64LE, H5::PredType::STD_U64BE);
+    case DType::i64:
+      return pick(H5::PredType::STD_I64LE, H5::PredType::STD_I64BE);
+    case DType::f32:
+      return pick(H5::PredType::IEEE_F32LE, H5::PredType::IEEE_F32BE);
+    case DType::f64:
+      return pick(H5::PredType::IEEE_F64LE, H5::PredType::IEEE_F64BE);
+    case DType::f16:
+      break;
+  }
+  // libhdf5 gained a predefined half type in 1.14 only.
+  constexpr FloatLayout kHalf = kFloats[0];
+  H5::FloatType half;
+  half.copy(pick(H5::PredType::IEEE_F32LE, H5::PredType::IEEE_F32BE));
+  half.setFields(15, kHalf.mantissa_bits, kHalf.exponent_bits, 0, kHalf.mantissa_bits);
+  half.setSize(2);
+  half.setEbias(kHalf.exponent_bias);
+  return half;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,30 @@
+// HDF5 datatypes as h5feed's. Internal to this folder; callers hold an Hdf5Session.
+#pragma once
+
+#include <H5Cpp.h>
+
+#include <optional>
+#include <string>
+
+#include "h5feed/dtype.hpp"
+
+namespace h5feed {
+
+/// A stored datatype, classified.
+struct StoredType {
+  std::optional<DType> dtype;  ///< empty unless numeric
+  bool byte_swapped = false;   ///< other byte order than the host's
+  std::string text;            ///< "u8", "variable-length", "string", "compound", …
+};
+
+/// Numeric are integers of 8 to 64 bits that fill their bytes and IEEE floats of 16, 32 and 64 bits,
+/// in either byte order. Throws H5::Exception.
+StoredType classify_type(const H5::DataSet& dataset);
+
+/// The dataset's type in the host's byte order: what H5Dread converts to. Throws H5::Exception.
+H5::DataType memory_type(const H5::DataSet& dataset);
+
+/// The type a dataset is created with, in the host's byte order. Throws H5::Exception.
+H5::DataType file_type(DType dtype);
+
+}  // namespace h5feed

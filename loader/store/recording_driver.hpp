@@ -1,0 +1,38 @@
+// A file driver for libhdf5 that reads metadata and only records reads of raw data: how chunk
+// addresses are learned from libraries without H5Dchunk_iter. Internal to chunk_index.cpp.
+#pragma once
+
+#include <H5Cpp.h>
+
+#include <cstdint>
+#include <optional>
+
+// H5Dchunk_iter came with 1.10.10, 1.12.3 and 1.14.0.
+#if H5_VERSION_GE(1, 14, 0) || (H5_VERSION_GE(1, 12, 3) && !H5_VERSION_GE(1, 13, 0)) || \
+    (H5_VERSION_GE(1, 10, 10) && !H5_VERSION_GE(1, 11, 0))
+#define H5FEED_HAVE_CHUNK_ITER 1
+#else
+#define H5FEED_HAVE_CHUNK_ITER 0
+#endif
+
+#if !H5FEED_HAVE_CHUNK_ITER
+
+namespace h5feed {
+
+/// Place of a raw-data read. The address is absolute: libhdf5 adds the user block before it asks.
+struct RecordedRead {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Makes files opened with `access` use the driver, for reading only. Callers hold an Hdf5Session.
+/// Throws H5::Exception.
+void use_recording_driver(const H5::FileAccPropList& access);
+
+/// The raw-data read since the last call, if there was exactly one; forgets it. `file` was opened
+/// through the driver. Throws H5::Exception.
+std::optional<RecordedRead> take_recorded_read(const H5::H5File& file);
+
+}  // namespace h5feed
+
+#endif

@@ -1,0 +1,33 @@
+// A file that appears under its name complete or not at all.
+#pragma once
+
+#include <filesystem>
+
+namespace h5feed {
+
+/// A temporary name beside a target, ".NAME.tmp-PID". Someone else creates the file under it.
+class StagedFile {
+ public:
+  /// Throws FileError where the target exists (unless `overwrite`), is a directory, or its directory
+  /// is missing.
+  StagedFile(std::filesystem::path target, bool overwrite);
+  StagedFile(const StagedFile&) = delete;
+  StagedFile& operator=(const StagedFile&) = delete;
+  /// Removes the temporary file unless `commit` succeeded.
+  ~StagedFile();
+
+  const std::filesystem::path& target() const noexcept { return target_; }
+  const std::filesystem::path& temporary() const noexcept { return temporary_; }
+
+  /// Makes the temporary file durable and renames it onto the target, which is untouched on failure.
+  /// Blocks for the storage. Throws FileError.
+  void commit();
+
+ private:
+  const std::filesystem::path target_;
+  const std::filesystem::path temporary_;
+  const bool overwrite_;
+  bool committed_ = false;
+};
+
+}  // namespace h5feed
