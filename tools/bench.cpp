@@ -1,0 +1,214 @@
+// h5feed bench: how fast a file feeds, by number of workers, and how near that is to what the machine
+// can do.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
+#include "dataset/dataset_state.hpp"
+#include "h5feed/config.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+#include "tools/bench_report.hpp"
+#include "tools/bench_settings.hpp"
+#include "tools/child_process.hpp"
+#include "tools/cli.hpp"
+#include "tools/commands.hpp"
+#include "tools/image_choice.hpp"
+#include "tools/machine.hpp"
+#include "tools/option_text.hpp"
+#include "tools/output.hpp"
+#include "tools/progress.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+struct BenchArguments {
+  std::string file;
+  std::string data;
+  std::string target;
+  std::string input_layout = "auto";
+  std::string num_workers;
+  std::string batch_size = "256";
+  std::string shuffle = "sequential";
+  std::string cache_bytes;
+  std::string memory_budget_bytes;
+  bool normalize = false;
+  std::string seed = "0";
+  std::string runs = "3";
+  std::string warmup = "1";
+  std::string time_budget = "3s";
+  OutputOptions output;
+};
+
+BenchSettings make_settings(const BenchArguments& arguments) {
+  constexpr std::uint64_t kMostRuns = 1000;
+  BenchSettings settings{.file = arguments.file, .data = arguments.data, .target = arguments.target};
+  settings.input_layout = arguments.input_layout;
+  settings.batch_size = parse_integer("--batch-size", arguments.batch_size);
+  settings.shuffle = Shuffle(arguments.shuffle).to_string();
+  if (!arguments.cache_bytes.empty())
+    settings.cache_bytes = parse_size("--cache-bytes", arguments.cache_bytes);
+  if (!arguments.memory_budget_bytes.empty()) {
+    settings.memory_budget_bytes = parse_size("--memory-budget-bytes", arguments.memory_budget_bytes);
+  }
+  settings.normalize = arguments.normalize;
+  settings.seed = parse_number("--seed", arguments.seed);
+  settings.runs = parse_number("--runs", arguments.runs, 1, kMostRuns);
+  settings.warmup = parse_number("--warmup", arguments.warmup, 0, kMostRuns);
+  settings.time_budget = parse_duration("--time-budget", arguments.time_budget);
+  return settings;
+}
+
+// 0, 1, 2, 4, … and the number of usable cores itself.
+std::vector<std::int64_t> default_workers(unsigned cpus) {
+  std::vector<std::int64_t> workers = {0};
+  for (unsigned n = 1; n < cpus; n *= 2) workers.push_back(n);
+  workers.push_back(cpus);
+  return workers;
+}
+
+// Everything wrong that can be known before the first row, and what is to be read.
+std::string plan_text(const BenchSettings& settings, std::size_t num_rows) {
+  set_log_sink([](LogLevel, std::string_view) {});  // the rows say it
+  const Dataset dataset = open_dataset(dataset_options(settings), "bench");
+  set_log_sink({});
+  const DatasetInfo& data = dataset.state()->data.info();
+  const std::chrono::duration<double> budget = settings.time_budget;
+  return fmt::format(
+      "measuring {}:{} ({}, {} stored){}: {} {} of about {:.3g} s, {:.0f} s in all; each pass starts with an "
+      "empty "
+      "cache and reads warm pages",
+      printable(settings.file), printable(data.path), data.shape_text(), format_bytes(data.stored_bytes),
+      dataset.has_target() ? " with " + printable(dataset.state()->target->info().path) : "", num_rows,
+      num_rows == 1 ? "row" : "rows", budget.count(),
+      std::ceil(budget.count() * static_cast<double>(num_rows)));
+}
+
+// One row's answer. Its process has already said what went wrong where the exit code is not 0.
+struct RowOutcome {
+  int exit_code = kDone;
+  Json answer;
+};
+
+RowOutcome run_row(const BenchSettings& settings, std::int64_t num_workers, bool quiet, Progress& progress) {
+  const Json request = {{"settings", to_json(settings)}, {"num_workers", num_workers}, {"quiet", quiet}};
+  auto last = std::chrono::steady_clock::now();
+  const ChildResult child = run_self({kBenchRowCommand, request.dump()}, [&] {
+    const auto now = std::chrono::steady_clock::now();
+    progress.advance(std::chrono::duration<double>(now - last).count());
+    last = now;
+  });
+  if (child.signal != 0) {
+    throw Error(
+        fmt::format("the row num_workers={} was ended by signal {} ({}); a lower --memory-budget-bytes helps "
+                    "where memory ran out",
+                    num_workers, child.signal, ::strsignal(child.signal)));
+  }
+  if (child.exit_code != kDone) return {child.exit_code, {}};
+  return {kDone, Json::parse(child.output)};
+}
+
+int bench(const BenchArguments& arguments) {
+  const BenchSettings settings = make_settings(arguments);
+  const std::vector<std::int64_t> workers = arguments.num_workers.empty()
+                                                ? default_workers(system_limits().cpus)
+                                                : parse_list("--num-workers", arguments.num_workers);
+  say(plan_text(settings, workers.size()));
+
+  Json json = {{"file", settings.file},   {"machine", machine_json()},     {"version", H5FEED_VERSION},
+               {"commit", H5FEED_COMMIT}, {"settings", to_json(settings)}, {"limits", nullptr},
+               {"rows", Json::array()}};
+  json["settings"].erase("file");
+  json["settings"]["page_cache"] = "warm";
+  Table table = bench_table();
+  const bool show_table = !arguments.output.json;
+  if (show_table) print(table.header_text());
+
+  const double budget_s = std::chrono::duration<double>(settings.time_budget).count();
+  Progress progress("bench", ProgressUnit::seconds, budget_s * static_cast<double>(workers.size()));
+  std::int64_t most_workers = -1;
+  std::string warnings;
+  for (const std::int64_t num_workers : workers) {
+    RowOutcome outcome = run_row(settings, num_workers, table.rows() > 0, progress);
+    progress.hide();
+    if (outcome.exit_code != kDone) return outcome.exit_code;
+    const Json& row = outcome.answer.at("row");
+    json["rows"].push_back(row);
+    for (const auto& [key, value] : outcome.answer.at("resolved").items()) json["settings"][key] = value;
+    if (num_workers > most_workers) {
+      most_workers = num_workers;
+      json["limits"] = outcome.answer.at("limits");
+    }
+    table.add_row(bench_cells(row));
+    if (const std::string warning = spread_warning(row); !warning.empty()) warnings += warning + '\n';
+    if (show_table) print(table.row_text(table.rows() - 1));
+    export_results(arguments.output, table, json);
+  }
+  if (show_table) {
+    print('\n' + warnings + bench_verdict(json["rows"], json["settings"]["shuffle"].get<std::string>()));
+  } else {
+    print(json_text(json));
+  }
+  return kDone;
+}
+
+constexpr const char* kFooter =
+    R"(Each row runs in a process of its own, so that its peak memory is its own. A repetition is as many first
+epochs as fit its share of --time-budget, or a part of one; every epoch has a new loader with an empty cache,
+so that its chunks are decoded. Figures are medians over --runs repetitions; the pages of the file are warm.
+Where the data fits the cache, "cached samples/s" is the rate of the following epochs, which decode nothing.
+
+The limits are measured in the same process, in turn with the loader, at the same number of threads:
+decode = threads that read each chunk, run its filters and copy its rows, without cache, order or queue;
+gather = threads that read single random rows of uncompressed data.
+"of limit" is the loader's rate of decoding (or of reading rows) over the limit; the first batch, which
+nothing can hide, and starting the workers are part of the loader's time.
+
+Examples:
+  h5feed bench train.h5 --target labels
+  h5feed bench fashion.h5 --data train/images --target train/labels --num-workers 0,1,2,4 --shuffle chunk:16
+  h5feed bench train.h5 --cache-bytes 256MiB --shuffle full --time-budget 10s --export-json bench.json
+  h5feed bench text.h5 --data tokens --input-layout none --json)";
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<BenchArguments>();
+  CLI::App* const command =
+      app.add_subcommand("bench", "Measure how fast a file feeds, and how fast it could");
+  const auto option = [&](const char* name, std::string& value, const char* help, const char* type) {
+    return command->add_option(name, value, help)->type_name(type);
+  };
+  command->add_option("FILE", arguments->file, "HDF5 file")->required();
+  option("--data", arguments->data, "Dataset of the samples; default: the only one that looks like images",
+         "PATH");
+  option("--target", arguments->target, "Dataset of the targets; default: none", "PATH");
+  option("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW, or none: as stored", "LAYOUT")
+      ->capture_default_str();
+  option("--num-workers,--workers", arguments->num_workers,
+         "A row for each; default: 0, 1, 2, 4, … usable cores", "N,N,…");
+  option("--batch-size", arguments->batch_size, "Samples per batch", "N")->capture_default_str();
+  option("--shuffle", arguments->shuffle, "sequential, full or chunk:K", "ORDER")->capture_default_str();
+  option("--cache-bytes", arguments->cache_bytes, "Decoded chunks kept; default: the library's", "SIZE");
+  option("--memory-budget-bytes", arguments->memory_budget_bytes,
+         "All memory of the loader; default: the library's", "SIZE");
+  command->add_flag("--normalize", arguments->normalize,
+                    "Deliver float32, scaled to 0 … 1 where stored as u8");
+  option("--seed", arguments->seed, "Seed of the order", "N")->capture_default_str();
+  option("--runs", arguments->runs, "Repetitions that count", "N")->capture_default_str();
+  option("--warmup", arguments->warmup, "Repetitions before them", "N")->capture_default_str();
+  option("--time-budget", arguments->time_budget, "Time of one row, all repetitions and limits", "TIME")
+      ->capture_default_str();
+  add_output_options(*command, arguments->output);
+  command->footer(kFooter);
+  command->callback([arguments, &action] { action = [arguments] { return bench(*arguments); }; });
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,29 @@
+// What `bench` tells people about its rows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/output.hpp"
+#include "tools/table.hpp"
+
+namespace h5feed::cli {
+
+/// An empty table with the columns of `bench`, wide enough to be printed row by row.
+Table bench_table();
+
+/// The cells of one row, from its JSON.
+std::vector<std::string> bench_cells(const Json& row);
+
+/// The row to recommend: the fastest, or one with fewer workers that is as fast within 3 %. `rows` is
+/// not empty.
+const Json& best_row(const Json& rows);
+
+/// "best: num_workers=4 (6,420 samples/s, 94 % of the decode limit)" and the line of code that follows
+/// from it. `shuffle` as the library prints it.
+std::string bench_verdict(const Json& rows, const std::string& shuffle);
+
+/// A line that warns of repetitions that differ much, with what helps; empty where they agree.
+std::string spread_warning(const Json& row);
+
+}  // namespace h5feed::cli

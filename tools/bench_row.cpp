@@ -1,0 +1,240 @@
+// One row of `bench`, in a process of its own: the loader and its limits, measured in turn.
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dataset/dataset_state.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/log.hpp"
+#include "tools/bench_limits.hpp"
+#include "tools/bench_settings.hpp"
+#include "tools/child_process.hpp"
+#include "tools/cli.hpp"
+#include "tools/commands.hpp"
+#include "tools/output.hpp"
+#include "tools/resources.hpp"
+#include "tools/statistics.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Counters of the loaders that made up one repetition.
+struct Repetition {
+  double seconds = 0;  // from before each loader's construction to its last batch
+  double wait_s = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t decoded_bytes = 0;  // or read directly
+  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_misses = 0;
+  std::uint64_t rows_direct = 0;
+  ResourceUsage usage;
+  std::uint64_t peak_rss_bytes = 0;
+  std::vector<double> first_batch_ms;
+  std::uint64_t cached_samples = 0;  // delivered by epochs in which nothing was decoded
+  double cached_s = 0;
+
+  double samples_per_s() const { return static_cast<double>(samples) / seconds; }
+  double decoded_bytes_per_s() const { return static_cast<double>(decoded_bytes) / seconds; }
+};
+
+// What a training step does at least: it reads the batch.
+void touch(const Batch& batch) {
+  [[maybe_unused]] const std::byte first = *static_cast<const volatile std::byte*>(batch.data.bytes.get());
+}
+
+class Row {
+ public:
+  Row(const BenchSettings& settings, std::int64_t num_workers)
+      : settings_(settings),
+        dataset_(Dataset::open(dataset_options(settings))),
+        options_(loader_options(settings, num_workers)) {
+    const DataLoader loader(dataset_, options_);
+    resolved_ = loader.options();
+    // A second epoch is measured where it can be served from memory.
+    fits_cache_ = data().info().total_bytes() <= resolved_.cache_bytes;
+    const std::uint64_t parts = 2U + (rows_readable() ? 1U : 0U) + (fits_cache_ ? 1U : 0U);
+    slice_ = settings.time_budget / static_cast<std::int64_t>((settings.runs + settings.warmup) * parts);
+  }
+
+  void measure() {
+    for (std::uint64_t i = 0; i < settings_.warmup + settings_.runs; ++i) {
+      Repetition repetition = run_loader(i);
+      const LimitSetup setup{.threads = static_cast<unsigned>(std::max(1, resolved_.num_workers)),
+                             .slot_bytes = resolved_.prefetch_batches * batch_rows() * data().map.row_bytes(),
+                             .duration = slice_};
+      const double decode = measure_decode_limit(data(), setup);
+      const double gather = rows_readable() ? measure_gather_limit(data(), setup) : 0;
+      if (i < settings_.warmup) continue;
+      repetitions_.push_back(std::move(repetition));
+      decode_limits_.push_back(decode);
+      gather_limits_.push_back(gather);
+    }
+  }
+
+  Json to_json() const {
+    return {{"row", row_json()},
+            {"limits",
+             {{"decode_bytes_per_s", median(decode_limits_)},
+              {"gather_bytes_per_s", rows_readable() ? Json(median(gather_limits_)) : Json()}}},
+            {"resolved",
+             {{"data", data().info().path},
+              {"shuffle", resolved_.shuffle.to_string()},
+              {"cache_bytes", resolved_.cache_bytes},
+              {"memory_budget_bytes", resolved_.memory_budget_bytes}}}};
+  }
+
+ private:
+  const Field& data() const { return dataset_.state()->data; }
+  bool rows_readable() const { return data().reader->rows_readable(); }
+  std::uint64_t batch_rows() const {
+    return std::min(static_cast<std::uint64_t>(resolved_.batch_size), data().info().rows());
+  }
+
+  // As many first epochs, each of a fresh loader with an empty cache, as fit the time; at least one
+  // batch.
+  Repetition run_loader(std::uint64_t number) const {
+    Repetition repetition;
+    reset_peak_rss();
+    do {
+      const ResourceUsage before = resource_usage();
+      const Clock::time_point start = Clock::now();
+      DataLoader loader(dataset_, options_);
+      loader.set_epoch(number);
+      const double limit_s = std::chrono::duration<double>(slice_).count() - repetition.seconds;
+      bool complete = false;
+      double first_batch_s = -1;
+      double wait_s = 0;
+      std::uint64_t samples = 0;
+      do {
+        const Clock::time_point asked = Clock::now();
+        const auto batch = loader.next();
+        wait_s += seconds_since(asked);
+        complete = !batch.has_value();
+        if (complete) break;
+        if (first_batch_s < 0) first_batch_s = seconds_since(start);
+        touch(*batch);
+        samples += static_cast<std::uint64_t>(batch->size());
+      } while (seconds_since(start) < limit_s);
+      repetition.seconds += seconds_since(start);
+      repetition.usage += resource_usage() - before;
+      repetition.wait_s += wait_s;
+      repetition.samples += samples;
+      repetition.first_batch_ms.push_back(first_batch_s * 1e3);
+      add_counters(loader.stats(), repetition);
+      if (complete && fits_cache_) run_cached_epochs(loader, repetition);
+    } while (repetition.seconds < std::chrono::duration<double>(slice_).count());
+    repetition.peak_rss_bytes = peak_rss_bytes();
+    return repetition;
+  }
+
+  void add_counters(const LoaderStats& stats, Repetition& repetition) const {
+    repetition.decoded_bytes += stats.bytes_decoded + stats.rows_direct * data().map.row_bytes();
+    repetition.cache_hits += stats.cache_hits;
+    repetition.cache_misses += stats.cache_misses;
+    repetition.rows_direct += stats.rows_direct;
+  }
+
+  // The epochs that follow in the same loader, for as long as the first one took.
+  void run_cached_epochs(DataLoader& loader, Repetition& repetition) const {
+    const Clock::time_point start = Clock::now();
+    std::uint64_t samples = 0;
+    while (seconds_since(start) + repetition.cached_s < repetition.seconds) {
+      const auto batch = loader.next();
+      if (!batch) continue;
+      touch(*batch);
+      samples += static_cast<std::uint64_t>(batch->size());
+    }
+    repetition.cached_s += seconds_since(start);
+    repetition.cached_samples += samples;
+  }
+
+  Json row_json() const {
+    std::vector<double> samples_per_s, decoded_bytes_per_s, first_batch_ms, cached;
+    Repetition all;
+    for (const Repetition& repetition : repetitions_) {
+      samples_per_s.push_back(repetition.samples_per_s());
+      decoded_bytes_per_s.push_back(repetition.decoded_bytes_per_s());
+      first_batch_ms.insert(first_batch_ms.end(), repetition.first_batch_ms.begin(),
+                            repetition.first_batch_ms.end());
+      if (repetition.cached_s > 0) {
+        cached.push_back(static_cast<double>(repetition.cached_samples) / repetition.cached_s);
+      }
+      all.seconds += repetition.seconds;
+      all.wait_s += repetition.wait_s;
+      all.samples += repetition.samples;
+      all.decoded_bytes += repetition.decoded_bytes;
+      all.cache_hits += repetition.cache_hits;
+      all.cache_misses += repetition.cache_misses;
+      all.rows_direct += repetition.rows_direct;
+      all.usage += repetition.usage;
+      all.peak_rss_bytes = std::max(all.peak_rss_bytes, repetition.peak_rss_bytes);
+    }
+    const auto row_bytes = static_cast<double>(data().map.row_bytes());
+    const auto samples = static_cast<double>(all.samples);
+    const auto visits = static_cast<double>(all.cache_hits + all.cache_misses);
+
+    Json row = {{"num_workers", resolved_.num_workers},
+                {"batch_size", resolved_.batch_size},
+                {"samples_per_s", median(samples_per_s)},
+                {"bytes_per_s", median(samples_per_s) * row_bytes}};
+    // A rate of decoding has nothing to be compared with where nothing was decoded.
+    const bool comparable = all.decoded_bytes > 0;
+    const double limit = resolved_.row_reads ? median(gather_limits_) : median(decode_limits_);
+    row["limit"] = !comparable ? Json() : Json(resolved_.row_reads ? "gather" : "decode");
+    row["limit_bytes_per_s"] = comparable ? Json(limit) : Json();
+    row["share_of_limit"] = comparable ? Json(median(decoded_bytes_per_s) / limit) : Json();
+    row["first_batch_ms"] = median(first_batch_ms);
+    row["wait_fraction"] = all.wait_s / all.seconds;
+    row["cache_hit_rate"] = visits > 0 ? static_cast<double>(all.cache_hits) / visits : 0.0;
+    row["rows_direct"] = all.rows_direct;
+    row["read_amplification"] = static_cast<double>(all.decoded_bytes) / (samples * row_bytes);
+    row["cpu_s_per_1k_samples"] = (all.usage.user_s + all.usage.system_s) / samples * 1e3;
+    row["peak_rss_bytes"] = all.peak_rss_bytes;
+    row["samples_per_s_cached"] = cached.empty() ? Json() : Json(median(cached));
+    row["user_cpu_s"] = all.usage.user_s;
+    row["system_cpu_s"] = all.usage.system_s;
+    row["voluntary_context_switches"] = all.usage.voluntary_switches;
+    row["involuntary_context_switches"] = all.usage.involuntary_switches;
+    row["repetitions"] = samples_per_s;
+    return row;
+  }
+
+  const BenchSettings settings_;
+  const Dataset dataset_;
+  const DataLoaderOptions options_;
+  ResolvedOptions resolved_;
+  bool fits_cache_ = false;
+  std::chrono::nanoseconds slice_{};
+  std::vector<Repetition> repetitions_;
+  std::vector<double> decode_limits_;
+  std::vector<double> gather_limits_;
+};
+
+}  // namespace
+
+int run_bench_row(const std::string& request) {
+  follow_parent();
+  const Json json = Json::parse(request);
+  // Each loader says again what hurts; once a command is enough.
+  bool said = json.at("quiet").get<bool>();
+  set_log_sink([&](LogLevel level, std::string_view line) {
+    if (level == LogLevel::warning && !said) say(line);
+  });
+  Row row(bench_settings_from(json.at("settings")), json.at("num_workers").get<std::int64_t>());
+  said = true;
+  row.measure();
+  set_log_sink({});
+  print(json_text(row.to_json()));
+  return kDone;
+}
+
+}  // namespace h5feed::cli

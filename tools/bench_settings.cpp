@@ -1,0 +1,70 @@
+#include "tools/bench_settings.hpp"
+
+#include "tools/option_text.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+Json or_null(const std::optional<std::uint64_t>& value) { return value ? Json(*value) : Json(); }
+
+std::optional<std::uint64_t> optional_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return json.get<std::uint64_t>();
+}
+
+}  // namespace
+
+Json to_json(const BenchSettings& settings) {
+  return {{"file", settings.file},
+          {"data", settings.data},
+          {"target", settings.target},
+          {"input_layout", settings.input_layout},
+          {"batch_size", settings.batch_size},
+          {"shuffle", settings.shuffle},
+          {"cache_bytes", or_null(settings.cache_bytes)},
+          {"memory_budget_bytes", or_null(settings.memory_budget_bytes)},
+          {"normalize", settings.normalize},
+          {"seed", settings.seed},
+          {"runs", settings.runs},
+          {"warmup", settings.warmup},
+          {"time_budget_s", std::chrono::duration<double>(settings.time_budget).count()}};
+}
+
+BenchSettings bench_settings_from(const Json& json) {
+  BenchSettings settings;
+  json.at("file").get_to(settings.file);
+  json.at("data").get_to(settings.data);
+  json.at("target").get_to(settings.target);
+  json.at("input_layout").get_to(settings.input_layout);
+  json.at("batch_size").get_to(settings.batch_size);
+  json.at("shuffle").get_to(settings.shuffle);
+  settings.cache_bytes = optional_from(json.at("cache_bytes"));
+  settings.memory_budget_bytes = optional_from(json.at("memory_budget_bytes"));
+  json.at("normalize").get_to(settings.normalize);
+  json.at("seed").get_to(settings.seed);
+  json.at("runs").get_to(settings.runs);
+  json.at("warmup").get_to(settings.warmup);
+  settings.time_budget = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(json.at("time_budget_s").get<double>()));
+  return settings;
+}
+
+DatasetOptions dataset_options(const BenchSettings& settings) {
+  return {.files = {settings.file},
+          .data = settings.data,
+          .target = settings.target,
+          .input_layout = parse_layout("--input-layout", settings.input_layout)};
+}
+
+DataLoaderOptions loader_options(const BenchSettings& settings, std::int64_t num_workers) {
+  DataLoaderOptions options{.batch_size = settings.batch_size,
+                            .shuffle = settings.shuffle,
+                            .num_workers = num_workers,
+                            .seed = settings.seed,
+                            .cache_bytes = settings.cache_bytes,
+                            .memory_budget_bytes = settings.memory_budget_bytes};
+  if (settings.normalize) options.normalize = Normalize{};
+  return options;
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,104 @@
+#include "tools/child_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/file_descriptor.hpp"
+#include "h5feed/error.hpp"
+#include "tools/interrupt.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+constexpr int kTickMilliseconds = 100;
+
+// Ends and reaps the child unless `wait` did.
+class Child {
+ public:
+  explicit Child(pid_t pid) noexcept : pid_(pid) {}
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (pid_ < 0) return;
+    ::kill(pid_, SIGTERM);
+    wait();
+  }
+
+  int wait() noexcept {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+[[noreturn]] void fail(int code) {
+  throw Error(fmt::format("the measuring process cannot be started ({}); check process and memory limits",
+                          std::strerror(code)));
+}
+
+pid_t spawn_self(const std::vector<std::string>& arguments, int output) {
+  static constexpr const char* kProgram = "/proc/self/exe";
+  std::vector<std::string> words = {kProgram};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  if (const int code = ::posix_spawn_file_actions_init(&actions); code != 0) fail(code);
+  pid_t pid = -1;
+  int code = ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  if (code == 0) code = ::posix_spawn(&pid, kProgram, &actions, nullptr, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (code != 0) fail(code);
+  return pid;
+}
+
+}  // namespace
+
+ChildResult run_self(const std::vector<std::string>& arguments, const std::function<void()>& tick) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail(errno);
+  const FileDescriptor from(ends[0]);
+  FileDescriptor to(ends[1]);
+  Child child(spawn_self(arguments, to.get()));
+  to.reset();
+
+  ChildResult result;
+  std::array<char, 4096> buffer{};
+  while (true) {
+    check_interrupted();
+    pollfd readable{.fd = from.get(), .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&readable, 1, kTickMilliseconds);
+    tick();
+    if (ready <= 0) continue;
+    const ssize_t count = ::read(from.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    result.output.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  const int status = child.wait();
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  check_interrupted();
+  return result;
+}
+
+void follow_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+}  // namespace h5feed::cli

@@ -1,0 +1,25 @@
+// Runs this program again in a fresh process.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace h5feed::cli {
+
+/// How a process ended.
+struct ChildResult {
+  int exit_code = 0;
+  int signal = 0;  ///< what ended it; 0 when it exited
+  std::string output;
+};
+
+/// Starts /proc/self/exe with `arguments`, collects its stdout and waits; its stderr is ours. Calls
+/// `tick` about ten times a second. Throws Error where no process can be started, and Interrupted,
+/// after ending the child.
+ChildResult run_self(const std::vector<std::string>& arguments, const std::function<void()>& tick);
+
+/// For the child: end with the parent, and leave Ctrl-C to it.
+void follow_parent();
+
+}  // namespace h5feed::cli

@@ -1,0 +1,148 @@
+#include "tools/cli.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "h5feed/config.hpp"
+#include "h5feed/error.hpp"
+#include "tools/commands.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/output.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+constexpr std::array<std::string_view, 4> kCommands = {"info", "generate", "pack", "bench"};
+
+constexpr std::string_view kFirstSteps =
+    R"(h5feed feeds deep-learning training from HDF5 files. Three commands to try:
+
+  h5feed generate demo.h5 --samples 2000 --shape 3,64,64     write a file to play with
+  h5feed info demo.h5                                        see how its data is stored
+  h5feed bench demo.h5 --target labels --shuffle chunk:16    see how fast it can be fed
+
+h5feed --help lists everything.
+)";
+
+// Single-character edits from one word to the other (Levenshtein), to find what a typo meant.
+std::size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      const std::size_t replaced = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+bool is_command(std::string_view word) {
+  return std::find(kCommands.begin(), kCommands.end(), word) != kCommands.end();
+}
+
+// `h5feed FILE` is `h5feed info FILE`. A word that can be neither command nor file is a typo.
+void expand_shorthand(std::vector<std::string>& arguments) {
+  const std::string& first = arguments.front();
+  if (first.starts_with('-') || is_command(first)) return;
+  std::error_code error;
+  const bool file = std::filesystem::exists(first, error) || first.find_first_of("./") != std::string::npos;
+  if (file) {
+    arguments.insert(arguments.begin(), "info");
+    return;
+  }
+  const auto closest = std::min_element(kCommands.begin(), kCommands.end(), [&](auto a, auto b) {
+    return edit_distance(first, a) < edit_distance(first, b);
+  });
+  const bool typo = edit_distance(first, *closest) <= 2;
+  throw OptionError(fmt::format(
+      "unknown command \"{}\"; {}", first,
+      typo ? fmt::format("did you mean {}?", *closest) : std::string("h5feed --help lists the commands")));
+}
+
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+// One line, what and next step, from whatever the parser found wrong.
+std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const std::string help =
+      chosen.empty() ? "h5feed --help" : fmt::format("h5feed {} --help", chosen.front()->get_name());
+  std::string what = first_line(error.what());
+  if (const auto rest = app.remaining(true);
+      dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
+    const std::string& word = rest.front();
+    what = word.starts_with('-') ? fmt::format("unknown option {}", word.substr(0, word.find('=')))
+                                 : fmt::format("unexpected argument \"{}\"", word);
+  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    what = fmt::format("{} needs a value", what.substr(0, what.find(':')));
+  }
+  return fmt::format("{}; try {}", what, help);
+}
+
+int run_command(std::vector<std::string> arguments) {
+  if (arguments.empty()) {
+    print(kFirstSteps);
+    return kDone;
+  }
+  if (arguments.size() == 2 && arguments.front() == kBenchRowCommand) return run_bench_row(arguments.back());
+  catch_interrupts();
+  expand_shorthand(arguments);
+
+  CLI::App app("Feeds deep-learning training from HDF5 files.", "h5feed");
+  app.set_version_flag("--version", fmt::format("h5feed {} ({})", H5FEED_VERSION, H5FEED_COMMIT),
+                       "Print version and commit");
+  app.get_formatter()->column_width(34);
+  app.require_subcommand(1);
+  app.footer(
+      "h5feed FILE is h5feed info FILE. Each command has its own --help, with examples.\n"
+      "Exit code: 0 done, 1 failed, 2 wrong usage.");
+  Action action;
+  add_info(app, action);
+  add_generate(app, action);
+  add_pack(app, action);
+  add_bench(app, action);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // what CLI11 takes
+    app.parse(std::move(arguments));
+  } catch (const CLI::Success& request) {
+    return app.exit(request, std::cout, std::cerr);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    say(usage_message(app, error));
+    return kUsage;
+  }
+  return action();
+}
+
+}  // namespace
+
+int run(int argc, char** argv) noexcept {
+  try {
+    return run_command(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
+  } catch (const Interrupted& interrupted) {
+    say("interrupted");
+    end_by_signal(interrupted.signal());
+  } catch (const OptionError& error) {
+    say(error.what());
+    return kUsage;
+  } catch (const std::bad_alloc&) {
+    say("not enough memory; close other programs or ask for less");
+  } catch (const std::exception& error) {
+    say(first_line(error.what()));
+  }
+  return kFailed;
+}
+
+}  // namespace h5feed::cli

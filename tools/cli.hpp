@@ -1,0 +1,14 @@
+// The program as a function: arguments in, exit code out.
+#pragma once
+
+namespace h5feed::cli {
+
+/// Exit codes: done; failed; wrong usage.
+inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
+
+/// Runs the program: results on stdout, progress and one line per error on stderr. Installs handlers
+/// for SIGINT, SIGTERM and SIGHUP; when one of them ended the work, the process ends by that signal
+/// after its unfinished output was removed, so that shells see it. Throws nothing.
+int run(int argc, char** argv) noexcept;
+
+}  // namespace h5feed::cli

@@ -1,0 +1,25 @@
+// The subcommands, one file each. A command adds its options to the parser and leaves what to do in
+// `action`, which runs once the whole command line has been read.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+namespace h5feed::cli {
+
+/// The chosen command's work. Throws h5feed::Error (OptionError means wrong usage) and Interrupted.
+using Action = std::function<int()>;
+
+void add_info(CLI::App& app, Action& action);
+void add_generate(CLI::App& app, Action& action);
+void add_pack(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
+
+/// First argument of the processes in which `bench` measures its rows; not for people.
+inline constexpr const char* kBenchRowCommand = "__bench-row";
+
+/// Measures one row and prints it as JSON. `request` is what `bench` passed.
+int run_bench_row(const std::string& request);
+
+}  // namespace h5feed::cli

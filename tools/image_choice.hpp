@@ -1,0 +1,22 @@
+// Help with choosing among several datasets that look like images.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "h5feed/dataset.hpp"
+#include "store/h5_file.hpp"
+
+namespace h5feed::cli {
+
+/// Dataset::open for the program's `command`. Where no data was named and several datasets look like
+/// images, the error goes on with what to type, e.g.
+/// ". Try: h5feed bench f.h5 --data train/images --target train/labels". Throws as Dataset::open.
+Dataset open_dataset(const DatasetOptions& options, std::string_view command);
+
+/// The labels of `images`: a dataset in the same group with one number for each of its rows. One called
+/// labels, targets or y is preferred. Empty where there is none.
+std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets);
+
+}  // namespace h5feed::cli

@@ -1,0 +1,204 @@
+// h5feed info: what a file holds, how it is stored, and whether it can be read at full speed.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "dataset/geometry.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+#include "store/chunk_reader.hpp"
+#include "store/h5_file.hpp"
+#include "tools/cli.hpp"
+#include "tools/commands.hpp"
+#include "tools/output.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+struct InfoArguments {
+  std::string file;
+  std::string data;
+  OutputOptions output;
+};
+
+// One dataset as far as it could be looked at.
+struct Entry {
+  DatasetEntry listed;
+  std::optional<DatasetInfo> info;            // numeric ones
+  std::shared_ptr<const ChunkReader> reader;  // null where `problem` says why
+  std::optional<SampleGeometry> geometry;     // where its shape decides it
+  std::string problem;                        // why it cannot be read
+};
+
+// What InputLayout::automatic decided: for four dimensions, whether the first one holds the channels.
+std::string layout_name(const SampleGeometry& geometry, const std::vector<std::uint64_t>& stored) {
+  if (stored.size() == 3) return "NHW";
+  return stored[1] == static_cast<std::uint64_t>(geometry.shape[0]) ? "NCHW" : "NHWC";
+}
+
+Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
+  Entry entry{.listed = std::move(listed)};
+  if (!entry.listed.numeric) return entry;
+  try {
+    entry.info = file->describe(entry.listed.path);
+    entry.reader = ChunkReader::open(file, *entry.info);
+    if (looks_like_images(entry.info->shape, entry.info->dtype)) {
+      entry.geometry = data_geometry(*entry.info, InputLayout::automatic);
+    }
+  } catch (const Error& error) {
+    entry.problem = error.what();
+  }
+  return entry;
+}
+
+double ratio(const DatasetInfo& info) {
+  return info.stored_bytes > 0
+             ? static_cast<double>(info.total_bytes()) / static_cast<double>(info.stored_bytes)
+             : 0;
+}
+
+std::vector<std::string> table_row(const Entry& entry) {
+  std::vector<std::string> cells = {printable(entry.listed.path), format_shape(entry.listed.shape),
+                                    printable(entry.listed.type_text)};
+  if (!entry.info) {
+    cells.resize(9, "-");
+    cells.push_back(entry.problem.empty() ? "not numeric" : "cannot be read");
+    return cells;
+  }
+  const DatasetInfo& info = *entry.info;
+  cells.emplace_back(name_of(info.layout));
+  cells.push_back(info.chunk_shape.empty() || !entry.reader
+                      ? "-"
+                      : fmt::format("{} × ({})", format_count(entry.reader->num_chunks()),
+                                    format_shape(info.chunk_shape)));
+  cells.push_back(format_filters(info.filters));
+  cells.push_back(format_bytes(info.stored_bytes));
+  cells.push_back(format_bytes(info.total_bytes()));
+  cells.push_back(ratio(info) > 0 ? fmt::format("{:.2f}", ratio(info)) : "-");
+  if (!entry.reader) {
+    cells.emplace_back("cannot be read");
+  } else {
+    cells.push_back(entry.reader->direct() ? "direct" : "H5Dread: " + entry.reader->fallback_reason());
+  }
+  return cells;
+}
+
+Json json_entry(const Entry& entry) {
+  Json json = {{"path", entry.listed.path},
+               {"shape", entry.listed.shape},
+               {"type", entry.listed.type_text},
+               {"numeric", entry.listed.numeric}};
+  if (entry.info) {
+    const DatasetInfo& info = *entry.info;
+    const bool chunked = !info.chunk_shape.empty();
+    json["layout"] = name_of(info.layout);
+    json["chunk_shape"] = chunked ? Json(info.chunk_shape) : Json();
+    json["chunks"] = chunked && entry.reader ? Json(entry.reader->num_chunks()) : Json();
+    json["filters"] = format_filters(info.filters);
+    json["stored_bytes"] = info.stored_bytes;
+    json["logical_bytes"] = info.total_bytes();
+    json["ratio"] = ratio(info) > 0 ? Json(ratio(info)) : Json();
+  }
+  if (entry.reader) {
+    json["read_path"] = entry.reader->direct() ? "direct" : "fallback";
+    json["fallback_reason"] = entry.reader->direct() ? Json() : Json(entry.reader->fallback_reason());
+  }
+  if (entry.geometry) {
+    json["samples"] = {{"count", entry.info->rows()},
+                       {"layout", layout_name(*entry.geometry, entry.info->shape)},
+                       {"shape", entry.geometry->shape},
+                       {"bytes", entry.info->row_bytes()}};
+  } else {
+    json["samples"] = nullptr;
+  }
+  if (!entry.problem.empty()) json["problem"] = entry.problem;
+  return json;
+}
+
+std::string geometry_line(const Entry& entry) {
+  const SampleGeometry& geometry = *entry.geometry;
+  return fmt::format("{}: {} images of {}×{}×{} {} (stored {}), {} each\n", printable(entry.listed.path),
+                     format_count(entry.info->rows()), geometry.shape[0], geometry.shape[1],
+                     geometry.shape[2], name_of(entry.info->dtype), layout_name(geometry, entry.info->shape),
+                     format_bytes(entry.info->row_bytes()));
+}
+
+std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::string& only) {
+  // Why a dataset is read the slow way stands in the table.
+  set_log_sink([](LogLevel, std::string_view) {});
+  std::vector<Entry> entries;
+  const std::string wanted = only.empty() ? "" : file->describe(only).path;
+  for (DatasetEntry& listed : file->list_datasets()) {
+    if (only.empty() || listed.path == wanted) entries.push_back(look_at(file, std::move(listed)));
+  }
+  set_log_sink({});
+  return entries;
+}
+
+int info(const InfoArguments& arguments) {
+  const auto file = H5File::open(arguments.file);
+  const std::vector<Entry> entries = look_at_all(file, arguments.data);
+  const std::uint64_t file_bytes = std::filesystem::file_size(arguments.file);
+
+  Table table({{"dataset"},
+               {"shape"},
+               {"type"},
+               {"layout"},
+               {"chunks"},
+               {"filters"},
+               {"stored", true},
+               {"decoded", true},
+               {"ratio", true},
+               {"read path"}});
+  Json json = {{"file", arguments.file}, {"file_bytes", file_bytes}, {"datasets", Json::array()}};
+  std::string geometry;
+  for (const Entry& entry : entries) {
+    table.add_row(table_row(entry));
+    json["datasets"].push_back(json_entry(entry));
+    if (entry.geometry) geometry += geometry_line(entry);
+  }
+  export_results(arguments.output, table, json);
+  if (arguments.output.json) {
+    print(json_text(json));
+  } else {
+    std::string text = fmt::format("{}: {}, {} {}\n", printable(arguments.file), format_bytes(file_bytes),
+                                   entries.size(), entries.size() == 1 ? "dataset" : "datasets");
+    if (table.rows() > 0) text += '\n' + table.to_text();
+    if (!geometry.empty()) text += '\n' + geometry;
+    print(text);
+  }
+  bool readable = true;
+  for (const Entry& entry : entries) {
+    if (entry.problem.empty()) continue;
+    say(entry.problem);
+    readable = false;
+  }
+  return readable ? kDone : kFailed;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<InfoArguments>();
+  CLI::App* const command = app.add_subcommand("info", "Show the datasets of a file and how they are stored");
+  command->add_option("FILE", arguments->file, "HDF5 file")->required();
+  command->add_option("--data", arguments->data, "Only this dataset")->type_name("PATH");
+  add_output_options(*command, arguments->output);
+  command->footer(
+      "The read path is direct where h5feed reads and decodes chunks itself, on many threads; H5Dread, with "
+      "the\n"
+      "reason, where libhdf5 has to do it, one thread at a time.\n\n"
+      "Examples:\n"
+      "  h5feed info train.h5\n"
+      "  h5feed train.h5\n"
+      "  h5feed info train.h5 --data images --json");
+  command->callback([arguments, &action] { action = [arguments] { return info(*arguments); }; });
+}
+
+}  // namespace h5feed::cli

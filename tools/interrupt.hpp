@@ -1,0 +1,29 @@
+// Ctrl-C that unwinds the stack, so that unfinished files are removed.
+#pragma once
+
+#include <exception>
+
+namespace h5feed::cli {
+
+/// Thrown where work notices that the user wants it to end.
+class Interrupted : public std::exception {
+ public:
+  explicit Interrupted(int signal) noexcept : signal_(signal) {}
+  const char* what() const noexcept override { return "interrupted"; }
+  int signal() const noexcept { return signal_; }
+
+ private:
+  int signal_;
+};
+
+/// From now on SIGINT, SIGTERM and SIGHUP are only noted; a second one ends the process at once.
+/// System calls that wait return EINTR.
+void catch_interrupts();
+
+/// Throws Interrupted once a signal was noted. Thread-safe; call it between pieces of work.
+void check_interrupted();
+
+/// Ends the process by `signal`, as if it had not been caught.
+[[noreturn]] void end_by_signal(int signal) noexcept;
+
+}  // namespace h5feed::cli

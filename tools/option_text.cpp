@@ -1,0 +1,161 @@
+#include "tools/option_text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+[[noreturn]] void refuse(std::string_view option, std::string_view text, std::string_view accepted) {
+  throw OptionError(fmt::format("{} \"{}\": give {}", option, text, accepted));
+}
+
+template <typename T>
+std::optional<T> whole(std::string_view text) {
+  T value{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (text.empty() || error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+std::optional<double> real(std::string_view text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  if (text.empty() || error != std::errc() || stop != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const auto at = text.find_first_of(separators);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+}  // namespace
+
+std::uint64_t parse_number(std::string_view option, std::string_view text, std::uint64_t lowest,
+                           std::uint64_t highest) {
+  const auto value = whole<std::uint64_t>(text);
+  if (value && *value >= lowest && *value <= highest) return *value;
+  if (highest == std::numeric_limits<std::uint64_t>::max()) {
+    refuse(option, text, fmt::format("a whole number from {} on", lowest));
+  }
+  refuse(option, text, fmt::format("a whole number from {} to {}", lowest, highest));
+}
+
+std::int64_t parse_integer(std::string_view option, std::string_view text) {
+  const auto value = whole<std::int64_t>(text);
+  if (!value) refuse(option, text, "a whole number");
+  return *value;
+}
+
+double parse_real(std::string_view option, std::string_view text, double lowest, double highest) {
+  const auto value = real(text);
+  if (!value || *value < lowest || *value > highest) {
+    refuse(option, text, fmt::format("a number from {} to {}", lowest, highest));
+  }
+  return *value;
+}
+
+std::uint64_t parse_size(std::string_view option, std::string_view text) {
+  const auto value = parse_bytes(text);
+  if (!value) refuse(option, text, "a size such as 512MiB or 1.5GiB");
+  return *value;
+}
+
+std::chrono::nanoseconds parse_duration(std::string_view option, std::string_view text) {
+  static constexpr std::array<std::pair<std::string_view, double>, 4> kUnits = {
+      {{"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"", 1e9}}};
+  for (const auto& [unit, nanoseconds] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    const auto value = real(text.substr(0, text.size() - unit.size()));
+    // A day bounds it, so that sums of times stay far from overflow.
+    if (!value || *value <= 0 || *value * nanoseconds > 86400e9) break;
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(*value * nanoseconds));
+  }
+  refuse(option, text, "a time such as 3s, 500ms or 2m");
+}
+
+std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view text) {
+  std::vector<std::uint64_t> shape;
+  std::uint64_t elements = 1;
+  for (const std::string_view part : split(text, ",x")) {
+    const auto extent = whole<std::uint64_t>(part);
+    constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (!extent || *extent == 0 || *extent > kLargest / elements) {
+      refuse(option, text, "the extents of one sample, such as 3,224,224");
+    }
+    elements *= *extent;
+    shape.push_back(*extent);
+  }
+  return shape;
+}
+
+std::vector<std::int64_t> parse_list(std::string_view option, std::string_view text) {
+  std::vector<std::int64_t> values;
+  for (const std::string_view part : split(text, ",")) {
+    const auto value = whole<std::int64_t>(part);
+    if (!value || *value < 0) refuse(option, text, "numbers from 0 on, separated by commas, such as 0,1,2,4");
+    values.push_back(*value);
+  }
+  return values;
+}
+
+DType parse_dtype(std::string_view option, std::string_view text, const std::vector<DType>& allowed) {
+  const auto dtype = dtype_from_name(text);
+  if (dtype && std::find(allowed.begin(), allowed.end(), *dtype) != allowed.end()) return *dtype;
+  std::vector<std::string_view> names;
+  for (const DType candidate : allowed) names.push_back(name_of(candidate));
+  refuse(option, text, fmt::format("one of {}", fmt::join(names, ", ")));
+}
+
+InputLayout parse_layout(std::string_view option, std::string_view text) {
+  static constexpr std::array<std::pair<std::string_view, InputLayout>, 5> kLayouts = {
+      {{"auto", InputLayout::automatic},
+       {"nchw", InputLayout::nchw},
+       {"nhwc", InputLayout::nhwc},
+       {"nhw", InputLayout::nhw},
+       {"none", InputLayout::none}}};
+  const std::string name = lower(text);
+  for (const auto& [candidate, layout] : kLayouts) {
+    if (name == candidate) return layout;
+  }
+  refuse(option, text, "auto, NCHW, NHWC, NHW or none");
+}
+
+std::optional<std::uint64_t> parse_chunk(std::string_view option, std::string_view text, bool allow_auto) {
+  if (allow_auto && text == "auto") return std::nullopt;
+  if (text == "none") return 0;
+  const auto samples = whole<std::uint64_t>(text);
+  if (!samples || *samples == 0) {
+    refuse(option, text,
+           fmt::format("samples per chunk, {}or none for contiguous storage", allow_auto ? "auto, " : ""));
+  }
+  return samples;
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,48 @@
+// Values of command-line options: text in, checked values out. Every function throws OptionError that
+// names the option, the text and what is accepted.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "h5feed/dataset.hpp"
+#include "h5feed/dtype.hpp"
+
+namespace h5feed::cli {
+
+/// A whole number within [lowest, highest].
+std::uint64_t parse_number(std::string_view option, std::string_view text, std::uint64_t lowest = 0,
+                           std::uint64_t highest = UINT64_MAX);
+
+/// A whole number, negative ones too.
+std::int64_t parse_integer(std::string_view option, std::string_view text);
+
+/// A finite number within [lowest, highest].
+double parse_real(std::string_view option, std::string_view text, double lowest, double highest);
+
+/// Bytes: "4096", "512KiB", "1.5GiB".
+std::uint64_t parse_size(std::string_view option, std::string_view text);
+
+/// A time above 0: "3", "3s", "500ms", "2m".
+std::chrono::nanoseconds parse_duration(std::string_view option, std::string_view text);
+
+/// "3,224,224" or "3x224x224": extents of at least 1 whose product fits 63 bits.
+std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view text);
+
+/// "0,1,2,4": numbers from 0 on, at least one.
+std::vector<std::int64_t> parse_list(std::string_view option, std::string_view text);
+
+/// One of `allowed`, by h5feed's or NumPy's name.
+DType parse_dtype(std::string_view option, std::string_view text, const std::vector<DType>& allowed);
+
+/// "auto", "NCHW", "NHWC", "NHW", "none", in any case.
+InputLayout parse_layout(std::string_view option, std::string_view text);
+
+/// Samples per chunk: a number from 1 on; "none" (contiguous) gives 0; "auto" gives nullopt.
+std::optional<std::uint64_t> parse_chunk(std::string_view option, std::string_view text, bool allow_auto);
+
+}  // namespace h5feed::cli

@@ -1,0 +1,44 @@
+// Where results go: stdout as a table or JSON, and export files.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "tools/table.hpp"
+
+namespace h5feed::cli {
+
+/// Keys stay in the order in which they were added.
+using Json = nlohmann::ordered_json;
+
+/// What a user may ask of a command that prints a table.
+struct OutputOptions {
+  bool json = false;
+  std::string csv_file;
+  std::string markdown_file;
+  std::string json_file;
+};
+
+/// Adds --json, --export-csv, --export-markdown and --export-json.
+void add_output_options(CLI::App& command, OutputOptions& options);
+
+/// Indented JSON with a final newline; text that is not UTF-8 is replaced, never an exception.
+std::string json_text(const Json& json);
+
+/// Writes the export files that were asked for, each by rename: readers see the old or the new one.
+/// Throws FileError.
+void export_results(const OutputOptions& options, const Table& table, const Json& json);
+
+/// Replaces `path` by `text`, by way of a file beside it. Throws FileError.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// Writes to stdout and flushes. Throws FileError when that fails (a full disk, a closed pipe).
+void print(std::string_view text);
+
+/// Writes to stderr, for what is said beside the result.
+void say(std::string_view line);
+
+}  // namespace h5feed::cli

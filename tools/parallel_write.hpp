@@ -1,0 +1,38 @@
+// Fills a dataset of a new file: rows are produced and compressed in parallel, written in order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "store/h5_writer.hpp"
+#include "tools/progress.hpp"
+
+namespace h5feed::cli {
+
+/// Fills `out` with rows [first, first + count).
+using RowProducer = std::function<void(std::uint64_t first, std::uint64_t count, std::span<std::byte> out)>;
+
+/// Who may call a RowProducer: many threads at once, or one at a time with ascending rows.
+enum class Production : std::uint8_t { parallel, in_order };
+
+/// Creates `dataset` and writes all its rows. Chunks must span whole rows. Memory is bounded: at most
+/// two blocks (chunks, or about 1 MiB of contiguous rows) per usable CPU are in flight, fewer where
+/// they would take more than a quarter of the available memory. The bytes written do not depend on
+/// the number of threads. Blocks; advances `progress` by decoded bytes. Returns the bytes stored.
+/// Throws what `produce` throws, FileError, and Interrupted.
+std::uint64_t write_rows_in_parallel(H5Writer& writer, const NewDataset& dataset, Production production,
+                                     const RowProducer& produce, Progress& progress);
+
+/// Throws OptionError where the chunks of `dataset` are larger than HDF5 can store (4 GiB).
+void check_chunk_size(const NewDataset& dataset);
+
+/// Samples per chunk for whole-sample chunks of about 1 MiB decoded: 1, 2 or 5 times a power of ten, at
+/// most 20,000 and at most `rows`.
+std::uint64_t automatic_chunk_rows(std::uint64_t rows, std::uint64_t row_bytes);
+
+/// Decoded bytes of one row.
+std::uint64_t row_bytes(const NewDataset& dataset);
+
+}  // namespace h5feed::cli

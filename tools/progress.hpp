@@ -1,0 +1,46 @@
+// A progress bar for work that takes longer than a second, on a terminal only.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace h5feed::cli {
+
+/// What the figures of a bar count.
+enum class ProgressUnit : std::uint8_t { bytes, seconds };
+
+/// One line of at most `width` columns: label, bar, share, rate and time left, e.g.
+/// "pack fashion.h5 [#####.....]  50 %  210 MiB/s  3 s left".
+std::string progress_line(std::string_view label, ProgressUnit unit, double done, double total,
+                          double elapsed_s, std::size_t width);
+
+/// Draws on stderr while in scope and wipes the line at its end. Silent where stderr is no terminal
+/// and during the first second. For one thread at a time.
+class Progress {
+ public:
+  Progress(std::string label, ProgressUnit unit, double total);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();
+
+  /// Adds to what is done; draws at most ten times a second.
+  void advance(double amount);
+
+  /// Wipes the bar so that something else can be printed; the next `advance` draws it again.
+  void hide();
+
+ private:
+  std::string label_;
+  ProgressUnit unit_;
+  double total_;
+  double done_ = 0;
+  bool terminal_;
+  bool drawn_ = false;
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point next_draw_;
+};
+
+}  // namespace h5feed::cli

@@ -1,0 +1,66 @@
+// Content of generated samples: a pure function of (seed, sample).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "h5feed/dtype.hpp"
+
+namespace h5feed::cli {
+
+/// Label of a sample, 0 … classes − 1, uniform.
+std::uint64_t synthetic_label(std::uint64_t seed, std::uint64_t sample, std::uint64_t classes) noexcept;
+
+/// Images that compress under gzip as photographs do: smooth tiles beside tiles of grain, in the
+/// proportion that gives about the wanted ratio. The brightness of the tiles depends on the sample's
+/// class, so that a network can learn it. Immutable and thread-safe.
+class SyntheticImages {
+ public:
+  /// Element types `fill` knows.
+  static const std::vector<DType>& dtypes();
+
+  /// `shape` is that of one sample. `ratio` = decoded / stored bytes under gzip:4, reached within about
+  /// 10 %; below what pure grain gives (1.0 for u8, 1.2 for f32) the content is pure grain.
+  SyntheticImages(std::uint64_t seed, std::vector<std::uint64_t> shape, DType dtype, std::uint64_t classes,
+                  double ratio);
+
+  /// Writes sample `sample`; `out` has the size of one sample.
+  void fill(std::uint64_t sample, std::span<std::byte> out) const;
+
+  /// Share of tiles with grain, 0 … 1.
+  double grain_share() const noexcept { return grain_share_; }
+
+ private:
+  template <typename T>
+  void fill_as(std::uint64_t sample, std::span<T> out) const;
+
+  std::uint64_t seed_;
+  DType dtype_;
+  std::uint64_t classes_;
+  std::size_t line_elements_ = 1;  // elements of one image line
+  double grain_share_ = 1;
+};
+
+/// Token sequences, uniform over [low, high). Immutable and thread-safe.
+class SyntheticTokens {
+ public:
+  static const std::vector<DType>& dtypes();
+
+  /// `high - low` must lie in 1 … 2^32 and the values must fit `dtype`; throws OptionError otherwise.
+  SyntheticTokens(std::uint64_t seed, DType dtype, std::int64_t low, std::int64_t high);
+
+  void fill(std::uint64_t sample, std::span<std::byte> out) const;
+
+ private:
+  template <typename T>
+  void fill_as(std::uint64_t sample, std::span<T> out) const;
+
+  std::uint64_t seed_;
+  DType dtype_;
+  std::int64_t low_;
+  std::uint64_t range_;
+};
+
+}  // namespace h5feed::cli
