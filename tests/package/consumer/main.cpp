@@ -1,0 +1,30 @@
+// Reads one epoch of the file named on the command line, and expects a typed error for another.
+#include <cstdio>
+#include <h5feed/config.hpp>
+#include <h5feed/data_loader.hpp>
+#include <h5feed/error.hpp>
+#include <string_view>
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  bool refused = false;
+  try {
+    h5feed::Dataset::open({.files = {"no such file.h5"}});
+  } catch (const h5feed::FileError&) {
+    refused = true;
+  }
+  if (!refused) return 1;
+
+  const auto data = h5feed::Dataset::open({.files = {argv[1]}, .data = "images", .target = "labels"});
+  h5feed::DataLoaderOptions options{.batch_size = 16, .shuffle = true, .num_workers = 2};
+  options.normalize.emplace();
+  h5feed::DataLoader loader(data, options);
+  std::int64_t samples = 0;
+  for (h5feed::Batch& batch : loader) {
+    samples += batch.size();
+    if (batch.data.as<float>().empty() || batch.target.as<std::int64_t>().empty()) return 1;
+  }
+  std::printf("h5feed %s fed %lld of %lld samples\n", H5FEED_VERSION, static_cast<long long>(samples),
+              static_cast<long long>(data.size()));
+  return samples == data.size() ? 0 : 1;
+}

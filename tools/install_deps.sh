@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs the Debian packages (12 and 13) that h5feed is built from. Does nothing, and needs no root,
+# when they are there; otherwise uses sudo, or prints the line to run and exits 1.
+#   tools/install_deps.sh [--format]     --format: also the formatter that .ci/run checks with
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build git
+  libhdf5-dev libtbb-dev libopencv-dev libdeflate-dev liblz4-dev libzstd-dev zlib1g-dev
+  libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  dataset-fashion-mnist
+)
+# A LibTorch that the user names is used instead of Debian's.
+[ -n "${Torch_DIR:-}" ] || packages+=(libtorch-dev)
+for argument in "$@"; do
+  case $argument in
+    --format) packages+=(clang-format-14) ;;
+    *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
+  esac
+done
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "install_deps: this is not Debian; install what these packages hold: ${packages[*]}" >&2
+  exit 1
+fi
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$state" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "install_deps: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+export DEBIAN_FRONTEND=noninteractive
+line="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+if [ "$(id -u)" -eq 0 ]; then
+  root=()
+elif command -v sudo >/dev/null && sudo -v; then
+  root=(sudo --preserve-env=DEBIAN_FRONTEND)
+else
+  echo "install_deps: run this as root: $line" >&2
+  exit 1
+fi
+echo "install_deps: installing ${missing[*]}"
+"${root[@]}" apt-get update -qq
+"${root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+echo "install_deps: installed ${#missing[@]} packages, ${#packages[@]} are there"

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Builds h5feed and runs all of its tests.
+#   tools/test.sh [CMAKE-ARGUMENT ...]
+# Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tools/install_deps.sh
+tools/build.sh release -- "$@"
+ctest --preset release -j "$(nproc)"
+echo "tools/test.sh: every test of the release build passed on $(. /etc/os-release && echo "$PRETTY_NAME"), $(nproc) CPUs"
