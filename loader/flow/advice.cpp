@@ -24,23 +24,35 @@ struct ChunkGroups {
         bytes(data.reader->chunk_bytes() * data.map.pieces()) {}
 };
 
+// Chunks that consecutive samples come from.
+std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle) {
+  switch (shuffle.kind()) {
+    case Shuffle::Kind::sequential:
+      return 1;
+    case Shuffle::Kind::full:
+      return groups.count;
+    case Shuffle::Kind::chunk:
+      break;
+  }
+  return std::min(shuffle.window_chunks(), groups.count);
+}
+
 }  // namespace
 
 double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options) {
   const ChunkGroups groups(dataset.data);
-  std::uint64_t in_play = 1;
-  if (options.shuffle.kind() == Shuffle::Kind::full) in_play = groups.count;
-  if (options.shuffle.kind() == Shuffle::Kind::chunk)
-    in_play = std::min(options.shuffle.window_chunks(), groups.count);
-  const double cached = std::min(1.0, static_cast<double>(options.cache_bytes) /
-                                          (static_cast<double>(in_play) * static_cast<double>(groups.bytes)));
-  // A chunk is visited once by every batch that has a row of it; rows are spread over the chunks in play
-  // like draws, and a visit finds the chunk cached as often as the cache holds a share of those in play.
+  const std::uint64_t in_play = chunks_in_play(groups, options.shuffle);
+  const double chunks = static_cast<double>(in_play);
   const double batch = static_cast<double>(options.batch_size);
-  const double batches_in_play = static_cast<double>(in_play) * static_cast<double>(groups.rows) / batch;
-  const double touched = 1 - std::pow(1 - 1 / static_cast<double>(in_play), batch);
-  const double visits = std::max(1.0, batches_in_play * touched);
-  return std::max(1.0, visits * (1 - cached));
+  const double held = static_cast<double>(options.cache_bytes) / static_cast<double>(groups.bytes);
+  if (held >= chunks) return 1;
+  // A batch draws its rows from the chunks in play and visits each chunk it has a row of once. A visit
+  // finds the chunk if LRU still holds it; half of what this batch visits, on average, is newer and
+  // takes room, but is not visited again.
+  const double touched = 1 - std::pow(1 - 1 / chunks, batch);
+  const double visits = static_cast<double>(groups.rows) * chunks / batch * touched;
+  const double found = std::max(0.0, held - touched * chunks / 2) / chunks;
+  return std::max(1.0, visits * (1 - found));
 }
 
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
@@ -48,14 +60,12 @@ std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& o
   const double decodes = expected_decodes_per_chunk(dataset, options);
   if (decodes < 2) return {};
   const ChunkGroups groups(dataset.data);
-  const bool full = options.shuffle.kind() == Shuffle::Kind::full;
-  const std::uint64_t in_play = full ? groups.count : std::min(options.shuffle.window_chunks(), groups.count);
+  const std::uint64_t in_play = chunks_in_play(groups, options.shuffle);
   std::string line = fmt::format("shuffle={} decodes each chunk about {:.0f} times with cache {}",
                                  options.shuffle.to_string(), decodes, format_bytes(options.cache_bytes));
   const std::uint64_t window = std::min(kSuggestedWindowChunks, options.cache_bytes / groups.bytes);
   if (window > 0 && window < in_play) line += fmt::format("; shuffle=\"chunk:{}\" once", window);
-  // One chunk more than is in play: the next one is loaded before the first can go.
-  line += fmt::format("; cache_bytes={} once", format_mib_ceil((in_play + (full ? 0 : 1)) * groups.bytes));
+  line += fmt::format("; cache_bytes={} once", format_mib_ceil(in_play * groups.bytes));
   return line;
 }
 

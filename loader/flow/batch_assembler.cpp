@@ -18,6 +18,29 @@ void count_read(Counters& counters, const ReadCost& cost) {
   Counters::add(counters.decode_ns, cost.decode_ns);
 }
 
+/// The rows of a batch that lie in one chunk (in the first of them, where samples span several).
+struct ChunkRows {
+  std::uint64_t chunk = 0;
+  std::uint32_t first_row = 0;
+  std::uint32_t num_rows = 0;
+  std::uint32_t first_position = 0;
+};
+
+// `rows` are in file order. The groups come in the order in which the batch needs them first: where a
+// batch reaches from one window of chunks into the next, the old window's chunks are then visited
+// before the new ones push them out of a cache that just holds a window.
+std::vector<ChunkRows> rows_by_chunk(const std::vector<RowAt>& rows, const SampleMap& map) {
+  std::vector<ChunkRows> groups;
+  for (std::uint32_t i = 0; i < rows.size(); ++i) {
+    const std::uint64_t chunk = map.chunk_of(rows[i].row, 0);
+    if (groups.empty() || groups.back().chunk != chunk) groups.push_back({chunk, i, 0, rows[i].position});
+    ++groups.back().num_rows;
+    groups.back().first_position = std::min(groups.back().first_position, rows[i].position);
+  }
+  std::ranges::sort(groups, {}, &ChunkRows::first_position);
+  return groups;
+}
+
 std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
                                       const std::vector<std::int64_t>& sample) {
   std::vector<std::int64_t> shape;
@@ -109,18 +132,14 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
     plan_direct(job, lane_number);
     return;
   }
-  for (std::size_t first = 0; first < rows.size();) {
-    std::size_t end = first + 1;
-    const std::uint64_t chunk = map.chunk_of(rows[first].row, 0);
-    while (end < rows.size() && map.chunk_of(rows[end].row, 0) == chunk) ++end;
+  for (const ChunkRows& group : rows_by_chunk(rows, map)) {
     for (std::uint32_t piece = 0; piece < map.pieces(); ++piece) {
       job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
                             .piece = piece,
-                            .chunk = chunk + piece,
-                            .first_row = static_cast<std::uint32_t>(first),
-                            .num_rows = static_cast<std::uint32_t>(end - first)});
+                            .chunk = group.chunk + piece,
+                            .first_row = group.first_row,
+                            .num_rows = group.num_rows});
     }
-    first = end;
   }
 }
 

@@ -1,0 +1,36 @@
+// h5feed's log lines, kept instead of printed.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "h5feed/log.hpp"
+
+namespace h5feed::test {
+
+/// Replaces the process's log sink for its lifetime.
+class CapturedLog {
+ public:
+  CapturedLog() {
+    set_log_sink([this](LogLevel, std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(line);
+    });
+  }
+  CapturedLog(const CapturedLog&) = delete;
+  CapturedLog& operator=(const CapturedLog&) = delete;
+  ~CapturedLog() { set_log_sink({}); }
+
+  std::vector<std::string> lines() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace h5feed::test

@@ -1,0 +1,506 @@
+// The loader as its user sees it: epochs, options, errors at the right moment.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <latch>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dataset/dataset_state.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/error.hpp"
+#include "store/chunk_index.hpp"
+#include "support/captured_log.hpp"
+#include "support/sample_set.hpp"
+
+namespace h5feed {
+namespace {
+
+using test::CapturedLog;
+using test::SampleSet;
+using test::SampleSetSpec;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+Dataset open(const SampleSet& set) {
+  return Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
+}
+
+SampleSetSpec gzip_set() { return {.shape = {100, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 4}; }
+
+template <typename Exception>
+std::string refusal(const Dataset& dataset, const DataLoaderOptions& options) {
+  try {
+    DataLoader loader(dataset, options);
+  } catch (const Exception& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(DataLoader, delivers_batches_with_shape_labels_and_indices) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), {.batch_size = 32});
+  EXPECT_EQ(loader.size(), 4u);
+  const std::optional<Batch> batch = loader.next();
+  ASSERT_TRUE(batch);
+  EXPECT_THAT(batch->data.shape, ElementsAre(32, 1, 8, 6));
+  EXPECT_THAT(batch->target.shape, ElementsAre(32));
+  EXPECT_EQ(batch->data.dtype, DType::u8);
+  EXPECT_EQ(batch->target.dtype, DType::i64);
+  for (std::size_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(batch->indices[i], static_cast<std::int64_t>(i));
+    EXPECT_EQ(batch->target.as<std::int64_t>()[i], static_cast<std::int64_t>(i % 10));
+  }
+  EXPECT_THROW(batch->data.as<float>(), std::invalid_argument);
+}
+
+TEST(DataLoader, ends_an_epoch_once_and_begins_the_next) {
+  const SampleSet set(gzip_set());
+  for (const std::int64_t workers : {0, 2}) {
+    DataLoader loader(open(set), {.batch_size = 40, .num_workers = workers});
+    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+      for (const std::int64_t size : {40, 40, 20}) {
+        const std::optional<Batch> batch = loader.next();
+        ASSERT_TRUE(batch);
+        EXPECT_EQ(batch->size(), size);
+        EXPECT_EQ(batch->epoch, epoch);
+      }
+      EXPECT_FALSE(loader.next());
+    }
+  }
+}
+
+TEST(DataLoader, delivers_single_samples_without_a_batch_dimension) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), {.batch_size = std::nullopt});
+  EXPECT_EQ(loader.size(), 100u);
+  const std::optional<Batch> sample = loader.next();
+  EXPECT_THAT(sample->data.shape, ElementsAre(1, 8, 6));
+  EXPECT_TRUE(sample->target.shape.empty());
+  EXPECT_EQ(std::memcmp(sample->data.bytes.get(), set.sample(0), set.sample_bytes()), 0);
+}
+
+TEST(DataLoader, drops_the_last_batch_only_when_it_is_smaller) {
+  const SampleSet set(gzip_set());
+  EXPECT_EQ(DataLoader(open(set), {.batch_size = 30, .drop_last = true}).size(), 3u);
+  EXPECT_EQ(DataLoader(open(set), {.batch_size = 50, .drop_last = true}).size(), 2u);
+  DataLoader none(open(set), {.batch_size = 101, .num_workers = 1, .drop_last = true});
+  EXPECT_EQ(none.size(), 0u);
+  EXPECT_FALSE(none.next());
+  EXPECT_FALSE(none.next());
+}
+
+TEST(DataLoader, set_epoch_replays_an_order) {
+  const SampleSet set(gzip_set());
+  for (const std::int64_t workers : {0, 3}) {
+    DataLoader loader(open(set), {.batch_size = 100, .shuffle = "full", .num_workers = workers, .seed = 5});
+    std::map<std::uint64_t, std::vector<std::int64_t>> orders;
+    for (const std::uint64_t epoch : {0u, 1u, 1u, 0u, 7u, 7u, 1u}) {
+      loader.set_epoch(epoch);
+      const std::optional<Batch> batch = loader.next();
+      EXPECT_EQ(batch->epoch, epoch);
+      const auto [at, first_time] = orders.try_emplace(epoch, batch->indices);
+      if (!first_time) {
+        EXPECT_EQ(at->second, batch->indices);
+      }
+      EXPECT_FALSE(loader.next());
+    }
+    EXPECT_NE(orders[0], orders[1]);
+    EXPECT_NE(orders[1], orders[7]);
+  }
+}
+
+TEST(DataLoader, replaying_the_running_epoch_out_of_order_keeps_both_apart) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), {.batch_size = 10, .num_workers = 4, .in_order = false});
+  for (int i = 0; i < 4; ++i) {
+    loader.set_epoch(0);
+    std::vector<std::int64_t> seen;
+    while (const std::optional<Batch> batch = loader.next()) {
+      loader.set_epoch(0);  // the next round repeats this epoch and is prefetched meanwhile
+      seen.insert(seen.end(), batch->indices.begin(), batch->indices.end());
+    }
+    std::ranges::sort(seen);
+    ASSERT_EQ(seen.size(), 100u);
+    for (std::int64_t s = 0; s < 100; ++s) ASSERT_EQ(seen[static_cast<std::size_t>(s)], s);
+  }
+}
+
+TEST(DataLoader, iterators_follow_libtorchs_rules) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), {.batch_size = 50, .num_workers = 1});
+  auto it = loader.begin();
+  EXPECT_NE(it, loader.end());
+  EXPECT_EQ(it->indices.front(), 0);
+  const Batch moved = std::move(*it);
+  EXPECT_EQ(moved.size(), 50);
+  ++it;
+  EXPECT_EQ((*it).indices.front(), 50);
+  ++it;
+  EXPECT_EQ(it, loader.end());
+  EXPECT_THROW(++it, std::out_of_range);
+  EXPECT_THROW(*it, std::out_of_range);
+}
+
+TEST(DataLoader, decodes_nothing_from_the_second_epoch_on_when_the_data_fits) {
+  const SampleSet set(gzip_set());
+  for (const std::int64_t workers : {0, 1, 4}) {
+    DataLoader loader(open(set),
+                      {.batch_size = 16, .shuffle = "full", .num_workers = workers, .cache_bytes = 4800});
+    const auto epoch = [&] {
+      for (const Batch& batch : loader) ASSERT_TRUE(batch.data.defined());
+    };
+    epoch();
+    const LoaderStats first = loader.stats();
+    EXPECT_EQ(first.cache_misses, 10u);
+    EXPECT_EQ(first.bytes_decoded, 4800u);
+    epoch();
+    epoch();
+    const LoaderStats third = loader.stats();
+    EXPECT_EQ(third.bytes_read, first.bytes_read);
+    EXPECT_EQ(third.bytes_decoded, 4800u);
+    EXPECT_GT(third.cache_hits, first.cache_hits);
+    EXPECT_EQ(third.bytes_delivered, 3 * (4800u + 100u));
+  }
+}
+
+TEST(DataLoader, decodes_each_chunk_once_in_sequential_and_windowed_order) {
+  const SampleSet set(gzip_set());
+  for (const char* shuffle : {"sequential", "chunk:3"}) {
+    // Room for the window and nothing else.
+    DataLoader loader(open(set), {.batch_size = 7, .shuffle = shuffle, .cache_bytes = 3 * 480});
+    for (const Batch& batch : loader) ASSERT_TRUE(batch.data.defined());
+    EXPECT_EQ(loader.stats().cache_misses, 10u) << shuffle;
+    EXPECT_DOUBLE_EQ(loader.stats().read_amplification(), 4800.0 / 4900.0) << shuffle;
+  }
+}
+
+TEST(DataLoaderTargets, keep_float_types_and_widen_integers) {
+  const auto target_dtype = [](DType stored, std::optional<DType> wanted) {
+    const SampleSet set({.shape = {10, 8, 6}, .label_dtype = stored, .label_shape = {10, 1}});
+    DataLoader loader(open(set), {.batch_size = 10, .target_dtype = wanted});
+    const std::optional<Batch> batch = loader.next();
+    EXPECT_THAT(batch->target.shape, ElementsAre(10)) << "(N,1) is squeezed";
+    return batch->target.dtype;
+  };
+  EXPECT_EQ(target_dtype(DType::u8, {}), DType::i64);
+  EXPECT_EQ(target_dtype(DType::i32, {}), DType::i64);
+  EXPECT_EQ(target_dtype(DType::f32, {}), DType::f32);
+  EXPECT_EQ(target_dtype(DType::f64, {}), DType::f64);
+  EXPECT_EQ(target_dtype(DType::u8, DType::f32), DType::f32);
+}
+
+TEST(DataLoaderTargets, of_several_columns_stay) {
+  const SampleSet set({.shape = {12, 8, 6}, .label_dtype = DType::f32, .label_shape = {12, 40}});
+  DataLoader loader(open(set), {.batch_size = 4});
+  const std::optional<Batch> batch = loader.next();
+  EXPECT_THAT(batch->target.shape, ElementsAre(4, 40));
+  EXPECT_EQ(batch->target.as<float>()[3 * 40 + 39], 3.0F);
+}
+
+TEST(DataLoaderTargets, may_be_missing) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(Dataset::open({.files = {set.path()}, .data = "images"}), {.batch_size = 4});
+  EXPECT_FALSE(loader.next()->target.defined());
+}
+
+// The address of a chunk in the file, to damage it.
+std::uint64_t chunk_offset(const SampleSet& set, std::uint64_t chunk) {
+  const auto file = H5File::open(set.path());
+  return build_chunk_index(*file, file->describe("images")).locations.at(chunk).address;
+}
+
+TEST(DataLoaderErrors, arrive_at_the_batch_they_belong_to_and_the_rest_goes_on) {
+  const SampleSet set(gzip_set());
+  test::damage(set.path(), chunk_offset(set, 3) + 4, 20);
+  for (const std::int64_t workers : {0, 1, 2, 4}) {
+    DataLoader loader(open(set), {.batch_size = 10, .num_workers = workers, .cache_bytes = 0});
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      for (std::uint64_t b = 0; b < 10; ++b) {
+        if (b == 3) {
+          try {
+            loader.next();
+            FAIL() << "the damaged chunk was delivered";
+          } catch (const ChunkError& error) {
+            EXPECT_THAT(error.what(),
+                        HasSubstr(set.path().string() + ":/images: chunk (3,0,0) (samples 30-39)"));
+          }
+          continue;
+        }
+        const std::optional<Batch> batch = loader.next();
+        ASSERT_TRUE(batch);
+        ASSERT_EQ(batch->number, b);
+        ASSERT_EQ(std::memcmp(batch->data.bytes.get(), set.sample(static_cast<std::int64_t>(b) * 10), 480),
+                  0);
+      }
+      EXPECT_FALSE(loader.next());
+    }
+    EXPECT_EQ(loader.stats().errors, 3u);
+  }
+}
+
+TEST(DataLoaderErrors, fail_every_batch_with_a_damaged_sample_and_no_other) {
+  const SampleSet set(gzip_set());
+  test::damage(set.path(), chunk_offset(set, 5) + 4, 20);
+  DataLoader loader(open(set), {.batch_size = 10, .shuffle = "full", .num_workers = 4, .seed = 1});
+  DataLoader clean_order(open(SampleSet(gzip_set())), {.batch_size = 10, .shuffle = "full", .seed = 1});
+  for (const Batch& expected : clean_order) {
+    const bool damaged = std::ranges::any_of(expected.indices, [](std::int64_t i) { return i / 10 == 5; });
+    if (damaged) {
+      EXPECT_THROW(loader.next(), ChunkError);
+    } else {
+      EXPECT_EQ(loader.next()->indices, expected.indices);
+    }
+  }
+  EXPECT_FALSE(loader.next());
+}
+
+TEST(DataLoaderErrors, a_file_cut_off_after_opening_is_an_error_not_a_crash) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), {.batch_size = 100, .num_workers = 2});
+  // The loader starts working with the first call.
+  std::filesystem::resize_file(set.path(), chunk_offset(set, 8));
+  EXPECT_THROW(loader.next(), FileError);
+}
+
+TEST(DataLoaderErrors, of_worker_init_fn_arrive_at_the_first_next) {
+  const SampleSet set(gzip_set());
+  std::latch called(2);
+  DataLoader loader(open(set), {.batch_size = 50, .num_workers = 2, .worker_init_fn = [&](int worker) {
+                                  struct CountDown {
+                                    std::latch& latch;
+                                    ~CountDown() { latch.count_down(); }
+                                  } const count_down{called};
+                                  if (worker == 1) throw std::runtime_error("no licence for worker 1");
+                                }});
+  called.wait();
+  // The worker that threw records it right after the latch; it is kept until somebody asks.
+  std::string message;
+  int batches = 0;
+  for (int epoch = 0; epoch < 100 && message.empty(); ++epoch) {
+    try {
+      while (loader.next()) ++batches;
+    } catch (const std::runtime_error& error) {
+      message = error.what();
+    }
+  }
+  EXPECT_EQ(message, "no licence for worker 1");
+  std::size_t left = 0;
+  loader.start_epoch();
+  while (loader.next()) ++left;
+  EXPECT_EQ(left, 2u) << "the loader goes on";
+}
+
+TEST(DataLoaderErrors, a_timeout_names_itself_and_loses_no_batch) {
+  const SampleSet set(gzip_set());
+  std::latch release(1);
+  {
+    DataLoader loader(open(set), {.batch_size = 50,
+                                  .num_workers = 1,
+                                  .timeout = std::chrono::milliseconds(20),
+                                  .worker_init_fn = [&](int) { release.wait(); }});
+    try {
+      loader.next();
+      ADD_FAILURE() << "a batch came from a worker that waits";
+    } catch (const TimeoutError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("no batch within the timeout of 20 ms (epoch 0, batch 0)"));
+    }
+    release.count_down();
+    std::vector<std::int64_t> first;
+    while (first.empty()) {
+      try {
+        first = loader.next()->indices;
+      } catch (const TimeoutError&) {
+        // A slow machine: ask again.
+      }
+    }
+    EXPECT_EQ(first.front(), 0);
+  }
+}
+
+TEST(DataLoader, calls_worker_init_fn_once_on_each_worker) {
+  const SampleSet set(gzip_set());
+  std::mutex mutex;
+  std::vector<int> workers;
+  std::latch called(3);
+  DataLoader loader(open(set), {.num_workers = 3, .worker_init_fn = [&](int worker) {
+                                  {
+                                    const std::lock_guard lock(mutex);
+                                    workers.push_back(worker);
+                                  }
+                                  called.count_down();
+                                }});
+  called.wait();
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    while (loader.next()) {
+    }
+  }
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(workers, testing::UnorderedElementsAre(0, 1, 2));
+}
+
+TEST(DataLoaderTrace, sees_every_stage_begin_and_end) {
+  class Sink : public TraceSink {
+   public:
+    void begin(Stage stage, std::uint64_t) noexcept override { ++open_[static_cast<std::size_t>(stage)]; }
+    void end(Stage stage, std::uint64_t) noexcept override {
+      --open_[static_cast<std::size_t>(stage)];
+      ++ended_[static_cast<std::size_t>(stage)];
+    }
+    std::array<std::atomic<int>, 5> open_{}, ended_{};
+  };
+  const SampleSet set(gzip_set());
+  const auto sink = std::make_shared<Sink>();
+  {
+    DataLoader loader(open(set), {.batch_size = 10, .trace = sink});
+    while (loader.next()) {
+    }
+  }
+  for (const Stage stage : {Stage::plan, Stage::gather, Stage::wait}) {
+    EXPECT_EQ(sink->ended_[static_cast<std::size_t>(stage)], 10) << name_of(stage);
+  }
+  EXPECT_GE(sink->ended_[static_cast<std::size_t>(Stage::read_decode)], 10);
+  for (const auto& open_spans : sink->open_) EXPECT_EQ(open_spans, 0);
+}
+
+TEST(DataLoaderReport, names_seed_speed_wait_and_cache) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), {.batch_size = 10, .seed = 77});
+  while (loader.next()) {
+  }
+  EXPECT_THAT(loader.report(), HasSubstr("100 samples in 10 batches"));
+  EXPECT_THAT(loader.report(), HasSubstr("seed 77, num_workers 0"));
+  EXPECT_THAT(loader.report(), HasSubstr("hit rate"));
+}
+
+class OptionErrors : public testing::Test {
+ protected:
+  SampleSet set_{gzip_set()};
+  Dataset dataset_ = open(set_);
+};
+
+TEST_F(OptionErrors, name_the_option_and_what_works) {
+  const auto refuse = [&](const DataLoaderOptions& options) {
+    return refusal<OptionError>(dataset_, options);
+  };
+  EXPECT_EQ(refuse({.batch_size = 0}), "batch_size must be at least 1, or none for single samples; got 0");
+  EXPECT_EQ(refuse({.batch_size = -3}), "batch_size must be at least 1, or none for single samples; got -3");
+  EXPECT_EQ(refuse({.num_workers = -2}), "num_workers must be 0 to 1024; got -2");
+  EXPECT_EQ(refuse({.prefetch_factor = 2}),
+            "prefetch_factor needs workers that prefetch; set num_workers > 0, or leave it unset");
+  EXPECT_EQ(refuse({.num_workers = 1, .prefetch_factor = 0}), "prefetch_factor must be 1 to 1024; got 0");
+  EXPECT_EQ(refuse({.timeout = std::chrono::seconds(1)}),
+            "timeout needs workers to wait for; set num_workers > 0, or leave it unset");
+  EXPECT_EQ(refuse({.num_workers = 1, .timeout = std::chrono::milliseconds(0)}),
+            "timeout must be positive; got 0 ms");
+  EXPECT_EQ(refuse({.batch_size = std::nullopt, .drop_last = true}),
+            "drop_last needs batches; set batch_size, or leave drop_last unset");
+  EXPECT_EQ(refuse({.device = "cuda:0"}), "device \"cuda:0\": h5feed was built without CUDA");
+  EXPECT_EQ(refuse({.device = "tpu"}), "device \"tpu\" is not known; use \"cpu\"");
+  EXPECT_EQ(refuse({.normalize = Normalize{.mean = {1, 2}}}),
+            "normalize.mean has 2 values, the data has 1 channel; give one value, or one a channel");
+  EXPECT_EQ(refuse({.row_reads = RowReads::always}),
+            "row_reads = always needs uncompressed rows in one piece; " + set_.path().string() +
+                ":/images has none; use automatic");
+}
+
+TEST_F(OptionErrors, target_dtype_needs_a_target) {
+  EXPECT_EQ(refusal<OptionError>(Dataset::open({.files = {set_.path()}, .data = "images"}),
+                                 {.target_dtype = DType::f32}),
+            "target_dtype needs a target; name one when opening the dataset, or leave it unset");
+}
+
+// The contract's own example: 512 × 116,412 B × 3 slots and an explicit cache, on uncompressed data.
+TEST(MemoryBudget, that_is_too_small_names_what_would_work) {
+  const SampleSet set({.shape = {600, 3, 218, 178}});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  DataLoaderOptions options{.batch_size = 512, .num_workers = 1, .cache_bytes = 128u << 20};
+  options.memory_budget_bytes = 256u << 20;
+  EXPECT_EQ(
+      refusal<OptionError>(dataset, options),
+      "memory_budget_bytes 256 MiB cannot hold batch_size 512 × 116,412 B × 3 slots (171 MiB) + cache_bytes "
+      "128 MiB; use batch_size ≤ 384 or at least 299 MiB");
+  options.batch_size = 384;
+  EXPECT_EQ(refusal<OptionError>(dataset, options), "accepted");
+  options.batch_size = 512;
+  options.memory_budget_bytes = 299u << 20;
+  EXPECT_EQ(refusal<OptionError>(dataset, options), "accepted");
+}
+
+TEST(MemoryBudget, needs_room_for_one_chunk_beside_the_batches) {
+  const SampleSet set({.shape = {2000, 64, 64}, .chunk_shape = {500, 64, 64}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  DataLoaderOptions options{.batch_size = 1, .memory_budget_bytes = 1u << 20};
+  const std::string message = refusal<OptionError>(dataset, options);
+  EXPECT_THAT(message,
+              HasSubstr("memory_budget_bytes 1 MiB cannot hold batch_size 1 × 4,096 B × 1 slot (4 KiB) + one "
+                        "decoded chunk 2 MiB + one stored chunk"));
+  const std::size_t at_least = message.rfind("at least ");
+  ASSERT_NE(at_least, std::string::npos);
+  options.memory_budget_bytes = std::stoull(message.substr(at_least + 9)) << 20;
+  EXPECT_EQ(refusal<OptionError>(dataset, options), "accepted");
+}
+
+TEST(MemoryBudget, decodes_fewer_chunks_at_once_when_it_is_small) {
+  const SampleSet set({.shape = {2000, 64, 64}, .chunk_shape = {250, 64, 64}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  DataLoaderOptions options{.batch_size = 8, .shuffle = "full", .num_workers = 8};
+  options.memory_budget_bytes = 5u << 20;
+  const CapturedLog captured;  // a cache this small is worth a warning, which is not the subject here
+  DataLoader small(dataset, options);
+  EXPECT_GE(small.options().concurrent_decodes, 1u);
+  EXPECT_LT(small.options().concurrent_decodes, 8u);
+  std::size_t samples = 0;
+  for (const Batch& batch : small) samples += batch.indices.size();
+  EXPECT_EQ(samples, 2000u);
+  options.memory_budget_bytes = 1u << 30;
+  EXPECT_EQ(DataLoader(dataset, options).options().concurrent_decodes, 8u);
+}
+
+TEST(ShuffleAdvice, warns_once_with_figures_before_a_run_that_will_hurt) {
+  // 200 chunks of 20 rows, cache for a quarter of them.
+  const SampleSet set({.shape = {4000, 8, 8}, .chunk_shape = {20, 8, 8}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  const CapturedLog captured;
+  const DataLoader loader(dataset, {.batch_size = 16, .shuffle = "full", .cache_bytes = 50 * 1280});
+  EXPECT_THAT(captured.lines(),
+              ElementsAre("shuffle=full decodes each chunk about 15 times with cache 62 KiB; "
+                          "shuffle=\"chunk:16\" once; cache_bytes=1 MiB once"));
+}
+
+TEST(ShuffleAdvice, predicts_what_then_happens) {
+  const SampleSet set({.shape = {4000, 8, 8}, .chunk_shape = {20, 8, 8}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  const CapturedLog captured;
+  DataLoader loader(dataset, {.batch_size = 16, .shuffle = "full", .cache_bytes = 50 * 1280});
+  while (loader.next()) {
+  }
+  const std::uint64_t before = loader.stats().cache_misses;
+  while (loader.next()) {
+  }
+  const double decodes = static_cast<double>(loader.stats().cache_misses - before) / 200;
+  EXPECT_NEAR(decodes, 15.2, 0.3);
+}
+
+TEST(ShuffleAdvice, is_silent_where_each_chunk_is_decoded_once) {
+  const SampleSet set({.shape = {4000, 8, 8}, .chunk_shape = {20, 8, 8}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  const CapturedLog captured;
+  const DataLoader fits(dataset, {.batch_size = 16, .shuffle = "full"});
+  const DataLoader window(dataset, {.batch_size = 16, .shuffle = "chunk:16", .cache_bytes = 50 * 1280});
+  const DataLoader sequential(dataset, {.batch_size = 16, .cache_bytes = 1280});
+  EXPECT_THAT(captured.lines(), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace h5feed

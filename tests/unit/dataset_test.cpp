@@ -1,0 +1,135 @@
+// Opening datasets: what one sample looks like, and what cannot serve.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "dataset/dataset_state.hpp"
+#include "h5feed/dataset.hpp"
+#include "h5feed/error.hpp"
+#include "support/sample_set.hpp"
+
+namespace h5feed {
+namespace {
+
+using test::SampleSet;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+DatasetInfo info_of(std::vector<std::uint64_t> shape, DType dtype = DType::u8) {
+  DatasetInfo info;
+  info.file = "x.h5";
+  info.path = "/images";
+  info.shape = std::move(shape);
+  info.dtype = dtype;
+  return info;
+}
+
+template <typename Exception, typename F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Exception& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another exception: ") + error.what();
+  }
+  return "no exception";
+}
+
+TEST(Geometry, delivers_3d_uint8_as_one_channel) {
+  const SampleGeometry geometry = data_geometry(info_of({60000, 28, 28}), InputLayout::automatic);
+  EXPECT_THAT(geometry.shape, ElementsAre(1, 28, 28));
+  EXPECT_FALSE(geometry.channels_last);
+}
+
+TEST(Geometry, tells_channels_first_from_channels_last) {
+  const SampleGeometry first = data_geometry(info_of({10, 3, 218, 178}), InputLayout::automatic);
+  EXPECT_THAT(first.shape, ElementsAre(3, 218, 178));
+  EXPECT_FALSE(first.channels_last);
+  const SampleGeometry last = data_geometry(info_of({10, 96, 64, 3}, DType::f32), InputLayout::automatic);
+  EXPECT_THAT(last.shape, ElementsAre(3, 96, 64));
+  EXPECT_TRUE(last.channels_last);
+}
+
+TEST(Geometry, never_guesses) {
+  for (const auto& shape :
+       {std::vector<std::uint64_t>{10, 3, 64, 3}, {10, 5, 64, 5}, {10, 64}, {10}, {10, 2, 3, 4, 5}}) {
+    EXPECT_THAT(
+        message_of<DatasetError>([&] { data_geometry(info_of(shape), InputLayout::automatic); }),
+        HasSubstr(
+            "its layout cannot be told from its shape; state it: input_layout = NCHW, NHWC, NHW, or none"));
+  }
+  EXPECT_THAT(message_of<DatasetError>([&] {
+                data_geometry(info_of({9, 28, 28}, DType::f32), InputLayout::automatic);
+              }),
+              HasSubstr("x.h5:/images (9×28×28 f32)"));
+}
+
+TEST(Geometry, takes_the_users_word) {
+  EXPECT_THAT(data_geometry(info_of({10, 3, 64, 3}), InputLayout::nchw).shape, ElementsAre(3, 64, 3));
+  EXPECT_THAT(data_geometry(info_of({10, 3, 64, 3}), InputLayout::nhwc).shape, ElementsAre(3, 3, 64));
+  EXPECT_THAT(data_geometry(info_of({10, 64, 32}, DType::f32), InputLayout::nhw).shape,
+              ElementsAre(1, 64, 32));
+  EXPECT_THAT(data_geometry(info_of({10, 512}, DType::i64), InputLayout::none).shape, ElementsAre(512));
+  EXPECT_THROW(data_geometry(info_of({10, 512}), InputLayout::nchw), DatasetError);
+  EXPECT_THROW(data_geometry(info_of({}), InputLayout::none), DatasetError);
+}
+
+TEST(Geometry, squeezes_targets_of_one_column) {
+  EXPECT_TRUE(target_geometry(info_of({10, 1})).shape.empty());
+  EXPECT_TRUE(target_geometry(info_of({10})).shape.empty());
+  EXPECT_THAT(target_geometry(info_of({10, 40})).shape, ElementsAre(40));
+}
+
+TEST(Dataset, reads_labels_at_open) {
+  const SampleSet set({.shape = {50, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
+  EXPECT_EQ(dataset.size(), 50);
+  EXPECT_THAT(dataset.sample_shape(), ElementsAre(1, 8, 6));
+  EXPECT_EQ(dataset.dtype(), DType::u8);
+  ASSERT_TRUE(dataset.has_target());
+  const Field& target = *dataset.state()->target;
+  ASSERT_TRUE(target.is_resident());
+  for (std::int64_t i = 0; i < 50; ++i) {
+    EXPECT_EQ(std::to_integer<std::int64_t>(target.resident.data()[i]), set.label(i));
+  }
+}
+
+TEST(Dataset, finds_the_only_images_itself) {
+  const SampleSet set({.shape = {20, 8, 6}});
+  const Dataset dataset = Dataset::open({.files = {set.path()}});
+  EXPECT_EQ(dataset.state()->data.info().path, "/images");
+  EXPECT_FALSE(dataset.has_target());
+}
+
+TEST(Dataset, names_both_when_two_look_like_images) {
+  const SampleSet set({.shape = {20, 8, 6}, .label_shape = {20, 4, 4}});
+  EXPECT_EQ(message_of<DatasetError>([&] { Dataset::open({.files = {set.path()}}); }),
+            set.path().string() + ": two datasets look like images: /images, /labels");
+}
+
+TEST(Dataset, says_so_when_nothing_looks_like_images) {
+  const SampleSet set({.shape = {20, 8}, .dtype = DType::f32});
+  EXPECT_THAT(message_of<DatasetError>([&] { Dataset::open({.files = {set.path()}}); }),
+              HasSubstr("no dataset looks like images; name one with data"));
+}
+
+TEST(Dataset, refuses_labels_of_another_length) {
+  const SampleSet set({.shape = {20, 8, 6}, .label_shape = {1019}});
+  EXPECT_EQ(
+      message_of<DatasetError>(
+          [&] { Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"}); }),
+      set.path().string() + ": /labels has 1,019 rows, /images has 20; a target needs one row per sample");
+}
+
+TEST(Dataset, opens_exactly_one_file) {
+  EXPECT_EQ(message_of<OptionError>([] { Dataset::open({}); }), "files must name one HDF5 file; it names 0");
+  EXPECT_EQ(message_of<OptionError>([] {
+              Dataset::open({.files = {"a.h5", "b.h5"}});
+            }),
+            "files must name one HDF5 file; it names 2");
+}
+
+}  // namespace
+}  // namespace h5feed
