@@ -29,7 +29,7 @@ struct ResolvedOptions {
   std::uint64_t seed = 0;
   std::uint64_t cache_bytes = 0;
   std::uint64_t memory_budget_bytes = 0;
-  bool row_reads = false;         ///< rows bypass the cache
+  bool row_reads = false;           ///< rows bypass the cache
   unsigned concurrent_decodes = 1;  ///< chunks decoded at once; less than num_workers in a small budget
 };
 

@@ -29,15 +29,45 @@ H5FEED_EXPORT bool is_integer(DType dtype) noexcept;
 template <typename T>
 constexpr DType dtype_of() noexcept;
 
-template <> constexpr DType dtype_of<std::uint8_t>() noexcept { return DType::u8; }
-template <> constexpr DType dtype_of<std::int8_t>() noexcept { return DType::i8; }
-template <> constexpr DType dtype_of<std::uint16_t>() noexcept { return DType::u16; }
-template <> constexpr DType dtype_of<std::int16_t>() noexcept { return DType::i16; }
-template <> constexpr DType dtype_of<std::uint32_t>() noexcept { return DType::u32; }
-template <> constexpr DType dtype_of<std::int32_t>() noexcept { return DType::i32; }
-template <> constexpr DType dtype_of<std::uint64_t>() noexcept { return DType::u64; }
-template <> constexpr DType dtype_of<std::int64_t>() noexcept { return DType::i64; }
-template <> constexpr DType dtype_of<float>() noexcept { return DType::f32; }
-template <> constexpr DType dtype_of<double>() noexcept { return DType::f64; }
+template <>
+constexpr DType dtype_of<std::uint8_t>() noexcept {
+  return DType::u8;
+}
+template <>
+constexpr DType dtype_of<std::int8_t>() noexcept {
+  return DType::i8;
+}
+template <>
+constexpr DType dtype_of<std::uint16_t>() noexcept {
+  return DType::u16;
+}
+template <>
+constexpr DType dtype_of<std::int16_t>() noexcept {
+  return DType::i16;
+}
+template <>
+constexpr DType dtype_of<std::uint32_t>() noexcept {
+  return DType::u32;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() noexcept {
+  return DType::i32;
+}
+template <>
+constexpr DType dtype_of<std::uint64_t>() noexcept {
+  return DType::u64;
+}
+template <>
+constexpr DType dtype_of<std::int64_t>() noexcept {
+  return DType::i64;
+}
+template <>
+constexpr DType dtype_of<float>() noexcept {
+  return DType::f32;
+}
+template <>
+constexpr DType dtype_of<double>() noexcept {
+  return DType::f64;
+}
 
 }  // namespace h5feed

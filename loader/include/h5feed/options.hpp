@@ -29,9 +29,10 @@ class H5FEED_EXPORT Shuffle {
 
   Shuffle() = default;
   /// Throws OptionError, naming the accepted forms.
-  Shuffle(std::string_view text);                               // NOLINT(google-explicit-constructor)
-  Shuffle(const char* text) : Shuffle(std::string_view(text)) {}      // NOLINT(google-explicit-constructor)
-  Shuffle(const std::string& text) : Shuffle(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  Shuffle(std::string_view text);                                 // NOLINT(google-explicit-constructor)
+  Shuffle(const char* text) : Shuffle(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  Shuffle(const std::string& text)
+      : Shuffle(std::string_view(text)) {}                             // NOLINT(google-explicit-constructor)
   Shuffle(bool full) : kind_(full ? Kind::full : Kind::sequential) {}  // NOLINT(google-explicit-constructor)
 
   Kind kind() const noexcept { return kind_; }

@@ -29,9 +29,9 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t wait_ns = 0;   ///< the consumer's wall time inside `next()`
   std::uint64_t epoch_ns = 0;  ///< wall time from the start of epochs to their end (or to now)
 
-  std::uint64_t cache_bytes = 0;          ///< held by the cache now
-  std::uint64_t outputs_held_bytes = 0;   ///< by the consumer now; outside the budget
-  std::uint64_t outputs_allocated = 0;    ///< output buffers allocated over the loader's life
+  std::uint64_t cache_bytes = 0;         ///< held by the cache now
+  std::uint64_t outputs_held_bytes = 0;  ///< by the consumer now; outside the budget
+  std::uint64_t outputs_allocated = 0;   ///< output buffers allocated over the loader's life
 
   /// Share of chunk visits served from memory, 0 … 1; 0 when there was none.
   double cache_hit_rate() const noexcept;
