@@ -74,21 +74,22 @@ std::vector<std::int64_t> default_workers(unsigned cpus) {
   return workers;
 }
 
-// Everything wrong that can be known before the first row, and what is to be read.
-std::string plan_text(const BenchSettings& settings, std::size_t num_rows) {
+// Finds what is wrong before the first row, and says what is to be read.
+std::string plan_text(const BenchSettings& settings, const std::vector<std::int64_t>& workers) {
   set_log_sink([](LogLevel, std::string_view) {});  // the rows say it
   const Dataset dataset = open_dataset(dataset_options(settings), "bench");
+  for (const std::int64_t num_workers : workers) DataLoader(dataset, loader_options(settings, num_workers));
   set_log_sink({});
   const DatasetInfo& data = dataset.state()->data.info();
   const std::chrono::duration<double> budget = settings.time_budget;
   return fmt::format(
-      "measuring {}:{} ({}, {} stored){}: {} {} of about {:.3g} s, {:.0f} s in all; each pass starts with an "
+      "measuring {}:{} ({}, {} stored){}: {} {} of about {:.3g} s, {:.3g} s in all; each pass starts with an "
       "empty "
       "cache and reads warm pages",
       printable(settings.file), printable(data.path), data.shape_text(), format_bytes(data.stored_bytes),
-      dataset.has_target() ? " with " + printable(dataset.state()->target->info().path) : "", num_rows,
-      num_rows == 1 ? "row" : "rows", budget.count(),
-      std::ceil(budget.count() * static_cast<double>(num_rows)));
+      dataset.has_target() ? " with " + printable(dataset.state()->target->info().path) : "", workers.size(),
+      workers.size() == 1 ? "row" : "rows", budget.count(),
+      budget.count() * static_cast<double>(workers.size()));
 }
 
 // One row's answer. Its process has already said what went wrong where the exit code is not 0.
@@ -120,7 +121,8 @@ int bench(const BenchArguments& arguments) {
   const std::vector<std::int64_t> workers = arguments.num_workers.empty()
                                                 ? default_workers(system_limits().cpus)
                                                 : parse_list("--num-workers", arguments.num_workers);
-  say(plan_text(settings, workers.size()));
+  check_export_places(arguments.output);
+  say(plan_text(settings, workers));
 
   Json json = {{"file", settings.file},   {"machine", machine_json()},     {"version", H5FEED_VERSION},
                {"commit", H5FEED_COMMIT}, {"settings", to_json(settings)}, {"limits", nullptr},
@@ -193,7 +195,7 @@ void add_bench(CLI::App& app, Action& action) {
   option("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW, or none: as stored", "LAYOUT")
       ->capture_default_str();
   option("--num-workers,--workers", arguments->num_workers,
-         "A row for each; default: 0, 1, 2, 4, … usable cores", "N,N,…");
+         "A row for each; default: 0, 1, 2, 4 and so on, up to the usable cores", "N,N,...");
   option("--batch-size", arguments->batch_size, "Samples per batch", "N")->capture_default_str();
   option("--shuffle", arguments->shuffle, "sequential, full or chunk:K", "ORDER")->capture_default_str();
   option("--cache-bytes", arguments->cache_bytes, "Decoded chunks kept; default: the library's", "SIZE");

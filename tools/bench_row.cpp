@@ -1,6 +1,7 @@
 // One row of `bench`, in a process of its own: the loader and its limits, measured in turn.
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -99,41 +100,44 @@ class Row {
     return std::min(static_cast<std::uint64_t>(resolved_.batch_size), data().info().rows());
   }
 
-  // As many first epochs, each of a fresh loader with an empty cache, as fit the time; at least one
-  // batch.
+  // As many first epochs, each of a fresh loader with an empty cache, as fit the time; at least one. Only
+  // an epoch longer than the time is cut, so that what was decoded ahead of the end does not blur the
+  // figures of small files.
   Repetition run_loader(std::uint64_t number) const {
     Repetition repetition;
     reset_peak_rss();
-    do {
-      const ResourceUsage before = resource_usage();
-      const Clock::time_point start = Clock::now();
-      DataLoader loader(dataset_, options_);
-      loader.set_epoch(number);
-      const double limit_s = std::chrono::duration<double>(slice_).count() - repetition.seconds;
-      bool complete = false;
-      double first_batch_s = -1;
-      double wait_s = 0;
-      std::uint64_t samples = 0;
-      do {
-        const Clock::time_point asked = Clock::now();
-        const auto batch = loader.next();
-        wait_s += seconds_since(asked);
-        complete = !batch.has_value();
-        if (complete) break;
-        if (first_batch_s < 0) first_batch_s = seconds_since(start);
-        touch(*batch);
-        samples += static_cast<std::uint64_t>(batch->size());
-      } while (seconds_since(start) < limit_s);
-      repetition.seconds += seconds_since(start);
-      repetition.usage += resource_usage() - before;
-      repetition.wait_s += wait_s;
-      repetition.samples += samples;
-      repetition.first_batch_ms.push_back(first_batch_s * 1e3);
-      add_counters(loader.stats(), repetition);
-      if (complete && fits_cache_) run_cached_epochs(loader, repetition);
-    } while (repetition.seconds < std::chrono::duration<double>(slice_).count());
+    const double slice_s = std::chrono::duration<double>(slice_).count();
+    double epoch_s = run_epoch(number, slice_s, repetition);
+    while (repetition.seconds + epoch_s < slice_s) {
+      epoch_s = run_epoch(number, std::numeric_limits<double>::infinity(), repetition);
+    }
     repetition.peak_rss_bytes = peak_rss_bytes();
     return repetition;
+  }
+
+  // One epoch, or at least one batch of it within `limit_s`. Returns the seconds it took.
+  double run_epoch(std::uint64_t number, double limit_s, Repetition& repetition) const {
+    const ResourceUsage before = resource_usage();
+    const Clock::time_point start = Clock::now();
+    DataLoader loader(dataset_, options_);
+    loader.set_epoch(number);
+    bool complete = false;
+    do {
+      const Clock::time_point asked = Clock::now();
+      const auto batch = loader.next();
+      repetition.wait_s += seconds_since(asked);
+      complete = !batch.has_value();
+      if (complete) break;
+      if (batch->number == 0) repetition.first_batch_ms.push_back(seconds_since(start) * 1e3);
+      touch(*batch);
+      repetition.samples += static_cast<std::uint64_t>(batch->size());
+    } while (seconds_since(start) < limit_s);
+    const double seconds = seconds_since(start);
+    repetition.seconds += seconds;
+    repetition.usage += resource_usage() - before;
+    add_counters(loader.stats(), repetition);
+    if (complete && fits_cache_) run_cached_epochs(loader, seconds, repetition);
+    return seconds;
   }
 
   void add_counters(const LoaderStats& stats, Repetition& repetition) const {
@@ -144,17 +148,15 @@ class Row {
   }
 
   // The epochs that follow in the same loader, for as long as the first one took.
-  void run_cached_epochs(DataLoader& loader, Repetition& repetition) const {
+  void run_cached_epochs(DataLoader& loader, double limit_s, Repetition& repetition) const {
     const Clock::time_point start = Clock::now();
-    std::uint64_t samples = 0;
-    while (seconds_since(start) + repetition.cached_s < repetition.seconds) {
+    do {
       const auto batch = loader.next();
       if (!batch) continue;
       touch(*batch);
-      samples += static_cast<std::uint64_t>(batch->size());
-    }
+      repetition.cached_samples += static_cast<std::uint64_t>(batch->size());
+    } while (seconds_since(start) < limit_s);
     repetition.cached_s += seconds_since(start);
-    repetition.cached_samples += samples;
   }
 
   Json row_json() const {

@@ -94,7 +94,7 @@ Plan make_plan(const GenerateArguments& arguments) {
     plan.data.dtype = parse_dtype("--dtype", or_default(arguments.dtype, "u8"), SyntheticImages::dtypes());
     const auto content = std::make_shared<const SyntheticImages>(
         plan.seed, shape, plan.data.dtype, plan.classes,
-        parse_real("--ratio", or_default(arguments.ratio, "1.5"), 1, 10));
+        parse_real("--ratio", or_default(arguments.ratio, "1.5"), 1, 4));
     plan.fill = [content](std::uint64_t sample, std::span<std::byte> out) { content->fill(sample, out); };
   }
   plan.data.shape = {samples};
@@ -167,7 +167,7 @@ void add_generate(CLI::App& app, Action& action) {
       ->capture_default_str()
       ->type_name("KIND");
   command->add_option("--shape", arguments->shape, "Shape of one sample [3,224,224; tokens: 512]")
-      ->type_name("D,D,…");
+      ->type_name("D,D,...");
   command->add_option("--dtype", arguments->dtype, "Images: u8, u16, f32 [u8]; tokens: any integer [i64]")
       ->type_name("TYPE");
   command->add_option("--classes", arguments->classes, "Labels are 0 to N-1; u8 up to 256 classes, then i64")
@@ -175,7 +175,7 @@ void add_generate(CLI::App& app, Action& action) {
       ->type_name("N");
   command
       ->add_option("--ratio", arguments->ratio,
-                   "Images: decoded / stored size under gzip:4, about; 1 to 10 [1.5]")
+                   "Images: decoded / stored size under gzip:4, about; 1 to 4 [1.5]")
       ->type_name("X");
   command->add_option("--low", arguments->low, "Tokens: lowest value [100]")->type_name("N");
   command->add_option("--high", arguments->high, "Tokens: first value above the highest [30000]")

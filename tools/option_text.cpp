@@ -61,7 +61,7 @@ std::uint64_t parse_number(std::string_view option, std::string_view text, std::
                            std::uint64_t highest) {
   const auto value = whole<std::uint64_t>(text);
   if (value && *value >= lowest && *value <= highest) return *value;
-  if (highest == std::numeric_limits<std::uint64_t>::max()) {
+  if (highest >= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
     refuse(option, text, fmt::format("a whole number from {} on", lowest));
   }
   refuse(option, text, fmt::format("a whole number from {} to {}", lowest, highest));

@@ -12,6 +12,13 @@
 #include "h5feed/error.hpp"
 
 namespace h5feed::cli {
+namespace {
+
+[[noreturn]] void refuse_path(const std::filesystem::path& path, std::string_view reason) {
+  throw FileError(fmt::format("{}: cannot be written ({}); choose another place", path.string(), reason));
+}
+
+}  // namespace
 
 void add_output_options(CLI::App& command, OutputOptions& options) {
   command.add_flag("--json", options.json, "Print JSON instead of the table");
@@ -24,6 +31,14 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
 
 std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+void check_export_places(const OutputOptions& options) {
+  for (const std::filesystem::path path : {options.csv_file, options.markdown_file, options.json_file}) {
+    if (path.empty()) continue;
+    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+    if (::access(folder.c_str(), W_OK | X_OK) != 0) refuse_path(path, std::strerror(errno));
+  }
 }
 
 void export_results(const OutputOptions& options, const Table& table, const Json& json) {
@@ -46,8 +61,7 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
   if (error) {
     std::error_code ignored;
     std::filesystem::remove(unfinished, ignored);
-    throw FileError(
-        fmt::format("{}: cannot be written ({}); choose another place", path.string(), error.message()));
+    refuse_path(path, error.message());
   }
 }
 

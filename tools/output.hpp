@@ -28,6 +28,9 @@ void add_output_options(CLI::App& command, OutputOptions& options);
 /// Indented JSON with a final newline; text that is not UTF-8 is replaced, never an exception.
 std::string json_text(const Json& json);
 
+/// Throws FileError where an export file could not be written, so that long work does not start in vain.
+void check_export_places(const OutputOptions& options);
+
 /// Writes the export files that were asked for, each by rename: readers see the old or the new one.
 /// Throws FileError.
 void export_results(const OutputOptions& options, const Table& table, const Json& json);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,11 +33,15 @@ std::string count_word(std::size_t count) {
 
 // The path to use when the user named none: the only dataset that looks like images.
 std::string only_image_dataset(const H5File& file) {
-  std::vector<std::string> candidates;
-  for (const DatasetEntry& entry : file.list_datasets()) {
+  std::vector<DatasetEntry> images;
+  for (DatasetEntry& entry : file.list_datasets()) {
     const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
-    if (dtype && looks_like_images(entry.shape, *dtype)) candidates.push_back(entry.path);
+    if (dtype && looks_like_images(entry.shape, *dtype)) images.push_back(std::move(entry));
   }
+  // The largest is named first: as a rule it is what the user trains on.
+  std::ranges::stable_sort(images, std::greater(), [](const DatasetEntry& e) { return e.shape.front(); });
+  std::vector<std::string> candidates;
+  for (const DatasetEntry& entry : images) candidates.push_back(entry.path);
   if (candidates.size() == 1) return candidates.front();
   if (candidates.empty()) {
     throw DatasetError(
