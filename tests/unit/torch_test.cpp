@@ -105,10 +105,10 @@ TEST_F(TorchLoader, serves_the_loop_that_libtorch_users_write) {
 }
 
 TEST_F(TorchLoader, delivers_channels_last_images_as_channels_first) {
-  const Dataset data = open<std::uint8_t, std::uint8_t>({6, 4, 5, 3}, {}, {});
+  const Dataset data = open<std::uint8_t, std::uint8_t>({6, 5, 7, 3}, {}, {});
   auto loader = make_data_loader(data, {.batch_size = 6});
   const auto batch = *loader->begin();
-  const auto stored = torch::arange(6 * 4 * 5 * 3).to(torch::kUInt8).reshape({6, 4, 5, 3});
+  const auto stored = torch::arange(6 * 5 * 7 * 3).to(torch::kUInt8).reshape({6, 5, 7, 3});
   EXPECT_TRUE(torch::equal(batch.data, stored.permute({0, 3, 1, 2})));
 }
 
