@@ -1,0 +1,119 @@
+// One benchmark a stage of the loader, on one thread: what a stage costs alone.
+//
+//   build/release/benchmarks/stage_benchmark --benchmark_repetitions=5
+//
+// Bytes per second count decoded (stored) bytes, except where a name says otherwise.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "batch/row_kernel.hpp"
+#include "cache/chunk_cache.hpp"
+#include "plan/epoch_plan.hpp"
+#include "store/filters.hpp"
+
+namespace h5feed {
+namespace {
+
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+// Smooth with noise in the low bits: compresses about as photographs do.
+std::vector<std::byte> image_like(std::size_t bytes) {
+  std::vector<std::byte> data(bytes);
+  std::uint64_t noise = 1;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    noise = noise * 6364136223846793005ull + 1442695040888963407ull;
+    data[i] = static_cast<std::byte>((i / 64 % 128) + (noise >> 59));
+  }
+  return data;
+}
+
+void decode(benchmark::State& state, const char* filters, std::size_t element_bytes) {
+  const FilterPipeline pipeline(parse_filters(filters, element_bytes), kChunkBytes, element_bytes);
+  const std::vector<std::byte> stored = pipeline.encode(image_like(kChunkBytes));
+  std::vector<std::byte> chunk(kChunkBytes);
+  DecodeScratch scratch;
+  for (auto _ : state) {
+    pipeline.decode(stored, 0, chunk, scratch);
+    benchmark::DoNotOptimize(chunk.data());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kChunkBytes));
+  state.counters["ratio"] = static_cast<double>(kChunkBytes) / static_cast<double>(stored.size());
+}
+BENCHMARK_CAPTURE(decode, gzip_4, "gzip:4", 1);
+BENCHMARK_CAPTURE(decode, shuffle_gzip_4_of_4_bytes, "shuffle+gzip:4", 4);
+BENCHMARK_CAPTURE(decode, gzip_4_fletcher32, "gzip:4+fletcher32", 1);
+BENCHMARK_CAPTURE(decode, lz4, "lz4", 1);
+BENCHMARK_CAPTURE(decode, zstd_3, "zstd:3", 1);
+
+// Samples of one image size, from a chunk into a batch.
+void gather(benchmark::State& state, const RowKernelSpec& spec) {
+  const auto kernel = make_row_kernel(spec);
+  const std::size_t from_bytes = spec.channels * spec.pixels * size_of(spec.from);
+  const std::size_t to_bytes = spec.channels * spec.pixels * size_of(spec.to);
+  constexpr std::size_t kRows = 64;
+  const std::vector<std::byte> chunk = image_like(from_bytes * kRows);
+  std::vector<std::byte> batch(to_bytes * kRows);
+  for (auto _ : state) {
+    for (std::size_t i = 0; i < kRows; ++i) {
+      // An odd step visits all rows in another order than the file's.
+      kernel->run(chunk.data() + i * 37 % kRows * from_bytes, batch.data() + i * to_bytes);
+    }
+    benchmark::DoNotOptimize(batch.data());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(from_bytes * kRows));
+}
+
+RowKernelSpec image(bool normalize, bool channels_last) {
+  RowKernelSpec spec{.channels = 3, .pixels = 128 * 128, .channels_last = channels_last};
+  if (normalize) {
+    spec.to = DType::f32;
+    spec.normalize =
+        resolve_normalize({.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}}, DType::u8, 3);
+  }
+  return spec;
+}
+BENCHMARK_CAPTURE(gather, copy, image(false, false));
+BENCHMARK_CAPTURE(gather, nhwc_to_nchw, image(false, true));
+BENCHMARK_CAPTURE(gather, normalize, image(true, false));
+BENCHMARK_CAPTURE(gather, normalize_nhwc_to_nchw, image(true, true));
+
+// A batch of 256 indices, as a worker plans it.
+void plan(benchmark::State& state, const char* shuffle) {
+  const EpochPlan epoch(
+      {.num_samples = 1'281'167, .rows_per_chunk = 100, .shuffle = shuffle, .seed = 1, .batch_size = 256}, 0);
+  std::uint64_t number = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(epoch.batch(number++ % epoch.num_batches()));
+  }
+  state.SetItemsProcessed(state.iterations() * 256);
+}
+BENCHMARK_CAPTURE(plan, sequential, "sequential");
+BENCHMARK_CAPTURE(plan, full, "full");
+BENCHMARK_CAPTURE(plan, chunk_16, "chunk:16");
+
+// A visit that finds its chunk, and one that has to make room first.
+void cache_visit(benchmark::State& state) {
+  const bool fits = state.range(0) != 0;
+  constexpr std::uint64_t kChunks = 64;
+  constexpr std::size_t kBytes = 4096;
+  ChunkCache cache(fits ? kChunks * kBytes : kChunks / 2 * kBytes);
+  const ChunkCache::Resume nobody_waits = [] {};
+  std::uint64_t chunk = 0;
+  for (auto _ : state) {
+    auto found = cache.lookup({0, chunk++ % kChunks}, kBytes, nobody_waits);
+    if (auto* load = std::get_if<ChunkCache::Load>(&found)) {
+      load->buffer();
+      benchmark::DoNotOptimize(std::move(*load).publish().bytes().data());
+    }
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(cache_visit)->ArgName("fits")->Arg(1)->Arg(0);
+
+}  // namespace
+}  // namespace h5feed
