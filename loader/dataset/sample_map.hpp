@@ -31,7 +31,8 @@ class SampleMap {
     return row / rows_per_chunk_ * pieces_.size() + piece;
   }
 
-  /// The sample's bytes in its decoded chunk. Only when `rows_contiguous()`.
+  /// Where the sample, or its piece, begins in its decoded chunk; with `rows_contiguous()` all its bytes
+  /// follow there.
   const std::byte* row_in_chunk(const std::byte* chunk, std::uint64_t row) const noexcept {
     return chunk + row % rows_per_chunk_ * chunk_row_bytes_;
   }
@@ -44,15 +45,16 @@ class SampleMap {
   // One cell of the chunk grid's other dimensions, clipped to the dataset's extent.
   struct Piece {
     std::vector<std::uint64_t> extent;  // of the piece, per dimension but the first
-    std::size_t to = 0;                 // where the piece begins in the sample
+    std::size_t to = 0;                 // byte where the piece begins in the sample
   };
 
   std::uint64_t rows_per_chunk_ = 1;
   std::size_t row_bytes_ = 0;
   std::size_t chunk_row_bytes_ = 0;
   bool rows_contiguous_ = true;
-  std::vector<std::size_t> row_strides_;    // bytes, per dimension but the first, in the sample
-  std::vector<std::size_t> chunk_strides_;  // the same in the chunk
+  std::size_t element_bytes_ = 1;
+  std::vector<std::uint64_t> sample_shape_;
+  std::vector<std::uint64_t> chunk_row_shape_;  // one row of a chunk
   std::vector<Piece> pieces_;
 };
 
