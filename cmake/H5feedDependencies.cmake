@@ -21,7 +21,11 @@ include(H5feedCuda)
 set(H5FEED_TORCH_FOUND FALSE)
 if(NOT H5FEED_WITH_TORCH STREQUAL "OFF")
   include(H5feedFindTorch)
+  # Torch's targets name each other in generator expressions, which a project that contains h5feed
+  # evaluates in its own directories.
+  set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
   h5feed_find_torch(${H5FEED_WITH_TORCH})
+  unset(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL)
   if(H5FEED_TORCH_FOUND AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
     # The headers of LibTorch 1.13 are not valid C++20 for Clang.
     include(CheckCXXSourceCompiles)
