@@ -81,8 +81,8 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   const std::string help =
       chosen.empty() ? "h5feed --help" : fmt::format("h5feed {} --help", chosen.front()->get_name());
   std::string what = first_line(error.what());
-  if (const auto rest = app.remaining(true);
-      dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
+  // An unknown option comes first: what seems to be missing may just be misspelt.
+  if (const auto rest = app.remaining(true); !rest.empty()) {
     const std::string& word = rest.front();
     what = word.starts_with('-') ? fmt::format("unknown option {}", word.substr(0, word.find('=')))
                                  : fmt::format("unexpected argument \"{}\"", word);

@@ -57,7 +57,7 @@ void reverse_elements(std::span<std::byte> bytes, std::size_t element_bytes) {
 // Bytes of the file, uncompressed by zlib where it is gzip (gzread passes other content through).
 class IdxFile::Stream {
  public:
-  // Throws std::system_error's cousin of the house by way of `IdxFile::refuse`: errno is returned.
+  // Null, with `reason` set, where the file cannot be opened.
   static std::unique_ptr<Stream> open(const std::filesystem::path& path, std::string& reason) {
     FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status {};
@@ -99,6 +99,8 @@ class IdxFile::Stream {
       if (count < 0) {
         int code = 0;
         reason = gzerror(handle_, &code);
+        // zlib names the file its own way, "<fd:4>: ".
+        if (const auto colon = reason.find(": "); colon != std::string::npos) reason.erase(0, colon + 2);
         if (code == Z_ERRNO) reason = std::strerror(errno);
         break;
       }

@@ -54,7 +54,7 @@ double grain_cost(DType dtype) {
 // The same of smooth tiles. A line of a tile is about one match; where nothing lies beside the tile, its
 // lines are one run, and a match covers up to 258 bytes of it.
 double smooth_cost(std::size_t line_elements, std::size_t element_bytes) {
-  constexpr double kMatchBytes = 3.5;
+  constexpr double kMatchBytes = 3.2;
   constexpr std::size_t kLongestMatch = 258;
   const std::size_t run_bytes = line_elements > kTileColumns
                                     ? kTileColumns * element_bytes

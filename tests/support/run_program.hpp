@@ -1,0 +1,51 @@
+// The built program, run as a process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace h5feed::test {
+
+/// What a run left behind.
+struct ProgramResult {
+  int exit_code = -1;  ///< -1 when a signal ended it
+  int signal = 0;
+  std::string out;
+  std::string err;
+};
+
+/// A run that has started. For one thread.
+class Program {
+ public:
+  /// Starts the program in `directory`. Throws std::runtime_error.
+  Program(const std::filesystem::path& directory, const std::vector<std::string>& arguments);
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  /// Kills it where it still runs.
+  ~Program();
+
+  /// Blocks until the program has written a whole line to stderr.
+  void wait_for_stderr_line();
+  void send(int signal);
+  /// Collects the rest and waits for the end.
+  ProgramResult wait();
+
+ private:
+  bool read_some();
+
+  pid_t pid_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+  ProgramResult result_;
+};
+
+/// Runs it to its end.
+ProgramResult run_program(const std::filesystem::path& directory, const std::vector<std::string>& arguments);
+
+/// Names of what lies in a directory, sorted.
+std::vector<std::string> names_in(const std::filesystem::path& directory);
+
+}  // namespace h5feed::test

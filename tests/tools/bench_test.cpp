@@ -1,0 +1,187 @@
+// h5feed bench: every field real, rows in processes of their own, errors before the first row.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "h5feed/config.hpp"
+#include "store/filters.hpp"
+#include "support/h5_test_file.hpp"
+#include "support/run_program.hpp"
+#include "support/temp_dir.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kSamples = 640;
+constexpr std::uint64_t kSampleBytes = 3 * 16 * 16;
+
+void write_samples(const TempDir& dir, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {
+      "generate", "a.h5",    "--samples", std::to_string(kSamples),
+      "--shape",  "3,16,16", "--chunk",   more.empty() ? "64" : more.front()};
+  ASSERT_EQ(run_program(dir.path(), arguments).exit_code, 0);
+}
+
+Json bench_json(const TempDir& dir, const std::vector<std::string>& options) {
+  std::vector<std::string> arguments = {"bench", "a.h5", "--json", "--time-budget", "200ms"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  const ProgramResult result = run_program(dir.path(), arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return Json::parse(result.out);
+}
+
+TEST(Bench, ReportsEveryFieldOfEveryRow) {
+  const TempDir dir;
+  write_samples(dir);
+  const Json json = bench_json(dir, {"--target", "labels", "--num-workers", "0,2", "--batch-size", "64",
+                                     "--shuffle", "chunk:4", "--runs", "2"});
+  EXPECT_EQ(json.at("file"), "a.h5");
+  EXPECT_EQ(json.at("version"), H5FEED_VERSION);
+  EXPECT_EQ(json.at("commit"), H5FEED_COMMIT);
+  EXPECT_GE(json.at("machine").at("cores"), 1);
+  EXPECT_GT(json.at("machine").at("memory_bytes"), json.at("machine").at("available_bytes"));
+  EXPECT_THAT(json.at("machine").at("kernel").get<std::string>(), ::testing::StartsWith("Linux "));
+  EXPECT_EQ(json.at("settings").at("data"), "/images");
+  EXPECT_EQ(json.at("settings").at("target"), "labels");
+  EXPECT_EQ(json.at("settings").at("shuffle"), "chunk:4");
+  EXPECT_EQ(json.at("settings").at("runs"), 2);
+  EXPECT_GT(json.at("settings").at("cache_bytes"), 0);
+  EXPECT_GT(json.at("limits").at("decode_bytes_per_s"), 0);
+  EXPECT_EQ(json.at("limits").at("gather_bytes_per_s"), nullptr) << "compressed rows cannot be read singly";
+
+  ASSERT_EQ(json.at("rows").size(), 2U);
+  std::int64_t workers = 0;
+  for (const Json& row : json.at("rows")) {
+    EXPECT_EQ(row.at("num_workers"), workers);
+    workers += 2;
+    EXPECT_EQ(row.at("batch_size"), 64);
+    EXPECT_EQ(row.at("repetitions").size(), 2U);
+    const double samples_per_s = row.at("samples_per_s");
+    EXPECT_GT(samples_per_s, 0);
+    EXPECT_NEAR(row.at("bytes_per_s").get<double>(), samples_per_s * kSampleBytes, 1);
+    EXPECT_EQ(row.at("limit"), "decode");
+    EXPECT_GT(row.at("limit_bytes_per_s"), 0);
+    EXPECT_GT(row.at("share_of_limit"), 0);
+    EXPECT_GT(row.at("first_batch_ms"), 0);
+    EXPECT_GT(row.at("wait_fraction"), 0);
+    EXPECT_LE(row.at("wait_fraction"), 1);
+    EXPECT_GT(row.at("cache_hit_rate"), 0) << "chunk:4 visits a chunk from several batches";
+    EXPECT_LT(row.at("cache_hit_rate"), 1);
+    EXPECT_EQ(row.at("rows_direct"), 0);
+    EXPECT_DOUBLE_EQ(row.at("read_amplification"), 1) << "whole epochs that decode each chunk once";
+    EXPECT_GT(row.at("cpu_s_per_1k_samples"), 0);
+    EXPECT_GT(row.at("peak_rss_bytes"), kSamples * kSampleBytes);
+    EXPECT_GT(row.at("samples_per_s_cached"), 0);
+    EXPECT_GE(row.at("user_cpu_s").get<double>() + row.at("system_cpu_s").get<double>(), 0);
+    EXPECT_GE(row.at("voluntary_context_switches"), 0);
+    EXPECT_GE(row.at("involuntary_context_switches"), 0);
+  }
+}
+
+TEST(Bench, ComparesSingleRowsWithTheGatherLimit) {
+  const TempDir dir;
+  write_samples(dir, {"none"});
+  const Json json = bench_json(dir, {"--num-workers", "1", "--shuffle", "full", "--cache-bytes", "64KiB"});
+  const Json& row = json.at("rows")[0];
+  EXPECT_EQ(row.at("limit"), "gather");
+  EXPECT_EQ(row.at("limit_bytes_per_s"), json.at("limits").at("gather_bytes_per_s"));
+  EXPECT_GT(row.at("share_of_limit"), 0);
+  EXPECT_GE(row.at("rows_direct"), kSamples);
+  EXPECT_GE(row.at("read_amplification"), 1);
+  EXPECT_EQ(row.at("samples_per_s_cached"), nullptr) << "the data does not fit the cache";
+}
+
+TEST(Bench, PrintsRowsAVerdictAndTheCodeToWrite) {
+  const TempDir dir;
+  write_samples(dir);
+  const ProgramResult result = run_program(
+      dir.path(), {"bench", "a.h5", "--workers", "1", "--shuffle", "chunk:4", "--time-budget", "200ms"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(
+      result.err,
+      MatchesRegex("measuring a.h5:/images \\(640×3×16×16 u8, [0-9]+ KiB stored\\): 1 row of about 0.2 s, "
+                   "0.2 s in all; each pass starts with an empty cache and reads warm pages\n"));
+  EXPECT_THAT(result.out, ::testing::StartsWith("num_workers    samples/s  spread      data/s "));
+  EXPECT_THAT(result.out,
+              ::testing::ContainsRegex(
+                  "best: num_workers=1 \\([0-9,]+ samples/s, [0-9]+ % of the decode limit\\)\n"
+                  "put into your code: options.num_workers = 1; options.shuffle = \"chunk:4\";\n$"));
+}
+
+TEST(Bench, SavesItsRowsAsTheyCome) {
+  const TempDir dir;
+  write_samples(dir);
+  ASSERT_EQ(run_program(dir.path(), {"bench", "a.h5", "--num-workers", "0,1", "--time-budget", "200ms",
+                                     "--export-json", "r.json", "--export-csv", "r.csv"})
+                .exit_code,
+            0);
+  const auto bytes = file_bytes(dir / "r.json");
+  EXPECT_EQ(
+      Json::parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())).at("rows").size(),
+      2U);
+  EXPECT_THAT(names_in(dir.path()), ::testing::ElementsAre("a.h5", "r.csv", "r.json"));
+}
+
+TEST(Bench, NamesTheDatasetsToChooseFromAndWhatToType) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "fashion.h5");
+    for (const auto& [group, rows] : {std::pair{std::string("train"), 30U}, {std::string("test"), 10U}}) {
+      const Hid id(H5Gcreate2(file.id(), group.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      file.create({.path = group + "/images", .shape = {rows, 4, 4}});
+      file.create({.path = group + "/labels", .shape = {rows}});
+    }
+  }
+  const ProgramResult result = run_program(dir.path(), {"bench", "fashion.h5"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(
+      result.err,
+      "fashion.h5: two datasets look like images: /train/images, /test/images. Try: h5feed bench fashion.h5 "
+      "--data train/images --target train/labels\n");
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(Bench, RefusesOptionsTheLoaderRefusesBeforeTheFirstRow) {
+  const TempDir dir;
+  write_samples(dir);
+  const auto refused = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"bench", "a.h5"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const ProgramResult result = run_program(dir.path(), arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_EQ(refused({"--batch-size", "0"}),
+            "batch_size must be at least 1, or none for single samples; got 0\n");
+  EXPECT_THAT(refused({"--memory-budget-bytes", "64KiB"}),
+              MatchesRegex("memory_budget_bytes 64 KiB cannot hold batch_size [^\n]*\n"));
+  EXPECT_THAT(refused({"--shuffle", "chunks"}), MatchesRegex("shuffle \"chunks\" [^\n]*\n"));
+}
+
+TEST(Bench, FailsWithTheErrorOfACorruptChunk) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "c.h5");
+    file.create(
+        {.path = "images", .shape = {8, 4, 4}, .chunk = {4, 4, 4}, .filters = parse_filters("gzip:4", 1)});
+    const std::vector<std::uint64_t> offset = {4, 0, 0};
+    file.write("images", patterned_bytes(8 * 16));
+    file.write_chunk("images", offset, random_bytes(30));
+  }
+  const ProgramResult result =
+      run_program(dir.path(), {"bench", "c.h5", "--num-workers", "1", "--time-budget", "200ms"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("\nc.h5:/images: chunk (1,0,0) (samples 4-7)"));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("best:")));
+}
+
+}  // namespace
+}  // namespace h5feed::test

@@ -1,0 +1,114 @@
+// h5feed info: table, JSON and exports of files of known layout.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/h5_test_file.hpp"
+#include "support/run_program.hpp"
+#include "support/temp_dir.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+// Images and labels as a training file has them, a contiguous table, and a text.
+void write_mixed_file(const std::filesystem::path& path) {
+  H5TestFile file(path);
+  file.create({.path = "images", .shape = {20, 3, 8, 6}, .chunk = {8, 3, 8, 6}});
+  file.write("images", patterned_bytes(20 * 3 * 8 * 6));
+  file.create({.path = "labels", .file_type = H5T_STD_I64LE, .shape = {20}});
+  file.write("labels", patterned_bytes(20 * 8));
+  const Hid text(H5Tcopy(H5T_C_S1));
+  file.create({.path = "note", .file_type = text.get(), .shape = {1}});
+}
+
+TEST(Info, PrintsAnAlignedTableAndTheGeometryOfImages) {
+  const TempDir dir;
+  write_mixed_file(dir / "m.h5");
+  const ProgramResult result = run_program(dir.path(), {"info", "m.h5"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto first_line = result.out.find('\n');
+  EXPECT_THAT(result.out.substr(0, first_line), ::testing::MatchesRegex("m.h5: .* KiB, 3 datasets"));
+  EXPECT_EQ(
+      result.out.substr(first_line + 1),
+      "\n"
+      "dataset  shape     type    layout      chunks         filters   stored  decoded  ratio  read path\n"
+      "/images  20×3×8×6  u8      chunked     3 × (8×3×8×6)  none     3.4 KiB  2.8 KiB   0.83  direct\n"
+      "/labels  20        i64     contiguous  -              none       160 B    160 B   1.00  direct\n"
+      "/note    1         string  -           -              -              -        -      -  not numeric\n"
+      "\n"
+      "/images: 20 images of 3×8×6 u8 (stored NCHW), 144 B each\n");
+  EXPECT_EQ(run_program(dir.path(), {"m.h5"}).out, result.out) << "h5feed FILE is h5feed info FILE";
+}
+
+TEST(Info, PrintsTheSameAsJson) {
+  const TempDir dir;
+  write_mixed_file(dir / "m.h5");
+  const ProgramResult result = run_program(dir.path(), {"info", "m.h5", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  EXPECT_EQ(json.at("file"), "m.h5");
+  EXPECT_EQ(json.at("file_bytes"), std::filesystem::file_size(dir / "m.h5"));
+  EXPECT_EQ(json.at("datasets").size(), 3U);
+  EXPECT_EQ(json.at("datasets")[0], Json::parse(R"({
+    "path": "/images", "shape": [20, 3, 8, 6], "type": "u8", "numeric": true, "layout": "chunked",
+    "chunk_shape": [8, 3, 8, 6], "chunks": 3, "filters": "none", "stored_bytes": 3456, "logical_bytes": 2880,
+    "ratio": 0.8333333333333334, "read_path": "direct", "fallback_reason": null,
+    "samples": {"count": 20, "layout": "NCHW", "shape": [3, 8, 6], "bytes": 144}})"));
+  EXPECT_EQ(json.at("datasets")[1].at("samples"), nullptr);
+  EXPECT_EQ(json.at("datasets")[2].at("numeric"), false);
+}
+
+TEST(Info, ShowsOneDatasetOnRequestAndNamesTheOthersWhereItIsMissing) {
+  const TempDir dir;
+  write_mixed_file(dir / "m.h5");
+  const ProgramResult one = run_program(dir.path(), {"info", "m.h5", "--data", "labels", "--json"});
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_EQ(Json::parse(one.out).at("datasets").size(), 1U);
+
+  const ProgramResult missing = run_program(dir.path(), {"info", "m.h5", "--data", "imgs"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_EQ(missing.out, "");
+  EXPECT_THAT(missing.err,
+              ::testing::StartsWith("m.h5: no dataset \"imgs\"; it has /images (20×3×8×6 u8), "));
+  EXPECT_THAT(missing.err, ::testing::EndsWith(". Try --data images\n"));
+}
+
+TEST(Info, ExportsItsTable) {
+  const TempDir dir;
+  write_mixed_file(dir / "m.h5");
+  ASSERT_EQ(run_program(dir.path(), {"info", "m.h5", "--export-csv", "t.csv", "--export-markdown", "t.md",
+                                     "--export-json", "t.json"})
+                .exit_code,
+            0);
+  const auto text = [&](const std::string& name) {
+    const auto bytes = file_bytes(dir / name);
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  EXPECT_THAT(text("t.csv"), HasSubstr("\n/labels,20,i64,contiguous,-,none,160 B,160 B,1.00,direct\n"));
+  EXPECT_THAT(
+      text("t.md"),
+      HasSubstr("\n| /labels | 20 | i64 | contiguous | - | none | 160 B | 160 B | 1.00 | direct |\n"));
+  EXPECT_EQ(Json::parse(text("t.json")).at("datasets").size(), 3U);
+  EXPECT_THAT(names_in(dir.path()), ::testing::ElementsAre("m.h5", "t.csv", "t.json", "t.md"));
+}
+
+TEST(Info, TellsWhatLibhdf5HasToReadAndWhy) {
+  const TempDir dir;
+  H5TestFile(dir / "e.h5").create({.path = "x", .shape = {64}, .external_file = (dir / "raw").string()});
+  const ProgramResult result = run_program(dir.path(), {"info", "e.h5", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const Json dataset = Json::parse(result.out).at("datasets")[0];
+  EXPECT_EQ(dataset.at("layout"), "external");
+  EXPECT_EQ(dataset.at("read_path"), "fallback");
+  EXPECT_NE(dataset.at("fallback_reason"), "");
+}
+
+}  // namespace
+}  // namespace h5feed::test

@@ -1,0 +1,159 @@
+// Parts of the program that need no process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
+#include "tools/bench_report.hpp"
+#include "tools/bench_settings.hpp"
+#include "tools/image_choice.hpp"
+#include "tools/option_text.hpp"
+#include "tools/parallel_write.hpp"
+#include "tools/progress.hpp"
+#include "tools/statistics.hpp"
+#include "tools/table.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(OptionText, ReadsTimesInSecondsUnlessAUnitIsGiven) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(parse_duration("--t", "3"), milliseconds(3000));
+  EXPECT_EQ(parse_duration("--t", "0.25s"), milliseconds(250));
+  EXPECT_EQ(parse_duration("--t", "500ms"), milliseconds(500));
+  EXPECT_EQ(parse_duration("--t", "2m"), milliseconds(120000));
+  for (const char* text : {"", "s", "-1s", "0", "3h", "1e9", "nan", "3 s x", "90000s"}) {
+    EXPECT_THROW(parse_duration("--t", text), OptionError) << text;
+  }
+}
+
+TEST(OptionText, ReadsShapesWhoseElementsCanBeCounted) {
+  EXPECT_THAT(parse_shape("--shape", "3,224,224"), ElementsAre(3, 224, 224));
+  EXPECT_THAT(parse_shape("--shape", "28x28"), ElementsAre(28, 28));
+  for (const char* text : {"", "3,", "0", "-1", "3;4", "4294967296,4294967296"}) {
+    EXPECT_THROW(parse_shape("--shape", text), OptionError) << text;
+  }
+}
+
+TEST(OptionText, ReadsChunksAsSamplesAutoOrNone) {
+  EXPECT_EQ(parse_chunk("--chunk", "64", true), std::uint64_t{64});
+  EXPECT_EQ(parse_chunk("--chunk", "none", false), std::uint64_t{0});
+  EXPECT_EQ(parse_chunk("--chunk", "auto", true), std::nullopt);
+  EXPECT_THROW(parse_chunk("--chunk", "auto", false), OptionError);
+  EXPECT_THROW(parse_chunk("--chunk", "0", true), OptionError);
+}
+
+TEST(OptionText, ReadsLayoutsInAnyCase) {
+  EXPECT_EQ(parse_layout("--input-layout", "nhwc"), InputLayout::nhwc);
+  EXPECT_EQ(parse_layout("--input-layout", "NCHW"), InputLayout::nchw);
+  EXPECT_THROW(parse_layout("--input-layout", "CHWN"), OptionError);
+}
+
+TEST(Statistics, MedianAndSpreadOfRepetitions) {
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
+  EXPECT_EQ(median({}), 0);
+  EXPECT_EQ(relative_spread({90, 100, 120}), 0.3);
+  EXPECT_EQ(relative_spread({}), 0);
+}
+
+TEST(Table, AlignsTextOfAnyScriptAndNumbersToTheRight) {
+  Table table({{"name"}, {"count", true}});
+  table.add_row({"3×4", "7"});
+  table.add_row({"longer", "1,000"});
+  EXPECT_EQ(table.to_text(),
+            "name    count\n"
+            "3×4         7\n"
+            "longer  1,000\n");
+}
+
+TEST(Table, QuotesWhatCsvAndMarkdownWouldMisread) {
+  Table table({{"a"}, {"b", true}});
+  table.add_row({"x,\"y\"", "p|q"});
+  EXPECT_EQ(table.to_csv(), "a,b\n\"x,\"\"y\"\"\",p|q\n");
+  EXPECT_EQ(table.to_markdown(), "| a | b |\n|---|---:|\n| x,\"y\" | p\\|q |\n");
+}
+
+TEST(Table, ControlCharactersOfAFileDoNotReachTheTerminal) {
+  EXPECT_EQ(printable("/a\x1b[31m\n×"), "/a?[31m?×");
+}
+
+TEST(ProgressLine, ShowsShareRateAndTimeLeft) {
+  EXPECT_EQ(progress_line("pack", ProgressUnit::bytes, 100.0 * kMiB, 400.0 * kMiB, 10, 60),
+            "pack [######....................]  25 %  10 MiB/s  30 s left");
+  EXPECT_EQ(progress_line("bench", ProgressUnit::seconds, 90, 120, 90, 50),
+            "bench [##################.......]  75 %  30 s left");
+}
+
+TEST(ProgressLine, FitsNarrowTerminalsAndHasNoFigureBeforeTheStart) {
+  EXPECT_EQ(progress_line("pack", ProgressUnit::bytes, 0, 100, 0, 20), "pack [.......]   0 %");
+  EXPECT_LE(display_width(progress_line("a long label", ProgressUnit::bytes, 1, 100, 1, 10)), 10U);
+}
+
+TEST(AutomaticChunks, AreAboutAMebibyteOfWholeSamplesInRoundNumbers) {
+  EXPECT_EQ(automatic_chunk_rows(60000, 28 * 28), 1000U);
+  EXPECT_EQ(automatic_chunk_rows(60000, 3 * 224 * 224), 5U);
+  EXPECT_EQ(automatic_chunk_rows(60000, 1), 20000U);
+  EXPECT_EQ(automatic_chunk_rows(300, 1), 300U);
+  EXPECT_EQ(automatic_chunk_rows(10, 64 * kMiB), 1U);
+}
+
+DatasetEntry entry(const std::string& path, std::vector<std::uint64_t> shape, bool numeric = true) {
+  return {.path = path, .shape = std::move(shape), .type_text = "u8", .numeric = numeric};
+}
+
+TEST(ImageChoice, FindsTheLabelsBesideImages) {
+  const DatasetEntry images = entry("/train/images", {30, 4, 4});
+  EXPECT_EQ(labels_beside(images, {images, entry("/train/ids", {30}), entry("/train/labels", {30})}),
+            "/train/labels");
+  EXPECT_EQ(labels_beside(images, {images, entry("/train/ids", {30, 1})}), "/train/ids");
+  EXPECT_EQ(labels_beside(images, {images, entry("/test/labels", {30}), entry("/train/labels", {29}),
+                                   entry("/train/boxes", {30, 4}), entry("/train/names", {30}, false)}),
+            "");
+}
+
+Json row(std::int64_t workers, double samples_per_s, double share) {
+  return {{"num_workers", workers},
+          {"samples_per_s", samples_per_s},
+          {"share_of_limit", share},
+          {"limit", "decode"}};
+}
+
+TEST(BenchVerdict, NamesTheFastestRowAndTheCode) {
+  const Json rows = {row(0, 1000, 0.9), row(1, 3000, 0.95), row(4, 6420.4, 0.94)};
+  EXPECT_EQ(bench_verdict(rows, "chunk:16"),
+            "best: num_workers=4 (6,420 samples/s, 94 % of the decode limit)\n"
+            "put into your code: options.num_workers = 4; options.shuffle = \"chunk:16\";\n");
+  EXPECT_EQ(bench_verdict(Json::array({rows[0]}), "sequential"),
+            "best: num_workers=0 (1,000 samples/s, 90 % of the decode limit)\n"
+            "put into your code: options.num_workers = 0;\n");
+}
+
+TEST(BenchVerdict, PrefersFewerWorkersThatAreAsFast) {
+  EXPECT_EQ(best_row({row(0, 500, 1), row(2, 980, 1), row(4, 1000, 1), row(8, 900, 1)}).at("num_workers"), 2);
+}
+
+TEST(BenchVerdict, ClaimsNoLimitWhereNothingWasDecoded) {
+  Json cached = row(2, 5000, 0);
+  cached["share_of_limit"] = nullptr;
+  EXPECT_EQ(bench_verdict(Json::array({cached}), "sequential"),
+            "best: num_workers=2 (5,000 samples/s, from the cache)\n"
+            "put into your code: options.num_workers = 2;\n");
+}
+
+TEST(BenchSettings, ReachTheMeasuringProcessUnchanged) {
+  BenchSettings settings{.file = "a \"b\".h5", .data = "x", .batch_size = 7, .shuffle = "chunk:3"};
+  settings.cache_bytes = 5;
+  settings.normalize = true;
+  settings.seed = 0xFFFFFFFFFFFFFFFF;
+  settings.time_budget = std::chrono::milliseconds(250);
+  EXPECT_EQ(to_json(bench_settings_from(Json::parse(to_json(settings).dump()))), to_json(settings));
+}
+
+}  // namespace
+}  // namespace h5feed::cli
