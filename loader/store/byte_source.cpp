@@ -34,13 +34,13 @@ class FileSource final : public ByteSource {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) {
         throw FileError(fmt::format("{}: reading {} bytes at offset {} failed: {}; check the storage", name_,
-                                    out.size(), offset, std::generic_category().message(errno)));
+                                    format_count(out.size()), format_count(offset),
+                                    std::generic_category().message(errno)));
       }
       if (got == 0) {
-        throw FileError(
-            fmt::format("{}: the file ends at byte {}, {} bytes at offset {} were wanted; it changed "
-                        "while in use, open it again",
-                        name_, format_count(offset + done), format_count(out.size()), format_count(offset)));
+        throw FileError(fmt::format(
+            "{}: the file ended while reading {} bytes at offset {}; it changed while in use, open it again",
+            name_, format_count(out.size()), format_count(offset)));
       }
       done += static_cast<std::size_t>(got);
     }

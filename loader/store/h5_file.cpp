@@ -88,6 +88,26 @@ H5::DataSet open_reader(const H5::H5File& handle, const DatasetInfo& info, std::
   return handle.openDataSet(info.path, access);
 }
 
+bool open_with(const H5::FileAccPropList& access, const std::string& name, hid_t& id) {
+  try {
+    id = retain(H5::H5File(name, H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access));
+    return true;
+  } catch (const H5::Exception&) {
+    return false;
+  }
+}
+
+bool open_without_locks(const std::string& name, hid_t& id) {
+  const H5::FileAccPropList access;
+  return H5Pset_file_locking(access.getId(), false, true) >= 0 && open_with(access, name, id);
+}
+
+// libhdf5 refuses to open a file twice in a process with different settings for locks, and the host
+// program may hold it already.
+bool open_as_the_host_did(const std::string& name, hid_t& id) {
+  return open_with(H5::FileAccPropList::DEFAULT, name, id);
+}
+
 }  // namespace
 
 H5File::H5File(std::filesystem::path path, std::unique_ptr<State> state)
@@ -111,16 +131,13 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
     throw FileError(
         fmt::format("{}: not an HDF5 file; check the path, and unpack it if it is compressed", name));
   }
-  const Hdf5Session session;
-  try {
-    const H5::FileAccPropList access;
-    if (H5Pset_file_locking(access.getId(), false, true) < 0) {
-      throw H5::PropListIException("H5Pset_file_locking", "failed");
+  {
+    const Hdf5Session session;
+    if (!open_without_locks(name, state->file)) {
+      const std::string reason = session.error();
+      if (!open_as_the_host_did(name, state->file))
+        throw FileError(reason_refused(name, *state->bytes, reason));
     }
-    const H5::H5File file(name, H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access);
-    state->file = retain(file);
-  } catch (const H5::Exception&) {
-    throw FileError(reason_refused(name, *state->bytes, session.error()));
   }
   return std::shared_ptr<H5File>(new H5File(path, std::move(state)));
 }

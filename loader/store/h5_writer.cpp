@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5_session.hpp"
 #include "store/hdf5_types.hpp"
@@ -51,10 +52,8 @@ void create_groups(const H5::H5File& file, const std::string& path) {
   }
 }
 
-std::string next_step(const std::string& reason) {
-  if (reason == "No space left on device") return "no space left on device; free some or write elsewhere";
-  return reason;
-}
+// What libhdf5 may add to the file beside the data of one call: nodes of the chunk index, headers.
+constexpr std::uint64_t kMetadataSlackBytes = kMiB;
 
 }  // namespace
 
@@ -66,7 +65,7 @@ struct H5Writer::State {
   State(std::filesystem::path target, bool overwrite) : staged(std::move(target), overwrite) {}
 
   [[noreturn]] void fail(const Hdf5Session& session, std::string_view what) const {
-    throw FileError(fmt::format("{}: {}: {}", staged.target().string(), what, next_step(session.error())));
+    throw FileError(fmt::format("{}: {}: {}", staged.target().string(), what, session.error()));
   }
 
   H5::DataSet dataset(const std::string& path) H5FEED_REQUIRES(hdf5_mutex) {
@@ -75,6 +74,14 @@ struct H5Writer::State {
       throw FileError(fmt::format("{}: no dataset {} was created", staged.target().string(), path));
     }
     return H5::DataSet(found->second);
+  }
+
+  // A write that fails for want of space leaves libhdf5 unable to close the file: 1.10 then crashes at
+  // the latest when the process exits. So space is claimed before libhdf5 writes.
+  void reserve(std::uint64_t data_bytes) H5FEED_REQUIRES(hdf5_mutex) {
+    hsize_t file_bytes = 0;
+    H5Fget_filesize(file, &file_bytes);
+    staged.reserve(file_bytes + data_bytes + kMetadataSlackBytes);
   }
 
   // Every identifier, for closing outside the session.
@@ -109,6 +116,7 @@ H5Writer::~H5Writer() {
 
 void H5Writer::create_dataset(const NewDataset& dataset) {
   const Hdf5Session session;
+  state_->reserve(0);
   try {
     const H5::H5File file(state_->file);
     create_groups(file, dataset.path);
@@ -128,6 +136,7 @@ void H5Writer::write_chunk(const std::string& path, std::span<const std::uint64_
   const Hdf5Session session;
   const std::vector<hsize_t> first = to_hsize(offset);
   const H5::DataSet dataset = state_->dataset(path);
+  state_->reserve(encoded.size());
   if (H5Dwrite_chunk(dataset.getId(), H5P_DEFAULT, filter_mask, first.data(), encoded.size(),
                      encoded.data()) < 0) {
     state_->fail(session, fmt::format("cannot write a chunk of {}", path));
@@ -140,6 +149,8 @@ void H5Writer::write_rows(const std::string& path, std::uint64_t first, std::uin
   try {
     const H5::DataSet dataset = state_->dataset(path);
     const H5::DataSpace file_space = dataset.getSpace();
+    // The first write allocates the whole dataset.
+    state_->reserve(H5Dget_offset(dataset.getId()) == HADDR_UNDEF ? dataset.getInMemDataSize() : 0);
     std::vector<hsize_t> extent(static_cast<std::size_t>(file_space.getSimpleExtentNdims()));
     if (extent.empty()) {
       dataset.write(rows.data(), memory_type(dataset), file_space, file_space);
@@ -159,6 +170,7 @@ void H5Writer::write_rows(const std::string& path, std::uint64_t first, std::uin
 
 void H5Writer::write_attribute(const std::string& path, const std::string& name, const std::string& value) {
   const Hdf5Session session;
+  state_->reserve(value.size());
   try {
     const H5::H5File file(state_->file);
     H5::StrType type(H5::PredType::C_S1, value.size() + 1);

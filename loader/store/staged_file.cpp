@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "base/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 
@@ -27,6 +29,21 @@ std::filesystem::path temporary_name(const std::filesystem::path& target) {
 [[noreturn]] void fail(const std::filesystem::path& target, std::string_view action, int error) {
   throw FileError(
       fmt::format("{}: cannot {}: {}", target.string(), action, std::generic_category().message(error)));
+}
+
+[[noreturn]] void fail_full(const std::filesystem::path& target, int error) {
+  if (error == EFBIG) {
+    throw FileError(fmt::format("{}: larger than a file may be here; see ulimit -f", target.string()));
+  }
+  throw FileError(fmt::format("{}: no space left on device; free some or write elsewhere", target.string()));
+}
+
+// 0, or why the first `bytes` of the file cannot be claimed.
+int claim(int fd, std::uint64_t bytes) {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) return EFBIG;
+  if (::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0) return 0;
+  return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;
 }
 
 [[noreturn]] void fail_existing(const std::filesystem::path& target) {
@@ -59,7 +76,26 @@ StagedFile::~StagedFile() {
   if (!committed_) ::unlink(temporary_.c_str());
 }
 
+void StagedFile::reserve(std::uint64_t bytes) {
+  // Ahead in large steps, for few calls and long extents; only what is needed when that fails.
+  constexpr std::uint64_t kStep = 8 * kMiB;
+  if (bytes <= reserved_bytes_) return;
+  const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.valid()) fail(target_, "open the temporary file", errno);
+  const std::uint64_t ahead = (bytes + kStep - 1) / kStep * kStep;
+  if (claim(fd.get(), ahead) == 0) {
+    reserved_bytes_ = ahead;
+    return;
+  }
+  if (const int error = claim(fd.get(), bytes); error != 0) fail_full(target_, error);
+  reserved_bytes_ = bytes;
+}
+
 void StagedFile::commit() {
+  // Gives back what was reserved beyond the end.
+  std::error_code error;
+  std::filesystem::resize_file(temporary_, std::filesystem::file_size(temporary_, error), error);
+  if (error) fail(target_, "finish it", error.value());
   sync_to_storage(temporary_, O_RDONLY, target_);
   // Someone may have created the target meanwhile; not every file system can refuse that atomically.
   const unsigned flags = overwrite_ ? 0 : RENAME_NOREPLACE;

@@ -1,6 +1,7 @@
 // A file that appears under its name complete or not at all.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 
 namespace h5feed {
@@ -19,6 +20,11 @@ class StagedFile {
   const std::filesystem::path& target() const noexcept { return target_; }
   const std::filesystem::path& temporary() const noexcept { return temporary_; }
 
+  /// Claims storage for the first `bytes` of the temporary file, which exists by now, without changing
+  /// its size, so that later writes there cannot run out of space. Does nothing where the file system
+  /// has no such call. Throws FileError: no space left, or above the process's limit.
+  void reserve(std::uint64_t bytes);
+
   /// Makes the temporary file durable and renames it onto the target, which is untouched on failure.
   /// Blocks for the storage. Throws FileError.
   void commit();
@@ -27,6 +33,7 @@ class StagedFile {
   const std::filesystem::path target_;
   const std::filesystem::path temporary_;
   const bool overwrite_;
+  std::uint64_t reserved_bytes_ = 0;
   bool committed_ = false;
 };
 

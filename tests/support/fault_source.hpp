@@ -1,0 +1,37 @@
+// A file whose reads fail on command.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "store/byte_source.hpp"
+
+namespace h5feed::test {
+
+/// What goes wrong, and when. Reads are counted from 0 over all threads.
+struct Fault {
+  std::optional<std::uint64_t> failing_read = {};  ///< throws FileError, as an I/O error does
+  std::optional<std::uint64_t> short_read = {};    ///< delivers half, then throws as at the end of the file
+};
+
+/// Passes reads on to another source, save those that `Fault` names. Thread-safe.
+class FaultSource final : public ByteSource {
+ public:
+  FaultSource(std::shared_ptr<const ByteSource> source, Fault fault);
+
+  /// Blocks for the other source. Throws FileError.
+  void read(std::uint64_t offset, std::span<std::byte> out) const override;
+  std::uint64_t size() const noexcept override { return source_->size(); }
+
+  /// Reads so far.
+  std::uint64_t reads() const noexcept { return reads_; }
+
+ private:
+  const std::shared_ptr<const ByteSource> source_;
+  const Fault fault_;
+  mutable std::atomic<std::uint64_t> reads_ = 0;
+};
+
+}  // namespace h5feed::test

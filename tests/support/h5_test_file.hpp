@@ -1,0 +1,96 @@
+// HDF5 files of any layout, written by libhdf5 itself.
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "store/dataset_info.hpp"
+
+namespace h5feed::test {
+
+/// Owner of an HDF5 identifier. Move-only.
+class Hid {
+ public:
+  Hid() = default;
+  /// Throws std::runtime_error for a negative identifier: libhdf5 refused.
+  explicit Hid(hid_t id);
+  Hid(Hid&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
+  Hid& operator=(Hid&& other) noexcept;
+  ~Hid();
+  hid_t get() const noexcept { return id_; }
+
+ private:
+  hid_t id_ = H5I_INVALID_HID;
+};
+
+/// Throws std::runtime_error where a libhdf5 call failed.
+void require(herr_t status, const char* call);
+
+/// How to create a file.
+struct TestFileOptions {
+  bool latest = false;  ///< newest format: chunk indexes other than the version 1 B-tree
+  std::uint64_t user_block = 0;
+};
+
+/// A dataset to create. Everything left out is libhdf5's default.
+struct TestDataset {
+  std::string path = "x";
+  hid_t file_type = H5T_STD_U8LE;
+  std::vector<std::uint64_t> shape = {};
+  std::vector<std::uint64_t> max_shape = {};  ///< empty: `shape`; ~0 is unlimited
+  std::vector<std::uint64_t> chunk = {};      ///< empty: contiguous, or compact
+  bool compact = false;
+  std::vector<FilterSpec> filters = {};
+  bool unfiltered_edges = false;
+  bool early_allocation = false;
+  std::vector<std::byte> fill_value = {};  ///< in `file_type`; empty: libhdf5's default
+  std::string external_file = {};          ///< holds the bytes instead
+};
+
+/// A file open for writing. Calls throw std::runtime_error where libhdf5 refuses.
+class H5TestFile {
+ public:
+  explicit H5TestFile(const std::filesystem::path& path, TestFileOptions options = {});
+
+  hid_t id() const noexcept { return file_.get(); }
+
+  void create(const TestDataset& dataset);
+  /// Writes all elements, given in the host's byte order.
+  void write(const std::string& path, std::span<const std::byte> bytes);
+  /// Writes a box, given in the host's byte order.
+  void write_box(const std::string& path, std::span<const std::uint64_t> start,
+                 std::span<const std::uint64_t> count, std::span<const std::byte> bytes);
+  /// Stores bytes as they are.
+  void write_chunk(const std::string& path, std::span<const std::uint64_t> offset,
+                   std::span<const std::byte> stored, std::uint32_t filter_mask = 0);
+  void set_extent(const std::string& path, std::span<const std::uint64_t> shape);
+  /// Kind of the chunk index libhdf5 chose.
+  H5D_chunk_index_t index_type(const std::string& path) const;
+
+ private:
+  Hid open(const std::string& path) const;
+
+  Hid file_;
+};
+
+/// `dataset` of a file through H5Dread, in the host's byte order.
+std::vector<std::byte> read_through_libhdf5(const std::filesystem::path& file, const std::string& dataset);
+
+/// Bytes that compress, yet differ from element to element: a function of position and `seed`.
+std::vector<std::byte> patterned_bytes(std::size_t size, unsigned seed = 0);
+
+/// As patterned_bytes, but incompressible.
+std::vector<std::byte> random_bytes(std::size_t size, unsigned seed = 0);
+
+/// Whole content of a file, and replacing it.
+std::vector<std::byte> file_bytes(const std::filesystem::path& path);
+void replace_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+
+}  // namespace h5feed::test

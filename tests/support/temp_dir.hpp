@@ -1,0 +1,25 @@
+// A directory for the files of one test.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace h5feed::test {
+
+/// A new directory below GoogleTest's, removed with everything in it.
+class TempDir {
+ public:
+  /// Throws std::runtime_error where none can be made.
+  TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  ~TempDir();
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace h5feed::test
