@@ -9,22 +9,15 @@ namespace h5feed {
 
 SampleMap::SampleMap(const DatasetInfo& info, const std::vector<std::uint64_t>& chunk_shape,
                      const std::vector<std::uint64_t>& grid) {
-  const std::size_t element_bytes = size_of(info.dtype);
   row_bytes_ = info.row_bytes();
-  if (info.shape.empty()) {
-    chunk_row_bytes_ = row_bytes_;
-    element_bytes_ = element_bytes;
-    pieces_.resize(1);
-    return;
-  }
+  element_bytes_ = size_of(info.dtype);
   const std::span shape = std::span(info.shape).subspan(1);
   const std::span chunk = std::span(chunk_shape).subspan(1);
   const std::span inner_grid = std::span(grid).subspan(1);
   rows_per_chunk_ = chunk_shape.front();
   sample_shape_.assign(shape.begin(), shape.end());
   chunk_row_shape_.assign(chunk.begin(), chunk.end());
-  element_bytes_ = element_bytes;
-  chunk_row_bytes_ = element_bytes;
+  chunk_row_bytes_ = element_bytes_;
   for (const std::uint64_t extent : chunk) chunk_row_bytes_ *= extent;
   rows_contiguous_ = std::ranges::equal(shape, chunk);
 
@@ -41,7 +34,7 @@ SampleMap::SampleMap(const DatasetInfo& info, const std::vector<std::uint64_t>& 
       piece.extent[d] = std::min(chunk[d], shape[d] - begin);
       first_element = first_element * shape[d] + begin;
     }
-    piece.to = first_element * element_bytes;
+    piece.to = first_element * element_bytes_;
   }
 }
 

@@ -14,6 +14,7 @@ namespace h5feed {
 /// cell of the chunk grid's other dimensions. Immutable and thread-safe.
 class SampleMap {
  public:
+  /// The dataset has at least one dimension.
   SampleMap(const DatasetInfo& info, const std::vector<std::uint64_t>& chunk_shape,
             const std::vector<std::uint64_t>& grid);
 
