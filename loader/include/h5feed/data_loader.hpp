@@ -36,8 +36,9 @@ struct ResolvedOptions {
 /// Delivers a dataset in batches, epoch after epoch. Worker threads are started by the constructor,
 /// persist over epochs, and begin the next epoch's first batches while the last ones are consumed.
 ///
-/// Order depends only on (seed, epoch): the same for every number of workers. `next()` and the
-/// iterators are for one thread at a time; everything else may be called from any thread.
+/// Order depends only on (seed, epoch): the same for every number of workers. `next()`,
+/// `start_epoch()`, `set_epoch()` and the iterators are for one thread at a time; `stats()`, `report()`,
+/// `size()` and `options()` may be called from any.
 /// Destruction is safe at any moment, waits only for tasks that already run, and leaves delivered
 /// batches valid.
 class H5FEED_EXPORT DataLoader {

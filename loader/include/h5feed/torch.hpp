@@ -96,8 +96,8 @@ inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOpt
 /// (B), (B,K), … on the CPU, an undefined tensor where the dataset has no target. Tensors own their
 /// memory: they may be kept, moved from and modified, also after the loader is gone.
 ///
-/// Threads as for `DataLoader`: the iterators are for one thread at a time, everything else may be
-/// called from any. Worker threads run no ATen operation.
+/// Threads as for `DataLoader`: the iterators and `set_epoch()` are for one thread at a time, the rest
+/// may be called from any. Worker threads run no ATen operation.
 class TorchDataLoader {
  public:
   using Example = torch::data::Example<>;
