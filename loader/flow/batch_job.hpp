@@ -68,9 +68,11 @@ struct BatchJob {
     failed.store(true, std::memory_order_release);
   }
 
-  std::exception_ptr error() H5FEED_EXCLUDES(error_mutex_) {
+  /// The exception leaves the job: the consumer alone holds it while it is handled, so that a worker
+  /// that drops the job later does not end its life.
+  std::exception_ptr take_error() H5FEED_EXCLUDES(error_mutex_) {
     const MutexLock lock(error_mutex_);
-    return error_;
+    return std::exchange(error_, nullptr);
   }
 
  private:

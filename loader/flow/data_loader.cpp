@@ -205,7 +205,7 @@ std::optional<Batch> DataLoader::State::next() {
   ++delivered;
   ++taken;
   if (options.num_workers > 0) fill();
-  if (const std::exception_ptr error = job->error()) {
+  if (const std::exception_ptr error = job->take_error()) {
     Counters::add(counters.errors, 1);
     std::rethrow_exception(error);
   }
