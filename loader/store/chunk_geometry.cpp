@@ -49,6 +49,13 @@ std::vector<std::uint64_t> chunk_coordinates(std::uint64_t chunk, std::span<cons
   return coordinates;
 }
 
+bool cut_by_extent(std::span<const std::uint64_t> coordinates, const DatasetInfo& info) noexcept {
+  for (std::size_t d = 0; d < coordinates.size(); ++d) {
+    if ((coordinates[d] + 1) * info.chunk_shape[d] > info.shape[d]) return true;
+  }
+  return false;
+}
+
 std::vector<std::uint64_t> rows_as_chunks(const DatasetInfo& info) {
   if (info.shape.empty()) return {};
   const std::uint64_t rows = std::max<std::uint64_t>(info.rows(), 1);

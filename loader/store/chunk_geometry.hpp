@@ -17,6 +17,9 @@ std::vector<std::uint64_t> chunk_grid(std::span<const std::uint64_t> shape,
 /// Coordinates of chunk number `chunk` of a grid in row-major order.
 std::vector<std::uint64_t> chunk_coordinates(std::uint64_t chunk, std::span<const std::uint64_t> grid);
 
+/// Whether the chunk at `coordinates` reaches over the edge of the dataset.
+bool cut_by_extent(std::span<const std::uint64_t> coordinates, const DatasetInfo& info) noexcept;
+
 /// Chunk extent of data that is not chunked: whole rows of about 1 MiB together, at least one row.
 std::vector<std::uint64_t> rows_as_chunks(const DatasetInfo& info);
 

@@ -19,8 +19,6 @@ namespace {
 // A larger grid, possible in a sparse dataset, would take gigabytes of index.
 constexpr std::uint64_t kMaxChunks = std::uint64_t{1} << 26;
 
-constexpr std::uint32_t kAllSkipped = ~std::uint32_t{0};
-
 // Only the index of the dataset is wanted: no chunk may be cached.
 H5::DSetAccPropList without_chunk_cache() {
   H5::DSetAccPropList access;
@@ -106,19 +104,11 @@ void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& i
 
 #endif
 
-bool cut_by_extent(std::uint64_t chunk, const ChunkIndex& index, const DatasetInfo& info) {
-  for (std::size_t d = index.grid.size(); d-- > 0;) {
-    const std::uint64_t coordinate = chunk % index.grid[d];
-    if ((coordinate + 1) * info.chunk_shape[d] > info.shape[d]) return true;
-    chunk /= index.grid[d];
-  }
-  return false;
-}
-
 // libhdf5 reports a mask of 0 for edge chunks that it stored without filters.
 void mark_unfiltered_edges(const DatasetInfo& info, ChunkIndex& index) {
   for (std::uint64_t chunk = 0; chunk < index.locations.size(); ++chunk) {
-    if (cut_by_extent(chunk, index, info)) index.locations[chunk].filter_mask = kAllSkipped;
+    if (cut_by_extent(chunk_coordinates(chunk, index.grid), info))
+      index.locations[chunk].filter_mask = ChunkLocation::kAllFiltersSkipped;
   }
 }
 

@@ -12,6 +12,7 @@ namespace h5feed {
 /// Place of one stored chunk.
 struct ChunkLocation {
   static constexpr std::uint64_t kUnallocated = ~std::uint64_t{0};
+  static constexpr std::uint32_t kAllFiltersSkipped = ~std::uint32_t{0};
 
   std::uint64_t address = kUnallocated;  ///< absolute offset in the file, user block included
   std::uint64_t stored_bytes = 0;

@@ -19,7 +19,8 @@ std::shared_ptr<const ChunkReader> make_direct_reader(DatasetInfo info, ChunkInd
 std::shared_ptr<const ChunkReader> make_flat_reader(DatasetInfo info, std::optional<std::uint64_t> begin,
                                                     std::shared_ptr<const ByteSource> source);
 
-/// Anything, through H5Dread.
+/// Anything, under libhdf5's lock. Chunks whose filters are all built in are only read there, and
+/// decoded outside; the rest goes through H5Dread.
 std::shared_ptr<const ChunkReader> make_fallback_reader(DatasetInfo info, std::shared_ptr<H5File> file,
                                                         std::string reason);
 

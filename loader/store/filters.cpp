@@ -38,9 +38,10 @@ struct StageInput {
   bool exact = true;
 };
 
-std::array<StageInput, kMaxFilters> stage_inputs(const std::vector<FilterSpec>& filters, std::uint32_t mask,
-                                                 std::size_t chunk_bytes) noexcept {
-  std::array<StageInput, kMaxFilters> inputs;
+// One more than the filters: the last is what is stored.
+std::array<StageInput, kMaxFilters + 1> stage_inputs(const std::vector<FilterSpec>& filters,
+                                                     std::uint32_t mask, std::size_t chunk_bytes) noexcept {
+  std::array<StageInput, kMaxFilters + 1> inputs;
   StageInput current{chunk_bytes, true};
   for (std::size_t i = 0; i < filters.size(); ++i) {
     inputs[i] = current;
@@ -48,6 +49,7 @@ std::array<StageInput, kMaxFilters> stage_inputs(const std::vector<FilterSpec>& 
     if (filters[i].id == filter_id::kFletcher32) current.bytes += kFletcher32Bytes;
     if (compresses(filters[i].id)) current = {grown(current.bytes), false};
   }
+  inputs[filters.size()] = current;
   return inputs;
 }
 
@@ -207,14 +209,14 @@ std::vector<std::byte> FilterPipeline::encode(std::span<const std::byte> chunk) 
   return data;
 }
 
+std::size_t FilterPipeline::max_encoded_bytes() const noexcept {
+  return stage_inputs(filters_, 0, chunk_bytes_)[filters_.size()].bytes;
+}
+
 std::size_t FilterPipeline::scratch_bytes() const noexcept {
   if (filters_.empty()) return 0;
-  std::size_t largest = 0;
-  for (const StageInput& input : stage_inputs(filters_, 0, chunk_bytes_)) {
-    largest = std::max(largest, input.bytes);
-  }
   const std::size_t buffers = std::min<std::size_t>(filters_.size() - 1, 2);
-  return buffers * largest + kCodecStateBytes;
+  return buffers * max_encoded_bytes() + kCodecStateBytes;
 }
 
 }  // namespace h5feed

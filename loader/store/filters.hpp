@@ -68,6 +68,9 @@ class FilterPipeline {
   /// a filter that `supports` refuses.
   std::vector<std::byte> encode(std::span<const std::byte> chunk) const;
 
+  /// Upper bound of what any encoder makes of a chunk.
+  std::size_t max_encoded_bytes() const noexcept;
+
   /// Upper bound of memory `decode` needs beside `raw` and `out`.
   std::size_t scratch_bytes() const noexcept;
 

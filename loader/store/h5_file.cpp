@@ -88,6 +88,17 @@ H5::DataSet open_reader(const H5::H5File& handle, const DatasetInfo& info, std::
   return handle.openDataSet(info.path, access);
 }
 
+// H5Dread_chunk, which 2.0 gave another argument.
+bool read_chunk(const H5::DataSet& dataset, const std::vector<hsize_t>& offset, std::span<std::byte> raw,
+                std::uint32_t& filter_mask) {
+#if H5_VERSION_GE(2, 0, 0)
+  std::size_t room = raw.size();
+  return H5Dread_chunk2(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, raw.data(), &room) >= 0;
+#else
+  return H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, raw.data()) >= 0;
+#endif
+}
+
 bool open_with(const H5::FileAccPropList& access, const std::string& name, hid_t& id) {
   try {
     id = retain(H5::H5File(name, H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access));
@@ -109,6 +120,13 @@ bool open_as_the_host_did(const std::string& name, hid_t& id) {
 }
 
 }  // namespace
+
+H5::DataSet H5FileAccess::reader(const H5File& file, const DatasetInfo& info,
+                                 std::uint64_t chunk_cache_bytes) {
+  hid_t& id = file.state_->readers.try_emplace(info.path, H5I_INVALID_HID).first->second;
+  if (id == H5I_INVALID_HID) id = retain(open_reader(handle(file), info, chunk_cache_bytes));
+  return H5::DataSet(id);
+}
 
 H5File::H5File(std::filesystem::path path, std::unique_ptr<State> state)
     : path_(std::move(path)), state_(std::move(state)) {}
@@ -181,6 +199,30 @@ std::optional<std::uint64_t> H5File::contiguous_offset(const DatasetInfo& info) 
   }
 }
 
+std::optional<H5File::StoredChunk> H5File::read_stored_chunk(const DatasetInfo& info,
+                                                             std::span<const std::uint64_t> offset,
+                                                             std::uint64_t max_bytes, ByteBuffer& raw) const {
+  const std::vector<hsize_t> first(offset.begin(), offset.end());
+  const Hdf5Session session;
+  const auto fail = [&](std::string_view reason) {
+    return FileError(fmt::format("{}:{}: libhdf5 cannot read the chunk at ({}): {}; {}", info.file, info.path,
+                                 fmt::join(offset, ","), reason, kRestore));
+  };
+  try {
+    const H5::DataSet dataset = H5FileAccess::reader(*this, info, 0);
+    hsize_t bytes = 0;
+    if (H5Dget_chunk_storage_size(dataset.getId(), first.data(), &bytes) < 0 || bytes == 0)
+      return std::nullopt;
+    if (bytes > max_bytes) throw fail(fmt::format("{} bytes are too many", bytes));
+    raw.resize_discard(bytes);
+    StoredChunk chunk{.bytes = bytes};
+    if (!read_chunk(dataset, first, raw.span(), chunk.filter_mask)) throw fail(session.error());
+    return chunk;
+  } catch (const H5::Exception&) {
+    throw fail(session.error());
+  }
+}
+
 void H5File::read_rows(const DatasetInfo& info, std::uint64_t first, std::uint64_t count,
                        std::span<std::byte> out, std::uint64_t chunk_cache_bytes) const {
   std::vector<std::uint64_t> start(info.shape.size(), 0);
@@ -201,11 +243,7 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
   if (out.empty()) return;
   const Hdf5Session session;
   try {
-    hid_t& id = state_->readers.try_emplace(info.path, H5I_INVALID_HID).first->second;
-    if (id == H5I_INVALID_HID) {
-      id = retain(open_reader(H5FileAccess::handle(*this), info, chunk_cache_bytes));
-    }
-    const H5::DataSet dataset(id);
+    const H5::DataSet dataset = H5FileAccess::reader(*this, info, chunk_cache_bytes);
     const H5::DataSpace file_space = dataset.getSpace();
     if (count.empty()) {
       dataset.read(out.data(), memory_type(dataset), file_space, file_space);

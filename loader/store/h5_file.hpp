@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_buffer.hpp"
 #include "store/byte_source.hpp"
 #include "store/dataset_info.hpp"
 
@@ -55,6 +56,18 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// Where the bytes of a contiguous dataset begin, user block included; empty when none were ever
   /// written. Throws FileError.
   std::optional<std::uint64_t> contiguous_offset(const DatasetInfo& info) const;
+
+  /// The stored bytes of one chunk, filters still applied, through H5Dread_chunk under the HDF5 mutex.
+  struct StoredChunk {
+    std::uint64_t bytes = 0;        ///< at the front of the buffer
+    std::uint32_t filter_mask = 0;  ///< as in ChunkLocation, save that edge chunks are not marked
+  };
+
+  /// Reads a chunk of at most `max_bytes` into `raw`, which grows as needed. `offset` is in elements.
+  /// Empty where libhdf5 finds no such chunk: it was never written, or its index entry is damaged.
+  /// Throws FileError.
+  std::optional<StoredChunk> read_stored_chunk(const DatasetInfo& info, std::span<const std::uint64_t> offset,
+                                               std::uint64_t max_bytes, ByteBuffer& raw) const;
 
   /// Reads `count` rows from `first` on through H5Dread, converted to host byte order. The slow,
   /// always correct way: holds the HDF5 mutex for the whole read. `out.size()` must be

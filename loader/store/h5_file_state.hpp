@@ -18,12 +18,17 @@ struct H5File::State {
   std::map<std::string, hid_t> readers H5FEED_GUARDED_BY(hdf5_mutex);
 };
 
-/// The HDF5 handle of an H5File, for the other sources of this folder.
+/// The HDF5 handles of an H5File, for the other sources of this folder.
 class H5FileAccess {
  public:
   static H5::H5File handle(const H5File& file) H5FEED_REQUIRES(hdf5_mutex) {
     return H5::H5File(file.state_->file);
   }
+
+  /// The dataset, kept open for reading from the first call on, which sets its chunk cache. Throws
+  /// H5::Exception.
+  static H5::DataSet reader(const H5File& file, const DatasetInfo& info, std::uint64_t chunk_cache_bytes)
+      H5FEED_REQUIRES(hdf5_mutex);
 };
 
 }  // namespace h5feed

@@ -11,6 +11,7 @@
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/chunk_index.hpp"
+#include "store/chunk_readers.hpp"
 #include "support/fault_source.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
@@ -334,6 +335,50 @@ TEST_F(StoreChunkReader, FallsBackWhereAChunkLiesOutsideTheFile) {
     EXPECT_THAT(read_message<FileError>(*reader, 1),
                 testing::StartsWith("train.h5:/images: chunk (1,0) (samples 4-7) cannot be read: "));
   }
+}
+
+TEST_F(StoreChunkReader, DecodesOutsideLibhdf5WhereTheIndexCannotBeListed) {
+  const TestDataset dataset{.path = "images",
+                            .file_type = H5T_STD_I16BE,
+                            .shape = {14, 6},
+                            .max_shape = {14, 6},
+                            .chunk = {4, 6},
+                            .filters = parse_filters("shuffle+gzip:4", 2),
+                            .unfiltered_edges = true,
+                            .fill_value = {std::byte{1}, std::byte{2}}};
+  Bytes written = test::patterned_bytes(8 * 12);
+  {
+    H5TestFile file(path(), {.latest = true});
+    file.create(dataset);
+    file.write_box("images", Shape{0, 0}, Shape{8, 6}, written);
+    file.write_box("images", Shape{13, 0}, Shape{1, 6}, std::span(written).first(12));
+  }
+  const Bytes expected = test::read_through_libhdf5(path(), "images");
+  const auto file = H5File::open(path());
+  const DatasetInfo info = file->describe("images");
+  const ChunkIndex index = build_chunk_index(*file, info);
+  ASSERT_FALSE(index.locations[2].allocated());
+  const auto reader = make_fallback_reader(info, file, "the index cannot be listed");
+  const ByteBuffer bytes = read_all(*reader, 3);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), bytes.data(), bytes.data() + bytes.size()));
+  ReadScratch scratch;
+  Bytes out(reader->chunk_bytes());
+  EXPECT_EQ(reader->read_chunk(0, out, scratch).bytes_read, index.locations[0].stored_bytes);
+  EXPECT_LE(index.locations[0].stored_bytes, reader->max_stored_bytes());
+}
+
+TEST_F(StoreChunkReader, NamesACorruptChunkOnTheFallbackPath) {
+  write({.path = "images", .shape = {8, 6}, .chunk = {4, 6}, .filters = kGzip});
+  const auto file = H5File::open(path());
+  const DatasetInfo info = file->describe("images");
+  const std::uint64_t address = build_chunk_index(*file, info).locations[1].address;
+  Bytes bytes = test::file_bytes(path());
+  bytes[address + 3] ^= std::byte{0xff};
+  test::replace_file(path(), bytes);
+  const auto reader = make_fallback_reader(info, file, "the index cannot be listed");
+  EXPECT_EQ(read_message<ChunkError>(*reader, 0), "nothing was thrown");
+  EXPECT_THAT(read_message<ChunkError>(*reader, 1),
+              testing::StartsWith("train.h5:/images: chunk (1,0) (samples 4-7) is corrupt: deflate: "));
 }
 
 // Reads a file with one damaged byte after another; ends the process with 0 where each was read or
