@@ -39,7 +39,8 @@ class ChunkReader {
 
   /// Chooses the direct path (pread and own filters) where layout and filters allow it, else
   /// H5Dread under the mutex, logged once a dataset with the reason. `source` replaces the file's
-  /// bytes on the direct path (tests, later remote sources). Throws FileError.
+  /// bytes on the direct path (tests, later remote sources). Throws FileError, and DatasetError for a
+  /// filter that neither h5feed nor libhdf5 has.
   static std::shared_ptr<const ChunkReader> open(std::shared_ptr<H5File> file, DatasetInfo info,
                                                  std::shared_ptr<const ByteSource> source = nullptr);
 

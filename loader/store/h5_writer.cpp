@@ -194,7 +194,12 @@ void H5Writer::commit() {
     const Hdf5Session session;
     if (H5Fflush(state_->file, H5F_SCOPE_LOCAL) < 0) state_->fail(session, "cannot be finished");
   }
-  for (const hid_t id : state_->take_ids()) Hdf5Session::release(id);
+  bool closed = true;
+  for (const hid_t id : state_->take_ids()) closed = Hdf5Session::release(id) && closed;
+  if (!closed) {
+    throw FileError(
+        fmt::format("{}: libhdf5 could not close it; check the storage", state_->staged.target().string()));
+  }
   state_->staged.commit();
 }
 

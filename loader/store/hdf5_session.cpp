@@ -101,11 +101,11 @@ std::string Hdf5Session::error() const {
   return text;
 }
 
-void Hdf5Session::release(hid_t id) noexcept {
+bool Hdf5Session::release(hid_t id) noexcept {
   const MutexLock lock(hdf5_mutex);
-  if (library_ended) return;
+  if (library_ended) return true;
   const Hdf5ErrorHandler silence(nullptr, nullptr);
-  H5Idec_ref(id);
+  return H5Idec_ref(id) >= 0;
 }
 
 hid_t retain(const H5::IdComponent& object) {

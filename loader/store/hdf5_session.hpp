@@ -49,8 +49,9 @@ class H5FEED_SCOPED_CAPABILITY Hdf5Session {
   std::string error() const;
 
   /// Drops a reference that `retain` took. Blocks for the mutex; does nothing once libhdf5 has shut
-  /// down, which closed everything. Never throws: for destructors.
-  static void release(hid_t id) noexcept H5FEED_EXCLUDES(hdf5_mutex);
+  /// down, which closed everything. Never throws, so that destructors may call it: false where
+  /// libhdf5 failed.
+  static bool release(hid_t id) noexcept H5FEED_EXCLUDES(hdf5_mutex);
 
  private:
   static herr_t record(hid_t stack, void* session) noexcept;

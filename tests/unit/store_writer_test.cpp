@@ -142,10 +142,11 @@ TEST_F(StoreWriter, EqualCallsMakeEqualFilesWithoutTimeStamps) {
   EXPECT_EQ(test::file_bytes(path()), test::file_bytes(dir_ / "again.h5"));
   const Hid file(H5Fopen(path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   for (const char* name : {"train", "train/images", "train/labels"}) {
-    H5O_info_t info = {};
 #if H5_VERSION_GE(1, 12, 0)
+    H5O_info2_t info = {};
     test::require(H5Oget_info_by_name3(file.get(), name, &info, H5O_INFO_TIME, H5P_DEFAULT), "H5Oget_info");
 #else
+    H5O_info_t info = {};
     test::require(H5Oget_info_by_name2(file.get(), name, &info, H5O_INFO_TIME, H5P_DEFAULT), "H5Oget_info");
 #endif
     EXPECT_EQ(info.mtime, 0) << name;
