@@ -98,10 +98,11 @@ struct RowOutcome {
   Json answer;
 };
 
-RowOutcome run_row(const BenchSettings& settings, std::int64_t num_workers, bool quiet, Progress& progress) {
-  const Json request = {{"settings", to_json(settings)}, {"num_workers", num_workers}, {"quiet", quiet}};
+RowOutcome run_row(const RowRequest& request, Progress& progress) {
+  std::vector<std::string> arguments = to_arguments(request);
+  arguments.insert(arguments.begin(), kBenchRowCommand);
   auto last = std::chrono::steady_clock::now();
-  const ChildResult child = run_self({kBenchRowCommand, request.dump()}, [&] {
+  const ChildResult child = run_self(arguments, [&] {
     const auto now = std::chrono::steady_clock::now();
     progress.advance(std::chrono::duration<double>(now - last).count());
     last = now;
@@ -110,7 +111,7 @@ RowOutcome run_row(const BenchSettings& settings, std::int64_t num_workers, bool
     throw Error(
         fmt::format("the row num_workers={} was ended by signal {} ({}); a lower --memory-budget-bytes helps "
                     "where memory ran out",
-                    num_workers, child.signal, ::strsignal(child.signal)));
+                    request.num_workers, child.signal, ::strsignal(child.signal)));
   }
   if (child.exit_code != kDone) return {child.exit_code, {}};
   return {kDone, Json::parse(child.output)};
@@ -138,7 +139,7 @@ int bench(const BenchArguments& arguments) {
   std::int64_t most_workers = -1;
   std::string warnings;
   for (const std::int64_t num_workers : workers) {
-    RowOutcome outcome = run_row(settings, num_workers, table.rows() > 0, progress);
+    RowOutcome outcome = run_row({settings, num_workers, table.rows() > 0}, progress);
     progress.hide();
     if (outcome.exit_code != kDone) return outcome.exit_code;
     const Json& row = outcome.answer.at("row");

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <random>
 #include <thread>
 #include <vector>
@@ -110,9 +111,9 @@ double measure_decode_limit(const Field& data, const LimitSetup& setup) {
     ReadScratch scratch;
   };
   return bytes_per_second(setup, [&](unsigned) {
-    auto thread =
-        std::make_shared<Thread>(RotatingSlots(setup.slot_bytes / setup.threads, map.row_bytes()),
-                                 ByteBuffer(static_cast<std::size_t>(reader.chunk_bytes())), ReadScratch());
+    auto thread = std::make_shared<Thread>(
+        Thread{RotatingSlots(setup.slot_bytes / setup.threads, map.row_bytes()),
+               ByteBuffer(static_cast<std::size_t>(reader.chunk_bytes())), ReadScratch()});
     return [&, thread]() -> std::uint64_t {
       const std::uint64_t number = next_chunk.fetch_add(1, std::memory_order_relaxed) % reader.num_chunks();
       reader.read_chunk(number, thread->chunk.span(), thread->scratch);
@@ -139,8 +140,8 @@ double measure_gather_limit(const Field& data, const LimitSetup& setup) {
     std::mt19937_64 random;
   };
   return bytes_per_second(setup, [&](unsigned number) {
-    auto thread = std::make_shared<Thread>(RotatingSlots(setup.slot_bytes / setup.threads, row_bytes),
-                                           std::mt19937_64(number));
+    auto thread = std::make_shared<Thread>(
+        Thread{RotatingSlots(setup.slot_bytes / setup.threads, row_bytes), std::mt19937_64(number)});
     return [&, thread]() -> std::uint64_t {
       const std::uint64_t row = thread->random() % data.info().rows();
       reader.read_rows(row, 1, {thread->slots.next(), row_bytes});

@@ -223,15 +223,15 @@ class Row {
 
 }  // namespace
 
-int run_bench_row(const std::string& request) {
+int run_bench_row(const std::vector<std::string>& arguments) {
   follow_parent();
-  const Json json = Json::parse(request);
+  const RowRequest request = row_request_from(arguments);
   // Each loader says again what hurts; once a command is enough.
-  bool said = json.at("quiet").get<bool>();
+  bool said = request.quiet;
   set_log_sink([&](LogLevel level, std::string_view line) {
     if (level == LogLevel::warning && !said) say(line);
   });
-  Row row(bench_settings_from(json.at("settings")), json.at("num_workers").get<std::int64_t>());
+  Row row(request.settings, request.num_workers);
   said = true;
   row.measure();
   set_log_sink({});

@@ -30,11 +30,19 @@ Json to_json(const BenchSettings& settings) {
           {"time_budget_s", std::chrono::duration<double>(settings.time_budget).count()}};
 }
 
-BenchSettings bench_settings_from(const Json& json) {
-  BenchSettings settings;
-  json.at("file").get_to(settings.file);
-  json.at("data").get_to(settings.data);
-  json.at("target").get_to(settings.target);
+std::vector<std::string> to_arguments(const RowRequest& request) {
+  const Json json = {{"settings", to_json(request.settings)},
+                     {"num_workers", request.num_workers},
+                     {"quiet", request.quiet}};
+  const BenchSettings& settings = request.settings;
+  return {json.dump(-1, ' ', false, Json::error_handler_t::replace), settings.file, settings.data,
+          settings.target};
+}
+
+RowRequest row_request_from(const std::vector<std::string>& arguments) {
+  const Json request = Json::parse(arguments.at(0));
+  const Json& json = request.at("settings");
+  BenchSettings settings{.file = arguments.at(1), .data = arguments.at(2), .target = arguments.at(3)};
   json.at("input_layout").get_to(settings.input_layout);
   json.at("batch_size").get_to(settings.batch_size);
   json.at("shuffle").get_to(settings.shuffle);
@@ -46,7 +54,7 @@ BenchSettings bench_settings_from(const Json& json) {
   json.at("warmup").get_to(settings.warmup);
   settings.time_budget = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(json.at("time_budget_s").get<double>()));
-  return settings;
+  return {settings, request.at("num_workers").get<std::int64_t>(), request.at("quiet").get<bool>()};
 }
 
 DatasetOptions dataset_options(const BenchSettings& settings) {

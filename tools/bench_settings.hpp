@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
@@ -29,8 +30,18 @@ struct BenchSettings {
 };
 
 Json to_json(const BenchSettings& settings);
-/// The inverse, for JSON that `to_json` made.
-BenchSettings bench_settings_from(const Json& json);
+
+/// What a row's process is asked.
+struct RowRequest {
+  BenchSettings settings;
+  std::int64_t num_workers = 0;
+  bool quiet = false;  ///< warnings have been printed by an earlier row
+};
+
+/// A request as command-line arguments, and back. Paths travel beside the JSON, since they need not be
+/// UTF-8.
+std::vector<std::string> to_arguments(const RowRequest& request);
+RowRequest row_request_from(const std::vector<std::string>& arguments);
 
 /// What the settings mean to the library. Throw OptionError.
 DatasetOptions dataset_options(const BenchSettings& settings);

@@ -97,7 +97,10 @@ int run_command(std::vector<std::string> arguments) {
     print(kFirstSteps);
     return kDone;
   }
-  if (arguments.size() == 2 && arguments.front() == kBenchRowCommand) return run_bench_row(arguments.back());
+  if (arguments.front() == kBenchRowCommand) {
+    arguments.erase(arguments.begin());
+    return run_bench_row(arguments);
+  }
   catch_interrupts();
   expand_shorthand(arguments);
 

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace h5feed::cli {
 
@@ -19,7 +20,7 @@ void add_bench(CLI::App& app, Action& action);
 /// First argument of the processes in which `bench` measures its rows; not for people.
 inline constexpr const char* kBenchRowCommand = "__bench-row";
 
-/// Measures one row and prints it as JSON. `request` is what `bench` passed.
-int run_bench_row(const std::string& request);
+/// Measures one row and prints it as JSON. `arguments` are what `to_arguments` made of the request.
+int run_bench_row(const std::vector<std::string>& arguments);
 
 }  // namespace h5feed::cli

@@ -146,13 +146,20 @@ TEST(BenchVerdict, ClaimsNoLimitWhereNothingWasDecoded) {
             "put into your code: options.num_workers = 2;\n");
 }
 
-TEST(BenchSettings, ReachTheMeasuringProcessUnchanged) {
-  BenchSettings settings{.file = "a \"b\".h5", .data = "x", .batch_size = 7, .shuffle = "chunk:3"};
-  settings.cache_bytes = 5;
-  settings.normalize = true;
-  settings.seed = 0xFFFFFFFFFFFFFFFF;
-  settings.time_budget = std::chrono::milliseconds(250);
-  EXPECT_EQ(to_json(bench_settings_from(Json::parse(to_json(settings).dump()))), to_json(settings));
+TEST(RowRequest, ReachesTheMeasuringProcessUnchanged) {
+  RowRequest request{
+      .settings = {.file = "caf\xe9 \"b\".h5", .data = "x", .batch_size = 7, .shuffle = "chunk:3"}};
+  request.settings.cache_bytes = 5;
+  request.settings.normalize = true;
+  request.settings.seed = 0xFFFFFFFFFFFFFFFF;
+  request.settings.time_budget = std::chrono::milliseconds(250);
+  request.num_workers = 3;
+  request.quiet = true;
+  const RowRequest arrived = row_request_from(to_arguments(request));
+  EXPECT_EQ(arrived.settings.file, request.settings.file) << "a name that is not UTF-8";
+  EXPECT_EQ(to_json(arrived.settings), to_json(request.settings));
+  EXPECT_EQ(arrived.num_workers, 3);
+  EXPECT_TRUE(arrived.quiet);
 }
 
 }  // namespace
