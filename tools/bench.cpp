@@ -14,7 +14,6 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
-#include "h5feed/log.hpp"
 #include "tools/bench_report.hpp"
 #include "tools/bench_settings.hpp"
 #include "tools/child_process.hpp"
@@ -76,10 +75,9 @@ std::vector<std::int64_t> default_workers(unsigned cpus) {
 
 // Finds what is wrong before the first row, and says what is to be read.
 std::string plan_text(const BenchSettings& settings, const std::vector<std::int64_t>& workers) {
-  set_log_sink([](LogLevel, std::string_view) {});  // the rows say it
+  const ScopedLogSink quiet(ignore_log);  // the rows say it
   const Dataset dataset = open_dataset(dataset_options(settings), "bench");
   for (const std::int64_t num_workers : workers) DataLoader(dataset, loader_options(settings, num_workers));
-  set_log_sink({});
   const DatasetInfo& data = dataset.state()->data.info();
   const std::chrono::duration<double> budget = settings.time_budget;
   return fmt::format(

@@ -9,7 +9,6 @@
 
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
-#include "h5feed/log.hpp"
 #include "tools/bench_limits.hpp"
 #include "tools/bench_settings.hpp"
 #include "tools/child_process.hpp"
@@ -228,13 +227,12 @@ int run_bench_row(const std::vector<std::string>& arguments) {
   const RowRequest request = row_request_from(arguments);
   // Each loader says again what hurts; once a command is enough.
   bool said = request.quiet;
-  set_log_sink([&](LogLevel level, std::string_view line) {
+  const ScopedLogSink sink([&](LogLevel level, std::string_view line) {
     if (level == LogLevel::warning && !said) say(line);
   });
   Row row(request.settings, request.num_workers);
   said = true;
   row.measure();
-  set_log_sink({});
   print(json_text(row.to_json()));
   return kDone;
 }

@@ -1,15 +1,16 @@
 // h5feed generate: files of any size to try, test and measure with.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
-#include <filesystem>
+#include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <utility>
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
-#include "store/filters.hpp"
 #include "store/h5_writer.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"

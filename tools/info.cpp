@@ -11,7 +11,6 @@
 #include "base/byte_units.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
-#include "h5feed/log.hpp"
 #include "store/chunk_reader.hpp"
 #include "store/h5_file.hpp"
 #include "tools/cli.hpp"
@@ -131,13 +130,12 @@ std::string geometry_line(const Entry& entry) {
 
 std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::string& only) {
   // Why a dataset is read the slow way stands in the table.
-  set_log_sink([](LogLevel, std::string_view) {});
+  const ScopedLogSink quiet(ignore_log);
   std::vector<Entry> entries;
   const std::string wanted = only.empty() ? "" : file->describe(only).path;
   for (DatasetEntry& listed : file->list_datasets()) {
     if (only.empty() || listed.path == wanted) entries.push_back(look_at(file, std::move(listed)));
   }
-  set_log_sink({});
   return entries;
 }
 

@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "h5feed/log.hpp"
 #include "tools/table.hpp"
 
 namespace h5feed::cli {
@@ -43,5 +45,17 @@ void print(std::string_view text);
 
 /// Writes to stderr, for what is said beside the result.
 void say(std::string_view line);
+
+/// Replaces h5feed's log sink while in scope. One at a time.
+class ScopedLogSink {
+ public:
+  explicit ScopedLogSink(LogSink sink) { set_log_sink(std::move(sink)); }
+  ScopedLogSink(const ScopedLogSink&) = delete;
+  ScopedLogSink& operator=(const ScopedLogSink&) = delete;
+  ~ScopedLogSink() { set_log_sink({}); }
+};
+
+/// A sink that drops everything.
+inline void ignore_log(LogLevel, std::string_view) {}
 
 }  // namespace h5feed::cli
