@@ -148,7 +148,7 @@ int bench(const BenchArguments& arguments) {
       json["limits"] = outcome.answer.at("limits");
     }
     table.add_row(bench_cells(row));
-    if (const std::string warning = spread_warning(row); !warning.empty()) warnings += warning + '\n';
+    warnings += row_warnings(row);
     if (show_table) print(table.row_text(table.rows() - 1));
     export_results(arguments.output, table, json);
   }
@@ -162,7 +162,7 @@ int bench(const BenchArguments& arguments) {
 
 constexpr const char* kFooter =
     R"(Each row runs in a process of its own, so that its peak memory is its own. A repetition is as many first
-epochs as fit its share of --time-budget, or a part of one; every epoch has a new loader with an empty cache,
+epochs as fit its share of --time-budget, or a part of one (whole windows of chunk:K); every epoch has a new loader with an empty cache,
 so that its chunks are decoded. Figures are medians over --runs repetitions; the pages of the file are warm.
 Where the data fits the cache, "cached samples/s" is the rate of the following epochs, which decode nothing.
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kAsFast = 0.97;
 constexpr double kMuchSpread = 0.25;
+constexpr double kWholeEpoch = 0.99;
 
 std::string rate_text(double value) { return format_count(static_cast<std::uint64_t>(std::llround(value))); }
 std::string percent_text(double share) { return fmt::format("{:.0f} %", share * 100); }
@@ -82,12 +83,22 @@ std::string bench_verdict(const Json& rows, const std::string& shuffle) {
   return text + '\n';
 }
 
-std::string spread_warning(const Json& row) {
+std::string row_warnings(const Json& row) {
+  const auto workers = row.at("num_workers").get<std::int64_t>();
+  std::string lines;
   const double spread = relative_spread(row.at("repetitions").get<std::vector<double>>());
-  if (spread <= kMuchSpread) return {};
-  return fmt::format(
-      "num_workers={}: repetitions differ by {}; a quieter machine or --time-budget 10s says more",
-      row.at("num_workers").get<std::int64_t>(), percent_text(spread));
+  if (spread > kMuchSpread) {
+    lines += fmt::format(
+        "num_workers={}: repetitions differ by {}; a quieter machine or --time-budget 10s says more\n",
+        workers, percent_text(spread));
+  }
+  const double share = row.at("epoch_share").get<double>();
+  if (share < kWholeEpoch) {
+    lines +=
+        fmt::format("num_workers={}: a repetition is {} of an epoch; a longer --time-budget tells of more\n",
+                    workers, percent_text(share));
+  }
+  return lines;
 }
 
 }  // namespace h5feed::cli

@@ -23,7 +23,8 @@ const Json& best_row(const Json& rows);
 /// from it. `shuffle` as the library prints it.
 std::string bench_verdict(const Json& rows, const std::string& shuffle);
 
-/// A line that warns of repetitions that differ much, with what helps; empty where they agree.
-std::string spread_warning(const Json& row);
+/// Lines that say where a row's figures tell less than they seem to: repetitions that differ much, or
+/// that cover a part of an epoch only. Empty otherwise.
+std::string row_warnings(const Json& row);
 
 }  // namespace h5feed::cli

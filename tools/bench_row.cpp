@@ -38,6 +38,7 @@ struct Repetition {
   std::uint64_t rows_direct = 0;
   ResourceUsage usage;
   std::uint64_t peak_rss_bytes = 0;
+  double epoch_share = 1;  // below 1 where the time was too short for an epoch
   std::vector<double> first_batch_ms;
   std::uint64_t cached_samples = 0;  // delivered by epochs in which nothing was decoded
   double cached_s = 0;
@@ -99,6 +100,12 @@ class Row {
     return std::min(static_cast<std::uint64_t>(resolved_.batch_size), data().info().rows());
   }
 
+  // Samples that the order mixes before it goes on to other chunks.
+  std::uint64_t window_rows() const {
+    if (resolved_.shuffle.kind() == Shuffle::Kind::full) return 1;
+    return data().map.rows_per_chunk() * std::max<std::uint64_t>(1, resolved_.shuffle.window_chunks());
+  }
+
   // As many first epochs, each of a fresh loader with an empty cache, as fit the time; at least one. Only
   // an epoch longer than the time is cut, so that what was decoded ahead of the end does not blur the
   // figures of small files.
@@ -114,13 +121,15 @@ class Row {
     return repetition;
   }
 
-  // One epoch, or at least one batch of it within `limit_s`. Returns the seconds it took.
+  // One epoch, or what fits `limit_s` of it, up to the end of a window: within one, chunks have been
+  // decoded whose samples were not delivered. Returns the seconds it took.
   double run_epoch(std::uint64_t number, double limit_s, Repetition& repetition) const {
     const ResourceUsage before = resource_usage();
     const Clock::time_point start = Clock::now();
     DataLoader loader(dataset_, options_);
     loader.set_epoch(number);
     bool complete = false;
+    std::uint64_t epoch_samples = 0;
     do {
       const Clock::time_point asked = Clock::now();
       const auto batch = loader.next();
@@ -129,10 +138,13 @@ class Row {
       if (complete) break;
       if (batch->number == 0) repetition.first_batch_ms.push_back(seconds_since(start) * 1e3);
       touch(*batch);
-      repetition.samples += static_cast<std::uint64_t>(batch->size());
-    } while (seconds_since(start) < limit_s);
+      epoch_samples += static_cast<std::uint64_t>(batch->size());
+    } while (seconds_since(start) < limit_s || epoch_samples % window_rows() >= batch_rows());
     const double seconds = seconds_since(start);
     repetition.seconds += seconds;
+    repetition.samples += epoch_samples;
+    repetition.epoch_share = std::min(repetition.epoch_share, static_cast<double>(epoch_samples) /
+                                                                  static_cast<double>(data().info().rows()));
     repetition.usage += resource_usage() - before;
     add_counters(loader.stats(), repetition);
     if (complete && fits_cache_) run_cached_epochs(loader, seconds, repetition);
@@ -178,6 +190,7 @@ class Row {
       all.rows_direct += repetition.rows_direct;
       all.usage += repetition.usage;
       all.peak_rss_bytes = std::max(all.peak_rss_bytes, repetition.peak_rss_bytes);
+      all.epoch_share = std::min(all.epoch_share, repetition.epoch_share);
     }
     const auto row_bytes = static_cast<double>(data().map.row_bytes());
     const auto samples = static_cast<double>(all.samples);
@@ -193,6 +206,7 @@ class Row {
     row["limit"] = !comparable ? Json() : Json(resolved_.row_reads ? "gather" : "decode");
     row["limit_bytes_per_s"] = comparable ? Json(limit) : Json();
     row["share_of_limit"] = comparable ? Json(median(decoded_bytes_per_s) / limit) : Json();
+    row["epoch_share"] = all.epoch_share;
     row["first_batch_ms"] = median(first_batch_ms);
     row["wait_fraction"] = all.wait_s / all.seconds;
     row["cache_hit_rate"] = visits > 0 ? static_cast<double>(all.cache_hits) / visits : 0.0;
