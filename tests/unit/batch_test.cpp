@@ -1,6 +1,8 @@
 // Row kernels, normalization, and buffers that come back.
 #include <gtest/gtest.h>
 
+#include <opencv2/core.hpp>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -98,6 +100,32 @@ TEST(RowKernel, transposes_every_element_size) {
   wide.from = wide.to = DType::f64;
   EXPECT_EQ(run<double>(wide, std::vector<double>{1, 2, 3, 4, 5, 6}),
             (std::vector<double>{1, 4, 2, 5, 3, 6}));
+}
+
+// An independent hand at the same job: OpenCV splits an interleaved image and scales its planes.
+TEST(RowKernel, agrees_with_opencv_on_a_normalized_image) {
+  constexpr int kHeight = 13, kWidth = 17;
+  cv::Mat image(kHeight, kWidth, CV_8UC3);
+  cv::randu(image, 0, 256);
+  const Normalize normalize{.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+  const std::vector<std::uint8_t> stored(image.datastart, image.dataend);
+  const auto ours = run<float>({.to = DType::f32,
+                                .channels = 3,
+                                .pixels = kHeight * kWidth,
+                                .channels_last = true,
+                                .normalize = resolve_normalize(normalize, DType::u8, 3)},
+                               stored);
+  std::vector<cv::Mat> planes;
+  cv::split(image, planes);
+  for (std::size_t c = 0; c < 3; ++c) {
+    cv::Mat scaled;
+    planes[c].convertTo(scaled, CV_64F, 1 / (255 * normalize.std[c]), -normalize.mean[c] / normalize.std[c]);
+    for (int p = 0; p < kHeight * kWidth; ++p) {
+      const double expected = scaled.at<double>(p / kWidth, p % kWidth);
+      ASSERT_NEAR(ours[c * kHeight * kWidth + static_cast<std::size_t>(p)], expected,
+                  1e-6 * (1 + std::fabs(expected)));
+    }
+  }
 }
 
 TEST(RowKernel, says_whether_a_row_may_be_read_straight_into_the_batch) {
