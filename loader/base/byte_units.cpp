@@ -75,7 +75,7 @@ std::string format_mib_ceil(std::uint64_t bytes) {
 
 std::string format_count(std::uint64_t value) {
   std::string digits = std::to_string(value);
-  for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
+  for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, 1, ',');
   return digits;
 }
 

@@ -54,7 +54,7 @@ std::string only_image_dataset(const H5File& file) {
 }
 
 Field open_target(const std::shared_ptr<H5File>& file, const std::string& path, const DatasetInfo& data) {
-  DatasetInfo info = file->describe(path);
+  DatasetInfo info = file->describe(path, "--target");
   if (info.shape.empty() || info.rows() != data.rows()) {
     throw DatasetError(fmt::format("{}: {} has {} rows, {} has {}; a target needs one row per sample",
                                    info.file, info.path, format_count(info.shape.empty() ? 0 : info.rows()),

@@ -203,7 +203,8 @@ TEST(ChunkCacheStress, serves_the_right_bytes_to_many_threads) {
               if (i % 17 == 0) break;  // given up: somebody else loads it
               const ChunkCache::Pin pin = std::move(*load).publish();
               if (std::to_integer<std::uint64_t>(pin.bytes()[kChunk / 2]) != chunk) ++wrong;
-            } else if (std::to_integer<std::uint64_t>(std::get<ChunkCache::Pin>(found).bytes()[static_cast<std::size_t>(i) % kChunk]) !=
+            } else if (std::to_integer<std::uint64_t>(
+                           std::get<ChunkCache::Pin>(found).bytes()[static_cast<std::size_t>(i) % kChunk]) !=
                        chunk) {
               ++wrong;
             }
