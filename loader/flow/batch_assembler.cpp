@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kDirectVisitBytes = 512 * 1024;
 
 void count_read(Counters& counters, const ReadCost& cost) {
+  if (cost.bytes_read > 0) Counters::add(counters.read_calls, 1);
   Counters::add(counters.bytes_read, cost.bytes_read);
   Counters::add(counters.read_ns, cost.read_ns);
   Counters::add(counters.decode_ns, cost.decode_ns);

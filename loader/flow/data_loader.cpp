@@ -243,6 +243,7 @@ LoaderStats DataLoader::stats() const {
   stats.errors = counters.errors;
   stats.cache_hits = cache.hits;
   stats.cache_misses = cache.misses;
+  stats.read_calls = counters.read_calls;
   stats.bytes_read = counters.bytes_read;
   stats.bytes_decoded = counters.bytes_decoded;
   stats.rows_direct = counters.rows_direct;

@@ -18,6 +18,7 @@ struct H5FEED_EXPORT LoaderStats {
 
   std::uint64_t cache_hits = 0;    ///< chunk visits served from memory
   std::uint64_t cache_misses = 0;  ///< chunk visits that had to read and decode
+  std::uint64_t read_calls = 0;    ///< reads of the file
   std::uint64_t bytes_read = 0;    ///< from the file
   std::uint64_t bytes_decoded = 0;
   std::uint64_t rows_direct = 0;      ///< rows read straight into the batch
