@@ -57,8 +57,8 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
 }
 
 std::string format_bytes(std::uint64_t bytes) {
-  static constexpr std::array<std::pair<const char*, std::uint64_t>, 3> kSteps = {
-      {{"GiB", kGiB}, {"MiB", kMiB}, {"KiB", kKiB}}};
+  static constexpr std::array<std::pair<const char*, std::uint64_t>, 4> kSteps = {
+      {{"TiB", 1024 * kGiB}, {"GiB", kGiB}, {"MiB", kMiB}, {"KiB", kKiB}}};
   for (const auto& [name, size] : kSteps) {
     if (bytes < size) continue;
     const double value = static_cast<double>(bytes) / static_cast<double>(size);
@@ -69,8 +69,10 @@ std::string format_bytes(std::uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-std::string format_mib_ceil(std::uint64_t bytes) {
-  return fmt::format("{} MiB", bytes / kMiB + (bytes % kMiB != 0 ? 1 : 0));
+std::string format_bytes_ceil(std::uint64_t bytes) {
+  if (bytes < kGiB) return fmt::format("{} MiB", bytes / kMiB + (bytes % kMiB != 0 ? 1 : 0));
+  const double tenths = std::ceil(static_cast<double>(bytes) / static_cast<double>(kGiB) * 10);
+  return fmt::format("{:.1f} GiB", tenths / 10);
 }
 
 std::string format_count(std::uint64_t value) {

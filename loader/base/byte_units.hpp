@@ -20,9 +20,9 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text);
 /// 10 where it says more.
 std::string format_bytes(std::uint64_t bytes);
 
-/// As `format_bytes`, but in whole MiB rounded up: for "use at least" figures, which must suffice
-/// when they are typed back.
-std::string format_mib_ceil(std::uint64_t bytes);
+/// "299 MiB", "1.1 GiB": rounded up to whole MiB, from 1 GiB on to tenths. For "use at least" figures,
+/// which must suffice when they are typed back.
+std::string format_bytes_ceil(std::uint64_t bytes);
 
 /// Integer with thousands separators: 116412 → "116,412".
 std::string format_count(std::uint64_t value);

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -180,8 +181,8 @@ double affinity_cpus() {
 }  // namespace
 
 SystemLimits system_limits(const fs::path& root) {
-  // Affinity already contains the cpuset of a container.
-  Minimum cpus(affinity_cpus(), "affinity");
+  Minimum cpus(static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))), "host");
+  cpus.consider(affinity_cpus(), "affinity");  // contains the cpuset of a container
   consider_cpu_quota(root, cpus);
 
   const auto host = kib_field(root / "proc/meminfo", "MemAvailable:");

@@ -77,15 +77,26 @@ void store(std::byte* to, std::size_t index, T value) noexcept {
   std::memcpy(to + index * sizeof(T), &value, sizeof(T));
 }
 
+// Whether the integer type To can hold the value, fractions cut off.
+template <typename To, typename From>
+bool fits(From value) noexcept {
+  if constexpr (std::is_same_v<From, Half>) {
+    return fits<To>(static_cast<double>(value));
+  } else if constexpr (std::is_floating_point_v<From>) {
+    // 2^digits is exact in every float type; the largest integer itself need not be.
+    const From limit = std::ldexp(From{1}, std::numeric_limits<To>::digits);
+    return value >= (std::is_signed_v<To> ? -limit : From{0}) && value < limit;
+  } else {
+    return std::in_range<To>(value);
+  }
+}
+
 template <typename To, typename From>
 To convert(From value) noexcept {
   if constexpr (std::is_same_v<From, Half>) {
     return convert<To>(static_cast<double>(value));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // A float outside the integer's range has no C++ conversion. 2^digits is exact in every float type.
-    const From limit = std::ldexp(From{1}, std::numeric_limits<To>::digits);
-    const From lowest = std::is_signed_v<To> ? -limit : From{0};
-    return value >= lowest && value < limit ? static_cast<To>(value) : To{0};
+    return fits<To>(value) ? static_cast<To>(value) : To{0};  // others have no C++ conversion
   } else {
     return static_cast<To>(value);
   }
@@ -197,6 +208,23 @@ std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec) {
       } else {
         return std::make_unique<ConvertKernel<From, To>>(spec);
       }
+    });
+  });
+}
+
+std::optional<std::size_t> first_out_of_range(DType from, std::span<const std::byte> values,
+                                              DType to) noexcept {
+  if (!is_integer(to)) return std::nullopt;
+  return with_type_of(from, [&](auto from_value) -> std::optional<std::size_t> {
+    return with_type_of(to, [&](auto to_value) -> std::optional<std::size_t> {
+      using From = decltype(from_value);
+      using To = decltype(to_value);
+      if constexpr (std::is_integral_v<To>) {
+        for (std::size_t i = 0; i < values.size() / sizeof(From); ++i) {
+          if (!fits<To>(load<From>(values.data(), i))) return i;
+        }
+      }
+      return std::nullopt;
     });
   });
 }

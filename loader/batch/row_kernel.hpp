@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "batch/normalize.hpp"
 #include "h5feed/dtype.hpp"
@@ -34,5 +35,10 @@ class RowKernel {
 /// Chooses the kernel. Conversions between numeric types round as C++ does; out-of-range floats
 /// become 0. Throws OptionError for a conversion to f16.
 std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec);
+
+/// Index of the first element of `values`, of type `from`, that the integer type `to` cannot hold;
+/// nullopt when all fit, or `to` is a float type.
+std::optional<std::size_t> first_out_of_range(DType from, std::span<const std::byte> values,
+                                              DType to) noexcept;
 
 }  // namespace h5feed

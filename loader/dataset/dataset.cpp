@@ -49,16 +49,25 @@ std::string only_image_dataset(const H5File& file) {
                     "input_layout where its shape does not tell",
                     file.path().string()));
   }
+  constexpr std::size_t kListed = 8;
+  if (candidates.size() > kListed) {
+    candidates[kListed] = fmt::format("and {} more", format_count(candidates.size() - kListed));
+    candidates.resize(kListed + 1);
+  }
   throw DatasetError(fmt::format("{}: {} datasets look like images: {}", file.path().string(),
-                                 count_word(candidates.size()), fmt::join(candidates, ", ")));
+                                 count_word(images.size()), fmt::join(candidates, ", ")));
 }
 
 Field open_target(const std::shared_ptr<H5File>& file, const std::string& path, const DatasetInfo& data) {
   DatasetInfo info = file->describe(path, "--target");
-  if (info.shape.empty() || info.rows() != data.rows()) {
+  if (info.shape.empty()) {
+    throw DatasetError(
+        fmt::format("{}:{} is a scalar; a target needs one row per sample", info.file, info.path));
+  }
+  if (info.rows() != data.rows()) {
     throw DatasetError(fmt::format("{}: {} has {} rows, {} has {}; a target needs one row per sample",
-                                   info.file, info.path, format_count(info.shape.empty() ? 0 : info.rows()),
-                                   data.path, format_count(data.rows())));
+                                   info.file, info.path, format_count(info.rows()), data.path,
+                                   format_count(data.rows())));
   }
   SampleGeometry geometry = target_geometry(info);
   Field field(ChunkReader::open(file, std::move(info)), std::move(geometry));

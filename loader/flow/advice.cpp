@@ -65,7 +65,7 @@ std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& o
                                  options.shuffle.to_string(), decodes, format_bytes(options.cache_bytes));
   const std::uint64_t window = std::min(kSuggestedWindowChunks, options.cache_bytes / groups.bytes);
   if (window > 0 && window < in_play) line += fmt::format("; shuffle=\"chunk:{}\" once", window);
-  line += fmt::format("; cache_bytes={} once", format_mib_ceil(in_play * groups.bytes));
+  line += fmt::format("; cache_bytes={} once", format_bytes_ceil(in_play * groups.bytes));
   return line;
 }
 

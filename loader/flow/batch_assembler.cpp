@@ -1,9 +1,13 @@
 #include "flow/batch_assembler.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 #include <utility>
 #include <variant>
+
+#include "h5feed/error.hpp"
 
 namespace h5feed {
 namespace {
@@ -26,6 +30,16 @@ struct ChunkRows {
   std::uint32_t num_rows = 0;
   std::uint32_t first_position = 0;
 };
+
+// Labels that wrap around would train a wrong model in silence.
+void check_target_range(const Field& target, DType to) {
+  if (!target.is_resident()) return;
+  const DatasetInfo& info = target.info();
+  const auto misfit = first_out_of_range(info.dtype, target.resident.span(), to);
+  if (!misfit) return;
+  throw OptionError(fmt::format("{}:{}: the target of sample {} does not fit {}; choose a wider target_dtype",
+                                info.file, info.path, *misfit / info.row_elements(), name_of(to)));
+}
 
 // `rows` are in file order. The groups come in the order in which the batch needs them first: where a
 // batch reaches from one window of chunks into the next, the old window's chunks are then visited
@@ -56,6 +70,7 @@ BatchAssembler::BatchAssembler(const Parts& parts, const std::optional<Normalize
     : parts_(parts), scratch_pool_(std::make_unique<ScratchPool>(parts.options.concurrent_decodes)) {
   lanes_[kData] = make_lane(parts.dataset.data, parts.format.data_dtype, normalize, true);
   if (parts.dataset.target) {
+    check_target_range(*parts.dataset.target, parts.format.target_dtype);
     lanes_[kTarget] = make_lane(*parts.dataset.target, parts.format.target_dtype, std::nullopt, false);
   }
 }

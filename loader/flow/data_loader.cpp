@@ -26,6 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::hours kForever(24 * 365 * 10);
+
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
 }
@@ -175,8 +177,10 @@ std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
     }
   }
   TicketRing::Deadline deadline;
-  if (options.timeout) deadline = Clock::now() + *options.timeout;
-  auto job = ring.take(round, options.in_order, deadline);
+  // Clock::now() plus the largest duration would overflow into the past.
+  if (options.timeout && *options.timeout < kForever) deadline = Clock::now() + *options.timeout;
+  std::shared_ptr<BatchJob> job;
+  if (prefetcher.wait_initialized(deadline)) job = ring.take(round, options.in_order, deadline);
   if (!job) {
     throw TimeoutError(
         fmt::format("no batch within the timeout of {} ms (epoch {}, batch {}); call next() again to go "
@@ -193,7 +197,6 @@ std::optional<Batch> DataLoader::State::next() {
     epoch_clock.stop();
     return std::nullopt;
   }
-  if (const std::exception_ptr error = prefetcher.take_init_error()) std::rethrow_exception(error);
 
   std::shared_ptr<BatchJob> job;
   {

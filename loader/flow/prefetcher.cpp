@@ -7,7 +7,10 @@
 
 namespace h5feed {
 Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, Settings settings)
-    : assembler_(assembler), ring_(ring), settings_(std::move(settings)) {
+    : assembler_(assembler),
+      ring_(ring),
+      settings_(std::move(settings)),
+      uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0) {
   try {
     for (int worker = 0; worker < settings_.num_workers; ++worker) {
       workers_.emplace_back([this, worker] { work(worker); });
@@ -29,20 +32,36 @@ bool Prefetcher::run_one() {
   return true;
 }
 
-std::exception_ptr Prefetcher::take_init_error() {
+bool Prefetcher::wait_initialized(const TicketRing::Deadline& deadline) {
+  MutexLock lock(init_mutex_);
+  while (uninitialized_ > 0) {
+    if (!deadline) {
+      init_done_.wait(lock);
+    } else if (!init_done_.wait_until(lock, *deadline) && uninitialized_ > 0) {
+      return false;
+    }
+  }
+  if (init_error_) std::rethrow_exception(init_error_);
+  return true;
+}
+
+bool Prefetcher::initialize(int worker) {
+  std::exception_ptr error;
+  try {
+    settings_.worker_init_fn(worker);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const bool initialized = error == nullptr;
   const MutexLock lock(init_mutex_);
-  return std::exchange(init_error_, nullptr);
+  if (!init_error_) init_error_ = std::move(error);
+  --uninitialized_;
+  init_done_.notify_all();
+  return initialized;
 }
 
 void Prefetcher::work(int worker) {
-  if (settings_.worker_init_fn) {
-    try {
-      settings_.worker_init_fn(worker);
-    } catch (...) {
-      const MutexLock lock(init_mutex_);
-      if (!init_error_) init_error_ = std::current_exception();
-    }
-  }
+  if (settings_.worker_init_fn && !initialize(worker)) return;
   BatchAssembler::Scratch scratch;
   for (Task task; queue_.pop(task); task = {}) run(task, scratch);
 }

@@ -40,8 +40,9 @@ class Prefetcher {
   /// Without workers: runs the earliest task on this thread; false when there is none.
   bool run_one();
 
-  /// The exception that `worker_init_fn` threw on some worker, once; else null.
-  std::exception_ptr take_init_error() H5FEED_EXCLUDES(init_mutex_);
+  /// Waits until `worker_init_fn` has returned on every worker; false when `deadline` passed before.
+  /// Throws what it threw, at every call: a worker that could not be set up does no work.
+  bool wait_initialized(const TicketRing::Deadline& deadline) H5FEED_EXCLUDES(init_mutex_);
 
  private:
   static constexpr std::uint32_t kPlanStep = 0;  // visits are steps 1, 2, …
@@ -58,6 +59,7 @@ class Prefetcher {
   };
 
   void work(int worker);
+  bool initialize(int worker) H5FEED_EXCLUDES(init_mutex_);
   void run(const Task& task, BatchAssembler::Scratch& scratch);
   void run_plan(const Task& task);
   void run_visit(const Task& task, BatchAssembler::Scratch& scratch);
@@ -69,6 +71,8 @@ class Prefetcher {
   TaskQueue<Task, Later> queue_;
   BatchAssembler::Scratch caller_scratch_;  // of run_one()
   Mutex init_mutex_;
+  CondVar init_done_;
+  int uninitialized_ H5FEED_GUARDED_BY(init_mutex_);  // workers whose worker_init_fn has not returned
   std::exception_ptr init_error_ H5FEED_GUARDED_BY(init_mutex_);
   std::vector<std::jthread> workers_;  // last: threads end before what they use
 };

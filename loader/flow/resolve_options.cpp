@@ -93,13 +93,14 @@ class Budget {
     } else {
       parts += fmt::format(" + one decoded chunk {}", format_bytes(chunk_bytes_));
     }
-    if (read_bytes_ > 0) parts += fmt::format(" + one stored chunk {}", format_bytes(read_bytes_));
+    if (read_bytes_ > 0)
+      parts += fmt::format(" + one stored chunk with filter buffers {}", format_bytes(read_bytes_));
     const std::uint64_t others = total(cache_bytes, 1) - slot_bytes(batch_size_);
     const std::uint64_t fitting = budget > others ? (budget - others) / (row_bytes_ * slots_) : 0;
     throw OptionError(fmt::format("memory_budget_bytes {} cannot hold {}; use {}at least {}",
                                   format_bytes(budget), parts,
                                   fitting > 0 ? fmt::format("batch_size ≤ {} or ", fitting) : "",
-                                  format_mib_ceil(total(cache_bytes, 1))));
+                                  format_bytes_ceil(total(cache_bytes, 1))));
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 
 namespace h5feed::test {
@@ -53,51 +54,53 @@ std::uint64_t product(const std::vector<std::uint64_t>& shape) {
 
 // Small integers, so that every element type holds them exactly.
 template <typename T>
-void fill(std::vector<std::byte>& bytes, std::uint64_t row_elements, bool labels) {
+void fill(std::vector<std::byte>& bytes, std::uint64_t row_elements,
+          std::optional<std::uint64_t> first_label) {
   const std::size_t count = bytes.size() / sizeof(T);
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t row = i / row_elements;
     const std::uint64_t at = i % row_elements;
-    const std::uint64_t value = labels ? row % 10 : (row * 31 + at * 7 + at / 5) % 127;
+    const std::uint64_t value = first_label ? *first_label + row % 10 : (row * 31 + at * 7 + at / 5) % 127;
     const T typed = static_cast<T>(value);
     std::memcpy(bytes.data() + i * sizeof(T), &typed, sizeof(T));
   }
 }
 
-std::vector<std::byte> content(DType dtype, const std::vector<std::uint64_t>& shape, bool labels) {
+std::vector<std::byte> content(DType dtype, const std::vector<std::uint64_t>& shape,
+                               std::optional<std::uint64_t> first_label) {
   const std::uint64_t elements = product(shape);
   const std::uint64_t row_elements = elements / shape.front();
   std::vector<std::byte> bytes(elements * size_of(dtype));
   switch (dtype) {
     case DType::u8:
-      fill<std::uint8_t>(bytes, row_elements, labels);
+      fill<std::uint8_t>(bytes, row_elements, first_label);
       break;
     case DType::i8:
-      fill<std::int8_t>(bytes, row_elements, labels);
+      fill<std::int8_t>(bytes, row_elements, first_label);
       break;
     case DType::u16:
-      fill<std::uint16_t>(bytes, row_elements, labels);
+      fill<std::uint16_t>(bytes, row_elements, first_label);
       break;
     case DType::i16:
-      fill<std::int16_t>(bytes, row_elements, labels);
+      fill<std::int16_t>(bytes, row_elements, first_label);
       break;
     case DType::u32:
-      fill<std::uint32_t>(bytes, row_elements, labels);
+      fill<std::uint32_t>(bytes, row_elements, first_label);
       break;
     case DType::i32:
-      fill<std::int32_t>(bytes, row_elements, labels);
+      fill<std::int32_t>(bytes, row_elements, first_label);
       break;
     case DType::u64:
-      fill<std::uint64_t>(bytes, row_elements, labels);
+      fill<std::uint64_t>(bytes, row_elements, first_label);
       break;
     case DType::i64:
-      fill<std::int64_t>(bytes, row_elements, labels);
+      fill<std::int64_t>(bytes, row_elements, first_label);
       break;
     case DType::f32:
-      fill<float>(bytes, row_elements, labels);
+      fill<float>(bytes, row_elements, first_label);
       break;
     case DType::f64:
-      fill<double>(bytes, row_elements, labels);
+      fill<double>(bytes, row_elements, first_label);
       break;
     case DType::f16:
       break;
@@ -138,14 +141,14 @@ std::filesystem::path unique_path(const std::string& suffix) {
 }
 
 SampleSet::SampleSet(const SampleSetSpec& spec)
-    : spec_(spec), path_(unique_path(".h5")), images_(content(spec.dtype, spec.shape, false)) {
+    : spec_(spec), path_(unique_path(".h5")), images_(content(spec.dtype, spec.shape, {})) {
   std::vector<std::uint64_t> label_shape = spec.label_shape;
   if (label_shape.empty()) label_shape = {spec.shape.front()};
   const hid_t file = check(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
   const hid_t creation = creation_list(spec);
   write(file, "images", spec.dtype, spec.shape, creation, images_);
   write(file, "labels", spec.label_dtype, label_shape, H5P_DEFAULT,
-        content(spec.label_dtype, label_shape, true));
+        content(spec.label_dtype, label_shape, spec.first_label));
   H5Pclose(creation);
   H5Fclose(file);
 }

@@ -22,6 +22,7 @@ struct SampleSetSpec {
   bool fletcher32 = false;
   DType label_dtype = DType::u8;
   std::vector<std::uint64_t> label_shape = {};  ///< empty: (N)
+  std::uint64_t first_label = 0;                ///< labels are this and the nine values after it
 };
 
 /// A file in the test's temporary directory, removed with this object.
@@ -41,7 +42,9 @@ class SampleSet {
     return images_.data() + static_cast<std::size_t>(index) * sample_bytes();
   }
   /// First element of the sample's label.
-  std::int64_t label(std::int64_t index) const noexcept { return index % 10; }
+  std::int64_t label(std::int64_t index) const noexcept {
+    return static_cast<std::int64_t>(spec_.first_label) + index % 10;
+  }
 
  private:
   SampleSetSpec spec_;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "batch/buffer_pool.hpp"
@@ -147,6 +148,19 @@ TEST(RowKernel, gives_0_for_floats_that_no_integer_can_hold) {
   const std::vector<float> from = {1.9F, -1.9F, 3e9F, -3e9F, NAN, INFINITY, 2147483520.F};
   EXPECT_EQ((run<std::int32_t>({.from = DType::f32, .to = DType::i32, .pixels = 7}, from)),
             (std::vector<std::int32_t>{1, -1, 0, 0, 0, 0, 2147483520}));
+}
+
+TEST(RowKernel, finds_the_first_value_that_an_integer_type_cannot_hold) {
+  const std::vector<std::int64_t> labels = {0, 255, 256, -1};
+  const auto bytes = std::as_bytes(std::span(labels));
+  EXPECT_EQ(first_out_of_range(DType::i64, bytes, DType::u8), 2u);
+  EXPECT_EQ(first_out_of_range(DType::i64, bytes, DType::u32), 3u);
+  EXPECT_EQ(first_out_of_range(DType::i64, bytes, DType::i16), std::nullopt);
+  EXPECT_EQ(first_out_of_range(DType::i64, bytes, DType::f32), std::nullopt);
+  const std::vector<std::uint64_t> large = {1, std::uint64_t{1} << 63};
+  EXPECT_EQ(first_out_of_range(DType::u64, std::as_bytes(std::span(large)), DType::i64), 1u);
+  const std::vector<float> floats = {-0.5F, 255.5F, NAN};
+  EXPECT_EQ(first_out_of_range(DType::f32, std::as_bytes(std::span(floats)), DType::i32), 2u);
 }
 
 TEST(RowKernel, reads_half_precision) {

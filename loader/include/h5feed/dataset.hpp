@@ -38,6 +38,10 @@ class H5FEED_EXPORT Dataset {
   /// Throws FileError, DatasetError, ChunkError, OptionError.
   static Dataset open(const DatasetOptions& options);
 
+  /// Copies share the state. Moving copies too, so that a moved-from handle stays usable.
+  Dataset(const Dataset&) = default;
+  Dataset& operator=(const Dataset&) = default;
+
   /// Number of samples at the time of opening.
   std::int64_t size() const noexcept;
   /// Shape of one sample as delivered: (C,H,W) for images, as stored with `InputLayout::none`.

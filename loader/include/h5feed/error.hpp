@@ -12,7 +12,8 @@ namespace h5feed {
 /// names the file, dataset, chunk or option concerned and says what to do about it.
 class H5FEED_EXPORT Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  /// Control characters in `message`, which names in a file may contain, are escaped.
+  explicit Error(const std::string& message);
 };
 
 /// A file cannot be opened, is not HDF5, is truncated, or a read or write of it fails.

@@ -75,8 +75,8 @@ struct DataLoaderOptions {
   bool drop_last = false;
   /// Longest wait in `next()`; needs `num_workers > 0`. Default: none.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// Called once on each worker thread before its first task, with 0 … num_workers−1. An exception
-  /// from it arrives at the first `next()`.
+  /// Called once on each worker thread before its first task, with 0 … num_workers−1. `next()`
+  /// waits for all of them. An exception from it arrives at the first `next()` and at every later one.
   std::function<void(int)> worker_init_fn = {};
   /// Workers always outlive the epoch; `false` is accepted and noted once.
   bool persistent_workers = true;
@@ -94,7 +94,8 @@ struct DataLoaderOptions {
   std::optional<std::uint64_t> memory_budget_bytes = {};
   /// Unset: batches have the stored type. Set: float32.
   std::optional<Normalize> normalize = {};
-  /// Type of the targets; default int64 for integers, else as stored.
+  /// Type of the targets; default int64 for integers, else as stored. A target that the type cannot hold is
+  /// refused for targets that are read at open (64 MiB and less); larger ones convert as C++ does.
   std::optional<DType> target_dtype = {};
   RowReads row_reads = RowReads::automatic;
   /// Receives begin and end of every stage on every thread; unset costs nothing.
