@@ -12,7 +12,16 @@ packages=(
   dataset-fashion-mnist
 )
 # A LibTorch that the user names is used instead of Debian's.
-[ -n "${Torch_DIR:-}" ] || packages+=(libtorch-dev)
+names_torch() {
+  [ -z "${Torch_DIR:-}" ] || return 0
+  local IFS=':;' prefix
+  for prefix in ${CMAKE_PREFIX_PATH:-}; do
+    [ ! -f "$prefix/Torch/TorchConfig.cmake" ] || return 0
+    [ ! -f "$prefix/share/cmake/Torch/TorchConfig.cmake" ] || return 0
+  done
+  return 1
+}
+names_torch || packages+=(libtorch-dev)
 for argument in "$@"; do
   case $argument in
     --format) packages+=(clang-format-14) ;;
