@@ -120,7 +120,7 @@ int bench(const BenchArguments& arguments) {
   const std::vector<std::int64_t> workers = arguments.num_workers.empty()
                                                 ? default_workers(system_limits().cpus)
                                                 : parse_list("--num-workers", arguments.num_workers);
-  check_export_places(arguments.output);
+  check_export_places(arguments.output, settings.file);
   say(plan_text(settings, workers));
 
   Json json = {{"file", settings.file},   {"machine", machine_json()},     {"version", H5FEED_VERSION},

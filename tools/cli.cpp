@@ -1,14 +1,18 @@
 #include "tools/cli.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <csignal>
 #include <exception>
 #include <filesystem>
-#include <iostream>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,6 +96,33 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}; try {}", what, help);
 }
 
+// An empty value would read as an option that was not given.
+void refuse_empty(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const bool option_before = i > 0 && arguments[i - 1].starts_with("--");
+    if (word.empty() && !option_before) {
+      throw OptionError("an argument is empty; name a file, or try h5feed --help");
+    }
+    const bool ends_empty = word.starts_with("--") && word.find('=') == word.size() - 1;
+    if (word.empty() || ends_empty) {
+      const std::string& option = word.empty() ? arguments[i - 1] : word;
+      throw OptionError(
+          fmt::format("{} needs a value; an empty one is none", option.substr(0, option.find('='))));
+    }
+  }
+}
+
+// A file opened later must not become what is printed to. Reads and writes of the stand-ins fail, so that
+// a result nobody gets is an error still.
+void fill_standard_streams() noexcept {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    const int opened = ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (opened != fd && opened >= 0) ::close(opened);
+  }
+}
+
 int run_command(std::vector<std::string> arguments) {
   if (arguments.empty()) {
     print(kFirstSteps);
@@ -101,6 +132,7 @@ int run_command(std::vector<std::string> arguments) {
     arguments.erase(arguments.begin());
     return run_bench_row(arguments);
   }
+  refuse_empty(arguments);
   catch_interrupts();
   expand_shorthand(arguments);
 
@@ -121,7 +153,10 @@ int run_command(std::vector<std::string> arguments) {
     std::reverse(arguments.begin(), arguments.end());  // what CLI11 takes
     app.parse(std::move(arguments));
   } catch (const CLI::Success& request) {
-    return app.exit(request, std::cout, std::cerr);  // --help, --version
+    std::ostringstream text;  // --help, --version
+    const int code = app.exit(request, text, text);
+    print(text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     say(usage_message(app, error));
     return kUsage;
@@ -132,6 +167,9 @@ int run_command(std::vector<std::string> arguments) {
 }  // namespace
 
 int run(int argc, char** argv) noexcept {
+  fill_standard_streams();
+  // Writing to a closed pipe becomes an error that unwinds, so that unfinished files are removed.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     return run_command(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
   } catch (const Interrupted& interrupted) {

@@ -6,9 +6,10 @@ namespace h5feed::cli {
 /// Exit codes: done; failed; wrong usage.
 inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 
-/// Runs the program: results on stdout, progress and one line per error on stderr. Installs handlers
-/// for SIGINT, SIGTERM and SIGHUP; when one of them ended the work, the process ends by that signal
-/// after its unfinished output was removed, so that shells see it. Throws nothing.
+/// Runs the program: results on stdout, progress and one line per error on stderr. Ignores SIGPIPE, puts
+/// stand-ins where standard streams are closed, and handles SIGINT, SIGTERM and SIGHUP: when one of them
+/// ended the work, the process ends by that signal after its unfinished output was removed, so that
+/// shells see it. Throws nothing.
 int run(int argc, char** argv) noexcept;
 
 }  // namespace h5feed::cli

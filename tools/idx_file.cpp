@@ -59,7 +59,8 @@ class IdxFile::Stream {
  public:
   // Null, with `reason` set, where the file cannot be opened.
   static std::unique_ptr<Stream> open(const std::filesystem::path& path, std::string& reason) {
-    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // O_NONBLOCK: nobody may ever write to what turns out to be a FIFO.
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat status {};
     if (!file.valid() || ::fstat(file.get(), &status) != 0) {
       reason = fmt::format("cannot be opened ({})", std::strerror(errno));

@@ -15,6 +15,7 @@
 #include "store/h5_file.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
+#include "tools/interrupt.hpp"
 #include "tools/output.hpp"
 
 namespace h5feed::cli {
@@ -134,12 +135,14 @@ std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::s
   std::vector<Entry> entries;
   const std::string wanted = only.empty() ? "" : file->describe(only).path;
   for (DatasetEntry& listed : file->list_datasets()) {
+    check_interrupted();
     if (only.empty() || listed.path == wanted) entries.push_back(look_at(file, std::move(listed)));
   }
   return entries;
 }
 
 int info(const InfoArguments& arguments) {
+  check_export_places(arguments.output, arguments.file);
   const auto file = H5File::open(arguments.file);
   const std::vector<Entry> entries = look_at_all(file, arguments.data);
   const std::uint64_t file_bytes = std::filesystem::file_size(arguments.file);

@@ -11,15 +11,21 @@ namespace {
 std::atomic<int> noted_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "set from a signal handler");
 
-extern "C" void note_signal(int signal) { noted_signal.store(signal, std::memory_order_relaxed); }
+std::atomic<int> unfinished_outputs{0};
+
+extern "C" void note_signal(int signal) {
+  const bool again = noted_signal.exchange(signal, std::memory_order_relaxed) != 0;
+  if (!again || unfinished_outputs.load(std::memory_order_relaxed) > 0) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
 
 }  // namespace
 
 void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = note_signal;
-  // SA_RESETHAND: the user's second Ctrl-C always works. No SA_RESTART: waits end.
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  action.sa_flags = 0;  // no SA_RESTART: waits end
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     // A signal that the caller had ignored (nohup) stays ignored.
@@ -27,6 +33,9 @@ void catch_interrupts() {
     ::sigaction(signal, &action, nullptr);
   }
 }
+
+UnfinishedOutput::UnfinishedOutput() noexcept { unfinished_outputs.fetch_add(1, std::memory_order_relaxed); }
+UnfinishedOutput::~UnfinishedOutput() { unfinished_outputs.fetch_sub(1, std::memory_order_relaxed); }
 
 void check_interrupted() {
   const int signal = noted_signal.load(std::memory_order_relaxed);

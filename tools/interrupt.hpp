@@ -16,9 +16,18 @@ class Interrupted : public std::exception {
   int signal_;
 };
 
-/// From now on SIGINT, SIGTERM and SIGHUP are only noted; a second one ends the process at once.
-/// System calls that wait return EINTR.
+/// From now on SIGINT, SIGTERM and SIGHUP are only noted; a second one ends the process at once, unless
+/// there is an UnfinishedOutput. System calls that wait return EINTR.
 void catch_interrupts();
+
+/// While one is in scope no second signal ends the process, so that clean-up is never cut short.
+class UnfinishedOutput {
+ public:
+  UnfinishedOutput() noexcept;
+  UnfinishedOutput(const UnfinishedOutput&) = delete;
+  UnfinishedOutput& operator=(const UnfinishedOutput&) = delete;
+  ~UnfinishedOutput();
+};
 
 /// Throws Interrupted once a signal was noted. Thread-safe; call it between pieces of work.
 void check_interrupted();

@@ -12,15 +12,6 @@
 namespace h5feed::cli {
 namespace {
 
-// Said here because the way out is an option of the program.
-std::filesystem::path checked(std::filesystem::path path, bool force) {
-  std::error_code error;
-  if (!force && std::filesystem::exists(path, error)) {
-    throw FileError(fmt::format("{} exists; choose another name, or replace it with --force", path.string()));
-  }
-  return path;
-}
-
 std::string storage_text(const NewDataset& dataset) {
   if (dataset.chunk_shape.empty()) return "contiguous";
   return fmt::format("chunks of {}, {}", format_count(dataset.chunk_shape.front()),
@@ -29,8 +20,7 @@ std::string storage_text(const NewDataset& dataset) {
 
 }  // namespace
 
-NewFile::NewFile(std::filesystem::path path, bool force)
-    : path_(checked(std::move(path), force)), writer_(path_, force) {}
+NewFile::NewFile(std::filesystem::path path, bool force) : path_(std::move(path)), writer_(path_, force) {}
 
 void NewFile::write(const NewDataset& dataset, Production production, const RowProducer& produce,
                     Progress& progress) {

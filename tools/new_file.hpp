@@ -9,6 +9,7 @@
 
 #include "h5feed/dtype.hpp"
 #include "store/h5_writer.hpp"
+#include "tools/interrupt.hpp"
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
 
@@ -30,6 +31,7 @@ class NewFile {
 
  private:
   std::filesystem::path path_;
+  UnfinishedOutput unfinished_;  // outlives the writer, which removes the file
   H5Writer writer_;
   std::vector<std::string> lines_;
 };

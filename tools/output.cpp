@@ -1,24 +1,21 @@
 #include "tools/output.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "h5feed/error.hpp"
+#include "store/staged_file.hpp"
+#include "tools/interrupt.hpp"
 
 namespace h5feed::cli {
-namespace {
-
-[[noreturn]] void refuse_path(const std::filesystem::path& path, std::string_view reason) {
-  throw FileError(fmt::format("{}: cannot be written ({}); choose another place", path.string(), reason));
-}
-
-}  // namespace
 
 void add_output_options(CLI::App& command, OutputOptions& options) {
   command.add_flag("--json", options.json, "Print JSON instead of the table");
@@ -33,11 +30,22 @@ std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-void check_export_places(const OutputOptions& options) {
+void check_export_places(const OutputOptions& options, const std::filesystem::path& input) {
+  std::vector<std::filesystem::path> taken;
   for (const std::filesystem::path path : {options.csv_file, options.markdown_file, options.json_file}) {
     if (path.empty()) continue;
-    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-    if (::access(folder.c_str(), W_OK | X_OK) != 0) refuse_path(path, std::strerror(errno));
+    std::error_code error;
+    if (std::filesystem::equivalent(path, input, error)) {
+      throw OptionError(
+          fmt::format("{} is to be read and to be written; choose another export file", path.string()));
+    }
+    std::filesystem::path place = std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+    if (error) place = path;
+    if (std::find(taken.begin(), taken.end(), place) != taken.end()) {
+      throw OptionError(fmt::format("two exports name {}; give each its own file", path.string()));
+    }
+    taken.push_back(std::move(place));
+    const StagedFile writable(path, true);
   }
 }
 
@@ -48,21 +56,16 @@ void export_results(const OutputOptions& options, const Table& table, const Json
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
-  std::filesystem::path unfinished = path;
-  unfinished += fmt::format(".tmp{}", ::getpid());
-  std::error_code error;
-  {
-    std::ofstream out(unfinished, std::ios::binary | std::ios::trunc);
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
-    out.close();
-    if (!out) error.assign(errno != 0 ? errno : EIO, std::generic_category());
+  const UnfinishedOutput unfinished;
+  StagedFile staged(path, true);
+  std::ofstream out(staged.temporary(), std::ios::binary | std::ios::trunc);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.close();
+  if (!out) {
+    throw FileError(
+        fmt::format("{}: cannot be written ({}); choose another place", path.string(), std::strerror(errno)));
   }
-  if (!error) std::filesystem::rename(unfinished, path, error);
-  if (error) {
-    std::error_code ignored;
-    std::filesystem::remove(unfinished, ignored);
-    refuse_path(path, error.message());
-  }
+  staged.commit();
 }
 
 void print(std::string_view text) {
@@ -72,6 +75,10 @@ void print(std::string_view text) {
   }
 }
 
-void say(std::string_view line) { fmt::print(stderr, "{}\n", line); }
+void say(std::string_view line) noexcept {
+  // Nobody may be reading; there is nowhere else to say so.
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fputc('\n', stderr);
+}
 
 }  // namespace h5feed::cli

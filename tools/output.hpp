@@ -30,8 +30,9 @@ void add_output_options(CLI::App& command, OutputOptions& options);
 /// Indented JSON with a final newline; text that is not UTF-8 is replaced, never an exception.
 std::string json_text(const Json& json);
 
-/// Throws FileError where an export file could not be written, so that long work does not start in vain.
-void check_export_places(const OutputOptions& options);
+/// So that long work does not start in vain: throws OptionError where an export file is `input` or another
+/// export file, FileError where it could not be written.
+void check_export_places(const OutputOptions& options, const std::filesystem::path& input);
 
 /// Writes the export files that were asked for, each by rename: readers see the old or the new one.
 /// Throws FileError.
@@ -43,8 +44,8 @@ void write_file(const std::filesystem::path& path, std::string_view text);
 /// Writes to stdout and flushes. Throws FileError when that fails (a full disk, a closed pipe).
 void print(std::string_view text);
 
-/// Writes to stderr, for what is said beside the result.
-void say(std::string_view line);
+/// Writes to stderr, for what is said beside the result; dropped where nobody reads it.
+void say(std::string_view line) noexcept;
 
 /// Replaces h5feed's log sink while in scope. One at a time.
 class ScopedLogSink {

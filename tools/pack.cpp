@@ -78,6 +78,9 @@ std::vector<Input> open_inputs(const PackArguments& arguments) {
         equals == std::string::npos ? std::string_view() : std::string_view(argument).substr(0, equals),
         argument);
     check_paths(inputs, path);
+    if (equals + 1 == argument.size()) {
+      throw OptionError(fmt::format("--idx \"{}\": name the IDX file behind the =", argument));
+    }
     const std::filesystem::path file = argument.substr(equals + 1);
     std::error_code error;
     if (std::filesystem::equivalent(file, arguments.out, error)) {

@@ -66,8 +66,9 @@ void Progress::advance(double amount) {
   if (!terminal_ || now < next_draw_) return;
   const std::chrono::duration<double> elapsed = now - start_;
   // "\x1b[K" wipes what is left of a longer line before.
-  fmt::print(stderr, "\r{}\x1b[K",
-             progress_line(label_, unit_, done_, total_, elapsed.count(), terminal_columns() - 1));
+  const std::string line = fmt::format(
+      "\r{}\x1b[K", progress_line(label_, unit_, done_, total_, elapsed.count(), terminal_columns() - 1));
+  std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
   drawn_ = true;
   next_draw_ = now + kInterval;

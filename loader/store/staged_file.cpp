@@ -47,7 +47,19 @@ int claim(int fd, std::uint64_t bytes) {
 }
 
 [[noreturn]] void fail_existing(const std::filesystem::path& target) {
-  throw FileError(fmt::format("{}: exists; add --force to replace it", target.string()));
+  throw FileError(fmt::format("{} exists; choose another name, or --force to replace it", target.string()));
+}
+
+// What a link points at, so that the link stays one; other paths as they are.
+std::filesystem::path behind_link(std::filesystem::path path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  std::filesystem::path target = std::filesystem::canonical(path, error);
+  if (error) {
+    throw FileError(fmt::format("{}: a link that leads nowhere ({}); choose another name", path.string(),
+                                error.message()));
+  }
+  return target;
 }
 
 void sync_to_storage(const std::filesystem::path& path, int flags, const std::filesystem::path& target) {
@@ -58,17 +70,29 @@ void sync_to_storage(const std::filesystem::path& path, int flags, const std::fi
 }  // namespace
 
 StagedFile::StagedFile(std::filesystem::path target, bool overwrite)
-    : target_(std::move(target)), temporary_(temporary_name(target_)), overwrite_(overwrite) {
+    : target_(behind_link(std::move(target))), temporary_(temporary_name(target_)), overwrite_(overwrite) {
   std::error_code ignored;
-  const auto status = std::filesystem::symlink_status(target_, ignored);
+  const auto status = std::filesystem::status(target_, ignored);
   if (std::filesystem::is_directory(status)) {
     throw FileError(fmt::format("{}: is a directory; name a file in it", target_.string()));
+  }
+  if (std::filesystem::is_other(status)) {
+    throw FileError(fmt::format("{}: not a regular file; choose another name", target_.string()));
   }
   if (std::filesystem::exists(status) && !overwrite_) fail_existing(target_);
   const std::filesystem::path directory = directory_of(target_);
   if (!std::filesystem::is_directory(directory, ignored)) {
+    if (std::filesystem::exists(directory, ignored)) {
+      throw FileError(fmt::format("{}: {} is not a directory; choose another place", target_.string(),
+                                  directory.string()));
+    }
     throw FileError(
         fmt::format("{}: there is no directory {}; create it first", target_.string(), directory.string()));
+  }
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
+    throw FileError(fmt::format("{}: the directory {} cannot be written ({}); choose another place",
+                                target_.string(), directory.string(),
+                                std::generic_category().message(errno)));
   }
 }
 

@@ -9,8 +9,8 @@ namespace h5feed {
 /// A temporary name beside a target, ".NAME.tmp-PID". Someone else creates the file under it.
 class StagedFile {
  public:
-  /// Throws FileError where the target exists (unless `overwrite`), is a directory, or its directory
-  /// is missing.
+  /// A target that is a link means what the link points at. Throws FileError where the target exists
+  /// (unless `overwrite`), is anything but a regular file, or its directory is missing or not writable.
   StagedFile(std::filesystem::path target, bool overwrite);
   StagedFile(const StagedFile&) = delete;
   StagedFile& operator=(const StagedFile&) = delete;

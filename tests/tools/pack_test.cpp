@@ -103,7 +103,7 @@ TEST(Pack, RefusesToReplaceAFileUnlessForced) {
   replace_file(dir / "a.h5", patterned_bytes(10));
   const ProgramResult refused = run_program(dir.path(), {"pack", "a.h5", "--idx", "i=i"});
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_EQ(refused.err, "a.h5 exists; choose another name, or replace it with --force\n");
+  EXPECT_EQ(refused.err, "a.h5 exists; choose another name, or --force to replace it\n");
   EXPECT_EQ(file_bytes(dir / "a.h5"), patterned_bytes(10));
   EXPECT_EQ(run_program(dir.path(), {"pack", "a.h5", "--idx", "i=i", "--force"}).exit_code, 0);
   EXPECT_EQ(read_through_libhdf5(dir / "a.h5", "i"), patterned_bytes(3));

@@ -78,6 +78,15 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"frobnicate"}, 2, "unknown command \"frobnicate\"; h5feed --help lists the commands"},
         Mistake{{"--frob"}, 2, "unknown option --frob; try h5feed --help"},
         Mistake{{"info", "a.h5", "--frob=1"}, 2, "unknown option --frob; try h5feed info --help"},
+        Mistake{
+            {"generate", "", "--samples", "3"}, 2, "an argument is empty; name a file, or try h5feed --help"},
+        Mistake{
+            {"bench", "a.h5", "--num-workers", ""}, 2, "--num-workers needs a value; an empty one is none"},
+        Mistake{{"info", "a.h5", "--data="}, 2, "--data needs a value; an empty one is none"},
+        Mistake{{"pack", "a.h5", "--idx", "a="}, 2, "--idx \"a=\": name the IDX file behind the ="},
+        Mistake{{"info", "a.h5", "--export-csv", "x", "--export-json", "./x"},
+                2,
+                "two exports name ./x; give each its own file"},
         Mistake{{"info", "a.h5", "b.h5"}, 2, "unexpected argument \"b.h5\"; try h5feed info --help"},
         Mistake{{"info"}, 2, "FILE is required; try h5feed info --help"},
         Mistake{{"bench", "a.h5", "--batch-size"}, 2, "--batch-size needs a value; try h5feed bench --help"},
@@ -121,6 +130,15 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Mistake{{"missing.h5"}, 1, "missing.h5: no such file"},
         Mistake{{"bench", "missing.h5"}, 1, "missing.h5: no such file"},
+        Mistake{{"generate", "/dev/full", "--samples", "3", "--force"},
+                1,
+                "/dev/full: not a regular file; choose another name"},
+        Mistake{{"info", "a.h5", "--export-json", "/dev/full"},
+                1,
+                "/dev/full: not a regular file; choose another name"},
+        Mistake{{"bench", "a.h5", "--export-csv", "none/x.csv"},
+                1,
+                "none/x.csv: there is no directory none; create it first"},
         Mistake{{"generate", "none/a.h5", "--samples", "3"},
                 1,
                 "none/a.h5: there is no directory none; create it first"},
@@ -129,15 +147,67 @@ INSTANTIATE_TEST_SUITE_P(
                 "missing.idx cannot be opened (No such file or directory); check the file or fetch it "
                 "again"}));
 
-TEST(Program, ReportsAClosedStandardOutput) {
+// The program under a shell, for redirections; its exit code, or -1.
+int shell_exit_code(const TempDir& dir, const std::string& arguments) {
+  const std::string command = "cd '" + dir.path().string() + "' && '" H5FEED_PROGRAM "' " + arguments;
+  const int status = std::system(command.c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+constexpr const char* kGenerate = "generate a.h5 --samples 4 --shape 1,8,8 --force ";
+
+TEST(Program, ReportsAFullStandardOutput) {
   // /dev/full refuses every write, as a full disk does.
   const TempDir dir;
-  ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "4", "--shape", "1,8,8"}).exit_code, 0);
-  const std::string command =
-      "cd '" + dir.path().string() + "' && '" H5FEED_PROGRAM "' info a.h5 > /dev/full 2> err.txt";
-  const int status = std::system(command.c_str());
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 1);
+  ASSERT_EQ(shell_exit_code(dir, std::string(kGenerate) + ">out.txt 2>&1"), 0);
+  for (const std::string arguments : {"info a.h5", "--help", "--version", "pack --help"}) {
+    EXPECT_EQ(shell_exit_code(dir, arguments + " >/dev/full 2>err.txt"), 1) << arguments;
+  }
+}
+
+TEST(Program, WorksWithClosedStandardStreams) {
+  const TempDir dir;
+  EXPECT_EQ(shell_exit_code(dir, std::string(kGenerate) + "<&- >out.txt 2>&-"), 0);
+  EXPECT_EQ(shell_exit_code(dir, "info a.h5 <&- >out.txt 2>&-"), 0);
+  EXPECT_EQ(shell_exit_code(dir, "info a.h5 >&- 2>err.txt"), 1) << "nobody got the result";
+  EXPECT_EQ(shell_exit_code(dir, "info missing.h5 2>&-"), 1);
+}
+
+TEST(Program, LeavesNoTemporaryFileWhereNobodyReadsStandardError) {
+  const TempDir dir;
+  // A FIFO whose reader is gone by the time the program writes.
+  EXPECT_EQ(shell_exit_code(
+                dir, "--version >/dev/null; mkfifo f; { : <f & } ; { exec 2>f; wait; '" H5FEED_PROGRAM "' " +
+                         std::string(kGenerate) + ">out.txt; }"),
+            0);
+  EXPECT_THAT(names_in(dir.path()), ::testing::ElementsAre("a.h5", "f", "out.txt"));
+}
+
+TEST(Program, NeverExportsOntoItsInput) {
+  const TempDir dir;
+  ASSERT_EQ(shell_exit_code(dir, std::string(kGenerate) + ">/dev/null 2>&1"), 0);
+  std::filesystem::create_symlink("a.h5", dir / "link");
+  for (const std::string command : {"info", "bench"}) {
+    for (const std::string option : {"--export-json", "--export-csv", "--export-markdown"}) {
+      const ProgramResult result = run_program(dir.path(), {command, "a.h5", option, "link"});
+      EXPECT_EQ(result.exit_code, 2);
+      EXPECT_EQ(result.err, "link is to be read and to be written; choose another export file\n");
+    }
+  }
+  EXPECT_EQ(run_program(dir.path(), {"info", "a.h5"}).exit_code, 0);
+}
+
+TEST(Program, WritesThroughALinkAndNamesAParentThatIsNoDirectory) {
+  const TempDir dir;
+  ASSERT_EQ(shell_exit_code(dir, std::string(kGenerate) + ">/dev/null 2>&1"), 0);
+  std::filesystem::create_symlink("a.h5", dir / "link");
+  EXPECT_EQ(run_program(dir.path(), {"generate", "link", "--samples", "5", "--shape", "1,8,8", "--force"})
+                .exit_code,
+            0);
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "link"));
+  EXPECT_THAT(run_program(dir.path(), {"info", "a.h5"}).out, HasSubstr("5 images"));
+  EXPECT_EQ(run_program(dir.path(), {"generate", "a.h5/x", "--samples", "5"}).err,
+            "a.h5/x: a.h5 is not a directory; choose another place\n");
 }
 
 }  // namespace
