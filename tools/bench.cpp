@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,10 @@ BenchSettings make_settings(const BenchArguments& arguments) {
   constexpr std::uint64_t kMostRuns = 1000;
   BenchSettings settings{.file = arguments.file, .data = arguments.data, .target = arguments.target};
   settings.input_layout = arguments.input_layout;
-  settings.batch_size = parse_integer("--batch-size", arguments.batch_size);
+  settings.batch_size = std::nullopt;
+  if (arguments.batch_size != "none") {
+    settings.batch_size = parse_integer("--batch-size", arguments.batch_size);
+  }
   settings.shuffle = Shuffle(arguments.shuffle).to_string();
   if (!arguments.cache_bytes.empty())
     settings.cache_bytes = parse_size("--cache-bytes", arguments.cache_bytes);
@@ -161,9 +165,10 @@ int bench(const BenchArguments& arguments) {
 }
 
 constexpr const char* kFooter =
-    R"(Each row runs in a process of its own, so that its peak memory is its own. A repetition is as many first
-epochs as fit its share of --time-budget, or a part of one (whole windows of chunk:K); every epoch has a new loader with an empty cache,
-so that its chunks are decoded. Figures are medians over --runs repetitions; the pages of the file are warm.
+    R"(Each row runs in a process of its own, so that its peak memory is its own. A repetition is as
+many first epochs as fit its share of --time-budget, or a part of one (whole windows of chunk:K); every
+epoch has a new loader with an empty cache, so that its chunks are decoded. Rates are medians over --runs
+repetitions, counters are sums over them; the pages of the file are warm.
 Where the data fits the cache, "cached samples/s" is the rate of the following epochs, which decode nothing.
 
 The limits are measured in the same process, in turn with the loader, at the same number of threads:
@@ -195,7 +200,8 @@ void add_bench(CLI::App& app, Action& action) {
       ->capture_default_str();
   option("--num-workers,--workers", arguments->num_workers,
          "A row for each; default: 0, 1, 2, 4 and so on, up to the usable cores", "N,N,...");
-  option("--batch-size", arguments->batch_size, "Samples per batch", "N")->capture_default_str();
+  option("--batch-size", arguments->batch_size, "Samples per batch, or none: single samples", "N")
+      ->capture_default_str();
   option("--shuffle", arguments->shuffle, "sequential, full or chunk:K", "ORDER")->capture_default_str();
   option("--cache-bytes", arguments->cache_bytes, "Decoded chunks kept; default: the library's", "SIZE");
   option("--memory-budget-bytes", arguments->memory_budget_bytes,

@@ -17,8 +17,11 @@ constexpr double kWholeEpoch = 0.99;
 std::string rate_text(double value) { return format_count(static_cast<std::uint64_t>(std::llround(value))); }
 std::string percent_text(double share) { return fmt::format("{:.0f} %", share * 100); }
 
+// Without a share of the limit a row either decoded nothing, or had no limit to be compared with.
+bool from_cache(const Json& row) { return row.at("read_amplification").get<double>() == 0; }
+
 std::string limit_text(const Json& row) {
-  if (row.at("share_of_limit").is_null()) return "cached";
+  if (row.at("share_of_limit").is_null()) return from_cache(row) ? "cached" : "-";
   return fmt::format("{} {}", percent_text(row.at("share_of_limit").get<double>()),
                      row.at("limit").get<std::string>());
 }
@@ -74,7 +77,7 @@ std::string bench_verdict(const Json& rows, const std::string& shuffle) {
   std::string text =
       fmt::format("best: num_workers={} ({} samples/s{})\n", best.at("num_workers").get<std::int64_t>(),
                   rate_text(best.at("samples_per_s").get<double>()),
-                  share.is_null() ? ", from the cache"
+                  share.is_null() ? (from_cache(best) ? ", from the cache" : "")
                                   : fmt::format(", {} of the {} limit", percent_text(share.get<double>()),
                                                 best.at("limit").get<std::string>()));
   text += fmt::format("put into your code: options.num_workers = {};",

@@ -32,10 +32,11 @@ struct Repetition {
   double seconds = 0;  // from before each loader's construction to its last batch
   double wait_s = 0;
   std::uint64_t samples = 0;
-  std::uint64_t decoded_bytes = 0;  // or read directly
+  std::uint64_t decoded_bytes = 0;  // or read directly, of data and of a target that is not resident
   std::uint64_t cache_hits = 0;
   std::uint64_t cache_misses = 0;
   std::uint64_t rows_direct = 0;
+  std::uint64_t read_calls = 0;
   ResourceUsage usage;
   std::uint64_t peak_rss_bytes = 0;
   double epoch_share = 1;  // below 1 where the time was too short for an epoch
@@ -95,6 +96,16 @@ class Row {
 
  private:
   const Field& data() const { return dataset_.state()->data; }
+  // A target too large to be read at open goes through the cache, as the data does.
+  bool target_through_cache() const {
+    return dataset_.has_target() && !dataset_.state()->target->is_resident();
+  }
+  // Of one sample, what is counted as decoded or read directly.
+  double cached_row_bytes() const {
+    std::size_t bytes = data().map.row_bytes();
+    if (target_through_cache()) bytes += dataset_.state()->target->map.row_bytes();
+    return static_cast<double>(bytes);
+  }
   bool rows_readable() const { return data().reader->rows_readable(); }
   std::uint64_t batch_rows() const {
     return std::min(static_cast<std::uint64_t>(resolved_.batch_size), data().info().rows());
@@ -153,6 +164,7 @@ class Row {
 
   void add_counters(const LoaderStats& stats, Repetition& repetition) const {
     repetition.decoded_bytes += stats.bytes_decoded + stats.rows_direct * data().map.row_bytes();
+    repetition.read_calls += stats.read_calls;
     repetition.cache_hits += stats.cache_hits;
     repetition.cache_misses += stats.cache_misses;
     repetition.rows_direct += stats.rows_direct;
@@ -188,6 +200,7 @@ class Row {
       all.cache_hits += repetition.cache_hits;
       all.cache_misses += repetition.cache_misses;
       all.rows_direct += repetition.rows_direct;
+      all.read_calls += repetition.read_calls;
       all.usage += repetition.usage;
       all.peak_rss_bytes = std::max(all.peak_rss_bytes, repetition.peak_rss_bytes);
       all.epoch_share = std::min(all.epoch_share, repetition.epoch_share);
@@ -197,11 +210,12 @@ class Row {
     const auto visits = static_cast<double>(all.cache_hits + all.cache_misses);
 
     Json row = {{"num_workers", resolved_.num_workers},
-                {"batch_size", resolved_.batch_size},
+                {"batch_size", resolved_.batched ? Json(resolved_.batch_size) : Json()},
                 {"samples_per_s", median(samples_per_s)},
                 {"bytes_per_s", median(samples_per_s) * row_bytes}};
     // A rate of decoding has nothing to be compared with where nothing was decoded.
-    const bool comparable = all.decoded_bytes > 0;
+    // Nor where a target is decoded beside the data: the limits are those of the data alone.
+    const bool comparable = all.decoded_bytes > 0 && !target_through_cache();
     const double limit = resolved_.row_reads ? median(gather_limits_) : median(decode_limits_);
     row["limit"] = !comparable ? Json() : Json(resolved_.row_reads ? "gather" : "decode");
     row["limit_bytes_per_s"] = comparable ? Json(limit) : Json();
@@ -210,8 +224,10 @@ class Row {
     row["first_batch_ms"] = median(first_batch_ms);
     row["wait_fraction"] = all.wait_s / all.seconds;
     row["cache_hit_rate"] = visits > 0 ? static_cast<double>(all.cache_hits) / visits : 0.0;
+    row["samples"] = all.samples;  // of all repetitions, as the counters
     row["rows_direct"] = all.rows_direct;
-    row["read_amplification"] = static_cast<double>(all.decoded_bytes) / (samples * row_bytes);
+    row["read_calls_per_sample"] = static_cast<double>(all.read_calls) / samples;
+    row["read_amplification"] = static_cast<double>(all.decoded_bytes) / (samples * cached_row_bytes());
     row["cpu_s_per_1k_samples"] = (all.usage.user_s + all.usage.system_s) / samples * 1e3;
     row["peak_rss_bytes"] = all.peak_rss_bytes;
     row["samples_per_s_cached"] = cached.empty() ? Json() : Json(median(cached));

@@ -5,11 +5,15 @@
 namespace h5feed::cli {
 namespace {
 
-Json or_null(const std::optional<std::uint64_t>& value) { return value ? Json(*value) : Json(); }
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
 
-std::optional<std::uint64_t> optional_from(const Json& json) {
+template <typename T>
+std::optional<T> optional_from(const Json& json) {
   if (json.is_null()) return std::nullopt;
-  return json.get<std::uint64_t>();
+  return json.get<T>();
 }
 
 }  // namespace
@@ -19,7 +23,7 @@ Json to_json(const BenchSettings& settings) {
           {"data", settings.data},
           {"target", settings.target},
           {"input_layout", settings.input_layout},
-          {"batch_size", settings.batch_size},
+          {"batch_size", or_null(settings.batch_size)},
           {"shuffle", settings.shuffle},
           {"cache_bytes", or_null(settings.cache_bytes)},
           {"memory_budget_bytes", or_null(settings.memory_budget_bytes)},
@@ -44,10 +48,10 @@ RowRequest row_request_from(const std::vector<std::string>& arguments) {
   const Json& json = request.at("settings");
   BenchSettings settings{.file = arguments.at(1), .data = arguments.at(2), .target = arguments.at(3)};
   json.at("input_layout").get_to(settings.input_layout);
-  json.at("batch_size").get_to(settings.batch_size);
+  settings.batch_size = optional_from<std::int64_t>(json.at("batch_size"));
   json.at("shuffle").get_to(settings.shuffle);
-  settings.cache_bytes = optional_from(json.at("cache_bytes"));
-  settings.memory_budget_bytes = optional_from(json.at("memory_budget_bytes"));
+  settings.cache_bytes = optional_from<std::uint64_t>(json.at("cache_bytes"));
+  settings.memory_budget_bytes = optional_from<std::uint64_t>(json.at("memory_budget_bytes"));
   json.at("normalize").get_to(settings.normalize);
   json.at("seed").get_to(settings.seed);
   json.at("runs").get_to(settings.runs);

@@ -18,7 +18,7 @@ struct BenchSettings {
   std::string data;
   std::string target;
   std::string input_layout = "auto";
-  std::int64_t batch_size = 256;
+  std::optional<std::int64_t> batch_size = 256;  ///< unset: single samples
   std::string shuffle = "sequential";
   std::optional<std::uint64_t> cache_bytes;          ///< unset: the loader's default
   std::optional<std::uint64_t> memory_budget_bytes;  ///< unset: the loader's default

@@ -19,6 +19,7 @@
 #include "base/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "store/dataset_info.hpp"
+#include "tools/interrupt.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -54,7 +55,8 @@ void reverse_elements(std::span<std::byte> bytes, std::size_t element_bytes) {
 
 }  // namespace
 
-// Bytes of the file, uncompressed by zlib where it is gzip (gzread passes other content through).
+// Bytes of the file, uncompressed where it is gzip. Not by gzread, which drops what follows the last gzip
+// member without a word.
 class IdxFile::Stream {
  public:
   // Null, with `reason` set, where the file cannot be opened.
@@ -70,52 +72,85 @@ class IdxFile::Stream {
       reason = "is not a regular file";
       return nullptr;
     }
-    // gzclose closes the descriptor it was given.
-    const int duplicate = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0);
-    gzFile handle = duplicate < 0 ? nullptr : gzdopen(duplicate, "rb");
-    if (handle == nullptr) {
-      if (duplicate >= 0) ::close(duplicate);
+    std::unique_ptr<Stream> stream(new Stream(std::move(file), static_cast<std::uint64_t>(status.st_size)));
+    stream->fill(reason);
+    stream->compressed_ =
+        stream->raw_.avail_in >= 2 && stream->input_[0] == 0x1F && stream->input_[1] == 0x8B;
+    constexpr int kGzipOnly = 16 + MAX_WBITS;
+    if (stream->compressed_ && inflateInit2(&stream->raw_, kGzipOnly) != Z_OK) {
+      stream->compressed_ = false;
       reason = "cannot be read (not enough memory)";
-      return nullptr;
     }
-    constexpr unsigned kBufferBytes = 256 * 1024;
-    gzbuffer(handle, kBufferBytes);
-    return std::unique_ptr<Stream>(new Stream(handle, static_cast<std::uint64_t>(status.st_size)));
+    return reason.empty() ? std::move(stream) : nullptr;
   }
 
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  ~Stream() { gzclose(handle_); }
+  ~Stream() {
+    if (compressed_) inflateEnd(&raw_);
+  }
 
   std::uint64_t file_bytes() const noexcept { return file_bytes_; }
-  bool compressed() const noexcept { return gzdirect(handle_) == 0; }
+  bool compressed() const noexcept { return compressed_; }
 
   // Bytes read, fewer only at the end; sets `reason` on damage.
   std::size_t read(std::span<std::byte> out, std::string& reason) {
     std::size_t done = 0;
-    while (done < out.size()) {
-      constexpr std::size_t kMostAtOnce = std::size_t{1} << 30U;  // gzread takes an unsigned, returns an int
-      const auto request = static_cast<unsigned>(std::min(out.size() - done, kMostAtOnce));
-      const int count = gzread(handle_, out.data() + done, request);
-      if (count < 0) {
-        int code = 0;
-        reason = gzerror(handle_, &code);
-        // zlib names the file its own way, "<fd:4>: ".
-        if (const auto colon = reason.find(": "); colon != std::string::npos) reason.erase(0, colon + 2);
-        if (code == Z_ERRNO) reason = std::strerror(errno);
-        break;
-      }
-      if (count == 0) break;
-      done += static_cast<std::size_t>(count);
+    while (done < out.size() && reason.empty()) {
+      if (raw_.avail_in == 0) fill(reason);
+      if (raw_.avail_in == 0) break;
+      const std::span<std::byte> rest = out.subspan(done);
+      done += compressed_ ? inflate_some(rest, reason) : copy_some(rest);
     }
     return done;
   }
 
- private:
-  Stream(gzFile handle, std::uint64_t file_bytes) : handle_(handle), file_bytes_(file_bytes) {}
+  // Whether the file may end here: not within a gzip member.
+  bool complete() const noexcept { return !compressed_ || between_members_; }
 
-  gzFile handle_;
+ private:
+  Stream(FileDescriptor file, std::uint64_t file_bytes) : file_(std::move(file)), file_bytes_(file_bytes) {}
+
+  void fill(std::string& reason) {
+    ssize_t count = 0;
+    do {
+      check_interrupted();
+      count = ::read(file_.get(), input_.data(), input_.size());
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) reason = std::strerror(errno);
+    raw_.next_in = input_.data();
+    raw_.avail_in = count > 0 ? static_cast<unsigned>(count) : 0;
+  }
+
+  std::size_t copy_some(std::span<std::byte> out) {
+    const std::size_t count = std::min<std::size_t>(out.size(), raw_.avail_in);
+    std::memcpy(out.data(), raw_.next_in, count);
+    raw_.next_in += count;
+    raw_.avail_in -= static_cast<unsigned>(count);
+    return count;
+  }
+
+  std::size_t inflate_some(std::span<std::byte> out, std::string& reason) {
+    if (between_members_) inflateReset(&raw_);
+    constexpr std::size_t kMostAtOnce = std::size_t{1} << 30U;  // avail_out is an unsigned
+    const std::size_t room = std::min(out.size(), kMostAtOnce);
+    raw_.next_out = reinterpret_cast<Bytef*>(out.data());
+    raw_.avail_out = static_cast<unsigned>(room);
+    const int code = inflate(&raw_, Z_NO_FLUSH);
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) {
+      reason = raw_.msg != nullptr ? raw_.msg : "not a gzip stream";
+      if (between_members_) reason = "its gzip stream is followed by something else";
+    }
+    between_members_ = code == Z_STREAM_END;
+    return room - raw_.avail_out;
+  }
+
+  FileDescriptor file_;
   std::uint64_t file_bytes_;
+  std::vector<Bytef> input_ = std::vector<Bytef>(std::size_t{256} * 1024);
+  z_stream raw_{};
+  bool compressed_ = false;
+  bool between_members_ = false;
 };
 
 IdxFile::IdxFile(IdxFile&&) noexcept = default;
@@ -170,6 +205,7 @@ void IdxFile::expect_end() {
   std::string reason;
   const std::size_t count = stream_->read(more, reason);
   if (!reason.empty()) refuse(fmt::format("is damaged ({})", reason));
+  if (!stream_->complete()) refuse("is cut short: it ends within its checksum");
   if (count != 0) {
     refuse(fmt::format("goes on behind the {} {} that its header promises", format_shape(shape_),
                        name_of(dtype_)));

@@ -75,6 +75,9 @@ TEST(Bench, ReportsEveryFieldOfEveryRow) {
     EXPECT_GT(row.at("cache_hit_rate"), 0) << "chunk:4 visits a chunk from several batches";
     EXPECT_LT(row.at("cache_hit_rate"), 1);
     EXPECT_EQ(row.at("rows_direct"), 0);
+    EXPECT_GE(row.at("samples"), kSamples);
+    EXPECT_GT(row.at("read_calls_per_sample"), 0);
+    EXPECT_LT(row.at("read_calls_per_sample"), 1) << "a read serves a chunk of samples";
     EXPECT_DOUBLE_EQ(row.at("read_amplification"), 1) << "whole epochs that decode each chunk once";
     EXPECT_GT(row.at("cpu_s_per_1k_samples"), 0);
     EXPECT_GT(row.at("peak_rss_bytes"), kSamples * kSampleBytes);

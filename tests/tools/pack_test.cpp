@@ -1,6 +1,7 @@
 // h5feed pack: IDX files of every type into HDF5, and hostile ones into an error that leaves nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <bit>
 #include <cstring>
@@ -157,6 +158,9 @@ std::vector<Hostile> hostile_files() {
     bytes[bytes.size() - 6] ^= std::byte{0xFF};  // the checksum
     return bytes;
   }();
+  const auto whole = gzip(idx_bytes(0x08, {50000}, data));
+  auto followed = whole;
+  followed.insert(followed.end(), data.begin(), data.begin() + 20);
   return {
       {"Empty", {}, "is cut short: it ends within its header"},
       {"NotIdx", idx_bytes(0x89, {}, data), "is not an IDX file (it starts with 00 00 89 00)"},
@@ -180,12 +184,34 @@ std::vector<Hostile> hostile_files() {
       {"LongGzip", gzip(idx_bytes(0x08, {49999}, data)),
        "goes on behind the 49999 u8 that its header promises"},
       {"CutGzip", cut(gzip(idx_bytes(0x08, {50000}, data)), 30000), "is cut short: it ends within its data"},
+      {"CutChecksum", cut(whole, whole.size() - 2), "is cut short: it ends within its checksum"},
+      {"BytesBehindGzip", followed, "is damaged (its gzip stream is followed by something else)"},
       {"DamagedGzip", damaged, "is damaged (incorrect data check)"},
   };
 }
 
 INSTANTIATE_TEST_SUITE_P(Pack, HostileIdx, ::testing::ValuesIn(hostile_files()),
                          [](const auto& param_info) { return param_info.param.name; });
+
+TEST(Pack, ReadsAFileOfSeveralGzipMembers) {
+  const TempDir dir;
+  const auto values = random_bytes(5000);
+  const auto plain = idx_bytes(0x08, {5000}, values);
+  auto members = gzip({plain.begin(), plain.begin() + 1000});
+  const auto second = gzip({plain.begin() + 1000, plain.end()});
+  members.insert(members.end(), second.begin(), second.end());
+  replace_file(dir / "x.gz", members);
+  ASSERT_EQ(run_program(dir.path(), {"pack", "x.h5", "--idx", "x=x.gz"}).exit_code, 0);
+  EXPECT_EQ(read_through_libhdf5(dir / "x.h5", "x"), values);
+}
+
+TEST(Pack, RefusesAFifoAtOnce) {
+  const TempDir dir;
+  ASSERT_EQ(::mkfifo((dir / "f").c_str(), 0600), 0);
+  const ProgramResult result = run_program(dir.path(), {"pack", "x.h5", "--idx", "x=f"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err, "f is not a regular file; check the file or fetch it again\n");
+}
 
 TEST(IdxFile, RefusesADirectory) {
   const TempDir dir;

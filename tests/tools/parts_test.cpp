@@ -121,6 +121,7 @@ Json row(std::int64_t workers, double samples_per_s, double share) {
   return {{"num_workers", workers},
           {"samples_per_s", samples_per_s},
           {"share_of_limit", share},
+          {"read_amplification", 1.0},
           {"limit", "decode"}};
 }
 
@@ -141,6 +142,7 @@ TEST(BenchVerdict, PrefersFewerWorkersThatAreAsFast) {
 TEST(BenchVerdict, ClaimsNoLimitWhereNothingWasDecoded) {
   Json cached = row(2, 5000, 0);
   cached["share_of_limit"] = nullptr;
+  cached["read_amplification"] = 0.0;
   EXPECT_EQ(bench_verdict(Json::array({cached}), "sequential"),
             "best: num_workers=2 (5,000 samples/s, from the cache)\n"
             "put into your code: options.num_workers = 2;\n");
