@@ -21,6 +21,7 @@
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/image_choice.hpp"
+#include "tools/interrupt.hpp"
 #include "tools/machine.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
@@ -80,18 +81,23 @@ std::vector<std::int64_t> default_workers(unsigned cpus) {
 // Finds what is wrong before the first row, and says what is to be read.
 std::string plan_text(const BenchSettings& settings, const std::vector<std::int64_t>& workers) {
   const ScopedLogSink quiet(ignore_log);  // the rows say it
+  const auto start = std::chrono::steady_clock::now();
   const Dataset dataset = open_dataset(dataset_options(settings), "bench");
+  const std::chrono::duration<double> opening = std::chrono::steady_clock::now() - start;
+  check_interrupted();
   for (const std::int64_t num_workers : workers) DataLoader(dataset, loader_options(settings, num_workers));
   const DatasetInfo& data = dataset.state()->data.info();
   const std::chrono::duration<double> budget = settings.time_budget;
   return fmt::format(
       "measuring {}:{} ({}, {} stored){}: {} {} of about {:.3g} s, {:.3g} s in all; each pass starts with an "
-      "empty "
-      "cache and reads warm pages",
+      "empty cache and reads warm pages{}",
       printable(settings.file), printable(data.path), data.shape_text(), format_bytes(data.stored_bytes),
       dataset.has_target() ? " with " + printable(dataset.state()->target->info().path) : "", workers.size(),
       workers.size() == 1 ? "row" : "rows", budget.count(),
-      budget.count() * static_cast<double>(workers.size()));
+      budget.count() * static_cast<double>(workers.size()),
+      opening.count() > 1
+          ? fmt::format("; opening the file took {:.1f} s, which each row adds", opening.count())
+          : "");
 }
 
 // One row's answer. Its process has already said what went wrong where the exit code is not 0.

@@ -7,6 +7,7 @@
 
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
+#include "store/dataset_names.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -27,19 +28,45 @@ std::vector<DatasetEntry> image_datasets(const std::vector<DatasetEntry>& datase
   return images;
 }
 
-// Empty unless there is a choice to make; the largest dataset is offered, as a rule the training one.
-std::string choice_hint(const DatasetOptions& options, std::string_view command) {
+// The library names its own options.
+std::string with_option_names(std::string text) {
+  static constexpr std::string_view kField = "input_layout = ", kOption = "--input-layout ";
+  if (const auto at = text.find(kField); at != std::string::npos) text.replace(at, kField.size(), kOption);
+  return text;
+}
+
+// What to type instead of leaving the choice open; the largest dataset is offered, as a rule the training
+// one. Empty where no dataset of the file can be fed.
+std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntry>& datasets,
+                       const std::string& file, std::string_view command, bool as_stored) {
+  if (chosen == nullptr) return {};
+  std::string text = fmt::format(". Try: h5feed {} {} --data {}{}", command, file, chosen->path.substr(1),
+                                 as_stored ? " --input-layout none" : "");
+  const std::string labels = labels_beside(*chosen, datasets);
+  if (!labels.empty() && labels != chosen->path) text += fmt::format(" --target {}", labels.substr(1));
+  return text;
+}
+
+// Empty where the library's own words are as good.
+std::string choice_error(const DatasetOptions& options, std::string_view command, const std::string& said) {
+  const std::string file = options.files.front().string();
   const auto datasets = H5File::open(options.files.front())->list_datasets();
   const auto images = image_datasets(datasets);
-  if (images.size() < 2) return {};
-  const auto& largest = *std::max_element(images.begin(), images.end(), [](const auto& a, const auto& b) {
-    return a.shape.front() < b.shape.front();
-  });
-  std::string hint = fmt::format(". Try: h5feed {} {} --data {}", command, options.files.front().string(),
-                                 largest.path.substr(1));
-  const std::string labels = labels_beside(largest, datasets);
-  if (!labels.empty()) hint += fmt::format(" --target {}", labels.substr(1));
-  return hint;
+  if (images.size() == 1) return {};
+  const auto largest = [](const std::vector<DatasetEntry>& entries) -> const DatasetEntry* {
+    const DatasetEntry* best = nullptr;
+    for (const DatasetEntry& entry : entries) {
+      if (!entry.numeric || entry.shape.empty()) continue;
+      if (best == nullptr || entry.shape.size() > best->shape.size() ||
+          (entry.shape.size() == best->shape.size() && entry.shape.front() > best->shape.front())) {
+        best = &entry;
+      }
+    }
+    return best;
+  };
+  if (images.size() > 1) return said + suggestion(largest(images), datasets, file, command, false);
+  return fmt::format("{}: no dataset looks like images; it has {}{}", file, list_text(datasets),
+                     suggestion(largest(datasets), datasets, file, command, true));
 }
 
 }  // namespace
@@ -68,10 +95,10 @@ Dataset open_dataset(const DatasetOptions& options, std::string_view command) {
   try {
     return Dataset::open(options);
   } catch (const DatasetError& error) {
-    if (!options.data.empty()) throw;
-    const std::string hint = choice_hint(options, command);
-    if (hint.empty()) throw;
-    throw DatasetError(error.what() + hint);
+    if (!options.data.empty()) throw DatasetError(with_option_names(error.what()));
+    const std::string text = choice_error(options, command, error.what());
+    if (text.empty()) throw;
+    throw DatasetError(text);
   }
 }
 

@@ -63,8 +63,13 @@ double ratio(const DatasetInfo& info) {
              : 0;
 }
 
+// A null dataspace has no shape either, and is no scalar.
+std::string shape_text(const DatasetEntry& listed) {
+  return listed.type_text == "without elements" ? "none" : format_shape(listed.shape);
+}
+
 std::vector<std::string> table_row(const Entry& entry) {
-  std::vector<std::string> cells = {printable(entry.listed.path), format_shape(entry.listed.shape),
+  std::vector<std::string> cells = {printable(entry.listed.path), shape_text(entry.listed),
                                     printable(entry.listed.type_text)};
   if (!entry.info) {
     cells.resize(9, "-");

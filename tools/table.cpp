@@ -37,6 +37,24 @@ std::string markdown_line(const std::vector<std::string>& cells) {
   return line + '\n';
 }
 
+// Bytes of the UTF-8 character that `text` starts with; 0 where it starts with none.
+std::size_t character_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
+  if ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) ||
+      (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F)) {
+    return 0;
+  }
+  return length;
+}
+
 }  // namespace
 
 void Table::add_row(std::vector<std::string> cells) {
@@ -103,10 +121,19 @@ std::size_t display_width(std::string_view text) noexcept {
 }
 
 std::string printable(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code < 0x20 || code == 0x7F) c = '?';
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = character_bytes(text);
+    const auto first = static_cast<unsigned char>(text.front());
+    // Two bytes from C2 80 to C2 9F are control characters as well.
+    const bool control = first < 0x20 || first == 0x7F ||
+                         (length == 2 && first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);
+    if (length == 0 || control) {
+      result += '?';
+    } else {
+      result += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(1, length));
   }
   return result;
 }

@@ -49,7 +49,7 @@ class Table {
 /// Columns that UTF-8 text takes on a terminal, counting code points.
 std::size_t display_width(std::string_view text) noexcept;
 
-/// Text from a file, for a terminal: control characters become "?".
+/// Text from a file, for a terminal: control characters and bytes that are not UTF-8 become "?".
 std::string printable(std::string_view text);
 
 }  // namespace h5feed::cli

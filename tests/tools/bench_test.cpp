@@ -169,6 +169,31 @@ TEST(Bench, RefusesOptionsTheLoaderRefusesBeforeTheFirstRow) {
   EXPECT_THAT(refused({"--shuffle", "chunks"}), MatchesRegex("shuffle \"chunks\" [^\n]*\n"));
 }
 
+TEST(Bench, DeliversSingleSamplesWhereAskedTo) {
+  const TempDir dir;
+  ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "20", "--shape", "1,8,8"}).exit_code,
+            0);
+  const ProgramResult result = run_program(
+      dir.path(),
+      {"bench", "a.h5", "--num-workers", "0", "--time-budget", "100ms", "--batch-size", "none", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Json::parse(result.out).at("rows")[0].at("batch_size").is_null());
+}
+
+TEST(Bench, NamesOptionsOfTheProgramWhereTheDataIsNotClear) {
+  const TempDir dir;
+  ASSERT_EQ(
+      run_program(dir.path(), {"generate", "t.h5", "--kind", "tokens", "--samples", "30", "--shape", "16"})
+          .exit_code,
+      0);
+  EXPECT_EQ(run_program(dir.path(), {"bench", "t.h5"}).err,
+            "t.h5: no dataset looks like images; it has /labels (30 u8), /tokens (30×16 i64). Try: h5feed "
+            "bench t.h5 --data tokens --input-layout none --target labels\n");
+  EXPECT_EQ(run_program(dir.path(), {"bench", "t.h5", "--data", "tokens"}).err,
+            "t.h5:/tokens (30×16 i64): its layout cannot be told from its shape; state it: --input-layout "
+            "NCHW, NHWC, NHW, or none to deliver it as stored\n");
+}
+
 TEST(Bench, FailsWithTheErrorOfACorruptChunk) {
   const TempDir dir;
   {

@@ -117,6 +117,15 @@ TEST(ImageChoice, FindsTheLabelsBesideImages) {
             "");
 }
 
+TEST(Printable, ReplacesControlCharactersAndBytesThatAreNotUtf8) {
+  EXPECT_EQ(printable("caf\xC3\xA9 3×4 \xF0\x9F\x99\x82"), "caf\xC3\xA9 3×4 \xF0\x9F\x99\x82");
+  EXPECT_EQ(printable("a\x1B[2J\n\x7F"), "a?[2J??");
+  EXPECT_EQ(printable("\xE9t\xC3"), "?t?");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "1m \xC0\xAF \xED\xA0\x80"),
+            "?1m ?? ???");
+}
+
 Json row(std::int64_t workers, double samples_per_s, double share) {
   return {{"num_workers", workers},
           {"samples_per_s", samples_per_s},
