@@ -186,7 +186,8 @@ TEST_F(StoreWriter, KeepsItsTemporaryFileBesideTheTarget) {
 
 TEST_F(StoreWriter, RefusesAnExistingTargetUnlessAskedToOverwrite) {
   test::replace_file(path(), test::patterned_bytes(10));
-  EXPECT_EQ(message_of([this] { H5Writer(path(), false); }), "out.h5 exists; choose another name, or --force to replace it");
+  EXPECT_EQ(message_of([this] { H5Writer(path(), false); }),
+            "out.h5 exists; choose another name, or --force to replace it");
   EXPECT_EQ(test::file_bytes(path()).size(), 10U);
   H5Writer writer(path(), true);
   EXPECT_EQ(test::file_bytes(path()).size(), 10U) << "replaced before it is complete";
@@ -197,7 +198,8 @@ TEST_F(StoreWriter, RefusesAnExistingTargetUnlessAskedToOverwrite) {
 TEST_F(StoreWriter, DoesNotReplaceATargetThatAppearedMeanwhile) {
   H5Writer writer(path(), false);
   test::replace_file(path(), test::patterned_bytes(10));
-  EXPECT_EQ(message_of([&writer] { writer.commit(); }), "out.h5 exists; choose another name, or --force to replace it");
+  EXPECT_EQ(message_of([&writer] { writer.commit(); }),
+            "out.h5 exists; choose another name, or --force to replace it");
   EXPECT_EQ(test::file_bytes(path()).size(), 10U);
 }
 

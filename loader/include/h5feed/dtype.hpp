@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "h5feed/export.hpp"
 
@@ -25,49 +26,27 @@ H5FEED_EXPORT std::optional<DType> dtype_from_name(std::string_view name) noexce
 /// Whether the type is a signed or unsigned integer.
 H5FEED_EXPORT bool is_integer(DType dtype) noexcept;
 
-/// The DType of a C++ arithmetic type. f16 has no C++20 type and therefore no mapping.
+/// The DType of a C++ arithmetic type, which may be const. f16 has no C++20 type and therefore no mapping.
 template <typename T>
-constexpr DType dtype_of() noexcept;
-
-template <>
-constexpr DType dtype_of<std::uint8_t>() noexcept {
-  return DType::u8;
-}
-template <>
-constexpr DType dtype_of<std::int8_t>() noexcept {
-  return DType::i8;
-}
-template <>
-constexpr DType dtype_of<std::uint16_t>() noexcept {
-  return DType::u16;
-}
-template <>
-constexpr DType dtype_of<std::int16_t>() noexcept {
-  return DType::i16;
-}
-template <>
-constexpr DType dtype_of<std::uint32_t>() noexcept {
-  return DType::u32;
-}
-template <>
-constexpr DType dtype_of<std::int32_t>() noexcept {
-  return DType::i32;
-}
-template <>
-constexpr DType dtype_of<std::uint64_t>() noexcept {
-  return DType::u64;
-}
-template <>
-constexpr DType dtype_of<std::int64_t>() noexcept {
-  return DType::i64;
-}
-template <>
-constexpr DType dtype_of<float>() noexcept {
-  return DType::f32;
-}
-template <>
-constexpr DType dtype_of<double>() noexcept {
-  return DType::f64;
+constexpr DType dtype_of() noexcept {
+  static_assert(std::is_arithmetic_v<T> && !std::is_same_v<std::remove_const_t<T>, bool>,
+                "no DType for this type");
+  if constexpr (std::is_floating_point_v<T>) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "no DType for this type");
+    return sizeof(T) == 4 ? DType::f32 : DType::f64;
+  } else {
+    constexpr bool kSigned = std::is_signed_v<T>;
+    switch (sizeof(T)) {
+      case 1:
+        return kSigned ? DType::i8 : DType::u8;
+      case 2:
+        return kSigned ? DType::i16 : DType::u16;
+      case 4:
+        return kSigned ? DType::i32 : DType::u32;
+      default:
+        return kSigned ? DType::i64 : DType::u64;
+    }
+  }
 }
 
 }  // namespace h5feed
