@@ -59,6 +59,11 @@ ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Res
   return Pin(this, &entry);
 }
 
+bool ChunkCache::contains(ChunkKey key) const {
+  const MutexLock lock(mutex_);
+  return entries_.contains(key);
+}
+
 ByteBuffer ChunkCache::take_buffer(std::size_t bytes) {
   std::vector<ByteBuffer> surplus;  // freed after the lock
   {

@@ -108,6 +108,9 @@ class ChunkCache {
   /// Finds a chunk of `bytes` decoded bytes.
   Lookup lookup(ChunkKey key, std::size_t bytes, const Resume& resume) H5FEED_EXCLUDES(mutex_);
 
+  /// Whether a lookup would find the chunk, or wait for a load that runs. Counts as no use of it.
+  bool contains(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
+
   Stats stats() const H5FEED_EXCLUDES(mutex_);
   std::uint64_t capacity_bytes() const noexcept { return capacity_bytes_; }
 

@@ -111,13 +111,13 @@ std::byte* BatchAssembler::delivered(BatchJob& job, std::size_t lane_number) con
   return lane_number == kData ? job.batch.data.bytes.get() : job.batch.target.bytes.get();
 }
 
-std::array<const ChunkReader*, kFields> BatchAssembler::cached_readers() const {
+ReadAhead::Parts BatchAssembler::read_ahead_parts(ChunkAgenda& agenda) const {
   std::array<const ChunkReader*, kFields> readers = {};
   for (std::size_t lane = 0; lane < kFields; ++lane) {
     const Field* const field = lanes_[lane].field;
     if (field != nullptr && !field->is_resident()) readers[lane] = field->reader.get();
   }
-  return readers;
+  return {agenda, parts_.cache, readers, parts_.counters};
 }
 
 void BatchAssembler::plan(BatchJob& job) const {

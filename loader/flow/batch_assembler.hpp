@@ -17,6 +17,7 @@
 #include "flow/batch_job.hpp"
 #include "flow/chunk_agenda.hpp"
 #include "flow/counters.hpp"
+#include "flow/read_ahead.hpp"
 #include "flow/resolve_options.hpp"
 #include "flow/scratch_pool.hpp"
 #include "flow/served_rows.hpp"
@@ -65,8 +66,8 @@ class BatchAssembler {
   Outcome visit(const VisitRef& ref, ChunkAgenda& agenda, const ChunkCache::Resume& resume,
                 Scratch& scratch) const;
 
-  /// Of the fields that go through the cache; null for others.
-  std::array<const ChunkReader*, kFields> cached_readers() const;
+  /// What fetches the chunks on an agenda ahead of the visits.
+  ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;
 
   /// After the last visit: what needs all of a sample's chunks.
   void finish(BatchJob& job) const;

@@ -6,13 +6,12 @@
 #include "flow/trace_span.hpp"
 
 namespace h5feed {
-Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, Counters& counters,
-                       Settings settings)
+Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, Settings settings)
     : assembler_(assembler),
       ring_(ring),
       settings_(std::move(settings)),
       agenda_(settings_.num_workers > 0 ? settings_.io_depth : 0),
-      read_ahead_(agenda_, assembler.cached_readers(), settings_.io_depth, counters),
+      read_ahead_(assembler.read_ahead_parts(agenda_), settings_.io_depth),
       uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0) {
   try {
     for (int worker = 0; worker < settings_.num_workers; ++worker) {

@@ -10,7 +10,6 @@
 #include "flow/batch_assembler.hpp"
 #include "flow/batch_job.hpp"
 #include "flow/chunk_agenda.hpp"
-#include "flow/counters.hpp"
 #include "flow/read_ahead.hpp"
 #include "flow/task_queue.hpp"
 #include "flow/ticket_ring.hpp"
@@ -30,9 +29,9 @@ class Prefetcher {
     std::shared_ptr<TraceSink> trace;
   };
 
-  /// Starts the workers. `assembler`, `ring` and `counters` outlive the prefetcher. Throws
-  /// std::system_error when a thread cannot be started.
-  Prefetcher(const BatchAssembler& assembler, TicketRing& ring, Counters& counters, Settings settings);
+  /// Starts the workers. `assembler` and `ring` outlive the prefetcher. Throws std::system_error when
+  /// a thread cannot be started.
+  Prefetcher(const BatchAssembler& assembler, TicketRing& ring, Settings settings);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
   /// Waits for the tasks that run now; drops all others.

@@ -9,14 +9,13 @@
 
 namespace h5feed {
 
-ReadAhead::ReadAhead(ChunkAgenda& agenda, std::array<const ChunkReader*, kFields> readers, std::size_t depth,
-                     Counters& counters)
-    : agenda_(agenda), readers_(readers), num_threads_(std::min(depth, kMaxThreads)), counters_(counters) {}
+ReadAhead::ReadAhead(const Parts& parts, std::size_t depth)
+    : parts_(parts), num_threads_(std::min(depth, kMaxThreads)) {}
 
-ReadAhead::~ReadAhead() { agenda_.stop(); }
+ReadAhead::~ReadAhead() { parts_.agenda.stop(); }
 
 void ReadAhead::note(bool slept) {
-  if (agenda_.note_read(slept)) start();
+  if (parts_.agenda.note_read(slept)) start();
 }
 
 void ReadAhead::start() {
@@ -29,19 +28,20 @@ void ReadAhead::start() {
 }
 
 void ReadAhead::work() {
-  while (const std::optional<ChunkKey> key = agenda_.next_to_read()) fetch(*key);
+  while (const std::optional<ChunkKey> key = parts_.agenda.next_to_read()) fetch(*key);
 }
 
 void ReadAhead::fetch(ChunkKey key) {
-  const ChunkReader& reader = *readers_[key.field];
+  const ChunkReader& reader = *parts_.readers[key.field];
   ByteBuffer buffer;
   std::size_t bytes = 0;
   ReadCost cost;
   const SleepProbe probe;
   try {
-    const std::uint64_t stored_bytes = reader.stored_bytes(key.chunk);
+    // Loaded for an earlier batch since it was announced, or before and still there.
+    const std::uint64_t stored_bytes = parts_.cache.contains(key) ? 0 : reader.stored_bytes(key.chunk);
     if (stored_bytes > 0) {
-      buffer = agenda_.buffer(static_cast<std::size_t>(stored_bytes));
+      buffer = parts_.agenda.buffer(static_cast<std::size_t>(stored_bytes));
       cost = reader.fetch_chunk(key.chunk, buffer.span().first(static_cast<std::size_t>(stored_bytes)));
       bytes = static_cast<std::size_t>(stored_bytes);
     }
@@ -49,9 +49,9 @@ void ReadAhead::fetch(ChunkKey key) {
     // The worker reads again, and its error reaches the batch that needs the chunk.
     bytes = 0;
   }
-  if (bytes > 0) agenda_.note_read(probe.slept());
-  count_read(counters_, cost);
-  agenda_.fetched(key, std::move(buffer), bytes);
+  if (bytes > 0) parts_.agenda.note_read(probe.slept());
+  count_read(parts_.counters, cost);
+  parts_.agenda.fetched(key, std::move(buffer), bytes);
 }
 
 }  // namespace h5feed

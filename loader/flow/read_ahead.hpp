@@ -22,9 +22,15 @@ class ReadAhead {
   /// Most threads of a loader beside its workers, however large `depth` is.
   static constexpr std::size_t kMaxThreads = 8;
 
-  /// `readers` holds the reader of every field that goes through the cache, else null. All outlive it.
-  ReadAhead(ChunkAgenda& agenda, std::array<const ChunkReader*, kFields> readers, std::size_t depth,
-            Counters& counters);
+  /// What it works with. All outlive it.
+  struct Parts {
+    ChunkAgenda& agenda;
+    const ChunkCache& cache;                          ///< what it holds is not fetched
+    std::array<const ChunkReader*, kFields> readers;  ///< of fields that go through the cache, else null
+    Counters& counters;
+  };
+
+  ReadAhead(const Parts& parts, std::size_t depth);
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
   /// Waits for the reads that run now.
@@ -39,10 +45,8 @@ class ReadAhead {
   void work();
   void fetch(ChunkKey key);
 
-  ChunkAgenda& agenda_;
-  const std::array<const ChunkReader*, kFields> readers_;
+  const Parts parts_;
   const std::size_t num_threads_;
-  Counters& counters_;
   Mutex mutex_;
   bool started_ H5FEED_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;  // last: they use what is above. Filled once, by `start`
