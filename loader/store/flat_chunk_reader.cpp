@@ -59,6 +59,10 @@ class FlatChunkReader final : public ChunkReader {
     if (begin_) source_->will_need(row_address(first), count * info_.row_bytes());
   }
 
+  bool row_resident(std::uint64_t row) const noexcept override {
+    return !begin_ || source_->resident(row_address(row));
+  }
+
  private:
   std::uint64_t rows_per_chunk() const noexcept { return chunk_shape_.empty() ? 1 : chunk_shape_.front(); }
 

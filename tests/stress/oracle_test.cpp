@@ -162,7 +162,7 @@ TEST(Oracle, rows_read_directly_are_the_same_as_rows_from_chunks) {
     const Epoch expected = run_epoch(oracle);
     EXPECT_EQ(oracle.stats().rows_direct, 0u);
     for (const std::int64_t workers : {0, 1, 4}) {
-      options.row_reads = RowReads::automatic;
+      options.row_reads = RowReads::always;
       options.num_workers = workers;
       DataLoader loader(dataset, options);
       ASSERT_EQ(run_epoch(loader), expected) << workers << " workers";
