@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "store/byte_order.hpp"
@@ -41,7 +42,7 @@ class FlatChunkReader final : public ChunkReader {
     out = chunk_target(*this, chunk, out);
     ReadCost cost;
     const std::uint64_t begin = now_ns();
-    std::ranges::copy(raw, out.begin());
+    std::memcpy(out.data(), raw.data(), raw.size());
     if (info_.byte_swapped) swap_byte_order(out.first(raw.size()), size_of(info_.dtype));
     cost.decode_ns = now_ns() - begin;
     return cost;
