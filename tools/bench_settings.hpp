@@ -35,6 +35,7 @@ Json to_json(const BenchSettings& settings);
 struct RowRequest {
   BenchSettings settings;
   std::int64_t num_workers = 0;
+  bool cold = false;   ///< the file's pages are dropped before each pass
   bool quiet = false;  ///< warnings have been printed by an earlier row
 };
 

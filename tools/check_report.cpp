@@ -68,17 +68,18 @@ struct Counts {
 }  // namespace
 
 Table check_table(const std::vector<CheckEntry>& entries) {
-  std::size_t path = 0, shape = 0, type = 0;
+  std::size_t path = 0, shape = 0, type = 0, result = kWidestResult;
   for (const CheckEntry& entry : entries) {
     path = std::max(path, display_width(printable(entry.listed.path)));
     shape = std::max(shape, display_width(shape_text(entry)));
     type = std::max(type, display_width(printable(entry.listed.type_text)));
+    if (!entry.info) result = std::max(result, display_width(result_text(entry)));
   }
   return Table({{"dataset", false, path},
                 {"shape", false, shape},
                 {"type", false, type},
                 {"chunks", true, 12},
-                {"result", false, kWidestResult},
+                {"result", false, result},
                 {"SHA-256 of the values", false, 64},
                 {"read path"}});
 }
