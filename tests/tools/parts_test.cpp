@@ -202,6 +202,7 @@ TEST(RowRequest, ReachesTheMeasuringProcessUnchanged) {
   EXPECT_EQ(arrived.settings.file, request.settings.file) << "a name that is not UTF-8";
   EXPECT_EQ(to_json(arrived.settings), to_json(request.settings));
   EXPECT_EQ(arrived.num_workers, 3);
+  EXPECT_TRUE(arrived.cold);
   EXPECT_TRUE(arrived.quiet);
 }
 
