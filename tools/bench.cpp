@@ -47,7 +47,8 @@ struct BenchArguments {
   std::string runs = "3";
   std::string warmup = "1";
   std::string time_budget = "3s";
-  std::optional<bool> cold;
+  bool cold = false;
+  bool warm = false;
   OutputOptions output;
 };
 
@@ -85,9 +86,10 @@ std::vector<std::int64_t> default_workers(unsigned cpus) {
 // cannot hold is measured both ways.
 std::vector<bool> choose_pages(const BenchArguments& arguments) {
   if (arguments.cold) {
-    if (*arguments.cold) require_droppable(arguments.file);
-    return {*arguments.cold};
+    require_droppable(arguments.file);
+    return arguments.warm ? std::vector<bool>{false, true} : std::vector<bool>{true};
   }
+  if (arguments.warm) return {false};
   const std::uint64_t file_bytes = open_file_source(arguments.file)->size();
   const std::uint64_t available_bytes = system_limits().available_bytes;
   if (file_bytes <= available_bytes) return {false};
@@ -101,7 +103,7 @@ std::vector<bool> choose_pages(const BenchArguments& arguments) {
 }
 
 std::string pages_text(const std::vector<bool>& pages) {
-  if (pages.size() > 1) return "warm pages, then cold ones (the file exceeds the free memory)";
+  if (pages.size() > 1) return "warm pages, then cold ones";
   return pages.front() ? "cold pages" : "warm pages";
 }
 
@@ -261,9 +263,10 @@ void add_bench(CLI::App& app, Action& action) {
   option("--warmup", arguments->warmup, "Repetitions before them", "N")->capture_default_str();
   option("--time-budget", arguments->time_budget, "Time of one row, all repetitions and limits", "TIME")
       ->capture_default_str();
-  command->add_flag("--cold,!--warm", arguments->cold,
-                    "Drop the file's pages before each pass, or never; default: both where the file exceeds "
-                    "the free memory, else never");
+  command->add_flag("--cold", arguments->cold,
+                    "Drop the file's pages before each pass; default: rows with and without where the file "
+                    "exceeds the free memory");
+  command->add_flag("--warm", arguments->warm, "Leave the pages in memory; with --cold: rows of both kinds");
   add_output_options(*command, arguments->output);
   command->footer(kFooter);
   command->callback([arguments, &action] { action = [arguments] { return bench(*arguments); }; });

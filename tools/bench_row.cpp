@@ -81,9 +81,10 @@ class Row {
   }
 
   void measure() {
-    if (!cold_) warm_pages();
+    if (!cold_) load_if_it_fits();
     const StoredData stored = cold_ ? StoredData(data()) : StoredData();
     for (std::uint64_t i = 0; i < settings_.warmup + settings_.runs; ++i) {
+      if (!cold_ && i == settings_.warmup) resident_share_ = resident_share(settings_.file);
       Repetition repetition = run_loader(i);
       Limits limits = cold_ ? cold_limits(stored, i) : warm_limits();
       if (i < settings_.warmup) continue;
@@ -145,13 +146,10 @@ class Row {
   void note_resident(double share) { resident_share_ = std::max(resident_share_.value_or(0), share); }
 
   // What fits is read once, so that every row finds the same.
-  void warm_pages() {
-    resident_share_ = resident_share(settings_.file);
-    if (resident_share_ == 1.0 ||
-        std::filesystem::file_size(settings_.file) > system_limits().available_bytes)
-      return;
-    load_pages(settings_.file);
-    resident_share_ = resident_share(settings_.file);
+  void load_if_it_fits() const {
+    if (resident_share(settings_.file) == 1.0) return;
+    if (std::filesystem::file_size(settings_.file) <= system_limits().available_bytes)
+      load_pages(settings_.file);
   }
 
   const Field& data() const { return dataset_.state()->data; }
@@ -321,7 +319,7 @@ class Row {
   std::chrono::nanoseconds slice_{};
   std::vector<Repetition> repetitions_;
   std::vector<Limits> limits_;
-  std::optional<double> resident_share_;  // cold: the most that a drop left; warm: before the first pass
+  std::optional<double> resident_share_;  // cold: the most that a drop left; warm: before the runs that count
 };
 
 }  // namespace

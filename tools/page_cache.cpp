@@ -69,7 +69,7 @@ bool mincore_tells(int fd, const std::filesystem::path& file) {
 }
 
 std::optional<double> resident_share(int fd, const std::filesystem::path& file) {
-  constexpr std::uint64_t kWindowBytes = kGiB;
+  constexpr std::uint64_t kWindowBytes = 64 * kMiB;  // address space may be limited
   if (!mincore_tells(fd, file)) return std::nullopt;
   const std::uint64_t bytes = size_of_file(fd, file);
   const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));

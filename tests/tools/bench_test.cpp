@@ -185,6 +185,31 @@ TEST(Bench, ColdRowsOfCompressedDataReadWhatIsStored) {
   EXPECT_DOUBLE_EQ(row.at("read_amplification"), 1) << "whole epochs";
 }
 
+TEST(Bench, MeasuresBothKindsOfRowsSideBySide) {
+  const TempDir dir;
+  write_samples(dir, {"none"});
+  if (lies_in_memory(dir.path())) {
+    expect_refused_for_memory(dir.path());
+    return;
+  }
+  const ProgramResult result =
+      run_program(dir.path(), {"bench", "a.h5", "--cold", "--warm", "--num-workers", "1", "--time-budget",
+                               "200ms", "--export-json", "r.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              ::testing::EndsWith(": 2 rows of about 0.2 s, 0.4 s in all; each pass starts with an "
+                                  "empty cache and reads warm pages, then cold ones\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nbest with warm pages: num_workers=1 ("));
+  EXPECT_THAT(result.out, HasSubstr("\nbest with cold pages: num_workers=1 ("));
+  const auto bytes = file_bytes(dir / "r.json");
+  const Json json = Json::parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  EXPECT_EQ(json.at("settings").at("page_cache"), "both");
+  EXPECT_EQ(json.at("rows")[0].at("page_cache"), "warm");
+  EXPECT_EQ(json.at("rows")[1].at("page_cache"), "cold");
+  EXPECT_GT(json.at("limits").at("decode_bytes_per_s"), 0);
+  EXPECT_GT(json.at("limits").at("cold_sequential_bytes_per_s"), 0);
+}
+
 TEST(Bench, RefusesColdRowsWhereTheFileLiesInMemory) {
   ASSERT_TRUE(lies_in_memory("/dev/shm"));
   std::string pattern = "/dev/shm/h5feed-test-XXXXXX";
