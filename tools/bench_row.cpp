@@ -59,9 +59,9 @@ void touch(const Batch& batch) {
   [[maybe_unused]] const std::byte first = *static_cast<const volatile std::byte*>(batch.data.bytes.get());
 }
 
-// Each worker's own read, and two more that run ahead of its decoding.
+// One of each worker, and those that run ahead of decoding.
 unsigned reads_in_flight(const ResolvedOptions& options) {
-  return options.num_workers == 0 ? 1 : 3 * static_cast<unsigned>(options.num_workers);
+  return static_cast<unsigned>(std::max(1, options.num_workers)) + static_cast<unsigned>(options.io_depth);
 }
 
 class Row {
