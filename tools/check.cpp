@@ -121,7 +121,7 @@ std::string plan_text(const H5File& file, const std::vector<CheckEntry>& entries
   }
   const double seconds = estimated_seconds(file, entries, settings.sample);
   return fmt::format(
-      "checking {}: {} numeric {}, {} {} of {} decoded{}, by h5feed on {} {} and by libhdf5 on one{}",
+      "checking {}: {} numeric {}, {} {}, {} decoded{}, by h5feed on {} {} and by libhdf5 on one{}",
       printable(file.path().string()), datasets, datasets == 1 ? "dataset" : "datasets", format_count(chunks),
       chunks == 1 ? "chunk" : "chunks", format_bytes(bytes),
       settings.sample < 1 ? fmt::format(", {:.3g} % of them", settings.sample * 100) : "", settings.jobs,
