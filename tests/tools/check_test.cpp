@@ -245,9 +245,8 @@ TEST(Check, ListsWhatItCannotCompareAndSaysWhy) {
       result.out,
       MatchesRegex("(.*\n)*a.h5: datasets: 1 equal, 1 read by libhdf5 only, 2 not checked; 1 of 2 chunks "
                    "compared in [^\n]*\n"));
-  EXPECT_THAT(result.err,
-              MatchesRegex("checking a.h5: 2 numeric datasets, 2 chunks, 69 B decoded, by h5feed "
-                           "on [0-9]+ threads? and by libhdf5 on one\n"));
+  EXPECT_THAT(result.err, MatchesRegex("checking a.h5: 2 numeric datasets, 2 chunks, 69 B decoded, by h5feed "
+                                       "on [0-9]+ threads? and by libhdf5 on one\n"));
 }
 
 TEST(Check, ASampleSaysWhatShareItProvesAndHasNoDigest) {
