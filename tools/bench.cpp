@@ -181,7 +181,7 @@ int bench(const BenchArguments& arguments) {
   for (const bool cold : pages) {
     std::int64_t most_workers = -1;
     for (const std::int64_t num_workers : workers) {
-      RowOutcome outcome = run_row({settings, num_workers, cold, table.rows() > 0}, progress);
+      RowOutcome outcome = run_row({settings, num_workers, table.rows() > 0, cold}, progress);
       progress.hide();
       if (outcome.exit_code != kDone) return outcome.exit_code;
       const Json& row = outcome.answer.at("row");

@@ -35,8 +35,8 @@ Json to_json(const BenchSettings& settings);
 struct RowRequest {
   BenchSettings settings;
   std::int64_t num_workers = 0;
-  bool cold = false;   ///< the file's pages are dropped before each pass
   bool quiet = false;  ///< warnings have been printed by an earlier row
+  bool cold = false;   ///< the file's pages are dropped before each pass
 };
 
 /// A request as command-line arguments, and back. Paths travel beside the JSON, since they need not be
