@@ -8,6 +8,7 @@ packages=(
   g++ cmake ninja-build git
   libhdf5-dev libtbb-dev libopencv-dev libdeflate-dev liblz4-dev libzstd-dev zlib1g-dev
   libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
+  libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   dataset-fashion-mnist
 )

@@ -172,6 +172,28 @@ TEST(Oracle, rows_read_directly_are_the_same_as_rows_from_chunks) {
   }
 }
 
+TEST(Oracle, samples_in_two_chunks_are_gathered_whole) {
+  // CelebA's shape in little: the second chunk of a sample holds its last line of pixels.
+  const SampleSet set({.shape = {57, 3, 22, 18}, .chunk_shape = {10, 3, 21, 18}, .gzip = 1});
+  const Dataset dataset = Dataset::open(
+      {.files = {set.path()}, .data = "images", .target = "labels", .input_layout = InputLayout::nchw});
+  const test::CapturedLog quiet;
+  for (const char* shuffle : {"sequential", "chunk:2", "full"}) {
+    // Too small for one of the pair, enough for a pair, enough for all.
+    for (const std::uint64_t cache_bytes : {1'000U, 30'000U, 1'000'000U}) {
+      DataLoaderOptions options{.batch_size = 8, .shuffle = shuffle, .seed = 5, .cache_bytes = cache_bytes};
+      DataLoader oracle(dataset, options);
+      const Epoch expected = run_epoch(oracle);
+      expect_the_files_content(expected, set);
+      for (const std::int64_t workers : {1, 4}) {
+        options.num_workers = workers;
+        DataLoader loader(dataset, options);
+        ASSERT_EQ(run_epoch(loader), expected) << shuffle << ", " << workers << " workers, " << cache_bytes;
+      }
+    }
+  }
+}
+
 TEST(Oracle, unordered_delivery_loses_and_repeats_nothing) {
   const SampleSet set({.shape = {500, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 1});
   const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
