@@ -119,7 +119,7 @@ ReadAhead::Parts BatchAssembler::read_ahead_parts(ChunkAgenda& agenda) const {
     const Field* const field = lanes_[lane].field;
     if (field != nullptr && !field->is_resident()) readers[lane] = field->reader.get();
   }
-  return {agenda, parts_.cache, readers, parts_.counters};
+  return {agenda, parts_.cache, readers, parts_.counters, {}};
 }
 
 void BatchAssembler::plan(BatchJob& job) const {
@@ -209,7 +209,9 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
   ChunkCache::Lookup found = parts_.cache.lookup({visit.field, visit.chunk}, chunk_bytes, resume);
   if (auto* load = std::get_if<ChunkCache::Load>(&found)) {
     try {
-      return load_chunk({visit.field, visit.chunk}, agenda, *load);
+      // Held until the rows are out: a chunk that does not stay in the cache counts as being decoded.
+      ScratchPool::Lease read_scratch = scratch_pool_->acquire();
+      return load_chunk({visit.field, visit.chunk}, agenda, *load, *read_scratch);
     } catch (...) {
       // Before the load is given up: the next to try might succeed, and do this visit as well.
       agenda.claim(ref);
@@ -240,36 +242,45 @@ void BatchAssembler::note_direct_read(bool slept) const noexcept {
 }
 
 BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAgenda& agenda) const {
-  const Field& field = *lanes_[kData].field;
+  const std::uint64_t pieces = lanes_[kData].field->map.pieces();
   Outcome outcome;
-  for (std::uint64_t piece = 0; piece < field.map.pieces(); ++piece) {
-    const ChunkKey key{kData, chunk * field.map.pieces() + piece};
-    if (parts_.cache.contains(key)) continue;
-    ChunkCache::Lookup found = parts_.cache.lookup(key, field.reader->chunk_bytes(), [] {});
-    auto* const load = std::get_if<ChunkCache::Load>(&found);
-    if (load == nullptr) continue;
-    try {
-      Outcome loaded = load_chunk(key, agenda, *load);
-      outcome.read |= loaded.read;
-      outcome.slept |= loaded.slept;
-      std::ranges::move(loaded.finished, std::back_inserter(outcome.finished));
-    } catch (const std::exception&) {
-      return outcome;
-    }
+  for (std::uint64_t piece = 0; piece < pieces; ++piece) {
+    ScratchPool::Lease read_scratch = scratch_pool_->acquire();
+    Outcome loaded = load_uncached({kData, chunk * pieces + piece}, agenda, *read_scratch);
+    outcome.read |= loaded.read;
+    outcome.slept |= loaded.slept;
+    std::ranges::move(loaded.finished, std::back_inserter(outcome.finished));
   }
   return outcome;
 }
 
-BatchAssembler::Outcome BatchAssembler::load_chunk(ChunkKey key, ChunkAgenda& agenda,
-                                                   ChunkCache::Load& load) const {
+BatchAssembler::Outcome BatchAssembler::load_stored(ChunkKey key, ChunkAgenda& agenda) const {
+  ReadScratch not_needed;
+  return load_uncached(key, agenda, not_needed);
+}
+
+BatchAssembler::Outcome BatchAssembler::load_uncached(ChunkKey key, ChunkAgenda& agenda,
+                                                      ReadScratch& scratch) const {
+  if (parts_.cache.contains(key)) return {};
+  const std::uint64_t chunk_bytes = lanes_[key.field].field->reader->chunk_bytes();
+  ChunkCache::Lookup found = parts_.cache.lookup(key, chunk_bytes, [] {});
+  auto* const load = std::get_if<ChunkCache::Load>(&found);
+  if (load == nullptr) return {};
+  try {
+    return load_chunk(key, agenda, *load, scratch);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+BatchAssembler::Outcome BatchAssembler::load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load,
+                                                   ReadScratch& scratch) const {
   const ChunkReader& reader = *lanes_[key.field].field->reader;
-  // Held until the rows are out: a chunk that does not stay in the cache counts as being decoded.
-  ScratchPool::Lease read_scratch = scratch_pool_->acquire();
   const std::span<std::byte> out = load.buffer();
   ChunkAgenda::Fetched fetched = agenda.take_fetched(key);
   const SleepProbe probe;
-  const ReadCost cost = fetched.empty() ? reader.read_chunk(key.chunk, out, *read_scratch)
-                                        : reader.decode_chunk(key.chunk, fetched.bytes(), out, *read_scratch);
+  const ReadCost cost = fetched.empty() ? reader.read_chunk(key.chunk, out, scratch)
+                                        : reader.decode_chunk(key.chunk, fetched.bytes(), out, scratch);
   Outcome outcome{.read = cost.bytes_read > 0 && !cost.fallback, .slept = probe.slept()};
   fetched = {};
   count_read(parts_.counters, cost);

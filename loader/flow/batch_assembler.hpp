@@ -70,8 +70,12 @@ class BatchAssembler {
   /// has it. An error is left to the visit that will meet it.
   Outcome load_ahead(std::uint64_t chunk, ChunkAgenda& agenda) const;
 
+  /// Loads a chunk whose stored bytes are its values, unless the cache has it: nothing to decode, so any
+  /// thread may. An error is left to the visit that will meet it.
+  Outcome load_stored(ChunkKey key, ChunkAgenda& agenda) const;
+
   /// What fetches the chunks on an agenda ahead of the visits.
-  ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;
+  ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;  // `load_stored` is left empty
 
   /// After the last visit: what needs all of a sample's chunks.
   void finish(BatchJob& job) const;
@@ -88,7 +92,8 @@ class BatchAssembler {
   Lane make_lane(std::size_t lane_number, DType to, const std::optional<Normalize>& normalize);
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   void plan_direct(BatchJob& job, std::size_t lane_number) const;
-  Outcome load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load) const;
+  Outcome load_uncached(ChunkKey key, ChunkAgenda& agenda, ReadScratch& scratch) const;
+  Outcome load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load, ReadScratch& scratch) const;
   void serve(const VisitRef& ref, ChunkCache::Pin& pin) const;
   void gather(BatchJob& job, const Visit& visit, const std::byte* chunk) const;
   void hint_rows(const Lane& lane, std::span<const RowAt> rows) const;

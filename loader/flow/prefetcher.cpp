@@ -13,7 +13,7 @@ Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, LookAh
       look_ahead_(look_ahead),
       settings_(std::move(settings)),
       agenda_(settings_.num_workers > 0 ? settings_.io_depth : 0),
-      read_ahead_(assembler.read_ahead_parts(agenda_), settings_.io_depth),
+      read_ahead_(read_ahead_parts(), settings_.io_depth),
       uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0) {
   try {
     for (int worker = 0; worker < settings_.num_workers; ++worker) {
@@ -120,6 +120,12 @@ void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch
     }
   }
   settle(outcome);
+}
+
+ReadAhead::Parts Prefetcher::read_ahead_parts() {
+  ReadAhead::Parts parts = assembler_.read_ahead_parts(agenda_);
+  parts.load_stored = [this](ChunkKey key) { settle(assembler_.load_stored(key, agenda_)); };
+  return parts;
 }
 
 bool Prefetcher::load_ahead() {

@@ -67,6 +67,7 @@ class Prefetcher {
   void run(const Task& task, BatchAssembler::Scratch& scratch);
   void run_plan(const Task& task);
   void run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
+  ReadAhead::Parts read_ahead_parts();
   bool load_ahead();
   void settle(const BatchAssembler::Outcome& outcome);
   void complete(BatchJob& job);

@@ -9,8 +9,8 @@
 
 namespace h5feed {
 
-ReadAhead::ReadAhead(const Parts& parts, std::size_t depth)
-    : parts_(parts), num_threads_(std::min(depth, kMaxThreads)) {}
+ReadAhead::ReadAhead(Parts parts, std::size_t depth)
+    : parts_(std::move(parts)), num_threads_(std::min(depth, kMaxThreads)) {}
 
 ReadAhead::~ReadAhead() { parts_.agenda.stop(); }
 
@@ -35,23 +35,30 @@ void ReadAhead::fetch(ChunkKey key) {
   const ChunkReader& reader = *parts_.readers[key.field];
   ByteBuffer buffer;
   std::size_t bytes = 0;
-  ReadCost cost;
+  // It may have been loaded for an earlier batch since it was announced, or before and still be there.
+  if (!parts_.cache.contains(key) && reader.stored_bytes(key.chunk) > 0) {
+    if (reader.stored_decoded(key.chunk)) {
+      parts_.load_stored(key);
+    } else {
+      bytes = read(reader, key.chunk, buffer);
+    }
+  }
+  parts_.agenda.fetched(key, std::move(buffer), bytes);
+}
+
+// The bytes read; 0 where that failed: the worker reads again, and its error reaches the batch that needs
+// the chunk.
+std::size_t ReadAhead::read(const ChunkReader& reader, std::uint64_t chunk, ByteBuffer& buffer) {
+  const auto bytes = static_cast<std::size_t>(reader.stored_bytes(chunk));
   const SleepProbe probe;
   try {
-    // Loaded for an earlier batch since it was announced, or before and still there.
-    const std::uint64_t stored_bytes = parts_.cache.contains(key) ? 0 : reader.stored_bytes(key.chunk);
-    if (stored_bytes > 0) {
-      buffer = parts_.agenda.buffer(static_cast<std::size_t>(stored_bytes));
-      cost = reader.fetch_chunk(key.chunk, buffer.span().first(static_cast<std::size_t>(stored_bytes)));
-      bytes = static_cast<std::size_t>(stored_bytes);
-    }
+    buffer = parts_.agenda.buffer(bytes);
+    count_read(parts_.counters, reader.fetch_chunk(chunk, buffer.span().first(bytes)));
   } catch (const std::exception&) {
-    // The worker reads again, and its error reaches the batch that needs the chunk.
-    bytes = 0;
+    return 0;
   }
-  if (bytes > 0) parts_.agenda.note_read(probe.slept());
-  count_read(parts_.counters, cost);
-  parts_.agenda.fetched(key, std::move(buffer), bytes);
+  parts_.agenda.note_read(probe.slept());
+  return bytes;
 }
 
 }  // namespace h5feed

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -28,9 +29,11 @@ class ReadAhead {
     const ChunkCache& cache;                          ///< what it holds is not fetched
     std::array<const ChunkReader*, kFields> readers;  ///< of fields that go through the cache, else null
     Counters& counters;
+    /// Loads a chunk whose stored bytes need no decoding: straight to where they are wanted.
+    std::function<void(ChunkKey)> load_stored;
   };
 
-  ReadAhead(const Parts& parts, std::size_t depth);
+  ReadAhead(Parts parts, std::size_t depth);
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
   /// Waits for the reads that run now.
@@ -44,6 +47,7 @@ class ReadAhead {
   void start() H5FEED_EXCLUDES(mutex_);
   void work();
   void fetch(ChunkKey key);
+  std::size_t read(const ChunkReader& reader, std::uint64_t chunk, ByteBuffer& buffer);
 
   const Parts parts_;
   const std::size_t num_threads_;

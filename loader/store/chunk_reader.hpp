@@ -71,6 +71,10 @@ class ChunkReader {
   /// file. 0 where there is nothing to fetch: a chunk never written, or no direct path.
   virtual std::uint64_t stored_bytes(std::uint64_t chunk) const = 0;
 
+  /// Whether those bytes are the chunk's values already: `read_chunk` then reads straight into `out` and
+  /// needs no scratch.
+  virtual bool stored_decoded(std::uint64_t chunk) const = 0;
+
   /// Reads the stored bytes into `raw` (`stored_bytes(chunk)` long). Blocks. Throws FileError as
   /// `read_chunk`.
   virtual ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const = 0;

@@ -53,6 +53,10 @@ class DirectChunkReader final : public ChunkReader {
     return location.allocated() ? location.stored_bytes : 0;
   }
 
+  bool stored_decoded(std::uint64_t chunk) const override {
+    return pipeline_.skips_all(locations_.at(chunk).filter_mask);
+  }
+
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     ReadCost cost;
     const std::uint64_t begin = now_ns();

@@ -57,6 +57,7 @@ class FallbackChunkReader final : public ChunkReader {
 
   // libhdf5 reads and decodes in one call.
   std::uint64_t stored_bytes(std::uint64_t) const override { return 0; }
+  bool stored_decoded(std::uint64_t) const override { return false; }
   ReadCost fetch_chunk(std::uint64_t, std::span<std::byte>) const override {
     throw std::logic_error("ChunkReader::fetch_chunk: stored_bytes() is 0");
   }

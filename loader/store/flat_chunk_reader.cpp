@@ -33,6 +33,8 @@ class FlatChunkReader final : public ChunkReader {
     return std::min(rows_per_chunk(), info_.rows() - first) * info_.row_bytes();
   }
 
+  bool stored_decoded(std::uint64_t) const override { return true; }
+
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     return fetch_run(chunk * rows_per_chunk(), {&raw, 1});
   }
