@@ -15,6 +15,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
+#include "tools/bench_peer.hpp"
 #include "tools/bench_report.hpp"
 #include "tools/bench_settings.hpp"
 #include "tools/child_process.hpp"
@@ -45,6 +46,8 @@ struct BenchArguments {
   std::string runs = "3";
   std::string warmup = "1";
   std::string time_budget = "3s";
+  std::string peer;
+  std::string python;
   OutputOptions output;
 };
 
@@ -125,6 +128,20 @@ RowOutcome run_row(const RowRequest& request, Progress& progress) {
   return {kDone, Json::parse(child.output)};
 }
 
+int bench_beside_peer(const BenchArguments& arguments) {
+  if (arguments.peer != "pytorch") {
+    throw OptionError(fmt::format("--peer \"{}\" is not known; it takes pytorch", printable(arguments.peer)));
+  }
+  const auto workers = [&](const std::string& otherwise) {
+    return parse_list("--num-workers", arguments.num_workers.empty() ? otherwise : arguments.num_workers);
+  };
+  PeerRequest request{.settings = make_settings(arguments), .peer_workers = workers(kPeerWorkers)};
+  request.loader_workers =
+      arguments.num_workers.empty() ? default_workers(system_limits().cpus) : request.peer_workers;
+  request.python = arguments.python;
+  return bench_against_pytorch(request, arguments.output);
+}
+
 int bench(const BenchArguments& arguments) {
   const BenchSettings settings = make_settings(arguments);
   const std::vector<std::int64_t> workers = arguments.num_workers.empty()
@@ -183,10 +200,15 @@ gather = threads that read single random rows of uncompressed data.
 "of limit" is the loader's rate of decoding (or of reading rows) over the limit; the first batch, which
 nothing can hide, and starting the workers are part of the loader's time.
 
+--peer pytorch runs rows of PyTorch's DataLoader over h5py in turn with those of h5feed, per sample (the
+file opened in each worker, one row a sample) and tuned (1 GiB of chunk cache, whole chunks, whole
+batches). Unless told otherwise it uses batches of 512, 4 workers for PyTorch and 12 s a row.
+
 Examples:
   h5feed bench train.h5 --target labels
   h5feed bench fashion.h5 --data train/images --target train/labels --num-workers 0,1,2,4 --shuffle chunk:16
   h5feed bench train.h5 --cache-bytes 256MiB --shuffle full --time-budget 10s --export-json bench.json
+  h5feed bench train.h5 --shuffle chunk:16 --peer pytorch
   h5feed bench text.h5 --data tokens --input-layout none --json)";
 
 }  // namespace
@@ -219,9 +241,20 @@ void add_bench(CLI::App& app, Action& action) {
   option("--warmup", arguments->warmup, "Repetitions before them", "N")->capture_default_str();
   option("--time-budget", arguments->time_budget, "Time of one row, all repetitions and limits", "TIME")
       ->capture_default_str();
+  option("--peer", arguments->peer, "Compare with a peer: pytorch", "NAME");
+  option("--python", arguments->python, "Interpreter of the peer; default: python3, then Debian's",
+         "PROGRAM");
   add_output_options(*command, arguments->output);
   command->footer(kFooter);
-  command->callback([arguments, &action] { action = [arguments] { return bench(*arguments); }; });
+  command->callback([arguments, command, &action] {
+    if (arguments->peer.empty()) {
+      action = [arguments] { return bench(*arguments); };
+      return;
+    }
+    if (command->count("--batch-size") == 0) arguments->batch_size = kPeerBatchSize;
+    if (command->count("--time-budget") == 0) arguments->time_budget = kPeerTimeBudget;
+    action = [arguments] { return bench_beside_peer(*arguments); };
+  });
 }
 
 }  // namespace h5feed::cli
