@@ -15,6 +15,10 @@ namespace {
 
 using h5feed::peers::PeerRun;
 
+// LibTorch's optional types: its own before 2.0, the standard ones later.
+using OptionalIndices = decltype(std::declval<torch::data::samplers::RandomSampler&>().next(1));
+using OptionalSize = decltype(std::declval<const torch::data::datasets::MNIST&>().size());
+
 // The dataset that all workers read, one at a time.
 class SharedFile {
  public:
@@ -69,7 +73,7 @@ class Rows : public torch::data::datasets::Dataset<Rows, torch::data::TensorExam
  public:
   explicit Rows(std::shared_ptr<SharedFile> file) : file_(std::move(file)) {}
   torch::data::TensorExample get(std::size_t index) override { return file_->read(index); }
-  torch::optional<std::size_t> size() const override { return file_->rows(); }
+  OptionalSize size() const override { return file_->rows(); }
 
  private:
   std::shared_ptr<SharedFile> file_;
@@ -79,9 +83,9 @@ class Rows : public torch::data::datasets::Dataset<Rows, torch::data::TensorExam
 class FixedOrder : public torch::data::samplers::Sampler<> {
  public:
   explicit FixedOrder(std::vector<std::size_t> order) : order_(std::move(order)) {}
-  void reset(torch::optional<std::size_t> = torch::nullopt) override { position_ = 0; }
-  torch::optional<std::vector<std::size_t>> next(std::size_t batch_size) override {
-    if (position_ == order_.size()) return torch::nullopt;
+  void reset(OptionalSize = OptionalSize()) override { position_ = 0; }
+  OptionalIndices next(std::size_t batch_size) override {
+    if (position_ == order_.size()) return OptionalIndices();
     const std::size_t end = std::min(position_ + batch_size, order_.size());
     std::vector<std::size_t> batch(order_.begin() + static_cast<std::ptrdiff_t>(position_),
                                    order_.begin() + static_cast<std::ptrdiff_t>(end));

@@ -31,7 +31,7 @@ def table(measured, every_row):
     for row in shown:
         start = f"| {row['loader']} | {row['order']} |"
         if "samples_per_s" not in row:
-            lines.append(f"{start} | | | | cannot read this file: {row['error']} |".replace("\n", " "))
+            lines.append(f"{start} | | | | no figure: {row['error']} |".replace("\n", " "))
             continue
         ratio = "" if row["loader"] == "h5feed" or ours is None else f"{ours['samples_per_s'] / row['samples_per_s']:.2f} x"
         note = row["note"]

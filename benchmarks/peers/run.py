@@ -28,9 +28,9 @@ RUN_LIMIT_S = 60
 NOTES = {
     "h5feed": "batches in order, in reused slots; labels too",
     "PyTorch + h5py, per sample": "shuffle=True; default collation; labels too",
-    "PyTorch + h5py, tuned": "whole chunks, 1 GiB chunk cache, no collation; labels too",
+    "PyTorch + h5py, tuned": "whole chunks (order full: rows in file order), 1 GiB chunk cache, no collation; labels too",
     "LibTorch DataLoader + HDF5 C++": "one row a read under a mutex, 1 GiB chunk cache, Stack; no labels",
-    "H5Dread in threads": "no batches, no order among threads, no labels: a bound",
+    "H5Dread in threads": "a bound: whole chunks (order full: rows) into slots, no batches in order, no labels",
     "hidefix": "as tuned; index read beforehand, threads of its own; no labels",
     "pyfive": "as tuned; no labels",
 }
