@@ -16,6 +16,7 @@
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
 #include "store/byte_source.hpp"
+#include "tools/bench_peer.hpp"
 #include "tools/bench_report.hpp"
 #include "tools/bench_settings.hpp"
 #include "tools/child_process.hpp"
@@ -49,6 +50,8 @@ struct BenchArguments {
   std::string time_budget = "3s";
   bool cold = false;
   bool warm = false;
+  std::string peer;
+  std::string python;
   OutputOptions output;
 };
 
@@ -156,6 +159,20 @@ RowOutcome run_row(const RowRequest& request, Progress& progress) {
   return {kDone, Json::parse(child.output)};
 }
 
+int bench_beside_peer(const BenchArguments& arguments) {
+  if (arguments.peer != "pytorch") {
+    throw OptionError(fmt::format("--peer \"{}\" is not known; it takes pytorch", printable(arguments.peer)));
+  }
+  const auto workers = [&](const std::string& otherwise) {
+    return parse_list("--num-workers", arguments.num_workers.empty() ? otherwise : arguments.num_workers);
+  };
+  PeerRequest request{.settings = make_settings(arguments), .peer_workers = workers(kPeerWorkers)};
+  request.loader_workers =
+      arguments.num_workers.empty() ? default_workers(system_limits().cpus) : request.peer_workers;
+  request.python = arguments.python;
+  return bench_against_pytorch(request, arguments.output);
+}
+
 int bench(const BenchArguments& arguments) {
   const BenchSettings settings = make_settings(arguments);
   const std::vector<std::int64_t> workers = arguments.num_workers.empty()
@@ -226,11 +243,16 @@ pages before each pass, limits included, and check that they are gone. Their lim
 same bytes: sequential = one thread in file order, for sequential and chunk:K; random = single chunks, or
 rows where the loader reads rows, with as many reads in flight as the loader has, for full.
 
+--peer pytorch runs rows of PyTorch's DataLoader over h5py in turn with those of h5feed, per sample (the
+file opened in each worker, one row a sample) and tuned (1 GiB of chunk cache, whole chunks, whole
+batches). Unless told otherwise it uses batches of 512, 4 workers for PyTorch and 12 s a row.
+
 Examples:
   h5feed bench train.h5 --target labels
   h5feed bench fashion.h5 --data train/images --target train/labels --num-workers 0,1,2,4 --shuffle chunk:16
   h5feed bench train.h5 --cache-bytes 256MiB --shuffle full --time-budget 10s --export-json bench.json
   h5feed bench train.h5 --cold --num-workers 2 --shuffle chunk:16
+  h5feed bench train.h5 --shuffle chunk:16 --peer pytorch
   h5feed bench text.h5 --data tokens --input-layout none --json)";
 
 }  // namespace
@@ -267,9 +289,20 @@ void add_bench(CLI::App& app, Action& action) {
                     "Drop the file's pages before each pass; default: rows with and without where the file "
                     "exceeds the free memory");
   command->add_flag("--warm", arguments->warm, "Leave the pages in memory; with --cold: rows of both kinds");
+  option("--peer", arguments->peer, "Compare with a peer: pytorch", "NAME");
+  option("--python", arguments->python, "Interpreter of the peer; default: python3, then Debian's",
+         "PROGRAM");
   add_output_options(*command, arguments->output);
   command->footer(kFooter);
-  command->callback([arguments, &action] { action = [arguments] { return bench(*arguments); }; });
+  command->callback([arguments, command, &action] {
+    if (arguments->peer.empty()) {
+      action = [arguments] { return bench(*arguments); };
+      return;
+    }
+    if (command->count("--batch-size") == 0) arguments->batch_size = kPeerBatchSize;
+    if (command->count("--time-budget") == 0) arguments->time_budget = kPeerTimeBudget;
+    action = [arguments] { return bench_beside_peer(*arguments); };
+  });
 }
 
 }  // namespace h5feed::cli

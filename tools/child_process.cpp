@@ -51,9 +51,9 @@ class Child {
                           std::strerror(code)));
 }
 
-pid_t spawn_self(const std::vector<std::string>& arguments, int output) {
-  static constexpr const char* kProgram = "/proc/self/exe";
-  std::vector<std::string> words = {kProgram};
+// -1 where there is no such program.
+pid_t spawn(const std::string& program, const std::vector<std::string>& arguments, int output) {
+  std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -63,20 +63,24 @@ pid_t spawn_self(const std::vector<std::string>& arguments, int output) {
   if (const int code = ::posix_spawn_file_actions_init(&actions); code != 0) fail(code);
   pid_t pid = -1;
   int code = ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  if (code == 0) code = ::posix_spawn(&pid, kProgram, &actions, nullptr, argv.data(), environ);
+  if (code == 0) code = ::posix_spawnp(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
+  if (code == ENOENT) return -1;
   if (code != 0) fail(code);
   return pid;
 }
 
 }  // namespace
 
-ChildResult run_self(const std::vector<std::string>& arguments, const std::function<void()>& tick) {
+ChildResult run_program(const std::string& program, const std::vector<std::string>& arguments,
+                        const std::function<void()>& tick) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail(errno);
   const FileDescriptor from(ends[0]);
   FileDescriptor to(ends[1]);
-  Child child(spawn_self(arguments, to.get()));
+  const pid_t pid = spawn(program, arguments, to.get());
+  if (pid < 0) return {.exit_code = kNoSuchProgram};
+  Child child(pid);
   to.reset();
 
   ChildResult result;
@@ -97,6 +101,10 @@ ChildResult run_self(const std::vector<std::string>& arguments, const std::funct
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
   check_interrupted();
   return result;
+}
+
+ChildResult run_self(const std::vector<std::string>& arguments, const std::function<void()>& tick) {
+  return run_program("/proc/self/exe", arguments, tick);
 }
 
 void follow_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }

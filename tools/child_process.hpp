@@ -1,4 +1,4 @@
-// Runs this program again in a fresh process.
+// Runs this program again, or another one, in a fresh process.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,13 @@ struct ChildResult {
 /// `tick` about ten times a second. Throws Error where no process can be started, and Interrupted,
 /// after ending the child.
 ChildResult run_self(const std::vector<std::string>& arguments, const std::function<void()>& tick);
+
+/// The exit code where there is no program of that name.
+inline constexpr int kNoSuchProgram = 127;
+
+/// As run_self, for the program at a path, or in PATH where `program` is a bare name.
+ChildResult run_program(const std::string& program, const std::vector<std::string>& arguments,
+                        const std::function<void()>& tick);
 
 /// For the child: end with the parent, and leave Ctrl-C to it.
 void follow_parent();

@@ -34,6 +34,7 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"tools", with({"cuda"})},
       {"examples", {}},
       {"benchmarks", with({"cuda", "support"})},
+      {"benchmarks/peers", {}},
       {"tests", with({"cuda", "tools", "support"})},
   };
   return table;

@@ -1,0 +1,141 @@
+// LibTorch's own DataLoader over the HDF5 C++ API: get() reads one row under a mutex, since that API is not
+// covered by libhdf5's lock, and Stack collates. The chunk cache is 1 GiB, as PyTorch's tuned peer has it.
+#include <H5Cpp.h>
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "peers/peer_run.hpp"
+
+namespace {
+
+using h5feed::peers::PeerRun;
+
+// LibTorch's optional types: its own before 2.0, the standard ones later.
+using OptionalIndices = decltype(std::declval<torch::data::samplers::RandomSampler&>().next(1));
+using OptionalSize = decltype(std::declval<const torch::data::datasets::MNIST&>().size());
+
+// The dataset that all workers read, one at a time.
+class SharedFile {
+ public:
+  explicit SharedFile(const PeerRun& run)
+      : file_(run.file, H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, cached()),
+        data_(file_.openDataSet(run.data)),
+        space_(data_.getSpace()) {
+    if (data_.getDataType() != H5::PredType::STD_U8LE) throw std::invalid_argument("the data is not uint8");
+    shape_.resize(static_cast<std::size_t>(space_.getSimpleExtentNdims()));
+    space_.getSimpleExtentDims(shape_.data());
+    const H5::DSetCreatPropList plist = data_.getCreatePlist();
+    if (plist.getLayout() == H5D_CHUNKED) {
+      std::vector<hsize_t> chunk(shape_.size());
+      plist.getChunk(static_cast<int>(chunk.size()), chunk.data());
+      chunk_rows_ = chunk[0];
+    }
+  }
+
+  std::size_t rows() const { return shape_[0]; }
+  std::size_t chunk_rows() const { return chunk_rows_; }
+
+  torch::Tensor read(std::size_t row) {
+    const std::vector<std::int64_t> sample_shape(shape_.begin() + 1, shape_.end());
+    torch::Tensor sample = torch::empty(sample_shape, torch::kUInt8);
+    std::vector<hsize_t> start(shape_.size(), 0);
+    std::vector<hsize_t> count = shape_;
+    start[0] = row;
+    count[0] = 1;
+    const std::lock_guard lock(mutex_);
+    const H5::DataSpace memory(static_cast<int>(count.size()), count.data());
+    space_.selectHyperslab(H5S_SELECT_SET, count.data(), start.data());
+    data_.read(sample.data_ptr(), H5::PredType::NATIVE_UINT8, memory, space_);
+    return sample;
+  }
+
+ private:
+  static H5::FileAccPropList cached() {
+    H5::FileAccPropList plist;
+    plist.setCache(0, 11213, std::size_t{1} << 30U, 1.0);
+    return plist;
+  }
+
+  std::mutex mutex_;
+  H5::H5File file_;
+  H5::DataSet data_;
+  H5::DataSpace space_;
+  std::vector<hsize_t> shape_;
+  std::size_t chunk_rows_ = 20;
+};
+
+class Rows : public torch::data::datasets::Dataset<Rows, torch::data::TensorExample> {
+ public:
+  explicit Rows(std::shared_ptr<SharedFile> file) : file_(std::move(file)) {}
+  torch::data::TensorExample get(std::size_t index) override { return file_->read(index); }
+  OptionalSize size() const override { return file_->rows(); }
+
+ private:
+  std::shared_ptr<SharedFile> file_;
+};
+
+// Rows in a given order, again and again.
+class FixedOrder : public torch::data::samplers::Sampler<> {
+ public:
+  explicit FixedOrder(std::vector<std::size_t> order) : order_(std::move(order)) {}
+  void reset(OptionalSize = OptionalSize()) override { position_ = 0; }
+  OptionalIndices next(std::size_t batch_size) override {
+    if (position_ == order_.size()) return OptionalIndices();
+    const std::size_t end = std::min(position_ + batch_size, order_.size());
+    std::vector<std::size_t> batch(order_.begin() + static_cast<std::ptrdiff_t>(position_),
+                                   order_.begin() + static_cast<std::ptrdiff_t>(end));
+    position_ = end;
+    return batch;
+  }
+  void save(torch::serialize::OutputArchive&) const override {}
+  void load(torch::serialize::InputArchive&) override {}
+
+ private:
+  std::vector<std::size_t> order_;
+  std::size_t position_ = 0;
+};
+
+void measure(const PeerRun& run) {
+  const auto file = std::make_shared<SharedFile>(run);
+  FixedOrder order(h5feed::peers::row_order(run, file->rows(), file->chunk_rows()));
+  auto loader = torch::data::make_data_loader(
+      Rows(file).map(torch::data::transforms::Stack<torch::data::TensorExample>()), std::move(order),
+      torch::data::DataLoaderOptions(run.batch_size).workers(run.threads));
+  const std::size_t round = std::max<std::size_t>(1, run.threads);
+  std::size_t batches = 0, samples = 0;
+  double seconds = 0;
+  const h5feed::peers::Stopwatch watch;
+  // Workers deliver in turn; whole rounds count, so that where a round was cut does not matter.
+  while (seconds < run.seconds) {
+    for (auto& batch : *loader) {
+      samples += static_cast<std::size_t>(batch.data.size(0));
+      ++batches;
+      seconds = watch.seconds();
+      if (seconds >= run.seconds && batches % round == 0) break;
+    }
+    seconds = watch.seconds();
+  }
+  h5feed::peers::print_result(samples, seconds);
+  std::fflush(stdout);
+  std::_Exit(0);  // without what the workers read ahead
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    H5::Exception::dontPrint();
+    measure(h5feed::peers::parse_run(argc, argv));
+    return 0;
+  } catch (const H5::Exception& error) {
+    std::fprintf(stderr, "%s: %s\n", error.getCFuncName(), error.getCDetailMsg());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  return 1;
+}
