@@ -35,6 +35,7 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"examples", {}},
       {"benchmarks", with({"cuda", "support"})},
       {"tests", with({"cuda", "tools", "support"})},
+      {"tests/fuzz", with({"support"})},
   };
   return table;
 }
