@@ -185,8 +185,10 @@ void add_generate(CLI::App& app, Action& action) {
       ->capture_default_str()
       ->type_name("N");
   command
-      ->add_option("--filter", arguments->filter,
-                   "none, or [shuffle+]gzip:L|lz4|zstd:L[+fletcher32] [gzip:4]")
+      ->add_option(
+          "--filter", arguments->filter,
+          "none, or [shuffle+]gzip:L|lz4|zstd:L|blosc[:CODEC[:L]]|bitshuffle:lz4|bitshuffle:zstd:L|lzf|"
+          "bzip2:L[+fletcher32] [gzip:4]")
       ->type_name("FILTER");
   command->add_option("--seed", arguments->seed, "Same seed, same bytes")
       ->capture_default_str()

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Installs the Debian packages (12 and 13) that h5feed is built from. Does nothing, and needs no root,
 # when they are there; otherwise uses sudo, or prints the line to run and exits 1.
-#   tools/install_deps.sh [--format]     --format: also the formatter that .ci/run checks with
+#   tools/install_deps.sh [--format] [--fuzz]
+#     --format  also the formatter that .ci/run checks with
+#     --fuzz    also the compiler of the fuzz targets, and libFuzzer
 set -euo pipefail
 
 packages=(
   g++ cmake ninja-build git
   libhdf5-dev libtbb-dev libopencv-dev libdeflate-dev liblz4-dev libzstd-dev zlib1g-dev
+  liblzf-dev libblosc-dev libbz2-dev libaec-dev
   libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
   libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev
@@ -26,6 +29,7 @@ names_torch || packages+=(libtorch-dev)
 for argument in "$@"; do
   case $argument in
     --format) packages+=(clang-format-14) ;;
+    --fuzz) packages+=(clang-14 libclang-rt-14-dev) ;;
     *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
   esac
 done

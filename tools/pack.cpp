@@ -154,8 +154,10 @@ void add_pack(CLI::App& app, Action& action) {
       ->capture_default_str()
       ->type_name("N");
   command
-      ->add_option("--filter", arguments->filter,
-                   "none, or [shuffle+]gzip:L|lz4|zstd:L[+fletcher32] [gzip:4]")
+      ->add_option(
+          "--filter", arguments->filter,
+          "none, or [shuffle+]gzip:L|lz4|zstd:L|blosc[:CODEC[:L]]|bitshuffle:lz4|bitshuffle:zstd:L|lzf|"
+          "bzip2:L[+fletcher32] [gzip:4]")
       ->type_name("FILTER");
   command->add_flag("--force", arguments->force, "Replace OUT where it exists");
   command->footer(

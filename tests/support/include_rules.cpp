@@ -36,6 +36,7 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"benchmarks", with({"cuda", "support"})},
       {"benchmarks/peers", {}},
       {"tests", with({"cuda", "tools", "support"})},
+      {"tests/fuzz", with({"support"})},
   };
   return table;
 }
