@@ -108,8 +108,9 @@ bool open_with(const H5::FileAccPropList& access, const std::string& name, hid_t
   }
 }
 
-bool open_without_locks(const std::string& name, hid_t& id) {
+bool open_without_locks(const std::string& name, hid_t& id) H5FEED_REQUIRES(hdf5_mutex) {
   const H5::FileAccPropList access;
+  limit_metadata_cache(access);
   return H5Pset_file_locking(access.getId(), false, true) >= 0 && open_with(access, name, id);
 }
 
@@ -120,6 +121,18 @@ bool open_as_the_host_did(const std::string& name, hid_t& id) {
 }
 
 }  // namespace
+
+void limit_metadata_cache(const H5::FileAccPropList& access) {
+  H5AC_cache_config_t config = {};
+  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  if (H5Pget_mdc_config(access.getId(), &config) < 0)
+    throw H5::PropListIException("H5Pget_mdc_config", "failed");
+  config.set_initial_size = true;
+  config.initial_size = config.min_size = kMiB;
+  config.max_size = 4 * kMiB;
+  if (H5Pset_mdc_config(access.getId(), &config) < 0)
+    throw H5::PropListIException("H5Pset_mdc_config", "failed");
+}
 
 H5::DataSet H5FileAccess::reader(const H5File& file, const DatasetInfo& info,
                                  std::uint64_t chunk_cache_bytes) {

@@ -18,6 +18,10 @@ struct H5File::State {
   std::map<std::string, hid_t> readers H5FEED_GUARDED_BY(hdf5_mutex);
 };
 
+/// Bounds the metadata that libhdf5 keeps of a file opened with `access`. Its default grows to 32 MiB
+/// while an index is walked once, from end to end. Throws H5::Exception.
+void limit_metadata_cache(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
+
 /// The HDF5 handles of an H5File, for the other sources of this folder.
 class H5FileAccess {
  public:
