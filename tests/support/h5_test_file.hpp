@@ -71,6 +71,8 @@ class H5TestFile {
   void write_chunk(const std::string& path, std::span<const std::uint64_t> offset,
                    std::span<const std::byte> stored, std::uint32_t filter_mask = 0);
   void set_extent(const std::string& path, std::span<const std::uint64_t> shape);
+  /// The filter pipeline as stored: libhdf5 completes the parameters of its own filters.
+  std::vector<FilterSpec> filters(const std::string& path) const;
   /// Kind of the chunk index libhdf5 chose.
   H5D_chunk_index_t index_type(const std::string& path) const;
 
