@@ -109,6 +109,23 @@ std::shared_ptr<const ChunkReader> open_compact(const H5File& file, DatasetInfo 
   return make_flat_reader(std::move(info), 0, std::make_shared<MemorySource>(std::move(bytes)));
 }
 
+std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, DatasetInfo info,
+                                               std::shared_ptr<const ByteSource> source) {
+  switch (info.layout) {
+    case StorageLayout::chunked:
+      return open_chunked(std::move(file), std::move(info), std::move(source));
+    case StorageLayout::contiguous:
+      return open_contiguous(std::move(file), std::move(info), std::move(source));
+    case StorageLayout::compact:
+      return open_compact(*file, std::move(info));
+    case StorageLayout::external:
+      return open_fallback(std::move(file), std::move(info), "its bytes are in external files");
+    case StorageLayout::virtual_dataset:
+      break;
+  }
+  return open_fallback(std::move(file), std::move(info), "it is a virtual dataset");
+}
+
 std::uint64_t product(const std::vector<std::uint64_t>& extents) noexcept {
   std::uint64_t result = 1;
   for (const std::uint64_t extent : extents) result *= extent;
@@ -177,20 +194,10 @@ class WholeRead {
 
 std::shared_ptr<const ChunkReader> ChunkReader::open(std::shared_ptr<H5File> file, DatasetInfo info,
                                                      std::shared_ptr<const ByteSource> source) {
-  if (source == nullptr) source = file->bytes();
-  switch (info.layout) {
-    case StorageLayout::chunked:
-      return open_chunked(std::move(file), std::move(info), std::move(source));
-    case StorageLayout::contiguous:
-      return open_contiguous(std::move(file), std::move(info), std::move(source));
-    case StorageLayout::compact:
-      return open_compact(*file, std::move(info));
-    case StorageLayout::external:
-      return open_fallback(std::move(file), std::move(info), "its bytes are in external files");
-    case StorageLayout::virtual_dataset:
-      break;
-  }
-  return open_fallback(std::move(file), std::move(info), "it is a virtual dataset");
+  auto reader = open_layout(file, std::move(info), source == nullptr ? file->bytes() : std::move(source));
+  // What was learned of the file since it was opened belongs together.
+  file->check_unchanged();
+  return reader;
 }
 
 ChunkReader::ChunkReader(DatasetInfo info, std::vector<std::uint64_t> chunk_shape)

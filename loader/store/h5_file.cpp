@@ -1,6 +1,7 @@
 #include "store/h5_file.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -70,21 +71,30 @@ std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wa
                                  hint(entries, "", option)));
 }
 
-// Slots of libhdf5's chunk hash table: it keeps one chunk a slot, so many more slots than chunks.
+bool is_prime(std::size_t number) {
+  for (std::size_t factor = 2; factor * factor <= number; ++factor) {
+    if (number % factor == 0) return false;
+  }
+  return number > 1;
+}
+
+// Slots of libhdf5's chunk hash table. It keeps one chunk a slot, so its manual advises a prime of about
+// 100 times the chunks that fit.
 std::size_t cache_slots(const DatasetInfo& info, std::uint64_t cache_bytes) {
   std::uint64_t chunk_bytes = size_of(info.dtype);
   for (const std::uint64_t extent : info.chunk_shape) chunk_bytes *= extent;
-  const std::uint64_t chunks = cache_bytes / std::max<std::uint64_t>(chunk_bytes, 1) + 1;
-  return static_cast<std::size_t>(std::clamp<std::uint64_t>(chunks * 100, 521, 100000) | 1);
+  const std::uint64_t chunks = std::max<std::uint64_t>(cache_bytes / chunk_bytes, 1);
+  auto slots = static_cast<std::size_t>(std::min<std::uint64_t>(chunks * 100, 100'000));
+  while (!is_prime(slots)) ++slots;
+  return slots;
 }
 
 H5::DataSet open_reader(const H5::H5File& handle, const DatasetInfo& info, std::uint64_t cache_bytes) {
   H5::DSetAccPropList access;
-  if (cache_bytes == 0) {
-    access.setChunkCache(1, 0, 1.0);
-  } else {
-    access.setChunkCache(cache_slots(info, cache_bytes), static_cast<std::size_t>(cache_bytes), 0.75);
-  }
+  // Weight 0, least recently used: with the weight of 1 that reading once suggests, libhdf5 1.10 drops
+  // only chunks that were read whole, and those at the edge pile up beyond `cache_bytes`.
+  access.setChunkCache(cache_bytes == 0 ? 1 : cache_slots(info, cache_bytes),
+                       static_cast<std::size_t>(cache_bytes), 0.0);
   return handle.openDataSet(info.path, access);
 }
 
@@ -141,6 +151,14 @@ H5::DataSet H5FileAccess::reader(const H5File& file, const DatasetInfo& info,
   return H5::DataSet(id);
 }
 
+// Of the path: libhdf5 and the recording driver open the file by its name.
+std::optional<FileFingerprint> fingerprint_of(const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return FileFingerprint{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                         status.st_mtim.tv_nsec};
+}
+
 H5File::H5File(std::filesystem::path path, std::unique_ptr<State> state)
     : path_(std::move(path)), state_(std::move(state)) {}
 
@@ -157,6 +175,7 @@ H5File::~H5File() {
 std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
   const std::string name = path.string();
   auto state = std::make_unique<State>();
+  state->fingerprint = fingerprint_of(path);
   state->bytes = open_file_source(path);
   if (!has_hdf5_signature(*state->bytes)) {
     throw FileError(
@@ -174,6 +193,14 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
 }
 
 const std::shared_ptr<const ByteSource>& H5File::bytes() const noexcept { return state_->bytes; }
+
+void H5File::check_unchanged() const {
+  const std::optional<FileFingerprint> now = fingerprint_of(path_);
+  // A name that is gone changes nothing: what was opened can still be read.
+  if (!now || now == state_->fingerprint) return;
+  throw FileError(
+      fmt::format("{}: the file was written or replaced since it was opened; open it again", path_.string()));
+}
 
 std::vector<DatasetEntry> H5File::list_datasets() const {
   const Hdf5Session session;
