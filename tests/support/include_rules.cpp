@@ -34,7 +34,7 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"tools", with({"cuda"})},
       {"examples", {}},
       {"benchmarks", with({"cuda", "support"})},
-      {"tests", with({"cuda", "tools", "support"})},
+      {"tests", with({"cuda", "tools", "support", "conformance", "fuzz"})},
   };
   return table;
 }
