@@ -1,12 +1,13 @@
 # Finds a C library by header and file name: not every distribution ships a CMake package for it.
 
-# h5feed_find_library(NAME HEADER LIBRARY VERSION_PREFIX): the body of a find module. Defines the
-# imported target NAME::NAME and NAME_VERSION, read from the header's VERSION_PREFIX_MAJOR, …
+# h5feed_find_library(NAME HEADER LIBRARY VERSION_PREFIX [PATH_SUFFIXES ...]): the body of a find module.
+# Defines the imported target NAME::NAME and NAME_VERSION, read from the header's VERSION_PREFIX_MAJOR,
+# …; empty where VERSION_PREFIX is. Further arguments go to find_path.
 macro(h5feed_find_library name header library version_prefix)
-  find_path(${name}_INCLUDE_DIR ${header})
+  find_path(${name}_INCLUDE_DIR ${header} ${ARGN})
   find_library(${name}_LIBRARY ${library})
   set(${name}_VERSION "")
-  if(${name}_INCLUDE_DIR)
+  if(${name}_INCLUDE_DIR AND NOT "${version_prefix}" STREQUAL "")
     foreach(part MAJOR MINOR RELEASE)
       file(STRINGS "${${name}_INCLUDE_DIR}/${header}" line
         REGEX "#define ${version_prefix}_${part}[ \t]+[0-9]+")

@@ -5,49 +5,27 @@
 #include <cstdint>
 #include <cstring>
 
+#include "store/filter_bytes.hpp"
 #include "store/filter_codecs.hpp"
-#include "store/filters.hpp"
 
 namespace h5feed {
 namespace {
 
 constexpr std::size_t kLengthBytes = 4;
 
-std::uint64_t read_big_endian(std::span<const std::byte> bytes) noexcept {
-  std::uint64_t value = 0;
-  for (const std::byte byte : bytes) value = (value << 8) | std::to_integer<std::uint64_t>(byte);
-  return value;
-}
-
-void append_big_endian(std::vector<std::byte>& out, std::uint64_t value, std::size_t bytes) {
-  for (std::size_t i = bytes; i-- > 0;) out.push_back(static_cast<std::byte>(value >> (8 * i)));
-}
-
-// Takes the next `bytes` off the front of `in`.
-std::span<const std::byte> take(std::span<const std::byte>& in, std::uint64_t bytes) {
-  if (bytes > in.size()) {
-    throw FilterError(fmt::format("lz4: {} bytes are left where {} should follow", in.size(), bytes));
-  }
-  const std::span<const std::byte> front = in.first(static_cast<std::size_t>(bytes));
-  in = in.subspan(front.size());
-  return front;
-}
-
 }  // namespace
 
 std::size_t decode_lz4(std::span<const std::byte> in, std::span<std::byte> out) {
-  const std::uint64_t total = read_big_endian(take(in, 8));
-  const std::uint64_t block_bytes = read_big_endian(take(in, kLengthBytes));
-  if (total > out.size()) {
-    throw FilterError(fmt::format("lz4: the header claims {} bytes, a chunk has {}", total, out.size()));
-  }
+  const std::uint64_t total = read_big_endian(take(in, 8, "lz4"));
+  const std::uint64_t block_bytes = read_big_endian(take(in, kLengthBytes, "lz4"));
+  require_fits(total, out, "lz4");
   if (block_bytes > LZ4_MAX_INPUT_SIZE || (block_bytes == 0 && total > 0)) {
     throw FilterError(fmt::format("lz4: a block size of {} bytes is impossible", block_bytes));
   }
   std::size_t done = 0;
   while (done < total) {
     const std::size_t want = static_cast<std::size_t>(std::min<std::uint64_t>(block_bytes, total - done));
-    const std::span<const std::byte> block = take(in, read_big_endian(take(in, kLengthBytes)));
+    const std::span<const std::byte> block = take(in, read_big_endian(take(in, kLengthBytes, "lz4")), "lz4");
     if (block.size() == want) {
       std::memcpy(out.data() + done, block.data(), want);
     } else {

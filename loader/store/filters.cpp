@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <utility>
 
+#include "store/filter_bytes.hpp"
 #include "store/filter_codecs.hpp"
 #include "store/fletcher32.hpp"
 #include "store/shuffle.hpp"
@@ -17,6 +20,9 @@ namespace {
 // What libdeflate's and zstd's decompressors allocate, rounded up.
 constexpr std::size_t kCodecStateBytes = 256 * 1024;
 
+// What libbz2 allocates for blocks of 900 kB, rounded up.
+constexpr std::size_t kBzip2StateBytes = 4 * 1024 * 1024;
+
 // Filter masks have 32 bits, and libhdf5 refuses longer pipelines.
 constexpr std::size_t kMaxFilters = 32;
 
@@ -24,13 +30,41 @@ bool active(std::size_t filter, std::uint32_t mask) noexcept {
   return filter >= kMaxFilters || (mask >> filter & 1U) == 0;
 }
 
-bool compresses(unsigned id) noexcept {
-  return id == filter_id::kDeflate || id == filter_id::kLz4 || id == filter_id::kZstd;
+// Whether what the filter makes has another size than what it was given.
+bool compresses(const FilterSpec& filter) noexcept {
+  switch (filter.id) {
+    case filter_id::kDeflate:
+    case filter_id::kSzip:
+    case filter_id::kBzip2:
+    case filter_id::kLzf:
+    case filter_id::kBlosc:
+    case filter_id::kLz4:
+    case filter_id::kZstd:
+      return true;
+    case filter_id::kBitshuffle: {
+      const auto params = BitshuffleParams::from(filter.params);
+      return params && params->codec != BitshuffleParams::Codec::none;
+    }
+    default:
+      return false;
+  }
 }
 
 // The most that data a compressor could not shrink may have grown to, with room to spare for any
-// encoder. Small, because a hostile file may claim 32 of them.
-std::size_t grown(std::size_t bytes) noexcept { return bytes + bytes / 64 + 64; }
+// encoder: the worst are bitshuffle with blocks of 512 bytes, LZF with a byte for each 32, and bzip2
+// with 600 bytes more. Small, because a hostile file may claim 32 of them.
+std::size_t grown(const FilterSpec& filter, std::size_t bytes) noexcept {
+  switch (filter.id) {
+    case filter_id::kBitshuffle:
+      return bytes + bytes / 16 + 64;
+    case filter_id::kLzf:
+      return bytes + bytes / 32 + 64;
+    case filter_id::kBzip2:
+      return bytes + bytes / 64 + 640;
+    default:
+      return bytes + bytes / 64 + 64;
+  }
+}
 
 // Size of what a filter was given on writing: exact, unless a compressor ran before it.
 struct StageInput {
@@ -47,16 +81,10 @@ std::array<StageInput, kMaxFilters + 1> stage_inputs(const std::vector<FilterSpe
     inputs[i] = current;
     if (!active(i, mask)) continue;
     if (filters[i].id == filter_id::kFletcher32) current.bytes += kFletcher32Bytes;
-    if (compresses(filters[i].id)) current = {grown(current.bytes), false};
+    if (compresses(filters[i])) current = {grown(filters[i], current.bytes), false};
   }
   inputs[filters.size()] = current;
   return inputs;
-}
-
-std::uint32_t read_little_endian32(std::span<const std::byte> bytes) noexcept {
-  std::uint32_t value = 0;
-  for (std::size_t i = 4; i-- > 0;) value = (value << 8) | std::to_integer<std::uint32_t>(bytes[i]);
-  return value;
 }
 
 std::span<const std::byte> verify_fletcher32(std::span<const std::byte> in) {
@@ -76,15 +104,31 @@ std::vector<std::byte> append_fletcher32(std::vector<std::byte> data) {
   return data;
 }
 
-unsigned param(const FilterSpec& filter, unsigned otherwise) noexcept {
-  return filter.params.empty() ? otherwise : filter.params.front();
+unsigned param(const FilterSpec& filter, std::size_t place, unsigned otherwise) noexcept {
+  return place < filter.params.size() ? filter.params[place] : otherwise;
+}
+
+// The parsed parameters of a filter that `supports` accepts. Throws FilterError for others.
+template <typename Params>
+Params parsed(const FilterSpec& filter) {
+  const std::optional<Params> params = Params::from(filter.params);
+  if (!params) {
+    throw FilterError(
+        fmt::format("filter {} ({}) with these parameters is not built in", filter.id, filter.name));
+  }
+  return *params;
+}
+
+// Shuffling single bytes changes nothing, yet writers ask for it.
+bool does_nothing(const FilterSpec& filter) noexcept {
+  return filter.id == filter_id::kShuffle && param(filter, 0, 0) == 1;
 }
 
 std::vector<std::byte> encode_stage(const FilterSpec& filter, std::vector<std::byte> data) {
   constexpr unsigned kDefaultLz4Block = 1U << 30;
   switch (filter.id) {
     case filter_id::kDeflate:
-      return encode_deflate(data, param(filter, 6));
+      return encode_deflate(data, param(filter, 0, 6));
     case filter_id::kShuffle: {
       std::vector<std::byte> out(data.size());
       shuffle_bytes(data, filter.params.front(), out);
@@ -93,11 +137,22 @@ std::vector<std::byte> encode_stage(const FilterSpec& filter, std::vector<std::b
     case filter_id::kFletcher32:
       return append_fletcher32(std::move(data));
     case filter_id::kLz4: {
-      const unsigned block = param(filter, 0);
+      const unsigned block = param(filter, 0, 0);
       return encode_lz4(data, block == 0 ? kDefaultLz4Block : std::min(block, kDefaultLz4Block));
     }
     case filter_id::kZstd:
-      return encode_zstd(data, static_cast<int>(param(filter, 3)));
+      return encode_zstd(data, static_cast<int>(param(filter, 0, 3)));
+    case filter_id::kLzf:
+      return encode_lzf(data);
+    case filter_id::kBzip2:
+      return encode_bzip2(data, param(filter, 0, 9));
+    case filter_id::kBlosc:
+      return encode_blosc(data, {.element_bytes = param(filter, 2, 1),
+                                 .level = param(filter, 4, 5),
+                                 .shuffle = param(filter, 5, 1),
+                                 .codec = param(filter, 6, 0)});
+    case filter_id::kBitshuffle:
+      return encode_bitshuffle(data, parsed<BitshuffleParams>(filter));
     default:
       throw FilterError(fmt::format("filter {} ({}) has no encoder", filter.id, filter.name));
   }
@@ -107,6 +162,7 @@ std::vector<std::byte> encode_stage(const FilterSpec& filter, std::vector<std::b
 
 struct DecodeScratch::State {
   std::array<ByteBuffer, 2> buffers;
+  Workspace workspace;
   DeflateDecoder deflate;
   ZstdDecoder zstd;
 
@@ -119,6 +175,16 @@ struct DecodeScratch::State {
         return zstd.decode(in, out);
       case filter_id::kLz4:
         return decode_lz4(in, out);
+      case filter_id::kLzf:
+        return decode_lzf(in, out);
+      case filter_id::kBzip2:
+        return decode_bzip2(in, out);
+      case filter_id::kBlosc:
+        return decode_blosc(in, out);
+      case filter_id::kBitshuffle:
+        return decode_bitshuffle(in, parsed<BitshuffleParams>(filter), out, workspace, zstd);
+      case filter_id::kSzip:
+        return decode_szip(in, parsed<SzipParams>(filter), out, workspace);
       case filter_id::kShuffle:
         if (in.size() > out.size()) {
           throw FilterError(fmt::format("shuffle: {} bytes, a chunk has {}", in.size(), out.size()));
@@ -136,25 +202,45 @@ DecodeScratch::DecodeScratch(DecodeScratch&&) noexcept = default;
 DecodeScratch& DecodeScratch::operator=(DecodeScratch&&) noexcept = default;
 DecodeScratch::~DecodeScratch() = default;
 
+FilterSpec completed(FilterSpec filter, std::size_t chunk_bytes, std::size_t element_bytes) {
+  const auto set_chunk_bytes = [&](std::size_t place) {
+    const bool fits = chunk_bytes <= std::numeric_limits<unsigned>::max();
+    if (fits && param(filter, place, 1) == 0) filter.params[place] = static_cast<unsigned>(chunk_bytes);
+  };
+  if (filter.id == filter_id::kShuffle && filter.params.empty()) {
+    filter.params = {static_cast<unsigned>(element_bytes)};
+  }
+  if (filter.id == filter_id::kLzf) set_chunk_bytes(2);
+  if (filter.id == filter_id::kBlosc) set_chunk_bytes(3);
+  return filter;
+}
+
 FilterPipeline::FilterPipeline(std::vector<FilterSpec> filters, std::size_t chunk_bytes,
                                std::size_t element_bytes)
     : filters_(std::move(filters)), chunk_bytes_(chunk_bytes) {
-  for (FilterSpec& filter : filters_) {
-    if (filter.id == filter_id::kShuffle && filter.params.empty()) {
-      filter.params = {static_cast<unsigned>(element_bytes)};
-    }
-  }
   if (filters_.size() > kMaxFilters) {
     throw FilterError(fmt::format("{} filters, HDF5 allows {}", filters_.size(), kMaxFilters));
+  }
+  for (std::size_t i = 0; i < filters_.size(); ++i) {
+    filters_[i] = completed(std::move(filters_[i]), chunk_bytes, element_bytes);
+    if (does_nothing(filters_[i])) idle_ |= 1U << i;
   }
 }
 
 bool FilterPipeline::supports(const FilterSpec& filter) noexcept {
   switch (filter.id) {
     case filter_id::kShuffle:
-      return filter.params.empty() || filter.params.front() > 0;
+      return param(filter, 0, 1) > 0;
+    case filter_id::kBlosc:
+      return has_blosc_codec(param(filter, 6, 0));
+    case filter_id::kBitshuffle:
+      return BitshuffleParams::from(filter.params).has_value();
+    case filter_id::kSzip:
+      return SzipParams::from(filter.params).has_value();
     case filter_id::kDeflate:
     case filter_id::kFletcher32:
+    case filter_id::kBzip2:
+    case filter_id::kLzf:
     case filter_id::kLz4:
     case filter_id::kZstd:
       return true;
@@ -165,7 +251,7 @@ bool FilterPipeline::supports(const FilterSpec& filter) noexcept {
 
 bool FilterPipeline::skips_all(std::uint32_t filter_mask) const noexcept {
   for (std::size_t i = 0; i < filters_.size(); ++i) {
-    if (active(i, filter_mask)) return false;
+    if (active(i, filter_mask | idle_)) return false;
   }
   return true;
 }
@@ -173,6 +259,7 @@ bool FilterPipeline::skips_all(std::uint32_t filter_mask) const noexcept {
 void FilterPipeline::decode(std::span<const std::byte> raw, std::uint32_t filter_mask,
                             std::span<std::byte> out, DecodeScratch& scratch) const {
   if (out.size() != chunk_bytes_) throw std::invalid_argument("FilterPipeline::decode: not a chunk's size");
+  filter_mask |= idle_;
   const auto inputs = stage_inputs(filters_, filter_mask, chunk_bytes_);
   std::span<const std::byte> current = raw;
   std::size_t next_buffer = 0;
@@ -216,7 +303,20 @@ std::size_t FilterPipeline::max_encoded_bytes() const noexcept {
 std::size_t FilterPipeline::scratch_bytes() const noexcept {
   if (filters_.empty()) return 0;
   const std::size_t buffers = std::min<std::size_t>(filters_.size() - 1, 2);
-  return buffers * max_encoded_bytes() + kCodecStateBytes;
+  const auto inputs = stage_inputs(filters_, 0, chunk_bytes_);
+  // Workspaces are kept from stage to stage, what libblosc and libbz2 allocate is not.
+  std::size_t workspace = 0;
+  std::size_t transient = 0;
+  for (std::size_t i = 0; i < filters_.size(); ++i) {
+    const std::size_t bytes = inputs[i].bytes;
+    if (filters_[i].id == filter_id::kBitshuffle) workspace = std::max(workspace, 2 * bytes);
+    if (filters_[i].id == filter_id::kBlosc) transient = std::max(transient, blosc_scratch_bytes(bytes));
+    if (filters_[i].id == filter_id::kBzip2) transient = std::max(transient, kBzip2StateBytes);
+    if (const auto szip = SzipParams::from(filters_[i].params); szip && filters_[i].id == filter_id::kSzip) {
+      workspace = std::max(workspace, szip->scratch_bytes(bytes));
+    }
+  }
+  return buffers * max_encoded_bytes() + workspace + transient + kCodecStateBytes;
 }
 
 }  // namespace h5feed

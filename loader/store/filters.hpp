@@ -15,9 +15,10 @@
 
 namespace h5feed {
 
-/// Registered filter identifications (HDF Group, "Registered Filter Plugins").
+/// Filter identifications: HDF5's own, and those of HDF Group's "Registered Filter Plugins".
 namespace filter_id {
-inline constexpr unsigned kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kLz4 = 32004, kZstd = 32015;
+inline constexpr unsigned kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kSzip = 4, kBzip2 = 307, kLzf = 32000,
+                          kBlosc = 32001, kLz4 = 32004, kBitshuffle = 32008, kZstd = 32015;
 }  // namespace filter_id
 
 /// Stored bytes that no writer could have produced. Carries the filter and the reason only; the
@@ -48,7 +49,7 @@ class FilterPipeline {
   /// shuffle whose parameters do not say. Throws FilterError for more than 32 filters.
   FilterPipeline(std::vector<FilterSpec> filters, std::size_t chunk_bytes, std::size_t element_bytes);
 
-  /// Whether h5feed decodes this filter itself.
+  /// Whether h5feed decodes this filter, with these parameters, itself.
   static bool supports(const FilterSpec& filter) noexcept;
 
   /// Whether a chunk with this mask is stored without any filter.
@@ -77,14 +78,24 @@ class FilterPipeline {
  private:
   std::vector<FilterSpec> filters_;
   std::size_t chunk_bytes_;
+  std::uint32_t idle_ = 0;  // a mask of the filters that change nothing
 };
 
-/// Parses the command line's filter grammar, "none" or "[shuffle+]gzip:L|lz4|zstd:L[+fletcher32]",
-/// into a pipeline for elements of `element_bytes`. Without ":L" gzip means level 4 and zstd level 3;
-/// the compressor may be left out before "fletcher32". Throws OptionError naming what is accepted.
+/// `filter` with the parameters that writers derive from the dataset where it has none or zero: the
+/// element's size of a shuffle, the chunk's size (which readers may ignore) of LZF and blosc.
+FilterSpec completed(FilterSpec filter, std::size_t chunk_bytes, std::size_t element_bytes);
+
+/// Parses the command line's filter grammar, "none" or "[shuffle+|bitshuffle+]COMPRESSOR[+fletcher32]",
+/// into a pipeline for elements of `element_bytes`, with the parameters that the public HDF5 plugins
+/// expect. COMPRESSOR is gzip[:0-9], lz4, zstd[:1-22], lzf, bzip2[:1-9], bitshuffle:lz4,
+/// bitshuffle:zstd[:1-22] or blosc[:CODEC[:0-9]] with the codec blosclz, lz4, lz4hc, zlib or zstd; it
+/// may be left out before "fletcher32". Levels default to gzip 4, zstd 3, bzip2 9, blosc 5, its codec to
+/// lz4; blosc shuffles bytes itself unless a shuffle precedes it. Throws OptionError naming what is
+/// accepted.
 std::vector<FilterSpec> parse_filters(std::string_view text, std::size_t element_bytes);
 
-/// The inverse, for people: "shuffle+gzip:4"; "none" for an empty pipeline.
+/// The inverse, for people: "shuffle+gzip:4"; "none" for an empty pipeline. Parameters that the grammar
+/// cannot say are left out.
 std::string format_filters(const std::vector<FilterSpec>& filters);
 
 /// Common name of a registered filter, "gzip" or "blosc2"; empty for an unknown identification.

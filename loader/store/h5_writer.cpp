@@ -7,6 +7,7 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/filters.hpp"
 #include "store/hdf5_session.hpp"
 #include "store/hdf5_types.hpp"
 #include "store/staged_file.hpp"
@@ -32,9 +33,16 @@ H5::DSetCreatPropList creation_properties(const NewDataset& dataset) {
     const std::vector<hsize_t> chunk = to_hsize(dataset.chunk_shape);
     plist.setChunk(static_cast<int>(chunk.size()), chunk.data());
   }
-  for (const FilterSpec& filter : dataset.filters) {
+  std::size_t chunk_bytes = size_of(dataset.dtype);
+  for (const std::uint64_t extent : dataset.chunk_shape) chunk_bytes *= extent;
+  for (const FilterSpec& given : dataset.filters) {
+    const FilterSpec filter = completed(given, chunk_bytes, size_of(dataset.dtype));
+    const auto id = static_cast<H5Z_filter_t>(filter.id);
+    std::span<const unsigned> params = filter.params;
+    // Where libhdf5 finds the public bitshuffle plugin, that puts the first three in front by itself.
+    if (filter.id == filter_id::kBitshuffle && H5Zfilter_avail(id) > 0) params = params.subspan(3);
     const unsigned flags = filter.optional ? H5Z_FLAG_OPTIONAL : H5Z_FLAG_MANDATORY;
-    plist.setFilter(static_cast<H5Z_filter_t>(filter.id), flags, filter.params.size(), filter.params.data());
+    plist.setFilter(id, flags, params.size(), params.data());
   }
   return plist;
 }

@@ -56,6 +56,9 @@ Hid creation_list(const TestDataset& dataset) {
     require(H5Pset_fill_value(plist.get(), dataset.file_type, dataset.fill_value.data()),
             "H5Pset_fill_value");
   }
+  if (dataset.undefined_fill_value) {
+    require(H5Pset_fill_value(plist.get(), dataset.file_type, nullptr), "H5Pset_fill_value");
+  }
   if (!dataset.external_file.empty()) {
     require(H5Pset_external(plist.get(), dataset.external_file.c_str(), 0, H5F_UNLIMITED), "H5Pset_external");
   }

@@ -51,7 +51,8 @@ struct TestDataset {
   bool unfiltered_edges = false;
   bool early_allocation = false;
   std::vector<std::byte> fill_value = {};  ///< in `file_type`; empty: libhdf5's default
-  std::string external_file = {};          ///< holds the bytes instead
+  bool undefined_fill_value = false;
+  std::string external_file = {};  ///< holds the bytes instead
 };
 
 /// A file open for writing. Calls throw std::runtime_error where libhdf5 refuses.

@@ -1,0 +1,3 @@
+# Defines the imported target Aec::Aec. The header states no version.
+include("${CMAKE_CURRENT_LIST_DIR}/H5feedFindLibrary.cmake")
+h5feed_find_library(Aec libaec.h aec "")

@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+#include <libaec.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "store/filter_bytes.hpp"
+#include "store/filter_codecs.hpp"
+#include "store/shuffle.hpp"
+
+namespace h5feed {
+namespace {
+
+// Bits of the options (szlib.h).
+constexpr unsigned kMostSignificantFirst = 16;
+constexpr unsigned kNearestNeighbour = 32;
+
+// Pixels of 32 and 64 bits are stored as planes of bytes.
+bool in_planes(const SzipParams& params) noexcept { return params.pixel_bits > 24; }
+
+std::size_t pixel_bytes(const SzipParams& params) noexcept {
+  if (in_planes(params) || params.pixel_bits <= 8) return 1;
+  return params.pixel_bits <= 16 ? 2 : 4;
+}
+
+std::size_t scanline_blocks(const SzipParams& params) noexcept {
+  return (params.scanline_pixels + params.block_pixels - 1) / params.block_pixels;
+}
+
+std::size_t scanline_bytes(const SzipParams& params) noexcept {
+  return params.scanline_pixels * pixel_bytes(params);
+}
+
+// A scanline is stored in whole blocks.
+std::size_t padded_scanline_bytes(const SzipParams& params) noexcept {
+  return scanline_blocks(params) * params.block_pixels * pixel_bytes(params);
+}
+
+bool is_padded(const SzipParams& params) noexcept {
+  return padded_scanline_bytes(params) != scanline_bytes(params);
+}
+
+// Bytes that the stream itself decodes to, for `bytes` without padding.
+std::size_t stream_bytes(const SzipParams& params, std::size_t bytes) noexcept {
+  if (!is_padded(params)) return bytes;
+  return (bytes + scanline_bytes(params) - 1) / scanline_bytes(params) * padded_scanline_bytes(params);
+}
+
+// Fills `out` as far as the stream goes, which must be `needed_bytes` at least: the padding behind the
+// last pixel may be missing.
+void decode_stream(std::span<const std::byte> in, const SzipParams& params, std::span<std::byte> out,
+                   std::size_t needed_bytes) {
+  aec_stream stream{};
+  stream.next_in = reinterpret_cast<const unsigned char*>(in.data());
+  stream.avail_in = in.size();
+  stream.next_out = reinterpret_cast<unsigned char*>(out.data());
+  stream.avail_out = out.size();
+  stream.bits_per_sample = in_planes(params) ? 8 : params.pixel_bits;
+  stream.block_size = params.block_pixels;
+  stream.rsi = static_cast<unsigned>(scanline_blocks(params));
+  if ((params.options & kMostSignificantFirst) != 0) stream.flags |= AEC_DATA_MSB;
+  if ((params.options & kNearestNeighbour) != 0) stream.flags |= AEC_DATA_PREPROCESS;
+  const int status = aec_buffer_decode(&stream);
+  if (status == AEC_MEM_ERROR) throw std::bad_alloc();
+  if (status != AEC_OK) throw FilterError("szip: not a valid stream");
+  if (stream.total_out < needed_bytes) {
+    throw FilterError(fmt::format("szip: {} bytes instead of {}", stream.total_out, needed_bytes));
+  }
+}
+
+}  // namespace
+
+std::optional<SzipParams> SzipParams::from(const std::vector<unsigned>& params) noexcept {
+  constexpr unsigned kMaxBlockPixels = 32;
+  constexpr unsigned kMaxScanlinePixels = 4096;
+  if (params.size() < 4) return std::nullopt;
+  const SzipParams result{params[0], params[1], params[2], params[3]};
+  const bool block_is_legal =
+      result.block_pixels >= 2 && result.block_pixels <= kMaxBlockPixels && result.block_pixels % 2 == 0;
+  const bool pixel_is_legal = (result.pixel_bits >= 1 && result.pixel_bits <= 24) ||
+                              result.pixel_bits == 32 || result.pixel_bits == 64;
+  if (!block_is_legal || !pixel_is_legal || result.scanline_pixels < result.block_pixels ||
+      result.scanline_pixels > kMaxScanlinePixels) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+std::size_t SzipParams::scratch_bytes(std::size_t bytes) const noexcept {
+  // libaec holds one scanline in 32-bit samples and tables of a few kilobytes.
+  constexpr std::size_t kDecoderStateBytes = 64 * 1024;
+  return stream_bytes(*this, bytes) + kDecoderStateBytes;
+}
+
+std::size_t decode_szip(std::span<const std::byte> in, const SzipParams& params, std::span<std::byte> out,
+                        Workspace& workspace) {
+  const std::size_t bytes = read_little_endian32(take(in, 4, "szip"));
+  require_fits(bytes, out, "szip");
+  std::span<std::byte> decoded = out.first(bytes);
+  if (is_padded(params) || in_planes(params)) {
+    const std::size_t padded_bytes = stream_bytes(params, bytes);
+    workspace[0].resize_discard(padded_bytes);
+    decoded = workspace[0].span().first(padded_bytes);
+  }
+  const std::size_t line_bytes = scanline_bytes(params);
+  decode_stream(in, params, decoded, bytes / line_bytes * padded_scanline_bytes(params) + bytes % line_bytes);
+  if (is_padded(params)) {
+    std::size_t done = 0;
+    for (std::size_t at = 0; done < bytes; at += padded_scanline_bytes(params)) {
+      const std::size_t line = std::min(line_bytes, bytes - done);
+      std::memmove(decoded.data() + done, decoded.data() + at, line);
+      done += line;
+    }
+  }
+  if (in_planes(params)) {
+    unshuffle_bytes(decoded.first(bytes), params.pixel_bits / 8, out.first(bytes));
+  } else if (decoded.data() != out.data()) {
+    std::memcpy(out.data(), decoded.data(), bytes);
+  }
+  return bytes;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,49 @@
+// What the tests of the filters share.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/filters.hpp"
+
+namespace h5feed {
+
+using Bytes = std::vector<std::byte>;
+
+template <typename... Values>
+Bytes bytes_of(Values... values) {
+  return {static_cast<std::byte>(values)...};
+}
+
+/// Decodes into a buffer of exactly the chunk's size, so that a sanitizer sees any byte beyond.
+inline Bytes decode(const FilterPipeline& pipeline, std::span<const std::byte> stored,
+                    std::size_t chunk_bytes, std::uint32_t mask = 0) {
+  DecodeScratch scratch;
+  Bytes out(chunk_bytes);
+  const Bytes exact(stored.begin(), stored.end());
+  pipeline.decode(exact, mask, out, scratch);
+  return out;
+}
+
+/// What `decode` throws as FilterError; "accepted" where it throws nothing.
+inline std::string refusal(const FilterPipeline& pipeline, std::span<const std::byte> stored,
+                           std::size_t chunk_bytes) {
+  try {
+    decode(pipeline, stored, chunk_bytes);
+  } catch (const FilterError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// A name that GoogleTest takes, from the text of a pipeline: "shuffle_then_gzip_4".
+inline std::string test_name(std::string_view text) {
+  std::string name;
+  for (const char c : text) name += c == '+' ? "_then_" : std::string(1, c == ':' ? '_' : c);
+  return name;
+}
+
+}  // namespace h5feed
