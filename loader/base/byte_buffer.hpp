@@ -1,6 +1,8 @@
 // Uninitialized, cache-line aligned bytes.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,13 +17,19 @@ namespace h5feed {
 class ByteBuffer {
  public:
   static constexpr std::size_t kAlignment = 64;
+  static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
   ByteBuffer() = default;
   explicit ByteBuffer(std::size_t size) : size_(size) {
     if (size == 0) return;
+    // The first touch of fresh memory costs a fault for every page of it: large buffers ask for pages
+    // of 2 MiB, of which their last, incomplete one is left small so that it takes no memory unused.
+    const std::size_t alignment = size < kHugePageBytes ? kAlignment : kHugePageBytes;
     const std::size_t rounded = (size + kAlignment - 1) / kAlignment * kAlignment;
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
-    if (!data_) throw std::bad_alloc();
+    void* data = nullptr;
+    if (::posix_memalign(&data, alignment, rounded) != 0) throw std::bad_alloc();
+    data_.reset(static_cast<std::byte*>(data));
+    if (size >= kHugePageBytes) ::madvise(data, size / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
   }
 
   std::byte* data() noexcept { return data_.get(); }

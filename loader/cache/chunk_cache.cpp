@@ -19,6 +19,8 @@ std::span<const std::byte> ChunkCache::Pin::bytes() const noexcept {
   return std::as_const(entry_->buffer).span();
 }
 
+void ChunkCache::Pin::retire() noexcept { cache_->retire(*entry_); }
+
 ChunkCache::Load::Load(Load&& other) noexcept
     : cache_(std::exchange(other.cache_, nullptr)),
       key_(other.key_),
@@ -52,8 +54,14 @@ ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Res
     return Pending{};
   }
   ++stats_.hits;
+  entry.retired = false;
   if (entry.pins++ == 0) lru_.erase(entry.lru);
   return Pin(this, &entry);
+}
+
+bool ChunkCache::contains(ChunkKey key) const {
+  const MutexLock lock(mutex_);
+  return entries_.contains(key);
 }
 
 ByteBuffer ChunkCache::take_buffer(std::size_t bytes) {
@@ -122,11 +130,16 @@ void ChunkCache::abandon(ChunkKey key, ByteBuffer buffer) noexcept {
   for (const Resume& resume : waiting) resume();
 }
 
+void ChunkCache::retire(Entry& entry) noexcept {
+  const MutexLock lock(mutex_);
+  entry.retired = true;
+}
+
 void ChunkCache::unpin(Entry& entry) noexcept {
   const MutexLock lock(mutex_);
   if (--entry.pins > 0) return;
   if (entry_bytes_ <= capacity_bytes_) {
-    entry.lru = lru_.insert(lru_.end(), &entry);
+    entry.lru = lru_.insert(entry.retired ? lru_.begin() : lru_.end(), &entry);
     return;
   }
   entry_bytes_ -= entry.buffer.size();

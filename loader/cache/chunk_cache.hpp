@@ -55,6 +55,9 @@ class ChunkCache {
     Pin& operator=(Pin&&) = delete;
     ~Pin();
     std::span<const std::byte> bytes() const noexcept;
+    /// No further use of the chunk is foreseen: it goes first when room is needed, while its memory is
+    /// still in the processor's caches. A later lookup that finds it ends that.
+    void retire() noexcept;
 
    private:
     friend class ChunkCache;
@@ -105,6 +108,9 @@ class ChunkCache {
   /// Finds a chunk of `bytes` decoded bytes.
   Lookup lookup(ChunkKey key, std::size_t bytes, const Resume& resume) H5FEED_EXCLUDES(mutex_);
 
+  /// Whether a lookup would find the chunk, or wait for a load that runs. Counts as no use of it.
+  bool contains(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
+
   Stats stats() const H5FEED_EXCLUDES(mutex_);
   std::uint64_t capacity_bytes() const noexcept { return capacity_bytes_; }
 
@@ -116,6 +122,7 @@ class ChunkCache {
     ChunkKey key;
     bool loading = true;
     std::uint32_t pins = 0;
+    bool retired = false;
     ByteBuffer buffer;
     std::list<Entry*>::iterator lru;  // valid in state 3 only
     std::vector<Resume> waiting;      // non-empty in state 1 only
@@ -124,12 +131,13 @@ class ChunkCache {
   ByteBuffer take_buffer(std::size_t bytes) H5FEED_EXCLUDES(mutex_);
   Pin publish(ChunkKey key, ByteBuffer buffer) H5FEED_EXCLUDES(mutex_);
   void abandon(ChunkKey key, ByteBuffer buffer) noexcept H5FEED_EXCLUDES(mutex_);
+  void retire(Entry& entry) noexcept H5FEED_EXCLUDES(mutex_);
   void unpin(Entry& entry) noexcept H5FEED_EXCLUDES(mutex_);
 
   const std::uint64_t capacity_bytes_;
   mutable Mutex mutex_;
   std::unordered_map<ChunkKey, Entry, ChunkKeyHash> entries_ H5FEED_GUARDED_BY(mutex_);
-  std::list<Entry*> lru_ H5FEED_GUARDED_BY(mutex_);          // least recently used first
+  std::list<Entry*> lru_ H5FEED_GUARDED_BY(mutex_);          // first to go first
   std::vector<ByteBuffer> spare_ H5FEED_GUARDED_BY(mutex_);  // for the next load
   std::uint64_t entry_bytes_ H5FEED_GUARDED_BY(mutex_) = 0;  // buffers of entries and of their loads
   std::uint64_t spare_bytes_ H5FEED_GUARDED_BY(mutex_) = 0;

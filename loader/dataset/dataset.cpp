@@ -79,7 +79,9 @@ Field open_target(const std::shared_ptr<H5File>& file, const std::string& path, 
 
 }  // namespace
 
-Dataset Dataset::open(const DatasetOptions& options) {
+Dataset Dataset::open(const DatasetOptions& options) { return DatasetAccess::open(options, {}); }
+
+Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wrap) {
   if (options.files.size() != 1) {
     throw OptionError(fmt::format("files must name one HDF5 file; it names {}", options.files.size()));
   }
@@ -92,9 +94,9 @@ Dataset Dataset::open(const DatasetOptions& options) {
   std::optional<Field> target;
   if (!options.target.empty()) target = open_target(file, options.target, info);
   std::string name = info.file;
+  auto reader = ChunkReader::open(file, std::move(info), wrap ? wrap(file->bytes()) : nullptr);
   return Dataset(std::make_shared<const DatasetState>(
-      DatasetState{std::move(name), Field(ChunkReader::open(file, std::move(info)), std::move(geometry)),
-                   std::move(target)}));
+      DatasetState{std::move(name), Field(std::move(reader), std::move(geometry)), std::move(target)}));
 }
 
 std::int64_t Dataset::size() const noexcept { return static_cast<std::int64_t>(state_->data.info().rows()); }

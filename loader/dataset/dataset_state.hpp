@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "base/byte_units.hpp"
 #include "dataset/geometry.hpp"
 #include "dataset/sample_map.hpp"
+#include "h5feed/dataset.hpp"
 #include "store/chunk_reader.hpp"
 
 namespace h5feed {
@@ -35,6 +37,15 @@ struct DatasetState {
   std::string file;
   Field data;
   std::optional<Field> target;
+};
+
+/// Opens datasets over other bytes than the file's own.
+struct DatasetAccess {
+  /// Given the file's bytes, what the data's chunks are to be read from.
+  using WrapSource = std::function<std::shared_ptr<const ByteSource>(std::shared_ptr<const ByteSource>)>;
+
+  /// As `Dataset::open`, with `wrap` applied to the source of the data (not of the target); empty: none.
+  static Dataset open(const DatasetOptions& options, const WrapSource& wrap);
 };
 
 }  // namespace h5feed

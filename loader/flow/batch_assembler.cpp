@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/sleep_probe.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -16,12 +17,8 @@ namespace {
 // one batch over all workers, large enough that a task's overhead does not show.
 constexpr std::size_t kDirectVisitBytes = 512 * 1024;
 
-void count_read(Counters& counters, const ReadCost& cost) {
-  if (cost.bytes_read > 0) Counters::add(counters.read_calls, 1);
-  Counters::add(counters.bytes_read, cost.bytes_read);
-  Counters::add(counters.read_ns, cost.read_ns);
-  Counters::add(counters.decode_ns, cost.decode_ns);
-}
+// Direct visits that went without waiting for the storage before hints stop.
+constexpr int kColdPatience = 256;
 
 /// The rows of a batch that lie in one chunk (in the first of them, where samples span several).
 struct ChunkRows {
@@ -56,6 +53,16 @@ std::vector<ChunkRows> rows_by_chunk(const std::vector<RowAt>& rows, const Sampl
   return groups;
 }
 
+// How many of the first rows follow each other in the file, within one chunk.
+std::size_t neighbours(std::span<const RowAt> rows, const SampleMap& map) {
+  std::size_t run = 1;
+  while (run < rows.size() && rows[run].row == rows.front().row + run &&
+         map.chunk_of(rows[run].row, 0) == map.chunk_of(rows.front().row, 0)) {
+    ++run;
+  }
+  return run;
+}
+
 std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
                                       const std::vector<std::int64_t>& sample) {
   std::vector<std::int64_t> shape;
@@ -68,29 +75,30 @@ std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
 
 BatchAssembler::BatchAssembler(const Parts& parts, const std::optional<Normalize>& normalize)
     : parts_(parts), scratch_pool_(std::make_unique<ScratchPool>(parts.options.concurrent_decodes)) {
-  lanes_[kData] = make_lane(parts.dataset.data, parts.format.data_dtype, normalize, true);
+  lanes_[kData] = make_lane(kData, parts.format.data_dtype, normalize);
   if (parts.dataset.target) {
     check_target_range(*parts.dataset.target, parts.format.target_dtype);
-    lanes_[kTarget] = make_lane(*parts.dataset.target, parts.format.target_dtype, std::nullopt, false);
+    lanes_[kTarget] = make_lane(kTarget, parts.format.target_dtype, std::nullopt);
   }
 }
 
-BatchAssembler::Lane BatchAssembler::make_lane(const Field& field, DType to,
-                                               const std::optional<Normalize>& normalize,
-                                               bool transposes) const {
+BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, DType to,
+                                               const std::optional<Normalize>& normalize) {
+  const Field& field = lane_number == kData ? parts_.dataset.data : *parts_.dataset.target;
   const SampleGeometry& geometry = field.geometry;
   RowKernelSpec spec;
   spec.from = field.info().dtype;
   spec.to = to;
   spec.channels = geometry.channels;
   spec.pixels = geometry.pixels;
-  spec.channels_last = transposes && geometry.channels_last;
+  spec.channels_last = lane_number == kData && geometry.channels_last;
   if (normalize) spec.normalize = resolve_normalize(*normalize, spec.from, spec.channels);
 
   Lane lane;
   lane.field = &field;
   lane.kernel = make_row_kernel(spec);
   lane.row_bytes = geometry.channels * geometry.pixels * size_of(to);
+  if (!field.is_resident()) served_[lane_number] = ServedRows(field.reader->num_chunks());
   if (!field.is_resident() && !field.map.rows_contiguous()) {
     const auto rows = std::min(static_cast<std::uint64_t>(parts_.options.batch_size), field.info().rows());
     lane.staging =
@@ -101,6 +109,15 @@ BatchAssembler::Lane BatchAssembler::make_lane(const Field& field, DType to,
 
 std::byte* BatchAssembler::delivered(BatchJob& job, std::size_t lane_number) const noexcept {
   return lane_number == kData ? job.batch.data.bytes.get() : job.batch.target.bytes.get();
+}
+
+ReadAhead::Parts BatchAssembler::read_ahead_parts(ChunkAgenda& agenda) const {
+  std::array<const ChunkReader*, kFields> readers = {};
+  for (std::size_t lane = 0; lane < kFields; ++lane) {
+    const Field* const field = lanes_[lane].field;
+    if (field != nullptr && !field->is_resident()) readers[lane] = field->reader.get();
+  }
+  return {agenda, parts_.cache, readers, parts_.counters};
 }
 
 void BatchAssembler::plan(BatchJob& job) const {
@@ -163,6 +180,7 @@ void BatchAssembler::plan_direct(BatchJob& job, std::size_t lane_number) const {
   const std::size_t rows = job.rows[lane_number].size();
   const std::size_t step =
       std::max<std::size_t>(1, kDirectVisitBytes / lanes_[lane_number].field->map.row_bytes());
+  if (cold_rows_.load(std::memory_order_relaxed) > 0) hint_rows(lanes_[lane_number], job.rows[lane_number]);
   for (std::size_t first = 0; first < rows; first += step) {
     job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
                           .first_row = static_cast<std::uint32_t>(first),
@@ -171,29 +189,88 @@ void BatchAssembler::plan_direct(BatchJob& job, std::size_t lane_number) const {
   }
 }
 
-bool BatchAssembler::visit(BatchJob& job, const Visit& visit, const ChunkCache::Resume& resume,
-                           Scratch& scratch) const {
+BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& agenda,
+                                              const ChunkCache::Resume& resume, Scratch& scratch) const {
+  const Visit& visit = ref.visit();
+  if (ref.job->failed.load(std::memory_order_acquire)) {
+    if (!visit.direct && !agenda.claim(ref)) return {};
+    return {.finished = {ref}};
+  }
   if (visit.direct) {
-    read_direct(job, visit, scratch);
-    return true;
+    const SleepProbe probe;
+    read_direct(*ref.job, visit, scratch);
+    note_direct_read(probe.slept());
+    return {.finished = {ref}};
   }
+  if (agenda.begin(ref, resume) != ChunkAgenda::Turn::go) return {};
+  const std::uint64_t chunk_bytes = lanes_[visit.field].field->reader->chunk_bytes();
+  ChunkCache::Lookup found = parts_.cache.lookup({visit.field, visit.chunk}, chunk_bytes, resume);
+  if (auto* load = std::get_if<ChunkCache::Load>(&found)) {
+    try {
+      return load_chunk(visit, agenda, *load);
+    } catch (...) {
+      // Before the load is given up: the next to try might succeed, and do this visit as well.
+      agenda.claim(ref);
+      throw;
+    }
+  }
+  auto* const pin = std::get_if<ChunkCache::Pin>(&found);
+  if (pin == nullptr || !agenda.claim(ref)) return {};
+  serve(ref, *pin);
+  return {.finished = {ref}};
+}
+
+// Many reads in flight are what fast storage needs; bytes in the page cache need no hints.
+void BatchAssembler::hint_rows(const Lane& lane, std::span<const RowAt> rows) const {
+  while (!rows.empty()) {
+    const std::size_t run = neighbours(rows, lane.field->map);
+    lane.field->reader->hint_rows(rows.front().row, run);
+    rows = rows.subspan(run);
+  }
+}
+
+void BatchAssembler::note_direct_read(bool slept) const noexcept {
+  if (slept) {
+    cold_rows_.store(kColdPatience, std::memory_order_relaxed);
+  } else if (const int left = cold_rows_.load(std::memory_order_relaxed); left > 0) {
+    cold_rows_.store(left - 1, std::memory_order_relaxed);
+  }
+}
+
+BatchAssembler::Outcome BatchAssembler::load_chunk(const Visit& visit, ChunkAgenda& agenda,
+                                                   ChunkCache::Load& load) const {
+  const ChunkKey key{visit.field, visit.chunk};
   const ChunkReader& reader = *lanes_[visit.field].field->reader;
-  ChunkCache::Lookup found = parts_.cache.lookup({visit.field, visit.chunk}, reader.chunk_bytes(), resume);
-  if (std::holds_alternative<ChunkCache::Pending>(found)) return false;
-  if (const auto* pin = std::get_if<ChunkCache::Pin>(&found)) {
-    gather(job, visit, pin->bytes().data());
-    return true;
-  }
-  auto& load = std::get<ChunkCache::Load>(found);
   // Held until the rows are out: a chunk that does not stay in the cache counts as being decoded.
   ScratchPool::Lease read_scratch = scratch_pool_->acquire();
-  const ReadCost cost = reader.read_chunk(visit.chunk, load.buffer(), *read_scratch);
-  const ChunkCache::Pin pin = std::move(load).publish();
+  const std::span<std::byte> out = load.buffer();
+  ChunkAgenda::Fetched fetched = agenda.take_fetched(key);
+  const SleepProbe probe;
+  const ReadCost cost = fetched.empty()
+                            ? reader.read_chunk(visit.chunk, out, *read_scratch)
+                            : reader.decode_chunk(visit.chunk, fetched.bytes(), out, *read_scratch);
+  Outcome outcome{.read = cost.bytes_read > 0 && !cost.fallback, .slept = probe.slept()};
+  fetched = {};
   count_read(parts_.counters, cost);
   Counters::add(parts_.counters.bytes_decoded, reader.chunk_bytes());
-  if (cost.fallback) Counters::add(parts_.counters.fallback_chunks, 1);
-  gather(job, visit, pin.bytes().data());
-  return true;
+
+  // The rows of every batch that waits for the chunk are copied now, while the processor's caches hold it.
+  outcome.finished = agenda.claim_all(key);
+  ChunkCache::Pin pin = std::move(load).publish();
+  for (const VisitRef& waiting : outcome.finished) {
+    if (!waiting.job->failed.load(std::memory_order_acquire)) serve(waiting, pin);
+  }
+  return outcome;
+}
+
+void BatchAssembler::serve(const VisitRef& ref, ChunkCache::Pin& pin) const {
+  const Visit& visit = ref.visit();
+  gather(*ref.job, visit, pin.bytes().data());
+  const SampleMap& map = lanes_[visit.field].field->map;
+  const std::uint64_t first_row = visit.chunk / map.pieces() * map.rows_per_chunk();
+  const std::uint64_t rows =
+      std::min(map.rows_per_chunk(), lanes_[visit.field].field->info().rows() - first_row);
+  if (served_[visit.field].add(visit.chunk, ref.job->round, visit.num_rows, rows)) pin.retire();
 }
 
 void BatchAssembler::gather(BatchJob& job, const Visit& visit, const std::byte* chunk) const {
@@ -217,26 +294,24 @@ void BatchAssembler::gather(BatchJob& job, const Visit& visit, const std::byte* 
 void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const {
   const Lane& lane = lanes_[visit.field];
   const ChunkReader& reader = *lane.field->reader;
-  const std::uint64_t rows_per_chunk = lane.field->map.rows_per_chunk();
   std::byte* const out = delivered(job, visit.field);
   const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
+  const std::size_t stored_row_bytes = lane.field->map.row_bytes();
   for (std::size_t i = 0; i < rows.size();) {
-    const RowAt& at = rows[i];
-    std::size_t run = 1;
+    const std::size_t run = neighbours(rows.subspan(i), lane.field->map);
+    const std::span places = rows.subspan(i, run);
     if (lane.kernel->is_copy()) {
-      // Neighbours in the file that are neighbours in the batch come with one read.
-      while (i + run < rows.size() && rows[i + run].row == at.row + run &&
-             rows[i + run].position == at.position + run &&
-             (at.row + run) / rows_per_chunk == at.row / rows_per_chunk) {
-        ++run;
-      }
-      count_read(parts_.counters,
-                 reader.read_rows(at.row, run, {out + at.position * lane.row_bytes, run * lane.row_bytes}));
+      scratch.outs.clear();
+      for (const RowAt& at : places)
+        scratch.outs.emplace_back(out + at.position * lane.row_bytes, lane.row_bytes);
+      count_read(parts_.counters, reader.read_rows(places.front().row, run, scratch.outs));
     } else {
-      scratch.rows.resize_discard(reader.info().row_bytes());
-      const std::span row = scratch.rows.span().first(reader.info().row_bytes());
-      count_read(parts_.counters, reader.read_rows(at.row, 1, row));
-      lane.kernel->run(row.data(), out + at.position * lane.row_bytes);
+      scratch.rows.resize_discard(run * stored_row_bytes);
+      const std::span stored = scratch.rows.span().first(run * stored_row_bytes);
+      count_read(parts_.counters, reader.read_rows(places.front().row, run, stored));
+      for (std::size_t r = 0; r < run; ++r) {
+        lane.kernel->run(stored.data() + r * stored_row_bytes, out + places[r].position * lane.row_bytes);
+      }
     }
     i += run;
   }

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "base/byte_buffer.hpp"
 #include "batch/buffer_pool.hpp"
@@ -12,9 +15,12 @@
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/batch_job.hpp"
+#include "flow/chunk_agenda.hpp"
 #include "flow/counters.hpp"
+#include "flow/read_ahead.hpp"
 #include "flow/resolve_options.hpp"
 #include "flow/scratch_pool.hpp"
+#include "flow/served_rows.hpp"
 #include "h5feed/device.hpp"
 
 namespace h5feed {
@@ -39,14 +45,29 @@ class BatchAssembler {
   /// Memory of one worker thread that its visits reuse.
   struct Scratch {
     ByteBuffer rows;
+    std::vector<std::span<std::byte>> outs;
   };
 
   /// Fills in the job's samples, memory, resident fields and visits. Throws std::bad_alloc.
   void plan(BatchJob& job) const;
 
-  /// Does one visit. False when another thread is loading the chunk: `resume` was kept and will be
-  /// called once it is there. Throws FileError, ChunkError, std::bad_alloc.
-  bool visit(BatchJob& job, const Visit& visit, const ChunkCache::Resume& resume, Scratch& scratch) const;
+  /// What came of a visit.
+  struct Outcome {
+    /// Visits that are done now: this one and, where it loaded a chunk, others that waited for that
+    /// chunk; none when another thread has done it, or is loading or fetching the chunk: then `resume`
+    /// was kept and will be called.
+    std::vector<VisitRef> finished = {};
+    bool read = false;   ///< the file was read
+    bool slept = false;  ///< and the thread waited for it
+  };
+
+  /// Does one visit, which is on the agenda unless it is direct. When it throws (FileError, ChunkError,
+  /// std::bad_alloc) the visit is off the agenda and to be counted as done by the caller.
+  Outcome visit(const VisitRef& ref, ChunkAgenda& agenda, const ChunkCache::Resume& resume,
+                Scratch& scratch) const;
+
+  /// What fetches the chunks on an agenda ahead of the visits.
+  ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;
 
   /// After the last visit: what needs all of a sample's chunks.
   void finish(BatchJob& job) const;
@@ -60,16 +81,21 @@ class BatchAssembler {
     std::unique_ptr<BufferPool> staging;  ///< only where samples span chunks
   };
 
-  Lane make_lane(const Field& field, DType to, const std::optional<Normalize>& normalize,
-                 bool transposes) const;
+  Lane make_lane(std::size_t lane_number, DType to, const std::optional<Normalize>& normalize);
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   void plan_direct(BatchJob& job, std::size_t lane_number) const;
+  Outcome load_chunk(const Visit& visit, ChunkAgenda& agenda, ChunkCache::Load& load) const;
+  void serve(const VisitRef& ref, ChunkCache::Pin& pin) const;
   void gather(BatchJob& job, const Visit& visit, const std::byte* chunk) const;
+  void hint_rows(const Lane& lane, std::span<const RowAt> rows) const;
+  void note_direct_read(bool slept) const noexcept;
   void read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const;
   std::byte* delivered(BatchJob& job, std::size_t lane_number) const noexcept;
 
   Parts parts_;
   std::array<Lane, kFields> lanes_;
+  mutable std::array<ServedRows, kFields> served_;  // thread-safe
+  mutable std::atomic<int> cold_rows_ = 0;          // > 0: direct reads have lately waited for the storage
   std::unique_ptr<ScratchPool> scratch_pool_;
 };
 

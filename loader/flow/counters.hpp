@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "store/chunk_reader.hpp"
+
 namespace h5feed {
 
 /// Totals since construction; any thread adds, any thread reads. Relaxed: each counter is exact, but a
@@ -19,6 +21,14 @@ struct Counters {
     counter.fetch_add(value, std::memory_order_relaxed);
   }
 };
+
+inline void count_read(Counters& counters, const ReadCost& cost) noexcept {
+  if (cost.bytes_read > 0) Counters::add(counters.read_calls, 1);
+  Counters::add(counters.bytes_read, cost.bytes_read);
+  Counters::add(counters.read_ns, cost.read_ns);
+  Counters::add(counters.decode_ns, cost.decode_ns);
+  if (cost.fallback) Counters::add(counters.fallback_chunks, 1);
+}
 
 /// Nanoseconds since construction.
 class Stopwatch {

@@ -109,7 +109,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                               // Prepared ones, one at the consumer and one it is about to let go.
                               options.prefetch_batches + 2)),
       assembler({*dataset, options, format, cache, *device, counters}, user.normalize),
-      prefetcher(assembler, ring, {options.num_workers, user.worker_init_fn, user.trace}) {
+      prefetcher(assembler, ring, {options.num_workers, options.io_depth, user.worker_init_fn, user.trace}) {
   const std::string advice = shuffle_advice(*dataset, options);
   if (!advice.empty()) log(LogLevel::warning, advice);
 }

@@ -10,6 +10,8 @@ Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, Settin
     : assembler_(assembler),
       ring_(ring),
       settings_(std::move(settings)),
+      agenda_(settings_.num_workers > 0 ? settings_.io_depth : 0),
+      read_ahead_(assembler.read_ahead_parts(agenda_), settings_.io_depth),
       uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0) {
   try {
     for (int worker = 0; worker < settings_.num_workers; ++worker) {
@@ -67,11 +69,10 @@ void Prefetcher::work(int worker) {
 }
 
 void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch) {
-  if (task.job->cancelled.load(std::memory_order_acquire)) return;
   if (task.step == kPlanStep) {
-    run_plan(task);
+    if (!task.job->cancelled.load(std::memory_order_acquire)) run_plan(task);
   } else {
-    run_visit(task, scratch);
+    run_visit({task.job, task.step - 1}, scratch);
   }
 }
 
@@ -86,25 +87,33 @@ void Prefetcher::run_plan(const Task& task) {
       job.visits.clear();
     }
   }
-  // From the first push on, the job's visits run; their number is read beforehand.
+  // From here on other threads do the job's visits; their number is read beforehand.
   const auto visits = static_cast<std::uint32_t>(job.visits.size());
   if (visits == 0) complete(job);
+  agenda_.add(task.job);
   for (std::uint32_t step = 1; step <= visits; ++step) queue_.push({task.job, step});
 }
 
-void Prefetcher::run_visit(const Task& task, BatchAssembler::Scratch& scratch) {
-  BatchJob& job = *task.job;
-  if (!job.failed.load(std::memory_order_acquire)) {
-    const TraceSpan span(settings_.trace.get(), Stage::read_decode, job.ticket);
+void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch) {
+  if (ref.job->cancelled.load(std::memory_order_acquire)) {
+    agenda_.claim(ref);
+    return;
+  }
+  BatchAssembler::Outcome outcome;
+  {
+    const TraceSpan span(settings_.trace.get(), Stage::read_decode, ref.job->ticket);
     try {
-      if (!assembler_.visit(
-              job, job.visits[task.step - 1], [this, task] { queue_.push(task); }, scratch))
-        return;
+      const auto resume = [this, ref] { queue_.push({ref.job, ref.number + 1}); };
+      outcome = assembler_.visit(ref, agenda_, resume, scratch);
     } catch (...) {
-      job.fail(std::current_exception());
+      ref.job->fail(std::current_exception());
+      outcome.finished = {ref};
     }
   }
-  if (job.remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) complete(job);
+  if (outcome.read) read_ahead_.note(outcome.slept);
+  for (const VisitRef& done : outcome.finished) {
+    if (done.job->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) complete(*done.job);
+  }
 }
 
 void Prefetcher::complete(BatchJob& job) {

@@ -9,6 +9,8 @@
 
 #include "flow/batch_assembler.hpp"
 #include "flow/batch_job.hpp"
+#include "flow/chunk_agenda.hpp"
+#include "flow/read_ahead.hpp"
 #include "flow/task_queue.hpp"
 #include "flow/ticket_ring.hpp"
 #include "h5feed/trace.hpp"
@@ -22,6 +24,7 @@ class Prefetcher {
  public:
   struct Settings {
     int num_workers = 0;
+    std::size_t io_depth = 0;  ///< stored chunks fetched ahead of decoding at most
     std::function<void(int)> worker_init_fn;
     std::shared_ptr<TraceSink> trace;
   };
@@ -62,13 +65,15 @@ class Prefetcher {
   bool initialize(int worker) H5FEED_EXCLUDES(init_mutex_);
   void run(const Task& task, BatchAssembler::Scratch& scratch);
   void run_plan(const Task& task);
-  void run_visit(const Task& task, BatchAssembler::Scratch& scratch);
+  void run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
   void complete(BatchJob& job);
 
   const BatchAssembler& assembler_;
   TicketRing& ring_;
   const Settings settings_;
+  ChunkAgenda agenda_;
   TaskQueue<Task, Later> queue_;
+  ReadAhead read_ahead_;                    // its threads push to the queue
   BatchAssembler::Scratch caller_scratch_;  // of run_one()
   Mutex init_mutex_;
   CondVar init_done_;

@@ -13,6 +13,8 @@ namespace h5feed {
 namespace {
 
 constexpr std::int64_t kDefaultPrefetchFactor = 2;
+constexpr std::int64_t kDefaultIoDepth = 2;
+constexpr std::int64_t kMaxIoDepth = 1024;
 constexpr std::int64_t kMaxWorkers = 1024;
 constexpr std::int64_t kMaxPrefetchFactor = 1024;
 
@@ -25,6 +27,9 @@ void check_workers(const DataLoaderOptions& options) {
       throw OptionError(
           "prefetch_factor needs workers that prefetch; set num_workers > 0, or leave it unset");
     }
+    if (options.io_depth) {
+      throw OptionError("io_depth needs workers to read ahead of; set num_workers > 0, or leave it unset");
+    }
     if (options.timeout) {
       throw OptionError("timeout needs workers to wait for; set num_workers > 0, or leave it unset");
     }
@@ -33,6 +38,9 @@ void check_workers(const DataLoaderOptions& options) {
       (*options.prefetch_factor < 1 || *options.prefetch_factor > kMaxPrefetchFactor)) {
     throw OptionError(
         fmt::format("prefetch_factor must be 1 to {}; got {}", kMaxPrefetchFactor, *options.prefetch_factor));
+  }
+  if (options.io_depth && (*options.io_depth < 0 || *options.io_depth > kMaxIoDepth)) {
+    throw OptionError(fmt::format("io_depth must be 0 to {}; got {}", kMaxIoDepth, *options.io_depth));
   }
   if (options.timeout && options.timeout->count() <= 0) {
     throw OptionError(fmt::format("timeout must be positive; got {} ms", options.timeout->count()));
@@ -74,14 +82,18 @@ class Budget {
     if (dataset.target) count_field(*dataset.target, false);
   }
 
-  // Needed with `decodes` chunks being decoded at once. Decoded chunks are the cache's own entries, so
-  // they only count beyond it.
-  std::uint64_t total(std::uint64_t cache_bytes, std::uint64_t decodes) const {
-    return fixed() + std::max(cache_bytes, decodes * chunk_bytes_) + decodes * read_bytes_;
+  // Needed with `decodes` chunks being decoded at once and `io_depth` read ahead. Decoded chunks are the
+  // cache's own entries, so they only count beyond it.
+  std::uint64_t total(std::uint64_t cache_bytes, std::uint64_t decodes, std::uint64_t io_depth) const {
+    return fixed() + std::max(cache_bytes, decodes * chunk_bytes_) + reading(decodes, io_depth);
+  }
+
+  // Beside decoded chunks: stored ones, and what decoding needs.
+  std::uint64_t reading(std::uint64_t decodes, std::uint64_t io_depth) const {
+    return decodes * read_bytes_ + io_depth * stored_bytes_;
   }
 
   std::uint64_t fixed() const { return resident_bytes_ + slot_bytes(batch_size_); }
-  std::uint64_t read_bytes() const { return read_bytes_; }
 
   [[noreturn]] void refuse(std::uint64_t budget, std::uint64_t cache_bytes) const {
     std::string parts =
@@ -95,12 +107,12 @@ class Budget {
     }
     if (read_bytes_ > 0)
       parts += fmt::format(" + one stored chunk with filter buffers {}", format_bytes(read_bytes_));
-    const std::uint64_t others = total(cache_bytes, 1) - slot_bytes(batch_size_);
+    const std::uint64_t others = total(cache_bytes, 1, 0) - slot_bytes(batch_size_);
     const std::uint64_t fitting = budget > others ? (budget - others) / (row_bytes_ * slots_) : 0;
     throw OptionError(fmt::format("memory_budget_bytes {} cannot hold {}; use {}at least {}",
                                   format_bytes(budget), parts,
                                   fitting > 0 ? fmt::format("batch_size ≤ {} or ", fitting) : "",
-                                  format_bytes_ceil(total(cache_bytes, 1))));
+                                  format_bytes_ceil(total(cache_bytes, 1, 0))));
   }
 
  private:
@@ -112,14 +124,16 @@ class Budget {
     chunk_bytes_ = std::max(chunk_bytes_, field.reader->chunk_bytes());
     // scratch_bytes() is all a read needs beside the decoded chunk: stored bytes and filter buffers.
     read_bytes_ = std::max(read_bytes_, field.reader->scratch_bytes());
+    if (field.reader->direct()) stored_bytes_ = std::max(stored_bytes_, field.reader->max_stored_bytes());
   }
 
   std::uint64_t batch_size_;
   std::uint64_t slots_;
   std::uint64_t row_bytes_;
   std::uint64_t resident_bytes_ = 0;
-  std::uint64_t chunk_bytes_ = 0;  // largest decoded chunk
-  std::uint64_t read_bytes_ = 0;   // largest need of one read beside it
+  std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
+  std::uint64_t read_bytes_ = 0;    // largest need of one read beside it
+  std::uint64_t stored_bytes_ = 0;  // largest stored chunk
 };
 
 void resolve_memory(const DataLoaderOptions& options, const DatasetState& dataset,
@@ -128,16 +142,26 @@ void resolve_memory(const DataLoaderOptions& options, const DatasetState& datase
   resolved.memory_budget_bytes = memory;
   const Budget budget(dataset, format, resolved);
   const auto workers = static_cast<std::uint64_t>(std::max(1, resolved.num_workers));
+  std::uint64_t io_depth = 0;
+  if (options.num_workers > 0) {
+    io_depth = static_cast<std::uint64_t>(options.io_depth.value_or(kDefaultIoDepth * options.num_workers));
+  }
   if (options.cache_bytes) {
     resolved.cache_bytes = *options.cache_bytes;
   } else {
     const std::uint64_t wanted = std::min(kGiB, limits.available_bytes / 4);
-    const std::uint64_t others = budget.fixed() + workers * budget.read_bytes();
-    resolved.cache_bytes = std::min(wanted, memory > others ? memory - others : 0);
+    const std::uint64_t others = budget.fixed() + budget.reading(workers, 0);
+    const std::uint64_t left = memory > others ? memory - others : 0;
+    // Reading ahead takes no more than a quarter of what the cache could have.
+    while (io_depth > 0 && budget.reading(0, io_depth) > left / 4) --io_depth;
+    resolved.cache_bytes = std::min(wanted, left - budget.reading(0, io_depth));
   }
   std::uint64_t decodes = workers;
-  while (decodes > 0 && budget.total(resolved.cache_bytes, decodes) > memory) --decodes;
+  const auto too_much = [&] { return budget.total(resolved.cache_bytes, decodes, io_depth) > memory; };
+  while (io_depth > 0 && too_much()) --io_depth;
+  while (decodes > 0 && too_much()) --decodes;
   if (decodes == 0) budget.refuse(memory, resolved.cache_bytes);
+  resolved.io_depth = io_depth;
   resolved.concurrent_decodes = static_cast<unsigned>(decodes);
 }
 

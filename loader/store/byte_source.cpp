@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string>
 #include <system_error>
@@ -21,34 +23,72 @@ namespace {
 // The kernel transfers at most 2^31 - 4096 bytes a call.
 constexpr std::size_t kMaxReadBytes = std::size_t{1} << 30;
 
+// Of one preadv(2), well below the system's IOV_MAX of 1024.
+constexpr std::size_t kMaxBuffers = 64;
+
 class FileSource final : public ByteSource {
  public:
   FileSource(std::string name, FileDescriptor fd, std::uint64_t size)
       : name_(std::move(name)), fd_(std::move(fd)), size_(size) {}
 
   void read(std::uint64_t offset, std::span<std::byte> out) const override {
-    std::size_t done = 0;
-    while (done < out.size()) {
+    for (std::size_t done = 0; done < out.size();) {
       const std::size_t want = std::min(out.size() - done, kMaxReadBytes);
       const ssize_t got = ::pread(fd_.get(), out.data() + done, want, static_cast<off_t>(offset + done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) {
-        throw FileError(fmt::format("{}: reading {} bytes at offset {} failed: {}; check the storage", name_,
-                                    format_count(out.size()), format_count(offset),
-                                    std::generic_category().message(errno)));
-      }
-      if (got == 0) {
-        throw FileError(fmt::format(
-            "{}: the file ended while reading {} bytes at offset {}; it changed while in use, open it again",
-            name_, format_count(out.size()), format_count(offset)));
-      }
-      done += static_cast<std::size_t>(got);
+      done += bytes_of(got, offset, out.size());
     }
+  }
+
+  // A call that fell short is followed by one for each buffer that is not full.
+  void read_scattered(std::uint64_t offset, std::span<const std::span<std::byte>> outs) const override {
+    std::array<iovec, kMaxBuffers> buffers;
+    while (!outs.empty()) {
+      std::size_t count = 0;
+      std::size_t want = 0;
+      while (count < outs.size() && count < kMaxBuffers && want + outs[count].size() <= kMaxReadBytes) {
+        buffers[count] = {outs[count].data(), outs[count].size()};
+        want += outs[count++].size();
+      }
+      if (count == 0) {  // one buffer larger than a call may be
+        read(offset, outs.front());
+        offset += outs.front().size();
+        outs = outs.subspan(1);
+        continue;
+      }
+      std::size_t got =
+          bytes_of(::preadv(fd_.get(), buffers.data(), static_cast<int>(count), static_cast<off_t>(offset)),
+                   offset, want);
+      for (const std::span<std::byte> out : outs.first(count)) {
+        const std::size_t filled = std::min(got, out.size());
+        if (filled < out.size()) read(offset + filled, out.subspan(filled));
+        got -= filled;
+        offset += out.size();
+      }
+      outs = outs.subspan(count);
+    }
+  }
+
+  void will_need(std::uint64_t offset, std::uint64_t bytes) const noexcept override {
+    ::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
   }
 
   std::uint64_t size() const noexcept override { return size_; }
 
  private:
+  // What a call of the system has read; 0 when it was interrupted.
+  std::size_t bytes_of(ssize_t got, std::uint64_t offset, std::size_t want) const {
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got < 0 && errno == EINTR) return 0;
+    if (got < 0) {
+      throw FileError(fmt::format("{}: reading {} bytes at offset {} failed: {}; check the storage", name_,
+                                  format_count(want), format_count(offset),
+                                  std::generic_category().message(errno)));
+    }
+    throw FileError(fmt::format(
+        "{}: the file ended while reading {} bytes at offset {}; it changed while in use, open it again",
+        name_, format_count(want), format_count(offset)));
+  }
+
   const std::string name_;
   const FileDescriptor fd_;
   const std::uint64_t size_;

@@ -18,6 +18,18 @@ class ByteSource {
   /// before `out` is full.
   virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
+  /// Fills buffers that lie apart from bytes that lie together, in one call to the system where it can.
+  /// Blocks and throws as `read`.
+  virtual void read_scattered(std::uint64_t offset, std::span<const std::span<std::byte>> outs) const {
+    for (const std::span<std::byte> out : outs) {
+      read(offset, out);
+      offset += out.size();
+    }
+  }
+
+  /// A hint that these bytes will be read soon; may do nothing. Does not wait for them.
+  virtual void will_need(std::uint64_t, std::uint64_t) const noexcept {}
+
   /// Bytes at the time of opening.
   virtual std::uint64_t size() const noexcept = 0;
 };

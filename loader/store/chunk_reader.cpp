@@ -229,11 +229,13 @@ std::span<std::byte> chunk_target(const ChunkReader& reader, std::uint64_t chunk
 }
 
 void check_rows(const ChunkReader& reader, std::uint64_t first, std::uint64_t count,
-                std::span<const std::byte> out) {
+                std::span<const std::span<std::byte>> outs) {
+  std::uint64_t out_bytes = 0;
+  for (const std::span<std::byte> out : outs) out_bytes += out.size();
   const std::uint64_t rows_per_chunk = reader.chunk_shape().empty() ? 1 : reader.chunk_shape().front();
   const std::uint64_t rows = reader.info().rows();
   if (first > rows || count > rows - first || first % rows_per_chunk + count > rows_per_chunk ||
-      out.size() != count * reader.info().row_bytes()) {
+      out_bytes != count * reader.info().row_bytes()) {
     throw std::invalid_argument("ChunkReader::read_rows: rows beyond a chunk, or out is of another size");
   }
 }

@@ -67,11 +67,30 @@ class ChunkReader {
   /// on corrupt bytes, both naming file, dataset, chunk coordinates and samples.
   virtual ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const = 0;
 
+  /// The first half of `read_chunk` apart, for reading ahead: bytes that `fetch_chunk` takes from the
+  /// file. 0 where there is nothing to fetch: a chunk never written, or no direct path.
+  virtual std::uint64_t stored_bytes(std::uint64_t chunk) const = 0;
+
+  /// Reads the stored bytes into `raw` (`stored_bytes(chunk)` long). Blocks. Throws FileError as
+  /// `read_chunk`.
+  virtual ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const = 0;
+
+  /// The second half: `out` from what `fetch_chunk` read. Throws ChunkError as `read_chunk`.
+  virtual ReadCost decode_chunk(std::uint64_t chunk, std::span<const std::byte> raw, std::span<std::byte> out,
+                                ReadScratch& scratch) const = 0;
+
   /// For unfiltered data in host byte order whose rows are contiguous in the file: reads rows
-  /// [first, first + count) straight into `out`. Check `rows_readable()` first; rows must lie in one
-  /// chunk. Throws as `read_chunk`.
-  virtual ReadCost read_rows(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const = 0;
+  /// [first, first + count), which lie in one chunk, straight into `outs`, filling one after the other;
+  /// together they have the rows' size. Check `rows_readable()` first. Throws as `read_chunk`.
+  virtual ReadCost read_rows(std::uint64_t first, std::uint64_t count,
+                             std::span<const std::span<std::byte>> outs) const = 0;
+  ReadCost read_rows(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const {
+    return read_rows(first, count, std::span<const std::span<std::byte>>(&out, 1));
+  }
   virtual bool rows_readable() const noexcept = 0;
+
+  /// A hint that `read_rows` will come for these rows of one chunk soon. Does not wait for the storage.
+  virtual void hint_rows(std::uint64_t first, std::uint64_t count) const noexcept = 0;
 
   /// "train.h5:/images: chunk (12,0,0,0) (samples 1200-1299)", the start of every error about it.
   std::string describe_chunk(std::uint64_t chunk) const;

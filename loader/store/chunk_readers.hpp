@@ -28,9 +28,9 @@ std::shared_ptr<const ChunkReader> make_fallback_reader(DatasetInfo info, std::s
 /// does not exist.
 std::span<std::byte> chunk_target(const ChunkReader& reader, std::uint64_t chunk, std::span<std::byte> out);
 
-/// Throws std::invalid_argument unless the rows exist, lie in one chunk and `out` is of their size.
+/// Throws std::invalid_argument unless the rows exist, lie in one chunk and `outs` have their size.
 void check_rows(const ChunkReader& reader, std::uint64_t first, std::uint64_t count,
-                std::span<const std::byte> out);
+                std::span<const std::span<std::byte>> outs);
 
 /// Rethrows the exception in flight with the chunk's name in front: FilterError as ChunkError,
 /// FileError as itself. Others pass through.

@@ -32,23 +32,52 @@ class DirectChunkReader final : public ChunkReader {
 
   ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override {
     out = chunk_target(*this, chunk, out);
+    const ChunkLocation& location = locations_[chunk];
+    if (!location.allocated()) {
+      ReadCost cost;
+      const std::uint64_t begin = now_ns();
+      fill_with(info_.fill_value, out);
+      cost.decode_ns = now_ns() - begin;
+      return cost;
+    }
+    if (pipeline_.skips_all(location.filter_mask)) return read_unfiltered(chunk, out);
+    scratch.raw.resize_discard(location.stored_bytes);
+    const std::span<std::byte> raw = scratch.raw.span().first(location.stored_bytes);
+    ReadCost cost = fetch_chunk(chunk, raw);
+    cost.decode_ns = decode_chunk(chunk, raw, out, scratch).decode_ns;
+    return cost;
+  }
+
+  std::uint64_t stored_bytes(std::uint64_t chunk) const override {
     const ChunkLocation& location = locations_.at(chunk);
+    return location.allocated() ? location.stored_bytes : 0;
+  }
+
+  ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     ReadCost cost;
     const std::uint64_t begin = now_ns();
-    std::uint64_t read_end = begin;
-    if (!location.allocated()) {
-      fill_with(info_.fill_value, out);
-    } else {
-      try {
-        read_end = read_stored(location, out, scratch);
-      } catch (...) {
-        rethrow_for_chunk(*this, chunk);
-      }
-      cost.bytes_read = location.stored_bytes;
-      if (info_.byte_swapped) swap_byte_order(out, size_of(info_.dtype));
+    try {
+      source_->read(locations_.at(chunk).address, raw);
+    } catch (...) {
+      rethrow_for_chunk(*this, chunk);
     }
-    cost.read_ns = read_end - begin;
-    cost.decode_ns = now_ns() - read_end;
+    cost.bytes_read = raw.size();
+    cost.read_ns = now_ns() - begin;
+    return cost;
+  }
+
+  ReadCost decode_chunk(std::uint64_t chunk, std::span<const std::byte> raw, std::span<std::byte> out,
+                        ReadScratch& scratch) const override {
+    out = chunk_target(*this, chunk, out);
+    ReadCost cost;
+    const std::uint64_t begin = now_ns();
+    try {
+      pipeline_.decode(raw, locations_.at(chunk).filter_mask, out, scratch.decode);
+    } catch (...) {
+      rethrow_for_chunk(*this, chunk);
+    }
+    if (info_.byte_swapped) swap_byte_order(out, size_of(info_.dtype));
+    cost.decode_ns = now_ns() - begin;
     return cost;
   }
 
@@ -58,52 +87,58 @@ class DirectChunkReader final : public ChunkReader {
                       info_.shape.end());
   }
 
-  ReadCost read_rows(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const override {
-    check_rows(*this, first, count, out);
-    if (out.empty()) return {};
-    const std::uint64_t rows_per_chunk = chunk_shape_.front();
-    const std::uint64_t chunk = first / rows_per_chunk;
-    const std::uint64_t skipped_bytes = first % rows_per_chunk * info_.row_bytes();
-    const ChunkLocation& location = locations_.at(chunk);
+  ReadCost read_rows(std::uint64_t first, std::uint64_t count,
+                     std::span<const std::span<std::byte>> outs) const override {
+    check_rows(*this, first, count, outs);
     ReadCost cost;
+    if (count == 0) return cost;
+    const std::uint64_t chunk = first / chunk_shape_.front();
+    const ChunkLocation& location = locations_.at(chunk);
     const std::uint64_t begin = now_ns();
     if (!location.allocated()) {
-      fill_with(info_.fill_value, out);
+      for (const std::span<std::byte> out : outs) fill_with(info_.fill_value, out);
       cost.decode_ns = now_ns() - begin;
       return cost;
     }
     try {
       check_unfiltered(location);
-      source_->read(location.address + skipped_bytes, out);
+      source_->read_scattered(row_address(location, first), outs);
     } catch (...) {
       rethrow_for_chunk(*this, chunk);
     }
-    cost.bytes_read = out.size();
+    cost.bytes_read = count * info_.row_bytes();
     cost.read_ns = now_ns() - begin;
     return cost;
   }
 
+  void hint_rows(std::uint64_t first, std::uint64_t count) const noexcept override {
+    const ChunkLocation& location = locations_[first / chunk_shape_.front()];
+    if (location.allocated()) source_->will_need(row_address(location, first), count * info_.row_bytes());
+  }
+
  private:
+  std::uint64_t row_address(const ChunkLocation& location, std::uint64_t row) const noexcept {
+    return location.address + row % chunk_shape_.front() * info_.row_bytes();
+  }
+
   void check_unfiltered(const ChunkLocation& location) const {
     if (location.stored_bytes == chunk_bytes_) return;
     throw FilterError(
         fmt::format("{} bytes are stored, a chunk has {}", location.stored_bytes, chunk_bytes_));
   }
 
-  // Returns when the bytes were there and decoding began.
-  std::uint64_t read_stored(const ChunkLocation& location, std::span<std::byte> out,
-                            ReadScratch& scratch) const {
-    if (pipeline_.skips_all(location.filter_mask)) {
-      check_unfiltered(location);
-      source_->read(location.address, out);
-      return now_ns();
+  // Stored bytes are the chunk's bytes: no buffer between.
+  ReadCost read_unfiltered(std::uint64_t chunk, std::span<std::byte> out) const {
+    try {
+      check_unfiltered(locations_.at(chunk));
+    } catch (...) {
+      rethrow_for_chunk(*this, chunk);
     }
-    scratch.raw.resize_discard(location.stored_bytes);
-    const std::span<std::byte> raw = scratch.raw.span().first(location.stored_bytes);
-    source_->read(location.address, raw);
-    const std::uint64_t read_end = now_ns();
-    pipeline_.decode(raw, location.filter_mask, out, scratch.decode);
-    return read_end;
+    ReadCost cost = fetch_chunk(chunk, out);
+    const std::uint64_t begin = now_ns();
+    if (info_.byte_swapped) swap_byte_order(out, size_of(info_.dtype));
+    cost.decode_ns = now_ns() - begin;
+    return cost;
   }
 
   const std::vector<ChunkLocation> locations_;

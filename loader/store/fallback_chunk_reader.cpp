@@ -58,11 +58,22 @@ class FallbackChunkReader final : public ChunkReader {
     return cost;
   }
 
+  // libhdf5 reads and decodes in one call.
+  std::uint64_t stored_bytes(std::uint64_t) const override { return 0; }
+  ReadCost fetch_chunk(std::uint64_t, std::span<std::byte>) const override {
+    throw std::logic_error("ChunkReader::fetch_chunk: stored_bytes() is 0");
+  }
+  ReadCost decode_chunk(std::uint64_t, std::span<const std::byte>, std::span<std::byte>,
+                        ReadScratch&) const override {
+    throw std::logic_error("ChunkReader::decode_chunk: stored_bytes() is 0");
+  }
+
   bool rows_readable() const noexcept override { return false; }
 
-  ReadCost read_rows(std::uint64_t, std::uint64_t, std::span<std::byte>) const override {
+  ReadCost read_rows(std::uint64_t, std::uint64_t, std::span<const std::span<std::byte>>) const override {
     throw std::logic_error("ChunkReader::read_rows: rows_readable() is false");
   }
+  void hint_rows(std::uint64_t, std::uint64_t) const noexcept override {}
 
  private:
   // libhdf5's chunk cache. Every read is of a whole chunk and h5feed keeps the decoded chunk itself, so

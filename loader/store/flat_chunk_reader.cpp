@@ -22,37 +22,73 @@ class FlatChunkReader final : public ChunkReader {
     out = chunk_target(*this, chunk, out);
     const std::uint64_t first = chunk * rows_per_chunk();
     const std::uint64_t rows = std::min(rows_per_chunk(), info_.rows() - first);
-    return read_run(first, out.first(rows * info_.row_bytes()));
+    const std::span<std::byte> stored = out.first(rows * info_.row_bytes());
+    return read_run(first, {&stored, 1});
+  }
+
+  std::uint64_t stored_bytes(std::uint64_t chunk) const override {
+    if (!begin_) return 0;
+    const std::uint64_t first = chunk * rows_per_chunk();
+    return std::min(rows_per_chunk(), info_.rows() - first) * info_.row_bytes();
+  }
+
+  ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
+    return fetch_run(chunk * rows_per_chunk(), {&raw, 1});
+  }
+
+  ReadCost decode_chunk(std::uint64_t chunk, std::span<const std::byte> raw, std::span<std::byte> out,
+                        ReadScratch&) const override {
+    out = chunk_target(*this, chunk, out);
+    ReadCost cost;
+    const std::uint64_t begin = now_ns();
+    std::ranges::copy(raw, out.begin());
+    if (info_.byte_swapped) swap_byte_order(out.first(raw.size()), size_of(info_.dtype));
+    cost.decode_ns = now_ns() - begin;
+    return cost;
   }
 
   bool rows_readable() const noexcept override { return !info_.byte_swapped && !info_.shape.empty(); }
 
-  ReadCost read_rows(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const override {
-    check_rows(*this, first, count, out);
-    return read_run(first, out);
+  ReadCost read_rows(std::uint64_t first, std::uint64_t count,
+                     std::span<const std::span<std::byte>> outs) const override {
+    check_rows(*this, first, count, outs);
+    return read_run(first, outs);
+  }
+
+  void hint_rows(std::uint64_t first, std::uint64_t count) const noexcept override {
+    if (begin_) source_->will_need(row_address(first), count * info_.row_bytes());
   }
 
  private:
   std::uint64_t rows_per_chunk() const noexcept { return chunk_shape_.empty() ? 1 : chunk_shape_.front(); }
 
-  ReadCost read_run(std::uint64_t first, std::span<std::byte> out) const {
+  std::uint64_t row_address(std::uint64_t row) const noexcept { return *begin_ + row * info_.row_bytes(); }
+
+  ReadCost read_run(std::uint64_t first, std::span<const std::span<std::byte>> outs) const {
+    ReadCost cost;
+    if (begin_) cost = fetch_run(first, outs);
+    const std::uint64_t begin = now_ns();
+    for (const std::span<std::byte> out : outs) {
+      if (!begin_) {
+        fill_with(info_.fill_value, out);
+      } else if (info_.byte_swapped) {
+        swap_byte_order(out, size_of(info_.dtype));
+      }
+    }
+    cost.decode_ns = now_ns() - begin;
+    return cost;
+  }
+
+  ReadCost fetch_run(std::uint64_t first, std::span<const std::span<std::byte>> outs) const {
     ReadCost cost;
     const std::uint64_t begin = now_ns();
-    std::uint64_t read_end = begin;
-    if (!begin_) {
-      fill_with(info_.fill_value, out);
-    } else {
-      try {
-        source_->read(*begin_ + first * info_.row_bytes(), out);
-      } catch (...) {
-        rethrow_for_chunk(*this, first / rows_per_chunk());
-      }
-      read_end = now_ns();
-      cost.bytes_read = out.size();
-      if (info_.byte_swapped) swap_byte_order(out, size_of(info_.dtype));
+    try {
+      source_->read_scattered(row_address(first), outs);
+    } catch (...) {
+      rethrow_for_chunk(*this, first / rows_per_chunk());
     }
-    cost.read_ns = read_end - begin;
-    cost.decode_ns = now_ns() - read_end;
+    for (const std::span<std::byte> out : outs) cost.bytes_read += out.size();
+    cost.read_ns = now_ns() - begin;
     return cost;
   }
 

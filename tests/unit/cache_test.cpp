@@ -63,6 +63,21 @@ TEST(ChunkCache, evicts_the_least_recently_used_chunk) {
   EXPECT_FALSE(is_cached(cache, 2));
 }
 
+TEST(ChunkCache, evicts_retired_chunks_first_the_latest_before_the_others) {
+  ChunkCache cache(3 * kChunk);
+  for (std::uint64_t c = 1; c <= 3; ++c) get(cache, c);
+  get(cache, 2).retire();
+  get(cache, 3).retire();
+  get(cache, 4);  // takes the memory of 3
+  cache.check_invariants();
+  EXPECT_TRUE(is_cached(cache, 1));
+  EXPECT_TRUE(is_cached(cache, 4));
+  EXPECT_TRUE(is_cached(cache, 2)) << "and a lookup ends its retirement";
+  get(cache, 5);
+  EXPECT_TRUE(is_cached(cache, 2));
+  EXPECT_FALSE(is_cached(cache, 1));
+}
+
 TEST(ChunkCache, keeps_fields_apart) {
   ChunkCache cache(10 * kChunk);
   get(cache, 7);

@@ -30,6 +30,7 @@ struct ResolvedOptions {
   std::uint64_t cache_bytes = 0;
   std::uint64_t memory_budget_bytes = 0;
   bool row_reads = false;           ///< rows bypass the cache
+  std::size_t io_depth = 0;         ///< stored chunks fetched ahead of decoding at most
   unsigned concurrent_decodes = 1;  ///< chunks decoded at once; less than num_workers in a small budget
 };
 

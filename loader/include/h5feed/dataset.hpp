@@ -28,6 +28,7 @@ struct DatasetOptions {
   InputLayout input_layout = InputLayout::automatic;
 };
 
+struct DatasetAccess;
 struct DatasetState;
 
 /// An opened dataset: metadata, the address of every chunk, and small fields (labels) in memory.
@@ -54,6 +55,7 @@ class H5FEED_EXPORT Dataset {
   const std::shared_ptr<const DatasetState>& state() const noexcept { return state_; }
 
  private:
+  friend struct DatasetAccess;
   explicit Dataset(std::shared_ptr<const DatasetState> state) : state_(std::move(state)) {}
   std::shared_ptr<const DatasetState> state_;
 };

@@ -92,6 +92,10 @@ struct DataLoaderOptions {
   /// Bound of all memory the loader allocates: cache, chunks being read and decoded, batches being
   /// prepared. Batches the consumer holds are outside. Default: 50 % of the available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
+  /// Stored chunks that are read ahead of decoding at once, 0 or more; default 2 a worker. Reading ahead
+  /// begins when reads have to wait for the storage, and has threads of its own, at most 8. Fewer are
+  /// read ahead where `memory_budget_bytes` has no room for them. Needs `num_workers > 0`.
+  std::optional<std::int64_t> io_depth = {};
   /// Unset: batches have the stored type. Set: float32.
   std::optional<Normalize> normalize = {};
   /// Type of the targets; default int64 for integers, else as stored. A target that the type cannot hold is

@@ -1,0 +1,175 @@
+#include "flow/chunk_agenda.hpp"
+
+#include <algorithm>
+
+namespace h5feed {
+namespace {
+
+ChunkKey key_of(const Visit& visit) noexcept { return {visit.field, visit.chunk}; }
+
+}  // namespace
+
+ChunkAgenda::Fetched::Fetched(Fetched&& other) noexcept
+    : agenda_(std::exchange(other.agenda_, nullptr)),
+      buffer_(std::move(other.buffer_)),
+      bytes_(other.bytes_) {}
+
+ChunkAgenda::Fetched& ChunkAgenda::Fetched::operator=(Fetched&& other) noexcept {
+  std::swap(agenda_, other.agenda_);
+  std::swap(buffer_, other.buffer_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+ChunkAgenda::Fetched::~Fetched() {
+  if (agenda_ != nullptr) agenda_->give_back(std::move(buffer_));
+}
+
+void ChunkAgenda::add(const std::shared_ptr<BatchJob>& job) {
+  const MutexLock lock(mutex_);
+  for (std::uint32_t number = 0; number < job->visits.size(); ++number) {
+    const Visit& visit = job->visits[number];
+    if (visit.direct) continue;
+    const auto [at, inserted] = entries_.try_emplace(key_of(visit));
+    Entry& entry = at->second;
+    if (inserted) {
+      entry.deadline = {job->ticket, number};
+      announced_.emplace(entry.deadline, at->first);
+    }
+    entry.visits.push_back({job, number});
+  }
+  if (patience_ > 0) work_.notify_all();
+}
+
+ChunkAgenda::Turn ChunkAgenda::begin(const VisitRef& visit, const Resume& resume) {
+  const MutexLock lock(mutex_);
+  const auto at = entries_.find(key_of(visit.visit()));
+  if (at == entries_.end() || std::ranges::find(at->second.visits, visit) == at->second.visits.end()) {
+    return Turn::claimed;
+  }
+  Entry& entry = at->second;
+  if (entry.state == State::reading) {
+    entry.waiting.push_back(resume);
+    return Turn::reading;
+  }
+  if (entry.state == State::announced) {
+    announced_.erase(entry.deadline);
+    entry.state = State::taken;
+  }
+  return Turn::go;
+}
+
+bool ChunkAgenda::claim(const VisitRef& visit) {
+  const MutexLock lock(mutex_);
+  const auto at = entries_.find(key_of(visit.visit()));
+  if (at == entries_.end() || std::erase(at->second.visits, visit) == 0) return false;
+  if (at->second.visits.empty()) forget(at);
+  return true;
+}
+
+std::vector<VisitRef> ChunkAgenda::claim_all(ChunkKey key) {
+  const MutexLock lock(mutex_);
+  const auto at = entries_.find(key);
+  if (at == entries_.end()) return {};
+  std::vector<VisitRef> visits = std::move(at->second.visits);
+  forget(at);
+  return visits;
+}
+
+ChunkAgenda::Fetched ChunkAgenda::take_fetched(ChunkKey key) {
+  const MutexLock lock(mutex_);
+  const auto at = entries_.find(key);
+  if (at == entries_.end() || at->second.state != State::fetched) return {};
+  at->second.state = State::taken;
+  return {this, std::move(at->second.buffer), at->second.bytes};
+}
+
+bool ChunkAgenda::note_read(bool blocked) {
+  if (depth_ == 0) return false;
+  const MutexLock lock(mutex_);
+  const bool waited_before = patience_ > 0;
+  if (blocked) {
+    patience_ = kPatience;
+  } else if (patience_ > 0) {
+    --patience_;
+  }
+  if (!waited_before && patience_ > 0) work_.notify_all();
+  return patience_ > 0;
+}
+
+std::optional<ChunkKey> ChunkAgenda::next_to_read() {
+  MutexLock lock(mutex_);
+  while (!stopped_ && (patience_ == 0 || announced_.empty() || in_flight_ >= depth_)) work_.wait(lock);
+  if (stopped_) return std::nullopt;
+  const ChunkKey key = announced_.begin()->second;
+  announced_.erase(announced_.begin());
+  entries_.at(key).state = State::reading;
+  ++in_flight_;
+  return key;
+}
+
+ByteBuffer ChunkAgenda::buffer(std::size_t bytes) {
+  ByteBuffer buffer;
+  {
+    const MutexLock lock(mutex_);
+    if (!spare_.empty()) {
+      buffer = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  buffer.resize_discard(bytes);
+  return buffer;
+}
+
+void ChunkAgenda::fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) noexcept {
+  std::vector<Resume> waiting;
+  {
+    const MutexLock lock(mutex_);
+    const auto at = entries_.find(key);
+    // A new entry of the same chunk, made after this one was forgotten, is not ours to complete.
+    const bool wanted = at != entries_.end() && at->second.state == State::reading;
+    if (wanted) {
+      Entry& entry = at->second;
+      waiting.swap(entry.waiting);
+      if (bytes > 0) {
+        entry.state = State::fetched;
+        entry.buffer = std::move(buffer);
+        entry.bytes = bytes;
+      } else {
+        entry.state = State::taken;
+      }
+    }
+    if (!wanted || bytes == 0) keep_spare(std::move(buffer));
+  }
+  for (const Resume& resume : waiting) resume();
+}
+
+void ChunkAgenda::stop() {
+  const MutexLock lock(mutex_);
+  stopped_ = true;
+  work_.notify_all();
+}
+
+std::size_t ChunkAgenda::size() const {
+  const MutexLock lock(mutex_);
+  return entries_.size();
+}
+
+void ChunkAgenda::forget(Entries::iterator at) {
+  if (at->second.state == State::announced) announced_.erase(at->second.deadline);
+  if (at->second.state == State::fetched) keep_spare(std::move(at->second.buffer));
+  entries_.erase(at);
+}
+
+void ChunkAgenda::give_back(ByteBuffer buffer) noexcept {
+  const MutexLock lock(mutex_);
+  keep_spare(std::move(buffer));
+}
+
+void ChunkAgenda::keep_spare(ByteBuffer buffer) noexcept {
+  --in_flight_;
+  if (buffer.data() != nullptr) spare_.push_back(std::move(buffer));
+  if (patience_ > 0) work_.notify_one();
+}
+
+}  // namespace h5feed

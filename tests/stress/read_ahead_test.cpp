@@ -1,0 +1,180 @@
+// Slow storage: reads go on beside decoding, every chunk is read once, and errors reach their batch.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "dataset/dataset_state.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/error.hpp"
+#include "support/sample_set.hpp"
+
+namespace h5feed {
+namespace {
+
+using test::SampleSet;
+
+// Makes every reader sleep until `together` of them are in a read at once; a read that waits longer
+// than the patience goes on alone. Counts the reads of every offset.
+class GatheringSource final : public ByteSource {
+ public:
+  GatheringSource(std::shared_ptr<const ByteSource> source, int together, std::chrono::seconds patience)
+      : source_(std::move(source)), together_(together), patience_(patience) {}
+
+  void read(std::uint64_t offset, std::span<std::byte> out) const override {
+    {
+      MutexLock lock(mutex_);
+      ++reads_[offset];
+      most_ = std::max(most_, ++inside_);
+      met_.notify_all();
+      const auto deadline = std::chrono::steady_clock::now() + patience_;
+      while (most_ < together_ && met_.wait_until(lock, deadline)) {
+      }
+    }
+    // Slow storage: the thread sleeps in every read.
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    source_->read(offset, out);
+    const MutexLock lock(mutex_);
+    --inside_;
+  }
+  std::uint64_t size() const noexcept override { return source_->size(); }
+
+  int most_at_once() const {
+    const MutexLock lock(mutex_);
+    return most_;
+  }
+  std::map<std::uint64_t, int> reads() const {
+    const MutexLock lock(mutex_);
+    return reads_;
+  }
+
+ private:
+  const std::shared_ptr<const ByteSource> source_;
+  const int together_;
+  const std::chrono::seconds patience_;
+  mutable Mutex mutex_;
+  mutable CondVar met_;
+  mutable int inside_ H5FEED_GUARDED_BY(mutex_) = 0;
+  mutable int most_ H5FEED_GUARDED_BY(mutex_) = 0;
+  mutable std::map<std::uint64_t, int> reads_ H5FEED_GUARDED_BY(mutex_);
+};
+
+// Sleeps in every read; fails those of one offset.
+class SlowFailingSource final : public ByteSource {
+ public:
+  SlowFailingSource(std::shared_ptr<const ByteSource> source, std::uint64_t bad_offset)
+      : source_(std::move(source)), bad_offset_(bad_offset) {}
+
+  void read(std::uint64_t offset, std::span<std::byte> out) const override {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (offset == bad_offset_) throw FileError("sample.h5: reading failed: Input/output error");
+    source_->read(offset, out);
+  }
+  std::uint64_t size() const noexcept override { return source_->size(); }
+
+ private:
+  const std::shared_ptr<const ByteSource> source_;
+  const std::uint64_t bad_offset_;
+};
+
+TEST(ReadAhead, reads_every_chunk_once_and_delivers_what_the_file_holds) {
+  const SampleSet set({.shape = {2000, 16, 16}, .chunk_shape = {10, 16, 16}, .gzip = 1});
+  std::shared_ptr<const GatheringSource> slow;
+  const Dataset dataset = DatasetAccess::open({.files = {set.path()}, .data = "images"}, [&](auto source) {
+    return slow = std::make_shared<GatheringSource>(source, 1, std::chrono::seconds(0));
+  });
+  DataLoader loader(dataset,
+                    {.batch_size = 50, .shuffle = "chunk:8", .num_workers = 2, .seed = 3, .io_depth = 4});
+  EXPECT_EQ(loader.options().io_depth, 4u);
+  std::uint64_t samples = 0;
+  while (const auto batch = loader.next()) {
+    for (std::int64_t i = 0; i < batch->size(); ++i, ++samples) {
+      const auto at = static_cast<std::size_t>(i);
+      ASSERT_EQ(std::memcmp(batch->data.bytes.get() + at * set.sample_bytes(), set.sample(batch->indices[at]),
+                            set.sample_bytes()),
+                0);
+    }
+  }
+  EXPECT_EQ(samples, set.samples());
+  // All chunks stay in the cache, for the next round too.
+  EXPECT_EQ(slow->reads().size(), 200u);
+  for (const auto& [offset, reads] : slow->reads()) EXPECT_LE(reads, 1) << offset;
+}
+
+TEST(ReadAhead, reads_in_parallel_beside_the_workers) {
+  const SampleSet set({.shape = {4000, 16, 16}, .chunk_shape = {10, 16, 16}, .gzip = 1});
+  std::shared_ptr<const GatheringSource> slow;
+  const Dataset dataset = DatasetAccess::open({.files = {set.path()}, .data = "images"}, [&](auto source) {
+    return slow = std::make_shared<GatheringSource>(source, 4, std::chrono::seconds(1));
+  });
+  DataLoader loader(dataset, {.batch_size = 100, .num_workers = 2, .cache_bytes = 1 << 16, .io_depth = 4});
+  while (loader.next()) {
+  }
+  EXPECT_GE(slow->most_at_once(), 4) << "two workers alone would never be four in a read";
+}
+
+TEST(ReadAhead, delivers_an_error_to_the_batches_of_that_chunk_only) {
+  const SampleSet set({.shape = {1000, 16, 16}, .chunk_shape = {10, 16, 16}, .gzip = 1});
+  const auto offsets = [&] {
+    std::shared_ptr<const GatheringSource> counting;
+    const Dataset dataset = DatasetAccess::open({.files = {set.path()}, .data = "images"}, [&](auto source) {
+      return counting = std::make_shared<GatheringSource>(source, 1, std::chrono::seconds(0));
+    });
+    DataLoader loader(dataset, {.batch_size = 1000});
+    loader.next();
+    return counting->reads();
+  }();
+  ASSERT_EQ(offsets.size(), 100u);
+  const std::uint64_t bad_offset = std::next(offsets.begin(), 70)->first;
+  const Dataset dataset = DatasetAccess::open({.files = {set.path()}, .data = "images"}, [&](auto source) {
+    return std::make_shared<SlowFailingSource>(source, bad_offset);
+  });
+  DataLoader loader(dataset, {.batch_size = 20, .num_workers = 3, .io_depth = 6});
+  int errors = 0;
+  int batches = 0;
+  while (true) {
+    try {
+      if (!loader.next()) break;
+      ++batches;
+    } catch (const FileError& error) {
+      ++errors;
+      EXPECT_THAT(error.what(), testing::HasSubstr("images")) << "names the dataset";
+    }
+  }
+  EXPECT_EQ(errors, 1);
+  EXPECT_EQ(batches, 49);
+}
+
+TEST(ReadAhead, ends_cleanly_at_any_moment) {
+  const SampleSet set({.shape = {400, 16, 16}, .chunk_shape = {10, 16, 16}, .gzip = 1});
+  for (int batches = 0; batches < 12; ++batches) {
+    const Dataset dataset = DatasetAccess::open({.files = {set.path()}, .data = "images"}, [&](auto source) {
+      return std::make_shared<GatheringSource>(source, 1, std::chrono::seconds(0));
+    });
+    DataLoader loader(dataset, {.batch_size = 30, .shuffle = "chunk:4", .num_workers = 2});
+    for (int i = 0; i < batches; ++i) loader.next();
+    if (batches % 3 == 0) loader.start_epoch();
+  }
+}
+
+TEST(ReadAhead, needs_no_thread_for_a_file_in_memory) {
+  const SampleSet set({.shape = {400, 16, 16}, .chunk_shape = {10, 16, 16}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  EXPECT_THROW(DataLoader(dataset, {.batch_size = 30, .io_depth = 1}), OptionError) << "without workers";
+  EXPECT_THROW(DataLoader(dataset, {.batch_size = 30, .num_workers = 1, .io_depth = -1}), OptionError);
+  const DataLoader none(dataset, {.batch_size = 30, .num_workers = 2, .io_depth = 0});
+  EXPECT_EQ(none.options().io_depth, 0u);
+  const DataLoader by_default(dataset, {.batch_size = 30, .num_workers = 3});
+  EXPECT_EQ(by_default.options().io_depth, 6u);
+}
+
+}  // namespace
+}  // namespace h5feed
