@@ -11,7 +11,6 @@
 #include "conformance/storage_matrix.hpp"
 #include "h5feed/log.hpp"
 #include "store/chunk_reader.hpp"
-#include "store/filters.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 
@@ -89,6 +88,7 @@ TEST(StorageMatrixCoverage, HasAtLeastFourHundredFiles) {
   std::size_t files = 0;
   for (const Storage& storage : all_storages())
     files += test::storage_cases(storage.kind, storage.pipeline).size();
+  RecordProperty("files", std::to_string(files));
   EXPECT_GE(files, 400U);
 }
 
@@ -102,13 +102,6 @@ TEST(StorageMatrixCoverage, EveryTypeMeetsEveryPipelineAndEveryWayOfStoring) {
   }
   EXPECT_EQ(types_of.size(), test::pipelines().size() + 16);
   for (const auto& [what, types] : types_of) EXPECT_EQ(types.size(), test::element_types().size()) << what;
-}
-
-TEST(StorageMatrixCoverage, EveryPipelineIsDecodedNatively) {
-  for (const Pipeline& pipeline : test::pipelines()) {
-    for (const FilterSpec& filter : pipeline.filters(4, 240))
-      EXPECT_TRUE(FilterPipeline::supports(filter)) << pipeline.name << ": filter " << filter.id;
-  }
 }
 
 }  // namespace

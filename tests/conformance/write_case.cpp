@@ -113,8 +113,7 @@ class CaseWriter {
         element_bytes_(size_of(stored.type.dtype)),
         big_endian_(stored.storing == Storing::big_endian),
         swapped_(element_bytes_ > 1 && big_endian_ == (std::endian::native == std::endian::little)),
-        through_libhdf5_(stored.storing != Storing::masked_chunks &&
-                         libhdf5_encodes(stored.pipeline.filters(1, 1))),
+        libhdf5_encodes_(libhdf5_encodes(stored.pipeline.filters(1, 1))),
         model_(extents_.shape, fill_value()),
         file_(path, {.latest = stored.kind.latest, .user_block = user_block()}) {}
 
@@ -188,15 +187,15 @@ class CaseWriter {
       extent[d] = std::min(extents_.chunk[d], extents_.shape[d] - offset[d]);
     const Bytes box = clipped(chunk_values(chunk), extent);
     model_.put(offset, extent, box);
-    if (through_libhdf5_) {
+    const std::uint32_t mask = stored_.storing == Storing::masked_chunks
+                                   ? static_cast<std::uint32_t>(chunk) & ((1U << filters_.size()) - 1U)
+                                   : 0;
+    if (mask == 0 && libhdf5_encodes_) {
       file_.write_box("x", offset, extent, box);
       return;
     }
     Bytes bytes = padded(box, extent);
     if (swapped_) swap_byte_order(bytes, element_bytes_);
-    const std::uint32_t mask = stored_.storing == Storing::masked_chunks
-                                   ? static_cast<std::uint32_t>(chunk) & ((1U << filters_.size()) - 1U)
-                                   : 0;
     file_.write_chunk("x", offset, encode(bytes, mask, is_unfiltered_edge(offset)), mask);
   }
 
@@ -237,7 +236,7 @@ class CaseWriter {
   const std::size_t element_bytes_;
   const bool big_endian_;
   const bool swapped_;
-  const bool through_libhdf5_;
+  const bool libhdf5_encodes_;
   Model model_;
   H5TestFile file_;
   std::vector<FilterSpec> filters_;
