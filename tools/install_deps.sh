@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Debian packages (12 and 13) that h5feed is built from. Does nothing, and needs no root,
 # when they are there; otherwise uses sudo, or prints the line to run and exits 1.
-#   tools/install_deps.sh [--format]     --format: also the formatter that .ci/run checks with
+#   tools/install_deps.sh [--format] [--fuzz]
+#     --format  also the formatter that .ci/run checks with
+#     --fuzz    also the compiler of the fuzz targets, and libFuzzer
 set -euo pipefail
 
 packages=(
@@ -26,6 +28,7 @@ names_torch || packages+=(libtorch-dev)
 for argument in "$@"; do
   case $argument in
     --format) packages+=(clang-format-14) ;;
+    --fuzz) packages+=(clang-14 libclang-rt-14-dev) ;;
     *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
   esac
 done

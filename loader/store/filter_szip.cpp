@@ -97,6 +97,7 @@ std::size_t decode_szip(std::span<const std::byte> in, const SzipParams& params,
                         Workspace& workspace) {
   const std::size_t bytes = read_little_endian32(take(in, 4, "szip"));
   require_fits(bytes, out, "szip");
+  if (bytes == 0) return 0;
   std::span<std::byte> decoded = out.first(bytes);
   if (is_padded(params) || in_planes(params)) {
     const std::size_t padded_bytes = stream_bytes(params, bytes);

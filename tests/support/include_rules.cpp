@@ -34,7 +34,8 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"tools", with({"cuda"})},
       {"examples", {}},
       {"benchmarks", with({"cuda", "support"})},
-      {"tests", with({"cuda", "tools", "support", "conformance", "fuzz"})},
+      {"tests", with({"cuda", "tools", "support", "conformance"})},
+      {"tests/fuzz", with({"support"})},
   };
   return table;
 }

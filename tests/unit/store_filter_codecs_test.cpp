@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "store/filter_codecs.hpp"
-#include "store_filters_support.hpp"
+#include "support/filter_decoding.hpp"
 #include "support/h5_test_file.hpp"
 
 namespace h5feed {
@@ -206,6 +206,15 @@ TEST(Szip, BoundsWhatHostileHeadersClaim) {
   EXPECT_EQ(refusal(pipeline, bytes_of(255, 255, 255, 255, 0), 80),
             "szip: the header claims 4294967295 bytes, a chunk has 80");
   EXPECT_EQ(refusal(pipeline, bytes_of(80, 0, 0), 80), "szip: 3 bytes are left where 4 should follow");
+}
+
+TEST(Szip, DecodesNothingToNothing) {
+  DecodeScratch scratch;
+  std::array<std::byte, 80> out{};
+  const FilterPipeline szip_inside(
+      {{.id = filter_id::kSzip, .params = {141, 16, 16, 77}, .name = "szip"}, parse_filters("lzf", 1)[0]}, 80,
+      1);
+  EXPECT_THROW(szip_inside.decode(encode_lzf(Bytes(4)), 0, out, scratch), FilterError);
 }
 
 TEST(FilterSupport, ExcludesParametersThatAreNotHonoured) {

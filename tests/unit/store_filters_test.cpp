@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "store/filter_codecs.hpp"
-#include "store_filters_support.hpp"
+#include "support/filter_decoding.hpp"
 #include "support/h5_test_file.hpp"
 
 namespace h5feed {

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "store_filters_support.hpp"
+#include "support/filter_decoding.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 

@@ -4,7 +4,7 @@
 #include "store/byte_order.hpp"
 #include "store/fletcher32.hpp"
 #include "store/shuffle_bits.hpp"
-#include "store_filters_support.hpp"
+#include "support/filter_decoding.hpp"
 #include "support/h5_test_file.hpp"
 
 namespace h5feed {
