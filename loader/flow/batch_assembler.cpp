@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <variant>
@@ -207,7 +209,7 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
   ChunkCache::Lookup found = parts_.cache.lookup({visit.field, visit.chunk}, chunk_bytes, resume);
   if (auto* load = std::get_if<ChunkCache::Load>(&found)) {
     try {
-      return load_chunk(visit, agenda, *load);
+      return load_chunk({visit.field, visit.chunk}, agenda, *load);
     } catch (...) {
       // Before the load is given up: the next to try might succeed, and do this visit as well.
       agenda.claim(ref);
@@ -237,18 +239,37 @@ void BatchAssembler::note_direct_read(bool slept) const noexcept {
   }
 }
 
-BatchAssembler::Outcome BatchAssembler::load_chunk(const Visit& visit, ChunkAgenda& agenda,
+BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAgenda& agenda) const {
+  const Field& field = *lanes_[kData].field;
+  Outcome outcome;
+  for (std::uint64_t piece = 0; piece < field.map.pieces(); ++piece) {
+    const ChunkKey key{kData, chunk * field.map.pieces() + piece};
+    if (parts_.cache.contains(key)) continue;
+    ChunkCache::Lookup found = parts_.cache.lookup(key, field.reader->chunk_bytes(), [] {});
+    auto* const load = std::get_if<ChunkCache::Load>(&found);
+    if (load == nullptr) continue;
+    try {
+      Outcome loaded = load_chunk(key, agenda, *load);
+      outcome.read |= loaded.read;
+      outcome.slept |= loaded.slept;
+      std::ranges::move(loaded.finished, std::back_inserter(outcome.finished));
+    } catch (const std::exception&) {
+      return outcome;
+    }
+  }
+  return outcome;
+}
+
+BatchAssembler::Outcome BatchAssembler::load_chunk(ChunkKey key, ChunkAgenda& agenda,
                                                    ChunkCache::Load& load) const {
-  const ChunkKey key{visit.field, visit.chunk};
-  const ChunkReader& reader = *lanes_[visit.field].field->reader;
+  const ChunkReader& reader = *lanes_[key.field].field->reader;
   // Held until the rows are out: a chunk that does not stay in the cache counts as being decoded.
   ScratchPool::Lease read_scratch = scratch_pool_->acquire();
   const std::span<std::byte> out = load.buffer();
   ChunkAgenda::Fetched fetched = agenda.take_fetched(key);
   const SleepProbe probe;
-  const ReadCost cost = fetched.empty()
-                            ? reader.read_chunk(visit.chunk, out, *read_scratch)
-                            : reader.decode_chunk(visit.chunk, fetched.bytes(), out, *read_scratch);
+  const ReadCost cost = fetched.empty() ? reader.read_chunk(key.chunk, out, *read_scratch)
+                                        : reader.decode_chunk(key.chunk, fetched.bytes(), out, *read_scratch);
   Outcome outcome{.read = cost.bytes_read > 0 && !cost.fallback, .slept = probe.slept()};
   fetched = {};
   count_read(parts_.counters, cost);

@@ -66,6 +66,10 @@ class BatchAssembler {
   Outcome visit(const VisitRef& ref, ChunkAgenda& agenda, const ChunkCache::Resume& resume,
                 Scratch& scratch) const;
 
+  /// Loads a chunk of samples, all its pieces, that no batch in preparation needs yet, unless the cache
+  /// has it. An error is left to the visit that will meet it.
+  Outcome load_ahead(std::uint64_t chunk, ChunkAgenda& agenda) const;
+
   /// What fetches the chunks on an agenda ahead of the visits.
   ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;
 
@@ -84,7 +88,7 @@ class BatchAssembler {
   Lane make_lane(std::size_t lane_number, DType to, const std::optional<Normalize>& normalize);
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   void plan_direct(BatchJob& job, std::size_t lane_number) const;
-  Outcome load_chunk(const Visit& visit, ChunkAgenda& agenda, ChunkCache::Load& load) const;
+  Outcome load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load) const;
   void serve(const VisitRef& ref, ChunkCache::Pin& pin) const;
   void gather(BatchJob& job, const Visit& visit, const std::byte* chunk) const;
   void hint_rows(const Lane& lane, std::span<const RowAt> rows) const;

@@ -13,6 +13,7 @@
 #include "flow/advice.hpp"
 #include "flow/batch_assembler.hpp"
 #include "flow/counters.hpp"
+#include "flow/look_ahead.hpp"
 #include "flow/prefetcher.hpp"
 #include "flow/report.hpp"
 #include "flow/resolve_options.hpp"
@@ -54,6 +55,32 @@ class EpochClock {
   std::atomic<std::uint64_t> total_ns_ = 0;
 };
 
+// Chunks that the cache has room for beside those that the batches in preparation may need; no more
+// than keep the workers busy, or the next window.
+std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions& options) {
+  if (options.num_workers == 0 || options.row_reads) return 0;
+  const std::uint64_t chunk_bytes = dataset.data.reader->chunk_bytes() * dataset.data.map.pieces();
+  const std::uint64_t held = options.cache_bytes / chunk_bytes;
+  std::uint64_t in_play = 0;
+  std::uint64_t wanted = 0;
+  switch (options.shuffle.kind()) {
+    case Shuffle::Kind::full:
+      return 0;
+    case Shuffle::Kind::sequential:
+      in_play = options.prefetch_batches * static_cast<std::uint64_t>(options.batch_size) /
+                    dataset.data.map.rows_per_chunk() +
+                2;
+      wanted = 2 * static_cast<std::uint64_t>(options.num_workers);
+      break;
+    case Shuffle::Kind::chunk:
+      // The end of one window and all of the next.
+      in_play = 2 * options.shuffle.window_chunks();
+      wanted = options.shuffle.window_chunks();
+      break;
+  }
+  return held > in_play ? std::min(wanted, held - in_play) : 0;
+}
+
 }  // namespace
 
 struct DataLoader::State {
@@ -81,6 +108,7 @@ struct DataLoader::State {
   const std::unique_ptr<Device> device;
   const BatchAssembler assembler;
   TicketRing ring;
+  LookAhead look_ahead;
   Prefetcher prefetcher;
 
   // The consumer's thread only. A round is one run through the data: epochs may repeat, rounds do not.
@@ -109,7 +137,9 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                               // Prepared ones, one at the consumer and one it is about to let go.
                               options.prefetch_batches + 2)),
       assembler({*dataset, options, format, cache, *device, counters}, user.normalize),
-      prefetcher(assembler, ring, {options.num_workers, options.io_depth, user.worker_init_fn, user.trace}) {
+      look_ahead(look_ahead_room(*dataset, options)),
+      prefetcher(assembler, ring, look_ahead,
+                 {options.num_workers, options.io_depth, user.worker_init_fn, user.trace}) {
   const std::string advice = shuffle_advice(*dataset, options);
   if (!advice.empty()) log(LogLevel::warning, advice);
 }
@@ -162,6 +192,7 @@ void DataLoader::State::fill() {
       if (options.num_workers == 0 || ahead_already) return;
       issue_epoch_as(round + 1);
     }
+    look_ahead.advance(issue_plan, issue_plan->end_of_batch(issue_number));
     auto job =
         std::make_shared<BatchJob>(next_ticket++, issue_round, issue_plan, issue_epoch, issue_number++);
     ring.push(job);

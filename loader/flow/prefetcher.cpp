@@ -6,9 +6,11 @@
 #include "flow/trace_span.hpp"
 
 namespace h5feed {
-Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, Settings settings)
+Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, LookAhead& look_ahead,
+                       Settings settings)
     : assembler_(assembler),
       ring_(ring),
+      look_ahead_(look_ahead),
       settings_(std::move(settings)),
       agenda_(settings_.num_workers > 0 ? settings_.io_depth : 0),
       read_ahead_(assembler.read_ahead_parts(agenda_), settings_.io_depth),
@@ -65,7 +67,14 @@ bool Prefetcher::initialize(int worker) {
 void Prefetcher::work(int worker) {
   if (settings_.worker_init_fn && !initialize(worker)) return;
   BatchAssembler::Scratch scratch;
-  for (Task task; queue_.pop(task); task = {}) run(task, scratch);
+  while (true) {
+    Task task;
+    if (!queue_.try_pop(task)) {
+      if (load_ahead()) continue;
+      if (!queue_.pop(task)) return;
+    }
+    run(task, scratch);
+  }
 }
 
 void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch) {
@@ -110,6 +119,18 @@ void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch
       outcome.finished = {ref};
     }
   }
+  settle(outcome);
+}
+
+bool Prefetcher::load_ahead() {
+  if (queue_.stopped()) return false;
+  const std::optional<std::uint64_t> chunk = look_ahead_.next();
+  if (!chunk) return false;
+  settle(assembler_.load_ahead(*chunk, agenda_));
+  return true;
+}
+
+void Prefetcher::settle(const BatchAssembler::Outcome& outcome) {
   if (outcome.read) read_ahead_.note(outcome.slept);
   for (const VisitRef& done : outcome.finished) {
     if (done.job->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) complete(*done.job);

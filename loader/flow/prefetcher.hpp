@@ -10,6 +10,7 @@
 #include "flow/batch_assembler.hpp"
 #include "flow/batch_job.hpp"
 #include "flow/chunk_agenda.hpp"
+#include "flow/look_ahead.hpp"
 #include "flow/read_ahead.hpp"
 #include "flow/task_queue.hpp"
 #include "flow/ticket_ring.hpp"
@@ -29,9 +30,9 @@ class Prefetcher {
     std::shared_ptr<TraceSink> trace;
   };
 
-  /// Starts the workers. `assembler` and `ring` outlive the prefetcher. Throws std::system_error when
-  /// a thread cannot be started.
-  Prefetcher(const BatchAssembler& assembler, TicketRing& ring, Settings settings);
+  /// Starts the workers. The references outlive the prefetcher. Throws std::system_error when a
+  /// thread cannot be started.
+  Prefetcher(const BatchAssembler& assembler, TicketRing& ring, LookAhead& look_ahead, Settings settings);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
   /// Waits for the tasks that run now; drops all others.
@@ -66,10 +67,13 @@ class Prefetcher {
   void run(const Task& task, BatchAssembler::Scratch& scratch);
   void run_plan(const Task& task);
   void run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
+  bool load_ahead();
+  void settle(const BatchAssembler::Outcome& outcome);
   void complete(BatchJob& job);
 
   const BatchAssembler& assembler_;
   TicketRing& ring_;
+  LookAhead& look_ahead_;
   const Settings settings_;
   ChunkAgenda agenda_;
   TaskQueue<Task, Later> queue_;

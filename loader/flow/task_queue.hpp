@@ -31,15 +31,17 @@ class TaskQueue {
 
   /// Takes the earliest task, waiting for one; false when the queue was stopped.
   bool pop(Task& task) {
-    if (stopped_.load(std::memory_order_acquire)) return false;
+    if (stopped()) return false;
     if (try_pop(task)) return true;
     MutexLock lock(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     bool found = false;
-    while (!stopped_.load(std::memory_order_acquire) && !(found = try_pop(task))) awake_.wait(lock);
+    while (!stopped() && !(found = try_pop(task))) awake_.wait(lock);
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     return found;
   }
+
+  bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
   /// Makes every `pop`, running or to come, return false. Tasks left are dropped with the queue.
   void stop() {

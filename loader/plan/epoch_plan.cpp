@@ -38,13 +38,35 @@ std::uint64_t EpochPlan::num_batches() const noexcept {
 std::vector<std::int64_t> EpochPlan::batch(std::uint64_t number) const {
   const std::uint64_t step = spec_.world_size * spec_.batch_size;
   const std::uint64_t begin = spec_.start + number * step;
-  const std::uint64_t end = std::min(begin + step, spec_.num_samples);
+  const std::uint64_t end = end_of_batch(number);
   std::vector<std::int64_t> samples;
   samples.reserve(spec_.batch_size);
   for (std::uint64_t p = begin + spec_.rank; p < end; p += spec_.world_size) {
     samples.push_back(static_cast<std::int64_t>(sample_at(p)));
   }
   return samples;
+}
+
+std::uint64_t EpochPlan::end_of_batch(std::uint64_t number) const noexcept {
+  return std::min(spec_.start + (number + 1) * spec_.world_size * spec_.batch_size, spec_.num_samples);
+}
+
+std::uint64_t EpochPlan::chunks_before(std::uint64_t position) const noexcept {
+  if (position == 0) return 0;
+  switch (spec_.shuffle.kind()) {
+    case Shuffle::Kind::sequential:
+      return ceil_div(position, spec_.rows_per_chunk);
+    case Shuffle::Kind::full:
+      return num_chunks_;
+    case Shuffle::Kind::chunk:
+      break;
+  }
+  const std::uint64_t chunks_per_window = window_rows_ / spec_.rows_per_chunk;
+  return std::min(num_chunks_, (place_of(position - 1).window + 1) * chunks_per_window);
+}
+
+std::uint64_t EpochPlan::chunk_in_order(std::uint64_t place) const noexcept {
+  return spec_.shuffle.kind() == Shuffle::Kind::chunk ? order_.at(place) : place;
 }
 
 std::uint64_t EpochPlan::sample_at(std::uint64_t position) const noexcept {
@@ -61,15 +83,18 @@ std::uint64_t EpochPlan::sample_at(std::uint64_t position) const noexcept {
 
 // Chunks in permuted order form windows of K; all windows have `window_rows_` rows but the one with
 // the short chunk, which lacks `missing_rows_`, and the last one, which may have fewer chunks.
+EpochPlan::Place EpochPlan::place_of(std::uint64_t position) const noexcept {
+  const std::uint64_t short_window = short_position_ / (window_rows_ / spec_.rows_per_chunk);
+  const std::uint64_t short_end = (short_window + 1) * window_rows_ - missing_rows_;
+  // Positions past the short window move up by what it lacks.
+  const std::uint64_t full_position = position < short_end ? position : position + missing_rows_;
+  return {full_position, full_position / window_rows_, short_window};
+}
+
 std::uint64_t EpochPlan::in_window(std::uint64_t position) const noexcept {
   const std::uint64_t rows = spec_.rows_per_chunk;
   const std::uint64_t chunks_per_window = window_rows_ / rows;
-  const std::uint64_t short_window = short_position_ / chunks_per_window;
-  const std::uint64_t short_end = (short_window + 1) * window_rows_ - missing_rows_;
-
-  // As if no row were missing: positions past the short window move up by what it lacks.
-  const std::uint64_t full_position = position < short_end ? position : position + missing_rows_;
-  const std::uint64_t window = full_position / window_rows_;
+  const auto [full_position, window, short_window] = place_of(position);
   const std::uint64_t first_chunk = window * chunks_per_window;
   const std::uint64_t chunks = std::min(chunks_per_window, num_chunks_ - first_chunk);
   const std::uint64_t rows_here = chunks * rows - (window == short_window ? missing_rows_ : 0);

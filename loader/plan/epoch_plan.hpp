@@ -38,10 +38,27 @@ class EpochPlan {
   /// The samples of batch `number` on this rank, in batch order.
   std::vector<std::int64_t> batch(std::uint64_t number) const;
 
+  /// Where batch `number` ends in the global order, on all ranks.
+  std::uint64_t end_of_batch(std::uint64_t number) const noexcept;
+
+  /// Chunks of `rows_per_chunk` samples.
+  std::uint64_t num_chunks() const noexcept { return num_chunks_; }
+  /// How many chunks, in the order in which the epoch needs them, positions before `position` may take
+  /// samples from: all but none for a full shuffle.
+  std::uint64_t chunks_before(std::uint64_t position) const noexcept;
+  /// The chunk at `place` of that order. For `sequential` and `chunk:K`.
+  std::uint64_t chunk_in_order(std::uint64_t place) const noexcept;
+
   /// g[position], the sample at a position of the global order.
   std::uint64_t sample_at(std::uint64_t position) const noexcept;
 
  private:
+  struct Place {
+    std::uint64_t full_position;  // as if no row were missing
+    std::uint64_t window;
+    std::uint64_t short_window;  // the one with the short chunk
+  };
+  Place place_of(std::uint64_t position) const noexcept;
   std::uint64_t in_window(std::uint64_t position) const noexcept;
 
   PlanSpec spec_;

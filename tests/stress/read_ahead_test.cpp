@@ -165,6 +165,24 @@ TEST(ReadAhead, ends_cleanly_at_any_moment) {
   }
 }
 
+// One batch is taken, then the consumer waits: two more chunks of 1000 samples are loaded meanwhile, no
+// batch of which is in preparation.
+TEST(LookAhead, loads_large_chunks_while_the_consumer_is_busy) {
+  const SampleSet set({.shape = {8000, 8, 8}, .chunk_shape = {1000, 8, 8}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  DataLoader loader(dataset, {.batch_size = 10, .num_workers = 2});
+  loader.next();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (loader.stats().bytes_decoded < 3 * 1000 * 64 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_GE(loader.stats().bytes_decoded, 3u * 1000 * 64);
+  std::uint64_t samples = 10;
+  while (const auto batch = loader.next()) samples += static_cast<std::uint64_t>(batch->size());
+  EXPECT_EQ(samples, 8000u);
+  EXPECT_EQ(loader.stats().bytes_decoded, 8u * 1000 * 64) << "each chunk once";
+}
+
 TEST(ReadAhead, needs_no_thread_for_a_file_in_memory) {
   const SampleSet set({.shape = {400, 16, 16}, .chunk_shape = {10, 16, 16}, .gzip = 1});
   const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});

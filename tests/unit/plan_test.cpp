@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "flow/look_ahead.hpp"
 #include "h5feed/error.hpp"
 #include "plan/epoch_plan.hpp"
 #include "plan/permutation.hpp"
@@ -163,6 +166,50 @@ TEST(EpochPlan, keeps_chunk_windows_together) {
     EXPECT_EQ(chunks.size(), 4u);
     EXPECT_FALSE(in_file_order);
   }
+}
+
+TEST(EpochPlan, foretells_which_chunks_positions_need) {
+  for (const char* shuffle : {"sequential", "chunk:1", "chunk:3", "chunk:16", "full"}) {
+    for (const std::uint64_t samples : {1ull, 10ull, 57ull, 95ull, 100ull}) {
+      const EpochPlan plan({.num_samples = samples, .rows_per_chunk = 10, .shuffle = shuffle, .seed = 5}, 2);
+      EXPECT_EQ(plan.chunks_before(0), 0u);
+      EXPECT_EQ(plan.chunks_before(samples), plan.num_chunks());
+      std::set<std::uint64_t> begun;
+      for (std::uint64_t position = 0; position < samples; ++position) {
+        if (Shuffle(shuffle).kind() == Shuffle::Kind::full) {
+          ASSERT_EQ(plan.chunks_before(position + 1), plan.num_chunks());
+          continue;
+        }
+        while (begun.size() < plan.chunks_before(position + 1))
+          begun.insert(plan.chunk_in_order(begun.size()));
+        ASSERT_TRUE(begun.contains(plan.sample_at(position) / 10))
+            << shuffle << ", " << samples << " samples, position " << position;
+      }
+    }
+  }
+}
+
+TEST(LookAhead, goes_through_the_plan_beyond_what_is_in_preparation) {
+  const PlanSpec spec{.num_samples = 100, .rows_per_chunk = 10, .batch_size = 5};
+  const auto plan = std::make_shared<const EpochPlan>(spec, 0);
+  LookAhead look_ahead(3);
+  EXPECT_EQ(look_ahead.next(), std::nullopt) << "before the first batch";
+  look_ahead.advance(plan, plan->end_of_batch(0));
+  EXPECT_EQ(look_ahead.next(), 1u);
+  EXPECT_EQ(look_ahead.next(), 2u);
+  look_ahead.advance(plan, plan->end_of_batch(9));  // 50 samples: chunks 0 to 4 are taken care of
+  EXPECT_EQ(look_ahead.next(), 5u);
+  EXPECT_EQ(look_ahead.next(), 6u);
+  EXPECT_EQ(look_ahead.next(), 7u);
+  EXPECT_EQ(look_ahead.next(), std::nullopt);
+  look_ahead.advance(plan, plan->end_of_batch(17));
+  EXPECT_EQ(look_ahead.next(), 9u) << "and no further than the epoch";
+  EXPECT_EQ(look_ahead.next(), std::nullopt);
+  look_ahead.advance(std::make_shared<const EpochPlan>(spec, 1), 5);
+  EXPECT_EQ(look_ahead.next(), 1u) << "the next epoch begins anew";
+  LookAhead no_room(0);
+  no_room.advance(plan, 5);
+  EXPECT_EQ(no_room.next(), std::nullopt);
 }
 
 TEST(EpochPlan, leaves_out_the_smaller_last_batch_only_when_asked) {

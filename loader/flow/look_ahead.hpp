@@ -1,0 +1,50 @@
+// Which chunks to load for batches that are not in preparation yet.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/mutex.hpp"
+#include "plan/epoch_plan.hpp"
+
+namespace h5feed {
+
+/// Batches ahead of the consumer are few, and large chunks hold many of them: workers that have nothing
+/// else to do then load, in the order of the plan, the chunks that come after those of the batches in
+/// preparation. Thread-safe.
+class LookAhead {
+ public:
+  /// `room_chunks`: so many chunks further at most; 0 = never.
+  explicit LookAhead(std::uint64_t room_chunks) : room_chunks_(room_chunks) {}
+
+  /// Batches of `plan` up to `position` are in preparation.
+  void advance(std::shared_ptr<const EpochPlan> plan, std::uint64_t position) H5FEED_EXCLUDES(mutex_) {
+    if (room_chunks_ == 0) return;
+    const std::uint64_t begun = plan->chunks_before(position);
+    const std::uint64_t end = std::min(plan->num_chunks(), begun + room_chunks_);
+    const MutexLock lock(mutex_);
+    next_ = plan == plan_ ? std::max(next_, begun) : begun;
+    end_ = end;
+    std::swap(plan_, plan);  // the old one is destroyed after the lock
+  }
+
+  /// The next chunk (of samples: all its pieces) worth loading; empty when there is none now.
+  std::optional<std::uint64_t> next() H5FEED_EXCLUDES(mutex_) {
+    if (room_chunks_ == 0) return std::nullopt;
+    const MutexLock lock(mutex_);
+    if (next_ >= end_) return std::nullopt;
+    return plan_->chunk_in_order(next_++);
+  }
+
+ private:
+  const std::uint64_t room_chunks_;
+  Mutex mutex_;
+  std::shared_ptr<const EpochPlan> plan_ H5FEED_GUARDED_BY(mutex_);
+  std::uint64_t next_ H5FEED_GUARDED_BY(mutex_) = 0;  // in the order of the plan
+  std::uint64_t end_ H5FEED_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace h5feed
