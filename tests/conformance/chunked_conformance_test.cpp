@@ -72,11 +72,13 @@ TEST_P(StorageMatrix, EqualsLibhdf5) {
     SCOPED_TRACE(testing::Message() << name_of(stored.storing) << ", " << stored.type.name);
     const std::filesystem::path path = dir_ / "x.h5";
     const std::vector<std::byte> written = test::write_case(stored, path);
-    if (test::libhdf5_decodes(stored.pipeline.filters(1, 1))) {
-      ASSERT_EQ(test::read_through_libhdf5(path, "x"), written);
+    const bool readable = test::libhdf5_decodes(stored.pipeline.filters(1, 1));
+    const std::vector<std::byte> expected = readable ? test::read_through_libhdf5(path, "x") : written;
+    if (!test::libhdf5_loses_values(stored)) {
+      EXPECT_EQ(expected, written);
     }
     const auto file = H5File::open(path);
-    expect_delivers(*ChunkReader::open(file, file->describe("x")), written);
+    expect_delivers(*ChunkReader::open(file, file->describe("x")), expected);
   }
 }
 

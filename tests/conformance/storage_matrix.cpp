@@ -43,6 +43,8 @@ constexpr ElementType kElementTypes[] = {
     {"f64", DType::f64, [](H5T_order_t o) { return little(o) ? H5T_IEEE_F64LE : H5T_IEEE_F64BE; }},
 };
 
+constexpr unsigned kSzip = 4;
+
 FilterSpec filter(unsigned id, std::vector<unsigned> params, bool optional = true) {
   return {.id = id, .optional = optional, .params = std::move(params), .name = {}};
 }
@@ -75,7 +77,7 @@ constexpr Pipeline kPipelines[] = {
     // Nearest-neighbour coding of blocks of 8 elements.
     {"szip",
      [](unsigned, unsigned) {
-       return std::vector{filter(4, {32, 8})};
+       return std::vector{filter(kSzip, {32, 8})};
      }},
     {"lzf",
      [](unsigned, unsigned chunk) {
@@ -181,6 +183,13 @@ bool libhdf5_decodes(const std::vector<FilterSpec>& filters) {
 }
 bool libhdf5_encodes(const std::vector<FilterSpec>& filters) {
   return libhdf5_has(filters, H5Z_FILTER_CONFIG_ENCODE_ENABLED);
+}
+
+bool libhdf5_loses_values(const StorageCase& stored) {
+  const std::vector<FilterSpec> filters = stored.pipeline.filters(1, 1);
+  const bool shrinks =
+      stored.storing == Storing::shrunk || stored.storing == Storing::shrunk_unfiltered_edges;
+  return shrinks && std::ranges::any_of(filters, [](const FilterSpec& filter) { return filter.id == kSzip; });
 }
 
 }  // namespace h5feed::test

@@ -80,6 +80,10 @@ std::vector<StorageCase> storage_cases(const IndexKind& kind, const Pipeline& pi
 bool libhdf5_decodes(const std::vector<FilterSpec>& filters);
 bool libhdf5_encodes(const std::vector<FilterSpec>& filters);
 
+/// Whether libhdf5 1.10 itself does not give back what was written: szip chunks that a shrinking extent
+/// cuts are spoiled where it encodes them again.
+bool libhdf5_loses_values(const StorageCase& stored);
+
 /// Writes the file; returns what the dataset then holds, in host byte order. Chunks go through
 /// libhdf5's filters where it has them, else, and where single filters are skipped, through h5feed's.
 /// Throws std::runtime_error where libhdf5 refuses or chooses another index.
