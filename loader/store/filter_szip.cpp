@@ -98,6 +98,10 @@ std::size_t decode_szip(std::span<const std::byte> in, const SzipParams& params,
   const std::size_t bytes = read_little_endian32(take(in, 4, "szip"));
   require_fits(bytes, out, "szip");
   if (bytes == 0) return 0;
+  const std::size_t whole_pixel = in_planes(params) ? params.pixel_bits / 8 : pixel_bytes(params);
+  if (bytes % whole_pixel != 0) {
+    throw FilterError(fmt::format("szip: {} bytes are no whole number of pixels of {}", bytes, whole_pixel));
+  }
   std::span<std::byte> decoded = out.first(bytes);
   if (is_padded(params) || in_planes(params)) {
     const std::size_t padded_bytes = stream_bytes(params, bytes);

@@ -9,7 +9,7 @@
 namespace h5feed::fuzz {
 
 /// Most bytes of a chunk, and of what is stored for it, that the targets use.
-inline constexpr std::size_t kMaxBytes = std::size_t{1} << 16;
+inline constexpr std::size_t kMaxBytes = 8192;
 
 /// Decodes twice into memory of other content: both times FilterError, or both times the same bytes, all
 /// of them written. Returns whether it decoded.

@@ -72,7 +72,7 @@ std::vector<Choice> seed_choices() {
 
 void fuzz_one(std::span<const std::byte> input) {
   Reader reader(input);
-  const std::size_t chunk_bytes = 1 + reader.u16();
+  const std::size_t chunk_bytes = 1 + reader.u16() % kMaxBytes;
   const FilterSpec spec = filter({reader.u8(), reader.u8(), reader.u8(), reader.u8()});
   if (!FilterPipeline::supports(spec)) return;
   check_decode(FilterPipeline({spec}, chunk_bytes, 1), reader.rest(), 0, chunk_bytes);

@@ -92,7 +92,7 @@ void fuzz_one(std::span<const std::byte> input) {
     if (kind == k_bzip2 && ++bzip2 > kMaxBzip2) return;
     if (!FilterPipeline::supports(filters.back())) return;
   }
-  const std::size_t chunk_bytes = 1 + reader.u16();
+  const std::size_t chunk_bytes = 1 + reader.u16() % kMaxBytes;
   const std::uint32_t mask = reader.u32();
   const FilterPipeline pipeline(std::move(filters), chunk_bytes, 1);
   if ((head & kRoundTrip) != 0) {

@@ -205,6 +205,10 @@ TEST(Szip, BoundsWhatHostileHeadersClaim) {
   const FilterPipeline pipeline({{.id = filter_id::kSzip, .params = {169, 8, 8, 80}, .name = "szip"}}, 80, 1);
   EXPECT_EQ(refusal(pipeline, bytes_of(255, 255, 255, 255, 0), 80),
             "szip: the header claims 4294967295 bytes, a chunk has 80");
+  // libaec would call this want of memory.
+  const FilterPipeline wide({{.id = filter_id::kSzip, .params = {141, 16, 16, 16}, .name = "szip"}}, 80, 2);
+  EXPECT_EQ(refusal(wide, bytes_of(51, 0, 0, 0, 7, 7), 80),
+            "szip: 51 bytes are no whole number of pixels of 2");
   EXPECT_EQ(refusal(pipeline, bytes_of(80, 0, 0), 80), "szip: 3 bytes are left where 4 should follow");
 }
 
