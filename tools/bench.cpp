@@ -15,6 +15,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
+#include "store/byte_source.hpp"
 #include "tools/bench_report.hpp"
 #include "tools/bench_settings.hpp"
 #include "tools/child_process.hpp"
@@ -25,6 +26,7 @@
 #include "tools/machine.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
+#include "tools/page_cache.hpp"
 #include "tools/progress.hpp"
 
 namespace h5feed::cli {
@@ -45,6 +47,8 @@ struct BenchArguments {
   std::string runs = "3";
   std::string warmup = "1";
   std::string time_budget = "3s";
+  bool cold = false;
+  bool warm = false;
   OutputOptions output;
 };
 
@@ -78,8 +82,34 @@ std::vector<std::int64_t> default_workers(unsigned cpus) {
   return workers;
 }
 
+// Whether rows drop the file's pages, warm rows first. Asked for neither, a file that the page cache
+// cannot hold is measured both ways.
+std::vector<bool> choose_pages(const BenchArguments& arguments) {
+  if (arguments.cold) {
+    require_droppable(arguments.file);
+    return arguments.warm ? std::vector<bool>{false, true} : std::vector<bool>{true};
+  }
+  if (arguments.warm) return {false};
+  const std::uint64_t file_bytes = open_file_source(arguments.file)->size();
+  const std::uint64_t available_bytes = system_limits().available_bytes;
+  if (file_bytes <= available_bytes) return {false};
+  try {
+    require_droppable(arguments.file);
+    return {false, true};
+  } catch (const FileError& error) {
+    say(fmt::format("{}; no cold rows", error.what()));
+    return {false};
+  }
+}
+
+std::string pages_text(const std::vector<bool>& pages) {
+  if (pages.size() > 1) return "warm pages, then cold ones";
+  return pages.front() ? "cold pages" : "warm pages";
+}
+
 // Finds what is wrong before the first row, and says what is to be read.
-std::string plan_text(const BenchSettings& settings, const std::vector<std::int64_t>& workers) {
+std::string plan_text(const BenchSettings& settings, const std::vector<std::int64_t>& workers,
+                      const std::vector<bool>& pages) {
   const ScopedLogSink quiet(ignore_log);  // the rows say it
   const auto start = std::chrono::steady_clock::now();
   const Dataset dataset = open_dataset(dataset_options(settings), "bench");
@@ -88,13 +118,14 @@ std::string plan_text(const BenchSettings& settings, const std::vector<std::int6
   for (const std::int64_t num_workers : workers) DataLoader(dataset, loader_options(settings, num_workers));
   const DatasetInfo& data = dataset.state()->data.info();
   const std::chrono::duration<double> budget = settings.time_budget;
+  const std::size_t rows = workers.size() * pages.size();
   return fmt::format(
       "measuring {}:{} ({}, {} stored){}: {} {} of about {:.3g} s, {:.3g} s in all; each pass starts with an "
-      "empty cache and reads warm pages{}",
+      "empty cache and reads {}{}",
       printable(settings.file), printable(data.path), data.shape_text(), format_bytes(data.stored_bytes),
-      dataset.has_target() ? " with " + printable(dataset.state()->target->info().path) : "", workers.size(),
-      workers.size() == 1 ? "row" : "rows", budget.count(),
-      budget.count() * static_cast<double>(workers.size()),
+      dataset.has_target() ? " with " + printable(dataset.state()->target->info().path) : "", rows,
+      rows == 1 ? "row" : "rows", budget.count(), budget.count() * static_cast<double>(rows),
+      pages_text(pages),
       opening.count() > 1
           ? fmt::format("; opening the file took {:.1f} s, which each row adds", opening.count())
           : "");
@@ -131,36 +162,43 @@ int bench(const BenchArguments& arguments) {
                                                 ? default_workers(system_limits().cpus)
                                                 : parse_list("--num-workers", arguments.num_workers);
   check_export_places(arguments.output, settings.file);
-  say(plan_text(settings, workers));
+  const std::vector<bool> pages = choose_pages(arguments);
+  say(plan_text(settings, workers, pages));
 
   Json json = {{"file", settings.file},   {"machine", machine_json()},     {"version", H5FEED_VERSION},
-               {"commit", H5FEED_COMMIT}, {"settings", to_json(settings)}, {"limits", nullptr},
+               {"commit", H5FEED_COMMIT}, {"settings", to_json(settings)}, {"limits", Json::object()},
                {"rows", Json::array()}};
   json["settings"].erase("file");
-  json["settings"]["page_cache"] = "warm";
+  json["settings"]["page_cache"] = pages.size() > 1 ? "both" : pages.front() ? "cold" : "warm";
   Table table = bench_table();
   const bool show_table = !arguments.output.json;
   if (show_table) print(table.header_text());
 
   const double budget_s = std::chrono::duration<double>(settings.time_budget).count();
-  Progress progress("bench", ProgressUnit::seconds, budget_s * static_cast<double>(workers.size()));
-  std::int64_t most_workers = -1;
+  Progress progress("bench", ProgressUnit::seconds,
+                    budget_s * static_cast<double>(workers.size() * pages.size()));
   std::string warnings;
-  for (const std::int64_t num_workers : workers) {
-    RowOutcome outcome = run_row({settings, num_workers, table.rows() > 0}, progress);
-    progress.hide();
-    if (outcome.exit_code != kDone) return outcome.exit_code;
-    const Json& row = outcome.answer.at("row");
-    json["rows"].push_back(row);
-    for (const auto& [key, value] : outcome.answer.at("resolved").items()) json["settings"][key] = value;
-    if (num_workers > most_workers) {
-      most_workers = num_workers;
-      json["limits"] = outcome.answer.at("limits");
+  for (const bool cold : pages) {
+    std::int64_t most_workers = -1;
+    for (const std::int64_t num_workers : workers) {
+      RowOutcome outcome = run_row({settings, num_workers, table.rows() > 0, cold}, progress);
+      progress.hide();
+      if (outcome.exit_code != kDone) return outcome.exit_code;
+      const Json& row = outcome.answer.at("row");
+      json["rows"].push_back(row);
+      for (const auto& [key, value] : outcome.answer.at("resolved").items()) json["settings"][key] = value;
+      for (const auto& [key, value] : outcome.answer.at("limits").items()) {
+        // Warm rows have no cold limits and cold rows no others.
+        if (num_workers > most_workers && (!value.is_null() || !json["limits"].contains(key))) {
+          json["limits"][key] = value;
+        }
+      }
+      most_workers = std::max(most_workers, num_workers);
+      table.add_row(bench_cells(row));
+      warnings += row_warnings(row);
+      if (show_table) print(table.row_text(table.rows() - 1));
+      export_results(arguments.output, table, json);
     }
-    table.add_row(bench_cells(row));
-    warnings += row_warnings(row);
-    if (show_table) print(table.row_text(table.rows() - 1));
-    export_results(arguments.output, table, json);
   }
   if (show_table) {
     print('\n' + warnings + bench_verdict(json["rows"], json["settings"]["shuffle"].get<std::string>()));
@@ -174,7 +212,7 @@ constexpr const char* kFooter =
     R"(Each row runs in a process of its own, so that its peak memory is its own. A repetition is as
 many first epochs as fit its share of --time-budget, or a part of one (whole windows of chunk:K); every
 epoch has a new loader with an empty cache, so that its chunks are decoded. Rates are medians over --runs
-repetitions, counters are sums over them; the pages of the file are warm.
+repetitions, counters are sums over them.
 Where the data fits the cache, "cached samples/s" is the rate of the following epochs, which decode nothing.
 
 The limits are measured in the same process, in turn with the loader, at the same number of threads:
@@ -183,10 +221,16 @@ gather = threads that read single random rows of uncompressed data.
 "of limit" is the loader's rate of decoding (or of reading rows) over the limit; the first batch, which
 nothing can hide, and starting the workers are part of the loader's time.
 
+Warm rows begin with the file in the page cache where the free memory holds it. Cold rows (--cold) drop its
+pages before each pass, limits included, and check that they are gone. Their limits are bare reads of the
+same bytes: sequential = one thread in file order, for sequential and chunk:K; random = single chunks, or
+rows where the loader reads rows, with as many reads in flight as the loader has, for full.
+
 Examples:
   h5feed bench train.h5 --target labels
   h5feed bench fashion.h5 --data train/images --target train/labels --num-workers 0,1,2,4 --shuffle chunk:16
   h5feed bench train.h5 --cache-bytes 256MiB --shuffle full --time-budget 10s --export-json bench.json
+  h5feed bench train.h5 --cold --num-workers 2 --shuffle chunk:16
   h5feed bench text.h5 --data tokens --input-layout none --json)";
 
 }  // namespace
@@ -219,6 +263,10 @@ void add_bench(CLI::App& app, Action& action) {
   option("--warmup", arguments->warmup, "Repetitions before them", "N")->capture_default_str();
   option("--time-budget", arguments->time_budget, "Time of one row, all repetitions and limits", "TIME")
       ->capture_default_str();
+  command->add_flag("--cold", arguments->cold,
+                    "Drop the file's pages before each pass; default: rows with and without where the file "
+                    "exceeds the free memory");
+  command->add_flag("--warm", arguments->warm, "Leave the pages in memory; with --cold: rows of both kinds");
   add_output_options(*command, arguments->output);
   command->footer(kFooter);
   command->callback([arguments, &action] { action = [arguments] { return bench(*arguments); }; });

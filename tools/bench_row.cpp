@@ -1,20 +1,24 @@
 // One row of `bench`, in a process of its own: the loader and its limits, measured in turn.
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
+#include "tools/bench_cold.hpp"
 #include "tools/bench_limits.hpp"
 #include "tools/bench_settings.hpp"
 #include "tools/child_process.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/output.hpp"
+#include "tools/page_cache.hpp"
 #include "tools/resources.hpp"
 #include "tools/statistics.hpp"
 
@@ -37,6 +41,7 @@ struct Repetition {
   std::uint64_t cache_misses = 0;
   std::uint64_t rows_direct = 0;
   std::uint64_t read_calls = 0;
+  std::uint64_t read_bytes = 0;  // from the file
   ResourceUsage usage;
   std::uint64_t peak_rss_bytes = 0;
   double epoch_share = 1;  // below 1 where the time was too short for an epoch
@@ -45,6 +50,7 @@ struct Repetition {
   double cached_s = 0;
 
   double samples_per_s() const { return static_cast<double>(samples) / seconds; }
+  double read_bytes_per_s() const { return static_cast<double>(read_bytes) / seconds; }
   double decoded_bytes_per_s() const { return static_cast<double>(decoded_bytes) / seconds; }
 };
 
@@ -53,40 +59,47 @@ void touch(const Batch& batch) {
   [[maybe_unused]] const std::byte first = *static_cast<const volatile std::byte*>(batch.data.bytes.get());
 }
 
+// One of each worker, and those that run ahead of decoding.
+unsigned reads_in_flight(const ResolvedOptions& options) {
+  return static_cast<unsigned>(std::max(1, options.num_workers)) + static_cast<unsigned>(options.io_depth);
+}
+
 class Row {
  public:
-  Row(const BenchSettings& settings, std::int64_t num_workers)
+  Row(const BenchSettings& settings, std::int64_t num_workers, bool cold)
       : settings_(settings),
+        cold_(cold),
         dataset_(Dataset::open(dataset_options(settings))),
         options_(loader_options(settings, num_workers)) {
     const DataLoader loader(dataset_, options_);
     resolved_ = loader.options();
-    // A second epoch is measured where it can be served from memory.
-    fits_cache_ = data().info().total_bytes() <= resolved_.cache_bytes;
-    const std::uint64_t parts = 2U + (rows_readable() ? 1U : 0U) + (fits_cache_ ? 1U : 0U);
+    // A second epoch is measured where it can be served from memory; it reads no page, cold or warm.
+    fits_cache_ = !cold_ && data().info().total_bytes() <= resolved_.cache_bytes;
+    const std::uint64_t warm_parts = 2U + (rows_readable() ? 1U : 0U) + (fits_cache_ ? 1U : 0U);
+    const std::uint64_t parts = cold_ ? 3U : warm_parts;
     slice_ = settings.time_budget / static_cast<std::int64_t>((settings.runs + settings.warmup) * parts);
   }
 
   void measure() {
+    if (!cold_) load_if_it_fits();
+    const StoredData stored = cold_ ? StoredData(data()) : StoredData();
     for (std::uint64_t i = 0; i < settings_.warmup + settings_.runs; ++i) {
+      if (!cold_ && i == settings_.warmup) resident_share_ = resident_share(settings_.file);
       Repetition repetition = run_loader(i);
-      const LimitSetup setup{.threads = static_cast<unsigned>(std::max(1, resolved_.num_workers)),
-                             .slot_bytes = resolved_.prefetch_batches * batch_rows() * data().map.row_bytes(),
-                             .duration = slice_};
-      const double decode = measure_decode_limit(data(), setup);
-      const double gather = rows_readable() ? measure_gather_limit(data(), setup) : 0;
+      Limits limits = cold_ ? cold_limits(stored, i) : warm_limits();
       if (i < settings_.warmup) continue;
       repetitions_.push_back(std::move(repetition));
-      decode_limits_.push_back(decode);
-      gather_limits_.push_back(gather);
+      limits_.push_back(limits);
     }
   }
 
   Json to_json() const {
     return {{"row", row_json()},
             {"limits",
-             {{"decode_bytes_per_s", median(decode_limits_)},
-              {"gather_bytes_per_s", rows_readable() ? Json(median(gather_limits_)) : Json()}}},
+             {{"decode_bytes_per_s", limit(&Limits::decode)},
+              {"gather_bytes_per_s", limit(&Limits::gather)},
+              {"cold_sequential_bytes_per_s", limit(&Limits::cold_sequential)},
+              {"cold_random_bytes_per_s", limit(&Limits::cold_random)}}},
             {"resolved",
              {{"data", data().info().path},
               {"shuffle", resolved_.shuffle.to_string()},
@@ -95,6 +108,50 @@ class Row {
   }
 
  private:
+  // Bytes a second; 0 where a limit does not apply.
+  struct Limits {
+    double decode = 0;
+    double gather = 0;
+    double cold_sequential = 0;
+    double cold_random = 0;
+  };
+
+  Limits warm_limits() const {
+    const LimitSetup setup{.threads = static_cast<unsigned>(std::max(1, resolved_.num_workers)),
+                           .slot_bytes = resolved_.prefetch_batches * batch_rows() * data().map.row_bytes(),
+                           .duration = slice_};
+    return {.decode = measure_decode_limit(data(), setup),
+            .gather = rows_readable() ? measure_gather_limit(data(), setup) : 0};
+  }
+
+  Limits cold_limits(const StoredData& stored, std::uint64_t number) {
+    if (stored.empty()) return {};
+    ColdSetup setup{.file = settings_.file, .seed = settings_.seed + number, .duration = slice_};
+    const ColdRate sequential = measure_cold_limit(stored, setup);
+    setup.order = resolved_.row_reads ? ColdOrder::random_rows : ColdOrder::random_chunks;
+    setup.depth = reads_in_flight(resolved_);
+    const ColdRate random = measure_cold_limit(stored, setup);
+    note_resident(std::max(sequential.resident_share, random.resident_share));
+    return {.cold_sequential = sequential.bytes_per_s, .cold_random = random.bytes_per_s};
+  }
+
+  // Null where the limit does not apply.
+  Json limit(double Limits::*member) const {
+    std::vector<double> rates;
+    for (const Limits& limits : limits_) rates.push_back(limits.*member);
+    const double rate = median(std::move(rates));
+    return rate > 0 ? Json(rate) : Json();
+  }
+
+  void note_resident(double share) { resident_share_ = std::max(resident_share_.value_or(0), share); }
+
+  // What fits is read once, so that every row finds the same.
+  void load_if_it_fits() const {
+    if (resident_share(settings_.file) == 1.0) return;
+    if (std::filesystem::file_size(settings_.file) <= system_limits().available_bytes)
+      load_pages(settings_.file);
+  }
+
   const Field& data() const { return dataset_.state()->data; }
   // A target too large to be read at open goes through the cache, as the data does.
   bool target_through_cache() const {
@@ -120,12 +177,14 @@ class Row {
   // As many first epochs, each of a fresh loader with an empty cache, as fit the time; at least one. Only
   // an epoch longer than the time is cut, so that what was decoded ahead of the end does not blur the
   // figures of small files.
-  Repetition run_loader(std::uint64_t number) const {
+  Repetition run_loader(std::uint64_t number) {
     Repetition repetition;
     reset_peak_rss();
     const double slice_s = std::chrono::duration<double>(slice_).count();
+    const Clock::time_point start = Clock::now();
     double epoch_s = run_epoch(number, slice_s, repetition);
-    while (repetition.seconds + epoch_s < slice_s) {
+    // Dropping pages is no part of an epoch, but takes its time.
+    while ((cold_ ? seconds_since(start) : repetition.seconds) + epoch_s < slice_s) {
       epoch_s = run_epoch(number, std::numeric_limits<double>::infinity(), repetition);
     }
     repetition.peak_rss_bytes = peak_rss_bytes();
@@ -134,7 +193,8 @@ class Row {
 
   // One epoch, or what fits `limit_s` of it, up to the end of a window: within one, chunks have been
   // decoded whose samples were not delivered. Returns the seconds it took.
-  double run_epoch(std::uint64_t number, double limit_s, Repetition& repetition) const {
+  double run_epoch(std::uint64_t number, double limit_s, Repetition& repetition) {
+    if (cold_) note_resident(drop_pages(settings_.file));
     const ResourceUsage before = resource_usage();
     const Clock::time_point start = Clock::now();
     DataLoader loader(dataset_, options_);
@@ -165,6 +225,7 @@ class Row {
   void add_counters(const LoaderStats& stats, Repetition& repetition) const {
     repetition.decoded_bytes += stats.bytes_decoded + stats.rows_direct * data().map.row_bytes();
     repetition.read_calls += stats.read_calls;
+    repetition.read_bytes += stats.bytes_read;
     repetition.cache_hits += stats.cache_hits;
     repetition.cache_misses += stats.cache_misses;
     repetition.rows_direct += stats.rows_direct;
@@ -183,11 +244,12 @@ class Row {
   }
 
   Json row_json() const {
-    std::vector<double> samples_per_s, decoded_bytes_per_s, first_batch_ms, cached;
+    std::vector<double> samples_per_s, decoded_bytes_per_s, read_bytes_per_s, first_batch_ms, cached;
     Repetition all;
     for (const Repetition& repetition : repetitions_) {
       samples_per_s.push_back(repetition.samples_per_s());
       decoded_bytes_per_s.push_back(repetition.decoded_bytes_per_s());
+      read_bytes_per_s.push_back(repetition.read_bytes_per_s());
       first_batch_ms.insert(first_batch_ms.end(), repetition.first_batch_ms.begin(),
                             repetition.first_batch_ms.end());
       if (repetition.cached_s > 0) {
@@ -213,13 +275,22 @@ class Row {
                 {"batch_size", resolved_.batched ? Json(resolved_.batch_size) : Json()},
                 {"samples_per_s", median(samples_per_s)},
                 {"bytes_per_s", median(samples_per_s) * row_bytes}};
+    row["page_cache"] = cold_ ? "cold" : "warm";
+    row["resident_share"] = resident_share_ ? Json(*resident_share_) : Json();
     // A rate of decoding has nothing to be compared with where nothing was decoded.
     // Nor where a target is decoded beside the data: the limits are those of the data alone.
     const bool comparable = all.decoded_bytes > 0 && !target_through_cache();
-    const double limit = resolved_.row_reads ? median(gather_limits_) : median(decode_limits_);
-    row["limit"] = !comparable ? Json() : Json(resolved_.row_reads ? "gather" : "decode");
-    row["limit_bytes_per_s"] = comparable ? Json(limit) : Json();
-    row["share_of_limit"] = comparable ? Json(median(decoded_bytes_per_s) / limit) : Json();
+    const auto compare = [&](const std::string& key, const char* name, double Limits::*member, double rate) {
+      const Json bytes_per_s = comparable ? limit(member) : Json();
+      row[key] = bytes_per_s.is_null() ? Json() : Json(name);
+      row[key + "_bytes_per_s"] = bytes_per_s;
+      row["share_of_" + key] = bytes_per_s.is_null() ? Json() : Json(rate / bytes_per_s.get<double>());
+    };
+    compare("limit", resolved_.row_reads ? "gather" : "decode",
+            resolved_.row_reads ? &Limits::gather : &Limits::decode, median(decoded_bytes_per_s));
+    const bool random = resolved_.shuffle.kind() == Shuffle::Kind::full;
+    compare("cold_limit", random ? "random" : "sequential",
+            random ? &Limits::cold_random : &Limits::cold_sequential, median(read_bytes_per_s));
     row["epoch_share"] = all.epoch_share;
     row["first_batch_ms"] = median(first_batch_ms);
     row["wait_fraction"] = all.wait_s / all.seconds;
@@ -240,14 +311,15 @@ class Row {
   }
 
   const BenchSettings settings_;
+  const bool cold_;
   const Dataset dataset_;
   const DataLoaderOptions options_;
   ResolvedOptions resolved_;
   bool fits_cache_ = false;
   std::chrono::nanoseconds slice_{};
   std::vector<Repetition> repetitions_;
-  std::vector<double> decode_limits_;
-  std::vector<double> gather_limits_;
+  std::vector<Limits> limits_;
+  std::optional<double> resident_share_;  // cold: the most that a drop left; warm: before the runs that count
 };
 
 }  // namespace
@@ -260,7 +332,7 @@ int run_bench_row(const std::vector<std::string>& arguments) {
   const ScopedLogSink sink([&](LogLevel level, std::string_view line) {
     if (level == LogLevel::warning && !said) say(line);
   });
-  Row row(request.settings, request.num_workers);
+  Row row(request.settings, request.num_workers, request.cold);
   said = true;
   row.measure();
   print(json_text(row.to_json()));

@@ -37,7 +37,8 @@ Json to_json(const BenchSettings& settings) {
 std::vector<std::string> to_arguments(const RowRequest& request) {
   const Json json = {{"settings", to_json(request.settings)},
                      {"num_workers", request.num_workers},
-                     {"quiet", request.quiet}};
+                     {"quiet", request.quiet},
+                     {"cold", request.cold}};
   const BenchSettings& settings = request.settings;
   return {json.dump(-1, ' ', false, Json::error_handler_t::replace), settings.file, settings.data,
           settings.target};
@@ -58,7 +59,8 @@ RowRequest row_request_from(const std::vector<std::string>& arguments) {
   json.at("warmup").get_to(settings.warmup);
   settings.time_budget = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(json.at("time_budget_s").get<double>()));
-  return {settings, request.at("num_workers").get<std::int64_t>(), request.at("quiet").get<bool>()};
+  return {settings, request.at("num_workers").get<std::int64_t>(), request.at("quiet").get<bool>(),
+          request.at("cold").get<bool>()};
 }
 
 DatasetOptions dataset_options(const BenchSettings& settings) {

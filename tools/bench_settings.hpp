@@ -36,6 +36,7 @@ struct RowRequest {
   BenchSettings settings;
   std::int64_t num_workers = 0;
   bool quiet = false;  ///< warnings have been printed by an earlier row
+  bool cold = false;   ///< the file's pages are dropped before each pass
 };
 
 /// A request as command-line arguments, and back. Paths travel beside the JSON, since they need not be

@@ -26,7 +26,7 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::array<std::string_view, 4> kCommands = {"info", "generate", "pack", "bench"};
+constexpr std::array<std::string_view, 5> kCommands = {"info", "check", "generate", "pack", "bench"};
 
 constexpr std::string_view kFirstSteps =
     R"(h5feed feeds deep-learning training from HDF5 files. Three commands to try:
@@ -143,9 +143,10 @@ int run_command(std::vector<std::string> arguments) {
   app.require_subcommand(1);
   app.footer(
       "h5feed FILE is h5feed info FILE. Each command has its own --help, with examples.\n"
-      "Exit code: 0 done, 1 failed, 2 wrong usage.");
+      "Exit code: 0 done, 1 failed or a difference found, 2 wrong usage.");
   Action action;
   add_info(app, action);
+  add_check(app, action);
   add_generate(app, action);
   add_pack(app, action);
   add_bench(app, action);

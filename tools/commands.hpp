@@ -13,6 +13,7 @@ namespace h5feed::cli {
 using Action = std::function<int()>;
 
 void add_info(CLI::App& app, Action& action);
+void add_check(CLI::App& app, Action& action);
 void add_generate(CLI::App& app, Action& action);
 void add_pack(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);

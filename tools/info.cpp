@@ -17,6 +17,7 @@
 #include "tools/commands.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/output.hpp"
+#include "tools/sample_cost.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -109,6 +110,10 @@ Json json_entry(const Entry& entry) {
     json["stored_bytes"] = info.stored_bytes;
     json["logical_bytes"] = info.total_bytes();
     json["ratio"] = ratio(info) > 0 ? Json(ratio(info)) : Json();
+    const std::optional<SampleCost> cost = sample_cost(info);
+    json["chunks_per_sample"] = cost ? Json(cost->chunks_per_sample) : Json();
+    json["decoded_per_wanted_random"] = cost ? Json(cost->decoded_per_wanted_random) : Json();
+    json["decoded_per_wanted_epoch"] = cost ? Json(cost->decoded_per_wanted_epoch) : Json();
   }
   if (entry.reader) {
     json["read_path"] = entry.reader->direct() ? "direct" : "fallback";
@@ -163,11 +168,14 @@ int info(const InfoArguments& arguments) {
                {"ratio", true},
                {"read path"}});
   Json json = {{"file", arguments.file}, {"file_bytes", file_bytes}, {"datasets", Json::array()}};
-  std::string geometry;
+  std::string geometry, warnings;
   for (const Entry& entry : entries) {
     table.add_row(table_row(entry));
     json["datasets"].push_back(json_entry(entry));
     if (entry.geometry) geometry += geometry_line(entry);
+    if (const std::string warning = entry.info ? sample_cost_warning(*entry.info) : ""; !warning.empty()) {
+      warnings += warning + '\n';
+    }
   }
   export_results(arguments.output, table, json);
   if (arguments.output.json) {
@@ -177,6 +185,7 @@ int info(const InfoArguments& arguments) {
                                    entries.size(), entries.size() == 1 ? "dataset" : "datasets");
     if (table.rows() > 0) text += '\n' + table.to_text();
     if (!geometry.empty()) text += '\n' + geometry;
+    if (!warnings.empty()) text += '\n' + warnings;
     print(text);
   }
   bool readable = true;

@@ -11,6 +11,7 @@ packages=(
   libhdf5-dev libtbb-dev libopencv-dev libdeflate-dev liblz4-dev libzstd-dev zlib1g-dev
   liblzf-dev libblosc-dev libbz2-dev libaec-dev
   libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
+  libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   dataset-fashion-mnist
 )

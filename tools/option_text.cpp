@@ -81,6 +81,17 @@ double parse_real(std::string_view option, std::string_view text, double lowest,
   return *value;
 }
 
+double parse_share(std::string_view option, std::string_view text) {
+  std::string_view number = text;
+  if (number.ends_with('%')) {
+    number.remove_suffix(1);
+    if (number.ends_with(' ')) number.remove_suffix(1);
+    const auto value = real(number);
+    if (value && *value > 0 && *value <= 100) return *value / 100;
+  }
+  refuse(option, text, "a percentage above 0 and up to 100, such as 1%");
+}
+
 std::uint64_t parse_size(std::string_view option, std::string_view text) {
   const auto value = parse_bytes(text);
   if (!value) refuse(option, text, "a size such as 512MiB or 1.5GiB");

@@ -24,6 +24,9 @@ std::int64_t parse_integer(std::string_view option, std::string_view text);
 /// A finite number within [lowest, highest].
 double parse_real(std::string_view option, std::string_view text, double lowest, double highest);
 
+/// A percentage above 0 and at most 100, "1%" or "0.5 %", as a share: 0.01, 0.005.
+double parse_share(std::string_view option, std::string_view text);
+
 /// Bytes: "4096", "512KiB", "1.5GiB".
 std::uint64_t parse_size(std::string_view option, std::string_view text);
 

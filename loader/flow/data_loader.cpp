@@ -55,32 +55,6 @@ class EpochClock {
   std::atomic<std::uint64_t> total_ns_ = 0;
 };
 
-// Chunks that the cache has room for beside those that the batches in preparation may need; no more
-// than keep the workers busy, or the next window.
-std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions& options) {
-  if (options.num_workers == 0 || options.row_reads) return 0;
-  const std::uint64_t chunk_bytes = dataset.data.reader->chunk_bytes() * dataset.data.map.pieces();
-  const std::uint64_t held = options.cache_bytes / chunk_bytes;
-  std::uint64_t in_play = 0;
-  std::uint64_t wanted = 0;
-  switch (options.shuffle.kind()) {
-    case Shuffle::Kind::full:
-      return 0;
-    case Shuffle::Kind::sequential:
-      in_play = options.prefetch_batches * static_cast<std::uint64_t>(options.batch_size) /
-                    dataset.data.map.rows_per_chunk() +
-                2;
-      wanted = 2 * static_cast<std::uint64_t>(options.num_workers);
-      break;
-    case Shuffle::Kind::chunk:
-      // The end of one window and all of the next.
-      in_play = 2 * options.shuffle.window_chunks();
-      wanted = options.shuffle.window_chunks();
-      break;
-  }
-  return held > in_play ? std::min(wanted, held - in_play) : 0;
-}
-
 }  // namespace
 
 struct DataLoader::State {

@@ -8,9 +8,15 @@
 #include <utility>
 
 #include "base/mutex.hpp"
+#include "dataset/dataset_state.hpp"
+#include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
 
 namespace h5feed {
+
+/// Chunks that the cache has room for beside those that the batches in preparation may need; no more than
+/// keep the workers busy, or the next window. 0 where looking ahead makes no sense.
+std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions& options);
 
 /// Batches ahead of the consumer are few, and large chunks hold many of them: workers that have nothing
 /// else to do then load, in the order of the plan, the chunks that come after those of the batches in

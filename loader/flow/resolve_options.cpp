@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/byte_units.hpp"
+#include "flow/row_read_choice.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 
@@ -166,13 +167,12 @@ void resolve_memory(const DataLoaderOptions& options, const DatasetState& datase
 }
 
 bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dataset,
-                       std::uint64_t cache_bytes) {
-  const bool possible = dataset.data.reader->rows_readable();
+                       const ResolvedOptions& resolved) {
   switch (options.row_reads) {
     case RowReads::never:
       return false;
     case RowReads::always:
-      if (!possible) {
+      if (!dataset.data.reader->rows_readable()) {
         throw OptionError(
             fmt::format("row_reads = always needs uncompressed rows in one piece; {}:{} has none; use "
                         "automatic",
@@ -182,8 +182,7 @@ bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dat
     case RowReads::automatic:
       break;
   }
-  return possible && options.shuffle.kind() == Shuffle::Kind::full &&
-         dataset.data.info().total_bytes() > cache_bytes;
+  return rows_cheaper_than_chunks(dataset, resolved);
 }
 
 }  // namespace
@@ -228,7 +227,7 @@ ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetS
   resolved.seed = options.seed.value_or(0);
   // Whether rows bypass the cache depends on the cache's size, which depends on what chunks need.
   resolve_memory(options, dataset, format, limits, resolved);
-  resolved.row_reads = resolve_row_reads(options, dataset, resolved.cache_bytes);
+  resolved.row_reads = resolve_row_reads(options, dataset, resolved);
   return resolved;
 }
 

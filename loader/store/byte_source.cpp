@@ -72,6 +72,13 @@ class FileSource final : public ByteSource {
     ::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
   }
 
+  bool resident(std::uint64_t offset) const noexcept override {
+    std::byte byte{};
+    const iovec buffer{&byte, 1};
+    // Some file systems do not know the flag: then nothing is known.
+    return ::preadv2(fd_.get(), &buffer, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1 || errno != EAGAIN;
+  }
+
   std::uint64_t size() const noexcept override { return size_; }
 
  private:

@@ -30,6 +30,10 @@ class ByteSource {
   /// A hint that these bytes will be read soon; may do nothing. Does not wait for them.
   virtual void will_need(std::uint64_t, std::uint64_t) const noexcept {}
 
+  /// Whether the byte at `offset` can be read without waiting for the storage, as far as is known. Does
+  /// not wait itself.
+  virtual bool resident(std::uint64_t) const noexcept { return true; }
+
   /// Bytes at the time of opening.
   virtual std::uint64_t size() const noexcept = 0;
 };

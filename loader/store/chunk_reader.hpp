@@ -92,6 +92,9 @@ class ChunkReader {
   /// A hint that `read_rows` will come for these rows of one chunk soon. Does not wait for the storage.
   virtual void hint_rows(std::uint64_t first, std::uint64_t count) const noexcept = 0;
 
+  /// Whether `read_rows` of this row would be served from memory, as far as is known. Does not wait.
+  virtual bool row_resident(std::uint64_t row) const noexcept = 0;
+
   /// "train.h5:/images: chunk (12,0,0,0) (samples 1200-1299)", the start of every error about it.
   std::string describe_chunk(std::uint64_t chunk) const;
 

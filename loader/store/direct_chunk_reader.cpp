@@ -116,6 +116,11 @@ class DirectChunkReader final : public ChunkReader {
     if (location.allocated()) source_->will_need(row_address(location, first), count * info_.row_bytes());
   }
 
+  bool row_resident(std::uint64_t row) const noexcept override {
+    const ChunkLocation& location = locations_[row / chunk_shape_.front()];
+    return !location.allocated() || source_->resident(row_address(location, row));
+  }
+
  private:
   std::uint64_t row_address(const ChunkLocation& location, std::uint64_t row) const noexcept {
     return location.address + row % chunk_shape_.front() * info_.row_bytes();

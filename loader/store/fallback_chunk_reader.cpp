@@ -73,6 +73,7 @@ class FallbackChunkReader final : public ChunkReader {
   ReadCost read_rows(std::uint64_t, std::uint64_t, std::span<const std::span<std::byte>>) const override {
     throw std::logic_error("ChunkReader::read_rows: rows_readable() is false");
   }
+  bool row_resident(std::uint64_t) const noexcept override { return false; }
   void hint_rows(std::uint64_t, std::uint64_t) const noexcept override {}
 
  private:

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "store/byte_order.hpp"
@@ -41,7 +42,7 @@ class FlatChunkReader final : public ChunkReader {
     out = chunk_target(*this, chunk, out);
     ReadCost cost;
     const std::uint64_t begin = now_ns();
-    std::ranges::copy(raw, out.begin());
+    std::memcpy(out.data(), raw.data(), raw.size());
     if (info_.byte_swapped) swap_byte_order(out.first(raw.size()), size_of(info_.dtype));
     cost.decode_ns = now_ns() - begin;
     return cost;
@@ -57,6 +58,10 @@ class FlatChunkReader final : public ChunkReader {
 
   void hint_rows(std::uint64_t first, std::uint64_t count) const noexcept override {
     if (begin_) source_->will_need(row_address(first), count * info_.row_bytes());
+  }
+
+  bool row_resident(std::uint64_t row) const noexcept override {
+    return !begin_ || source_->resident(row_address(row));
   }
 
  private:

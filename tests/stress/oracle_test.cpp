@@ -162,12 +162,34 @@ TEST(Oracle, rows_read_directly_are_the_same_as_rows_from_chunks) {
     const Epoch expected = run_epoch(oracle);
     EXPECT_EQ(oracle.stats().rows_direct, 0u);
     for (const std::int64_t workers : {0, 1, 4}) {
-      options.row_reads = RowReads::automatic;
+      options.row_reads = RowReads::always;
       options.num_workers = workers;
       DataLoader loader(dataset, options);
       ASSERT_EQ(run_epoch(loader), expected) << workers << " workers";
       EXPECT_GE(loader.stats().rows_direct, 300u);
       EXPECT_EQ(loader.stats().cache_misses, 0u);
+    }
+  }
+}
+
+TEST(Oracle, samples_in_two_chunks_are_gathered_whole) {
+  // CelebA's shape in little: the second chunk of a sample holds its last line of pixels.
+  const SampleSet set({.shape = {57, 3, 22, 18}, .chunk_shape = {10, 3, 21, 18}, .gzip = 1});
+  const Dataset dataset = Dataset::open(
+      {.files = {set.path()}, .data = "images", .target = "labels", .input_layout = InputLayout::nchw});
+  const test::CapturedLog quiet;
+  for (const char* shuffle : {"sequential", "chunk:2", "full"}) {
+    // Too small for one of the pair, enough for a pair, enough for all.
+    for (const std::uint64_t cache_bytes : {1'000U, 30'000U, 1'000'000U}) {
+      DataLoaderOptions options{.batch_size = 8, .shuffle = shuffle, .seed = 5, .cache_bytes = cache_bytes};
+      DataLoader oracle(dataset, options);
+      const Epoch expected = run_epoch(oracle);
+      expect_the_files_content(expected, set);
+      for (const std::int64_t workers : {1, 4}) {
+        options.num_workers = workers;
+        DataLoader loader(dataset, options);
+        ASSERT_EQ(run_epoch(loader), expected) << shuffle << ", " << workers << " workers, " << cache_bytes;
+      }
     }
   }
 }

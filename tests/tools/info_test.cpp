@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
+#include "tools/sample_cost.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -58,7 +60,8 @@ TEST(Info, PrintsTheSameAsJson) {
   EXPECT_EQ(json.at("datasets")[0], Json::parse(R"({
     "path": "/images", "shape": [20, 3, 8, 6], "type": "u8", "numeric": true, "layout": "chunked",
     "chunk_shape": [8, 3, 8, 6], "chunks": 3, "filters": "none", "stored_bytes": 3456, "logical_bytes": 2880,
-    "ratio": 0.8333333333333334, "read_path": "direct", "fallback_reason": null,
+    "ratio": 0.8333333333333334, "chunks_per_sample": 1, "decoded_per_wanted_random": 8.0,
+    "decoded_per_wanted_epoch": 1.2, "read_path": "direct", "fallback_reason": null,
     "samples": {"count": 20, "layout": "NCHW", "shape": [3, 8, 6], "bytes": 144}})"));
   EXPECT_EQ(json.at("datasets")[1].at("samples"), nullptr);
   EXPECT_EQ(json.at("datasets")[2].at("numeric"), false);
@@ -96,6 +99,65 @@ TEST(Info, ExportsItsTable) {
       HasSubstr("\n| /labels | 20 | i64 | contiguous | - | none | 160 B | 160 B | 1.00 | direct |\n"));
   EXPECT_EQ(Json::parse(text("t.json")).at("datasets").size(), 3U);
   EXPECT_THAT(names_in(dir.path()), ::testing::ElementsAre("m.h5", "t.csv", "t.json", "t.md"));
+}
+
+TEST(Info, WarnsWhereSamplesSpanSeveralChunksAndSaysWhatToDo) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "w.h5");
+    // CelebA as some tools store it: one line of pixels lies in a second chunk.
+    file.create({.path = "celeba", .shape = {1000, 3, 218, 178}, .chunk = {100, 3, 217, 178}});
+    // As h5py chunks (17736,96,96,3) when it is not told how.
+    file.create({.path = "galaxies", .shape = {17736, 96, 96, 3}, .chunk = {1110, 12, 12, 1}});
+    file.create({.path = "aligned", .shape = {1000, 3, 64, 64}, .chunk = {100, 3, 64, 64}});
+    file.create({.path = "labels", .shape = {1000}, .chunk = {100}});
+  }
+  const ProgramResult result = run_program(dir.path(), {"info", "w.h5"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(
+      result.out,
+      ::testing::EndsWith(
+          "\n\n"
+          "/celeba: each sample lies in 2 chunks of 11 MiB: a random sample decodes 199 bytes per byte "
+          "wanted, whole epochs in chunk order 1.99 with a cache of at least 22 MiB; write it once with "
+          "whole samples in a chunk, for example h5repack -l /celeba:CHUNK=5x3x218x178 w.h5 NEW.h5\n"
+          "/galaxies: each sample lies in 192 chunks of 156 KiB: a random sample decodes 1,110 bytes per "
+          "byte wanted, whole epochs in chunk order 1 with a cache of at least 29 MiB; write it once with "
+          "whole samples in a chunk, for example h5repack -l /galaxies:CHUNK=20x96x96x3 w.h5 NEW.h5\n"));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("/aligned: each")));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("/labels: each")));
+
+  const Json datasets = Json::parse(run_program(dir.path(), {"info", "w.h5", "--json"}).out).at("datasets");
+  const auto dataset = [&](const std::string& path) {
+    return *std::find_if(datasets.begin(), datasets.end(),
+                         [&](const Json& one) { return one.at("path") == path; });
+  };
+  EXPECT_EQ(dataset("/celeba").at("chunks_per_sample"), 2);
+  EXPECT_NEAR(dataset("/celeba").at("decoded_per_wanted_random"), 2 * 100 * 217.0 / 218, 1e-9);
+  EXPECT_NEAR(dataset("/celeba").at("decoded_per_wanted_epoch"), 2 * 217.0 / 218, 1e-9);
+  EXPECT_EQ(dataset("/galaxies").at("chunks_per_sample"), 8 * 8 * 3);
+  EXPECT_EQ(dataset("/aligned").at("chunks_per_sample"), 1);
+  EXPECT_EQ(dataset("/aligned").at("decoded_per_wanted_epoch"), 1.0);
+}
+
+TEST(Info, CountsWhatTheFactsCount) {
+  // Shapes and h5py's own chunks of well-known sets, with chunks touched and bytes decoded per byte wanted.
+  struct Known {
+    std::vector<std::uint64_t> shape, chunk;
+    std::uint64_t chunks;
+    double decoded;
+  };
+  for (const Known& known : {Known{{262144, 96, 96, 3}, {8192, 6, 6, 1}, 768, 8192},
+                             Known{{202599, 3, 218, 178}, {6332, 1, 7, 6}, 2880, 6579},
+                             Known{{1281167, 3, 128, 128}, {40037, 1, 4, 4}, 3072, 40037},
+                             Known{{50000, 3, 32, 32}, {6250, 1, 4, 4}, 192, 6250}}) {
+    DatasetInfo info{.shape = known.shape, .layout = StorageLayout::chunked, .chunk_shape = known.chunk};
+    const auto cost = cli::sample_cost(info);
+    ASSERT_TRUE(cost);
+    EXPECT_EQ(cost->chunks_per_sample, known.chunks);
+    EXPECT_NEAR(cost->decoded_per_wanted_random, known.decoded, 0.5);
+  }
+  EXPECT_FALSE(cli::sample_cost({.shape = {100, 4}}));
 }
 
 TEST(Info, TellsWhatLibhdf5HasToReadAndWhy) {

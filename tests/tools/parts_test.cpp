@@ -127,11 +127,10 @@ TEST(Printable, ReplacesControlCharactersAndBytesThatAreNotUtf8) {
 }
 
 Json row(std::int64_t workers, double samples_per_s, double share) {
-  return {{"num_workers", workers},
-          {"samples_per_s", samples_per_s},
-          {"share_of_limit", share},
-          {"read_amplification", 1.0},
-          {"limit", "decode"}};
+  return {{"num_workers", workers},  {"samples_per_s", samples_per_s},
+          {"share_of_limit", share}, {"read_amplification", 1.0},
+          {"limit", "decode"},       {"share_of_cold_limit", nullptr},
+          {"cold_limit", nullptr},   {"page_cache", "warm"}};
 }
 
 TEST(BenchVerdict, NamesTheFastestRowAndTheCode) {
@@ -157,11 +156,44 @@ TEST(BenchVerdict, ClaimsNoLimitWhereNothingWasDecoded) {
             "put into your code: options.num_workers = 2;\n");
 }
 
+TEST(BenchVerdict, TellsWarmRowsFromColdOnesAndRecommendsForTheCold) {
+  Json cold = row(4, 2000, 0);
+  cold["share_of_limit"] = nullptr;
+  cold["share_of_cold_limit"] = 0.93;
+  cold["cold_limit"] = "sequential";
+  cold["page_cache"] = "cold";
+  EXPECT_EQ(bench_verdict(Json::array({row(2, 5000, 0.9), cold}), "sequential"),
+            "best with warm pages: num_workers=2 (5,000 samples/s, 90 % of the decode limit)\n"
+            "best with cold pages: num_workers=4 (2,000 samples/s, 93 % of the cold sequential limit)\n"
+            "put into your code: options.num_workers = 4;\n");
+}
+
+TEST(RowWarnings, SayWherePagesWereNeitherAllColdNorAllWarm) {
+  Json warm = row(2, 5000, 0.9);
+  warm["repetitions"] = {5000.0, 5010.0};
+  warm["epoch_share"] = 1.0;
+  warm["resident_share"] = 1.0;
+  EXPECT_EQ(row_warnings(warm), "");
+  warm["resident_share"] = 0.4;
+  EXPECT_EQ(row_warnings(warm),
+            "num_workers=2: 40 % of the file's pages were in memory; it is not all warm\n");
+  Json cold = warm;
+  cold["page_cache"] = "cold";
+  cold["resident_share"] = 0.01;
+  EXPECT_EQ(row_warnings(cold), "");
+  cold["resident_share"] = 0.05;
+  EXPECT_EQ(row_warnings(cold),
+            "num_workers=2: up to 5 % of the file's pages stayed in memory; it is not all cold\n");
+  cold["resident_share"] = nullptr;
+  EXPECT_EQ(row_warnings(cold), "");
+}
+
 TEST(RowRequest, ReachesTheMeasuringProcessUnchanged) {
   RowRequest request{
       .settings = {.file = "caf\xe9 \"b\".h5", .data = "x", .batch_size = 7, .shuffle = "chunk:3"}};
   request.settings.cache_bytes = 5;
   request.settings.normalize = true;
+  request.cold = true;
   request.settings.seed = 0xFFFFFFFFFFFFFFFF;
   request.settings.time_budget = std::chrono::milliseconds(250);
   request.num_workers = 3;
@@ -170,6 +202,7 @@ TEST(RowRequest, ReachesTheMeasuringProcessUnchanged) {
   EXPECT_EQ(arrived.settings.file, request.settings.file) << "a name that is not UTF-8";
   EXPECT_EQ(to_json(arrived.settings), to_json(request.settings));
   EXPECT_EQ(arrived.num_workers, 3);
+  EXPECT_TRUE(arrived.cold);
   EXPECT_TRUE(arrived.quiet);
 }
 

@@ -18,18 +18,15 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "store/chunk_index.hpp"
-#include "support/captured_log.hpp"
 #include "support/sample_set.hpp"
 
 namespace h5feed {
 namespace {
 
-using test::CapturedLog;
 using test::SampleSet;
 using test::SampleSetSpec;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::MatchesRegex;
 
 Dataset open(const SampleSet& set) {
   return Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
@@ -394,126 +391,6 @@ TEST(DataLoaderReport, names_seed_speed_wait_and_cache) {
   EXPECT_THAT(loader.report(), HasSubstr("100 samples in 10 batches"));
   EXPECT_THAT(loader.report(), HasSubstr("seed 77, num_workers 0"));
   EXPECT_THAT(loader.report(), HasSubstr("hit rate"));
-}
-
-class OptionErrors : public testing::Test {
- protected:
-  SampleSet set_{gzip_set()};
-  Dataset dataset_ = open(set_);
-};
-
-TEST_F(OptionErrors, name_the_option_and_what_works) {
-  const auto refuse = [&](const DataLoaderOptions& options) {
-    return refusal<OptionError>(dataset_, options);
-  };
-  EXPECT_EQ(refuse({.batch_size = 0}), "batch_size must be at least 1, or none for single samples; got 0");
-  EXPECT_EQ(refuse({.batch_size = -3}), "batch_size must be at least 1, or none for single samples; got -3");
-  EXPECT_EQ(refuse({.num_workers = -2}), "num_workers must be 0 to 1024; got -2");
-  EXPECT_EQ(refuse({.prefetch_factor = 2}),
-            "prefetch_factor needs workers that prefetch; set num_workers > 0, or leave it unset");
-  EXPECT_EQ(refuse({.num_workers = 1, .prefetch_factor = 0}), "prefetch_factor must be 1 to 1024; got 0");
-  EXPECT_EQ(refuse({.timeout = std::chrono::seconds(1)}),
-            "timeout needs workers to wait for; set num_workers > 0, or leave it unset");
-  EXPECT_EQ(refuse({.num_workers = 1, .timeout = std::chrono::milliseconds(0)}),
-            "timeout must be positive; got 0 ms");
-  EXPECT_EQ(refuse({.batch_size = std::nullopt, .drop_last = true}),
-            "drop_last needs batches; set batch_size, or leave drop_last unset");
-  EXPECT_EQ(refuse({.device = "cuda:0"}), "device \"cuda:0\": h5feed was built without CUDA");
-  EXPECT_EQ(refuse({.device = "tpu"}), "device \"tpu\" is not known; use \"cpu\"");
-  EXPECT_EQ(refuse({.normalize = Normalize{.mean = {1, 2}}}),
-            "normalize.mean has 2 values, the data has 1 channel; give one value, or one a channel");
-  EXPECT_EQ(refuse({.row_reads = RowReads::always}),
-            "row_reads = always needs uncompressed rows in one piece; " + set_.path().string() +
-                ":/images has none; use automatic");
-}
-
-TEST_F(OptionErrors, target_dtype_needs_a_target) {
-  EXPECT_EQ(refusal<OptionError>(Dataset::open({.files = {set_.path()}, .data = "images"}),
-                                 {.target_dtype = DType::f32}),
-            "target_dtype needs a target; name one when opening the dataset, or leave it unset");
-}
-
-// The contract's own example: 512 × 116,412 B × 3 slots and an explicit cache, on uncompressed data.
-TEST(MemoryBudget, that_is_too_small_names_what_would_work) {
-  const SampleSet set({.shape = {600, 3, 218, 178}});
-  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
-  DataLoaderOptions options{.batch_size = 512, .num_workers = 1, .cache_bytes = 128u << 20};
-  options.memory_budget_bytes = 256u << 20;
-  EXPECT_EQ(
-      refusal<OptionError>(dataset, options),
-      "memory_budget_bytes 256 MiB cannot hold batch_size 512 × 116,412 B × 3 slots (171 MiB) + cache_bytes "
-      "128 MiB; use batch_size ≤ 384 or at least 299 MiB");
-  options.batch_size = 384;
-  EXPECT_EQ(refusal<OptionError>(dataset, options), "accepted");
-  options.batch_size = 512;
-  options.memory_budget_bytes = 299u << 20;
-  EXPECT_EQ(refusal<OptionError>(dataset, options), "accepted");
-}
-
-TEST(MemoryBudget, needs_room_for_one_chunk_beside_the_batches) {
-  const SampleSet set({.shape = {2000, 64, 64}, .chunk_shape = {500, 64, 64}, .gzip = 1});
-  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
-  DataLoaderOptions options{.batch_size = 1, .memory_budget_bytes = 1u << 20};
-  const std::string message = refusal<OptionError>(dataset, options);
-  EXPECT_THAT(message,
-              HasSubstr("memory_budget_bytes 1 MiB cannot hold batch_size 1 × 4,096 B × 1 slot (4 KiB) + one "
-                        "decoded chunk 2 MiB + one stored chunk with filter buffers"));
-  const std::size_t at_least = message.rfind("at least ");
-  ASSERT_NE(at_least, std::string::npos);
-  options.memory_budget_bytes = std::stoull(message.substr(at_least + 9)) << 20;
-  EXPECT_EQ(refusal<OptionError>(dataset, options), "accepted");
-}
-
-TEST(MemoryBudget, decodes_fewer_chunks_at_once_when_it_is_small) {
-  const SampleSet set({.shape = {2000, 64, 64}, .chunk_shape = {250, 64, 64}, .gzip = 1});
-  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
-  DataLoaderOptions options{.batch_size = 8, .shuffle = "full", .num_workers = 8};
-  options.memory_budget_bytes = 5u << 20;
-  const CapturedLog captured;  // a cache this small is worth a warning, which is not the subject here
-  DataLoader small(dataset, options);
-  EXPECT_GE(small.options().concurrent_decodes, 1u);
-  EXPECT_LT(small.options().concurrent_decodes, 8u);
-  std::size_t samples = 0;
-  for (const Batch& batch : small) samples += batch.indices.size();
-  EXPECT_EQ(samples, 2000u);
-  options.memory_budget_bytes = 1u << 30;
-  EXPECT_EQ(DataLoader(dataset, options).options().concurrent_decodes, 8u);
-}
-
-TEST(ShuffleAdvice, warns_once_with_figures_before_a_run_that_will_hurt) {
-  // 200 chunks of 20 rows, cache for a quarter of them.
-  const SampleSet set({.shape = {4000, 8, 8}, .chunk_shape = {20, 8, 8}, .gzip = 1});
-  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
-  const CapturedLog captured;
-  const DataLoader loader(dataset, {.batch_size = 16, .shuffle = "full", .cache_bytes = 50 * 1280});
-  EXPECT_THAT(captured.lines(),
-              ElementsAre("shuffle=full decodes each chunk about 15 times with cache 62 KiB; "
-                          "shuffle=\"chunk:16\" once; cache_bytes=1 MiB once"));
-}
-
-TEST(ShuffleAdvice, predicts_what_then_happens) {
-  const SampleSet set({.shape = {4000, 8, 8}, .chunk_shape = {20, 8, 8}, .gzip = 1});
-  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
-  const CapturedLog captured;
-  DataLoader loader(dataset, {.batch_size = 16, .shuffle = "full", .cache_bytes = 50 * 1280});
-  while (loader.next()) {
-  }
-  const std::uint64_t before = loader.stats().cache_misses;
-  while (loader.next()) {
-  }
-  const double decodes = static_cast<double>(loader.stats().cache_misses - before) / 200;
-  // A little below the model: chunks that have given all their rows make room first.
-  EXPECT_NEAR(decodes, 15.2, 0.4);
-}
-
-TEST(ShuffleAdvice, is_silent_where_each_chunk_is_decoded_once) {
-  const SampleSet set({.shape = {4000, 8, 8}, .chunk_shape = {20, 8, 8}, .gzip = 1});
-  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
-  const CapturedLog captured;
-  const DataLoader fits(dataset, {.batch_size = 16, .shuffle = "full"});
-  const DataLoader window(dataset, {.batch_size = 16, .shuffle = "chunk:16", .cache_bytes = 50 * 1280});
-  const DataLoader sequential(dataset, {.batch_size = 16, .cache_bytes = 1280});
-  EXPECT_THAT(captured.lines(), testing::IsEmpty());
 }
 
 }  // namespace

@@ -58,7 +58,9 @@ struct Normalize {
 };
 
 /// When rows of uncompressed data bypass the chunk cache and are read straight into the batch.
-/// `automatic`: in full shuffle, where the decoded data does not fit the cache.
+/// `automatic`: in full shuffle where the decoded data does not fit the cache and a read of each row costs
+/// less than reading its chunk as often as the cache will lose it; small rows and files that are not in
+/// the page cache weigh against it.
 enum class RowReads : std::uint8_t { automatic, always, never };
 
 /// Options of `DataLoader`. An aggregate: name the fields you set. Everything is validated when the

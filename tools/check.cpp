@@ -1,0 +1,231 @@
+// h5feed check: does h5feed read from a file what libhdf5 reads, and what are its values' digests?
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
+#include "h5feed/error.hpp"
+#include "store/chunk_geometry.hpp"
+#include "store/chunk_reader.hpp"
+#include "store/h5_file.hpp"
+#include "tools/check_dataset.hpp"
+#include "tools/check_report.hpp"
+#include "tools/cli.hpp"
+#include "tools/commands.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/option_text.hpp"
+#include "tools/output.hpp"
+#include "tools/progress.hpp"
+#include "tools/sha256.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct CheckArguments {
+  std::string file;
+  std::vector<std::string> data;
+  std::string sample = "100%";
+  std::string jobs;
+  std::string time_budget;
+  OutputOptions output;
+};
+
+std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info) {
+  return info.chunk_shape.empty() ? rows_as_chunks(info) : info.chunk_shape;
+}
+
+std::uint64_t num_chunks(const DatasetInfo& info) {
+  std::uint64_t chunks = 1;
+  for (const std::uint64_t cells : chunk_grid(info.shape, chunk_shape_of(info))) chunks *= cells;
+  return chunks;
+}
+
+// What is to be checked, before any of it is opened: an index of many chunks takes memory.
+std::vector<CheckEntry> list_entries(const H5File& file, const std::vector<std::string>& wanted) {
+  std::vector<std::string> paths;
+  for (const std::string& name : wanted) paths.push_back(file.describe(name).path);
+  std::vector<CheckEntry> entries;
+  for (DatasetEntry& listed : file.list_datasets()) {
+    check_interrupted();
+    if (!paths.empty() && std::find(paths.begin(), paths.end(), listed.path) == paths.end()) continue;
+    CheckEntry entry{.listed = std::move(listed)};
+    try {
+      if (entry.listed.numeric) {
+        entry.info = file.describe(entry.listed.path);
+        entry.chunks = num_chunks(*entry.info);
+      }
+    } catch (const Error& error) {
+      entry.problem = error.what();
+    }
+    if (entry.listed.type_text == "unreadable") {
+      entry.problem = fmt::format("{}:{}: libhdf5 cannot open it; restore the file from a good copy",
+                                  file.path().string(), entry.listed.path);
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+// One chunk from the middle of each large dataset, and some hashing, timed: the parts of a check that run
+// on one thread. 0 where everything is small.
+double estimated_seconds(const H5File& file, const std::vector<CheckEntry>& entries, double sample) {
+  constexpr std::uint64_t kLarge = 64 * kMiB;
+  double seconds = 0;
+  for (const CheckEntry& entry : entries) {
+    if (!entry.info || entry.info->total_bytes() < kLarge) continue;
+    check_interrupted();
+    const DatasetInfo& info = *entry.info;
+    const std::vector<std::uint64_t> extent = chunk_shape_of(info);
+    const auto place = chunk_coordinates(entry.chunks / 2, chunk_grid(info.shape, extent));
+    std::vector<std::uint64_t> start, count;
+    std::size_t bytes = size_of(info.dtype);
+    for (std::size_t d = 0; d < extent.size(); ++d) {
+      start.push_back(place[d] * extent[d]);
+      count.push_back(std::min(extent[d], info.shape[d] - start[d]));
+      bytes *= count[d];
+    }
+    ByteBuffer values(bytes);
+    const Clock::time_point begin = Clock::now();
+    try {
+      file.read_hyperslab(info, start, count, values.span());
+    } catch (const Error&) {
+      continue;  // the check itself will say so
+    }
+    const double read_s = std::chrono::duration<double>(Clock::now() - begin).count();
+    Sha256().update(values.span());
+    const double hash_s = std::chrono::duration<double>(Clock::now() - begin).count() - read_s;
+    seconds += std::max(read_s, hash_s) * static_cast<double>(entry.chunks) * sample;
+  }
+  return seconds;
+}
+
+std::string plan_text(const H5File& file, const std::vector<CheckEntry>& entries,
+                      const CheckSettings& settings) {
+  std::uint64_t datasets = 0, chunks = 0, bytes = 0;
+  for (const CheckEntry& entry : entries) {
+    if (!entry.info) continue;
+    ++datasets;
+    chunks += entry.chunks;
+    bytes += entry.info->total_bytes();
+  }
+  const double seconds = estimated_seconds(file, entries, settings.sample);
+  return fmt::format(
+      "checking {}: {} numeric {}, {} {}, {} decoded{}, by h5feed on {} {} and by libhdf5 on one{}",
+      printable(file.path().string()), datasets, datasets == 1 ? "dataset" : "datasets", format_count(chunks),
+      chunks == 1 ? "chunk" : "chunks", format_bytes(bytes),
+      settings.sample < 1 ? fmt::format(", {:.3g} % of them", settings.sample * 100) : "", settings.jobs,
+      settings.jobs == 1 ? "thread" : "threads",
+      seconds >= 1 ? fmt::format("; about {:.0f} s", std::ceil(seconds)) : "");
+}
+
+void check_entry(const std::shared_ptr<H5File>& file, const CheckSettings& settings, Progress& progress,
+                 CheckEntry& entry) {
+  if (!entry.info || !entry.problem.empty()) return;
+  if (settings.deadline && Clock::now() >= *settings.deadline) return;
+  std::shared_ptr<const ChunkReader> reader;
+  try {
+    const ScopedLogSink quiet(ignore_log);  // the table names the read path
+    reader = ChunkReader::open(file, *entry.info);
+  } catch (const Error& error) {
+    entry.problem = error.what();
+    return;
+  }
+  entry.fallback_reason = reader->fallback_reason();
+  entry.result = check_dataset(*file, *reader, settings,
+                               [&](std::uint64_t bytes) { progress.advance(static_cast<double>(bytes)); });
+}
+
+CheckSettings make_settings(const CheckArguments& arguments) {
+  constexpr std::uint64_t kMostJobs = 1024;
+  const SystemLimits limits = system_limits();
+  CheckSettings settings{.jobs = limits.cpus, .memory_bytes = limits.available_bytes / 4};
+  if (!arguments.jobs.empty()) {
+    settings.jobs = static_cast<unsigned>(parse_number("--jobs", arguments.jobs, 1, kMostJobs));
+  }
+  settings.sample = parse_share("--sample", arguments.sample);
+  if (!arguments.time_budget.empty()) {
+    settings.deadline = Clock::now() + parse_duration("--time-budget", arguments.time_budget);
+  }
+  return settings;
+}
+
+int check(const CheckArguments& arguments) {
+  const Clock::time_point start = Clock::now();
+  const CheckSettings settings = make_settings(arguments);
+  check_export_places(arguments.output, arguments.file);
+  const auto file = H5File::open(arguments.file);
+  std::vector<CheckEntry> entries = list_entries(*file, arguments.data);
+  say(plan_text(*file, entries, settings));
+
+  double total_bytes = 0;
+  for (const CheckEntry& entry : entries) {
+    if (entry.info) total_bytes += static_cast<double>(entry.info->total_bytes()) * settings.sample;
+  }
+  Progress progress("check", ProgressUnit::bytes, total_bytes);
+  Table table = check_table(entries);
+  const bool show_table = !arguments.output.json;
+  if (show_table) print(table.header_text());
+  for (CheckEntry& entry : entries) {
+    check_interrupted();
+    check_entry(file, settings, progress, entry);
+    progress.hide();
+    table.add_row(check_cells(entry));
+    if (show_table) print(table.row_text(table.rows() - 1));
+    for (const std::string& line : finding_lines(entry, arguments.file)) say(line);
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const Json json = check_json(arguments.file, entries, settings.sample, seconds);
+  export_results(arguments.output, table, json);
+  print(show_table ? '\n' + check_verdict(arguments.file, entries, seconds) : json_text(json));
+  return std::all_of(entries.begin(), entries.end(), [](const CheckEntry& entry) { return entry.clean(); })
+             ? kDone
+             : kFailed;
+}
+
+constexpr const char* kFooter =
+    R"(Every chunk of every numeric dataset is read twice, by h5feed itself and by libhdf5, and compared byte
+by byte. Datasets that h5feed reads through libhdf5 anyway are read once. The exit code is 1 where a chunk
+differs or cannot be read; the others are checked all the same.
+
+The SHA-256 is that of the decoded values in row-major order of the whole dataset, in little-endian byte
+order: files with the same values have the same digest, whatever their chunks, filters and byte order. With
+--sample, or when --time-budget ends the check, there is none.
+
+Examples:
+  h5feed check train.h5
+  h5feed check train.h5 --data images labels --json
+  h5feed check huge.h5 --sample 1% --time-budget 60s)";
+
+}  // namespace
+
+void add_check(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<CheckArguments>();
+  CLI::App* const command =
+      app.add_subcommand("check", "Compare what h5feed reads with what libhdf5 reads; print digests");
+  command->add_option("FILE", arguments->file, "HDF5 file")->required();
+  command->add_option("--data", arguments->data, "Only these datasets")->type_name("PATH ...");
+  command
+      ->add_option("--sample", arguments->sample, "Share of the chunks to compare, spread over the dataset")
+      ->type_name("SHARE%")
+      ->capture_default_str();
+  command->add_option("--jobs", arguments->jobs, "Threads; default: the usable cores")->type_name("N");
+  command
+      ->add_option("--time-budget", arguments->time_budget, "Begin no chunk after this time; default: none")
+      ->type_name("TIME");
+  add_output_options(*command, arguments->output);
+  command->footer(kFooter);
+  command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });
+}
+
+}  // namespace h5feed::cli

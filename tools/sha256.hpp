@@ -1,0 +1,31 @@
+// SHA-256 (FIPS 180-4), by OpenSSL.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+struct evp_md_ctx_st;
+
+namespace h5feed::cli {
+
+/// A digest that grows with its input. For one thread at a time.
+class Sha256 {
+ public:
+  /// Throws Error where OpenSSL offers no SHA-256.
+  Sha256();
+
+  void update(std::span<const std::byte> bytes);
+
+  /// The digest of everything so far as 64 lower-case hexadecimal digits. The last call on this object.
+  std::string finish();
+
+ private:
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const noexcept;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
+};
+
+}  // namespace h5feed::cli
