@@ -23,7 +23,7 @@ class FallbackChunkReader final : public ChunkReader {
       : ChunkReader(info, info.chunk_shape.empty() ? rows_as_chunks(info) : info.chunk_shape),
         file_(std::move(file)),
         reason_(std::move(reason)) {
-    if (info_.layout == StorageLayout::chunked &&
+    if (info_.layout == StorageLayout::chunked && !info_.filters.empty() &&
         std::all_of(info_.filters.begin(), info_.filters.end(), FilterPipeline::supports)) {
       pipeline_.emplace(info_.filters, chunk_bytes_, size_of(info_.dtype));
       max_stored_bytes_ = pipeline_->max_encoded_bytes();

@@ -70,7 +70,8 @@ class H5File : public std::enable_shared_from_this<H5File> {
 
   /// Reads a chunk of at most `max_bytes` into `raw`, which grows as needed. `offset` is in elements.
   /// Empty where libhdf5 finds no such chunk: it was never written, or its index entry is damaged.
-  /// Throws FileError.
+  /// Throws FileError, and std::invalid_argument for data without filters, whose stored size libhdf5
+  /// does not tell.
   std::optional<StoredChunk> read_stored_chunk(const DatasetInfo& info, std::span<const std::uint64_t> offset,
                                                std::uint64_t max_bytes, ByteBuffer& raw) const;
 

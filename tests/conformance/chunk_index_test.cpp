@@ -15,6 +15,7 @@
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_index.hpp"
 #include "store/chunk_reader.hpp"
+#include "store/chunk_readers.hpp"
 #include "store/filters.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
@@ -234,6 +235,34 @@ TEST_F(EditedFile, ChunksBeyondTheExtentAreLeftAlone) {
   const ByteBuffer bytes = read_all(*ChunkReader::open(file, file->describe("x")), 2);
   set_log_sink({});
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), bytes.data(), bytes.data() + bytes.size()));
+}
+
+TEST_F(EditedFile, ADamagedSizeOfAnUnfilteredChunkIsNotTrusted) {
+  const std::vector<std::byte> values = test::patterned_bytes(0x151 * 6);
+  {
+    H5TestFile file(path());
+    file.create({.path = "x", .shape = {0x151, 6}, .chunk = {0x50, 6}});
+    file.write("x", values);
+  }
+  // The first key of the B-tree: size 0x1e0, no mask, offset 0.
+  replace({0xe0, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+          {0xe0, 0x41, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 1);
+  set_log_sink([](LogLevel, std::string_view) {});
+  const auto file = H5File::open(path());
+  const DatasetInfo info = file->describe("x");
+  const auto direct = ChunkReader::open(file, info);
+  const auto locked = make_fallback_reader(info, file, "the index cannot be listed");
+  set_log_sink({});
+  std::vector<std::byte> out(0x50 * 6);
+  ReadScratch scratch;
+  for (const auto& reader : {direct, locked}) {
+    try {
+      reader->read_chunk(0, out, scratch);
+      EXPECT_TRUE(std::equal(out.begin(), out.end(), values.begin()));
+    } catch (const Error&) {
+      // Refused: right as well.
+    }
+  }
 }
 
 TEST_F(EditedFile, ALayoutVersionThatLibhdf5DoesNotKnowIsOneError) {
