@@ -79,9 +79,10 @@ class FallbackChunkReader final : public ChunkReader {
  private:
   // libhdf5's chunk cache. Every read is of a whole chunk and h5feed keeps the decoded chunk itself, so
   // room for the one in work is all that helps. None for virtual datasets: libhdf5 would give each
-  // source a cache of its own and keep them all.
+  // source a cache of its own and keep them all. None without filters: with one, libhdf5 1.10 trusts the
+  // chunk's size in a damaged index.
   std::uint64_t chunk_cache_bytes() const noexcept {
-    return info_.layout == StorageLayout::chunked && !pipeline_ ? chunk_bytes_ : 0;
+    return info_.layout == StorageLayout::chunked && !info_.filters.empty() && !pipeline_ ? chunk_bytes_ : 0;
   }
 
   Box box_of(std::uint64_t chunk) const {
