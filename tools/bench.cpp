@@ -170,6 +170,7 @@ int bench_beside_peer(const BenchArguments& arguments) {
   request.loader_workers =
       arguments.num_workers.empty() ? default_workers(system_limits().cpus) : request.peer_workers;
   request.python = arguments.python;
+  request.cold = arguments.cold;
   return bench_against_pytorch(request, arguments.output);
 }
 

@@ -1,17 +1,15 @@
 #include "tools/bench_peer.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include "base/byte_units.hpp"
-#include "base/file_descriptor.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
@@ -20,8 +18,8 @@
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/image_choice.hpp"
-#include "tools/interrupt.hpp"
 #include "tools/machine.hpp"
+#include "tools/page_cache.hpp"
 #include "tools/progress.hpp"
 #include "tools/statistics.hpp"
 
@@ -98,23 +96,6 @@ void refuse_what_the_peer_lacks(const BenchSettings& settings) {
     throw OptionError("--peer pytorch compares stored values; leave out --normalize");
   }
   if (!settings.batch_size) throw OptionError("--peer pytorch compares batches; give --batch-size a number");
-}
-
-// Reads the file once where memory can hold it. Whether it did.
-bool warm_pages(const std::string& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  const off_t size = file.get() < 0 ? -1 : ::lseek(file.get(), 0, SEEK_END);
-  if (size < 0) throw FileError(fmt::format("{}: {}", printable(path), std::strerror(errno)));
-  if (static_cast<std::uint64_t>(size) > system_limits().available_bytes / 2) return false;
-  std::vector<char> block(1U << 20U);
-  off_t position = 0;
-  while (true) {
-    check_interrupted();
-    const ssize_t count = ::pread(file.get(), block.data(), block.size(), position);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return count == 0;
-    position += count;
-  }
 }
 
 // One loader with one number of workers, and what it delivered.
@@ -233,7 +214,10 @@ std::string verdict(const std::vector<PeerRow>& rows) {
 class Comparison {
  public:
   Comparison(const PeerRequest& request, const OutputOptions& output)
-      : output_(output), settings_(request.settings), python_(find_python(request.python)) {
+      : output_(output),
+        settings_(request.settings),
+        python_(find_python(request.python)),
+        cold_(request.cold) {
     const ScopedLogSink quiet(ignore_log);
     const Dataset dataset = open_dataset(dataset_options(settings_), "bench");
     for (const std::int64_t workers : request.loader_workers) {
@@ -262,7 +246,12 @@ class Comparison {
         "about {:.3g} s in all, more where a batch takes longer",
         printable(settings_.file), printable(data_), python_.versions.at("torch").get<std::string>(),
         python_.versions.at("h5py").get<std::string>(), printable(python_.program), rows_.size(), total));
-    pages_warm_ = warm_pages(settings_.file);
+    if (cold_) {
+      require_droppable(settings_.file);
+    } else if (std::filesystem::file_size(settings_.file) <= system_limits().available_bytes / 2) {
+      load_pages(settings_.file);
+      pages_warm_ = true;
+    }
     Progress progress("bench", ProgressUnit::seconds, total);
     for (std::uint64_t round = 0; round < rounds_; ++round) {
       for (PeerRow& row : rows_) {
@@ -289,6 +278,7 @@ class Comparison {
 
   int measure(PeerRow& row, bool counts, Progress& progress) {
     if (!row.error().empty()) return kDone;
+    if (cold_) drop_pages(settings_.file);
     auto last = std::chrono::steady_clock::now();
     const auto tick = [&] {
       const auto now = std::chrono::steady_clock::now();
@@ -303,7 +293,7 @@ class Comparison {
     once.runs = 1;
     once.warmup = 0;
     once.time_budget = repetition_;
-    std::vector<std::string> arguments = to_arguments({once, row.num_workers(), !first_});
+    std::vector<std::string> arguments = to_arguments({once, row.num_workers(), !first_, cold_});
     arguments.insert(arguments.begin(), kBenchRowCommand);
     const ChildResult child = run_self(arguments, tick);
     first_ = false;
@@ -348,7 +338,7 @@ class Comparison {
     Json settings = cli::to_json(settings_);
     settings.erase("file");
     for (const auto& [key, value] : resolved_.items()) settings[key] = value;
-    settings["page_cache"] = pages_warm_ ? "warm" : "as found";
+    settings["page_cache"] = cold_ ? "cold" : pages_warm_ ? "warm" : "as found";
     Json json = {{"file", settings_.file},  {"machine", machine_json()}, {"version", H5FEED_VERSION},
                  {"commit", H5FEED_COMMIT}, {"settings", settings},      {"peer", python_.versions}};
     json["rows"] = Json::array();
@@ -360,6 +350,7 @@ class Comparison {
   const OutputOptions& output_;
   const BenchSettings settings_;
   const Python python_;
+  const bool cold_;  // the file's pages are dropped before each repetition
   std::string data_;
   std::string target_;
   std::vector<PeerRow> rows_;

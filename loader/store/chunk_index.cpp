@@ -19,6 +19,10 @@ namespace {
 // A larger grid, possible in a sparse dataset, would take gigabytes of index.
 constexpr std::uint64_t kMaxChunks = std::uint64_t{1} << 26;
 
+// Chunks that any file may have, however small: their index takes 24 MiB. Beyond that a file has one
+// byte a chunk at least, so that a few damaged bytes cannot demand gigabytes.
+constexpr std::uint64_t kMaxSparseChunks = std::uint64_t{1} << 20;
+
 // Only the index of the dataset is wanted: no chunk may be cached.
 H5::DSetAccPropList without_chunk_cache() {
   H5::DSetAccPropList access;
@@ -76,15 +80,23 @@ std::array<hsize_t, H5S_MAX_RANK> chunk_offset(std::uint64_t chunk, const ChunkI
   return offset;
 }
 
-void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& index) {
+void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& index)
+    H5FEED_REQUIRES(hdf5_mutex) {
   const H5::FileAccPropList access;
+  limit_metadata_cache(access);
   use_recording_driver(access);
   const H5::H5File file(named.getFileName(), H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access);
   const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
-  // Chunks that were never written fail below; libhdf5 need not compose the reasons.
+  // One walk over the index. It tells when all is found, and an entry that is damaged, which fails
+  // below, from one of a chunk that was never written, which fails as well.
+  hsize_t stored = 0;
+  const H5::DataSpace space = dataset.getSpace();
+  if (H5Dget_num_chunks(dataset.getId(), space.getId(), &stored) < 0)
+    throw H5::DataSetIException("H5Dget_num_chunks", "failed");
+  // libhdf5 need not compose the reasons.
   const Hdf5ErrorHandler silence(nullptr, nullptr);
-  std::uint64_t found = 0;
-  for (std::uint64_t chunk = 0; chunk < index.locations.size(); ++chunk) {
+  hsize_t found = 0;
+  for (std::uint64_t chunk = 0; chunk < index.locations.size() && found < stored; ++chunk) {
     const auto offset = chunk_offset(chunk, index, info);
     std::uint32_t filter_mask = 0;
     std::byte nothing{};  // the driver writes no data
@@ -94,12 +106,7 @@ void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& i
     index.locations[chunk] = {read->address, read->bytes, filter_mask};
     ++found;
   }
-  // A chunk whose index entry is damaged fails like one that was never written; the count tells.
-  hsize_t stored = 0;
-  const H5::DataSpace space = dataset.getSpace();
-  if (H5Dget_num_chunks(dataset.getId(), space.getId(), &stored) < 0 || stored != found) {
-    throw H5::DataSetIException("H5Dget_num_chunks", "differs from the chunks found");
-  }
+  if (found != stored) throw H5::DataSetIException("H5Dget_num_chunks", "differs from the chunks found");
 }
 
 #endif
@@ -119,7 +126,8 @@ ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
   index.grid = chunk_grid(info.shape, info.chunk_shape);
   const std::uint64_t chunks =
       std::accumulate(index.grid.begin(), index.grid.end(), std::uint64_t{1}, std::multiplies<>());
-  if (chunks > kMaxChunks) {
+  const std::uint64_t file_bytes = file.bytes()->size();
+  if (chunks > std::min(kMaxChunks, kMaxSparseChunks + file_bytes)) {
     throw FileError(fmt::format("{}:{}: {} chunks are too many to list", info.file, info.path, chunks));
   }
   index.locations.resize(chunks);
@@ -132,7 +140,6 @@ ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
                                   error.getDetailMsg()));
     }
   }
-  const std::uint64_t file_bytes = file.bytes()->size();
   for (const ChunkLocation& location : index.locations) {
     if (!location.allocated()) continue;
     if (location.address > file_bytes || location.stored_bytes > file_bytes - location.address) {

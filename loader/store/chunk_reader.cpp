@@ -103,10 +103,33 @@ std::shared_ptr<const ChunkReader> open_contiguous(std::shared_ptr<H5File> file,
 }
 
 std::shared_ptr<const ChunkReader> open_compact(const H5File& file, DatasetInfo info) {
+  // libhdf5 1.10 would read on beyond the object header.
+  if (info.total_bytes() > info.stored_bytes) {
+    throw FileError(
+        fmt::format("{}:{}: {} bytes are stored, the shape {} needs {}; restore the file from a good copy",
+                    info.file, info.path, info.stored_bytes, info.shape_text(), info.total_bytes()));
+  }
   ByteBuffer bytes(info.total_bytes());
   file.read_rows(info, 0, info.rows(), bytes.span());
   info.byte_swapped = false;  // H5Dread delivered host order
   return make_flat_reader(std::move(info), 0, std::make_shared<MemorySource>(std::move(bytes)));
+}
+
+std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, DatasetInfo info,
+                                               std::shared_ptr<const ByteSource> source) {
+  switch (info.layout) {
+    case StorageLayout::chunked:
+      return open_chunked(std::move(file), std::move(info), std::move(source));
+    case StorageLayout::contiguous:
+      return open_contiguous(std::move(file), std::move(info), std::move(source));
+    case StorageLayout::compact:
+      return open_compact(*file, std::move(info));
+    case StorageLayout::external:
+      return open_fallback(std::move(file), std::move(info), "its bytes are in external files");
+    case StorageLayout::virtual_dataset:
+      break;
+  }
+  return open_fallback(std::move(file), std::move(info), "it is a virtual dataset");
 }
 
 std::uint64_t product(const std::vector<std::uint64_t>& extents) noexcept {
@@ -177,20 +200,10 @@ class WholeRead {
 
 std::shared_ptr<const ChunkReader> ChunkReader::open(std::shared_ptr<H5File> file, DatasetInfo info,
                                                      std::shared_ptr<const ByteSource> source) {
-  if (source == nullptr) source = file->bytes();
-  switch (info.layout) {
-    case StorageLayout::chunked:
-      return open_chunked(std::move(file), std::move(info), std::move(source));
-    case StorageLayout::contiguous:
-      return open_contiguous(std::move(file), std::move(info), std::move(source));
-    case StorageLayout::compact:
-      return open_compact(*file, std::move(info));
-    case StorageLayout::external:
-      return open_fallback(std::move(file), std::move(info), "its bytes are in external files");
-    case StorageLayout::virtual_dataset:
-      break;
-  }
-  return open_fallback(std::move(file), std::move(info), "it is a virtual dataset");
+  auto reader = open_layout(file, std::move(info), source == nullptr ? file->bytes() : std::move(source));
+  // What was learned of the file since it was opened belongs together.
+  file->check_unchanged();
+  return reader;
 }
 
 ChunkReader::ChunkReader(DatasetInfo info, std::vector<std::uint64_t> chunk_shape)

@@ -23,16 +23,17 @@ class FallbackChunkReader final : public ChunkReader {
       : ChunkReader(info, info.chunk_shape.empty() ? rows_as_chunks(info) : info.chunk_shape),
         file_(std::move(file)),
         reason_(std::move(reason)) {
-    if (info_.layout == StorageLayout::chunked &&
+    if (info_.layout == StorageLayout::chunked && !info_.filters.empty() &&
         std::all_of(info_.filters.begin(), info_.filters.end(), FilterPipeline::supports)) {
       pipeline_.emplace(info_.filters, chunk_bytes_, size_of(info_.dtype));
       max_stored_bytes_ = pipeline_->max_encoded_bytes();
     }
   }
 
-  // Stored bytes or a clipped copy, and the decoders' or libhdf5's own buffers.
+  // Stored bytes or a clipped copy, and the buffers of the decoders or of libhdf5: what a filter writes
+  // to, and the chunk cache.
   std::uint64_t scratch_bytes() const noexcept override {
-    return max_stored_bytes_ + (pipeline_ ? pipeline_->scratch_bytes() : chunk_bytes_);
+    return max_stored_bytes_ + (pipeline_ ? pipeline_->scratch_bytes() : chunk_bytes_ + chunk_cache_bytes());
   }
   bool direct() const noexcept override { return false; }
   std::string fallback_reason() const override { return reason_; }
@@ -45,6 +46,8 @@ class FallbackChunkReader final : public ChunkReader {
     const std::uint64_t begin = now_ns();
     std::uint64_t read_end = begin;
     try {
+      // libhdf5 would read addresses that it learned before.
+      file_->check_unchanged();
       if (!pipeline_ || !read_stored(box, out, scratch, cost, read_end))
         read_decoded(box, out, scratch, cost);
     } catch (...) {
@@ -75,6 +78,14 @@ class FallbackChunkReader final : public ChunkReader {
   void hint_rows(std::uint64_t, std::uint64_t) const noexcept override {}
 
  private:
+  // libhdf5's chunk cache. Every read is of a whole chunk and h5feed keeps the decoded chunk itself, so
+  // room for the one in work is all that helps. None for virtual datasets: libhdf5 would give each
+  // source a cache of its own and keep them all. None without filters: with one, libhdf5 1.10 trusts the
+  // chunk's size in a damaged index.
+  std::uint64_t chunk_cache_bytes() const noexcept {
+    return info_.layout == StorageLayout::chunked && !info_.filters.empty() && !pipeline_ ? chunk_bytes_ : 0;
+  }
+
   Box box_of(std::uint64_t chunk) const {
     Box box;
     box.coordinates = chunk_coordinates(chunk, grid_);
@@ -104,11 +115,12 @@ class FallbackChunkReader final : public ChunkReader {
   void read_decoded(const Box& box, std::span<std::byte> out, ReadScratch& scratch, ReadCost& cost) const {
     cost.bytes_read = box.bytes;
     if (box.count == chunk_shape_) {
-      file_->read_hyperslab(info_, box.start, box.count, out);
+      file_->read_hyperslab(info_, box.start, box.count, out, chunk_cache_bytes());
       return;
     }
     scratch.raw.resize_discard(box.bytes);
-    file_->read_hyperslab(info_, box.start, box.count, scratch.raw.span().first(box.bytes));
+    file_->read_hyperslab(info_, box.start, box.count, scratch.raw.span().first(box.bytes),
+                          chunk_cache_bytes());
     copy_box({box.count, box.count, chunk_shape_, size_of(info_.dtype)}, scratch.raw.data(), out.data());
   }
 

@@ -43,6 +43,11 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// The file's bytes, for reads that need no libhdf5.
   const std::shared_ptr<const ByteSource>& bytes() const noexcept;
 
+  /// Throws FileError where the file was written or replaced since it was opened (by size, time of
+  /// modification, device and inode): what is known of it may then be wrong. Takes no lock; one
+  /// system call.
+  void check_unchanged() const;
+
   /// Every dataset reachable by hard links, in name order, each once. Throws FileError where libhdf5
   /// cannot visit all of the file.
   std::vector<DatasetEntry> list_datasets() const;
@@ -65,14 +70,16 @@ class H5File : public std::enable_shared_from_this<H5File> {
 
   /// Reads a chunk of at most `max_bytes` into `raw`, which grows as needed. `offset` is in elements.
   /// Empty where libhdf5 finds no such chunk: it was never written, or its index entry is damaged.
-  /// Throws FileError.
+  /// Throws FileError, and std::invalid_argument for data without filters, whose stored size libhdf5
+  /// does not tell.
   std::optional<StoredChunk> read_stored_chunk(const DatasetInfo& info, std::span<const std::uint64_t> offset,
                                                std::uint64_t max_bytes, ByteBuffer& raw) const;
 
   /// Reads `count` rows from `first` on through H5Dread, converted to host byte order. The slow,
   /// always correct way: holds the HDF5 mutex for the whole read. `out.size()` must be
-  /// `count * info.row_bytes()`. `chunk_cache_bytes` sizes libhdf5's own chunk cache for `info`;
-  /// it takes effect the first time this dataset is read. Throws FileError.
+  /// `count * info.row_bytes()`. `chunk_cache_bytes` sizes libhdf5's own chunk cache for `info`,
+  /// the least recently used chunk goes first; it takes effect the first time this dataset is read, and
+  /// is held as long as this object lives. Throws FileError.
   void read_rows(const DatasetInfo& info, std::uint64_t first, std::uint64_t count, std::span<std::byte> out,
                  std::uint64_t chunk_cache_bytes = 0) const;
 

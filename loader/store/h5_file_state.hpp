@@ -1,8 +1,10 @@
 // What an H5File holds. Internal to this folder.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "store/byte_source.hpp"
@@ -11,12 +13,28 @@
 
 namespace h5feed {
 
+/// What tells one content of a file from another (stat(2)).
+struct FileFingerprint {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::int64_t bytes = 0;
+  std::int64_t modified_s = 0;
+  std::int64_t modified_ns = 0;
+
+  bool operator==(const FileFingerprint&) const = default;
+};
+
 struct H5File::State {
+  std::optional<FileFingerprint> fingerprint;  // before anything was opened
   std::shared_ptr<const ByteSource> bytes;
   hid_t file H5FEED_GUARDED_BY(hdf5_mutex) = H5I_INVALID_HID;
   /// Datasets opened for reading, with their chunk caches.
   std::map<std::string, hid_t> readers H5FEED_GUARDED_BY(hdf5_mutex);
 };
+
+/// Bounds the metadata that libhdf5 keeps of a file opened with `access`. Its default grows to 32 MiB
+/// while an index is walked once, from end to end. Throws H5::Exception.
+void limit_metadata_cache(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
 
 /// The HDF5 handles of an H5File, for the other sources of this folder.
 class H5FileAccess {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "h5feed/error.hpp"
+#include "store/chunk_geometry.hpp"
 #include "store/filters.hpp"
 #include "store/hdf5_types.hpp"
 
@@ -128,6 +129,20 @@ void read_layout(const H5::DSetCreatPropList& plist, DatasetInfo& info) {
   }
 }
 
+std::uint64_t stored_bytes(const H5::DataSet& dataset, const DatasetInfo& info) {
+  H5D_chunk_index_t index = H5D_CHUNK_IDX_BTREE;
+  if (info.layout == StorageLayout::chunked && H5Dget_chunk_index_type(dataset.getId(), &index) >= 0 &&
+      index == H5D_CHUNK_IDX_NONE) {
+    // An implicit index has all chunks, of one size. libhdf5 would visit each to count them, which a
+    // damaged shape makes endless.
+    std::uint64_t bytes = size_of(info.dtype);
+    for (const std::uint64_t chunks : chunk_grid(info.shape, info.chunk_shape)) bytes *= chunks;
+    for (const std::uint64_t extent : info.chunk_shape) bytes *= extent;
+    return bytes;
+  }
+  return dataset.getStorageSize();
+}
+
 }  // namespace
 
 std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete) {
@@ -172,7 +187,7 @@ DatasetInfo read_info(const std::string& file_name, const std::string& path, con
   if (plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
     plist.getFillValue(memory_type(dataset), info.fill_value.data());
   }
-  info.stored_bytes = dataset.getStorageSize();
+  info.stored_bytes = stored_bytes(dataset, info);
   return info;
 }
 

@@ -1,5 +1,6 @@
 #include "support/h5_test_file.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <fstream>
 #include <iterator>
@@ -54,6 +55,9 @@ Hid creation_list(const TestDataset& dataset) {
   if (!dataset.fill_value.empty()) {
     require(H5Pset_fill_value(plist.get(), dataset.file_type, dataset.fill_value.data()),
             "H5Pset_fill_value");
+  }
+  if (dataset.undefined_fill_value) {
+    require(H5Pset_fill_value(plist.get(), dataset.file_type, nullptr), "H5Pset_fill_value");
   }
   if (!dataset.external_file.empty()) {
     require(H5Pset_external(plist.get(), dataset.external_file.c_str(), 0, H5F_UNLIMITED), "H5Pset_external");
@@ -135,6 +139,28 @@ void H5TestFile::write_chunk(const std::string& path, std::span<const std::uint6
 
 void H5TestFile::set_extent(const std::string& path, std::span<const std::uint64_t> shape) {
   require(H5Dset_extent(open(path).get(), to_hsize(shape).data()), "H5Dset_extent");
+}
+
+std::vector<FilterSpec> H5TestFile::filters(const std::string& path) const {
+  const Hid dataset = open(path);
+  const Hid plist(H5Dget_create_plist(dataset.get()));
+  std::vector<FilterSpec> filters;
+  const int count = H5Pget_nfilters(plist.get());
+  require(count, "H5Pget_nfilters");
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0;
+    std::vector<unsigned> params(20);  // more than any filter in use has
+    std::size_t used = params.size();
+    const H5Z_filter_t id = H5Pget_filter2(plist.get(), static_cast<unsigned>(i), &flags, &used,
+                                           params.data(), 0, nullptr, nullptr);
+    require(id, "H5Pget_filter2");
+    params.resize(std::min(used, params.size()));
+    filters.push_back({.id = static_cast<unsigned>(id),
+                       .optional = (flags & H5Z_FLAG_OPTIONAL) != 0,
+                       .params = std::move(params),
+                       .name = {}});
+  }
+  return filters;
 }
 
 H5D_chunk_index_t H5TestFile::index_type(const std::string& path) const {

@@ -51,7 +51,8 @@ struct TestDataset {
   bool unfiltered_edges = false;
   bool early_allocation = false;
   std::vector<std::byte> fill_value = {};  ///< in `file_type`; empty: libhdf5's default
-  std::string external_file = {};          ///< holds the bytes instead
+  bool undefined_fill_value = false;
+  std::string external_file = {};  ///< holds the bytes instead
 };
 
 /// A file open for writing. Calls throw std::runtime_error where libhdf5 refuses.
@@ -71,6 +72,8 @@ class H5TestFile {
   void write_chunk(const std::string& path, std::span<const std::uint64_t> offset,
                    std::span<const std::byte> stored, std::uint32_t filter_mask = 0);
   void set_extent(const std::string& path, std::span<const std::uint64_t> shape);
+  /// The filter pipeline as stored: libhdf5 completes the parameters of its own filters.
+  std::vector<FilterSpec> filters(const std::string& path) const;
   /// Kind of the chunk index libhdf5 chose.
   H5D_chunk_index_t index_type(const std::string& path) const;
 

@@ -35,7 +35,7 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"examples", {}},
       {"benchmarks", with({"cuda", "support"})},
       {"benchmarks/peers", {}},
-      {"tests", with({"cuda", "tools", "support"})},
+      {"tests", with({"cuda", "tools", "support", "conformance"})},
       {"tests/fuzz", with({"support"})},
   };
   return table;

@@ -369,13 +369,13 @@ TEST_F(StoreChunkReader, DecodesOutsideLibhdf5WhereTheIndexCannotBeListed) {
 
 TEST_F(StoreChunkReader, NamesACorruptChunkOnTheFallbackPath) {
   write({.path = "images", .shape = {8, 6}, .chunk = {4, 6}, .filters = kGzip});
-  const auto file = H5File::open(path());
-  const DatasetInfo info = file->describe("images");
-  const std::uint64_t address = build_chunk_index(*file, info).locations[1].address;
+  const auto intact = H5File::open(path());
+  const DatasetInfo info = intact->describe("images");
+  const std::uint64_t address = build_chunk_index(*intact, info).locations[1].address;
   Bytes bytes = test::file_bytes(path());
   bytes[address + 3] ^= std::byte{0xff};
   test::replace_file(path(), bytes);
-  const auto reader = make_fallback_reader(info, file, "the index cannot be listed");
+  const auto reader = make_fallback_reader(info, H5File::open(path()), "the index cannot be listed");
   EXPECT_EQ(read_message<ChunkError>(*reader, 0), "nothing was thrown");
   EXPECT_THAT(read_message<ChunkError>(*reader, 1),
               testing::StartsWith("train.h5:/images: chunk (1,0) (samples 4-7) is corrupt: deflate: "));

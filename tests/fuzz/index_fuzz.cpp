@@ -1,0 +1,171 @@
+// Files with damaged metadata of a dataset and its chunk index: each must end in an exception or in
+// data, never in a crash.
+//
+// The input names one of the intact files made at the start, then the bytes to change: byte 0 the
+// file, then for each change two bytes of position and one to xor with. Checksums are left wrong, as
+// damage leaves them: in the newer format libhdf5 finds it so; the oldest has no checksums, and there
+// every change is looked at. Files forged with right checksums crash libhdf5 1.10 itself.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fuzz/fuzz_target.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+#include "store/chunk_reader.hpp"
+#include "store/filters.hpp"
+#include "support/h5_test_file.hpp"
+#include "support/temp_dir.hpp"
+
+namespace h5feed {
+namespace {
+
+constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
+
+constexpr std::array<std::uint64_t, 2> kShape = {40, 6};
+
+struct Layout {
+  bool latest;
+  bool early_allocation;
+  std::array<std::uint64_t, 2> max_shape;
+  std::array<std::uint64_t, 2> chunk;  // zeros: not chunked
+  const char* filters;
+};
+
+constexpr Layout kLayouts[] = {
+    {false, false, kShape, {4, 3}, "none"},
+    {false, false, kShape, {1, 1}, "gzip:1"},  // a B-tree of two levels
+    {true, false, kShape, kShape, "gzip:1"},
+    {true, true, kShape, {4, 3}, "none"},
+    {true, false, kShape, {4, 3}, "gzip:1+fletcher32"},
+    {true, false, {kUnlimited, 6}, {4, 3}, "gzip:1"},
+    {true, false, {kUnlimited, kUnlimited}, {4, 3}, "gzip:1"},
+    {false, false, kShape, {0, 0}, "none"},
+};
+
+struct IntactFile {
+  std::vector<std::byte> bytes;
+  std::vector<std::size_t> description;  // offsets that may change
+};
+
+// Offsets of a file that belong to the description of "x" and to its chunk index: not the file's own
+// superblock and groups, whose damage is none of the reader's.
+std::vector<std::size_t> description_of_x(const std::filesystem::path& path,
+                                          std::span<const std::byte> file) {
+  std::vector<std::size_t> offsets;
+  const auto add = [&](std::size_t begin, std::size_t bytes) {
+    for (std::size_t at = begin; at < std::min(begin + bytes, file.size()); ++at) offsets.push_back(at);
+  };
+  const test::Hid opened(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+#if H5_VERSION_GE(1, 12, 0)
+  H5O_info1_t object = {};
+#else
+  H5O_info_t object = {};
+#endif
+  test::require(H5Oget_info_by_name2(opened.get(), "x", &object, H5O_INFO_BASIC | H5O_INFO_HDR, H5P_DEFAULT),
+                "H5Oget_info_by_name2");
+  add(object.addr, object.hdr.space.total);
+  // Nodes of version 1 B-trees of chunks, and the blocks of the other indexes, by their signatures.
+  constexpr std::string_view kSignatures[] = {"TREE\x01", "FAHD", "FADB", "EAHD",
+                                              "EAIB",     "EADB", "BTHD", "BTLF"};
+  constexpr std::size_t kBlockBytes = 400;  // the used part of the small files' blocks
+  for (std::size_t at = 0; at + 5 <= file.size(); ++at) {
+    const auto is_here = [&](std::string_view name) {
+      return std::memcmp(&file[at], name.data(), name.size()) == 0;
+    };
+    if (std::ranges::any_of(kSignatures, is_here)) add(at, kBlockBytes);
+  }
+  return offsets;
+}
+
+// One of each chunk index, and of the flat layouts.
+std::vector<IntactFile> intact_files(const std::filesystem::path& path) {
+  std::vector<IntactFile> files;
+  for (const Layout& layout : kLayouts) {
+    std::vector<std::uint64_t> chunk(layout.chunk.begin(), layout.chunk.end());
+    if (chunk[0] == 0) chunk.clear();
+    {
+      test::H5TestFile file(path, {.latest = layout.latest});
+      file.create({.path = "x",
+                   .shape = {kShape.begin(), kShape.end()},
+                   .max_shape = {layout.max_shape.begin(), layout.max_shape.end()},
+                   .chunk = chunk,
+                   .filters = parse_filters(layout.filters, 1),
+                   .early_allocation = layout.early_allocation});
+      file.write("x", test::patterned_bytes(kShape[0] * kShape[1]));
+    }
+    IntactFile intact;
+    intact.bytes = test::file_bytes(path);
+    intact.description = description_of_x(path, intact.bytes);
+    files.push_back(std::move(intact));
+  }
+  return files;
+}
+
+struct Fixture {
+  test::TempDir dir;
+  std::filesystem::path path = dir / "x.h5";
+  std::vector<IntactFile> files = intact_files(path);
+
+  Fixture() {
+    set_log_sink([](LogLevel, std::string_view) {});
+  }
+};
+
+void read_every_chunk(const std::filesystem::path& path) {
+  const auto file = H5File::open(path);
+  const auto reader = ChunkReader::open(file, file->describe("x"));
+  // Damaged shapes may claim terabytes: what a loader's budget refuses is not read here either.
+  constexpr std::uint64_t kMaxChunks = 1000;
+  constexpr std::uint64_t kMaxChunkBytes = 1 << 22;
+  if (reader->chunk_bytes() > kMaxChunkBytes || reader->scratch_bytes() > 4 * kMaxChunkBytes) return;
+  std::vector<std::byte> out(reader->chunk_bytes());
+  ReadScratch scratch;
+  for (std::uint64_t chunk = 0; chunk < std::min(reader->num_chunks(), kMaxChunks); ++chunk) {
+    try {
+      reader->read_chunk(chunk, out, scratch);
+    } catch (const Error&) {
+      // The next chunk may be whole.
+    }
+  }
+}
+
+}  // namespace
+
+namespace fuzz {
+
+void fuzz_one(std::span<const std::byte> input) {
+  static const Fixture fixture;
+  Reader reader(input);
+  const IntactFile& intact = fixture.files[reader.u8() % fixture.files.size()];
+  std::vector<std::byte> bytes = intact.bytes;
+  while (!reader.rest().empty()) {
+    const std::size_t offset = intact.description[reader.u16() % intact.description.size()];
+    bytes[offset] ^= static_cast<std::byte>(reader.u8());
+  }
+  test::replace_file(fixture.path, bytes);
+  try {
+    read_every_chunk(fixture.path);
+  } catch (const Error&) {
+    // Refused: right.
+  }
+}
+
+std::vector<Bytes> seeds() {
+  std::vector<Bytes> result;
+  for (unsigned file = 0; file < std::size(kLayouts); ++file) {
+    for (const unsigned offset : {30U, 100U, 200U, 300U, 400U})
+      result.push_back(Writer().u8(file).u16(offset).u8(1).done());
+  }
+  return result;
+}
+
+}  // namespace fuzz
+}  // namespace h5feed
