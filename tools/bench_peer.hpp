@@ -23,8 +23,8 @@ struct PeerRequest {
   BenchSettings settings;
   std::vector<std::int64_t> loader_workers;  ///< a row of h5feed for each, at least one
   std::vector<std::int64_t> peer_workers;    ///< two rows of the peer for each: per sample and tuned
-  bool cold = false;  ///< the file's pages are dropped before each repetition of either
-  std::string python;                        ///< empty: python3 of PATH, then Debian's
+  bool cold = false;   ///< the file's pages are dropped before each repetition of either
+  std::string python;  ///< empty: python3 of PATH, then Debian's
 };
 
 /// Measures all rows in rounds, each repetition in a process of its own, h5feed's and the peer's in turn;
