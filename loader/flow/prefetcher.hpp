@@ -18,9 +18,10 @@
 
 namespace h5feed {
 
-/// Owns the worker threads and the queue of tasks. A job becomes one plan task, then one task for
-/// every visit. Earlier tickets come first; a task whose chunk another worker is loading steps aside
-/// and comes back when the chunk is there, so no worker waits for another.
+/// Owns the worker threads and the queue of tasks. A job becomes one plan task, then one task for every
+/// visit. Plans come first, since a chunk that is loaded serves all visits known by then; after them
+/// earlier tickets. A task whose chunk another worker is loading steps aside and comes back when the
+/// chunk is there, so no worker waits for another.
 class Prefetcher {
  public:
   struct Settings {
@@ -57,6 +58,8 @@ class Prefetcher {
   };
   struct Later {
     bool operator()(const Task& a, const Task& b) const noexcept {
+      const bool a_plans = a.step == kPlanStep;
+      if (a_plans != (b.step == kPlanStep)) return !a_plans;
       if (a.job->ticket != b.job->ticket) return a.job->ticket > b.job->ticket;
       return a.step > b.step;
     }

@@ -41,7 +41,8 @@ class DirectChunkReader final : public ChunkReader {
       return cost;
     }
     if (pipeline_.skips_all(location.filter_mask)) return read_unfiltered(chunk, out);
-    scratch.raw.resize_discard(location.stored_bytes);
+    // For the largest at once: growing by and by would touch fresh memory each time.
+    scratch.raw.resize_discard(max_stored_bytes_);
     const std::span<std::byte> raw = scratch.raw.span().first(location.stored_bytes);
     ReadCost cost = fetch_chunk(chunk, raw);
     cost.decode_ns = decode_chunk(chunk, raw, out, scratch).decode_ns;
