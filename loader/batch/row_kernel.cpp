@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "batch/stream_copy.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -112,6 +113,16 @@ class CopyKernel final : public RowKernel {
   std::size_t bytes_;
 };
 
+class StreamKernel final : public RowKernel {
+ public:
+  explicit StreamKernel(std::size_t bytes) : bytes_(bytes) {}
+  void run(const std::byte* from, std::byte* to) const noexcept override { stream_copy(from, to, bytes_); }
+  bool is_copy() const noexcept override { return true; }
+
+ private:
+  std::size_t bytes_;
+};
+
 // Walks a sample in delivery order and gives `element(from index, channel, to index)`.
 template <typename F>
 void for_each_element(std::size_t channels, std::size_t pixels, bool channels_last, F&& element) {
@@ -196,7 +207,9 @@ std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec) {
     });
   }
   if (spec.from == spec.to && !spec.channels_last) {
-    return std::make_unique<CopyKernel>(spec.channels * spec.pixels * size_of(spec.from));
+    const std::size_t bytes = spec.channels * spec.pixels * size_of(spec.from);
+    if (spec.past_caches) return std::make_unique<StreamKernel>(bytes);
+    return std::make_unique<CopyKernel>(bytes);
   }
   return with_type_of(spec.from, [&](auto from) {
     return with_type_of(spec.to, [&](auto to) -> std::unique_ptr<const RowKernel> {

@@ -20,6 +20,7 @@ struct RowKernelSpec {
   std::uint64_t pixels = 1;
   bool channels_last = false;                    ///< stored (pixels, channels); delivered (channels, pixels)
   std::optional<NormalizeParameters> normalize;  ///< `to` is then f32
+  bool past_caches = false;                      ///< plain copies leave the caches alone (`stream_copy`)
 };
 
 /// Copies, converts, normalizes and transposes one sample at a time. Immutable and thread-safe.

@@ -19,6 +19,11 @@ namespace {
 // one batch over all workers, large enough that a task's overhead does not show.
 constexpr std::size_t kDirectVisitBytes = 512 * 1024;
 
+// Rows of prepared batches that together exceed the caches near a core are copied past them: written,
+// they would push out the chunks that are being decoded, and be gone themselves when they are consumed.
+constexpr std::size_t kStreamedRowBytes = 4096;
+constexpr std::size_t kStreamedBatchBytes = std::size_t{16} << 20;
+
 // Direct visits that went without waiting for the storage before hints stop.
 constexpr int kColdPatience = 256;
 
@@ -95,6 +100,11 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, DType to
   spec.pixels = geometry.pixels;
   spec.channels_last = lane_number == kData && geometry.channels_last;
   if (normalize) spec.normalize = resolve_normalize(*normalize, spec.from, spec.channels);
+
+  const std::size_t prepared_bytes = geometry.channels * geometry.pixels * size_of(to) *
+                                     static_cast<std::size_t>(parts_.options.batch_size) *
+                                     parts_.options.prefetch_batches;
+  spec.past_caches = field.map.row_bytes() >= kStreamedRowBytes && prepared_bytes >= kStreamedBatchBytes;
 
   Lane lane;
   lane.field = &field;

@@ -14,6 +14,7 @@
 #include "batch/buffer_pool.hpp"
 #include "batch/normalize.hpp"
 #include "batch/row_kernel.hpp"
+#include "batch/stream_copy.hpp"
 #include "h5feed/device.hpp"
 #include "h5feed/error.hpp"
 
@@ -211,6 +212,33 @@ TEST(HostDevice, has_no_target_memory_where_there_is_no_target) {
   EXPECT_TRUE(slot.data.defined());
   EXPECT_FALSE(slot.target.defined());
   EXPECT_EQ(device->lent_bytes(), 100u);
+}
+
+TEST(StreamCopy, copies_any_size_at_any_alignment_and_nothing_beside) {
+  constexpr std::size_t kRoom = 600;
+  std::vector<std::byte> from(kRoom);
+  for (std::size_t i = 0; i < kRoom; ++i) from[i] = static_cast<std::byte>(i % 251 + 1);
+  for (std::size_t size = 0; size <= 300; ++size) {
+    for (const std::size_t from_offset : {0u, 1u, 33u}) {
+      for (std::size_t to_offset = 0; to_offset < 70; to_offset += 7) {
+        std::vector<std::byte> to(kRoom, std::byte{0});
+        stream_copy(from.data() + from_offset, to.data() + to_offset, size);
+        for (std::size_t i = 0; i < kRoom; ++i) {
+          const bool inside = i >= to_offset && i < to_offset + size;
+          ASSERT_EQ(to[i], inside ? from[i - to_offset + from_offset] : std::byte{0}) << size << ", " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(StreamCopy, is_what_copying_kernels_use_when_asked) {
+  const std::vector<std::byte> row(5000, std::byte{7});
+  std::vector<std::byte> out(5000);
+  const auto kernel = make_row_kernel({.channels = 1, .pixels = 5000, .past_caches = true});
+  EXPECT_TRUE(kernel->is_copy());
+  kernel->run(row.data(), out.data());
+  EXPECT_EQ(out, row);
 }
 
 }  // namespace
