@@ -287,12 +287,13 @@ BatchAssembler::Outcome BatchAssembler::load_chunk(ChunkKey key, ChunkAgenda& ag
                                                    ReadScratch& scratch) const {
   const ChunkReader& reader = *lanes_[key.field].field->reader;
   const std::span<std::byte> out = load.buffer();
-  ChunkAgenda::Fetched fetched = agenda.take_fetched(key);
+  const std::size_t fetched_bytes = agenda.take_fetched(key, scratch.raw);
   const SleepProbe probe;
-  const ReadCost cost = fetched.empty() ? reader.read_chunk(key.chunk, out, scratch)
-                                        : reader.decode_chunk(key.chunk, fetched.bytes(), out, scratch);
+  const ReadCost cost =
+      fetched_bytes == 0
+          ? reader.read_chunk(key.chunk, out, scratch)
+          : reader.decode_chunk(key.chunk, scratch.raw.span().first(fetched_bytes), out, scratch);
   Outcome outcome{.read = cost.bytes_read > 0 && !cost.fallback, .slept = probe.slept()};
-  fetched = {};
   count_read(parts_.counters, cost);
   Counters::add(parts_.counters.bytes_decoded, reader.chunk_bytes());
 

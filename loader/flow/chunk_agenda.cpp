@@ -9,22 +9,6 @@ ChunkKey key_of(const Visit& visit) noexcept { return {visit.field, visit.chunk}
 
 }  // namespace
 
-ChunkAgenda::Fetched::Fetched(Fetched&& other) noexcept
-    : agenda_(std::exchange(other.agenda_, nullptr)),
-      buffer_(std::move(other.buffer_)),
-      bytes_(other.bytes_) {}
-
-ChunkAgenda::Fetched& ChunkAgenda::Fetched::operator=(Fetched&& other) noexcept {
-  std::swap(agenda_, other.agenda_);
-  std::swap(buffer_, other.buffer_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-ChunkAgenda::Fetched::~Fetched() {
-  if (agenda_ != nullptr) agenda_->give_back(std::move(buffer_));
-}
-
 void ChunkAgenda::add(const std::shared_ptr<BatchJob>& job) {
   const MutexLock lock(mutex_);
   for (std::uint32_t number = 0; number < job->visits.size(); ++number) {
@@ -76,12 +60,13 @@ std::vector<VisitRef> ChunkAgenda::claim_all(ChunkKey key) {
   return visits;
 }
 
-ChunkAgenda::Fetched ChunkAgenda::take_fetched(ChunkKey key) {
+std::size_t ChunkAgenda::take_fetched(ChunkKey key, ByteBuffer& raw) {
   const MutexLock lock(mutex_);
   const auto at = entries_.find(key);
-  if (at == entries_.end() || at->second.state != State::fetched) return {};
+  if (at == entries_.end() || at->second.state != State::fetched) return 0;
   at->second.state = State::taken;
-  return {this, std::move(at->second.buffer), at->second.bytes};
+  end_flight(std::exchange(raw, std::move(at->second.buffer)));
+  return at->second.bytes;
 }
 
 bool ChunkAgenda::note_read(bool blocked) {
@@ -139,7 +124,7 @@ void ChunkAgenda::fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) no
         entry.state = State::taken;
       }
     }
-    if (!wanted || bytes == 0) keep_spare(std::move(buffer));
+    if (!wanted || bytes == 0) end_flight(std::move(buffer));
   }
   for (const Resume& resume : waiting) resume();
 }
@@ -157,18 +142,13 @@ std::size_t ChunkAgenda::size() const {
 
 void ChunkAgenda::forget(Entries::iterator at) {
   if (at->second.state == State::announced) announced_.erase(at->second.deadline);
-  if (at->second.state == State::fetched) keep_spare(std::move(at->second.buffer));
+  if (at->second.state == State::fetched) end_flight(std::move(at->second.buffer));
   entries_.erase(at);
 }
 
-void ChunkAgenda::give_back(ByteBuffer buffer) noexcept {
-  const MutexLock lock(mutex_);
-  keep_spare(std::move(buffer));
-}
-
-void ChunkAgenda::keep_spare(ByteBuffer buffer) noexcept {
+void ChunkAgenda::end_flight(ByteBuffer buffer) noexcept {
   --in_flight_;
-  if (buffer.data() != nullptr) spare_.push_back(std::move(buffer));
+  if (buffer.data() != nullptr && spare_.size() < depth_) spare_.push_back(std::move(buffer));
   if (patience_ > 0) work_.notify_one();
 }
 

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -39,31 +38,13 @@ struct VisitRef {
 ///   3 fetched    they wait in memory for the thread that will decode them
 ///   4 taken      a worker takes care of it, with or without fetched bytes
 ///
-/// At most `depth` chunks are in states 2 and 3 or being decoded from fetched bytes. Reader threads
-/// work only while reads have lately made their threads sleep: bytes in the page cache are read faster
-/// by the worker that decodes them. Thread-safe; only `next_to_read` waits.
+/// At most `depth` chunks are in states 2 and 3. Reader threads work only while reads have lately made their
+/// threads sleep: bytes in the page cache are read faster by the worker that decodes them. Thread-safe; only
+/// `next_to_read` waits.
 class ChunkAgenda {
  public:
   /// Called when a chunk that was being fetched is there, or could not be read. Must not throw.
   using Resume = std::function<void()>;
-
-  /// Stored bytes of one chunk, fetched ahead; makes room for the next on destruction. Move-only.
-  class Fetched {
-   public:
-    Fetched() = default;
-    Fetched(ChunkAgenda* agenda, ByteBuffer buffer, std::size_t bytes)
-        : agenda_(agenda), buffer_(std::move(buffer)), bytes_(bytes) {}
-    Fetched(Fetched&& other) noexcept;
-    Fetched& operator=(Fetched&& other) noexcept;
-    ~Fetched();
-    bool empty() const noexcept { return agenda_ == nullptr; }
-    std::span<const std::byte> bytes() const noexcept { return buffer_.span().first(bytes_); }
-
-   private:
-    ChunkAgenda* agenda_ = nullptr;  // null once moved from
-    ByteBuffer buffer_;
-    std::size_t bytes_ = 0;
-  };
 
   /// Fetches at most `depth` chunks ahead; 0 never any.
   explicit ChunkAgenda(std::size_t depth) : depth_(depth) { spare_.reserve(depth); }
@@ -87,8 +68,9 @@ class ChunkAgenda {
   /// Takes all visits of a chunk off the agenda.
   std::vector<VisitRef> claim_all(ChunkKey key) H5FEED_EXCLUDES(mutex_);
 
-  /// The chunk's fetched bytes; empty where there are none.
-  Fetched take_fetched(ChunkKey key) H5FEED_EXCLUDES(mutex_);
+  /// Exchanges `raw` for the buffer that begins with the chunk's fetched bytes, and returns their number;
+  /// 0 where there are none.
+  std::size_t take_fetched(ChunkKey key, ByteBuffer& raw) H5FEED_EXCLUDES(mutex_);
 
   /// Whether a read made its thread wait for the storage; decides if fetching ahead pays. True when
   /// reader threads have work now.
@@ -97,7 +79,7 @@ class ChunkAgenda {
   /// Waits for the chunk that is due first among those announced; empty when stopped.
   std::optional<ChunkKey> next_to_read() H5FEED_EXCLUDES(mutex_);
 
-  /// Memory for the bytes of a chunk that `next_to_read` gave. Throws std::bad_alloc.
+  /// Memory for the bytes of a chunk that `next_to_read` gave, at least `bytes` long. Throws std::bad_alloc.
   ByteBuffer buffer(std::size_t bytes) H5FEED_EXCLUDES(mutex_);
 
   /// Ends the read of a chunk that `next_to_read` gave, with its bytes in `buffer`; `bytes` 0 = none,
@@ -125,8 +107,7 @@ class ChunkAgenda {
   using Entries = std::unordered_map<ChunkKey, Entry, ChunkKeyHash>;
 
   void forget(Entries::iterator at) H5FEED_REQUIRES(mutex_);
-  void give_back(ByteBuffer buffer) noexcept H5FEED_EXCLUDES(mutex_);
-  void keep_spare(ByteBuffer buffer) noexcept H5FEED_REQUIRES(mutex_);
+  void end_flight(ByteBuffer buffer) noexcept H5FEED_REQUIRES(mutex_);
 
   // Reads that went without waiting before fetching ahead stops: more than one batch needs as a rule,
   // so that the kernel's own read-ahead between two waits does not end it.
@@ -137,8 +118,8 @@ class ChunkAgenda {
   CondVar work_;
   Entries entries_ H5FEED_GUARDED_BY(mutex_);
   std::map<Deadline, ChunkKey> announced_ H5FEED_GUARDED_BY(mutex_);  // entries in state 1
-  std::vector<ByteBuffer> spare_ H5FEED_GUARDED_BY(mutex_);           // at most `depth`, as in flight
-  std::size_t in_flight_ H5FEED_GUARDED_BY(mutex_) = 0;  // states 2 and 3, and `Fetched` handed out
+  std::vector<ByteBuffer> spare_ H5FEED_GUARDED_BY(mutex_);           // at most `depth`
+  std::size_t in_flight_ H5FEED_GUARDED_BY(mutex_) = 0;  // in states 2 and 3, forgotten ones included
   unsigned patience_ H5FEED_GUARDED_BY(mutex_) = 0;      // > 0: reads have lately waited
   bool stopped_ H5FEED_GUARDED_BY(mutex_) = false;
 };

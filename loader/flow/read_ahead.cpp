@@ -52,7 +52,7 @@ std::size_t ReadAhead::read(const ChunkReader& reader, std::uint64_t chunk, Byte
   const auto bytes = static_cast<std::size_t>(reader.stored_bytes(chunk));
   const SleepProbe probe;
   try {
-    buffer = parts_.agenda.buffer(bytes);
+    buffer = parts_.agenda.buffer(static_cast<std::size_t>(reader.max_stored_bytes()));
     count_read(parts_.counters, reader.fetch_chunk(chunk, buffer.span().first(bytes)));
   } catch (const std::exception&) {
     return 0;

@@ -90,10 +90,11 @@ TEST(ChunkAgenda, hands_fetched_bytes_to_the_worker) {
   fetch(agenda, *key);
   EXPECT_EQ(resumed, 1);
   EXPECT_EQ(agenda.begin({job, 0}, no_resume), Turn::go);
-  const ChunkAgenda::Fetched fetched = agenda.take_fetched(*key);
-  ASSERT_EQ(fetched.bytes().size(), kBytes);
-  EXPECT_EQ(std::to_integer<int>(fetched.bytes().back()), 7);
-  EXPECT_TRUE(agenda.take_fetched(*key).empty()) << "they are handed out once";
+  ByteBuffer raw;
+  ASSERT_EQ(agenda.take_fetched(*key, raw), kBytes);
+  EXPECT_EQ(std::to_integer<int>(raw.span()[kBytes - 1]), 7);
+  EXPECT_EQ(agenda.take_fetched(*key, raw), 0u) << "they are handed out once";
+  EXPECT_EQ(std::to_integer<int>(raw.span()[0]), 7) << "and the buffer stays";
 }
 
 TEST(ChunkAgenda, lets_the_worker_read_where_fetching_failed) {
@@ -104,7 +105,8 @@ TEST(ChunkAgenda, lets_the_worker_read_where_fetching_failed) {
   const auto key = agenda.next_to_read();
   agenda.fetched(*key, {}, 0);
   EXPECT_EQ(agenda.begin({job, 0}, no_resume), Turn::go);
-  EXPECT_TRUE(agenda.take_fetched(*key).empty());
+  ByteBuffer raw;
+  EXPECT_EQ(agenda.take_fetched(*key, raw), 0u);
 }
 
 TEST(ChunkAgenda, does_not_fetch_what_a_worker_has_begun) {
@@ -132,11 +134,9 @@ TEST(ChunkAgenda, fetches_no_more_than_its_depth) {
     EXPECT_EQ(key, (ChunkKey{kData, 3}));
   });
   EXPECT_EQ(agenda.begin({job, 0}, no_resume), Turn::go);
-  {
-    const ChunkAgenda::Fetched fetched = agenda.take_fetched({kData, 1});
-    EXPECT_FALSE(fetched.empty());
-    used = true;
-  }
+  ByteBuffer raw;
+  used = true;
+  EXPECT_EQ(agenda.take_fetched({kData, 1}, raw), kBytes);
   reader.join();
   EXPECT_TRUE(used_before);
 }
