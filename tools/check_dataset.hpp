@@ -25,9 +25,11 @@ struct CheckSettings {
 struct CheckResult {
   std::uint64_t chunks = 0;     ///< of the dataset
   std::uint64_t visited = 0;    ///< compared, or where libhdf5 alone reads them, read
-  std::uint64_t differing = 0;  ///< of these, with other bytes, or readable on one side only
-  std::uint64_t corrupt = 0;    ///< of these, readable on neither side
-  std::string sha256;           ///< of the values; empty where `no_sha256` says why
+  std::uint64_t differing = 0;  ///< of these, with other bytes, or readable by h5feed only
+  std::uint64_t corrupt = 0;    ///< of these, not readable by h5feed, or by libhdf5 where it alone reads
+  /// Why libhdf5 was not asked, where it lacks a filter that h5feed has; empty where both read.
+  std::string not_compared;
+  std::string sha256;  ///< of the values; empty where `no_sha256` says why
   std::string no_sha256;
   /// The first findings in order of the chunks, one line each. Differences name file, dataset, chunk,
   /// samples and element.
@@ -40,11 +42,12 @@ struct CheckResult {
 inline constexpr std::size_t kMostFindings = 5;
 
 /// Compares every chunk of `reader` with H5Dread of the same elements, or, where the reader itself goes
-/// through libhdf5, only reads them there. The digest is that of all values in row-major order of the
-/// dataset, in host (little-endian) byte order: it depends on the values alone, not on chunks, filters or
-/// byte order of the file. Runs on `jobs` threads; libhdf5's side holds the HDF5 mutex. Calls `advance`
-/// with the decoded bytes of each visit, from one thread at a time. Chunks that cannot be read are
-/// findings; throws what else goes wrong, and Interrupted.
+/// through libhdf5, only reads them there. A chunk that h5feed refuses is not given to libhdf5, whose
+/// decoders trust their input; nor is any where libhdf5 lacks a filter. The digest is that of all values in
+/// row-major order of the dataset, in host (little-endian) byte order: it depends on the values alone, not on
+/// chunks, filters or byte order of the file. Runs on `jobs` threads; libhdf5's side holds the HDF5 mutex.
+/// Calls `advance` with the decoded bytes of each visit, from one thread at a time. Chunks that cannot be
+/// read are findings; throws what else goes wrong, and Interrupted.
 CheckResult check_dataset(const H5File& file, const ChunkReader& reader, const CheckSettings& settings,
                           const std::function<void(std::uint64_t)>& advance);
 

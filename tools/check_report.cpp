@@ -38,12 +38,24 @@ std::string result_text(const CheckEntry& entry) {
   if (!entry.info) return "not checked: " + printable(entry.listed.type_text);
   if (!entry.result) return "not reached";
   if (!entry.result->clean()) return failures_text(*entry.result);
+  if (!entry.result->not_compared.empty()) return "h5feed only, not compared";
   return entry.fallback_reason.empty() ? "equal" : "libhdf5 only, not compared";
+}
+
+std::string path_text(const CheckEntry& entry) {
+  if (!entry.result) return "-";
+  if (!entry.fallback_reason.empty()) return "H5Dread: " + entry.fallback_reason;
+  return entry.result->not_compared.empty() ? "direct" : "direct; " + entry.result->not_compared;
+}
+
+std::uint64_t compared_chunks(const CheckEntry& entry) {
+  const bool both = entry.result && entry.fallback_reason.empty() && entry.result->not_compared.empty();
+  return both ? entry.result->visited : 0;
 }
 
 // How many entries came to which end.
 struct Counts {
-  std::uint64_t equal = 0, library_only = 0, failed = 0, not_checked = 0, not_reached = 0;
+  std::uint64_t equal = 0, library_only = 0, own_only = 0, failed = 0, not_checked = 0, not_reached = 0;
   std::uint64_t chunks = 0, read = 0, compared = 0;
 
   explicit Counts(const std::vector<CheckEntry>& entries) {
@@ -54,13 +66,15 @@ struct Counts {
         ++not_checked;
       } else if (!entry.result) {
         ++not_reached;
+      } else if (!entry.result->not_compared.empty()) {
+        ++own_only;
       } else {
         ++(entry.fallback_reason.empty() ? equal : library_only);
       }
       if (entry.problem.empty()) chunks += entry.chunks;
       if (!entry.result) continue;
       read += entry.result->visited;
-      if (entry.fallback_reason.empty()) compared += entry.result->visited;
+      compared += compared_chunks(entry);
     }
   }
 };
@@ -92,9 +106,7 @@ std::vector<std::string> check_cells(const CheckEntry& entry) {
           result ? chunks_text(*result) : "-",
           result_text(entry),
           result && !result->sha256.empty() ? result->sha256 : "-",
-          !result                         ? "-"
-          : entry.fallback_reason.empty() ? "direct"
-                                          : "H5Dread: " + entry.fallback_reason};
+          path_text(entry)};
 }
 
 std::vector<std::string> finding_lines(const CheckEntry& entry, const std::string& file) {
@@ -120,6 +132,7 @@ std::string check_verdict(const std::string& file, const std::vector<CheckEntry>
   add(counts.equal, "equal");
   add(counts.failed, "failed");
   add(counts.library_only, "read by libhdf5 only");
+  add(counts.own_only, "read by h5feed only");
   add(counts.not_checked, "not checked");
   add(counts.not_reached, "not reached in time");
   std::string proven;
@@ -143,6 +156,7 @@ Json check_json(const std::string& file, const std::vector<CheckEntry>& entries,
                {"datasets_equal", counts.equal},
                {"datasets_failed", counts.failed},
                {"datasets_libhdf5_only", counts.library_only},
+               {"datasets_h5feed_only", counts.own_only},
                {"datasets_not_checked", counts.not_checked},
                {"datasets_not_reached", counts.not_reached},
                {"datasets", Json::array()}};
@@ -158,7 +172,8 @@ Json check_json(const std::string& file, const std::vector<CheckEntry>& entries,
     if (entry.result) dataset["read_path"] = entry.fallback_reason.empty() ? "direct" : "fallback";
     dataset["chunks"] = entry.chunks;
     dataset["chunks_read"] = result.visited;
-    dataset["chunks_compared"] = entry.fallback_reason.empty() ? result.visited : 0;
+    dataset["chunks_compared"] = compared_chunks(entry);
+    dataset["not_compared"] = or_null(result.not_compared);
     dataset["chunks_differing"] = result.differing;
     dataset["chunks_corrupt"] = result.corrupt;
     dataset["sha256"] = or_null(result.sha256);

@@ -32,7 +32,7 @@ run_target() {
   mkdir -p "$folder/corpus"
   "$programs/$target" "--write-seeds=$folder/corpus"
   # Small memory limits: a decoder that allocates what a header claims is a finding.
-  if ! "$programs/$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=1024 \
+  if ! "$programs/$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
     -malloc_limit_mb=256 -print_final_stats=1 -artifact_prefix="$folder/" "$folder/corpus" >"$folder/log" 2>&1; then
     touch "$runs/$target.failed"
     tail -40 "$folder/log"

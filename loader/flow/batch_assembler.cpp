@@ -273,10 +273,10 @@ BatchAssembler::Outcome BatchAssembler::load_uncached(ChunkKey key, ChunkAgenda&
                                                       ReadScratch& scratch) const {
   if (parts_.cache.contains(key)) return {};
   const std::uint64_t chunk_bytes = lanes_[key.field].field->reader->chunk_bytes();
-  ChunkCache::Lookup found = parts_.cache.lookup(key, chunk_bytes, [] {});
-  auto* const load = std::get_if<ChunkCache::Load>(&found);
-  if (load == nullptr) return {};
   try {
+    ChunkCache::Lookup found = parts_.cache.lookup(key, chunk_bytes, [] {});
+    auto* const load = std::get_if<ChunkCache::Load>(&found);
+    if (load == nullptr) return {};
     return load_chunk(key, agenda, *load, scratch);
   } catch (const std::exception&) {
     return {};

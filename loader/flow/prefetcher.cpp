@@ -67,7 +67,7 @@ bool Prefetcher::initialize(int worker) {
 void Prefetcher::work(int worker) {
   if (settings_.worker_init_fn && !initialize(worker)) return;
   BatchAssembler::Scratch scratch;
-  while (true) {
+  while (!queue_.stopped()) {
     Task task;
     if (!queue_.try_pop(task)) {
       if (load_ahead()) continue;
@@ -129,7 +129,6 @@ ReadAhead::Parts Prefetcher::read_ahead_parts() {
 }
 
 bool Prefetcher::load_ahead() {
-  if (queue_.stopped()) return false;
   const std::optional<std::uint64_t> chunk = look_ahead_.next();
   if (!chunk) return false;
   settle(assembler_.load_ahead(*chunk, agenda_));

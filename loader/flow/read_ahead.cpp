@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 #include "base/sleep_probe.hpp"
@@ -23,7 +22,7 @@ void ReadAhead::start() {
   if (std::exchange(started_, true)) return;
   try {
     while (threads_.size() < num_threads_) threads_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
   }
 }
 

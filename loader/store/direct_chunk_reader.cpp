@@ -10,6 +10,9 @@
 namespace h5feed {
 namespace {
 
+// What headers and tables of any compressor add to a chunk of a few bytes.
+constexpr std::uint64_t kSmallChunkOverheadBytes = 64 * 1024;
+
 class DirectChunkReader final : public ChunkReader {
  public:
   DirectChunkReader(DatasetInfo info, ChunkIndex index, std::shared_ptr<const ByteSource> source)
@@ -18,9 +21,12 @@ class DirectChunkReader final : public ChunkReader {
         source_(std::move(source)),
         pipeline_(info_.filters, chunk_bytes_, size_of(info_.dtype)) {
     if (pipeline_.empty()) return;
+    // No encoder makes more of a chunk: a damaged size must not decide how much memory all reads take.
+    const std::uint64_t believable_bytes = 2 * pipeline_.max_encoded_bytes() + kSmallChunkOverheadBytes;
     max_stored_bytes_ = 0;
     for (const ChunkLocation& location : locations_) {
-      max_stored_bytes_ = std::max(max_stored_bytes_, location.stored_bytes);
+      if (location.stored_bytes <= believable_bytes)
+        max_stored_bytes_ = std::max(max_stored_bytes_, location.stored_bytes);
     }
   }
 
@@ -41,6 +47,7 @@ class DirectChunkReader final : public ChunkReader {
       return cost;
     }
     if (pipeline_.skips_all(location.filter_mask)) return read_unfiltered(chunk, out);
+    check_believable(chunk);
     // For the largest at once: growing by and by would touch fresh memory each time.
     scratch.raw.resize_discard(max_stored_bytes_);
     const std::span<std::byte> raw = scratch.raw.span().first(location.stored_bytes);
@@ -51,7 +58,7 @@ class DirectChunkReader final : public ChunkReader {
 
   std::uint64_t stored_bytes(std::uint64_t chunk) const override {
     const ChunkLocation& location = locations_.at(chunk);
-    return location.allocated() ? location.stored_bytes : 0;
+    return location.allocated() && believable(location) ? location.stored_bytes : 0;
   }
 
   bool stored_decoded(std::uint64_t chunk) const override {
@@ -129,6 +136,20 @@ class DirectChunkReader final : public ChunkReader {
  private:
   std::uint64_t row_address(const ChunkLocation& location, std::uint64_t row) const noexcept {
     return location.address + row % chunk_shape_.front() * info_.row_bytes();
+  }
+
+  bool believable(const ChunkLocation& location) const noexcept {
+    return location.stored_bytes <= max_stored_bytes_;
+  }
+
+  void check_believable(std::uint64_t chunk) const {
+    if (believable(locations_[chunk])) return;
+    try {
+      throw FilterError(fmt::format("its index claims {} stored bytes for {} decoded ones",
+                                    locations_[chunk].stored_bytes, chunk_bytes_));
+    } catch (...) {
+      rethrow_for_chunk(*this, chunk);
+    }
   }
 
   void check_unfiltered(const ChunkLocation& location) const {

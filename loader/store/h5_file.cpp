@@ -230,8 +230,12 @@ DatasetInfo H5File::describe(const std::string& name, std::string_view option) c
 std::optional<std::uint64_t> H5File::contiguous_offset(const DatasetInfo& info) const {
   const Hdf5Session session;
   try {
-    const haddr_t offset = H5Dget_offset(H5FileAccess::handle(*this).openDataSet(info.path).getId());
-    if (offset == HADDR_UNDEF) return std::nullopt;
+    const H5::DataSet dataset = H5FileAccess::handle(*this).openDataSet(info.path);
+    // Asked first: to the missing address of data never written, H5Dget_offset adds the user block.
+    H5D_space_status_t allocated = H5D_SPACE_STATUS_ERROR;
+    if (H5Dget_space_status(dataset.getId(), &allocated) < 0) throw H5::DataSetIException();
+    const haddr_t offset = H5Dget_offset(dataset.getId());
+    if (allocated == H5D_SPACE_STATUS_NOT_ALLOCATED || offset == HADDR_UNDEF) return std::nullopt;
     return offset;
   } catch (const H5::Exception&) {
     throw FileError(fmt::format("{}:{}: libhdf5 cannot open it: {}; {}", info.file, info.path,

@@ -113,6 +113,13 @@ TEST_P(TypeConformance, ContiguousNeverWritten) {
   expect_equals_libhdf5();
 }
 
+TEST_P(TypeConformance, ContiguousNeverWrittenAfterUserBlock) {
+  TestDataset created = dataset({11, 3, 5});
+  created.fill_value = values({1});
+  write(created, false, 512);
+  expect_equals_libhdf5();
+}
+
 TEST_P(TypeConformance, Compact) {
   TestDataset created = dataset({11, 3, 5});
   created.compact = true;

@@ -5,6 +5,8 @@
 // file, then for each change two bytes of position and one to xor with. Checksums are left wrong, as
 // damage leaves them: in the newer format libhdf5 finds it so; the oldest has no checksums, and there
 // every change is looked at. Files forged with right checksums crash libhdf5 1.10 itself.
+#include <hdf5.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -142,7 +144,10 @@ void read_every_chunk(const std::filesystem::path& path) {
 namespace fuzz {
 
 void fuzz_one(std::span<const std::byte> input) {
+  // Damage may name any filter, and a plugin that was loaded and unloaded hides where memory came from.
+  static const bool no_plugins = H5PLset_loading_state(0) >= 0;
   static const Fixture fixture;
+  if (!no_plugins) return;
   Reader reader(input);
   const IntactFile& intact = fixture.files[reader.u8() % fixture.files.size()];
   std::vector<std::byte> bytes = intact.bytes;

@@ -183,6 +183,28 @@ TEST(LookAhead, loads_large_chunks_while_the_consumer_is_busy) {
   EXPECT_EQ(loader.stats().bytes_decoded, 8u * 1000 * 64) << "each chunk once";
 }
 
+// Reads that begin after the destructor did: those that threads were about to begin, not the queue's.
+TEST(DataLoaderEnd, does_not_work_through_what_is_queued) {
+  const SampleSet set({.shape = {2000, 8, 8}, .chunk_shape = {2, 8, 8}, .gzip = 1});
+  std::shared_ptr<const GatheringSource> slow;
+  const Dataset dataset = DatasetAccess::open({.files = {set.path()}, .data = "images"}, [&](auto source) {
+    return slow = std::make_shared<GatheringSource>(source, 1, std::chrono::seconds(0));
+  });
+  const auto reads = [&] {
+    std::size_t total = 0;
+    for (const auto& [offset, count] : slow->reads()) total += static_cast<std::size_t>(count);
+    return total;
+  };
+  std::size_t before = 0;
+  {
+    DataLoader loader(dataset, {.batch_size = 400, .num_workers = 2, .io_depth = 0});
+    loader.next();
+    before = reads();
+  }
+  // Of 2000 / 2 chunks some 600 were queued.
+  EXPECT_LE(reads() - before, 100u);
+}
+
 TEST(ReadAhead, needs_no_thread_for_a_file_in_memory) {
   const SampleSet set({.shape = {400, 16, 16}, .chunk_shape = {10, 16, 16}, .gzip = 1});
   const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});

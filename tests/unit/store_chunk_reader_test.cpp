@@ -207,6 +207,22 @@ TEST_F(StoreChunkReader, RefusesChunksThatDoNotExistAndSmallBuffers) {
   EXPECT_THROW(open()->read_chunk(0, std::span(out).first(23), scratch), std::invalid_argument);
 }
 
+TEST_F(StoreChunkReader, DoesNotBelieveAStoredSizeThatNoEncoderMakes) {
+  {
+    H5TestFile file(path());
+    file.create({.path = "images", .shape = {8, 100}, .chunk = {4, 100}, .filters = kGzip});
+    file.write("images", test::patterned_bytes(800));
+    file.write_chunk("images", Shape{4, 0}, Bytes(70'000));
+  }
+  const auto reader = open();
+  EXPECT_LT(reader->max_stored_bytes(), 1000u) << "one damaged size does not size every buffer";
+  EXPECT_EQ(reader->stored_bytes(1), 0u) << "nor is it fetched ahead";
+  ReadScratch scratch;
+  Bytes out(400);
+  EXPECT_NO_THROW(reader->read_chunk(0, out, scratch));
+  EXPECT_THROW(reader->read_chunk(1, out, scratch), ChunkError);
+}
+
 TEST_F(StoreChunkReader, ManyThreadsReadTheSameBytes) {
   const Bytes values = write({.path = "images", .shape = {64, 50}, .chunk = {2, 50}, .filters = kGzip});
   const auto reader = open();
