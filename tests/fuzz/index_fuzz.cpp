@@ -174,7 +174,3 @@ std::vector<Bytes> seeds() {
 
 }  // namespace fuzz
 }  // namespace h5feed
-
-// What libhdf5 itself leaks when it gives up on damaged metadata; h5feed's own frames are reported.
-extern "C" const char* __lsan_default_suppressions();
-const char* __lsan_default_suppressions() { return "leak:libhdf5\n"; }
