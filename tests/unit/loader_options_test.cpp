@@ -10,36 +10,21 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
+#include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
 namespace h5feed {
 namespace {
 
 using test::CapturedLog;
+using test::gzip_set;
+using test::open;
+using test::refusal;
 using test::SampleSet;
 using test::SampleSetSpec;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
-
-using testing::HasSubstr;
-using testing::MatchesRegex;
-
-Dataset open(const SampleSet& set) {
-  return Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
-}
-
-SampleSetSpec gzip_set() { return {.shape = {100, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 4}; }
-
-template <typename Exception>
-std::string refusal(const Dataset& dataset, const DataLoaderOptions& options) {
-  try {
-    DataLoader loader(dataset, options);
-  } catch (const Exception& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 class OptionErrors : public testing::Test {
  protected:

@@ -1,0 +1,30 @@
+// What the tests of the loader share.
+#pragma once
+
+#include <string>
+
+#include "h5feed/data_loader.hpp"
+#include "support/sample_set.hpp"
+
+namespace h5feed::test {
+
+/// Samples and labels of a set.
+inline Dataset open(const SampleSet& set) {
+  return Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
+}
+
+/// 100 samples in 10 compressed chunks.
+inline SampleSetSpec gzip_set() { return {.shape = {100, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 4}; }
+
+/// What a loader with these options is refused with; "accepted" where it is not.
+template <typename Exception>
+std::string refusal(const Dataset& dataset, const DataLoaderOptions& options) {
+  try {
+    DataLoader loader(dataset, options);
+  } catch (const Exception& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace h5feed::test
