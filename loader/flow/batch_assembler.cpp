@@ -255,8 +255,11 @@ BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAge
   const std::uint64_t pieces = lanes_[kData].field->map.pieces();
   Outcome outcome;
   for (std::uint64_t piece = 0; piece < pieces; ++piece) {
+    const ChunkKey key{kData, chunk * pieces + piece};
+    // Planned meanwhile: its tasks load it, or a reader thread fetches it already.
+    if (agenda.contains(key)) continue;
     ScratchPool::Lease read_scratch = scratch_pool_->acquire();
-    Outcome loaded = load_uncached({kData, chunk * pieces + piece}, agenda, *read_scratch);
+    Outcome loaded = load_uncached(key, agenda, *read_scratch);
     outcome.read |= loaded.read;
     outcome.slept |= loaded.slept;
     std::ranges::move(loaded.finished, std::back_inserter(outcome.finished));

@@ -135,6 +135,11 @@ void ChunkAgenda::stop() {
   work_.notify_all();
 }
 
+bool ChunkAgenda::contains(ChunkKey key) const {
+  const MutexLock lock(mutex_);
+  return entries_.contains(key);
+}
+
 std::size_t ChunkAgenda::size() const {
   const MutexLock lock(mutex_);
   return entries_.size();

@@ -89,6 +89,9 @@ class ChunkAgenda {
   /// Ends all waiting, now and later.
   void stop() H5FEED_EXCLUDES(mutex_);
 
+  /// Whether a batch in preparation still needs the chunk.
+  bool contains(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
+
   /// Chunks with unclaimed visits. For tests.
   std::size_t size() const H5FEED_EXCLUDES(mutex_);
 

@@ -45,7 +45,9 @@ TEST(ChunkAgenda, gives_a_visit_to_one_taker) {
   EXPECT_TRUE(agenda.claim({job, 0}));
   EXPECT_FALSE(agenda.claim({job, 0}));
   EXPECT_EQ(agenda.begin({job, 0}, no_resume), Turn::claimed);
-  EXPECT_EQ(agenda.size(), 1u) << "chunk 5 is still wanted";
+  EXPECT_EQ(agenda.size(), 1u);
+  EXPECT_TRUE(agenda.contains({kData, 5}));
+  EXPECT_FALSE(agenda.contains({kData, 4}));
 }
 
 TEST(ChunkAgenda, hands_all_visits_of_a_chunk_to_the_thread_that_loaded_it) {
