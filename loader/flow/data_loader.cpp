@@ -166,7 +166,7 @@ void DataLoader::State::fill() {
       if (options.num_workers == 0 || ahead_already) return;
       issue_epoch_as(round + 1);
     }
-    look_ahead.advance(issue_plan, issue_plan->end_of_batch(issue_number));
+    look_ahead.advance(issue_plan, issue_number);
     auto job =
         std::make_shared<BatchJob>(next_ticket++, issue_round, issue_plan, issue_epoch, issue_number++);
     ring.push(job);
