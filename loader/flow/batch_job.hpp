@@ -49,6 +49,7 @@ struct BatchJob {
   const std::uint64_t ticket;  ///< position in the loader's life, over all epochs
   const std::uint64_t round;   ///< which run through the data it belongs to; the same epoch may run twice
   const std::shared_ptr<const EpochPlan> plan;
+  std::uint64_t first_turn = 0;  ///< of its first sample (flow/row_future.hpp); set before it is submitted
 
   // Written by the plan task; read-only afterwards, except for the bytes that `batch` points to, of
   // which every visit writes its own rows.

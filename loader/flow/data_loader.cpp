@@ -12,11 +12,13 @@
 #include "dataset/dataset_state.hpp"
 #include "flow/advice.hpp"
 #include "flow/batch_assembler.hpp"
+#include "flow/cache_layout.hpp"
 #include "flow/counters.hpp"
 #include "flow/look_ahead.hpp"
 #include "flow/prefetcher.hpp"
 #include "flow/report.hpp"
 #include "flow/resolve_options.hpp"
+#include "flow/row_future.hpp"
 #include "flow/ticket_ring.hpp"
 #include "flow/trace_span.hpp"
 #include "h5feed/error.hpp"
@@ -78,7 +80,9 @@ struct DataLoader::State {
   const std::uint64_t batches_per_epoch;
   Counters counters;
   EpochClock epoch_clock;
+  const CacheLayout layout;
   ChunkCache cache;
+  RowFuture future;
   const std::unique_ptr<Device> device;
   const BatchAssembler assembler;
   TicketRing ring;
@@ -106,11 +110,13 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       options(resolve_options(user, *dataset, format, limits)),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
-      cache(options.cache_bytes),
+      layout(cache_layout(*dataset, options)),
+      cache(layout.chunk_bytes, layout.staying_bytes),
+      future(static_cast<std::uint64_t>(options.batch_size)),
       device(make_host_device(slot_bytes(),
                               // Prepared ones, one at the consumer and one it is about to let go.
                               options.prefetch_batches + 2)),
-      assembler({*dataset, options, format, cache, *device, counters}, user.normalize),
+      assembler({*dataset, options, format, cache, future, *device, counters}, user.normalize),
       look_ahead(look_ahead_room(*dataset, options)),
       prefetcher(assembler, ring, look_ahead,
                  {options.num_workers, options.io_depth, user.worker_init_fn, user.trace}) {
@@ -155,6 +161,11 @@ void DataLoader::State::issue_epoch_as(std::uint64_t in_round) {
   issue_epoch = next_epoch;
   issue_number = 0;
   issue_round = in_round;
+  if (options.cache_policy == CachePolicy::clairvoyant) {
+    const std::uint64_t after = issue_epoch + 1;
+    future.issue({issue_plan, issue_epoch, plan_spec().start},
+                 {std::make_shared<const EpochPlan>(plan_spec(), after), after, 0});
+  }
 }
 
 // Keeps the ring full. With workers the next epoch follows the running one without a gap; `set_epoch`
@@ -169,7 +180,9 @@ void DataLoader::State::fill() {
     look_ahead.advance(issue_plan, issue_plan->end_of_batch(issue_number));
     auto job =
         std::make_shared<BatchJob>(next_ticket++, issue_round, issue_plan, issue_epoch, issue_number++);
+    job->first_turn = future.first_turn(job->batch.number);
     ring.push(job);
+    assembler.forget_before(ring.front()->first_turn);
     prefetcher.submit(std::move(job));
   }
 }
@@ -243,14 +256,14 @@ const ResolvedOptions& DataLoader::options() const noexcept { return state_->opt
 
 LoaderStats DataLoader::stats() const {
   const Counters& counters = state_->counters;
-  const ChunkCache::Stats cache = state_->cache.stats();
   LoaderStats stats;
   stats.batches = counters.batches;
   stats.samples = counters.samples;
   stats.bytes_delivered = counters.bytes_delivered;
   stats.errors = counters.errors;
-  stats.cache_hits = cache.hits;
-  stats.cache_misses = cache.misses;
+  stats.cache_hits = counters.cache_hits;
+  stats.cache_misses = counters.cache_misses;
+  stats.chunk_loads = counters.chunk_loads;
   stats.read_calls = counters.read_calls;
   stats.bytes_read = counters.bytes_read;
   stats.bytes_decoded = counters.bytes_decoded;
@@ -261,7 +274,7 @@ LoaderStats DataLoader::stats() const {
   stats.gather_ns = counters.gather_ns;
   stats.wait_ns = counters.wait_ns;
   stats.epoch_ns = state_->epoch_clock.total_ns();
-  stats.cache_bytes = cache.held_bytes;
+  stats.cache_bytes = state_->cache.stats().held_bytes + state_->assembler.row_bytes_held();
   stats.outputs_held_bytes = state_->device->lent_bytes();
   stats.outputs_allocated = state_->device->allocations();
   return stats;

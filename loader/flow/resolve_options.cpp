@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/byte_units.hpp"
+#include "flow/cache_layout.hpp"
 #include "flow/row_read_choice.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -78,16 +79,22 @@ class Budget {
   Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options)
       : batch_size_(std::min(static_cast<std::uint64_t>(options.batch_size), dataset.data.info().rows())),
         slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0)),
-        row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes) {
+        row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes),
+        rows_apart_(options.cache_policy == CachePolicy::clairvoyant) {
     count_field(dataset.data, options.row_reads);
     if (dataset.target) count_field(*dataset.target, false);
   }
 
   // Needed with `decodes` chunks being decoded at once and `io_depth` read ahead. Decoded chunks are the
-  // cache's own entries, so they only count beyond it.
+  // cache's own entries, so they only count beyond it; a cache of rows is apart from them.
   std::uint64_t total(std::uint64_t cache_bytes, std::uint64_t decodes, std::uint64_t io_depth) const {
-    return fixed() + std::max(cache_bytes, decodes * chunk_bytes_) + reading(decodes, io_depth);
+    const std::uint64_t held =
+        rows_apart_ ? cache_bytes + decoding(decodes) : std::max(cache_bytes, decodes * chunk_bytes_);
+    return fixed() + held + reading(decodes, io_depth);
   }
+
+  // Decoded chunks that are not part of the cache.
+  std::uint64_t decoding(std::uint64_t decodes) const { return rows_apart_ ? decodes * chunk_bytes_ : 0; }
 
   // Beside decoded chunks: stored ones, and what decoding needs.
   std::uint64_t reading(std::uint64_t decodes, std::uint64_t io_depth) const {
@@ -101,9 +108,9 @@ class Budget {
         fmt::format("batch_size {} × {} B × {} {} ({})", batch_size_, format_count(row_bytes_), slots_,
                     slots_ == 1 ? "slot" : "slots", format_bytes(slot_bytes(batch_size_)));
     if (resident_bytes_ > 0) parts += fmt::format(" + target {}", format_bytes(resident_bytes_));
-    if (cache_bytes >= chunk_bytes_) {
-      parts += fmt::format(" + cache_bytes {}", format_bytes(cache_bytes));
-    } else {
+    const bool cache_counts = rows_apart_ || cache_bytes >= chunk_bytes_;
+    if (cache_counts) parts += fmt::format(" + cache_bytes {}", format_bytes(cache_bytes));
+    if (rows_apart_ || !cache_counts) {
       parts += fmt::format(" + one decoded chunk {}", format_bytes(chunk_bytes_));
     }
     if (read_bytes_ > 0)
@@ -131,6 +138,7 @@ class Budget {
   std::uint64_t batch_size_;
   std::uint64_t slots_;
   std::uint64_t row_bytes_;
+  bool rows_apart_;
   std::uint64_t resident_bytes_ = 0;
   std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
   std::uint64_t read_bytes_ = 0;    // largest need of one read beside it
@@ -151,7 +159,7 @@ void resolve_memory(const DataLoaderOptions& options, const DatasetState& datase
     resolved.cache_bytes = *options.cache_bytes;
   } else {
     const std::uint64_t wanted = std::min(kGiB, limits.available_bytes / 4);
-    const std::uint64_t others = budget.fixed() + budget.reading(workers, 0);
+    const std::uint64_t others = budget.fixed() + budget.decoding(workers) + budget.reading(workers, 0);
     const std::uint64_t left = memory > others ? memory - others : 0;
     // Reading ahead takes no more than a quarter of what the cache could have.
     while (io_depth > 0 && budget.reading(0, io_depth) > left / 4) --io_depth;
@@ -177,6 +185,11 @@ bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dat
             fmt::format("row_reads = always needs uncompressed rows in one piece; {}:{} has none; use "
                         "automatic",
                         dataset.file, dataset.data.info().path));
+      }
+      if (options.cache_policy == CachePolicy::clairvoyant) {
+        throw OptionError(
+            "cache_policy = clairvoyant keeps rows of decoded chunks, row_reads = always reads rows past the "
+            "cache; use one of the two");
       }
       return true;
     case RowReads::automatic:
@@ -225,8 +238,10 @@ ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetS
   resolved.timeout = options.timeout;
   resolved.in_order = options.in_order;
   resolved.seed = options.seed.value_or(0);
+  resolved.cache_policy = options.cache_policy;
   // Whether rows bypass the cache depends on the cache's size, which depends on what chunks need.
   resolve_memory(options, dataset, format, limits, resolved);
+  if (cached_data_bytes(dataset, resolved) <= resolved.cache_bytes) resolved.cache_policy = CachePolicy::lru;
   resolved.row_reads = resolve_row_reads(options, dataset, resolved);
   return resolved;
 }

@@ -47,6 +47,16 @@ std::vector<std::int64_t> EpochPlan::batch(std::uint64_t number) const {
   return samples;
 }
 
+std::optional<std::uint64_t> EpochPlan::turn_of(std::uint64_t sample) const noexcept {
+  const std::uint64_t position = position_of(sample);
+  if (position < spec_.start) return std::nullopt;
+  const std::uint64_t step = spec_.world_size * spec_.batch_size;
+  const std::uint64_t number = (position - spec_.start) / step;
+  const std::uint64_t in_batch = (position - spec_.start) % step;
+  if (number >= num_batches() || in_batch % spec_.world_size != spec_.rank) return std::nullopt;
+  return number * spec_.batch_size + in_batch / spec_.world_size;
+}
+
 std::uint64_t EpochPlan::end_of_batch(std::uint64_t number) const noexcept {
   return std::min(spec_.start + (number + 1) * spec_.world_size * spec_.batch_size, spec_.num_samples);
 }
@@ -81,32 +91,55 @@ std::uint64_t EpochPlan::sample_at(std::uint64_t position) const noexcept {
   return position;
 }
 
+std::uint64_t EpochPlan::short_window() const noexcept {
+  return short_position_ / (window_rows_ / spec_.rows_per_chunk);
+}
+
 // Chunks in permuted order form windows of K; all windows have `window_rows_` rows but the one with
 // the short chunk, which lacks `missing_rows_`, and the last one, which may have fewer chunks.
 EpochPlan::Place EpochPlan::place_of(std::uint64_t position) const noexcept {
-  const std::uint64_t short_window = short_position_ / (window_rows_ / spec_.rows_per_chunk);
-  const std::uint64_t short_end = (short_window + 1) * window_rows_ - missing_rows_;
+  const std::uint64_t short_end = (short_window() + 1) * window_rows_ - missing_rows_;
   // Positions past the short window move up by what it lacks.
   const std::uint64_t full_position = position < short_end ? position : position + missing_rows_;
-  return {full_position, full_position / window_rows_, short_window};
+  return {full_position, full_position / window_rows_};
+}
+
+Permutation EpochPlan::window_order(std::uint64_t window) const noexcept {
+  const std::uint64_t chunks_per_window = window_rows_ / spec_.rows_per_chunk;
+  const std::uint64_t chunks = std::min(chunks_per_window, num_chunks_ - window * chunks_per_window);
+  const std::uint64_t rows = chunks * spec_.rows_per_chunk - (window == short_window() ? missing_rows_ : 0);
+  return {rows, mix_key(mix_key(spec_.seed, kWindowOrder, epoch_), kWindowOrder, window)};
 }
 
 std::uint64_t EpochPlan::in_window(std::uint64_t position) const noexcept {
   const std::uint64_t rows = spec_.rows_per_chunk;
   const std::uint64_t chunks_per_window = window_rows_ / rows;
-  const auto [full_position, window, short_window] = place_of(position);
+  const auto [full_position, window] = place_of(position);
   const std::uint64_t first_chunk = window * chunks_per_window;
-  const std::uint64_t chunks = std::min(chunks_per_window, num_chunks_ - first_chunk);
-  const std::uint64_t rows_here = chunks * rows - (window == short_window ? missing_rows_ : 0);
-
-  const Permutation shuffled(rows_here,
-                             mix_key(mix_key(spec_.seed, kWindowOrder, epoch_), kWindowOrder, window));
-  std::uint64_t row = shuffled.at(full_position - window * window_rows_);
+  std::uint64_t row = window_order(window).at(full_position - window * window_rows_);
   // Rows of the window in chunk order; the short chunk's missing rows are skipped.
-  const std::uint64_t short_slot = short_position_ - short_window * chunks_per_window;
-  if (window == short_window && row >= (short_slot + 1) * rows - missing_rows_) row += missing_rows_;
-  const std::uint64_t chunk = order_.at(first_chunk + row / rows);
-  return chunk * rows + row % rows;
+  if (window == short_window() && row >= (short_position_ - first_chunk + 1) * rows - missing_rows_) {
+    row += missing_rows_;
+  }
+  return order_.at(first_chunk + row / rows) * rows + row % rows;
+}
+
+std::uint64_t EpochPlan::position_of(std::uint64_t sample) const noexcept {
+  switch (spec_.shuffle.kind()) {
+    case Shuffle::Kind::sequential:
+      return sample;
+    case Shuffle::Kind::full:
+      return order_.position_of(sample);
+    case Shuffle::Kind::chunk:
+      break;
+  }
+  const std::uint64_t rows = spec_.rows_per_chunk;
+  const std::uint64_t place = order_.position_of(sample / rows);
+  const std::uint64_t window = place / (window_rows_ / rows);
+  std::uint64_t row = place * rows + sample % rows - window * window_rows_;
+  if (window == short_window() && place > short_position_) row -= missing_rows_;
+  const std::uint64_t full_position = window * window_rows_ + window_order(window).position_of(row);
+  return window > short_window() ? full_position - missing_rows_ : full_position;
 }
 
 }  // namespace h5feed

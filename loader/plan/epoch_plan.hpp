@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "h5feed/options.hpp"
@@ -38,6 +39,10 @@ class EpochPlan {
   /// The samples of batch `number` on this rank, in batch order.
   std::vector<std::int64_t> batch(std::uint64_t number) const;
 
+  /// The inverse of `batch`: batch number · batch_size + place in the batch at which this rank delivers
+  /// `sample`. Empty where it does not: another rank's, before `start`, or left out by `drop_last`.
+  std::optional<std::uint64_t> turn_of(std::uint64_t sample) const noexcept;
+
   /// Where batch `number` ends in the global order, on all ranks.
   std::uint64_t end_of_batch(std::uint64_t number) const noexcept;
 
@@ -56,10 +61,12 @@ class EpochPlan {
   struct Place {
     std::uint64_t full_position;  // as if no row were missing
     std::uint64_t window;
-    std::uint64_t short_window;  // the one with the short chunk
   };
   Place place_of(std::uint64_t position) const noexcept;
+  std::uint64_t short_window() const noexcept;  // the one with the short chunk
+  Permutation window_order(std::uint64_t window) const noexcept;
   std::uint64_t in_window(std::uint64_t position) const noexcept;
+  std::uint64_t position_of(std::uint64_t sample) const noexcept;
 
   PlanSpec spec_;
   std::uint64_t epoch_;

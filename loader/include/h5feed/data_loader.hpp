@@ -28,6 +28,8 @@ struct ResolvedOptions {
   bool in_order = true;
   std::uint64_t seed = 0;
   std::uint64_t cache_bytes = 0;
+  /// `lru` also where the option said otherwise, but all data fits the cache: then nothing is ever evicted.
+  CachePolicy cache_policy = CachePolicy::lru;
   std::uint64_t memory_budget_bytes = 0;
   bool row_reads = false;           ///< rows bypass the cache
   std::size_t io_depth = 0;         ///< stored chunks fetched ahead of decoding at most
