@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 
@@ -67,6 +68,7 @@ struct DataLoader::State {
 
   PlanSpec plan_spec() const;
   SlotBytes slot_bytes() const;
+  DataFacts data_facts() const;
   void issue_epoch_as(std::uint64_t in_round);
   void fill();
   std::shared_ptr<BatchJob> wait_for_batch();
@@ -88,6 +90,8 @@ struct DataLoader::State {
   TicketRing ring;
   LookAhead look_ahead;
   Prefetcher prefetcher;
+  mutable std::once_flag forecast_made;
+  mutable RowForecast forecast;
 
   // The consumer's thread only. A round is one run through the data: epochs may repeat, rounds do not.
   bool running = false;          ///< a round is being delivered
@@ -138,6 +142,18 @@ PlanSpec DataLoader::State::plan_spec() const {
 SlotBytes DataLoader::State::slot_bytes() const {
   const auto rows = std::min(static_cast<std::uint64_t>(options.batch_size), dataset->data.info().rows());
   return {rows * format.data_row_bytes, rows * format.target_row_bytes};
+}
+
+DataFacts DataLoader::State::data_facts() const {
+  DataFacts facts;
+  facts.samples = dataset->data.info().rows();
+  facts.chunks = dataset->data.reader->num_chunks();
+  for (const Field* field : {&dataset->data, dataset->target ? &*dataset->target : nullptr}) {
+    if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;
+  }
+  std::call_once(forecast_made, [this] { forecast = forecast_rows(*dataset, options); });
+  facts.optimum = forecast;
+  return facts;
 }
 
 void DataLoader::State::start_epoch() {
@@ -280,7 +296,9 @@ LoaderStats DataLoader::stats() const {
   return stats;
 }
 
-std::string DataLoader::report() const { return format_report(stats(), state_->options, state_->limits); }
+std::string DataLoader::report() const {
+  return format_report(stats(), state_->options, state_->limits, state_->data_facts());
+}
 
 struct DataLoader::Iterator::Cursor {
   explicit Cursor(DataLoader& of) : loader(of) {}
