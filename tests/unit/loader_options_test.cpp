@@ -173,7 +173,7 @@ TEST(ShuffleAdvice, names_the_policy_in_use) {
     const CapturedLog captured;
     const DataLoader loader(dataset, options);
     EXPECT_THAT(captured.lines(),
-                ElementsAre("shuffle=full decodes each chunk about 2.7 times with cache 1000 KiB and "
+                ElementsAre("shuffle=full decodes each chunk about 2.6 times with cache 1000 KiB and "
                             "cache_policy=clairvoyant; shuffle=\"chunk:16\" once (mixing 0.94); "
                             "cache_bytes=4 MiB once"));
   }
@@ -182,7 +182,7 @@ TEST(ShuffleAdvice, names_the_policy_in_use) {
   const DataLoader loader(dataset, options);
   EXPECT_THAT(captured.lines(),
               ElementsAre("shuffle=full decodes each chunk about 13 times with cache 1000 KiB and "
-                          "cache_policy=never (cache_policy=clairvoyant: 2.7); shuffle=\"chunk:16\" once "
+                          "cache_policy=never (cache_policy=clairvoyant: 2.6); shuffle=\"chunk:16\" once "
                           "(mixing 0.94); cache_bytes=4 MiB once"));
 }
 
