@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "base/byte_units.hpp"
 #include "flow/cache_layout.hpp"
@@ -59,18 +58,6 @@ struct Visits {
 };
 
 std::string times(double decodes) { return fmt::format("{:.{}f}", decodes, decodes < 9.95 ? 1 : 0); }
-
-std::string_view name_of(CachePolicy policy) {
-  switch (policy) {
-    case CachePolicy::lru:
-      return "lru";
-    case CachePolicy::clairvoyant:
-      return "clairvoyant";
-    case CachePolicy::never:
-      break;
-  }
-  return "never";
-}
 
 // The same loader with another policy.
 ResolvedOptions with_policy(ResolvedOptions options, CachePolicy policy) {

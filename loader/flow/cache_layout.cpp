@@ -1,7 +1,6 @@
 #include "flow/cache_layout.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "cache/row_cache.hpp"
 
@@ -16,6 +15,18 @@ void for_each_cached(const DatasetState& dataset, const ResolvedOptions& options
 }
 
 }  // namespace
+
+std::string_view name_of(CachePolicy policy) noexcept {
+  switch (policy) {
+    case CachePolicy::lru:
+      return "lru";
+    case CachePolicy::clairvoyant:
+      return "clairvoyant";
+    case CachePolicy::never:
+      break;
+  }
+  return "never";
+}
 
 std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptions& options) {
   std::uint64_t bytes = 0;

@@ -73,6 +73,9 @@ enum class RowReads : std::uint8_t { automatic, always, never };
 /// decoded; all others are decoded at each use (MinIO, arXiv 2007.06775).
 enum class CachePolicy : std::uint8_t { lru, clairvoyant, never };
 
+/// "lru", "clairvoyant" or "never".
+H5FEED_EXPORT std::string_view name_of(CachePolicy policy) noexcept;
+
 /// Options of `DataLoader`. An aggregate: name the fields you set. Everything is validated when the
 /// loader is constructed; a wrong or contradictory value throws OptionError there.
 struct DataLoaderOptions {
