@@ -19,6 +19,8 @@
 #include "flow/counters.hpp"
 #include "flow/read_ahead.hpp"
 #include "flow/resolve_options.hpp"
+#include "flow/row_future.hpp"
+#include "flow/row_keeper.hpp"
 #include "flow/scratch_pool.hpp"
 #include "flow/served_rows.hpp"
 #include "h5feed/device.hpp"
@@ -35,11 +37,12 @@ class BatchAssembler {
     const ResolvedOptions& options;
     const DeliveryFormat& format;
     ChunkCache& cache;
+    RowFuture& future;
     Device& device;
     Counters& counters;
   };
 
-  /// Throws OptionError for parameters of `normalize` that do not fit the data.
+  /// Throws OptionError for parameters of `normalize` that do not fit the data, std::bad_alloc.
   BatchAssembler(const Parts& parts, const std::optional<Normalize>& normalize);
 
   /// Memory of one worker thread that its visits reuse.
@@ -50,6 +53,9 @@ class BatchAssembler {
 
   /// Fills in the job's samples, memory, resident fields and visits. Throws std::bad_alloc.
   void plan(BatchJob& job) const;
+
+  /// After the visits of a planned job were put on the agenda.
+  void planned(const BatchJob& job) const { parts_.future.planned(job.first_turn); }
 
   /// What came of a visit.
   struct Outcome {
@@ -74,6 +80,12 @@ class BatchAssembler {
   /// thread may. An error is left to the visit that will meet it.
   Outcome load_stored(ChunkKey key, ChunkAgenda& agenda) const;
 
+  /// Rows that were kept for turns before `turn` will not be asked for any more.
+  void forget_before(std::uint64_t turn) const noexcept;
+
+  /// Memory of the rows kept, in bytes.
+  std::uint64_t row_bytes_held() const;
+
   /// What fetches the chunks on an agenda ahead of the visits.
   ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;  // `load_stored` is left empty
 
@@ -87,15 +99,21 @@ class BatchAssembler {
     std::unique_ptr<const RowKernel> kernel;
     std::size_t row_bytes = 0;            ///< delivered
     std::unique_ptr<BufferPool> staging;  ///< only where samples span chunks
+    std::unique_ptr<RowKeeper> keeper;    ///< only where rows are kept instead of chunks
   };
 
   Lane make_lane(std::size_t lane_number, DType to, const std::optional<Normalize>& normalize);
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   void plan_direct(BatchJob& job, std::size_t lane_number) const;
+  bool serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const;
+  bool in_memory(ChunkKey key, const ChunkAgenda& agenda) const;
   Outcome load_uncached(ChunkKey key, ChunkAgenda& agenda, ReadScratch& scratch) const;
   Outcome load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load, ReadScratch& scratch) const;
   void serve(const VisitRef& ref, ChunkCache::Pin& pin) const;
-  void gather(BatchJob& job, const Visit& visit, const std::byte* chunk) const;
+  void keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<const VisitRef> served,
+                 const RowFuture::Outlook& outlook) const;
+  template <typename RowInChunk>
+  void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
   void hint_rows(const Lane& lane, std::span<const RowAt> rows) const;
   void note_direct_read(bool slept) const noexcept;
   void read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const;

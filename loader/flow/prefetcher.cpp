@@ -100,6 +100,7 @@ void Prefetcher::run_plan(const Task& task) {
   const auto visits = static_cast<std::uint32_t>(job.visits.size());
   if (visits == 0) complete(job);
   agenda_.add(task.job);
+  assembler_.planned(job);
   for (std::uint32_t step = 1; step <= visits; ++step) queue_.push({task.job, step});
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/byte_units.hpp"
+#include "flow/cache_layout.hpp"
+#include "flow/resolve_order.hpp"
 #include "flow/row_read_choice.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -27,6 +29,9 @@ void check_workers(const DataLoaderOptions& options) {
     if (options.prefetch_factor) {
       throw OptionError(
           "prefetch_factor needs workers that prefetch; set num_workers > 0, or leave it unset");
+    }
+    if (options.prefetch_bytes) {
+      throw OptionError("prefetch_bytes needs workers that prefetch; set num_workers > 0, or leave it unset");
     }
     if (options.io_depth) {
       throw OptionError("io_depth needs workers to read ahead of; set num_workers > 0, or leave it unset");
@@ -76,18 +81,24 @@ void check_device(const std::string& device) {
 class Budget {
  public:
   Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options)
-      : batch_size_(std::min(static_cast<std::uint64_t>(options.batch_size), dataset.data.info().rows())),
+      : batch_size_(options.max_batch_rows),
         slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0)),
-        row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes) {
+        row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes),
+        rows_apart_(options.cache_policy == CachePolicy::clairvoyant) {
     count_field(dataset.data, options.row_reads);
     if (dataset.target) count_field(*dataset.target, false);
   }
 
   // Needed with `decodes` chunks being decoded at once and `io_depth` read ahead. Decoded chunks are the
-  // cache's own entries, so they only count beyond it.
+  // cache's own entries, so they only count beyond it; a cache of rows is apart from them.
   std::uint64_t total(std::uint64_t cache_bytes, std::uint64_t decodes, std::uint64_t io_depth) const {
-    return fixed() + std::max(cache_bytes, decodes * chunk_bytes_) + reading(decodes, io_depth);
+    const std::uint64_t held =
+        rows_apart_ ? cache_bytes + decoding(decodes) : std::max(cache_bytes, decodes * chunk_bytes_);
+    return fixed() + held + reading(decodes, io_depth);
   }
+
+  // Decoded chunks that are not part of the cache.
+  std::uint64_t decoding(std::uint64_t decodes) const { return rows_apart_ ? decodes * chunk_bytes_ : 0; }
 
   // Beside decoded chunks: stored ones, and what decoding needs.
   std::uint64_t reading(std::uint64_t decodes, std::uint64_t io_depth) const {
@@ -101,9 +112,9 @@ class Budget {
         fmt::format("batch_size {} × {} B × {} {} ({})", batch_size_, format_count(row_bytes_), slots_,
                     slots_ == 1 ? "slot" : "slots", format_bytes(slot_bytes(batch_size_)));
     if (resident_bytes_ > 0) parts += fmt::format(" + target {}", format_bytes(resident_bytes_));
-    if (cache_bytes >= chunk_bytes_) {
-      parts += fmt::format(" + cache_bytes {}", format_bytes(cache_bytes));
-    } else {
+    const bool cache_counts = rows_apart_ || cache_bytes >= chunk_bytes_;
+    if (cache_counts) parts += fmt::format(" + cache_bytes {}", format_bytes(cache_bytes));
+    if (rows_apart_ || !cache_counts) {
       parts += fmt::format(" + one decoded chunk {}", format_bytes(chunk_bytes_));
     }
     if (read_bytes_ > 0)
@@ -131,6 +142,7 @@ class Budget {
   std::uint64_t batch_size_;
   std::uint64_t slots_;
   std::uint64_t row_bytes_;
+  bool rows_apart_;
   std::uint64_t resident_bytes_ = 0;
   std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
   std::uint64_t read_bytes_ = 0;    // largest need of one read beside it
@@ -151,7 +163,7 @@ void resolve_memory(const DataLoaderOptions& options, const DatasetState& datase
     resolved.cache_bytes = *options.cache_bytes;
   } else {
     const std::uint64_t wanted = std::min(kGiB, limits.available_bytes / 4);
-    const std::uint64_t others = budget.fixed() + budget.reading(workers, 0);
+    const std::uint64_t others = budget.fixed() + budget.decoding(workers) + budget.reading(workers, 0);
     const std::uint64_t left = memory > others ? memory - others : 0;
     // Reading ahead takes no more than a quarter of what the cache could have.
     while (io_depth > 0 && budget.reading(0, io_depth) > left / 4) --io_depth;
@@ -166,6 +178,19 @@ void resolve_memory(const DataLoaderOptions& options, const DatasetState& datase
   resolved.concurrent_decodes = static_cast<unsigned>(decodes);
 }
 
+void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, ResolvedOptions& resolved) {
+  const std::uint64_t batch_bytes =
+      resolved.max_batch_rows * (format.data_row_bytes + format.target_row_bytes);
+  const std::uint64_t fitting = prefetch_bytes / batch_bytes;
+  if (fitting == 0) {
+    throw OptionError(fmt::format("prefetch_bytes {} holds no batch of {} × {} B; use at least {}",
+                                  format_bytes(prefetch_bytes), resolved.max_batch_rows,
+                                  format_count(format.data_row_bytes + format.target_row_bytes),
+                                  format_bytes_ceil(batch_bytes)));
+  }
+  resolved.prefetch_batches = std::min<std::size_t>(resolved.prefetch_batches, fitting);
+}
+
 bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dataset,
                        const ResolvedOptions& resolved) {
   switch (options.row_reads) {
@@ -177,6 +202,11 @@ bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dat
             fmt::format("row_reads = always needs uncompressed rows in one piece; {}:{} has none; use "
                         "automatic",
                         dataset.file, dataset.data.info().path));
+      }
+      if (options.cache_policy == CachePolicy::clairvoyant) {
+        throw OptionError(
+            "cache_policy = clairvoyant keeps rows of decoded chunks, row_reads = always reads rows past the "
+            "cache; use one of the two");
       }
       return true;
     case RowReads::automatic:
@@ -207,26 +237,32 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
 }
 
 ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
-                                const DeliveryFormat& format, const SystemLimits& limits) {
+                                const SampleSubset* chosen, const DeliveryFormat& format,
+                                const SystemLimits& limits) {
   check_batch(options);
   check_workers(options);
   check_device(options.device);
 
   ResolvedOptions resolved;
-  resolved.batch_size = options.batch_size.value_or(1);
-  resolved.batched = options.batch_size.has_value();
-  resolved.shuffle = options.shuffle;
+  resolve_order(options, dataset, chosen, resolved);
   resolved.num_workers = static_cast<int>(options.num_workers);
   if (options.num_workers > 0) {
     resolved.prefetch_batches = static_cast<std::size_t>(
         options.num_workers * options.prefetch_factor.value_or(kDefaultPrefetchFactor));
+    if (options.prefetch_bytes) limit_prefetch(*options.prefetch_bytes, format, resolved);
   }
   resolved.drop_last = options.drop_last;
   resolved.timeout = options.timeout;
   resolved.in_order = options.in_order;
-  resolved.seed = options.seed.value_or(0);
+  resolved.cache_policy = options.cache_policy;
   // Whether rows bypass the cache depends on the cache's size, which depends on what chunks need.
   resolve_memory(options, dataset, format, limits, resolved);
+  if (cached_data_bytes(dataset, resolved) <= resolved.cache_bytes) resolved.cache_policy = CachePolicy::lru;
+  if (resolved.sampled && resolved.cache_policy == CachePolicy::clairvoyant) {
+    throw OptionError(
+        "cache_policy = clairvoyant needs to know when a sample comes, which a sampler does not tell; use a "
+        "shuffle, or cache_policy = lru");
+  }
   resolved.row_reads = resolve_row_reads(options, dataset, resolved);
   return resolved;
 }

@@ -77,6 +77,19 @@ enum class Shard : std::uint8_t { strided, contiguous, by_chunk };
 /// batch's size). `pad`: shares are filled up with samples from the beginning. `drop`: shares are cut.
 enum class Uneven : std::uint8_t { exact, pad, drop };
 
+/// What stays in memory when the decoded data does not fit `cache_bytes`.
+///
+/// `lru`: the chunks used last. `clairvoyant`: rows instead of chunks. The order of this epoch and of the
+/// next is known, so of every decoded chunk those rows are kept that will be needed soonest, and a row that
+/// was served makes room (Belady: "A study of replacement algorithms", IBM Systems Journal 5(2), 1966, by
+/// rows). Far fewer decodes in a full shuffle; needs memory for one more chunk per concurrent decode, and
+/// about 80 bytes a row. `never`: the first chunks that fill the cache stay for good, less those being
+/// decoded; all others are decoded at each use (MinIO, arXiv 2007.06775).
+enum class CachePolicy : std::uint8_t { lru, clairvoyant, never };
+
+/// "lru", "clairvoyant" or "never".
+H5FEED_EXPORT std::string_view name_of(CachePolicy policy) noexcept;
+
 /// Options of `DataLoader`. An aggregate: name the fields you set. Everything is validated when the
 /// loader is constructed; a wrong or contradictory value throws OptionError there.
 struct DataLoaderOptions {
@@ -115,9 +128,11 @@ struct DataLoaderOptions {
   std::int64_t world_size = 1;
   Shard shard = Shard::strided;
   Uneven uneven = Uneven::exact;
-  /// Bytes of decoded chunks kept for reuse. Default: the least of 1 GiB, 25 % of the available
-  /// memory, and what `memory_budget_bytes` leaves.
+  /// Bytes of decoded chunks, or of their rows, kept for reuse. Default: the least of 1 GiB, 25 % of the
+  /// available memory, and what `memory_budget_bytes` leaves.
   std::optional<std::uint64_t> cache_bytes = {};
+  /// With `clairvoyant`, `row_reads` must not be `always`.
+  CachePolicy cache_policy = CachePolicy::lru;
   /// Bound of all memory the loader allocates: cache, chunks being read and decoded, batches being
   /// prepared. Batches the consumer holds are outside. Default: 50 % of the available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
