@@ -77,6 +77,7 @@ struct DataLoader::State {
   SlotBytes slot_bytes() const;
   DataFacts data_facts() const;
   void issue_epoch_as(std::uint64_t in_round);
+  bool issue_next_epoch();
   void fill();
   void warm_up();
   std::shared_ptr<BatchJob> wait_for_batch();
@@ -120,6 +121,7 @@ struct DataLoader::State {
   std::uint64_t issue_epoch = 0;
   std::uint64_t issue_number = 0;
   std::shared_ptr<const EpochPlan> issue_plan;
+  bool next_epoch_failed = false;  ///< to be issued ahead: its sampler threw
 };
 
 DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
@@ -190,6 +192,7 @@ void DataLoader::State::start_epoch() {
   const bool prefetched = !running && front && front->round == round + 1 &&
                           front->batch.epoch == next_epoch && front->plan->start() == next_start &&
                           front->number == 0;
+  next_epoch_failed = false;
   ++round;
   if (!prefetched) {
     ring.cancel_all();
@@ -228,8 +231,7 @@ void DataLoader::State::fill() {
   while (ring.size() < options.prefetch_batches) {
     if (issue_number == issue_plan->num_batches()) {
       const bool ahead_already = issue_round > round;
-      if (options.num_workers == 0 || ahead_already) return;
-      issue_epoch_as(round + 1);
+      if (options.num_workers == 0 || ahead_already || !issue_next_epoch()) return;
       continue;
     }
     look_ahead.advance(issue_plan, issue_number);
@@ -242,9 +244,20 @@ void DataLoader::State::fill() {
   }
 }
 
+// A sampler may fail; that is for the call that starts the epoch, which asks it again.
+bool DataLoader::State::issue_next_epoch() {
+  if (next_epoch_failed) return false;
+  try {
+    issue_epoch_as(round + 1);
+    return true;
+  } catch (...) {
+    next_epoch_failed = true;
+    return false;
+  }
+}
+
 void DataLoader::State::warm_up() {
-  if (running || options.num_workers == 0 || ring.front()) return;
-  issue_epoch_as(round + 1);
+  if (running || options.num_workers == 0 || ring.front() || !issue_next_epoch()) return;
   fill();
 }
 

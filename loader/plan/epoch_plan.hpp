@@ -73,7 +73,8 @@ class EpochPlan {
   std::uint64_t first_number() const noexcept;
 
   /// The place in this rank's sequence, counted from the start position, at which a sample is delivered;
-  /// empty where it is not, or the order cannot tell. For a sample that comes twice, the first.
+  /// empty where it is not, or the order cannot tell. For a sample that `pad` repeats, the first
+  /// or none.
   std::optional<std::uint64_t> turn_of(std::uint64_t sample) const noexcept;
 
   /// What looking ahead by chunks needs: chunks of `rows_per_chunk` samples that the order takes samples
