@@ -59,6 +59,21 @@ ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Res
   return Pin(this, &entry);
 }
 
+void ChunkCache::grow(std::uint64_t capacity_bytes) {
+  const MutexLock lock(mutex_);
+  capacity_bytes_ = std::max(capacity_bytes_, capacity_bytes);
+}
+
+std::uint64_t ChunkCache::capacity_bytes() const {
+  const MutexLock lock(mutex_);
+  return capacity_bytes_;
+}
+
+bool ChunkCache::has_room(std::size_t bytes) const {
+  const MutexLock lock(mutex_);
+  return entry_bytes_ + bytes <= capacity_bytes_;
+}
+
 bool ChunkCache::contains(ChunkKey key) const {
   const MutexLock lock(mutex_);
   return entries_.contains(key);

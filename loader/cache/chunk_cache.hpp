@@ -106,18 +106,24 @@ class ChunkCache {
   /// least recently used. What MinIO calls a cache without replacement, for data read in full every epoch
   /// (Mohan et al.: "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021, arXiv 2007.06775).
   explicit ChunkCache(std::uint64_t capacity_bytes, std::uint64_t staying_bytes = 0)
-      : capacity_bytes_(capacity_bytes), staying_limit_bytes_(staying_bytes) {}
+      : staying_limit_bytes_(staying_bytes), capacity_bytes_(capacity_bytes) {}
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
 
   /// Finds a chunk of `bytes` decoded bytes.
   Lookup lookup(ChunkKey key, std::size_t bytes, const Resume& resume) H5FEED_EXCLUDES(mutex_);
 
+  /// Raises the capacity, where it is smaller.
+  void grow(std::uint64_t capacity_bytes) H5FEED_EXCLUDES(mutex_);
+
+  /// Whether a chunk of `bytes` decoded bytes could be loaded without another having to go.
+  bool has_room(std::size_t bytes) const H5FEED_EXCLUDES(mutex_);
+
   /// Whether a lookup would find the chunk, or wait for a load that runs. Counts as no use of it.
   bool contains(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
 
   Stats stats() const H5FEED_EXCLUDES(mutex_);
-  std::uint64_t capacity_bytes() const noexcept { return capacity_bytes_; }
+  std::uint64_t capacity_bytes() const H5FEED_EXCLUDES(mutex_);
 
   /// Walks the whole structure and throws std::logic_error where a state or a sum is wrong. For tests.
   void check_invariants() const H5FEED_EXCLUDES(mutex_);
@@ -140,9 +146,9 @@ class ChunkCache {
   void retire(Entry& entry) noexcept H5FEED_EXCLUDES(mutex_);
   void unpin(Entry& entry) noexcept H5FEED_EXCLUDES(mutex_);
 
-  const std::uint64_t capacity_bytes_;
   const std::uint64_t staying_limit_bytes_;
   mutable Mutex mutex_;
+  std::uint64_t capacity_bytes_ H5FEED_GUARDED_BY(mutex_);
   std::unordered_map<ChunkKey, Entry, ChunkKeyHash> entries_ H5FEED_GUARDED_BY(mutex_);
   std::list<Entry*> lru_ H5FEED_GUARDED_BY(mutex_);          // first to go first
   std::vector<ByteBuffer> spare_ H5FEED_GUARDED_BY(mutex_);  // for the next load

@@ -185,7 +185,7 @@ void RowCache::check_invariants() const {
   require(index_.size() + free_.size() + out_ == slots_, "slots are lost or counted twice");
   std::vector<bool> seen(slots_);
   const auto see = [&](std::uint32_t slot) {
-    require(slot < slots_ && !seen[slot], "a slot is filed twice, or does not exist");
+    require(slot < seen.size() && !seen[slot], "a slot is filed twice, or does not exist");
     seen[slot] = true;
   };
   for (const auto& [turn, slot] : index_) {

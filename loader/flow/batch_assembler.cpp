@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
-#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -18,17 +17,10 @@
 namespace h5feed {
 namespace {
 
-// Rows read directly are handed to workers in runs of at most this many bytes: small enough to spread
-// one batch over all workers, large enough that a task's overhead does not show.
-constexpr std::size_t kDirectVisitBytes = 512 * 1024;
-
 // Rows of prepared batches that together exceed the caches near a core are copied past them: written,
 // they would push out the chunks that are being decoded, and be gone themselves when they are consumed.
 constexpr std::size_t kStreamedRowBytes = 4096;
 constexpr std::size_t kStreamedBatchBytes = std::size_t{16} << 20;
-
-// Direct visits that went without waiting for the storage before hints stop.
-constexpr int kColdPatience = 256;
 
 /// The rows of a batch that lie in one chunk (in the first of them, where samples span several).
 struct ChunkRows {
@@ -63,16 +55,6 @@ std::vector<ChunkRows> rows_by_chunk(const std::vector<RowAt>& rows, const Sampl
   return groups;
 }
 
-// How many of the first rows follow each other in the file, within one chunk.
-std::size_t neighbours(std::span<const RowAt> rows, const SampleMap& map) {
-  std::size_t run = 1;
-  while (run < rows.size() && rows[run].row == rows.front().row + run &&
-         map.chunk_of(rows[run].row, 0) == map.chunk_of(rows.front().row, 0)) {
-    ++run;
-  }
-  return run;
-}
-
 std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
                                       const std::vector<std::int64_t>& sample) {
   std::vector<std::int64_t> shape;
@@ -86,6 +68,10 @@ std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
 BatchAssembler::BatchAssembler(const Parts& parts, const std::optional<Normalize>& normalize)
     : parts_(parts), scratch_pool_(std::make_unique<ScratchPool>(parts.options.concurrent_decodes)) {
   lanes_[kData] = make_lane(kData, parts.format.data_dtype, normalize);
+  if (parts.options.row_reads) {
+    const Lane& data = lanes_[kData];
+    direct_.emplace(DirectRows::Parts{*data.field, *data.kernel, data.row_bytes, parts.counters});
+  }
   if (parts.dataset.target) {
     check_target_range(*parts.dataset.target, parts.format.target_dtype);
     lanes_[kTarget] = make_lane(kTarget, parts.format.target_dtype, std::nullopt);
@@ -203,7 +189,7 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   });
   if (lane.staging) job.staging[lane_number] = lane.staging->acquire();
   if (lane_number == kData && parts_.options.row_reads) {
-    plan_direct(job, lane_number);
+    direct_->plan(job, lane_number);
     return;
   }
   for (const ChunkRows& group : rows_by_chunk(rows, map)) {
@@ -214,19 +200,6 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
                             .first_row = group.first_row,
                             .num_rows = group.num_rows});
     }
-  }
-}
-
-void BatchAssembler::plan_direct(BatchJob& job, std::size_t lane_number) const {
-  const std::size_t rows = job.rows[lane_number].size();
-  const std::size_t step =
-      std::max<std::size_t>(1, kDirectVisitBytes / lanes_[lane_number].field->map.row_bytes());
-  if (cold_rows_.load(std::memory_order_relaxed) > 0) hint_rows(lanes_[lane_number], job.rows[lane_number]);
-  for (std::size_t first = 0; first < rows; first += step) {
-    job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
-                          .first_row = static_cast<std::uint32_t>(first),
-                          .num_rows = static_cast<std::uint32_t>(std::min(step, rows - first)),
-                          .direct = true});
   }
 }
 
@@ -256,9 +229,7 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
     return {.finished = {ref}};
   }
   if (visit.direct) {
-    const SleepProbe probe;
-    read_direct(*ref.job, visit, scratch);
-    note_direct_read(probe.slept());
+    direct_->read(*ref.job, visit, delivered(*ref.job, visit.field), scratch);
     return {.finished = {ref}};
   }
   if (lanes_[visit.field].keeper && serve_kept(ref, agenda)) return {.finished = {ref}};
@@ -307,23 +278,6 @@ void BatchAssembler::keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<con
   if (keeper == nullptr) return;
   keeper->keep(key.chunk, pin.bytes().data(), served, outlook);
   pin.retire();
-}
-
-// Many reads in flight are what fast storage needs; bytes in the page cache need no hints.
-void BatchAssembler::hint_rows(const Lane& lane, std::span<const RowAt> rows) const {
-  while (!rows.empty()) {
-    const std::size_t run = neighbours(rows, lane.field->map);
-    lane.field->reader->hint_rows(rows.front().row, run);
-    rows = rows.subspan(run);
-  }
-}
-
-void BatchAssembler::note_direct_read(bool slept) const noexcept {
-  if (slept) {
-    cold_rows_.store(kColdPatience, std::memory_order_relaxed);
-  } else if (const int left = cold_rows_.load(std::memory_order_relaxed); left > 0) {
-    cold_rows_.store(left - 1, std::memory_order_relaxed);
-  }
 }
 
 BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAgenda& agenda) const {
@@ -400,33 +354,6 @@ void BatchAssembler::serve(const VisitRef& ref, ChunkCache::Pin& pin) const {
   const std::uint64_t rows =
       std::min(map.rows_per_chunk(), lanes_[visit.field].field->info().rows() - first_row);
   if (served_[visit.field].add(visit.chunk, ref.job->round, visit.num_rows, rows)) pin.retire();
-}
-
-void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const {
-  const Lane& lane = lanes_[visit.field];
-  const ChunkReader& reader = *lane.field->reader;
-  std::byte* const out = delivered(job, visit.field);
-  const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
-  const std::size_t stored_row_bytes = lane.field->map.row_bytes();
-  for (std::size_t i = 0; i < rows.size();) {
-    const std::size_t run = neighbours(rows.subspan(i), lane.field->map);
-    const std::span places = rows.subspan(i, run);
-    if (lane.kernel->is_copy()) {
-      scratch.outs.clear();
-      for (const RowAt& at : places)
-        scratch.outs.emplace_back(out + at.position * lane.row_bytes, lane.row_bytes);
-      count_read(parts_.counters, reader.read_rows(places.front().row, run, scratch.outs));
-    } else {
-      scratch.rows.resize_discard(run * stored_row_bytes);
-      const std::span stored = scratch.rows.span().first(run * stored_row_bytes);
-      count_read(parts_.counters, reader.read_rows(places.front().row, run, stored));
-      for (std::size_t r = 0; r < run; ++r) {
-        lane.kernel->run(stored.data() + r * stored_row_bytes, out + places[r].position * lane.row_bytes);
-      }
-    }
-    i += run;
-  }
-  Counters::add(parts_.counters.rows_direct, rows.size());
 }
 
 void BatchAssembler::finish(BatchJob& job) const {

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "base/byte_buffer.hpp"
 #include "batch/buffer_pool.hpp"
 #include "batch/row_kernel.hpp"
 #include "cache/chunk_cache.hpp"
@@ -17,6 +16,7 @@
 #include "flow/batch_job.hpp"
 #include "flow/chunk_agenda.hpp"
 #include "flow/counters.hpp"
+#include "flow/direct_rows.hpp"
 #include "flow/read_ahead.hpp"
 #include "flow/resolve_options.hpp"
 #include "flow/row_future.hpp"
@@ -45,11 +45,7 @@ class BatchAssembler {
   /// Throws OptionError for parameters of `normalize` that do not fit the data, std::bad_alloc.
   BatchAssembler(const Parts& parts, const std::optional<Normalize>& normalize);
 
-  /// Memory of one worker thread that its visits reuse.
-  struct Scratch {
-    ByteBuffer rows;
-    std::vector<std::span<std::byte>> outs;
-  };
+  using Scratch = DirectRows::Scratch;
 
   /// Fills in the job's samples, memory, resident fields and visits. Throws std::bad_alloc.
   void plan(BatchJob& job) const;
@@ -104,7 +100,6 @@ class BatchAssembler {
 
   Lane make_lane(std::size_t lane_number, DType to, const std::optional<Normalize>& normalize);
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
-  void plan_direct(BatchJob& job, std::size_t lane_number) const;
   bool serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const;
   bool in_memory(ChunkKey key, const ChunkAgenda& agenda) const;
   Outcome load_uncached(ChunkKey key, ChunkAgenda& agenda, ReadScratch& scratch) const;
@@ -114,15 +109,12 @@ class BatchAssembler {
                  const RowFuture::Outlook& outlook) const;
   template <typename RowInChunk>
   void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
-  void hint_rows(const Lane& lane, std::span<const RowAt> rows) const;
-  void note_direct_read(bool slept) const noexcept;
-  void read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const;
   std::byte* delivered(BatchJob& job, std::size_t lane_number) const noexcept;
 
   Parts parts_;
   std::array<Lane, kFields> lanes_;
+  std::optional<DirectRows> direct_;                // only where rows of the data bypass the cache
   mutable std::array<ServedRows, kFields> served_;  // thread-safe
-  mutable std::atomic<int> cold_rows_ = 0;          // > 0: direct reads have lately waited for the storage
   std::unique_ptr<ScratchPool> scratch_pool_;
 };
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
@@ -16,8 +17,10 @@
 #include "flow/cache_layout.hpp"
 #include "flow/counters.hpp"
 #include "flow/dataset_fingerprint.hpp"
+#include "flow/loader_group.hpp"
 #include "flow/look_ahead.hpp"
 #include "flow/prefetcher.hpp"
+#include "flow/preload.hpp"
 #include "flow/report.hpp"
 #include "flow/resolve_options.hpp"
 #include "flow/row_future.hpp"
@@ -69,6 +72,8 @@ struct DataLoader::State {
   void start_epoch();
   std::optional<Batch> next();
 
+  std::unique_ptr<LoaderGroup::Seat> join_group(const DataLoaderOptions& user);
+  void preload();
   PlanSpec plan_spec(std::uint64_t start = 0) const;
   RowFuture::Round round_of(std::shared_ptr<const EpochPlan> plan, std::uint64_t of_epoch) const;
   LoaderState state() const;
@@ -89,13 +94,16 @@ struct DataLoader::State {
   const std::shared_ptr<const BatchSampler> batch_sampler;
   const SystemLimits limits;
   const DeliveryFormat format;
-  ResolvedOptions options;  ///< changed by `restore` alone: the seed
+  const std::shared_ptr<LoaderGroup> group;
+  ResolvedOptions options;  ///< set by `join_group`; then changed by `restore` alone: the seed
+  const std::unique_ptr<LoaderGroup::Seat> seat;
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;
   Counters counters;
   EpochClock epoch_clock;
   const CacheLayout layout;
-  ChunkCache cache;
+  const std::unique_ptr<ChunkCache> own_cache;  ///< null: the group's
+  ChunkCache& cache;
   RowFuture future;
   const std::unique_ptr<Device> device;
   const BatchAssembler assembler;
@@ -131,11 +139,15 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       batch_sampler(user.batch_sampler),
       limits(system_limits()),
       format(delivery_format(user, *dataset)),
-      options(resolve_options(user, *dataset, chosen.get(), format, limits)),
+      group(LoaderGroup::of(*dataset)),
+      seat(join_group(user)),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       layout(cache_layout(*dataset, options)),
-      cache(layout.chunk_bytes, layout.staying_bytes),
+      own_cache(options.cache_policy == CachePolicy::lru
+                    ? nullptr
+                    : std::make_unique<ChunkCache>(layout.chunk_bytes, layout.staying_bytes)),
+      cache(own_cache ? *own_cache : group->cache()),
       future(static_cast<std::uint64_t>(options.batch_size)),
       device(make_host_device(slot_bytes(),
                               // Prepared ones, one at the consumer and one it is about to let go.
@@ -144,12 +156,33 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       look_ahead(look_ahead_room(*dataset, options)),
       prefetcher(assembler, ring, look_ahead,
                  {options.num_workers, options.io_depth, user.worker_init_fn, user.trace}) {
+  if (user.preload) preload();
   const std::string advice = shuffle_advice(*dataset, options);
   if (!advice.empty()) log(LogLevel::warning, advice);
   if (options.world_size > 1) {
     log(LogLevel::info, fmt::format("rank {} of {}: seed {}, plan {:016x}, {} batches an epoch", options.rank,
                                     options.world_size, options.seed, plan_identity(), batches_per_epoch));
   }
+}
+
+std::unique_ptr<LoaderGroup::Seat> DataLoader::State::join_group(const DataLoaderOptions& user) {
+  return group->join([&](const MemoryUse& others) {
+    const Resolution resolution = resolve_options(user, *dataset, chosen.get(), format, limits, others);
+    options = resolution.options;
+    return resolution.memory;
+  });
+}
+
+void DataLoader::State::preload() {
+  const std::uint64_t needed = cached_data_bytes(*dataset, options);
+  if (options.row_reads || needed > options.cache_bytes) {
+    log(LogLevel::warning,
+        fmt::format("preload: the decoded data does not fit cache_bytes {}; it would from {}",
+                    format_bytes(options.cache_bytes), format_bytes_ceil(needed)));
+    return;
+  }
+  const auto threads = options.num_workers > 0 ? static_cast<unsigned>(options.num_workers) : limits.cpus;
+  preload_chunks(*dataset, chosen.get(), cache, counters, threads);
 }
 
 PlanSpec DataLoader::State::plan_spec(std::uint64_t start) const {
@@ -314,7 +347,7 @@ std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
   if (options.num_workers == 0) {
     while (true) {
       if (auto job = ring.try_take(round, options.in_order)) return job;
-      if (!prefetcher.run_one()) throw std::logic_error("h5feed: a batch was issued but nothing works on it");
+      prefetcher.run_one();
     }
   }
   TicketRing::Deadline deadline;

@@ -80,11 +80,14 @@ void check_device(const std::string& device) {
 // All figures the memory budget is made of, in bytes.
 class Budget {
  public:
-  Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options)
-      : batch_size_(options.max_batch_rows),
+  Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options,
+         const MemoryUse& others)
+      : others_(others),
+        batch_size_(options.max_batch_rows),
         slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0)),
         row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes),
-        rows_apart_(options.cache_policy == CachePolicy::clairvoyant) {
+        rows_apart_(options.cache_policy == CachePolicy::clairvoyant),
+        shares_cache_(options.cache_policy == CachePolicy::lru) {
     count_field(dataset.data, options.row_reads);
     if (dataset.target) count_field(*dataset.target, false);
   }
@@ -92,9 +95,7 @@ class Budget {
   // Needed with `decodes` chunks being decoded at once and `io_depth` read ahead. Decoded chunks are the
   // cache's own entries, so they only count beyond it; a cache of rows is apart from them.
   std::uint64_t total(std::uint64_t cache_bytes, std::uint64_t decodes, std::uint64_t io_depth) const {
-    const std::uint64_t held =
-        rows_apart_ ? cache_bytes + decoding(decodes) : std::max(cache_bytes, decodes * chunk_bytes_);
-    return fixed() + held + reading(decodes, io_depth);
+    return fixed() + held(cache_bytes, decodes) + reading(decodes, io_depth);
   }
 
   // Decoded chunks that are not part of the cache.
@@ -105,13 +106,29 @@ class Budget {
     return decodes * read_bytes_ + io_depth * stored_bytes_;
   }
 
-  std::uint64_t fixed() const { return resident_bytes_ + slot_bytes(batch_size_); }
+  std::uint64_t fixed() const { return resident_bytes_ + others_.own_bytes + slot_bytes(batch_size_); }
+
+  // What a loader with these bounds takes.
+  MemoryUse use(const ResolvedOptions& options) const {
+    const std::uint64_t decodes = options.concurrent_decodes;
+    MemoryUse use{.own_bytes = slot_bytes(batch_size_) + reading(decodes, options.io_depth),
+                  .budget_bytes = options.memory_budget_bytes};
+    if (options.cache_policy == CachePolicy::lru) {
+      use.cache_bytes = options.cache_bytes;
+      use.decode_bytes = decodes * chunk_bytes_;
+    } else {
+      use.own_bytes += held_alone(options.cache_bytes, decodes);
+    }
+    return use;
+  }
 
   [[noreturn]] void refuse(std::uint64_t budget, std::uint64_t cache_bytes) const {
     std::string parts =
         fmt::format("batch_size {} × {} B × {} {} ({})", batch_size_, format_count(row_bytes_), slots_,
                     slots_ == 1 ? "slot" : "slots", format_bytes(slot_bytes(batch_size_)));
     if (resident_bytes_ > 0) parts += fmt::format(" + target {}", format_bytes(resident_bytes_));
+    if (const std::uint64_t taken = others_.own_bytes + (shares_cache_ ? 0 : shared_by_others()); taken > 0)
+      parts += fmt::format(" + other loaders of this dataset {}", format_bytes(taken));
     const bool cache_counts = rows_apart_ || cache_bytes >= chunk_bytes_;
     if (cache_counts) parts += fmt::format(" + cache_bytes {}", format_bytes(cache_bytes));
     if (rows_apart_ || !cache_counts) {
@@ -130,6 +147,20 @@ class Budget {
  private:
   std::uint64_t slot_bytes(std::uint64_t batch_size) const { return batch_size * row_bytes_ * slots_; }
 
+  // Cache and decoded chunks of this loader, if it has them for itself.
+  std::uint64_t held_alone(std::uint64_t cache_bytes, std::uint64_t decodes) const {
+    return rows_apart_ ? cache_bytes + decoding(decodes) : std::max(cache_bytes, decodes * chunk_bytes_);
+  }
+
+  std::uint64_t shared_by_others() const { return std::max(others_.cache_bytes, others_.decode_bytes); }
+
+  // The same of all loaders of the dataset.
+  std::uint64_t held(std::uint64_t cache_bytes, std::uint64_t decodes) const {
+    if (!shares_cache_) return held_alone(cache_bytes, decodes) + shared_by_others();
+    return std::max(std::max(cache_bytes, others_.cache_bytes),
+                    decodes * chunk_bytes_ + others_.decode_bytes);
+  }
+
   void count_field(const Field& field, bool row_reads) {
     resident_bytes_ += field.resident.size();
     if (field.is_resident() || row_reads) return;
@@ -139,21 +170,24 @@ class Budget {
     if (field.reader->direct()) stored_bytes_ = std::max(stored_bytes_, field.reader->max_stored_bytes());
   }
 
+  MemoryUse others_;
   std::uint64_t batch_size_;
   std::uint64_t slots_;
   std::uint64_t row_bytes_;
-  bool rows_apart_;
+  bool rows_apart_;    // clairvoyant: rows are kept beside the chunks that are decoded
+  bool shares_cache_;  // lru
   std::uint64_t resident_bytes_ = 0;
   std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
   std::uint64_t read_bytes_ = 0;    // largest need of one read beside it
   std::uint64_t stored_bytes_ = 0;  // largest stored chunk
 };
 
-void resolve_memory(const DataLoaderOptions& options, const DatasetState& dataset,
-                    const DeliveryFormat& format, const SystemLimits& limits, ResolvedOptions& resolved) {
-  const std::uint64_t memory = options.memory_budget_bytes.value_or(limits.available_bytes / 2);
+void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits, const MemoryUse& others,
+                    const Budget& budget, ResolvedOptions& resolved) {
+  const std::uint64_t memory =
+      std::max(options.memory_budget_bytes.value_or(limits.available_bytes / 2), others.budget_bytes);
   resolved.memory_budget_bytes = memory;
-  const Budget budget(dataset, format, resolved);
+  const bool shares_cache = resolved.cache_policy == CachePolicy::lru;
   const auto workers = static_cast<std::uint64_t>(std::max(1, resolved.num_workers));
   std::uint64_t io_depth = 0;
   if (options.num_workers > 0) {
@@ -162,13 +196,15 @@ void resolve_memory(const DataLoaderOptions& options, const DatasetState& datase
   if (options.cache_bytes) {
     resolved.cache_bytes = *options.cache_bytes;
   } else {
-    const std::uint64_t wanted = std::min(kGiB, limits.available_bytes / 4);
-    const std::uint64_t others = budget.fixed() + budget.decoding(workers) + budget.reading(workers, 0);
-    const std::uint64_t left = memory > others ? memory - others : 0;
+    const bool joins = shares_cache && others.cache_bytes > 0;
+    const std::uint64_t wanted = joins ? others.cache_bytes : std::min(kGiB, limits.available_bytes / 4);
+    const std::uint64_t rest = budget.fixed() + budget.decoding(workers) + budget.reading(workers, 0);
+    const std::uint64_t left = memory > rest ? memory - rest : 0;
     // Reading ahead takes no more than a quarter of what the cache could have.
     while (io_depth > 0 && budget.reading(0, io_depth) > left / 4) --io_depth;
     resolved.cache_bytes = std::min(wanted, left - budget.reading(0, io_depth));
   }
+  if (shares_cache) resolved.cache_bytes = std::max(resolved.cache_bytes, others.cache_bytes);
   std::uint64_t decodes = workers;
   const auto too_much = [&] { return budget.total(resolved.cache_bytes, decodes, io_depth) > memory; };
   while (io_depth > 0 && too_much()) --io_depth;
@@ -236,9 +272,9 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
   return format;
 }
 
-ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
-                                const SampleSubset* chosen, const DeliveryFormat& format,
-                                const SystemLimits& limits) {
+Resolution resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
+                           const SampleSubset* chosen, const DeliveryFormat& format,
+                           const SystemLimits& limits, const MemoryUse& others) {
   check_batch(options);
   check_workers(options);
   check_device(options.device);
@@ -256,7 +292,8 @@ ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetS
   resolved.in_order = options.in_order;
   resolved.cache_policy = options.cache_policy;
   // Whether rows bypass the cache depends on the cache's size, which depends on what chunks need.
-  resolve_memory(options, dataset, format, limits, resolved);
+  const Budget budget(dataset, format, resolved, others);
+  resolve_memory(options, limits, others, budget, resolved);
   if (cached_data_bytes(dataset, resolved) <= resolved.cache_bytes) resolved.cache_policy = CachePolicy::lru;
   if (resolved.sampled && resolved.cache_policy == CachePolicy::clairvoyant) {
     throw OptionError(
@@ -264,7 +301,7 @@ ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetS
         "shuffle, or cache_policy = lru");
   }
   resolved.row_reads = resolve_row_reads(options, dataset, resolved);
-  return resolved;
+  return {resolved, budget.use(resolved)};
 }
 
 }  // namespace h5feed

@@ -43,7 +43,7 @@ std::uint64_t RowFuture::first_turn(std::uint64_t batch_number) const {
 
 void RowFuture::planned(std::uint64_t first_turn) {
   const MutexLock lock(mutex_);
-  if (first_turn < now_.planned_end_) return;
+  if (!now_.running_.plan || first_turn < now_.planned_end_) return;
   planned_.insert(first_turn);
   while (!planned_.empty() && *planned_.begin() == now_.planned_end_) {
     planned_.erase(planned_.begin());

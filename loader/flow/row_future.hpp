@@ -35,7 +35,8 @@ class RowFuture {
   /// The turn of the first sample of a batch of the round issued last.
   std::uint64_t first_turn(std::uint64_t batch_number) const H5FEED_EXCLUDES(mutex_);
 
-  /// The visits of the batch that begins at `first_turn` are known to all threads.
+  /// The visits of the batch that begins at `first_turn` are known to all threads. Without effect before the
+  /// first `issue`.
   void planned(std::uint64_t first_turn) H5FEED_EXCLUDES(mutex_);
 
   /// What is known at one moment. Rows of batches that were planned by then count as served.

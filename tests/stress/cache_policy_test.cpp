@@ -125,6 +125,19 @@ TEST_F(ManyChunks, are_reported_with_their_distance_from_the_optimum) {
   EXPECT_GT(stats.cache_bytes, loader.options().cache_bytes * 9 / 10);
 }
 
+TEST_F(ManyChunks, of_a_window_are_decoded_once_where_their_rows_fit) {
+  for (const std::int64_t workers : {0, 3}) {
+    DataLoaderOptions windowed = options(CachePolicy::clairvoyant, workers);
+    windowed.shuffle = "chunk:16";
+    windowed.cache_bytes = 4 * 16 * kRows * (kRowBytes + RowCache::kBookkeepingBytes);
+    DataLoader loader(dataset_, windowed);
+    while (loader.next()) {
+    }
+    // Workers begin the next epoch, too.
+    EXPECT_NEAR(static_cast<double>(loader.stats().chunk_loads), kChunks, workers == 0 ? 0 : kChunks * 0.1);
+  }
+}
+
 TEST_F(ManyChunks, that_stay_are_never_decoded_again) {
   DataLoaderOptions staying = options(CachePolicy::never);
   staying.batch_size = kRows;

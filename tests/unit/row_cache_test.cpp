@@ -144,21 +144,22 @@ TEST(RowCache, takes_memory_as_it_fills_and_no_more_than_it_says) {
   constexpr std::uint32_t kRows = 300'000;
   const auto in_use = [] {
     const struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd;
+    return static_cast<std::int64_t>(info.uordblks + info.hblkhd);  // nothing under a sanitizer's own heap
   };
-  const std::size_t before = in_use();
+  const std::int64_t before = in_use();
   RowCache cache(kRow, kRows);
   EXPECT_EQ(cache.held_bytes(), 0u);
   std::vector<RowCache::Candidate> candidates;
   candidates.reserve(kRows + 1);
   const Row row(0);
   for (std::uint64_t turn = 0; turn <= kRows; ++turn) candidates.push_back({turn, row.bytes});
-  const std::size_t ours = candidates.capacity() * sizeof(RowCache::Candidate);
+  const auto ours = static_cast<std::int64_t>(candidates.capacity() * sizeof(RowCache::Candidate));
   cache.put(candidates);
   EXPECT_EQ(cache.size(), kRows);
   EXPECT_EQ(cache.held_bytes(), kRows * (kRow + RowCache::kBookkeepingBytes));
   // Slabs come with their alignment: below a page of 2 MiB each.
-  EXPECT_LE(in_use() - before - ours, cache.held_bytes() + 3 * ByteBuffer::kHugePageBytes);
+  EXPECT_LE(in_use() - before - ours,
+            static_cast<std::int64_t>(cache.held_bytes() + 3 * ByteBuffer::kHugePageBytes));
 }
 
 // A model of the rule against the cache, step by step.

@@ -120,7 +120,8 @@ class H5FEED_EXPORT DataLoader {
 
   const ResolvedOptions& options() const noexcept;
   LoaderStats stats() const;
-  /// A few lines for people: time, samples/s, wait share and its cause, hit rate, memory.
+  /// A few lines for people: time, samples/s, wait share and its cause, hit rate, decodes per chunk and their
+  /// distance from the offline optimum, bytes read, memory. The first call may take some 20 ms.
   std::string report() const;
 
  private:

@@ -129,12 +129,18 @@ struct DataLoaderOptions {
   Shard shard = Shard::strided;
   Uneven uneven = Uneven::exact;
   /// Bytes of decoded chunks, or of their rows, kept for reuse. Default: the least of 1 GiB, 25 % of the
-  /// available memory, and what `memory_budget_bytes` leaves.
+  /// available memory, and what `memory_budget_bytes` leaves. Loaders of one opened dataset with the policy
+  /// `lru` share a cache: the largest figure counts, and is the default of those that join.
   std::optional<std::uint64_t> cache_bytes = {};
   /// With `clairvoyant`, `row_reads` must not be `always`.
   CachePolicy cache_policy = CachePolicy::lru;
+  /// Load all chunks into the cache when the loader is constructed, on `num_workers` threads, or as many as
+  /// there are CPUs. Where they do not fit, the constructor says from which `cache_bytes` they would, and
+  /// loads none.
+  bool preload = false;
   /// Bound of all memory the loader allocates: cache, chunks being read and decoded, batches being
-  /// prepared. Batches the consumer holds are outside. Default: 50 % of the available memory.
+  /// prepared; of all loaders of one opened dataset together, where the largest figure counts. Batches the
+  /// consumer holds are outside. Default: 50 % of the available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
   /// Stored chunks that are read ahead of decoding at once, 0 or more; default 2 a worker. Reading ahead
   /// begins when reads have to wait for the storage, and has threads of its own, at most 8. Fewer are
