@@ -91,8 +91,7 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, DType to
   if (normalize) spec.normalize = resolve_normalize(*normalize, spec.from, spec.channels);
 
   const std::size_t prepared_bytes = geometry.channels * geometry.pixels * size_of(to) *
-                                     static_cast<std::size_t>(parts_.options.batch_size) *
-                                     parts_.options.prefetch_batches;
+                                     parts_.options.max_batch_rows * parts_.options.prefetch_batches;
   spec.past_caches = field.map.row_bytes() >= kStreamedRowBytes && prepared_bytes >= kStreamedBatchBytes;
 
   Lane lane;
@@ -101,9 +100,8 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, DType to
   lane.row_bytes = geometry.channels * geometry.pixels * size_of(to);
   if (!field.is_resident()) served_[lane_number] = ServedRows(field.reader->num_chunks());
   if (!field.is_resident() && !field.map.rows_contiguous()) {
-    const auto rows = std::min(static_cast<std::uint64_t>(parts_.options.batch_size), field.info().rows());
-    lane.staging =
-        std::make_unique<BufferPool>(field.map.row_bytes() * rows, parts_.options.prefetch_batches + 1);
+    lane.staging = std::make_unique<BufferPool>(field.map.row_bytes() * parts_.options.max_batch_rows,
+                                                parts_.options.prefetch_batches + 1);
   }
   const CacheLayout layout = cache_layout(parts_.dataset, parts_.options);
   const bool bypassed = field.is_resident() || (lane_number == kData && parts_.options.row_reads);
@@ -150,7 +148,7 @@ std::uint64_t BatchAssembler::row_bytes_held() const {
 }
 
 void BatchAssembler::plan(BatchJob& job) const {
-  job.batch.indices = job.plan->batch(job.batch.number);
+  job.batch.indices = job.plan->batch(job.number);
   const std::size_t count = job.batch.indices.size();
   BatchSlot slot = parts_.device.acquire_slot();
   job.batch.data = std::move(slot.data);

@@ -7,6 +7,7 @@
 
 #include "base/byte_units.hpp"
 #include "flow/cache_layout.hpp"
+#include "flow/resolve_order.hpp"
 #include "flow/row_read_choice.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -28,6 +29,9 @@ void check_workers(const DataLoaderOptions& options) {
     if (options.prefetch_factor) {
       throw OptionError(
           "prefetch_factor needs workers that prefetch; set num_workers > 0, or leave it unset");
+    }
+    if (options.prefetch_bytes) {
+      throw OptionError("prefetch_bytes needs workers that prefetch; set num_workers > 0, or leave it unset");
     }
     if (options.io_depth) {
       throw OptionError("io_depth needs workers to read ahead of; set num_workers > 0, or leave it unset");
@@ -77,7 +81,7 @@ void check_device(const std::string& device) {
 class Budget {
  public:
   Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options)
-      : batch_size_(std::min(static_cast<std::uint64_t>(options.batch_size), dataset.data.info().rows())),
+      : batch_size_(options.max_batch_rows),
         slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0)),
         row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes),
         rows_apart_(options.cache_policy == CachePolicy::clairvoyant) {
@@ -174,6 +178,19 @@ void resolve_memory(const DataLoaderOptions& options, const DatasetState& datase
   resolved.concurrent_decodes = static_cast<unsigned>(decodes);
 }
 
+void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, ResolvedOptions& resolved) {
+  const std::uint64_t batch_bytes =
+      resolved.max_batch_rows * (format.data_row_bytes + format.target_row_bytes);
+  const std::uint64_t fitting = prefetch_bytes / batch_bytes;
+  if (fitting == 0) {
+    throw OptionError(fmt::format("prefetch_bytes {} holds no batch of {} × {} B; use at least {}",
+                                  format_bytes(prefetch_bytes), resolved.max_batch_rows,
+                                  format_count(format.data_row_bytes + format.target_row_bytes),
+                                  format_bytes_ceil(batch_bytes)));
+  }
+  resolved.prefetch_batches = std::min<std::size_t>(resolved.prefetch_batches, fitting);
+}
+
 bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dataset,
                        const ResolvedOptions& resolved) {
   switch (options.row_reads) {
@@ -220,28 +237,32 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
 }
 
 ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
-                                const DeliveryFormat& format, const SystemLimits& limits) {
+                                const SampleSubset* chosen, const DeliveryFormat& format,
+                                const SystemLimits& limits) {
   check_batch(options);
   check_workers(options);
   check_device(options.device);
 
   ResolvedOptions resolved;
-  resolved.batch_size = options.batch_size.value_or(1);
-  resolved.batched = options.batch_size.has_value();
-  resolved.shuffle = options.shuffle;
+  resolve_order(options, dataset, chosen, resolved);
   resolved.num_workers = static_cast<int>(options.num_workers);
   if (options.num_workers > 0) {
     resolved.prefetch_batches = static_cast<std::size_t>(
         options.num_workers * options.prefetch_factor.value_or(kDefaultPrefetchFactor));
+    if (options.prefetch_bytes) limit_prefetch(*options.prefetch_bytes, format, resolved);
   }
   resolved.drop_last = options.drop_last;
   resolved.timeout = options.timeout;
   resolved.in_order = options.in_order;
-  resolved.seed = options.seed.value_or(0);
   resolved.cache_policy = options.cache_policy;
   // Whether rows bypass the cache depends on the cache's size, which depends on what chunks need.
   resolve_memory(options, dataset, format, limits, resolved);
   if (cached_data_bytes(dataset, resolved) <= resolved.cache_bytes) resolved.cache_policy = CachePolicy::lru;
+  if (resolved.sampled && resolved.cache_policy == CachePolicy::clairvoyant) {
+    throw OptionError(
+        "cache_policy = clairvoyant needs to know when a sample comes, which a sampler does not tell; use a "
+        "shuffle, or cache_policy = lru");
+  }
   resolved.row_reads = resolve_row_reads(options, dataset, resolved);
   return resolved;
 }

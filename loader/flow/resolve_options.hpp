@@ -5,6 +5,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/options.hpp"
+#include "plan/sample_subset.hpp"
 
 namespace h5feed {
 
@@ -20,9 +21,10 @@ struct DeliveryFormat {
 /// Derives types from options and data. Throws OptionError.
 DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset);
 
-/// Fills in defaults and checks everything. Throws OptionError naming the option and a value that
-/// works.
+/// Fills in defaults and checks everything. `chosen` are the samples that take part, null for all. Throws
+/// OptionError naming the option and a value that works.
 ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
-                                const DeliveryFormat& format, const SystemLimits& limits);
+                                const SampleSubset* chosen, const DeliveryFormat& format,
+                                const SystemLimits& limits);
 
 }  // namespace h5feed

@@ -12,6 +12,7 @@
 #include "h5feed/dataset.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/options.hpp"
+#include "h5feed/state.hpp"
 #include "h5feed/stats.hpp"
 
 namespace h5feed {
@@ -21,6 +22,12 @@ struct ResolvedOptions {
   std::int64_t batch_size = 1;
   bool batched = true;  ///< false: single samples without a batch dimension
   Shuffle shuffle;
+  bool sampled = false;              ///< a sampler or batch sampler decides the order, not `shuffle`
+  std::uint64_t max_batch_rows = 1;  ///< samples of the largest batch there can be
+  std::uint64_t rank = 0;
+  std::uint64_t world_size = 1;
+  Shard shard = Shard::strided;
+  Uneven uneven = Uneven::exact;
   int num_workers = 0;
   std::size_t prefetch_batches = 1;  ///< batches in preparation or ready at once
   bool drop_last = false;
@@ -40,8 +47,9 @@ struct ResolvedOptions {
 /// persist over epochs, and begin the next epoch's first batches while the last ones are consumed.
 ///
 /// Order depends only on (seed, epoch): the same for every number of workers. `next()`,
-/// `start_epoch()`, `set_epoch()` and the iterators are for one thread at a time; `stats()`, `report()`,
-/// `size()` and `options()` may be called from any.
+/// `start_epoch()`, `set_epoch()`, `warm_up()`, `state()`, `restore()` and the iterators are for one thread
+/// at a time; `stats()`, `report()`, `size()` and `options()` may be called from any, but not while
+/// `restore()` runs.
 /// Destruction is safe at any moment, waits only for tasks that already run, and leaves delivered
 /// batches valid.
 class H5FEED_EXPORT DataLoader {
@@ -52,12 +60,29 @@ class H5FEED_EXPORT DataLoader {
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// Batches of one epoch.
+  /// Batches of one epoch, from its begin; of epoch 0 where a sampler gives epochs of different sizes.
   std::size_t size() const noexcept;
 
-  /// The number of the epoch that the next `begin()` (or first `next()`) starts. Without it epochs
-  /// count 0, 1, 2, …
+  /// The number of the epoch that the next `begin()` (or first `next()`) starts, from its begin. Without it
+  /// epochs count 0, 1, 2, …, on every rank alike.
   void set_epoch(std::uint64_t epoch);
+
+  /// Lets the workers prepare the first batches of the epoch that comes next, as they do by themselves
+  /// towards the end of an epoch: for a validation loader, called some batches before its turn comes. Does
+  /// not wait; does nothing while an epoch runs, or without workers.
+  void warm_up();
+
+  /// Where the run stands: after the batches that `next()` returned or failed with. O(1). Towards the
+  /// end, the begin of the next epoch. Throws OptionError with `in_order = false`, where a position does
+  /// not say which samples came.
+  LoaderState state() const;
+
+  /// Goes on where `state` was saved, with its seed: the next `begin()` or `next()` delivers the batch that
+  /// follows. Other workers, cache, device and, with `Shard::strided` and `Uneven::exact`, another batch
+  /// size, rank and world size give the same samples in the same global order; the other modes take another
+  /// world size at an epoch's begin only. The cost does not depend on the position. Throws StateError where
+  /// the state is of another dataset, order or sharding; the loader then is as before.
+  void restore(const LoaderState& state);
 
   /// Starts the next epoch; a running one is abandoned where it is.
   void start_epoch();

@@ -13,6 +13,7 @@
 
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
+#include "h5feed/sampler.hpp"
 #include "h5feed/trace.hpp"
 
 namespace h5feed {
@@ -63,6 +64,19 @@ struct Normalize {
 /// the page cache weigh against it.
 enum class RowReads : std::uint8_t { automatic, always, never };
 
+/// How the samples of an epoch are dealt to the ranks of data parallel training.
+///
+/// `strided`: rank r takes every world_size-th sample of the global order, so that the batches of all ranks
+/// together are the batches of a single process. `contiguous`: each rank takes a run of the global order.
+/// `by_chunk`: each rank takes whole chunks, so that together the ranks read each chunk once; chunks change
+/// hands every epoch, and the shuffle works within a rank's own.
+enum class Shard : std::uint8_t { strided, contiguous, by_chunk };
+
+/// What happens where the ranks' shares differ. The number of batches is the same on every rank in any case.
+/// `exact`: every sample once; ranks deliver smaller, even empty, last batches (weight gradients by the
+/// batch's size). `pad`: shares are filled up with samples from the beginning. `drop`: shares are cut.
+enum class Uneven : std::uint8_t { exact, pad, drop };
+
 /// What stays in memory when the decoded data does not fit `cache_bytes`.
 ///
 /// `lru`: the chunks used last. `clairvoyant`: rows instead of chunks. The order of this epoch and of the
@@ -82,10 +96,17 @@ struct DataLoaderOptions {
   /// Samples per batch, at least 1. `std::nullopt` delivers single samples without a batch dimension.
   std::optional<std::int64_t> batch_size = 1;
   Shuffle shuffle = {};
+  /// The samples of each epoch and their order; excludes `shuffle`.
+  std::shared_ptr<const Sampler> sampler = {};
+  /// The batches of each epoch; excludes `batch_size`, `shuffle`, `sampler` and `drop_last`.
+  std::shared_ptr<const BatchSampler> batch_sampler = {};
   /// Threads that read, decode and gather. 0 does the same work on the thread that calls `next()`.
   std::int64_t num_workers = 0;
   /// Batches prepared ahead, per worker, at least 1; default 2. Needs `num_workers > 0`.
   std::optional<std::int64_t> prefetch_factor = {};
+  /// Bytes of batches prepared ahead at most, whatever `prefetch_factor` says; at least one batch. Needs
+  /// `num_workers > 0`. Default: no such bound.
+  std::optional<std::uint64_t> prefetch_bytes = {};
   /// Leave out the last batch of an epoch when it would be smaller than `batch_size`.
   bool drop_last = false;
   /// Longest wait in `next()`; needs `num_workers > 0`. Default: none.
@@ -99,8 +120,14 @@ struct DataLoaderOptions {
   bool in_order = true;
   /// Where batches are delivered: "cpu".
   std::string device = "cpu";
-  /// Governs the order together with the epoch number. Default 0.
+  /// Governs the order together with the epoch number. Default 0; to be set where `world_size` is above 1,
+  /// the same on every rank.
   std::optional<std::uint64_t> seed = {};
+  /// This process among those that train together, 0 … world_size − 1.
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
+  Shard shard = Shard::strided;
+  Uneven uneven = Uneven::exact;
   /// Bytes of decoded chunks, or of their rows, kept for reuse. Default: the least of 1 GiB, 25 % of the
   /// available memory, and what `memory_budget_bytes` leaves.
   std::optional<std::uint64_t> cache_bytes = {};
