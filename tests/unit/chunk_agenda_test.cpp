@@ -24,7 +24,8 @@ constexpr std::size_t kBytes = 10;
 void no_resume() { FAIL() << "nobody waits in this test"; }
 
 std::shared_ptr<BatchJob> job_of(std::uint64_t ticket, const std::vector<std::uint64_t>& chunks) {
-  auto job = std::make_shared<BatchJob>(ticket, 1, nullptr, 0, ticket);
+  static const auto plan = std::make_shared<const EpochPlan>(PlanSpec{.num_samples = 1}, 0);
+  auto job = std::make_shared<BatchJob>(ticket, 1, plan, 0, ticket);
   for (const std::uint64_t chunk : chunks)
     job->visits.push_back({.field = kData, .chunk = chunk, .num_rows = 1});
   return job;
