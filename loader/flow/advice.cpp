@@ -14,15 +14,16 @@ namespace {
 
 constexpr std::uint64_t kSuggestedWindowChunks = 16;
 
-// Chunk rows of the grid: all chunks that hold the same samples count as one.
+// Chunk rows of the grid that an epoch needs: all chunks that hold the same samples count as one. A rank, or
+// a subset, takes only some of a chunk's samples.
 struct ChunkGroups {
   std::uint64_t count;
   std::uint64_t rows;
   std::uint64_t bytes;
 
-  explicit ChunkGroups(const Field& data)
-      : count(data.reader->num_chunks() / data.map.pieces()),
-        rows(data.map.rows_per_chunk()),
+  ChunkGroups(const Field& data, const ResolvedOptions& options)
+      : count(options.chunks_per_epoch),
+        rows(std::max<std::uint64_t>(1, options.samples_per_epoch / count)),
         bytes(data.reader->chunk_bytes() * data.map.pieces()) {}
 };
 
@@ -65,6 +66,12 @@ ResolvedOptions with_policy(ResolvedOptions options, CachePolicy policy) {
   return options;
 }
 
+double mixing_of(const DatasetState& dataset, const ResolvedOptions& options, const Shuffle& shuffle) {
+  const std::uint64_t together = options.shard == Shard::strided ? options.world_size : 1;
+  return mixing_score(dataset.data.info().rows(), dataset.data.map.rows_per_chunk(),
+                      static_cast<std::uint64_t>(options.batch_size) * together, shuffle);
+}
+
 // A line about another policy is worth it from this share of the decodes on.
 constexpr double kWorthSaying = 0.8;
 
@@ -72,17 +79,18 @@ constexpr double kWorthSaying = 0.8;
 
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options) {
   const bool fits = cached_data_bytes(dataset, options) <= options.cache_bytes;
-  const std::uint64_t samples = dataset.data.info().rows();
+  const ChunkGroups groups(dataset.data, options);
+  const std::uint64_t samples = options.samples_per_epoch;
   const std::uint64_t held = cache_layout(dataset, with_policy(options, CachePolicy::clairvoyant)).samples;
   return forecast_rows({.num_samples = samples,
-                        .rows_per_chunk = dataset.data.map.rows_per_chunk(),
+                        .rows_per_chunk = groups.rows,
                         .batch_size = static_cast<std::uint64_t>(options.batch_size),
                         .shuffle = options.shuffle,
                         .held_share = fits ? 1.0 : static_cast<double>(held) / static_cast<double>(samples)});
 }
 
 double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options) {
-  const ChunkGroups groups(dataset.data);
+  const ChunkGroups groups(dataset.data, options);
   const std::uint64_t in_play = chunks_in_play(groups, options.shuffle);
   const double chunks = static_cast<double>(in_play);
   const double batch = static_cast<double>(options.batch_size);
@@ -105,31 +113,45 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
   return held >= chunks ? 1.0 : Visits(groups, chunks, batch, held).decodes();
 }
 
+PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
+  const ChunkGroups groups(dataset.data, options);
+  PlanReport report;
+  report.samples = options.samples_per_epoch;
+  report.batches = batches;
+  report.chunks = groups.count;
+  report.decodes_per_chunk = options.row_reads ? 0 : expected_decodes_per_chunk(dataset, options);
+  report.clairvoyant_decodes_per_chunk = options.row_reads ? 0 : forecast_rows(dataset, options).later_epochs;
+  report.mixing = mixing_of(dataset, options, options.shuffle);
+  report.cache_bytes = options.cache_bytes;
+  report.cache_bytes_decode_once = chunks_in_play(groups, options.shuffle) * groups.bytes;
+  report.cache_bytes_fit = cached_data_bytes(dataset, options);
+  return report;
+}
+
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
   if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return {};
   const double decodes = expected_decodes_per_chunk(dataset, options);
   if (decodes < 2) return {};
-  const ChunkGroups groups(dataset.data);
+  const ChunkGroups groups(dataset.data, options);
   const std::uint64_t in_play = chunks_in_play(groups, options.shuffle);
   const bool by_rows = options.cache_policy == CachePolicy::clairvoyant;
-  std::string line =
-      fmt::format("shuffle={} decodes each chunk about {} times with cache {}", options.shuffle.to_string(),
-                  times(decodes), format_bytes(options.cache_bytes));
+  std::string line = fmt::format("{} decodes each chunk about {} times with cache {}",
+                                 options.sampled ? "the sampler" : "shuffle=" + options.shuffle.to_string(),
+                                 times(decodes), format_bytes(options.cache_bytes));
   if (options.cache_policy != CachePolicy::lru) {
     line += fmt::format(" and cache_policy={}", name_of(options.cache_policy));
   }
-  if (!by_rows) {
+  if (!by_rows && !options.sampled) {
     const double rows = forecast_rows(dataset, options).later_epochs;
     if (rows < decodes * kWorthSaying) line += fmt::format(" (cache_policy=clairvoyant: {})", times(rows));
   }
   const std::uint64_t held =
       by_rows ? cache_layout(dataset, options).samples / groups.rows : options.cache_bytes / groups.bytes;
   const std::uint64_t window = std::min(kSuggestedWindowChunks, held);
-  if (window > 0 && window < in_play) {
+  if (window > 0 && window < in_play && !options.sampled) {
     const Shuffle windowed("chunk:" + std::to_string(window));
     line += fmt::format("; shuffle=\"{}\" once (mixing {:.2f})", windowed.to_string(),
-                        mixing_score(dataset.data.info().rows(), groups.rows,
-                                     static_cast<std::uint64_t>(options.batch_size), windowed));
+                        mixing_of(dataset, options, windowed));
   }
   line += fmt::format("; cache_bytes={} once", format_bytes_ceil(in_play * groups.bytes));
   return line;

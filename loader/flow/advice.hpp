@@ -17,6 +17,9 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
 /// possible.
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options);
 
+/// The same in figures, beside what the cache would need.
+PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches);
+
 /// One line with figures when a chunk will be decoded about twice or more per epoch, else empty.
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options);
 

@@ -23,6 +23,7 @@
 #include "flow/preload.hpp"
 #include "flow/report.hpp"
 #include "flow/resolve_options.hpp"
+#include "flow/resolve_order.hpp"
 #include "flow/row_future.hpp"
 #include "flow/ticket_ring.hpp"
 #include "flow/trace_span.hpp"
@@ -186,21 +187,8 @@ void DataLoader::State::preload() {
 }
 
 PlanSpec DataLoader::State::plan_spec(std::uint64_t start) const {
-  PlanSpec spec;
-  spec.num_samples = dataset->data.info().rows();
-  spec.rows_per_chunk = dataset->data.map.rows_per_chunk();
-  if (!options.sampled) spec.shuffle = options.shuffle;
-  spec.seed = options.seed;
-  spec.batch_size = static_cast<std::uint64_t>(options.batch_size);
-  spec.drop_last = options.drop_last;
-  spec.rank = options.rank;
-  spec.world_size = options.world_size;
-  spec.shard = options.shard;
-  spec.uneven = options.uneven;
+  PlanSpec spec = make_plan_spec({sampler, batch_sampler, chosen}, *dataset, options);
   spec.start = start;
-  spec.subset = chosen;
-  spec.sampler = sampler;
-  spec.batch_sampler = batch_sampler;
   return spec;
 }
 
@@ -210,8 +198,9 @@ SlotBytes DataLoader::State::slot_bytes() const {
 
 DataFacts DataLoader::State::data_facts() const {
   DataFacts facts;
-  facts.samples = dataset->data.info().rows();
-  facts.chunks = dataset->data.reader->num_chunks();
+  facts.samples = options.samples_per_epoch;
+  facts.chunks = options.chunks_per_epoch * dataset->data.map.pieces();
+  facts.fit_bytes = cached_data_bytes(*dataset, options);
   for (const Field* field : {&dataset->data, dataset->target ? &*dataset->target : nullptr}) {
     if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;
   }
@@ -418,6 +407,25 @@ void DataLoader::start_epoch() { state_->start_epoch(); }
 std::optional<Batch> DataLoader::next() { return state_->next(); }
 
 const ResolvedOptions& DataLoader::options() const noexcept { return state_->options; }
+
+PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options) {
+  const DatasetState& state = *dataset.state();
+  const DeliveryFormat format = delivery_format(options, state);
+  ResolvedOptions resolved;
+  LoaderGroup::of(state)->join([&](const MemoryUse& others) {
+    const Resolution resolution =
+        resolve_options(options, state, dataset.chosen().get(), format, system_limits(), others);
+    resolved = resolution.options;
+    return MemoryUse{};
+  });
+  const PlanSpec spec =
+      make_plan_spec({options.sampler, options.batch_sampler, dataset.chosen()}, state, resolved);
+  return foretell(state, resolved, EpochPlan(spec, 0).num_batches());
+}
+
+PlanReport DataLoader::plan() const {
+  return foretell(*state_->dataset, state_->options, state_->batches_per_epoch);
+}
 
 LoaderStats DataLoader::stats() const {
   const Counters& counters = state_->counters;

@@ -56,6 +56,18 @@ double LoaderStats::cache_hit_rate() const noexcept { return ratio(cache_hits, c
 double LoaderStats::wait_fraction() const noexcept { return std::min(1.0, ratio(wait_ns, epoch_ns)); }
 double LoaderStats::read_amplification() const noexcept { return ratio(bytes_decoded, bytes_delivered); }
 
+std::string PlanReport::to_string() const {
+  std::string text =
+      fmt::format("an epoch: {} samples in {} batches from {} {}; mixing {:.2f}\n", format_count(samples),
+                  format_count(batches), format_count(chunks), chunks == 1 ? "chunk" : "chunks", mixing);
+  if (decodes_per_chunk > 0) {
+    text += fmt::format("decodes per chunk: about {:.1f} with cache_bytes {} (clairvoyant: {:.1f})\n",
+                        decodes_per_chunk, format_bytes(cache_bytes), clairvoyant_decodes_per_chunk);
+  }
+  return text + fmt::format("each chunk once from cache_bytes {}; no read from the second epoch on from {}",
+                            format_bytes_ceil(cache_bytes_decode_once), format_bytes_ceil(cache_bytes_fit));
+}
+
 std::string format_report(const LoaderStats& stats, const ResolvedOptions& options,
                           const SystemLimits& limits, const DataFacts& data) {
   const double time = seconds(stats.epoch_ns);
@@ -69,10 +81,14 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
       "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s; {} read, {} decoded, {} delivered\n",
       seconds(stats.read_ns), seconds(stats.decode_ns), seconds(stats.gather_ns),
       format_bytes(stats.bytes_read), format_bytes(stats.bytes_decoded), format_bytes(stats.bytes_delivered));
+  const std::string would_fit =
+      data.fit_bytes > options.cache_bytes
+          ? fmt::format(" (all would fit from {})", format_bytes_ceil(data.fit_bytes))
+          : std::string();
   text += fmt::format(
-      "cache: hit rate {:.1f} %, {} of {} held; rows read directly: {}; chunks through libhdf5: {}\n",
+      "cache: hit rate {:.1f} %, {} of {} held{}; rows read directly: {}; chunks through libhdf5: {}\n",
       stats.cache_hit_rate() * 100, format_bytes(stats.cache_bytes), format_bytes(options.cache_bytes),
-      format_count(stats.rows_direct), format_count(stats.fallback_chunks));
+      would_fit, format_count(stats.rows_direct), format_count(stats.fallback_chunks));
   text += decodes(stats, data);
   text += fmt::format("memory: budget {} (bound by {}); batches out {}; usable CPUs {} (bound by {})",
                       format_bytes(options.memory_budget_bytes), limits.memory_bound_by,

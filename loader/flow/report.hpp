@@ -13,8 +13,9 @@ namespace h5feed {
 
 /// What the counters are measured against.
 struct DataFacts {
-  std::uint64_t samples = 0;
-  std::uint64_t chunks = 0;        ///< of samples
+  std::uint64_t samples = 0;       ///< of an epoch, on this rank
+  std::uint64_t chunks = 0;        ///< that these come from
+  std::uint64_t fit_bytes = 0;     ///< `cache_bytes` from which all decoded data stays in memory
   std::uint64_t stored_bytes = 0;  ///< of the fields that are not in memory as a whole
   RowForecast optimum;             ///< decodes per chunk, about the least possible with this cache
 };

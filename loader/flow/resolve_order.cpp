@@ -6,6 +6,7 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "plan/divide.hpp"
 #include "plan/group_order.hpp"
 
 namespace h5feed {
@@ -44,7 +45,22 @@ void check_ranks(const DataLoaderOptions& options) {
 }
 
 std::uint64_t chunks_taking_part(const DatasetState& dataset, const SampleSubset* chosen) {
-  return chunk_groups(dataset.data.info().rows(), dataset.data.map.rows_per_chunk(), chosen).size();
+  const std::uint64_t rows_per_chunk = dataset.data.map.rows_per_chunk();
+  if (chosen == nullptr) return ceil_div(dataset.data.info().rows(), rows_per_chunk);
+  return chunk_groups(dataset.data.info().rows(), rows_per_chunk, chosen).size();
+}
+
+// What one rank delivers in an epoch. A sampler's size is taken from its first epoch.
+void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t chunks,
+                 ResolvedOptions& resolved) {
+  const std::uint64_t ranks = resolved.world_size;
+  if (options.sampler) samples = options.sampler->epoch(resolved.seed, 0)->size();
+  if (options.batch_sampler)
+    samples = options.batch_sampler->epoch(resolved.seed, 0)->size() * resolved.max_batch_rows;
+  resolved.samples_per_epoch = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
+  // Strided, a rank finds samples in every chunk that has as many as there are ranks.
+  const std::uint64_t own = options.shard == Shard::strided ? chunks : ceil_div(chunks, ranks);
+  resolved.chunks_per_epoch = std::min(own, resolved.samples_per_epoch);
 }
 
 void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen) {
@@ -98,6 +114,26 @@ void resolve_order(const DataLoaderOptions& options, const DatasetState& dataset
   resolved.world_size = ranks;
   resolved.shard = options.shard;
   resolved.uneven = options.uneven;
+  count_share(options, samples, chunks_taking_part(dataset, chosen), resolved);
+}
+
+PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset,
+                        const ResolvedOptions& options) {
+  PlanSpec spec;
+  spec.num_samples = dataset.data.info().rows();
+  spec.rows_per_chunk = dataset.data.map.rows_per_chunk();
+  if (!options.sampled) spec.shuffle = options.shuffle;
+  spec.seed = options.seed;
+  spec.batch_size = static_cast<std::uint64_t>(options.batch_size);
+  spec.drop_last = options.drop_last;
+  spec.rank = options.rank;
+  spec.world_size = options.world_size;
+  spec.shard = options.shard;
+  spec.uneven = options.uneven;
+  spec.subset = sources.chosen;
+  spec.sampler = sources.sampler;
+  spec.batch_sampler = sources.batch_sampler;
+  return spec;
 }
 
 }  // namespace h5feed

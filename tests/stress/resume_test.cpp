@@ -124,7 +124,7 @@ TEST_P(Resume, goes_on_from_every_point_and_once_more) {
   for (std::size_t stop = 0; stop < 2 * 5; ++stop) {  // 5 global batches an epoch
     Job before({.workers = 1, .world_size = 2});
     std::vector<std::int64_t> stream;
-    for (std::size_t taken = 0; taken < stop;) taken += before.step(stream) ? 1 : 0;
+    for (std::size_t taken = 0; taken < stop;) taken += before.step(stream) ? 1u : 0u;
     Job between(setting());
     between.restore(before.save());
     EXPECT_EQ(position(between), position(before)) << "nothing moved yet";

@@ -28,6 +28,8 @@ struct ResolvedOptions {
   std::uint64_t world_size = 1;
   Shard shard = Shard::strided;
   Uneven uneven = Uneven::exact;
+  std::uint64_t samples_per_epoch = 0;  ///< that this rank delivers, to within one batch
+  std::uint64_t chunks_per_epoch = 0;   ///< of samples, that these come from, about
   int num_workers = 0;
   std::size_t prefetch_batches = 1;  ///< batches in preparation or ready at once
   bool drop_last = false;
@@ -42,6 +44,29 @@ struct ResolvedOptions {
   std::size_t io_depth = 0;         ///< stored chunks fetched ahead of decoding at most
   unsigned concurrent_decodes = 1;  ///< chunks decoded at once; less than num_workers in a small budget
 };
+
+/// What a loader will cost in an epoch, foretold. Chunks are those of the samples; where a sample spans
+/// several, these count as one.
+struct H5FEED_EXPORT PlanReport {
+  std::uint64_t samples = 0;  ///< of this rank
+  std::uint64_t batches = 0;
+  std::uint64_t chunks = 0;
+  double decodes_per_chunk = 0;              ///< expected with these options, once the cache is full
+  double clairvoyant_decodes_per_chunk = 0;  ///< with `CachePolicy::clairvoyant`: about the least possible
+  /// How well batches are mixed: the probability that two samples of one batch come from different chunks,
+  /// divided by that of a full shuffle. Near 0 in file order, 1 for `full`.
+  double mixing = 0;
+  std::uint64_t cache_bytes = 0;              ///< as resolved
+  std::uint64_t cache_bytes_decode_once = 0;  ///< from which each chunk is decoded once an epoch
+  std::uint64_t cache_bytes_fit = 0;          ///< from which later epochs neither read nor decode
+
+  /// A few lines for people.
+  std::string to_string() const;
+};
+
+/// What a loader with these options would cost, without making one. Blocks for up to some 20 ms of
+/// simulation. Throws as the constructor of `DataLoader`.
+H5FEED_EXPORT PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options);
 
 /// Delivers a dataset in batches, epoch after epoch. Worker threads are started by the constructor,
 /// persist over epochs, and begin the next epoch's first batches while the last ones are consumed.
@@ -119,6 +144,8 @@ class H5FEED_EXPORT DataLoader {
   Iterator end() noexcept { return {}; }
 
   const ResolvedOptions& options() const noexcept;
+  /// As the free function.
+  PlanReport plan() const;
   LoaderStats stats() const;
   /// A few lines for people: time, samples/s, wait share and its cause, hit rate, decodes per chunk and their
   /// distance from the offline optimum, bytes read, memory. The first call may take some 20 ms.
