@@ -156,10 +156,14 @@ datasets whose chunks and filters do not change are copied without decoding.
 Where one row of source chunks exceeds --memory, they are decoded again for each part that fits, or once
 into a scratch file beside OUT, whichever is estimated cheaper; the first lines printed say so.
 
+--shuffle-rows moves the rows of every dataset with as many rows as one stored anew, data and labels alike,
+for readers that go through the file in order. Attributes that count rows are not adjusted.
+
 Examples:
   h5feed repack slow.h5 fast.h5 --chunk auto
   h5feed repack slow.h5 fast.h5 --dataset train/images --chunk 100 --filter shuffle+gzip:1 --jobs 8
   h5feed repack slow.h5 raw.h5 --chunk none --maxshape fixed
+  h5feed repack train.h5 shuffled.h5 --chunk 100 --shuffle-rows 7
   h5feed repack huge.h5 fast.h5 --chunk 100x3x218x178 --memory 512MiB --dry-run)";
 
 }  // namespace
@@ -188,6 +192,10 @@ void add_repack(CLI::App& app, Action& action) {
   command
       ->add_option("--maxshape", arguments->max_shape, "fixed: the datasets stored anew cannot grow any more")
       ->type_name("fixed");
+  command
+      ->add_option("--shuffle-rows", arguments->shuffle_rows,
+                   "Write the rows in an order drawn from SEED, the same for all datasets with as many rows")
+      ->type_name("SEED");
   command->add_option("--libver", arguments->libver, "latest: newest formats, which HDF5 1.8 cannot read")
       ->type_name("latest");
   command->add_flag("--dry-run", arguments->dry_run, "Say what would be done and what it takes, and stop");

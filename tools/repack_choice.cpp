@@ -10,6 +10,7 @@
 #include "base/byte_units.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
+#include "plan/permutation.hpp"
 #include "store/dataset_names.hpp"
 #include "store/filters.hpp"
 #include "tools/option_text.hpp"
@@ -111,10 +112,6 @@ std::vector<FilterSpec> for_other_chunks(std::vector<FilterSpec> filters) {
   return filters;
 }
 
-bool encodes(const FilterSpec& filter) {
-  return filter.id != filter_id::kSzip && FilterPipeline::supports(filter);
-}
-
 bool can_grow(const DatasetInfo& info) { return info.max_shape != info.shape; }
 
 CopiedStorage storage_of(const DatasetInfo& info, const RepackArguments& arguments) {
@@ -145,13 +142,6 @@ CopiedStorage storage_of(const DatasetInfo& info, const RepackArguments& argumen
     return storage;
   }
   storage.filters = for_other_chunks(info.filters);
-  for (const FilterSpec& filter : storage.filters) {
-    if (encodes(filter)) continue;
-    throw OptionError(
-        fmt::format("{}: h5feed cannot write its filter {} ({}); choose another, such as --filter "
-                    "shuffle+gzip:4",
-                    info.path, filter.id, filter.name.empty() ? "unknown" : filter.name));
-  }
   return storage;
 }
 
@@ -219,6 +209,40 @@ std::optional<RepackJob> untouched_job(const std::shared_ptr<H5File>& file, cons
   return RepackJob{.reader = std::move(reader), .storage = std::move(storage)};
 }
 
+// Rows of data and labels stay together: every dataset with as many rows as a chosen one takes part.
+void shuffle_alike(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries,
+                   const RepackArguments& arguments, std::vector<RepackJob>& jobs) {
+  const std::uint64_t seed = parse_number("--shuffle-rows", arguments.shuffle_rows);
+  std::vector<std::uint64_t> row_counts;
+  for (const RepackJob& job : jobs) {
+    if (job.chosen && job.info().rows() > 1) row_counts.push_back(job.info().rows());
+  }
+  for (const DatasetEntry& entry : entries) {
+    if (entry.shape.empty() ||
+        std::find(row_counts.begin(), row_counts.end(), entry.shape.front()) == row_counts.end()) {
+      continue;
+    }
+    if (!entry.numeric) {
+      throw DatasetError(
+          fmt::format("{}:{} has as many rows as a dataset to shuffle, but its elements are {}, which "
+                      "h5feed cannot move; remove it first",
+                      arguments.in, entry.path, entry.type_text));
+    }
+    auto job = std::find_if(jobs.begin(), jobs.end(),
+                            [&](const auto& other) { return other.info().path == entry.path; });
+    if (job == jobs.end()) {
+      DatasetInfo info = file->describe(entry.path);
+      RepackArguments as_it_is = arguments;
+      as_it_is.chunk = as_it_is.filter = as_it_is.max_shape = "";
+      CopiedStorage storage = storage_of(info, as_it_is);
+      job = jobs.insert(jobs.end(),
+                        {.reader = ChunkReader::open(file, std::move(info)), .storage = std::move(storage)});
+    }
+    job->shuffle_key = mix_key(seed, 0, 0);
+    job->storage.rows_move = true;
+  }
+}
+
 }  // namespace
 
 void check_arguments(const RepackArguments& arguments) {
@@ -235,8 +259,9 @@ void check_arguments(const RepackArguments& arguments) {
     throw OptionError(fmt::format("--filter {} needs chunks, and --chunk none has none; drop one of the two",
                                   arguments.filter));
   }
+  if (!arguments.shuffle_rows.empty()) parse_number("--shuffle-rows", arguments.shuffle_rows);
   if (arguments.chunk.empty() && arguments.filter.empty() && arguments.max_shape.empty() &&
-      !arguments.latest()) {
+      !arguments.latest() && arguments.shuffle_rows.empty()) {
     throw OptionError(
         fmt::format("nothing to change; try h5feed info {}, then --chunk auto or --filter", arguments.in));
   }
@@ -256,6 +281,7 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
     jobs.push_back(
         {.reader = ChunkReader::open(file, std::move(info)), .storage = std::move(storage), .chosen = true});
   }
+  if (!arguments.shuffle_rows.empty()) shuffle_alike(file, entries, arguments, jobs);
   return jobs;
 }
 

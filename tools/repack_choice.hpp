@@ -22,6 +22,7 @@ struct RepackArguments {
   std::string memory;
   std::string max_shape;
   std::string libver;
+  std::string shuffle_rows;
   bool force = false;
   bool dry_run = false;
   bool no_verify = false;

@@ -5,19 +5,26 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
 #include "h5feed/error.hpp"
+#include "plan/permutation.hpp"
 #include "store/byte_order.hpp"
 #include "store/chunk_geometry.hpp"
+#include "store/chunk_readers.hpp"
 #include "store/filters.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/repack_recut.hpp"
+#include "tools/repack_scratch.hpp"
 #include "tools/sha256.hpp"
 
 namespace h5feed::cli {
 namespace {
+
+// A dataset of up to this share of the memory is brought into its new order there.
+constexpr std::uint64_t kSortShare = 4;
 
 std::array<std::byte, 32> digest_of(std::span<const std::byte> values) {
   Sha256 sha256;
@@ -117,6 +124,69 @@ ChunkSeals copy_chunks(RepackJob& job, H5Writer& writer, const RepackSettings& s
   return seals;
 }
 
+// Decoded rows in memory: small datasets need no scratch file.
+class RowMemory final : public ByteSource {
+ public:
+  explicit RowMemory(std::uint64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {}
+  void read(std::uint64_t offset, std::span<std::byte> out) const override {
+    std::memcpy(out.data(), bytes_.data() + offset, out.size());
+  }
+  std::uint64_t size() const noexcept override { return bytes_.size(); }
+  std::byte* at(std::uint64_t offset) noexcept { return bytes_.data() + offset; }
+
+ private:
+  ByteBuffer bytes_;
+};
+
+bool sorts_in_memory(const RepackJob& job, const RepackSettings& settings) {
+  return job.info().total_bytes() <= settings.memory_bytes / kSortShare;
+}
+
+void check_encoders(const RepackJob& job) {
+  for (const FilterSpec& filter : job.storage.filters) {
+    if (filter.id != filter_id::kSzip && FilterPipeline::supports(filter)) continue;
+    throw OptionError(fmt::format(
+        "{}: h5feed cannot write its filter {} ({}); choose another, such as --filter shuffle+gzip:4",
+        job.info().path, filter.id, filter.name.empty() ? "unknown" : filter.name));
+  }
+}
+
+// The source's values with its rows in their new order.
+std::shared_ptr<const ChunkReader> shuffled_rows(const RepackJob& job, const RepackSettings& settings) {
+  DatasetInfo info = job.info();
+  const std::uint64_t row_bytes = info.row_bytes();
+  const Permutation order(info.rows(), *job.shuffle_key);
+  std::shared_ptr<RowMemory> memory;
+  std::shared_ptr<ScratchFile> scratch;
+  if (sorts_in_memory(job, settings)) {
+    memory = std::make_shared<RowMemory>(info.total_bytes());
+  } else {
+    scratch = std::make_shared<ScratchFile>(settings.out, info.total_bytes());
+  }
+  const auto put = [&](TargetChunk& chunk) {
+    for (std::uint64_t i = 0; i < chunk.box.count.front(); ++i) {
+      const std::uint64_t to = order.position_of(chunk.box.start.front() + i) * row_bytes;
+      const auto row = chunk.values.span().subspan(static_cast<std::size_t>(i * row_bytes),
+                                                   static_cast<std::size_t>(row_bytes));
+      if (memory != nullptr) {
+        std::memcpy(memory->at(to), row.data(), row.size());
+      } else {
+        scratch->write(to, row);
+      }
+    }
+  };
+  const RecutTarget target{.every_chunk = true, .encode = put, .write = [](TargetChunk&) {}};
+  const RecutShapes to_rows{info.shape, job.reader->chunk_shape(), rows_as_chunks(info), size_of(info.dtype)};
+  recut(*job.reader, to_rows, *job.sort_plan, settings.out, target, [](std::uint64_t) {});
+  info.byte_swapped = false;
+  info.filters.clear();
+  info.chunk_shape.clear();
+  info.layout = StorageLayout::contiguous;
+  std::shared_ptr<const ByteSource> rows = scratch;
+  if (memory != nullptr) rows = memory;
+  return make_flat_reader(std::move(info), 0, std::move(rows));
+}
+
 ChunkSeals write_recut(RepackJob& job, H5Writer& writer, const RepackSettings& settings,
                        const Advance& advance) {
   const DatasetInfo& info = job.info();
@@ -130,6 +200,7 @@ ChunkSeals write_recut(RepackJob& job, H5Writer& writer, const RepackSettings& s
   for (std::uint64_t chunk = 0; chunk < job.reader->num_chunks() && !any_written; ++chunk) {
     any_written = job.reader->written(chunk);
   }
+  const auto reader = job.shuffle_key ? shuffled_rows(job, settings) : job.reader;
   const RecutTarget target{
       // Contiguous data has space for all of it or for nothing.
       .every_chunk = !chunked && any_written,
@@ -155,7 +226,7 @@ ChunkSeals write_recut(RepackJob& job, H5Writer& writer, const RepackSettings& s
               writer.write_rows(info.path, chunk.box.start.front(), chunk.box.count.front(), bytes);
             }
           }};
-  recut(*job.reader, job.shapes, *job.plan, settings.out, target, advance);
+  recut(*reader, job.shapes, *job.plan, settings.out, target, advance);
   return seals;
 }
 
@@ -176,19 +247,47 @@ void plan_job(RepackJob& job, const RepackSettings& settings) {
                                job.storage.filters.end(), [](const FilterSpec& a, const FilterSpec& b) {
                                  return a.id == b.id && a.params == b.params;
                                });
-  if ((same && job.reader->direct()) || info.total_bytes() == 0) return;
+  if ((same && job.reader->direct() && !job.shuffle_key) || info.total_bytes() == 0) return;
+  check_encoders(job);
   const std::uint64_t target_bytes = product(job.shapes.target_chunk) * job.shapes.element_bytes;
   const FilterPipeline filters(job.storage.filters, static_cast<std::size_t>(target_bytes),
                                job.shapes.element_bytes);
   // Encoding holds the values, a copy, and what a stage makes of it.
   const std::uint64_t encode_bytes =
       filters.empty() ? target_bytes : 2 * target_bytes + 2 * filters.max_encoded_bytes();
-  job.plan = plan_recut(job.shapes,
-                        {.memory_bytes = settings.memory_bytes,
-                         .jobs = settings.jobs,
-                         .decode_bytes = job.reader->chunk_bytes() + job.reader->scratch_bytes(),
-                         .encode_bytes = encode_bytes},
-                        info.path);
+  RecutLimits limits{.memory_bytes = settings.memory_bytes,
+                     .jobs = settings.jobs,
+                     .decode_bytes = job.reader->chunk_bytes() + job.reader->scratch_bytes(),
+                     .encode_bytes = encode_bytes};
+  if (!job.shuffle_key) {
+    job.plan = plan_recut(job.shapes, limits, info.path);
+    return;
+  }
+  if (sorts_in_memory(job, settings)) limits.memory_bytes -= info.total_bytes();
+  const std::vector<std::uint64_t> rows = rows_as_chunks(info);
+  const std::uint64_t rows_bytes = product(rows) * job.shapes.element_bytes;
+  RecutShapes to_rows = job.shapes;
+  to_rows.target_chunk = rows;
+  limits.encode_bytes = rows_bytes;
+  job.sort_plan = plan_recut(to_rows, limits, info.path);
+  job.shapes.source_chunk = rows;
+  limits.decode_bytes = rows_bytes;
+  limits.encode_bytes = encode_bytes;
+  job.plan = plan_recut(job.shapes, limits, info.path);
+}
+
+std::uint64_t memory_bytes_of(const RepackJob& job, const RepackSettings& settings) {
+  std::uint64_t bytes = job.plan ? job.plan->memory_bytes : 0;
+  if (!job.shuffle_key) return bytes;
+  if (job.sort_plan) bytes = std::max(bytes, job.sort_plan->memory_bytes);
+  return bytes + (sorts_in_memory(job, settings) ? job.info().total_bytes() : 0);
+}
+
+std::uint64_t scratch_bytes_of(const RepackJob& job, const RepackSettings& settings) {
+  const std::uint64_t bytes = job.info().total_bytes();
+  std::uint64_t scratch = job.plan && job.plan->scratch ? bytes : 0;
+  if (job.shuffle_key && !sorts_in_memory(job, settings)) scratch += bytes;
+  return job.sort_plan && job.sort_plan->scratch ? std::max(scratch, 2 * bytes) : scratch;
 }
 
 ChunkSeals write_job(RepackJob& job, H5Writer& writer, const RepackSettings& settings,

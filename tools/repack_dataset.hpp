@@ -25,6 +25,10 @@ struct RepackJob {
   std::optional<RecutPlan> plan = {};  ///< empty: chunks are copied as they are stored
   RecutShapes shapes = {};             ///< of the re-cut
   std::uint64_t stored_bytes = 0;      ///< written so far
+  /// Set: row i of the copy is row Permutation(rows, key).at(i) of the source. `plan` and `shapes` are then
+  /// those of the second step, from rows in their new order; `sort_plan` that of the first, to rows.
+  std::optional<std::uint64_t> shuffle_key = {};
+  std::optional<RecutPlan> sort_plan = {};
 
   const DatasetInfo& info() const noexcept { return reader->info(); }
 };
@@ -47,6 +51,12 @@ using Advance = std::function<void(std::uint64_t decoded_bytes)>;
 /// Chunk shape in which the copy's values are written and verified: rows of about 1 MiB where it is
 /// contiguous.
 std::vector<std::uint64_t> target_chunk_shape(const DatasetInfo& info, const CopiedStorage& storage);
+
+/// Decoded bytes that are kept beside the target while the job runs, in scratch files; 0 where memory does.
+std::uint64_t scratch_bytes_of(const RepackJob& job, const RepackSettings& settings);
+
+/// The most memory that the job takes.
+std::uint64_t memory_bytes_of(const RepackJob& job, const RepackSettings& settings);
 
 /// Sets `plan` and `shapes` where values have to be decoded. Throws OptionError: too little memory.
 void plan_job(RepackJob& job, const RepackSettings& settings);

@@ -22,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 // much as it tells; only the choice between the two ways of saving memory and the time printed depend on it.
 constexpr double kStorageBytesPerSecond = 400e6;
 
+constexpr std::size_t kSampleBytes = kMiB;
+
 // Seconds of one thread for each decoded byte.
 struct Costs {
   double decode = 0;
@@ -37,11 +39,14 @@ double seconds_since(Clock::time_point begin) {
 // Up to three chunks, spread over the dataset.
 Costs measure(const RepackJob& job) {
   const ChunkReader& reader = *job.reader;
-  const FilterPipeline filters(job.storage.filters, static_cast<std::size_t>(reader.chunk_bytes()),
-                               size_of(job.info().dtype));
-  ByteBuffer values(static_cast<std::size_t>(reader.chunk_bytes()));
+  const std::size_t element_bytes = size_of(job.info().dtype);
+  const auto chunk_bytes = static_cast<std::size_t>(reader.chunk_bytes());
+  // Of a large chunk a part tells as much, and encoding takes memory several times over.
+  const std::size_t sample_bytes = std::min(chunk_bytes, kSampleBytes / element_bytes * element_bytes);
+  const FilterPipeline filters(job.storage.filters, sample_bytes, element_bytes);
+  ByteBuffer values(chunk_bytes);
   ReadScratch scratch;
-  double bytes = 0, stored = 0;
+  double decoded = 0, sampled = 0, stored = 0;
   Costs sum;
   for (const std::uint64_t part : {1U, 3U, 5U}) {
     const std::uint64_t chunk = reader.num_chunks() * part / 6;
@@ -50,18 +55,27 @@ Costs measure(const RepackJob& job) {
     const Clock::time_point begin = Clock::now();
     reader.read_chunk(chunk, values.span(), scratch);
     sum.decode += seconds_since(begin);
-    const Clock::time_point decoded = Clock::now();
-    const double encoded = filters.empty() ? static_cast<double>(values.size())
-                                           : static_cast<double>(filters.encode(values.span()).size());
-    sum.encode += seconds_since(decoded);
-    const Clock::time_point hashed = Clock::now();
-    Sha256().update(values.span());
-    sum.digest += seconds_since(hashed);
-    stored += encoded;
-    bytes += static_cast<double>(values.size());
+    decoded += static_cast<double>(chunk_bytes);
+    const auto sample = values.span().first(sample_bytes);
+    const Clock::time_point encoding = Clock::now();
+    stored +=
+        static_cast<double>(filters.empty() || !job.plan ? sample.size() : filters.encode(sample).size());
+    sum.encode += seconds_since(encoding);
+    const Clock::time_point hashing = Clock::now();
+    Sha256().update(sample);
+    sum.digest += seconds_since(hashing);
+    sampled += static_cast<double>(sample_bytes);
   }
-  if (bytes == 0) return {};
-  return {sum.decode / bytes, sum.encode / bytes, sum.digest / bytes, stored / bytes};
+  if (decoded == 0) return {};
+  return {sum.decode / decoded, sum.encode / sampled, sum.digest / sampled, stored / sampled};
+}
+
+// Decides how the plan saves memory where it has to; returns the seconds that this takes.
+double choose_way(RecutPlan& plan, double decoded_bytes, double decode_seconds_per_byte) {
+  const double again = decoded_bytes * (plan.visits - 1) * decode_seconds_per_byte;
+  const double by_scratch = 2 * decoded_bytes / kStorageBytesPerSecond;
+  plan.scratch = plan.visits > 1.005 && by_scratch < again;
+  return plan.scratch ? by_scratch : again;
 }
 
 // Decoded bytes of which something is stored.
@@ -83,6 +97,7 @@ std::string duration(double seconds) {
 }
 
 std::string way_text(const RepackJob& job) {
+  if (job.shuffle_key) return "rows in a new order";
   if (!job.plan) return "chunks copied as they are";
   if (job.plan->scratch) {
     return fmt::format(
@@ -127,16 +142,19 @@ RepackEstimate estimate_repack(std::vector<RepackJob>& jobs, const std::string& 
     const Costs costs = measure(job);
     estimate.verify_seconds += decoded * (2 * costs.digest + costs.decode) / threads;
     if (!job.plan) continue;
-    RecutPlan& plan = *job.plan;
-    const double again = decoded * (plan.visits - 1) * costs.decode / threads;
-    const double by_scratch = 2 * decoded / kStorageBytesPerSecond;
-    plan.scratch = plan.visits > 1.005 && by_scratch < again;
-    if (plan.scratch) estimate.scratch_bytes = std::max(estimate.scratch_bytes, info.total_bytes());
+    if (job.sort_plan) {
+      estimate.seconds += choose_way(*job.sort_plan, decoded, costs.decode / threads);
+      // From there on the rows come from a scratch file, or from memory.
+      estimate.seconds += choose_way(*job.plan, decoded, 1 / kStorageBytesPerSecond);
+      estimate.seconds += 2 * decoded / kStorageBytesPerSecond;
+    } else {
+      estimate.seconds += choose_way(*job.plan, decoded, costs.decode / threads);
+    }
+    estimate.scratch_bytes = std::max(estimate.scratch_bytes, scratch_bytes_of(job, settings));
     estimate.seconds += decoded * (costs.decode + costs.encode) / threads +
-                        (plan.scratch ? by_scratch : again) +
                         decoded * costs.stored_share / kStorageBytesPerSecond;
     jobs_out += decoded * costs.stored_share;
-    estimate.memory_bytes = std::max(estimate.memory_bytes, plan.memory_bytes);
+    estimate.memory_bytes = std::max(estimate.memory_bytes, memory_bytes_of(job, settings));
   }
   const std::uint64_t rest = estimate.bytes_in > jobs_in ? estimate.bytes_in - jobs_in : 0;
   estimate.bytes_out = static_cast<std::uint64_t>(jobs_out) + rest;

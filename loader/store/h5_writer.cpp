@@ -78,16 +78,8 @@ H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) {
   const H5::PropList root(plist);
   if (plist >= 0) H5Pclose(plist);
   if (group >= 0) H5Gclose(group);
-  unsigned order = 0, most_compact = 0, least_dense = 0;
-  if (H5Pget_link_creation_order(root.getId(), &order) < 0 ||
-      H5Pset_link_creation_order(creation.getId(), order) < 0 ||
-      H5Pget_link_phase_change(root.getId(), &most_compact, &least_dense) < 0 ||
-      H5Pset_link_phase_change(creation.getId(), most_compact, least_dense) < 0 ||
-      H5Pget_attr_creation_order(root.getId(), &order) < 0 ||
-      H5Pset_attr_creation_order(creation.getId(), order) < 0 ||
-      H5Pget_attr_phase_change(root.getId(), &most_compact, &least_dense) < 0 ||
-      H5Pset_attr_phase_change(creation.getId(), most_compact, least_dense) < 0) {
-    throw H5::PropListIException("creation_like", "failed");
+  if (copy_group_properties(root.getId(), creation.getId()) < 0) {
+    throw H5::PropListIException("copy_group_properties", "failed");
   }
   return creation;
 }
@@ -127,6 +119,18 @@ void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpe
     const unsigned flags = filter.optional ? H5Z_FLAG_OPTIONAL : H5Z_FLAG_MANDATORY;
     plist.setFilter(id, flags, params.size(), params.data());
   }
+}
+
+herr_t copy_group_properties(hid_t from, hid_t to) {
+  unsigned order = 0, most_compact = 0, least_dense = 0;
+  if (H5Pget_link_creation_order(from, &order) < 0 || H5Pset_link_creation_order(to, order) < 0 ||
+      H5Pget_link_phase_change(from, &most_compact, &least_dense) < 0 ||
+      H5Pset_link_phase_change(to, most_compact, least_dense) < 0 ||
+      H5Pget_attr_creation_order(from, &order) < 0 || H5Pset_attr_creation_order(to, order) < 0 ||
+      H5Pget_attr_phase_change(from, &most_compact, &least_dense) < 0) {
+    return -1;
+  }
+  return H5Pset_attr_phase_change(to, most_compact, least_dense);
 }
 
 void H5Writer::State::fail(const Hdf5Session& session, std::string_view what) const {

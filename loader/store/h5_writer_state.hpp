@@ -48,4 +48,8 @@ class H5WriterAccess {
 void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpec>& filters,
                  std::size_t chunk_bytes, std::size_t element_bytes);
 
+/// Order of links and attributes, and from how many on they are indexed, from one group creation property
+/// list to another. Negative where libhdf5 fails.
+herr_t copy_group_properties(hid_t from, hid_t to);
+
 }  // namespace h5feed

@@ -30,10 +30,11 @@ constexpr const char* kNoType = "its type cannot be read";
 
 // How one dataset comes over.
 enum class Way : std::uint8_t {
-  by_caller,  // created here, filled by the caller
-  verbatim,   // by H5Ocopy, chunks as they are
-  by_values,  // read and written: references and committed types must be those of the copy
-  shape_only  // its values are elsewhere: external files, sources of a virtual dataset
+  by_caller,     // created here, filled by the caller
+  verbatim,      // by H5Ocopy, chunks as they are
+  by_values,     // read and written: references and committed types must be those of the copy
+  virtual_view,  // its values are those of its sources
+  external       // its values are in files of their own
 };
 
 bool null_reference(const std::byte* value, std::size_t bytes) {
@@ -139,9 +140,9 @@ Way way_of(const Side& source, const TreeObject& object, hid_t dataset, const Co
       calls.refuse(path,
                    "its sources are looked up beside this file; write the copy into the same directory");
     }
-    return Way::shape_only;
+    return Way::virtual_view;
   }
-  if (plist.getExternalCount() > 0) return Way::shape_only;
+  if (plist.getExternalCount() > 0) return Way::external;
   const bool anew = shape.has_references || H5Tcommitted(type.get()) > 0;
   unsigned options = 0;
   if (plist.getLayout() == H5D_CHUNKED) H5Pget_chunk_opts(plist.getId(), &options);
@@ -286,11 +287,27 @@ class ObjectCopy {
     ScopedId made;
     if (object.kind == H5I_GROUP) {
       const ScopedId original = source_.open(path);
-      const ScopedId properties = calls_.id(H5Gget_create_plist(original.get()), path, kNoProperties);
+      const ScopedId properties = group_properties(original.get(), path);
       made = calls_.id(H5Gcreate_anon(file_, properties.get(), H5P_DEFAULT), path, "cannot be made");
     }
     const hid_t linked = object.kind == H5I_GROUP ? made.get() : types_.at(object.key).get();
     calls_.done(H5Olink(linked, to, name, link_properties, H5P_DEFAULT), path, "cannot be linked");
+  }
+
+  // Not the group's own list as a whole: where libhdf5 keeps its links in a heap, that tells the place.
+  ScopedId group_properties(hid_t original, const std::string& path) H5FEED_REQUIRES(hdf5_mutex) {
+    const ScopedId from = calls_.id(H5Gget_create_plist(original), path, kNoProperties);
+    ScopedId to = calls_.id(H5Pcreate(H5P_GROUP_CREATE), path, kNoProperties);
+    unsigned links = 0, name_bytes = 0;
+    if (H5Pget_est_link_info(from.get(), &links, &name_bytes) < 0 ||
+        H5Pset_est_link_info(to.get(), links, name_bytes) < 0) {
+      calls_.done(-1, path, kNoProperties);
+    }
+    calls_.done(copy_group_properties(from.get(), to.get()), path, kNoProperties);
+    hbool_t times = false;
+    H5Pget_obj_track_times(from.get(), &times);
+    calls_.done(H5Pset_obj_track_times(to.get(), times), path, kNoProperties);
+    return to;
   }
 
   // The same type in the copy: the committed one where it is committed.
@@ -324,7 +341,7 @@ class ObjectCopy {
       return;
     }
     const ScopedId properties =
-        way == Way::shape_only
+        way == Way::virtual_view
             ? calls_.id(H5Dget_create_plist(original.get()), path, kNoProperties)
             : creation_properties(object, original.get(), type.get(),
                                   way == Way::by_caller ? &source_.filled.at(object.key).second : nullptr);
@@ -382,6 +399,18 @@ class ObjectCopy {
         H5Pget_obj_track_times(from.getId(), &times) < 0 ||
         H5Pset_obj_track_times(plist.getId(), times) < 0) {
       calls_.done(-1, path, kNoProperties);
+    }
+    if (storage == nullptr) {
+      for (int i = 0; i < from.getExternalCount(); ++i) {
+        std::array<char, 4096> name = {};
+        off_t offset = 0;
+        hsize_t bytes = 0;
+        if (H5Pget_external(from.getId(), static_cast<unsigned>(i), name.size(), name.data(), &offset,
+                            &bytes) < 0 ||
+            H5Pset_external(plist.getId(), name.data(), offset, bytes) < 0) {
+          calls_.done(-1, path, kNoProperties);
+        }
+      }
     }
     if (wanted.chunk_shape.empty()) {
       if (storage == nullptr && from.getLayout() == H5D_COMPACT) plist.setLayout(H5D_COMPACT);

@@ -109,6 +109,14 @@ void write_rich_file(const std::filesystem::path& path, TestFileOptions options)
     for (const char* attribute : {"second", "first"})
       write_attribute(dataset.get(), attribute, type.get(), {3}, pairs);
   }
+  // More than a header holds: kept in heaps.
+  for (std::int32_t i = 0; i < 20; ++i) {
+    write_attribute(group.get(), ("number " + std::to_string(40 - i)).c_str(), H5T_STD_I32LE, {}, &i);
+    const Hid member(H5Gcreate2(group.get(), ("member " + std::to_string(40 - i)).c_str(), H5P_DEFAULT,
+                                H5P_DEFAULT, H5P_DEFAULT));
+  }
+  file.create({.path = "outside", .shape = {4}, .external_file = path.parent_path() / "outside.bin"});
+  file.write("outside", patterned_bytes(4));
   const Hid text(H5Tcopy(H5T_C_S1));
   require(H5Tset_size(text.get(), H5T_VARIABLE), "H5Tset_size");
   require(H5Tset_cset(text.get(), H5T_CSET_UTF8), "H5Tset_cset");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/permutation.hpp"
 #include "store/chunk_reader.hpp"
 #include "store/filters.hpp"
 #include "store/h5_file.hpp"
@@ -226,6 +227,49 @@ TEST(Repack, HandlesExtentsOfZeroAndSparseAndUnfilteredEdges) {
   ASSERT_EQ(repack(dir, {"--dataset", "edges", "--libver", "latest", "--force"}).exit_code, 0);
   EXPECT_TRUE(info_of(dir, "b.h5", "edges").unfiltered_edge_chunks);
   EXPECT_EQ(read_through_libhdf5(dir / "b.h5", "edges"), patterned_bytes(100, 3));
+}
+
+// Rows of a dataset in the order that `at` gives.
+std::vector<std::byte> reordered(const std::vector<std::byte>& values, const Permutation& order,
+                                 std::uint64_t rows) {
+  const std::size_t row_bytes = values.size() / rows;
+  std::vector<std::byte> result(values.size());
+  for (std::uint64_t i = 0; i < rows; ++i) {
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(order.at(i) * row_bytes), row_bytes,
+                result.begin() + static_cast<std::ptrdiff_t>(i * row_bytes));
+  }
+  return result;
+}
+
+TEST(Repack, ShufflesTheRowsOfDataAndLabelsAlike) {
+  const TempDir dir;
+  ASSERT_EQ(
+      run_program(dir.path(), {"generate", "a.h5", "--samples", "3001", "--shape", "3,16,16", "--chunk", "7"})
+          .exit_code,
+      0);
+  const Permutation order(3001, mix_key(7, 0, 0));
+  // In memory, and through a scratch file.
+  for (const char* memory : {"1GiB", "6MiB"}) {
+    const ProgramResult result =
+        repack(dir, {"--chunk", "50", "--shuffle-rows", "7", "--memory", memory, "--force", "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(Json::parse(result.out)["estimate"]["scratch_bytes"], memory[1] == 'G' ? 0 : 3001 * 768);
+    for (const char* name : {"images", "labels"}) {
+      EXPECT_EQ(decoded(dir, "b.h5", name), reordered(decoded(dir, "a.h5", name), order, 3001)) << name;
+    }
+    EXPECT_THAT(info_of(dir, "b.h5", "labels").chunk_shape, ElementsAre(3001));
+  }
+  {
+    const Hid file(H5Fopen((dir / "a.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    const hsize_t rows = 3001;
+    const Hid space(H5Screate_simple(1, &rows, nullptr));
+    const Hid names(
+        H5Dcreate2(file.get(), "names", H5T_C_S1, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  }
+  EXPECT_EQ(repack(dir, {"--shuffle-rows", "7", "--force"}).err,
+            "a.h5:/names has as many rows as a dataset to shuffle, but its elements are string, which h5feed "
+            "cannot "
+            "move; remove it first\n");
 }
 
 TEST(Repack, StaysWithinItsMemoryWhereOneRowOfSourceChunksDoesNotFit) {
