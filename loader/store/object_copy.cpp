@@ -6,206 +6,18 @@
 #include <array>
 #include <cstring>
 #include <set>
-#include <string_view>
 #include <utility>
 
-#include "h5feed/error.hpp"
-#include "store/h5_file_state.hpp"
+#include "store/copy_side.hpp"
 #include "store/h5_metadata.hpp"
 #include "store/h5_writer_state.hpp"
-#include "store/object_tree.hpp"
-#include "store/stored_values.hpp"
 
 namespace h5feed {
 namespace {
 
-#if H5_VERSION_GE(1, 12, 0)
-constexpr auto kGetRegion = H5Rget_region1;
-#else
-constexpr auto kGetRegion = H5Rget_region;
-#endif
-
-constexpr const char* kNoProperties = "its properties cannot be read";
-constexpr const char* kNoType = "its type cannot be read";
-
-// How one dataset comes over.
-enum class Way : std::uint8_t {
-  by_caller,     // created here, filled by the caller
-  verbatim,      // by H5Ocopy, chunks as they are
-  by_values,     // read and written: references and committed types must be those of the copy
-  virtual_view,  // its values are those of its sources
-  external       // its values are in files of their own
-};
-
-bool null_reference(const std::byte* value, std::size_t bytes) {
-  return std::all_of(value, value + bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
-
-// One side of a copy: an open file and what is in it.
-struct Side {
-  hid_t file = H5I_INVALID_HID;
-  Hdf5Calls calls;
-  ObjectTree tree;
-  std::map<ObjectKey, std::pair<std::string, CopiedStorage>> filled;  // by the caller
-  bool newer_than_1_8 = false;  // layouts of all kinds may have a version that 1.8 does not know
-
-  Side(const H5File& source, const Hdf5Session& session, const CopyPlan& plan) H5FEED_REQUIRES(hdf5_mutex)
-      : file(H5FileAccess::handle(source).getId()), calls(session, source.path().string()) {
-    H5F_info2_t info = {};
-    calls.done(H5Fget_info2(file, &info), "/", kNoProperties);
-    newer_than_1_8 = info.super.version > 2;
-    tree = read_tree(file, calls);
-    for (const auto& [path, storage] : plan.filled_by_caller) {
-      filled.emplace(key_of(file, path.c_str(), calls, path), std::pair(path, storage));
-    }
-  }
-
-  ScopedId open(const std::string& path) const H5FEED_REQUIRES(hdf5_mutex) {
-    return calls.id(H5Oopen(file, path.c_str(), H5P_DEFAULT), path, "cannot be opened");
-  }
-
-  // The object that a reference within `holder` points to.
-  const TreeObject& target(ObjectKey key, const std::string& holder) const {
-    const TreeObject* const object = tree.find(key);
-    if (object == nullptr) {
-      calls.refuse(holder,
-                   "it holds a reference to an object that no link of the file leads to; remove it first");
-    }
-    return *object;
-  }
-
-  // The dataset a region reference within `holder` points to, and the region.
-  std::pair<const TreeObject*, ScopedId> region(const std::byte* value, const std::string& holder) const
-      H5FEED_REQUIRES(hdf5_mutex) {
-    std::array<char, 4096> name = {};
-    const ssize_t length = H5Rget_name(file, H5R_DATASET_REGION, value, name.data(), name.size());
-    calls.done(length, holder, "a region reference in it leads nowhere");
-    const std::string path(name.data(), std::min(static_cast<std::size_t>(length), name.size() - 1));
-    const TreeObject& object = target(key_of(file, path.c_str(), calls, holder), holder);
-    return {&object, calls.id(kGetRegion(file, H5R_DATASET_REGION, value), holder,
-                              "a region reference in it cannot be read")};
-  }
-
-  // What a reference says, in words that are the same in a faithful copy.
-  std::string reference_text(ValueShape::Kind kind, const std::byte* value, const std::string& holder) const
-      H5FEED_REQUIRES(hdf5_mutex) {
-    if (kind == ValueShape::Kind::object_reference) {
-      ObjectKey key = 0;
-      std::memcpy(&key, value, sizeof key);
-      return key == 0 ? "null" : target(key, holder).path;
-    }
-    if (null_reference(value, sizeof(hdset_reg_ref_t))) return "null";
-    const auto [object, space] = region(value, holder);
-    std::array<hsize_t, H5S_MAX_RANK> first = {}, last = {};
-    H5Sget_select_bounds(space.get(), first.data(), last.data());
-    const auto rank = static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(space.get())));
-    return fmt::format("{} {} {} {}", object->path, H5Sget_select_npoints(space.get()),
-                       fmt::join(first.begin(), first.begin() + rank, ","),
-                       fmt::join(last.begin(), last.begin() + rank, ","));
-  }
-};
-
-std::vector<FilterSpec> missing_filters(const H5::DSetCreatPropList& plist) {
-  std::vector<FilterSpec> missing;
-  for (FilterSpec& filter : read_filters(plist)) {
-    if (H5Zfilter_avail(static_cast<H5Z_filter_t>(filter.id)) <= 0) missing.push_back(std::move(filter));
-  }
-  return missing;
-}
-
-// Relative names of the sources of a virtual dataset are looked up beside the file that holds it.
-bool has_relative_sources(hid_t plist) {
-  std::size_t sources = 0;
-  H5Pget_virtual_count(plist, &sources);
-  for (std::size_t i = 0; i < sources; ++i) {
-    std::array<char, 4096> name = {};
-    H5Pget_virtual_filename(plist, i, name.data(), name.size());
-    if (std::string_view(name.data()) != "." && name.front() != '/') return true;
-  }
-  return false;
-}
-
-Way way_of(const Side& source, const TreeObject& object, hid_t dataset, const CopyPlan& plan)
-    H5FEED_REQUIRES(hdf5_mutex) {
-  const std::string& path = object.path;
-  const Hdf5Calls& calls = source.calls;
-  const ScopedId type = calls.id(H5Dget_type(dataset), path, kNoType);
-  const ValueShape shape = value_shape(type.get(), calls, path);
-  if (source.filled.contains(object.key)) return Way::by_caller;
-  const H5::DSetCreatPropList plist(calls.id(H5Dget_create_plist(dataset), path, kNoProperties).get());
-  if (plist.getLayout() == H5D_VIRTUAL) {
-    if (!plan.latest)
-      calls.refuse(path, "a virtual dataset, which HDF5 1.8 cannot read; keep it with --libver latest");
-    if (plan.elsewhere && has_relative_sources(plist.getId())) {
-      calls.refuse(path,
-                   "its sources are looked up beside this file; write the copy into the same directory");
-    }
-    return Way::virtual_view;
-  }
-  if (plist.getExternalCount() > 0) return Way::external;
-  const bool anew = shape.has_references || H5Tcommitted(type.get()) > 0;
-  unsigned options = 0;
-  if (plist.getLayout() == H5D_CHUNKED) H5Pget_chunk_opts(plist.getId(), &options);
-  // H5Ocopy keeps the layout's version, of which 1.8 knows those up to 3.
-  H5D_chunk_index_t index = H5D_CHUNK_IDX_BTREE;
-  const bool newer = source.newer_than_1_8 ||
-                     (plist.getLayout() == H5D_CHUNKED && H5Dget_chunk_index_type(dataset, &index) >= 0 &&
-                      index != H5D_CHUNK_IDX_BTREE);
-  if (!anew && (!newer || plan.latest)) return Way::verbatim;
-  if (const auto missing = missing_filters(plist); !missing.empty()) {
-    calls.refuse(path,
-                 fmt::format("copying it needs filter {} ({}), which libhdf5 does not find; install its "
-                             "plugin and set HDF5_PLUGIN_PATH",
-                             missing.front().id, missing.front().name));
-  }
-  return Way::by_values;
-}
-
-void check_references(const Side& source, const ValueShape& shape, std::byte* values, std::size_t elements,
-                      const std::string& holder) H5FEED_REQUIRES(hdf5_mutex) {
-  for (std::size_t i = 0; i < elements; ++i) {
-    visit_references(
-        shape, values + i * shape.bytes,
-        [&](ValueShape::Kind kind, std::byte* value) H5FEED_REQUIRES(hdf5_mutex) {
-          if (kind == ValueShape::Kind::object_reference || null_reference(value, sizeof(hdset_reg_ref_t))) {
-            source.reference_text(kind, value, holder);
-            return;
-          }
-          const TreeObject& object = *source.region(value, holder).first;
-          const auto filled = source.filled.find(object.key);
-          if (filled != source.filled.end() && filled->second.second.rows_move) {
-            source.calls.refuse(
-                holder,
-                fmt::format("it refers to a region of {}, whose rows move; remove it first", object.path));
-          }
-        });
-  }
-}
-
-// All values of an attribute in memory, as long as `use` runs.
-void with_attribute(const Hdf5Calls& calls, hid_t attribute, const std::string& holder,
-                    const std::function<void(hid_t type, hid_t space, const ValueShape& shape,
-                                             std::span<std::byte> values, std::size_t elements)>& use)
-    H5FEED_REQUIRES(hdf5_mutex) {
-  const ScopedId type = calls.id(H5Aget_type(attribute), holder, kNoType);
-  const ScopedId space = calls.id(H5Aget_space(attribute), holder, "its extent cannot be read");
-  const ValueShape shape = value_shape(type.get(), calls, holder);
-  const hssize_t points = std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space.get()));
-  const std::size_t elements =
-      H5Sget_simple_extent_type(space.get()) == H5S_NULL ? 0 : static_cast<std::size_t>(points);
-  std::vector<std::byte> values(elements * shape.bytes);
-  if (elements == 0) {
-    use(type.get(), space.get(), shape, values, 0);
-    return;
-  }
-  calls.done(H5Aread(attribute, type.get(), values.data()), holder, "its value cannot be read");
-  const Reclaim reclaim(type.get(), space.get(), values.data());
-  use(type.get(), space.get(), shape, values, elements);
-}
-
 class ObjectCopy {
  public:
-  ObjectCopy(const Side& source, H5Writer& writer, const CopyPlan& plan, const Hdf5Session& session)
+  ObjectCopy(const CopySide& source, H5Writer& writer, const CopyPlan& plan, const Hdf5Session& session)
       H5FEED_REQUIRES(hdf5_mutex)
       : source_(source),
         state_(H5WriterAccess::state(writer)),
@@ -327,7 +139,7 @@ class ObjectCopy {
       H5FEED_REQUIRES(hdf5_mutex) {
     const std::string& path = object.path;
     const ScopedId original = source_.open(path);
-    const Way way = way_of(source_, object, original.get(), plan_);
+    const Way way = source_.way_of(object, original.get(), plan_);
     const ScopedId type = source_.calls.id(H5Dget_type(original.get()), path, kNoType);
     if (way == Way::verbatim) {
       // Beside the values: variable-length ones in heaps, which take no more than the source does.
@@ -437,7 +249,7 @@ class ObjectCopy {
       std::memcpy(value, &key, sizeof key);
       return;
     }
-    if (null_reference(value, sizeof(hdset_reg_ref_t))) return;
+    if (null_region(value)) return;
     const auto [object, space] = source_.region(value, holder);
     calls_.done(H5Rcreate(value, file_, object->path.c_str(), H5R_DATASET_REGION, space.get()), holder,
                 "a region reference cannot be made");
@@ -445,7 +257,7 @@ class ObjectCopy {
 
   void translate_all(const ValueShape& shape, std::span<std::byte> values, std::size_t elements,
                      const std::string& holder) H5FEED_REQUIRES(hdf5_mutex) {
-    check_references(source_, shape, values.data(), elements, holder);
+    source_.check_references(shape, values.data(), elements, holder);
     for (std::size_t i = 0; i < elements; ++i) {
       visit_references(shape, values.data() + i * shape.bytes,
                        [&](ValueShape::Kind kind, std::byte* value)
@@ -503,7 +315,7 @@ class ObjectCopy {
                    });
   }
 
-  const Side& source_;
+  const CopySide& source_;
   H5WriterAccess::State& state_;
   const hid_t file_;
   const CopyPlan& plan_;
@@ -513,108 +325,13 @@ class ObjectCopy {
   std::set<ObjectKey> by_values_;        // to be filled once all objects are there
 };
 
-// H5::Exception comes from property lists only; everything else has been named by then.
-template <typename Work>
-void in_session(const H5File& file, const Work& work) {
-  const Hdf5Session session;
-  try {
-    work(session);
-  } catch (const H5::Exception&) {
-    throw FileError(
-        fmt::format("{}: libhdf5 cannot describe its objects: {}; restore the file from a good copy",
-                    file.path().string(), session.error()));
-  }
-}
-
 }  // namespace
-
-std::vector<std::uint64_t> object_numbers(const H5File& file, const std::vector<std::string>& paths) {
-  std::vector<std::uint64_t> numbers;
-  in_session(file, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
-    const H5::H5File handle = H5FileAccess::handle(file);
-    const Hdf5Calls calls(session, file.path().string());
-    for (const std::string& path : paths)
-      numbers.push_back(key_of(handle.getId(), path.c_str(), calls, path));
-  });
-  return numbers;
-}
-
-void check_copyable(const H5File& source, const CopyPlan& plan) {
-  in_session(source, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
-    const Side side(source, session, plan);
-    for (const TreeObject& object : side.tree.objects) {
-      const ScopedId id = side.open(object.path);
-      if (object.kind == H5I_DATASET) way_of(side, object, id.get(), plan);
-      for (const std::string& name : attribute_names(id.get(), side.calls, object.path)) {
-        const std::string holder = fmt::format("{} attribute {}", object.path, name);
-        const ScopedId attribute =
-            side.calls.id(H5Aopen(id.get(), name.c_str(), H5P_DEFAULT), holder, "cannot be opened");
-        with_attribute(side.calls, attribute.get(), holder,
-                       [&](hid_t, hid_t, const ValueShape& shape, std::span<std::byte> values,
-                           std::size_t elements) H5FEED_REQUIRES(hdf5_mutex) {
-                         check_references(side, shape, values.data(), elements, holder);
-                       });
-      }
-    }
-  });
-}
 
 void copy_objects(const H5File& source, H5Writer& writer, const CopyPlan& plan,
                   const std::function<void()>& proceed) {
-  in_session(source, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
-    const Side side(source, session, plan);
+  in_copy_session(source, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
+    const CopySide side(source, session, plan);
     ObjectCopy(side, writer, plan, session).run(proceed);
-  });
-}
-
-void visit_values(const H5File& file, const CopyPlan& plan,
-                  const std::function<void(const std::string&, std::span<const std::byte>)>& update) {
-  in_session(file, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
-    const Side side(file, session, plan);
-    for (const TreeObject& object : side.tree.objects) {
-      const auto put = [&](std::span<const std::byte> bytes) { update(object.path, bytes); };
-      const auto put_text = [&](std::string_view text) { put(std::as_bytes(std::span(text))); };
-      const auto put_elements = [&](const ValueShape& shape, std::span<std::byte> values,
-                                    std::size_t elements,
-                                    const std::string& holder) H5FEED_REQUIRES(hdf5_mutex) {
-        if (!shape.has_references && !shape.has_variable) {
-          put(values);
-          return;
-        }
-        const auto text = [&](ValueShape::Kind kind, std::byte* value) H5FEED_REQUIRES(hdf5_mutex) {
-          return side.reference_text(kind, value, holder);
-        };
-        for (std::size_t i = 0; i < elements; ++i)
-          serialize(shape, values.data() + i * shape.bytes, text, put);
-      };
-      for (const TreeLink& link : object.links) {
-        put_text(link.name);
-        put_text(link.type == H5L_TYPE_HARD ? side.target(link.target, object.path).path
-                                            : std::string_view(link.value.data(), link.value.size()));
-      }
-      const ScopedId id = side.open(object.path);
-      for (const std::string& name : attribute_names(id.get(), side.calls, object.path)) {
-        put_text(name);
-        const ScopedId attribute =
-            side.calls.id(H5Aopen(id.get(), name.c_str(), H5P_DEFAULT), object.path, "cannot be opened");
-        with_attribute(
-            side.calls, attribute.get(), object.path,
-            [&](hid_t, hid_t, const ValueShape& shape, std::span<std::byte> values, std::size_t elements)
-                H5FEED_REQUIRES(hdf5_mutex) { put_elements(shape, values, elements, object.path); });
-      }
-      if (object.kind != H5I_DATASET) continue;
-      const Way way = way_of(side, object, id.get(), plan);
-      if (way != Way::verbatim && way != Way::by_values) continue;
-      const H5::DSetCreatPropList plist(
-          side.calls.id(H5Dget_create_plist(id.get()), object.path, kNoProperties).get());
-      // What libhdf5 cannot decode it has copied as it is.
-      if (!missing_filters(plist).empty()) continue;
-      const ScopedId type = side.calls.id(H5Dget_type(id.get()), object.path, kNoType);
-      const ValueShape shape = value_shape(type.get(), side.calls, object.path);
-      read_in_pieces(id.get(), type.get(), side.calls, object.path,
-                     [&](std::span<std::byte> values, std::size_t elements, hid_t, hid_t)
-                         H5FEED_REQUIRES(hdf5_mutex) { put_elements(shape, values, elements, object.path); });
-    }
   });
 }
 
