@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "base/byte_units.hpp"
 #include "store/filters.hpp"
@@ -23,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double kStorageBytesPerSecond = 400e6;
 
 constexpr std::size_t kSampleBytes = kMiB;
+constexpr double kAmpleSampleBytes = 4.0 * kMiB;
+constexpr std::uint64_t kMostSamples = 31, kSampleStride = 12;
 
 // Seconds of one thread for each decoded byte.
 struct Costs {
@@ -36,7 +39,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Up to three chunks, spread over the dataset.
+// On chunks spread over the dataset: one large one, or several small ones.
 Costs measure(const RepackJob& job) {
   const ChunkReader& reader = *job.reader;
   const std::size_t element_bytes = size_of(job.info().dtype);
@@ -48,9 +51,14 @@ Costs measure(const RepackJob& job) {
   ReadScratch scratch;
   double decoded = 0, sampled = 0, stored = 0;
   Costs sum;
-  for (const std::uint64_t part : {1U, 3U, 5U}) {
-    const std::uint64_t chunk = reader.num_chunks() * part / 6;
-    if (chunk >= reader.num_chunks() || !reader.written(chunk)) continue;
+  // The first one also pays for what is done once.
+  bool warm = false;
+  for (std::uint64_t part = 0; part < kMostSamples && decoded < kAmpleSampleBytes; ++part) {
+    // From the middle on, in strides: few samples are spread as well as many.
+    const std::uint64_t place = (part * kSampleStride + kMostSamples / 2) % kMostSamples;
+    const std::uint64_t chunk = reader.num_chunks() * (2 * place + 1) / (2 * kMostSamples);
+    if (!reader.written(chunk)) continue;
+    if (!std::exchange(warm, true)) reader.read_chunk(chunk, values.span(), scratch);
     check_interrupted();
     const Clock::time_point begin = Clock::now();
     reader.read_chunk(chunk, values.span(), scratch);
