@@ -279,11 +279,7 @@ TEST(CachePolicies, deliver_the_right_rows_whatever_epoch_comes_next) {
 
 TEST(CachePolicies, fail_the_batches_of_a_damaged_chunk_and_no_other) {
   const SampleSet set({.shape = {400, 16, 16}, .chunk_shape = {10, 16, 16}, .gzip = 1});
-  const std::uint64_t address = [&] {
-    const auto file = H5File::open(set.path());
-    return build_chunk_index(*file, file->describe("images")).locations.at(7).address;
-  }();
-  test::damage(set.path(), address + 4, 20);
+  test::damage(set.path(), test::chunk_offset(set, 7) + 4, 20);
   const CapturedLog quiet;
   for (const CachePolicy policy : {CachePolicy::clairvoyant, CachePolicy::never}) {
     for (const std::int64_t workers : {0, 2}) {

@@ -24,6 +24,7 @@
 namespace h5feed {
 namespace {
 
+using test::chunk_offset;
 using test::gzip_set;
 using test::open;
 using test::refusal;
@@ -208,11 +209,6 @@ TEST(DataLoaderTargets, may_be_missing) {
 }
 
 // The address of a chunk in the file, to damage it.
-std::uint64_t chunk_offset(const SampleSet& set, std::uint64_t chunk) {
-  const auto file = H5File::open(set.path());
-  return build_chunk_index(*file, file->describe("images")).locations.at(chunk).address;
-}
-
 TEST(DataLoaderErrors, arrive_at_the_batch_they_belong_to_and_the_rest_goes_on) {
   const SampleSet set(gzip_set());
   test::damage(set.path(), chunk_offset(set, 3) + 4, 20);

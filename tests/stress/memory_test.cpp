@@ -1,0 +1,146 @@
+// The memory budget, held against what the process really takes. A binary of its own, and not built with
+// sanitizers, whose own memory would count.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "h5feed/data_loader.hpp"
+#include "support/captured_log.hpp"
+#include "support/loader_cases.hpp"
+#include "support/sample_set.hpp"
+
+namespace h5feed {
+namespace {
+
+using test::open;
+using test::SampleSet;
+
+std::uint64_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  std::uint64_t size = 0;
+  std::uint64_t resident = 0;
+  in >> size >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// The most that is resident while it lives.
+class PeakMemory {
+ public:
+  std::uint64_t stop() {
+    stopped_ = true;
+    thread_.join();
+    return peak_;
+  }
+
+ private:
+  std::atomic<bool> stopped_ = false;
+  std::uint64_t peak_ = 0;
+  std::thread thread_{[this] {
+    while (!stopped_) {
+      peak_ = std::max(peak_, resident_bytes());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }};
+};
+
+// 320 MiB decoded, in chunks of 4 MiB.
+const SampleSet& large_set() {
+  static const SampleSet set({.shape = {5120, 256, 256}, .chunk_shape = {64, 256, 256}, .gzip = 1});
+  return set;
+}
+
+struct Case {
+  const char* name;
+  DataLoaderOptions options;
+};
+
+std::vector<Case> cases() {
+  const std::uint64_t budget = 256 * kMiB;
+  return {
+      {"defaults", {.batch_size = 64, .num_workers = 2, .memory_budget_bytes = budget}},
+      {"without_workers", {.batch_size = 64, .shuffle = "chunk:8", .memory_budget_bytes = budget}},
+      {"many_workers",
+       {.batch_size = 32, .shuffle = "chunk:16", .num_workers = 8, .memory_budget_bytes = budget}},
+      {"large_batches",
+       {.batch_size = 512,
+        .shuffle = "chunk:4",
+        .num_workers = 2,
+        .prefetch_factor = 1,
+        .memory_budget_bytes = budget}},
+      {"full_shuffle_clairvoyant",
+       {.batch_size = 64,
+        .shuffle = true,
+        .num_workers = 4,
+        .cache_bytes = 100 * kMiB,
+        .cache_policy = CachePolicy::clairvoyant,
+        .memory_budget_bytes = budget}},
+      {"never",
+       {.batch_size = 64,
+        .num_workers = 4,
+        .cache_bytes = 150 * kMiB,
+        .cache_policy = CachePolicy::never,
+        .memory_budget_bytes = budget}},
+      {"no_cache", {.batch_size = 64, .num_workers = 4, .cache_bytes = 0, .memory_budget_bytes = budget}},
+      {"normalized",
+       {.batch_size = 32, .num_workers = 4, .memory_budget_bytes = budget, .normalize = Normalize{}}},
+      {"deep_reading_ahead",
+       {.batch_size = 64, .num_workers = 4, .memory_budget_bytes = budget, .io_depth = 32}},
+      {"larger_budget",
+       {.batch_size = 64, .shuffle = "chunk:8", .num_workers = 4, .memory_budget_bytes = 512 * kMiB}},
+  };
+}
+
+class MemoryBudget : public testing::TestWithParam<Case> {};
+
+TEST_P(MemoryBudget, bounds_what_the_process_takes) {
+  const test::CapturedLog quiet;
+  const Dataset dataset = open(large_set());
+  malloc_trim(0);
+  const std::uint64_t idle = resident_bytes();
+  PeakMemory peak;
+  std::uint64_t budget = 0;
+  std::uint64_t consumer_bytes = 0;
+  std::string used;
+  {
+    DataLoader loader(dataset, GetParam().options);
+    budget = loader.options().memory_budget_bytes;
+    for (Batch& batch : loader) {
+      const std::size_t element = size_of(batch.data.dtype);
+      consumer_bytes = std::max(consumer_bytes, static_cast<std::uint64_t>(batch.data.elements()) * element);
+    }
+    used = loader.report();
+  }
+  const std::uint64_t above = peak.stop() - std::min(idle, resident_bytes());
+  // The batch in the consumer's hands, and the one it has just let go, are outside the budget.
+  const std::uint64_t allowed = budget + std::max(budget / 20, 32 * kMiB) + 2 * consumer_bytes;
+  EXPECT_LE(above, allowed) << format_bytes(above) << " above idle; " << used;
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, MemoryBudget, testing::ValuesIn(cases()),
+                         [](const auto& of) { return std::string(of.param.name); });
+
+TEST(MemoryOverTime, stays_the_same_over_200_epochs) {
+  const test::CapturedLog quiet;
+  const SampleSet set({.shape = {200, 256, 256}, .chunk_shape = {10, 256, 256}, .gzip = 1});
+  DataLoader loader(
+      open(set), {.batch_size = 32, .shuffle = true, .num_workers = 4, .seed = 1, .cache_bytes = 8 * kMiB});
+  std::uint64_t after_5 = 0;
+  for (int epoch = 1; epoch <= 200; ++epoch) {
+    for (Batch& batch : loader) ASSERT_GT(batch.size(), 0);
+    if (epoch == 5) after_5 = resident_bytes();
+  }
+  EXPECT_LE(static_cast<double>(resident_bytes()), 1.02 * static_cast<double>(after_5));
+}
+
+}  // namespace
+}  // namespace h5feed
