@@ -131,9 +131,9 @@ INSTANTIATE_TEST_SUITE_P(Options, MemoryBudget, testing::ValuesIn(cases()),
 
 TEST(MemoryOverTime, stays_the_same_over_200_epochs) {
   const test::CapturedLog quiet;
-  const SampleSet set({.shape = {200, 256, 256}, .chunk_shape = {10, 256, 256}, .gzip = 1});
+  const SampleSet set({.shape = {400, 256, 256}, .chunk_shape = {2, 256, 256}, .gzip = 1});
   DataLoader loader(
-      open(set), {.batch_size = 32, .shuffle = true, .num_workers = 4, .seed = 1, .cache_bytes = 8 * kMiB});
+      open(set), {.batch_size = 4, .shuffle = true, .num_workers = 4, .seed = 1, .cache_bytes = 16 * kMiB});
   std::uint64_t after_5 = 0;
   for (int epoch = 1; epoch <= 200; ++epoch) {
     for (Batch& batch : loader) ASSERT_GT(batch.size(), 0);
