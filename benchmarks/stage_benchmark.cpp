@@ -7,15 +7,18 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "batch/row_kernel.hpp"
 #include "cache/chunk_cache.hpp"
+#include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
 #include "store/filter_codecs.hpp"
 #include "store/filters.hpp"
+#include "store/h5_writer.hpp"
 #include "store/shuffle_bits.hpp"
 
 namespace h5feed {
@@ -178,6 +181,44 @@ void plan(benchmark::State& state, const char* shuffle) {
 BENCHMARK_CAPTURE(plan, sequential, "sequential");
 BENCHMARK_CAPTURE(plan, full, "full");
 BENCHMARK_CAPTURE(plan, chunk_16, "chunk:16");
+
+// One index of an epoch of 10^9 samples.
+void plan_of_a_billion(benchmark::State& state, const char* shuffle) {
+  const EpochPlan epoch(
+      {.num_samples = 1'000'000'000, .rows_per_chunk = 100, .shuffle = shuffle, .seed = 1, .batch_size = 1},
+      0);
+  std::uint64_t number = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(epoch.batch(number));
+    number = (number + 7'919) % epoch.num_batches();
+  }
+}
+BENCHMARK_CAPTURE(plan_of_a_billion, full, "full");
+BENCHMARK_CAPTURE(plan_of_a_billion, chunk_16, "chunk:16");
+
+// From the saved position of an epoch of 10^6 samples to its next batch; the argument is per cent.
+void resume(benchmark::State& state) {
+  constexpr std::uint64_t kSamples = 1'000'000;
+  constexpr std::uint64_t kBytes = 8;  // a sample
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "h5feed_resume_benchmark.h5";
+  {
+    H5Writer writer(file, true);
+    writer.create_dataset(
+        {.path = "/data", .dtype = DType::u8, .shape = {kSamples, kBytes}, .chunk_shape = {1000, kBytes}});
+    writer.write_rows("/data", 0, kSamples, image_like(kSamples * kBytes));
+    writer.commit();
+  }
+  const Dataset dataset = Dataset::open({.files = {file}, .data = "data", .input_layout = InputLayout::none});
+  std::filesystem::remove(file);
+  DataLoader loader(dataset, {.batch_size = 256, .shuffle = true, .seed = 1});
+  LoaderState saved = loader.state();
+  saved.position = kSamples / 100 * static_cast<std::uint64_t>(state.range(0));
+  for (auto _ : state) {
+    loader.restore(saved);
+    benchmark::DoNotOptimize(loader.next());
+  }
+}
+BENCHMARK(resume)->Arg(0)->Arg(50)->Arg(90);
 
 // A visit that finds its chunk, and one that has to make room first.
 void cache_visit(benchmark::State& state) {
