@@ -51,6 +51,8 @@ inline std::optional<torch::Dtype> torch_dtype(DType dtype) noexcept {
       return torch::kFloat32;
     case DType::f64:
       return torch::kFloat64;
+    case DType::bf16:
+      return torch::kBFloat16;
     case DType::u16:
     case DType::u32:
     case DType::u64:
