@@ -14,6 +14,7 @@
 #include "flow/batch_assembler.hpp"
 #include "flow/counters.hpp"
 #include "flow/look_ahead.hpp"
+#include "flow/placement.hpp"
 #include "flow/prefetcher.hpp"
 #include "flow/report.hpp"
 #include "flow/resolve_options.hpp"
@@ -72,6 +73,7 @@ struct DataLoader::State {
   // Order matters: what comes later uses what comes before and is destroyed first.
   const std::shared_ptr<const DatasetState> dataset;
   const SystemLimits limits;
+  const Placement placement;
   const DeliveryFormat format;
   const ResolvedOptions options;
   const std::shared_ptr<TraceSink> trace;
@@ -102,15 +104,14 @@ struct DataLoader::State {
 DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
     : dataset(handle.state()),
       limits(system_limits()),
-      format(delivery_format(user, *dataset)),
-      options(resolve_options(user, *dataset, format, limits)),
+      placement(resolve_placement(user, *dataset)),
+      format(assembly_format(placement, *dataset)),
+      options(resolve_options(placement.on_host, *dataset, format, limits)),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       cache(options.cache_bytes),
-      device(make_host_device(slot_bytes(),
-                              // Prepared ones, one at the consumer and one it is about to let go.
-                              options.prefetch_batches + 2)),
-      assembler({*dataset, options, format, cache, *device, counters}, user.normalize),
+      device(make_device(placement, user, *dataset, format, options, slot_bytes())),
+      assembler({*dataset, options, format, cache, *device, counters}, placement.on_host.normalize),
       look_ahead(look_ahead_room(*dataset, options)),
       prefetcher(assembler, ring, look_ahead,
                  {options.num_workers, options.io_depth, user.worker_init_fn, user.trace}) {
@@ -217,7 +218,7 @@ std::optional<Batch> DataLoader::State::next() {
     Counters::add(counters.errors, 1);
     std::rethrow_exception(error);
   }
-  Batch batch = device->deliver(std::move(job->batch));
+  Batch batch = device->deliver(job->ticket, std::move(job->batch));
   const auto samples = static_cast<std::uint64_t>(batch.size());
   const std::uint64_t target_bytes = dataset->target ? dataset->target->info().row_bytes() : 0;
   Counters::add(counters.batches, 1);

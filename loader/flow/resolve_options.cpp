@@ -64,20 +64,12 @@ void check_batch(const DataLoaderOptions& options) {
   }
 }
 
-void check_device(const std::string& device) {
-  if (device == "cpu") return;
-  if (device == "auto") return;
-  if (device.starts_with("cuda"))
-    throw OptionError(fmt::format("device \"{}\": h5feed was built without CUDA", device));
-  throw OptionError(fmt::format("device \"{}\" is not known; use \"cpu\"", device));
-}
-
 // All figures the memory budget is made of, in bytes.
 class Budget {
  public:
   Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options)
       : batch_size_(std::min(static_cast<std::uint64_t>(options.batch_size), dataset.data.info().rows())),
-        slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0)),
+        slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0) + format.slots_in_transfer),
         row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes) {
     count_field(dataset.data, options.row_reads);
     if (dataset.target) count_field(*dataset.target, false);
@@ -210,7 +202,6 @@ ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetS
                                 const DeliveryFormat& format, const SystemLimits& limits) {
   check_batch(options);
   check_workers(options);
-  check_device(options.device);
 
   ResolvedOptions resolved;
   resolved.batch_size = options.batch_size.value_or(1);
