@@ -6,28 +6,45 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 
 #include "base/byte_units.hpp"
 #include "cuda/check.hpp"
 #include "cuda/handles.hpp"
+#include "cuda/nvml.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 
 namespace h5feed::gpu {
 namespace {
 
-// The program's own choice where it made one; else the device with most free memory. Asking a device for
-// its memory creates its context, so that a single device is taken without a question.
+// Asked of NVML where it can be: CUDA creates a context, of some hundred MiB, on every device it is asked
+// for.
+std::uint64_t free_bytes(Nvml* nvml, int device) {
+  if (nvml != nullptr) {
+    const std::optional<unsigned> gpu = nvml->find(pci_id_of(device));
+    if (gpu) {
+      if (const auto free = nvml->read(*gpu).memory_free_bytes) return *free;
+    }
+  }
+  const DeviceGuard guard(device);
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", {device});
+  return free;
+}
+
+// The program's own choice where it made one; else the device with most free memory.
 int best_device(int count) {
   int current = 0;
   check(cudaGetDevice(&current), "cudaGetDevice", {0});
   if (current != 0 || count == 1) return current;
+  std::string no_nvml;
+  const std::shared_ptr<Nvml> nvml = Nvml::load("", no_nvml);
   int best = 0;
-  std::size_t most = 0;
+  std::uint64_t most = 0;
   for (int device = 0; device < count; ++device) {
-    const DeviceGuard guard(device);
-    std::size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", {device});
+    const std::uint64_t free = free_bytes(nvml.get(), device);
     if (free > most) {
       most = free;
       best = device;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -84,8 +85,25 @@ TEST(DeviceChoice, automatic_is_the_cpu_where_a_gpu_is_broken) {
   EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("as a GPU is there but fails")));
 }
 
+// NVML of the tests, or none, whatever the machine has.
+class NvmlPath {
+ public:
+  explicit NvmlPath(const char* path) { ::setenv("H5FEED_NVML", path, 1); }
+  NvmlPath(const NvmlPath&) = delete;
+  NvmlPath& operator=(const NvmlPath&) = delete;
+  ~NvmlPath() { ::unsetenv("H5FEED_NVML"); }
+};
+
+TEST(DeviceChoice, automatic_asks_nvml_for_free_memory_and_creates_no_context_for_it) {
+  const CapturedLog log;
+  const NvmlPath path(FAKE_NVML_PATH);  // says 300 bytes are free on the GPU at 19:00.0, knows no other
+  FakeCuda cuda({.devices = 2, .memory_bytes = 299});
+  EXPECT_EQ(choose_device("auto"), 0);
+}
+
 TEST(DeviceChoice, automatic_takes_the_gpu_with_most_free_memory_and_names_its_place) {
   const CapturedLog log;
+  const NvmlPath path("/no/such/library.so");
   FakeCuda cuda({.devices = 3, .memory_bytes = 1 << 20});
   gpu::DeviceMemory on_0, on_2;
   on_0 = gpu::make_device_memory(1000, 0);
