@@ -75,7 +75,6 @@ PinnedArena::PinnedArena(std::size_t bytes, int device, unsigned touch_threads, 
   if (best == Pinning::registered && try_register(device, std::max(1U, touch_threads))) return;
   if (best != Pinning::pageable && try_allocate(device)) return;
   map();
-  data_ = static_cast<std::byte*>(mapping_);
   log(LogLevel::warning,
       fmt::format(
           "the driver refused to pin {} for cuda:{}: batches are copied from pageable memory, several "
@@ -92,7 +91,6 @@ PinnedArena::~PinnedArena() {
 
 bool PinnedArena::try_register(int device, unsigned touch_threads) {
   map();
-  data_ = static_cast<std::byte*>(mapping_);
   ::madvise(mapping_, mapped_bytes_, MADV_HUGEPAGE);
   prefer_node(mapping_, mapped_bytes_, numa_node_of(device));
   touch(data_, bytes_, touch_threads);
@@ -121,13 +119,16 @@ bool PinnedArena::try_allocate(int device) {
 }
 
 void PinnedArena::map() {
-  mapped_bytes_ = (bytes_ + kSmallPageBytes - 1) / kSmallPageBytes * kSmallPageBytes;
+  // Huge pages begin at multiples of their size; a mapping need not.
+  const std::size_t alignment = bytes_ < kHugePageBytes ? kSmallPageBytes : kHugePageBytes;
+  mapped_bytes_ = (bytes_ + kSmallPageBytes - 1) / kSmallPageBytes * kSmallPageBytes + alignment;
   mapping_ = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
-    mapped_bytes_ = 0;
     throw std::bad_alloc();
   }
+  const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
+  data_ = static_cast<std::byte*>(mapping_) + (alignment - address % alignment) % alignment;
 }
 
 void PinnedArena::unmap() noexcept {

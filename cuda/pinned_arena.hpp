@@ -19,7 +19,7 @@ class PinnedArena {
  public:
   /// On the NUMA node of `device`, which is current. `touch_threads` fault the pages in at once. Where
   /// the driver pins nothing (RLIMIT_MEMLOCK, a container's limit), the memory is pageable and a warning
-  /// says what that costs. `worst` skips the ways before it. Throws std::bad_alloc; CudaError where the
+  /// says what that costs. Ways before `best` are not tried. Throws std::bad_alloc; CudaError where the
   /// driver fails for another reason than the pinning.
   PinnedArena(std::size_t bytes, int device, unsigned touch_threads, Pinning best = Pinning::registered);
   PinnedArena(const PinnedArena&) = delete;
@@ -38,8 +38,8 @@ class PinnedArena {
 
   std::size_t bytes_;
   std::byte* data_ = nullptr;
-  std::size_t mapped_bytes_ = 0;  // 0: `data_` is not a mapping of ours
-  void* mapping_ = nullptr;
+  void* mapping_ = nullptr;  // holds `data_`; null where that came from the driver
+  std::size_t mapped_bytes_ = 0;
   Pinning pinning_ = Pinning::pageable;
 };
 

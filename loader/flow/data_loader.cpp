@@ -214,11 +214,14 @@ std::optional<Batch> DataLoader::State::next() {
   ++delivered;
   ++taken;
   if (options.num_workers > 0) fill();
-  if (const std::exception_ptr error = job->take_error()) {
+  Batch batch;
+  try {
+    if (const std::exception_ptr error = job->take_error()) std::rethrow_exception(error);
+    batch = device->deliver(job->ticket, std::move(job->batch));
+  } catch (...) {
     Counters::add(counters.errors, 1);
-    std::rethrow_exception(error);
+    throw;
   }
-  Batch batch = device->deliver(job->ticket, std::move(job->batch));
   const auto samples = static_cast<std::uint64_t>(batch.size());
   const std::uint64_t target_bytes = dataset->target ? dataset->target->info().row_bytes() : 0;
   Counters::add(counters.batches, 1);

@@ -158,6 +158,7 @@ TEST(LoaderOnGpu, throws_what_the_device_reports_and_goes_on) {
   ASSERT_TRUE(loader.next());
   cuda.fail_call(6, cudaErrorLaunchOutOfResources);
   EXPECT_THROW(loader.next(), DeviceError);
+  EXPECT_EQ(loader.stats().errors, 1u);
   int more = 0;
   while (loader.next()) ++more;
   EXPECT_EQ(more, 8);
