@@ -49,26 +49,33 @@ unsigned blocks_for(std::int64_t units, std::int64_t most) noexcept {
 
 }  // namespace
 
+// cudaLaunchKernel returns the status of this launch; cudaGetLastError might give that of an earlier call
+// of the host program.
 cudaError_t launch_normalize(const NormalizeJob& job, int multiprocessors, cudaStream_t stream) noexcept {
   if (job.layout.out_elements() == 0) return cudaSuccess;
-  const bool known = with_units(job, [&](const auto& units) {
-    using Units = std::remove_cvref_t<decltype(units)>;
+  cudaError_t status = cudaErrorInvalidValue;
+  with_units(job, [&](auto units) {
+    using Units = decltype(units);
     using Value = Values<typename Units::Source, typename Units::Output>;
     const std::int64_t bytes = job.layout.channels * Value::kEntriesPerChannel *
                                static_cast<std::int64_t>(sizeof(typename Value::Entry));
     const std::int64_t shared_bytes = bytes <= kSharedBytes ? bytes : 0;
     const std::int64_t most = static_cast<std::int64_t>(multiprocessors) * kBlocksPerMultiprocessor;
-    normalize_kernel<Units>
-        <<<blocks_for(units.size(), most), kThreads, static_cast<std::size_t>(shared_bytes), stream>>>(
-            units, job.coefficients, static_cast<int>(shared_bytes / 4));
+    const void* coefficients = job.coefficients;
+    int shared_words = static_cast<int>(shared_bytes / 4);
+    void* arguments[] = {&units, &coefficients, &shared_words};
+    status = cudaLaunchKernel(normalize_kernel<Units>, dim3(blocks_for(units.size(), most)), dim3(kThreads),
+                              arguments, static_cast<std::size_t>(shared_bytes), stream);
   });
-  return known ? cudaGetLastError() : cudaErrorInvalidValue;
+  return status;
 }
 
 cudaError_t launch_convert(const ConvertJob& job, cudaStream_t stream) noexcept {
   if (job.count == 0) return cudaSuccess;
-  convert_kernel<<<blocks_for(job.count, 1024), kThreads, 0, stream>>>(job);
-  return cudaGetLastError();
+  ConvertJob argument = job;
+  void* arguments[] = {&argument};
+  return cudaLaunchKernel(convert_kernel, dim3(blocks_for(job.count, 1024)), dim3(kThreads), arguments, 0,
+                          stream);
 }
 
 }  // namespace h5feed::gpu
