@@ -1,6 +1,6 @@
 # Finds nvcc and the CUDA runtime for h5feed::gpu, and turns the CUDA language on where they work.
-# Default code: sm_90, and compute_75 PTX for every other GPU that CUDA 13 supports (preset gpu-all: code
-# for each of them).
+# Default code: sm_90, and compute_75 PTX, which drivers compile for every other GPU that CUDA 13 supports
+# at the first start. The preset gpu-all has code for each.
 
 # CMake before 3.26 knows no C++20 for nvcc and drops CMAKE_CUDA_STANDARD 20 without a word.
 if(CMAKE_VERSION VERSION_LESS 3.26)
