@@ -37,12 +37,13 @@ if(NOT H5FEED_WITH_CUDA STREQUAL "OFF")
 endif()
 
 if(H5FEED_CUDA_VERSION)
-  # A toolkit may be there that cannot work with this host compiler: only ON makes that an error.
-  if(NOT CMAKE_CUDA_COMPILER)
-    set(CMAKE_CUDA_COMPILER "${H5FEED_NVCC}")
-  endif()
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES "90-real;75-virtual")
+  endif()
+  # A toolkit may be there that cannot work with this host compiler: only ON makes that an error. The check
+  # looks where the environment says.
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(ENV{CUDACXX} "${H5FEED_NVCC}")
   endif()
   include(CheckLanguage)
   check_language(CUDA)
