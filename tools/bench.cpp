@@ -42,6 +42,7 @@ struct BenchArguments {
   std::string batch_size = "256";
   std::string shuffle = "sequential";
   std::string cache_bytes;
+  std::string cache_policy = "lru";
   std::string memory_budget_bytes;
   bool normalize = false;
   std::string seed = "0";
@@ -66,6 +67,7 @@ BenchSettings make_settings(const BenchArguments& arguments) {
   settings.shuffle = Shuffle(arguments.shuffle).to_string();
   if (!arguments.cache_bytes.empty())
     settings.cache_bytes = parse_size("--cache-bytes", arguments.cache_bytes);
+  settings.cache_policy = name_of(parse_cache_policy("--cache-policy", arguments.cache_policy));
   if (!arguments.memory_budget_bytes.empty()) {
     settings.memory_budget_bytes = parse_size("--memory-budget-bytes", arguments.memory_budget_bytes);
   }
@@ -219,7 +221,10 @@ int bench(const BenchArguments& arguments) {
     }
   }
   if (show_table) {
-    print('\n' + warnings + bench_verdict(json["rows"], json["settings"]["shuffle"].get<std::string>()));
+    const Json& used = json["settings"];
+    print('\n' + warnings +
+          bench_verdict(json["rows"], used["shuffle"].get<std::string>(),
+                        used["cache_policy"].get<std::string>()));
   } else {
     print(json_text(json));
   }
@@ -277,6 +282,9 @@ void add_bench(CLI::App& app, Action& action) {
       ->capture_default_str();
   option("--shuffle", arguments->shuffle, "sequential, full or chunk:K", "ORDER")->capture_default_str();
   option("--cache-bytes", arguments->cache_bytes, "Decoded chunks kept; default: the library's", "SIZE");
+  option("--cache-policy", arguments->cache_policy,
+         "What stays in a cache that is too small: lru, clairvoyant or never", "POLICY")
+      ->capture_default_str();
   option("--memory-budget-bytes", arguments->memory_budget_bytes,
          "All memory of the loader; default: the library's", "SIZE");
   command->add_flag("--normalize", arguments->normalize,

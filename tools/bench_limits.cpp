@@ -124,7 +124,7 @@ double measure_decode_limit(const Field& data, const LimitSetup& setup) {
         if (map.rows_contiguous()) {
           std::memcpy(thread->slots.next(), map.row_in_chunk(thread->chunk.data(), row), map.row_bytes());
         } else {
-          map.copy_piece(thread->chunk.data(), row, piece, thread->slots.next());
+          map.copy_piece(map.row_in_chunk(thread->chunk.data(), row), piece, thread->slots.next());
         }
       }
       return reader.chunk_bytes();

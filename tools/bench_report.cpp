@@ -95,7 +95,7 @@ const Json& best_row(const Json& rows) {
   return *best;
 }
 
-std::string bench_verdict(const Json& rows, const std::string& shuffle) {
+std::string bench_verdict(const Json& rows, const std::string& shuffle, const std::string& cache_policy) {
   Json warm = Json::array();
   Json cold = Json::array();
   for (const Json& row : rows) (is_cold(row) ? cold : warm).push_back(row);
@@ -114,6 +114,8 @@ std::string bench_verdict(const Json& rows, const std::string& shuffle) {
   text += fmt::format("put into your code: options.num_workers = {};",
                       best_row(cold.empty() ? warm : cold).at("num_workers").get<std::int64_t>());
   if (shuffle != "sequential") text += fmt::format(" options.shuffle = \"{}\";", shuffle);
+  if (cache_policy != "lru")
+    text += fmt::format(" options.cache_policy = h5feed::CachePolicy::{};", cache_policy);
   return text + '\n';
 }
 

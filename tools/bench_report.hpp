@@ -20,8 +20,10 @@ std::vector<std::string> bench_cells(const Json& row);
 const Json& best_row(const Json& rows);
 
 /// "best: num_workers=4 (6,420 samples/s, 94 % of the decode limit)", one line each where warm and cold
-/// rows were measured, and the line of code that follows from it. `shuffle` as the library prints it.
-std::string bench_verdict(const Json& rows, const std::string& shuffle);
+/// rows were measured, and the line of code that follows from it. `shuffle` and `cache_policy` as the library
+/// prints them.
+std::string bench_verdict(const Json& rows, const std::string& shuffle,
+                          const std::string& cache_policy = "lru");
 
 /// Lines that say where a row's figures tell less than they seem to: repetitions that differ much, that
 /// cover a part of an epoch only, or whose pages were neither all cold nor all warm. Empty otherwise.

@@ -104,6 +104,7 @@ class Row {
              {{"data", data().info().path},
               {"shuffle", resolved_.shuffle.to_string()},
               {"cache_bytes", resolved_.cache_bytes},
+              {"cache_policy", name_of(resolved_.cache_policy)},
               {"memory_budget_bytes", resolved_.memory_budget_bytes}}}};
   }
 

@@ -26,6 +26,7 @@ Json to_json(const BenchSettings& settings) {
           {"batch_size", or_null(settings.batch_size)},
           {"shuffle", settings.shuffle},
           {"cache_bytes", or_null(settings.cache_bytes)},
+          {"cache_policy", settings.cache_policy},
           {"memory_budget_bytes", or_null(settings.memory_budget_bytes)},
           {"normalize", settings.normalize},
           {"seed", settings.seed},
@@ -52,6 +53,7 @@ RowRequest row_request_from(const std::vector<std::string>& arguments) {
   settings.batch_size = optional_from<std::int64_t>(json.at("batch_size"));
   json.at("shuffle").get_to(settings.shuffle);
   settings.cache_bytes = optional_from<std::uint64_t>(json.at("cache_bytes"));
+  json.at("cache_policy").get_to(settings.cache_policy);
   settings.memory_budget_bytes = optional_from<std::uint64_t>(json.at("memory_budget_bytes"));
   json.at("normalize").get_to(settings.normalize);
   json.at("seed").get_to(settings.seed);
@@ -76,6 +78,7 @@ DataLoaderOptions loader_options(const BenchSettings& settings, std::int64_t num
                             .num_workers = num_workers,
                             .seed = settings.seed,
                             .cache_bytes = settings.cache_bytes,
+                            .cache_policy = parse_cache_policy("--cache-policy", settings.cache_policy),
                             .memory_budget_bytes = settings.memory_budget_bytes};
   if (settings.normalize) options.normalize = Normalize{};
   return options;

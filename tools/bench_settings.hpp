@@ -20,7 +20,8 @@ struct BenchSettings {
   std::string input_layout = "auto";
   std::optional<std::int64_t> batch_size = 256;  ///< unset: single samples
   std::string shuffle = "sequential";
-  std::optional<std::uint64_t> cache_bytes;          ///< unset: the loader's default
+  std::optional<std::uint64_t> cache_bytes;  ///< unset: the loader's default
+  std::string cache_policy = "lru";
   std::optional<std::uint64_t> memory_budget_bytes;  ///< unset: the loader's default
   bool normalize = false;
   std::uint64_t seed = 0;

@@ -158,6 +158,14 @@ InputLayout parse_layout(std::string_view option, std::string_view text) {
   refuse(option, text, "auto, NCHW, NHWC, NHW or none");
 }
 
+CachePolicy parse_cache_policy(std::string_view option, std::string_view text) {
+  const std::string name = lower(text);
+  for (const CachePolicy policy : {CachePolicy::lru, CachePolicy::clairvoyant, CachePolicy::never}) {
+    if (name == name_of(policy)) return policy;
+  }
+  refuse(option, text, "lru, clairvoyant or never");
+}
+
 std::optional<std::uint64_t> parse_chunk(std::string_view option, std::string_view text, bool allow_auto) {
   if (allow_auto && text == "auto") return std::nullopt;
   if (text == "none") return 0;

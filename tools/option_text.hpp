@@ -11,6 +11,7 @@
 
 #include "h5feed/dataset.hpp"
 #include "h5feed/dtype.hpp"
+#include "h5feed/options.hpp"
 
 namespace h5feed::cli {
 
@@ -44,6 +45,9 @@ DType parse_dtype(std::string_view option, std::string_view text, const std::vec
 
 /// "auto", "NCHW", "NHWC", "NHW", "none", in any case.
 InputLayout parse_layout(std::string_view option, std::string_view text);
+
+/// Names of the library in either case: "lru", "clairvoyant", "never".
+CachePolicy parse_cache_policy(std::string_view option, std::string_view text);
 
 /// Samples per chunk: a number from 1 on; "none" (contiguous) gives 0; "auto" gives nullopt.
 std::optional<std::uint64_t> parse_chunk(std::string_view option, std::string_view text, bool allow_auto);

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
-#include <array>
+#include <cstring>
 
 #include "h5feed/error.hpp"
 
@@ -28,12 +28,18 @@ void Sha256::update(std::span<const std::byte> bytes) {
   require(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()));
 }
 
-std::string Sha256::finish() {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+std::array<std::byte, 32> Sha256::digest() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
   unsigned size = 0;
-  require(EVP_DigestFinal_ex(context_.get(), digest.data(), &size));
+  require(EVP_DigestFinal_ex(context_.get(), bytes.data(), &size));
+  std::array<std::byte, 32> digest{};
+  std::memcpy(digest.data(), bytes.data(), digest.size());
+  return digest;
+}
+
+std::string Sha256::finish() {
   std::string text;
-  for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
+  for (const std::byte byte : digest()) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
   return text;
 }
 

@@ -1,6 +1,7 @@
 // SHA-256 (FIPS 180-4), by OpenSSL.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -17,6 +18,9 @@ class Sha256 {
   Sha256();
 
   void update(std::span<const std::byte> bytes);
+
+  /// The digest of everything so far. The last call on this object.
+  std::array<std::byte, 32> digest();
 
   /// The digest of everything so far as 64 lower-case hexadecimal digits. The last call on this object.
   std::string finish();

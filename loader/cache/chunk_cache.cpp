@@ -55,8 +55,23 @@ ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Res
   }
   ++stats_.hits;
   entry.retired = false;
-  if (entry.pins++ == 0) lru_.erase(entry.lru);
+  if (entry.pins++ == 0 && !entry.stays) lru_.erase(entry.lru);
   return Pin(this, &entry);
+}
+
+void ChunkCache::grow(std::uint64_t capacity_bytes) {
+  const MutexLock lock(mutex_);
+  capacity_bytes_ = std::max(capacity_bytes_, capacity_bytes);
+}
+
+std::uint64_t ChunkCache::capacity_bytes() const {
+  const MutexLock lock(mutex_);
+  return capacity_bytes_;
+}
+
+bool ChunkCache::has_room(std::size_t bytes) const {
+  const MutexLock lock(mutex_);
+  return entry_bytes_ + bytes <= capacity_bytes_;
 }
 
 bool ChunkCache::contains(ChunkKey key) const {
@@ -112,6 +127,8 @@ ChunkCache::Pin ChunkCache::publish(ChunkKey key, ByteBuffer buffer) {
     entry->loading = false;
     entry->pins = 1;
     entry->buffer = std::move(buffer);
+    entry->stays = staying_bytes_ + entry->buffer.size() <= staying_limit_bytes_;
+    if (entry->stays) staying_bytes_ += entry->buffer.size();
     waiting.swap(entry->waiting);
   }
   for (const Resume& resume : waiting) resume();
@@ -137,7 +154,7 @@ void ChunkCache::retire(Entry& entry) noexcept {
 
 void ChunkCache::unpin(Entry& entry) noexcept {
   const MutexLock lock(mutex_);
-  if (--entry.pins > 0) return;
+  if (--entry.pins > 0 || entry.stays) return;
   if (entry_bytes_ <= capacity_bytes_) {
     entry.lru = lru_.insert(entry.retired ? lru_.begin() : lru_.end(), &entry);
     return;
@@ -161,6 +178,7 @@ void ChunkCache::check_invariants() const {
   };
   const MutexLock lock(mutex_);
   std::uint64_t published_bytes = 0;
+  std::uint64_t staying_bytes = 0;
   std::size_t idle = 0;
   std::size_t loading = 0;
   for (const auto& [key, entry] : entries_) {
@@ -173,7 +191,9 @@ void ChunkCache::check_invariants() const {
     require(entry.waiting.empty(), "a lookup waits for a loaded entry");
     require(entry.buffer.data() != nullptr, "a loaded entry has no bytes");
     published_bytes += entry.buffer.size();
-    if (entry.pins == 0) {
+    if (entry.stays) {
+      staying_bytes += entry.buffer.size();
+    } else if (entry.pins == 0) {
       ++idle;
       require(*entry.lru == &entry, "an idle entry is not in the LRU list");
     }
@@ -182,6 +202,8 @@ void ChunkCache::check_invariants() const {
   require(published_bytes <= entry_bytes_, "more bytes are published than counted");
   if (loading == 0) require(published_bytes == entry_bytes_, "bytes are counted that nothing holds");
   require(idle == 0 || entry_bytes_ <= capacity_bytes_, "idle entries are kept above the capacity");
+  require(staying_bytes == staying_bytes_ && staying_bytes <= staying_limit_bytes_,
+          "chunks stay that were not counted, or above the limit");
   std::uint64_t spare_bytes = 0;
   for (const ByteBuffer& buffer : spare_) spare_bytes += buffer.size();
   require(spare_bytes == spare_bytes_, "spare buffers and their sum differ");

@@ -1,5 +1,5 @@
-// Decoded chunks in memory: bounded in bytes, least recently used goes first, each chunk loaded once
-// however many threads want it.
+// Decoded chunks in memory: bounded in bytes, least recently used goes first unless it is to stay, each
+// chunk loaded once however many threads want it.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +35,7 @@ struct ChunkKeyHash {
 ///   1 loading  its one `Load` exists; no pins; not in the LRU list; may have waiting lookups
 ///   2 pinned   pins > 0; not in the LRU list; cannot be evicted
 ///   3 idle     pins = 0; in the LRU list; may be evicted at any moment
+///   4 staying  pins ≥ 0; not in the LRU list; never evicted
 ///
 /// A chunk for which there was no room, because all others are in use, leaves the cache with its last
 /// pin. Invariant: idle entries are kept only while all entries together fit the capacity, so bytes
@@ -101,18 +102,28 @@ class ChunkCache {
     std::uint64_t peak_bytes = 0;
   };
 
-  explicit ChunkCache(std::uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+  /// The first chunks to arrive stay for good, until `staying_bytes` of the capacity are taken; the rest is
+  /// least recently used. What MinIO calls a cache without replacement, for data read in full every epoch
+  /// (Mohan et al.: "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021, arXiv 2007.06775).
+  explicit ChunkCache(std::uint64_t capacity_bytes, std::uint64_t staying_bytes = 0)
+      : staying_limit_bytes_(staying_bytes), capacity_bytes_(capacity_bytes) {}
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
 
   /// Finds a chunk of `bytes` decoded bytes.
   Lookup lookup(ChunkKey key, std::size_t bytes, const Resume& resume) H5FEED_EXCLUDES(mutex_);
 
+  /// Raises the capacity, where it is smaller.
+  void grow(std::uint64_t capacity_bytes) H5FEED_EXCLUDES(mutex_);
+
+  /// Whether a chunk of `bytes` decoded bytes could be loaded without another having to go.
+  bool has_room(std::size_t bytes) const H5FEED_EXCLUDES(mutex_);
+
   /// Whether a lookup would find the chunk, or wait for a load that runs. Counts as no use of it.
   bool contains(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
 
   Stats stats() const H5FEED_EXCLUDES(mutex_);
-  std::uint64_t capacity_bytes() const noexcept { return capacity_bytes_; }
+  std::uint64_t capacity_bytes() const H5FEED_EXCLUDES(mutex_);
 
   /// Walks the whole structure and throws std::logic_error where a state or a sum is wrong. For tests.
   void check_invariants() const H5FEED_EXCLUDES(mutex_);
@@ -123,6 +134,7 @@ class ChunkCache {
     bool loading = true;
     std::uint32_t pins = 0;
     bool retired = false;
+    bool stays = false;
     ByteBuffer buffer;
     std::list<Entry*>::iterator lru;  // valid in state 3 only
     std::vector<Resume> waiting;      // non-empty in state 1 only
@@ -134,13 +146,15 @@ class ChunkCache {
   void retire(Entry& entry) noexcept H5FEED_EXCLUDES(mutex_);
   void unpin(Entry& entry) noexcept H5FEED_EXCLUDES(mutex_);
 
-  const std::uint64_t capacity_bytes_;
+  const std::uint64_t staying_limit_bytes_;
   mutable Mutex mutex_;
+  std::uint64_t capacity_bytes_ H5FEED_GUARDED_BY(mutex_);
   std::unordered_map<ChunkKey, Entry, ChunkKeyHash> entries_ H5FEED_GUARDED_BY(mutex_);
   std::list<Entry*> lru_ H5FEED_GUARDED_BY(mutex_);          // first to go first
   std::vector<ByteBuffer> spare_ H5FEED_GUARDED_BY(mutex_);  // for the next load
   std::uint64_t entry_bytes_ H5FEED_GUARDED_BY(mutex_) = 0;  // buffers of entries and of their loads
   std::uint64_t spare_bytes_ H5FEED_GUARDED_BY(mutex_) = 0;
+  std::uint64_t staying_bytes_ H5FEED_GUARDED_BY(mutex_) = 0;
   Stats stats_ H5FEED_GUARDED_BY(mutex_);
 };
 

@@ -13,6 +13,7 @@
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
+#include "plan/sample_subset.hpp"
 #include "store/h5_file.hpp"
 
 namespace h5feed {
@@ -99,7 +100,9 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
       DatasetState{std::move(name), Field(std::move(reader), std::move(geometry)), std::move(target)}));
 }
 
-std::int64_t Dataset::size() const noexcept { return static_cast<std::int64_t>(state_->data.info().rows()); }
+std::int64_t Dataset::size() const noexcept {
+  return static_cast<std::int64_t>(chosen_ ? chosen_->size() : state_->data.info().rows());
+}
 const std::vector<std::int64_t>& Dataset::sample_shape() const noexcept {
   return state_->data.geometry.shape;
 }

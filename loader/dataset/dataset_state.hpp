@@ -9,6 +9,7 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
+#include "base/mutex.hpp"
 #include "dataset/geometry.hpp"
 #include "dataset/sample_map.hpp"
 #include "h5feed/dataset.hpp"
@@ -32,11 +33,20 @@ struct Field {
   ByteBuffer resident;  ///< all rows, when the field was read at open; else empty
 };
 
-/// Immutable after open.
+class LoaderGroup;
+
+/// Where a dataset's loaders find what they share.
+struct LoaderGroupPlace {
+  Mutex mutex;
+  std::weak_ptr<LoaderGroup> group H5FEED_GUARDED_BY(mutex);
+};
+
+/// Immutable after open, but for what the loaders leave there for each other.
 struct DatasetState {
   std::string file;
   Field data;
   std::optional<Field> target;
+  std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();
 };
 
 /// Opens datasets over other bytes than the file's own.

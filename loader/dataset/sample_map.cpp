@@ -38,11 +38,9 @@ SampleMap::SampleMap(const DatasetInfo& info, const std::vector<std::uint64_t>& 
   }
 }
 
-void SampleMap::copy_piece(const std::byte* chunk, std::uint64_t row, std::uint64_t piece_number,
-                           std::byte* out) const {
+void SampleMap::copy_piece(const std::byte* row_in_chunk, std::uint64_t piece_number, std::byte* out) const {
   const Piece& piece = pieces_[piece_number];
-  copy_box({piece.extent, chunk_row_shape_, sample_shape_, element_bytes_}, row_in_chunk(chunk, row),
-           out + piece.to);
+  copy_box({piece.extent, chunk_row_shape_, sample_shape_, element_bytes_}, row_in_chunk, out + piece.to);
 }
 
 }  // namespace h5feed

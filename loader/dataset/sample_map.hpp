@@ -24,6 +24,8 @@ class SampleMap {
   std::uint64_t pieces() const noexcept { return pieces_.size(); }
   /// Decoded bytes of one sample.
   std::size_t row_bytes() const noexcept { return row_bytes_; }
+  /// Decoded bytes of one sample, or of its piece, within one chunk.
+  std::size_t chunk_row_bytes() const noexcept { return chunk_row_bytes_; }
   /// A sample is one run of bytes within one chunk.
   bool rows_contiguous() const noexcept { return rows_contiguous_; }
 
@@ -38,9 +40,9 @@ class SampleMap {
     return chunk + row % rows_per_chunk_ * chunk_row_bytes_;
   }
 
-  /// Copies one piece of sample `row` from its decoded chunk to where it belongs in `out`, the
-  /// sample's bytes (`row_bytes()` long) in row-major order.
-  void copy_piece(const std::byte* chunk, std::uint64_t row, std::uint64_t piece, std::byte* out) const;
+  /// Copies one piece of a sample, which `row_in_chunk` begins, to where it belongs in `out`, the sample's
+  /// bytes (`row_bytes()` long) in row-major order.
+  void copy_piece(const std::byte* row_in_chunk, std::uint64_t piece, std::byte* out) const;
 
  private:
   // One cell of the chunk grid's other dimensions, clipped to the dataset's extent.

@@ -6,21 +6,24 @@
 #include <cmath>
 
 #include "base/byte_units.hpp"
+#include "flow/cache_layout.hpp"
+#include "plan/mixing.hpp"
 
 namespace h5feed {
 namespace {
 
 constexpr std::uint64_t kSuggestedWindowChunks = 16;
 
-// Chunk rows of the grid: all chunks that hold the same samples count as one.
+// Chunk rows of the grid that an epoch needs: all chunks that hold the same samples count as one. A rank, or
+// a subset, takes only some of a chunk's samples.
 struct ChunkGroups {
   std::uint64_t count;
   std::uint64_t rows;
   std::uint64_t bytes;
 
-  explicit ChunkGroups(const Field& data)
-      : count(data.reader->num_chunks() / data.map.pieces()),
-        rows(data.map.rows_per_chunk()),
+  ChunkGroups(const Field& data, const ResolvedOptions& options)
+      : count(options.chunks_per_epoch),
+        rows(std::max<std::uint64_t>(1, options.samples_per_epoch / count)),
         bytes(data.reader->chunk_bytes() * data.map.pieces()) {}
 };
 
@@ -37,34 +40,119 @@ std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle) 
   return std::min(shuffle.window_chunks(), groups.count);
 }
 
+// How often a batch-wise order visits a chunk in play, and the share of visits that a cache for `held`
+// chunks, least recently used, serves.
+struct Visits {
+  double per_epoch = 0;
+  double found = 0;
+
+  Visits(const ChunkGroups& groups, double in_play, double batch, double held) {
+    // A batch draws its rows from the chunks in play and visits each chunk it has a row of once. A visit
+    // finds the chunk if LRU still holds it; half of what this batch visits, on average, is newer and
+    // takes room, but is not visited again.
+    const double touched = 1 - std::pow(1 - 1 / in_play, batch);
+    per_epoch = static_cast<double>(groups.rows) * in_play / batch * touched;
+    found = std::max(0.0, held - touched * in_play / 2) / in_play;
+  }
+
+  double decodes() const { return std::max(1.0, per_epoch * (1 - found)); }
+};
+
+std::string times(double decodes) { return fmt::format("{:.{}f}", decodes, decodes < 9.95 ? 1 : 0); }
+
+// The same loader with another policy.
+ResolvedOptions with_policy(ResolvedOptions options, CachePolicy policy) {
+  options.cache_policy = policy;
+  return options;
+}
+
+double mixing_of(const DatasetState& dataset, const ResolvedOptions& options, const Shuffle& shuffle) {
+  const std::uint64_t together = options.shard == Shard::strided ? options.world_size : 1;
+  return mixing_score(dataset.data.info().rows(), dataset.data.map.rows_per_chunk(),
+                      static_cast<std::uint64_t>(options.batch_size) * together, shuffle);
+}
+
+// A line about another policy is worth it from this share of the decodes on.
+constexpr double kWorthSaying = 0.8;
+
 }  // namespace
 
+RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options) {
+  const bool fits = cached_data_bytes(dataset, options) <= options.cache_bytes;
+  const ChunkGroups groups(dataset.data, options);
+  const std::uint64_t samples = options.samples_per_epoch;
+  const std::uint64_t held = cache_layout(dataset, with_policy(options, CachePolicy::clairvoyant)).samples;
+  return forecast_rows({.num_samples = samples,
+                        .rows_per_chunk = groups.rows,
+                        .batch_size = static_cast<std::uint64_t>(options.batch_size),
+                        .shuffle = options.shuffle,
+                        .held_share = fits ? 1.0 : static_cast<double>(held) / static_cast<double>(samples)});
+}
+
 double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options) {
-  const ChunkGroups groups(dataset.data);
+  const ChunkGroups groups(dataset.data, options);
   const std::uint64_t in_play = chunks_in_play(groups, options.shuffle);
   const double chunks = static_cast<double>(in_play);
   const double batch = static_cast<double>(options.batch_size);
-  const double held = static_cast<double>(options.cache_bytes) / static_cast<double>(groups.bytes);
-  if (held >= chunks) return 1;
-  // A batch draws its rows from the chunks in play and visits each chunk it has a row of once. A visit
-  // finds the chunk if LRU still holds it; half of what this batch visits, on average, is newer and
-  // takes room, but is not visited again.
-  const double touched = 1 - std::pow(1 - 1 / chunks, batch);
-  const double visits = static_cast<double>(groups.rows) * chunks / batch * touched;
-  const double found = std::max(0.0, held - touched * chunks / 2) / chunks;
-  return std::max(1.0, visits * (1 - found));
+  const CacheLayout layout = cache_layout(dataset, options);
+  const auto chunks_in = [&](std::uint64_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(groups.bytes);
+  };
+  switch (options.cache_policy) {
+    case CachePolicy::clairvoyant:
+      return forecast_rows(dataset, options).later_epochs;
+    case CachePolicy::never: {
+      const double stay = std::min(1.0, chunks_in(layout.staying_bytes) / static_cast<double>(groups.count));
+      const double rest = chunks_in(layout.chunk_bytes - layout.staying_bytes);
+      return (1 - stay) * (rest >= chunks ? 1.0 : Visits(groups, chunks, batch, rest).decodes());
+    }
+    case CachePolicy::lru:
+      break;
+  }
+  const double held = chunks_in(layout.chunk_bytes);
+  return held >= chunks ? 1.0 : Visits(groups, chunks, batch, held).decodes();
+}
+
+PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
+  const ChunkGroups groups(dataset.data, options);
+  PlanReport report;
+  report.samples = options.samples_per_epoch;
+  report.batches = batches;
+  report.chunks = groups.count;
+  report.decodes_per_chunk = options.row_reads ? 0 : expected_decodes_per_chunk(dataset, options);
+  report.clairvoyant_decodes_per_chunk = options.row_reads ? 0 : forecast_rows(dataset, options).later_epochs;
+  report.mixing = mixing_of(dataset, options, options.shuffle);
+  report.cache_bytes = options.cache_bytes;
+  report.cache_bytes_decode_once = chunks_in_play(groups, options.shuffle) * groups.bytes;
+  report.cache_bytes_fit = cached_data_bytes(dataset, options);
+  return report;
 }
 
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
   if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return {};
   const double decodes = expected_decodes_per_chunk(dataset, options);
   if (decodes < 2) return {};
-  const ChunkGroups groups(dataset.data);
+  const ChunkGroups groups(dataset.data, options);
   const std::uint64_t in_play = chunks_in_play(groups, options.shuffle);
-  std::string line = fmt::format("shuffle={} decodes each chunk about {:.0f} times with cache {}",
-                                 options.shuffle.to_string(), decodes, format_bytes(options.cache_bytes));
-  const std::uint64_t window = std::min(kSuggestedWindowChunks, options.cache_bytes / groups.bytes);
-  if (window > 0 && window < in_play) line += fmt::format("; shuffle=\"chunk:{}\" once", window);
+  const bool by_rows = options.cache_policy == CachePolicy::clairvoyant;
+  std::string line = fmt::format("{} decodes each chunk about {} times with cache {}",
+                                 options.sampled ? "the sampler" : "shuffle=" + options.shuffle.to_string(),
+                                 times(decodes), format_bytes(options.cache_bytes));
+  if (options.cache_policy != CachePolicy::lru) {
+    line += fmt::format(" and cache_policy={}", name_of(options.cache_policy));
+  }
+  if (!by_rows && !options.sampled) {
+    const double rows = forecast_rows(dataset, options).later_epochs;
+    if (rows < decodes * kWorthSaying) line += fmt::format(" (cache_policy=clairvoyant: {})", times(rows));
+  }
+  const std::uint64_t held =
+      by_rows ? cache_layout(dataset, options).samples / groups.rows : options.cache_bytes / groups.bytes;
+  const std::uint64_t window = std::min(kSuggestedWindowChunks, held);
+  if (window > 0 && window < in_play && !options.sampled) {
+    const Shuffle windowed("chunk:" + std::to_string(window));
+    line += fmt::format("; shuffle=\"{}\" once (mixing {:.2f})", windowed.to_string(),
+                        mixing_of(dataset, options, windowed));
+  }
   line += fmt::format("; cache_bytes={} once", format_bytes_ceil(in_play * groups.bytes));
   return line;
 }

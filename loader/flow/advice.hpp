@@ -4,14 +4,23 @@
 #include <string>
 
 #include "dataset/dataset_state.hpp"
+#include "flow/row_forecast.hpp"
 #include "h5feed/data_loader.hpp"
 
 namespace h5feed {
 
-/// Expected times each chunk of the data is decoded in one epoch after the first, under LRU.
+/// How often each chunk of samples will be decoded in an epoch in which the cache is full already. For `lru`
+/// and `never` by a formula, for `clairvoyant` by simulation.
 double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options);
 
-/// One line with computed figures where chunks will be decoded twice or more; empty otherwise.
+/// What `CachePolicy::clairvoyant` makes of the same order and `cache_bytes`: about the best that is
+/// possible.
+RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options);
+
+/// The same in figures, beside what the cache would need.
+PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches);
+
+/// One line with figures when a chunk will be decoded about twice or more per epoch, else empty.
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options);
 
 }  // namespace h5feed

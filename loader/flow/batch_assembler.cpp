@@ -5,27 +5,22 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <utility>
 #include <variant>
 
 #include "base/sleep_probe.hpp"
+#include "flow/cache_layout.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
 namespace {
 
-// Rows read directly are handed to workers in runs of at most this many bytes: small enough to spread
-// one batch over all workers, large enough that a task's overhead does not show.
-constexpr std::size_t kDirectVisitBytes = 512 * 1024;
-
 // Rows of prepared batches that together exceed the caches near a core are copied past them: written,
 // they would push out the chunks that are being decoded, and be gone themselves when they are consumed.
 constexpr std::size_t kStreamedRowBytes = 4096;
 constexpr std::size_t kStreamedBatchBytes = std::size_t{16} << 20;
-
-// Direct visits that went without waiting for the storage before hints stop.
-constexpr int kColdPatience = 256;
 
 /// The rows of a batch that lie in one chunk (in the first of them, where samples span several).
 struct ChunkRows {
@@ -60,16 +55,6 @@ std::vector<ChunkRows> rows_by_chunk(const std::vector<RowAt>& rows, const Sampl
   return groups;
 }
 
-// How many of the first rows follow each other in the file, within one chunk.
-std::size_t neighbours(std::span<const RowAt> rows, const SampleMap& map) {
-  std::size_t run = 1;
-  while (run < rows.size() && rows[run].row == rows.front().row + run &&
-         map.chunk_of(rows[run].row, 0) == map.chunk_of(rows.front().row, 0)) {
-    ++run;
-  }
-  return run;
-}
-
 std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
                                       const std::vector<std::int64_t>& sample) {
   std::vector<std::int64_t> shape;
@@ -83,6 +68,10 @@ std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
 BatchAssembler::BatchAssembler(const Parts& parts, const std::optional<Normalize>& normalize)
     : parts_(parts), scratch_pool_(std::make_unique<ScratchPool>(parts.options.concurrent_decodes)) {
   lanes_[kData] = make_lane(kData, parts.format.data_dtype, normalize);
+  if (parts.options.row_reads) {
+    const Lane& data = lanes_[kData];
+    direct_.emplace(DirectRows::Parts{*data.field, *data.kernel, data.row_bytes, parts.counters});
+  }
   if (parts.dataset.target) {
     check_target_range(*parts.dataset.target, parts.format.target_dtype);
     lanes_[kTarget] = make_lane(kTarget, parts.format.target_dtype, std::nullopt);
@@ -102,8 +91,7 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, DType to
   if (normalize) spec.normalize = resolve_normalize(*normalize, spec.from, spec.channels);
 
   const std::size_t prepared_bytes = geometry.channels * geometry.pixels * size_of(to) *
-                                     static_cast<std::size_t>(parts_.options.batch_size) *
-                                     parts_.options.prefetch_batches;
+                                     parts_.options.max_batch_rows * parts_.options.prefetch_batches;
   spec.past_caches = field.map.row_bytes() >= kStreamedRowBytes && prepared_bytes >= kStreamedBatchBytes;
 
   Lane lane;
@@ -112,9 +100,13 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, DType to
   lane.row_bytes = geometry.channels * geometry.pixels * size_of(to);
   if (!field.is_resident()) served_[lane_number] = ServedRows(field.reader->num_chunks());
   if (!field.is_resident() && !field.map.rows_contiguous()) {
-    const auto rows = std::min(static_cast<std::uint64_t>(parts_.options.batch_size), field.info().rows());
-    lane.staging =
-        std::make_unique<BufferPool>(field.map.row_bytes() * rows, parts_.options.prefetch_batches + 1);
+    lane.staging = std::make_unique<BufferPool>(field.map.row_bytes() * parts_.options.max_batch_rows,
+                                                parts_.options.prefetch_batches + 1);
+  }
+  const CacheLayout layout = cache_layout(parts_.dataset, parts_.options);
+  const bool bypassed = field.is_resident() || (lane_number == kData && parts_.options.row_reads);
+  if (!bypassed && layout.samples > 0) {
+    lane.keeper = std::make_unique<RowKeeper>(field, parts_.future, layout.samples);
   }
   return lane;
 }
@@ -129,11 +121,34 @@ ReadAhead::Parts BatchAssembler::read_ahead_parts(ChunkAgenda& agenda) const {
     const Field* const field = lanes_[lane].field;
     if (field != nullptr && !field->is_resident()) readers[lane] = field->reader.get();
   }
-  return {agenda, parts_.cache, readers, parts_.counters, {}};
+  const auto in_memory = [this, &agenda](ChunkKey key) { return this->in_memory(key, agenda); };
+  return {agenda, in_memory, readers, parts_.counters, {}};
+}
+
+bool BatchAssembler::in_memory(ChunkKey key, const ChunkAgenda& agenda) const {
+  if (parts_.cache.contains(key)) return true;
+  const RowKeeper* const keeper = lanes_[key.field].keeper.get();
+  return keeper != nullptr && std::ranges::all_of(agenda.unclaimed(key), [&](const VisitRef& ref) {
+           return keeper->holds(*ref.job, ref.visit());
+         });
+}
+
+void BatchAssembler::forget_before(std::uint64_t turn) const noexcept {
+  for (const Lane& lane : lanes_) {
+    if (lane.keeper) lane.keeper->forget_before(turn);
+  }
+}
+
+std::uint64_t BatchAssembler::row_bytes_held() const {
+  std::uint64_t bytes = 0;
+  for (const Lane& lane : lanes_) {
+    if (lane.keeper) bytes += lane.keeper->held_bytes();
+  }
+  return bytes;
 }
 
 void BatchAssembler::plan(BatchJob& job) const {
-  job.batch.indices = job.plan->batch(job.batch.number);
+  job.batch.indices = job.plan->batch(job.number);
   const std::size_t count = job.batch.indices.size();
   BatchSlot slot = parts_.device.acquire_slot();
   job.batch.data = std::move(slot.data);
@@ -174,7 +189,7 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   });
   if (lane.staging) job.staging[lane_number] = lane.staging->acquire();
   if (lane_number == kData && parts_.options.row_reads) {
-    plan_direct(job, lane_number);
+    direct_->plan(job, lane_number);
     return;
   }
   for (const ChunkRows& group : rows_by_chunk(rows, map)) {
@@ -188,16 +203,21 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   }
 }
 
-void BatchAssembler::plan_direct(BatchJob& job, std::size_t lane_number) const {
-  const std::size_t rows = job.rows[lane_number].size();
-  const std::size_t step =
-      std::max<std::size_t>(1, kDirectVisitBytes / lanes_[lane_number].field->map.row_bytes());
-  if (cold_rows_.load(std::memory_order_relaxed) > 0) hint_rows(lanes_[lane_number], job.rows[lane_number]);
-  for (std::size_t first = 0; first < rows; first += step) {
-    job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
-                          .first_row = static_cast<std::uint32_t>(first),
-                          .num_rows = static_cast<std::uint32_t>(std::min(step, rows - first)),
-                          .direct = true});
+// `row_in_chunk` (number within the visit, sample): where the chunk's part of the sample begins.
+template <typename RowInChunk>
+void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const {
+  const TimeInto gathering(parts_.counters.gather_ns);
+  const Lane& lane = lanes_[visit.field];
+  const SampleMap& map = lane.field->map;
+  const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
+  std::byte* const out = lane.staging ? job.staging[visit.field].get() : delivered(job, visit.field);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::byte* const from = row_in_chunk(i, rows[i].row);
+    if (lane.staging) {
+      map.copy_piece(from, visit.piece, out + rows[i].position * map.row_bytes());
+    } else {
+      lane.kernel->run(from, out + rows[i].position * lane.row_bytes);
+    }
   }
 }
 
@@ -209,11 +229,10 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
     return {.finished = {ref}};
   }
   if (visit.direct) {
-    const SleepProbe probe;
-    read_direct(*ref.job, visit, scratch);
-    note_direct_read(probe.slept());
+    direct_->read(*ref.job, visit, delivered(*ref.job, visit.field), scratch);
     return {.finished = {ref}};
   }
+  if (lanes_[visit.field].keeper && serve_kept(ref, agenda)) return {.finished = {ref}};
   if (agenda.begin(ref, resume) != ChunkAgenda::Turn::go) return {};
   const std::uint64_t chunk_bytes = lanes_[visit.field].field->reader->chunk_bytes();
   ChunkCache::Lookup found = parts_.cache.lookup({visit.field, visit.chunk}, chunk_bytes, resume);
@@ -221,7 +240,9 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
     try {
       // Held until the rows are out: a chunk that does not stay in the cache counts as being decoded.
       ScratchPool::Lease read_scratch = scratch_pool_->acquire();
-      return load_chunk({visit.field, visit.chunk}, agenda, *load, *read_scratch);
+      Outcome outcome = load_chunk({visit.field, visit.chunk}, agenda, *load, *read_scratch);
+      if (!outcome.finished.empty()) Counters::add(parts_.counters.cache_hits, outcome.finished.size() - 1);
+      return outcome;
     } catch (...) {
       // Before the load is given up: the next to try might succeed, and do this visit as well.
       agenda.claim(ref);
@@ -229,26 +250,34 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
     }
   }
   auto* const pin = std::get_if<ChunkCache::Pin>(&found);
-  if (pin == nullptr || !agenda.claim(ref)) return {};
+  if (pin == nullptr) return {};
+  const RowFuture::Outlook outlook = parts_.future.outlook();
+  if (!agenda.claim(ref)) return {};
   serve(ref, *pin);
+  keep_rows({visit.field, visit.chunk}, *pin, std::span(&ref, 1), outlook);
+  Counters::add(parts_.counters.cache_hits, 1);
   return {.finished = {ref}};
 }
 
-// Many reads in flight are what fast storage needs; bytes in the page cache need no hints.
-void BatchAssembler::hint_rows(const Lane& lane, std::span<const RowAt> rows) const {
-  while (!rows.empty()) {
-    const std::size_t run = neighbours(rows, lane.field->map);
-    lane.field->reader->hint_rows(rows.front().row, run);
-    rows = rows.subspan(run);
-  }
+// Serves the visit from rows that were kept, where all of them are there.
+bool BatchAssembler::serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const {
+  const Visit& visit = ref.visit();
+  RowKeeper& keeper = *lanes_[visit.field].keeper;
+  std::optional<RowCache::Lease> rows = keeper.take(*ref.job, visit);
+  if (!rows || !agenda.claim_without_chunk(ref)) return false;
+  gather(*ref.job, visit, [&](std::size_t number, std::uint64_t) { return rows->row(number); });
+  keeper.give_back(*ref.job, visit, *std::move(rows));
+  Counters::add(parts_.counters.cache_hits, 1);
+  return true;
 }
 
-void BatchAssembler::note_direct_read(bool slept) const noexcept {
-  if (slept) {
-    cold_rows_.store(kColdPatience, std::memory_order_relaxed);
-  } else if (const int left = cold_rows_.load(std::memory_order_relaxed); left > 0) {
-    cold_rows_.store(left - 1, std::memory_order_relaxed);
-  }
+// After the visits in `served` have been claimed and served from the chunk.
+void BatchAssembler::keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<const VisitRef> served,
+                               const RowFuture::Outlook& outlook) const {
+  RowKeeper* const keeper = lanes_[key.field].keeper.get();
+  if (keeper == nullptr) return;
+  keeper->keep(key.chunk, pin.bytes().data(), served, outlook);
+  pin.retire();
 }
 
 BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAgenda& agenda) const {
@@ -258,6 +287,7 @@ BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAge
     const ChunkKey key{kData, chunk * pieces + piece};
     // Planned meanwhile: its tasks load it, or a reader thread fetches it already.
     if (agenda.contains(key)) continue;
+    if (const auto& keeper = lanes_[kData].keeper; keeper && keeper->holds_due_rows(key.chunk)) continue;
     ScratchPool::Lease read_scratch = scratch_pool_->acquire();
     Outcome loaded = load_uncached(key, agenda, *read_scratch);
     outcome.read |= loaded.read;
@@ -280,7 +310,9 @@ BatchAssembler::Outcome BatchAssembler::load_uncached(ChunkKey key, ChunkAgenda&
     ChunkCache::Lookup found = parts_.cache.lookup(key, chunk_bytes, [] {});
     auto* const load = std::get_if<ChunkCache::Load>(&found);
     if (load == nullptr) return {};
-    return load_chunk(key, agenda, *load, scratch);
+    Outcome outcome = load_chunk(key, agenda, *load, scratch);
+    Counters::add(parts_.counters.cache_hits, outcome.finished.size());
+    return outcome;
   } catch (const std::exception&) {
     return {};
   }
@@ -289,6 +321,7 @@ BatchAssembler::Outcome BatchAssembler::load_uncached(ChunkKey key, ChunkAgenda&
 BatchAssembler::Outcome BatchAssembler::load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load,
                                                    ReadScratch& scratch) const {
   const ChunkReader& reader = *lanes_[key.field].field->reader;
+  Counters::add(parts_.counters.cache_misses, 1);
   const std::span<std::byte> out = load.buffer();
   const std::size_t fetched_bytes = agenda.take_fetched(key, scratch.raw);
   const SleepProbe probe;
@@ -299,69 +332,28 @@ BatchAssembler::Outcome BatchAssembler::load_chunk(ChunkKey key, ChunkAgenda& ag
   Outcome outcome{.read = cost.bytes_read > 0 && !cost.fallback, .slept = probe.slept()};
   count_read(parts_.counters, cost);
   Counters::add(parts_.counters.bytes_decoded, reader.chunk_bytes());
+  if (key.field == kData) Counters::add(parts_.counters.chunk_loads, 1);
 
+  const RowFuture::Outlook outlook = parts_.future.outlook();
   // The rows of every batch that waits for the chunk are copied now, while the processor's caches hold it.
   outcome.finished = agenda.claim_all(key);
   ChunkCache::Pin pin = std::move(load).publish();
   for (const VisitRef& waiting : outcome.finished) {
     if (!waiting.job->failed.load(std::memory_order_acquire)) serve(waiting, pin);
   }
+  keep_rows(key, pin, outcome.finished, outlook);
   return outcome;
 }
 
 void BatchAssembler::serve(const VisitRef& ref, ChunkCache::Pin& pin) const {
   const Visit& visit = ref.visit();
-  gather(*ref.job, visit, pin.bytes().data());
   const SampleMap& map = lanes_[visit.field].field->map;
+  const std::byte* const chunk = pin.bytes().data();
+  gather(*ref.job, visit, [&](std::size_t, std::uint64_t row) { return map.row_in_chunk(chunk, row); });
   const std::uint64_t first_row = visit.chunk / map.pieces() * map.rows_per_chunk();
   const std::uint64_t rows =
       std::min(map.rows_per_chunk(), lanes_[visit.field].field->info().rows() - first_row);
   if (served_[visit.field].add(visit.chunk, ref.job->round, visit.num_rows, rows)) pin.retire();
-}
-
-void BatchAssembler::gather(BatchJob& job, const Visit& visit, const std::byte* chunk) const {
-  const TimeInto gathering(parts_.counters.gather_ns);
-  const Lane& lane = lanes_[visit.field];
-  const SampleMap& map = lane.field->map;
-  const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
-  if (lane.staging) {
-    std::byte* const staged = job.staging[visit.field].get();
-    for (const RowAt& at : rows) {
-      map.copy_piece(chunk, at.row, visit.piece, staged + at.position * map.row_bytes());
-    }
-  } else {
-    std::byte* const out = delivered(job, visit.field);
-    for (const RowAt& at : rows) {
-      lane.kernel->run(map.row_in_chunk(chunk, at.row), out + at.position * lane.row_bytes);
-    }
-  }
-}
-
-void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const {
-  const Lane& lane = lanes_[visit.field];
-  const ChunkReader& reader = *lane.field->reader;
-  std::byte* const out = delivered(job, visit.field);
-  const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
-  const std::size_t stored_row_bytes = lane.field->map.row_bytes();
-  for (std::size_t i = 0; i < rows.size();) {
-    const std::size_t run = neighbours(rows.subspan(i), lane.field->map);
-    const std::span places = rows.subspan(i, run);
-    if (lane.kernel->is_copy()) {
-      scratch.outs.clear();
-      for (const RowAt& at : places)
-        scratch.outs.emplace_back(out + at.position * lane.row_bytes, lane.row_bytes);
-      count_read(parts_.counters, reader.read_rows(places.front().row, run, scratch.outs));
-    } else {
-      scratch.rows.resize_discard(run * stored_row_bytes);
-      const std::span stored = scratch.rows.span().first(run * stored_row_bytes);
-      count_read(parts_.counters, reader.read_rows(places.front().row, run, stored));
-      for (std::size_t r = 0; r < run; ++r) {
-        lane.kernel->run(stored.data() + r * stored_row_bytes, out + places[r].position * lane.row_bytes);
-      }
-    }
-    i += run;
-  }
-  Counters::add(parts_.counters.rows_direct, rows.size());
 }
 
 void BatchAssembler::finish(BatchJob& job) const {

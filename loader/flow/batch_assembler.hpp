@@ -2,14 +2,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "base/byte_buffer.hpp"
 #include "batch/buffer_pool.hpp"
 #include "batch/row_kernel.hpp"
 #include "cache/chunk_cache.hpp"
@@ -17,8 +16,11 @@
 #include "flow/batch_job.hpp"
 #include "flow/chunk_agenda.hpp"
 #include "flow/counters.hpp"
+#include "flow/direct_rows.hpp"
 #include "flow/read_ahead.hpp"
 #include "flow/resolve_options.hpp"
+#include "flow/row_future.hpp"
+#include "flow/row_keeper.hpp"
 #include "flow/scratch_pool.hpp"
 #include "flow/served_rows.hpp"
 #include "h5feed/device.hpp"
@@ -35,21 +37,21 @@ class BatchAssembler {
     const ResolvedOptions& options;
     const DeliveryFormat& format;
     ChunkCache& cache;
+    RowFuture& future;
     Device& device;
     Counters& counters;
   };
 
-  /// Throws OptionError for parameters of `normalize` that do not fit the data.
+  /// Throws OptionError for parameters of `normalize` that do not fit the data, std::bad_alloc.
   BatchAssembler(const Parts& parts, const std::optional<Normalize>& normalize);
 
-  /// Memory of one worker thread that its visits reuse.
-  struct Scratch {
-    ByteBuffer rows;
-    std::vector<std::span<std::byte>> outs;
-  };
+  using Scratch = DirectRows::Scratch;
 
   /// Fills in the job's samples, memory, resident fields and visits. Throws std::bad_alloc.
   void plan(BatchJob& job) const;
+
+  /// After the visits of a planned job were put on the agenda.
+  void planned(const BatchJob& job) const { parts_.future.planned(job.first_turn); }
 
   /// What came of a visit.
   struct Outcome {
@@ -74,6 +76,12 @@ class BatchAssembler {
   /// thread may. An error is left to the visit that will meet it.
   Outcome load_stored(ChunkKey key, ChunkAgenda& agenda) const;
 
+  /// Rows that were kept for turns before `turn` will not be asked for any more.
+  void forget_before(std::uint64_t turn) const noexcept;
+
+  /// Memory of the rows kept, in bytes.
+  std::uint64_t row_bytes_held() const;
+
   /// What fetches the chunks on an agenda ahead of the visits.
   ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;  // `load_stored` is left empty
 
@@ -87,24 +95,26 @@ class BatchAssembler {
     std::unique_ptr<const RowKernel> kernel;
     std::size_t row_bytes = 0;            ///< delivered
     std::unique_ptr<BufferPool> staging;  ///< only where samples span chunks
+    std::unique_ptr<RowKeeper> keeper;    ///< only where rows are kept instead of chunks
   };
 
   Lane make_lane(std::size_t lane_number, DType to, const std::optional<Normalize>& normalize);
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
-  void plan_direct(BatchJob& job, std::size_t lane_number) const;
+  bool serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const;
+  bool in_memory(ChunkKey key, const ChunkAgenda& agenda) const;
   Outcome load_uncached(ChunkKey key, ChunkAgenda& agenda, ReadScratch& scratch) const;
   Outcome load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load, ReadScratch& scratch) const;
   void serve(const VisitRef& ref, ChunkCache::Pin& pin) const;
-  void gather(BatchJob& job, const Visit& visit, const std::byte* chunk) const;
-  void hint_rows(const Lane& lane, std::span<const RowAt> rows) const;
-  void note_direct_read(bool slept) const noexcept;
-  void read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const;
+  void keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<const VisitRef> served,
+                 const RowFuture::Outlook& outlook) const;
+  template <typename RowInChunk>
+  void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
   std::byte* delivered(BatchJob& job, std::size_t lane_number) const noexcept;
 
   Parts parts_;
   std::array<Lane, kFields> lanes_;
+  std::optional<DirectRows> direct_;                // only where rows of the data bypass the cache
   mutable std::array<ServedRows, kFields> served_;  // thread-safe
-  mutable std::atomic<int> cold_rows_ = 0;          // > 0: direct reads have lately waited for the storage
   std::unique_ptr<ScratchPool> scratch_pool_;
 };
 

@@ -40,15 +40,17 @@ struct Visit {
 /// abandoned at any moment.
 struct BatchJob : std::enable_shared_from_this<BatchJob> {
   BatchJob(std::uint64_t job_ticket, std::uint64_t job_round, std::shared_ptr<const EpochPlan> epoch_plan,
-           std::uint64_t epoch, std::uint64_t number)
-      : ticket(job_ticket), round(job_round), plan(std::move(epoch_plan)) {
+           std::uint64_t epoch, std::uint64_t number_in_plan)
+      : ticket(job_ticket), round(job_round), plan(std::move(epoch_plan)), number(number_in_plan) {
     batch.epoch = epoch;
-    batch.number = number;
+    batch.number = plan->first_number() + number;
   }
 
   const std::uint64_t ticket;  ///< position in the loader's life, over all epochs
   const std::uint64_t round;   ///< which run through the data it belongs to; the same epoch may run twice
   const std::shared_ptr<const EpochPlan> plan;
+  const std::uint64_t number;    ///< of the batch in `plan`, which may begin within the epoch
+  std::uint64_t first_turn = 0;  ///< of its first sample (flow/row_future.hpp); set before it is submitted
 
   // Written by the plan task; read-only afterwards, except for the bytes that `batch` points to, of
   // which every visit writes its own rows.

@@ -43,12 +43,41 @@ ChunkAgenda::Turn ChunkAgenda::begin(const VisitRef& visit, const Resume& resume
   return Turn::go;
 }
 
+// The entry the visit was on; the end where it was on none.
+ChunkAgenda::Entries::iterator ChunkAgenda::take_off(const VisitRef& visit) {
+  const auto at = entries_.find(key_of(visit.visit()));
+  if (at == entries_.end() || std::erase(at->second.visits, visit) == 0) return entries_.end();
+  return at;
+}
+
 bool ChunkAgenda::claim(const VisitRef& visit) {
   const MutexLock lock(mutex_);
-  const auto at = entries_.find(key_of(visit.visit()));
-  if (at == entries_.end() || std::erase(at->second.visits, visit) == 0) return false;
+  const auto at = take_off(visit);
+  if (at == entries_.end()) return false;
   if (at->second.visits.empty()) forget(at);
   return true;
+}
+
+bool ChunkAgenda::claim_without_chunk(const VisitRef& visit) {
+  const MutexLock lock(mutex_);
+  const auto at = take_off(visit);
+  if (at == entries_.end()) return false;
+  Entry& entry = at->second;
+  if (entry.visits.empty()) {
+    forget(at);
+  } else if (entry.state == State::taken) {
+    entry.state = State::announced;
+    entry.deadline = {entry.visits.front().job->ticket, entry.visits.front().number};
+    announced_.emplace(entry.deadline, at->first);
+    if (patience_ > 0) work_.notify_one();
+  }
+  return true;
+}
+
+std::vector<VisitRef> ChunkAgenda::unclaimed(ChunkKey key) const {
+  const MutexLock lock(mutex_);
+  const auto at = entries_.find(key);
+  return at == entries_.end() ? std::vector<VisitRef>() : at->second.visits;
 }
 
 std::vector<VisitRef> ChunkAgenda::claim_all(ChunkKey key) {

@@ -65,6 +65,13 @@ class ChunkAgenda {
   /// Takes one visit off the agenda; false when another thread was faster.
   bool claim(const VisitRef& visit) H5FEED_EXCLUDES(mutex_);
 
+  /// As `claim`, for a visit that needed no chunk. The chunk's other visits may need it yet: where a worker
+  /// had taken care of it, it is announced anew.
+  bool claim_without_chunk(const VisitRef& visit) H5FEED_EXCLUDES(mutex_);
+
+  /// The visits of a chunk that nobody has claimed. Throws std::bad_alloc.
+  std::vector<VisitRef> unclaimed(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
+
   /// Takes all visits of a chunk off the agenda.
   std::vector<VisitRef> claim_all(ChunkKey key) H5FEED_EXCLUDES(mutex_);
 
@@ -109,6 +116,7 @@ class ChunkAgenda {
   };
   using Entries = std::unordered_map<ChunkKey, Entry, ChunkKeyHash>;
 
+  Entries::iterator take_off(const VisitRef& visit) H5FEED_REQUIRES(mutex_);
   void forget(Entries::iterator at) H5FEED_REQUIRES(mutex_);
   void end_flight(ByteBuffer buffer) noexcept H5FEED_REQUIRES(mutex_);
 

@@ -26,10 +26,10 @@ class LookAhead {
   /// `room_chunks`: so many chunks further at most; 0 = never.
   explicit LookAhead(std::uint64_t room_chunks) : room_chunks_(room_chunks) {}
 
-  /// Batches of `plan` up to `position` are in preparation.
-  void advance(std::shared_ptr<const EpochPlan> plan, std::uint64_t position) H5FEED_EXCLUDES(mutex_) {
+  /// Batches of `plan` up to `number` are in preparation.
+  void advance(std::shared_ptr<const EpochPlan> plan, std::uint64_t number) H5FEED_EXCLUDES(mutex_) {
     if (room_chunks_ == 0) return;
-    const std::uint64_t begun = plan->chunks_before(position);
+    const std::uint64_t begun = plan->chunks_begun(number);
     const std::uint64_t end = std::min(plan->num_chunks(), begun + room_chunks_);
     const MutexLock lock(mutex_);
     next_ = plan == plan_ ? std::max(next_, begun) : begun;

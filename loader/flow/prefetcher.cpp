@@ -20,20 +20,18 @@ Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, LookAh
       workers_.emplace_back([this, worker] { work(worker); });
     }
   } catch (...) {
-    queue_.stop();
+    queue_->stop();
     throw;
   }
 }
 
-Prefetcher::~Prefetcher() { queue_.stop(); }
+Prefetcher::~Prefetcher() { queue_->stop(); }
 
-void Prefetcher::submit(std::shared_ptr<BatchJob> job) { queue_.push({std::move(job), kPlanStep}); }
+void Prefetcher::submit(std::shared_ptr<BatchJob> job) { queue_->push({std::move(job), kPlanStep}); }
 
-bool Prefetcher::run_one() {
+void Prefetcher::run_one() {
   Task task;
-  if (!queue_.try_pop(task)) return false;
-  run(task, caller_scratch_);
-  return true;
+  if (queue_->pop(task)) run(task, caller_scratch_);
 }
 
 bool Prefetcher::wait_initialized(const TicketRing::Deadline& deadline) {
@@ -67,11 +65,11 @@ bool Prefetcher::initialize(int worker) {
 void Prefetcher::work(int worker) {
   if (settings_.worker_init_fn && !initialize(worker)) return;
   BatchAssembler::Scratch scratch;
-  while (!queue_.stopped()) {
+  while (!queue_->stopped()) {
     Task task;
-    if (!queue_.try_pop(task)) {
+    if (!queue_->try_pop(task)) {
       if (load_ahead()) continue;
-      if (!queue_.pop(task)) return;
+      if (!queue_->pop(task)) return;
     }
     run(task, scratch);
   }
@@ -100,7 +98,8 @@ void Prefetcher::run_plan(const Task& task) {
   const auto visits = static_cast<std::uint32_t>(job.visits.size());
   if (visits == 0) complete(job);
   agenda_.add(task.job);
-  for (std::uint32_t step = 1; step <= visits; ++step) queue_.push({task.job, step});
+  assembler_.planned(job);
+  for (std::uint32_t step = 1; step <= visits; ++step) queue_->push({task.job, step});
 }
 
 void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch) {
@@ -112,7 +111,7 @@ void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch
   {
     const TraceSpan span(settings_.trace.get(), Stage::read_decode, ref.job->ticket);
     try {
-      const auto resume = [this, ref] { queue_.push({ref.job, ref.number + 1}); };
+      const auto resume = [queue = queue_, ref] { queue->push({ref.job, ref.number + 1}); };
       outcome = assembler_.visit(ref, agenda_, resume, scratch);
     } catch (...) {
       ref.job->fail(std::current_exception());

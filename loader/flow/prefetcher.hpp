@@ -42,8 +42,9 @@ class Prefetcher {
   /// Queues a job that is in the ring. Never waits.
   void submit(std::shared_ptr<BatchJob> job);
 
-  /// Without workers: runs the earliest task on this thread; false when there is none.
-  bool run_one();
+  /// Without workers: runs the earliest task on this thread, waiting for one where all wait for chunks that
+  /// another loader of the dataset is loading.
+  void run_one();
 
   /// Waits until `worker_init_fn` has returned on every worker; false when `deadline` passed before.
   /// Throws what it threw, at every call: a worker that could not be set up does no work.
@@ -80,7 +81,8 @@ class Prefetcher {
   LookAhead& look_ahead_;
   const Settings settings_;
   ChunkAgenda agenda_;
-  TaskQueue<Task, Later> queue_;
+  // Shared with whoever wakes a task that waits for a chunk, which may be another loader of the dataset.
+  const std::shared_ptr<TaskQueue<Task, Later>> queue_ = std::make_shared<TaskQueue<Task, Later>>();
   ReadAhead read_ahead_;                    // its threads push to the queue
   BatchAssembler::Scratch caller_scratch_;  // of run_one()
   Mutex init_mutex_;

@@ -35,7 +35,7 @@ void ReadAhead::fetch(ChunkKey key) {
   ByteBuffer buffer;
   std::size_t bytes = 0;
   // It may have been loaded for an earlier batch since it was announced, or before and still be there.
-  if (!parts_.cache.contains(key) && reader.stored_bytes(key.chunk) > 0) {
+  if (!parts_.in_memory(key) && reader.stored_bytes(key.chunk) > 0) {
     if (reader.stored_decoded(key.chunk)) {
       parts_.load_stored(key);
     } else {

@@ -26,7 +26,8 @@ class ReadAhead {
   /// What it works with. All outlive it.
   struct Parts {
     ChunkAgenda& agenda;
-    const ChunkCache& cache;                          ///< what it holds is not fetched
+    /// Whether the visits of a chunk need nothing from the file: then it is not fetched.
+    std::function<bool(ChunkKey)> in_memory;
     std::array<const ChunkReader*, kFields> readers;  ///< of fields that go through the cache, else null
     Counters& counters;
     /// Loads a chunk whose stored bytes need no decoding: straight to where they are wanted.

@@ -34,14 +34,42 @@ std::string verdict(const LoaderStats& stats) {
       wait * 100, ratio(ns, work_ns) * 100, name);
 }
 
+// Empty where no chunk was decoded.
+std::string decodes(const LoaderStats& stats, const DataFacts& data) {
+  if (stats.chunk_loads == 0 || stats.samples == 0) return {};
+  const double epochs = ratio(stats.samples, data.samples);
+  const double per_chunk = ratio(stats.chunk_loads, data.chunks) / epochs;
+  std::string text = fmt::format("decodes: {:.2f} per chunk and epoch", per_chunk);
+  // What is optimal before the first epoch's end cannot be told.
+  if (epochs >= 1) {
+    const double optimum = (data.optimum.first_epoch + (epochs - 1) * data.optimum.later_epochs) / epochs;
+    text += fmt::format(" (offline optimum about {:.2f} by rows, distance {:+.0f} %)", optimum,
+                        (per_chunk / optimum - 1) * 100);
+  }
+  return text + fmt::format("; {:.2f} bytes read per stored byte and epoch\n",
+                            ratio(stats.bytes_read, data.stored_bytes) / epochs);
+}
+
 }  // namespace
 
 double LoaderStats::cache_hit_rate() const noexcept { return ratio(cache_hits, cache_hits + cache_misses); }
 double LoaderStats::wait_fraction() const noexcept { return std::min(1.0, ratio(wait_ns, epoch_ns)); }
 double LoaderStats::read_amplification() const noexcept { return ratio(bytes_decoded, bytes_delivered); }
 
+std::string PlanReport::to_string() const {
+  std::string text =
+      fmt::format("an epoch: {} samples in {} batches from {} {}; mixing {:.2f}\n", format_count(samples),
+                  format_count(batches), format_count(chunks), chunks == 1 ? "chunk" : "chunks", mixing);
+  if (decodes_per_chunk > 0) {
+    text += fmt::format("decodes per chunk: about {:.1f} with cache_bytes {} (clairvoyant: {:.1f})\n",
+                        decodes_per_chunk, format_bytes(cache_bytes), clairvoyant_decodes_per_chunk);
+  }
+  return text + fmt::format("each chunk once from cache_bytes {}; no read from the second epoch on from {}",
+                            format_bytes_ceil(cache_bytes_decode_once), format_bytes_ceil(cache_bytes_fit));
+}
+
 std::string format_report(const LoaderStats& stats, const ResolvedOptions& options,
-                          const SystemLimits& limits) {
+                          const SystemLimits& limits, const DataFacts& data) {
   const double time = seconds(stats.epoch_ns);
   std::string text = fmt::format(
       "{} samples in {} batches, {:.2f} s, {} samples/s; seed {}, num_workers {}\n",
@@ -53,10 +81,15 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
       "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s; {} read, {} decoded, {} delivered\n",
       seconds(stats.read_ns), seconds(stats.decode_ns), seconds(stats.gather_ns),
       format_bytes(stats.bytes_read), format_bytes(stats.bytes_decoded), format_bytes(stats.bytes_delivered));
+  const std::string would_fit =
+      data.fit_bytes > options.cache_bytes
+          ? fmt::format(" (all would fit from {})", format_bytes_ceil(data.fit_bytes))
+          : std::string();
   text += fmt::format(
-      "cache: hit rate {:.1f} %, {} of {} held; rows read directly: {}; chunks through libhdf5: {}\n",
+      "cache: hit rate {:.1f} %, {} of {} held{}; rows read directly: {}; chunks through libhdf5: {}\n",
       stats.cache_hit_rate() * 100, format_bytes(stats.cache_bytes), format_bytes(options.cache_bytes),
-      format_count(stats.rows_direct), format_count(stats.fallback_chunks));
+      would_fit, format_count(stats.rows_direct), format_count(stats.fallback_chunks));
+  text += decodes(stats, data);
   text += fmt::format("memory: budget {} (bound by {}); batches out {}; usable CPUs {} (bound by {})",
                       format_bytes(options.memory_budget_bytes), limits.memory_bound_by,
                       format_bytes(stats.outputs_held_bytes), limits.cpus, limits.cpus_bound_by);

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/byte_units.hpp"
+#include "flow/cache_layout.hpp"
+#include "flow/resolve_order.hpp"
 #include "flow/row_read_choice.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -27,6 +29,9 @@ void check_workers(const DataLoaderOptions& options) {
     if (options.prefetch_factor) {
       throw OptionError(
           "prefetch_factor needs workers that prefetch; set num_workers > 0, or leave it unset");
+    }
+    if (options.prefetch_bytes) {
+      throw OptionError("prefetch_bytes needs workers that prefetch; set num_workers > 0, or leave it unset");
     }
     if (options.io_depth) {
       throw OptionError("io_depth needs workers to read ahead of; set num_workers > 0, or leave it unset");
@@ -67,35 +72,58 @@ void check_batch(const DataLoaderOptions& options) {
 // All figures the memory budget is made of, in bytes.
 class Budget {
  public:
-  Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options)
-      : batch_size_(std::min(static_cast<std::uint64_t>(options.batch_size), dataset.data.info().rows())),
+  Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options,
+         const MemoryUse& others)
+      : others_(others),
+        batch_size_(options.max_batch_rows),
         slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0) + format.slots_in_transfer),
-        row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes) {
+        row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes),
+        rows_apart_(options.cache_policy == CachePolicy::clairvoyant),
+        shares_cache_(options.cache_policy == CachePolicy::lru) {
     count_field(dataset.data, options.row_reads);
     if (dataset.target) count_field(*dataset.target, false);
   }
 
   // Needed with `decodes` chunks being decoded at once and `io_depth` read ahead. Decoded chunks are the
-  // cache's own entries, so they only count beyond it.
+  // cache's own entries, so they only count beyond it; a cache of rows is apart from them.
   std::uint64_t total(std::uint64_t cache_bytes, std::uint64_t decodes, std::uint64_t io_depth) const {
-    return fixed() + std::max(cache_bytes, decodes * chunk_bytes_) + reading(decodes, io_depth);
+    return fixed() + held(cache_bytes, decodes) + reading(decodes, io_depth);
   }
+
+  // Decoded chunks that are not part of the cache.
+  std::uint64_t decoding(std::uint64_t decodes) const { return rows_apart_ ? decodes * chunk_bytes_ : 0; }
 
   // Beside decoded chunks: stored ones, and what decoding needs.
   std::uint64_t reading(std::uint64_t decodes, std::uint64_t io_depth) const {
     return decodes * read_bytes_ + io_depth * stored_bytes_;
   }
 
-  std::uint64_t fixed() const { return resident_bytes_ + slot_bytes(batch_size_); }
+  std::uint64_t fixed() const { return resident_bytes_ + others_.own_bytes + slot_bytes(batch_size_); }
+
+  // What a loader with these bounds takes.
+  MemoryUse use(const ResolvedOptions& options) const {
+    const std::uint64_t decodes = options.concurrent_decodes;
+    MemoryUse use{.own_bytes = slot_bytes(batch_size_) + reading(decodes, options.io_depth),
+                  .budget_bytes = options.memory_budget_bytes};
+    if (options.cache_policy == CachePolicy::lru) {
+      use.cache_bytes = options.cache_bytes;
+      use.decode_bytes = decodes * chunk_bytes_;
+    } else {
+      use.own_bytes += held_alone(options.cache_bytes, decodes);
+    }
+    return use;
+  }
 
   [[noreturn]] void refuse(std::uint64_t budget, std::uint64_t cache_bytes) const {
     std::string parts =
         fmt::format("batch_size {} × {} B × {} {} ({})", batch_size_, format_count(row_bytes_), slots_,
                     slots_ == 1 ? "slot" : "slots", format_bytes(slot_bytes(batch_size_)));
     if (resident_bytes_ > 0) parts += fmt::format(" + target {}", format_bytes(resident_bytes_));
-    if (cache_bytes >= chunk_bytes_) {
-      parts += fmt::format(" + cache_bytes {}", format_bytes(cache_bytes));
-    } else {
+    if (const std::uint64_t taken = others_.own_bytes + (shares_cache_ ? 0 : shared_by_others()); taken > 0)
+      parts += fmt::format(" + other loaders of this dataset {}", format_bytes(taken));
+    const bool cache_counts = rows_apart_ || cache_bytes >= chunk_bytes_;
+    if (cache_counts) parts += fmt::format(" + cache_bytes {}", format_bytes(cache_bytes));
+    if (rows_apart_ || !cache_counts) {
       parts += fmt::format(" + one decoded chunk {}", format_bytes(chunk_bytes_));
     }
     if (read_bytes_ > 0)
@@ -111,6 +139,20 @@ class Budget {
  private:
   std::uint64_t slot_bytes(std::uint64_t batch_size) const { return batch_size * row_bytes_ * slots_; }
 
+  // Cache and decoded chunks of this loader, if it has them for itself.
+  std::uint64_t held_alone(std::uint64_t cache_bytes, std::uint64_t decodes) const {
+    return rows_apart_ ? cache_bytes + decoding(decodes) : std::max(cache_bytes, decodes * chunk_bytes_);
+  }
+
+  std::uint64_t shared_by_others() const { return std::max(others_.cache_bytes, others_.decode_bytes); }
+
+  // The same of all loaders of the dataset.
+  std::uint64_t held(std::uint64_t cache_bytes, std::uint64_t decodes) const {
+    if (!shares_cache_) return held_alone(cache_bytes, decodes) + shared_by_others();
+    return std::max(std::max(cache_bytes, others_.cache_bytes),
+                    decodes * chunk_bytes_ + others_.decode_bytes);
+  }
+
   void count_field(const Field& field, bool row_reads) {
     resident_bytes_ += field.resident.size();
     if (field.is_resident() || row_reads) return;
@@ -120,20 +162,24 @@ class Budget {
     if (field.reader->direct()) stored_bytes_ = std::max(stored_bytes_, field.reader->max_stored_bytes());
   }
 
+  MemoryUse others_;
   std::uint64_t batch_size_;
   std::uint64_t slots_;
   std::uint64_t row_bytes_;
+  bool rows_apart_;    // clairvoyant: rows are kept beside the chunks that are decoded
+  bool shares_cache_;  // lru
   std::uint64_t resident_bytes_ = 0;
   std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
   std::uint64_t read_bytes_ = 0;    // largest need of one read beside it
   std::uint64_t stored_bytes_ = 0;  // largest stored chunk
 };
 
-void resolve_memory(const DataLoaderOptions& options, const DatasetState& dataset,
-                    const DeliveryFormat& format, const SystemLimits& limits, ResolvedOptions& resolved) {
-  const std::uint64_t memory = options.memory_budget_bytes.value_or(limits.available_bytes / 2);
+void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits, const MemoryUse& others,
+                    const Budget& budget, ResolvedOptions& resolved) {
+  const std::uint64_t memory =
+      std::max(options.memory_budget_bytes.value_or(limits.available_bytes / 2), others.budget_bytes);
   resolved.memory_budget_bytes = memory;
-  const Budget budget(dataset, format, resolved);
+  const bool shares_cache = resolved.cache_policy == CachePolicy::lru;
   const auto workers = static_cast<std::uint64_t>(std::max(1, resolved.num_workers));
   std::uint64_t io_depth = 0;
   if (options.num_workers > 0) {
@@ -142,13 +188,15 @@ void resolve_memory(const DataLoaderOptions& options, const DatasetState& datase
   if (options.cache_bytes) {
     resolved.cache_bytes = *options.cache_bytes;
   } else {
-    const std::uint64_t wanted = std::min(kGiB, limits.available_bytes / 4);
-    const std::uint64_t others = budget.fixed() + budget.reading(workers, 0);
-    const std::uint64_t left = memory > others ? memory - others : 0;
+    const bool joins = shares_cache && others.cache_bytes > 0;
+    const std::uint64_t wanted = joins ? others.cache_bytes : std::min(kGiB, limits.available_bytes / 4);
+    const std::uint64_t rest = budget.fixed() + budget.decoding(workers) + budget.reading(workers, 0);
+    const std::uint64_t left = memory > rest ? memory - rest : 0;
     // Reading ahead takes no more than a quarter of what the cache could have.
     while (io_depth > 0 && budget.reading(0, io_depth) > left / 4) --io_depth;
     resolved.cache_bytes = std::min(wanted, left - budget.reading(0, io_depth));
   }
+  if (shares_cache) resolved.cache_bytes = std::max(resolved.cache_bytes, others.cache_bytes);
   std::uint64_t decodes = workers;
   const auto too_much = [&] { return budget.total(resolved.cache_bytes, decodes, io_depth) > memory; };
   while (io_depth > 0 && too_much()) --io_depth;
@@ -156,6 +204,19 @@ void resolve_memory(const DataLoaderOptions& options, const DatasetState& datase
   if (decodes == 0) budget.refuse(memory, resolved.cache_bytes);
   resolved.io_depth = io_depth;
   resolved.concurrent_decodes = static_cast<unsigned>(decodes);
+}
+
+void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, ResolvedOptions& resolved) {
+  const std::uint64_t batch_bytes =
+      resolved.max_batch_rows * (format.data_row_bytes + format.target_row_bytes);
+  const std::uint64_t fitting = prefetch_bytes / batch_bytes;
+  if (fitting == 0) {
+    throw OptionError(fmt::format("prefetch_bytes {} holds no batch of {} × {} B; use at least {}",
+                                  format_bytes(prefetch_bytes), resolved.max_batch_rows,
+                                  format_count(format.data_row_bytes + format.target_row_bytes),
+                                  format_bytes_ceil(batch_bytes)));
+  }
+  resolved.prefetch_batches = std::min<std::size_t>(resolved.prefetch_batches, fitting);
 }
 
 bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dataset,
@@ -169,6 +230,11 @@ bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dat
             fmt::format("row_reads = always needs uncompressed rows in one piece; {}:{} has none; use "
                         "automatic",
                         dataset.file, dataset.data.info().path));
+      }
+      if (options.cache_policy == CachePolicy::clairvoyant) {
+        throw OptionError(
+            "cache_policy = clairvoyant keeps rows of decoded chunks, row_reads = always reads rows past the "
+            "cache; use one of the two");
       }
       return true;
     case RowReads::automatic:
@@ -198,28 +264,35 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
   return format;
 }
 
-ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
-                                const DeliveryFormat& format, const SystemLimits& limits) {
+Resolution resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
+                           const SampleSubset* chosen, const DeliveryFormat& format,
+                           const SystemLimits& limits, const MemoryUse& others) {
   check_batch(options);
   check_workers(options);
 
   ResolvedOptions resolved;
-  resolved.batch_size = options.batch_size.value_or(1);
-  resolved.batched = options.batch_size.has_value();
-  resolved.shuffle = options.shuffle;
+  resolve_order(options, dataset, chosen, resolved);
   resolved.num_workers = static_cast<int>(options.num_workers);
   if (options.num_workers > 0) {
     resolved.prefetch_batches = static_cast<std::size_t>(
         options.num_workers * options.prefetch_factor.value_or(kDefaultPrefetchFactor));
+    if (options.prefetch_bytes) limit_prefetch(*options.prefetch_bytes, format, resolved);
   }
   resolved.drop_last = options.drop_last;
   resolved.timeout = options.timeout;
   resolved.in_order = options.in_order;
-  resolved.seed = options.seed.value_or(0);
+  resolved.cache_policy = options.cache_policy;
   // Whether rows bypass the cache depends on the cache's size, which depends on what chunks need.
-  resolve_memory(options, dataset, format, limits, resolved);
+  const Budget budget(dataset, format, resolved, others);
+  resolve_memory(options, limits, others, budget, resolved);
+  if (cached_data_bytes(dataset, resolved) <= resolved.cache_bytes) resolved.cache_policy = CachePolicy::lru;
+  if (resolved.sampled && resolved.cache_policy == CachePolicy::clairvoyant) {
+    throw OptionError(
+        "cache_policy = clairvoyant needs to know when a sample comes, which a sampler does not tell; use a "
+        "shuffle, or cache_policy = lru");
+  }
   resolved.row_reads = resolve_row_reads(options, dataset, resolved);
-  return resolved;
+  return {resolved, budget.use(resolved)};
 }
 
 }  // namespace h5feed

@@ -3,8 +3,10 @@
 
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
+#include "flow/loader_group.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/options.hpp"
+#include "plan/sample_subset.hpp"
 
 namespace h5feed {
 
@@ -22,9 +24,16 @@ struct DeliveryFormat {
 /// Derives types from options and data. Throws OptionError.
 DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset);
 
-/// Fills in defaults and checks everything. Throws OptionError naming the option and a value that
-/// works.
-ResolvedOptions resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
-                                const DeliveryFormat& format, const SystemLimits& limits);
+/// What a loader does, and the memory it takes.
+struct Resolution {
+  ResolvedOptions options;
+  MemoryUse memory;
+};
+
+/// Fills in defaults and checks everything. `chosen` are the samples that take part, null for all; `others`
+/// is what other loaders of the dataset take. Throws OptionError naming the option and a value that works.
+Resolution resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
+                           const SampleSubset* chosen, const DeliveryFormat& format,
+                           const SystemLimits& limits, const MemoryUse& others);
 
 }  // namespace h5feed

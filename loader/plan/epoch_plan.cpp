@@ -1,112 +1,216 @@
 #include "plan/epoch_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
+
+#include "h5feed/error.hpp"
+#include "plan/divide.hpp"
+#include "plan/group_order.hpp"
+#include "plan/listed_order.hpp"
+#include "plan/permutation.hpp"
+#include "plan/streams.hpp"
+#include "plan/whole_order.hpp"
 
 namespace h5feed {
 namespace {
 
-std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) noexcept { return a / b + (a % b != 0 ? 1 : 0); }
+std::uint64_t num_choices(const PlanSpec& spec) noexcept {
+  return spec.subset ? spec.subset->size() : spec.num_samples;
+}
 
-// Streams of `mix_key`: what a key is for.
-enum : std::uint64_t { kSampleOrder = 1, kChunkOrder = 2, kWindowOrder = 3 };
-
-Permutation make_order(const PlanSpec& spec, std::uint64_t epoch, std::uint64_t num_chunks) {
-  if (spec.shuffle.kind() == Shuffle::Kind::chunk) {
-    return {num_chunks, mix_key(spec.seed, kChunkOrder, epoch)};
+// Order of all samples that take part, the same on every rank.
+std::shared_ptr<const SampleOrder> global_order(const PlanSpec& spec, std::uint64_t epoch) {
+  const std::uint64_t num_chunks = ceil_div(spec.num_samples, spec.rows_per_chunk);
+  if (spec.sampler) {
+    return std::make_shared<const SamplerOrder>(spec.sampler->epoch(spec.seed, epoch), spec.subset,
+                                                num_choices(spec), num_chunks);
   }
-  return {spec.num_samples, mix_key(spec.seed, kSampleOrder, epoch)};
+  if (!spec.subset) {
+    return std::make_shared<const WholeOrder>(spec.num_samples, spec.rows_per_chunk, spec.shuffle, spec.seed,
+                                              epoch);
+  }
+  const Shuffle::Kind kind = spec.shuffle.kind();
+  const std::uint64_t key = mix_key(spec.seed, kSubsetOrder, epoch);
+  if (kind == Shuffle::Kind::full) return std::make_shared<const PermutedOrder>(spec.subset, num_chunks, key);
+  if (kind == Shuffle::Kind::sequential && !spec.subset->ascending())
+    return std::make_shared<const GivenOrder>(spec.subset, num_chunks);
+  return std::make_shared<const GroupOrder>(
+      chunk_groups(spec.num_samples, spec.rows_per_chunk, spec.subset.get()), spec.subset,
+      spec.rows_per_chunk, spec.shuffle, key);
+}
+
+// The chunks that belong to each rank in an epoch: a fixed deal of permuted chunks, passed on by one rank
+// an epoch.
+struct OwnChunks {
+  std::vector<ChunkGroup> groups;  // of this rank
+  std::uint64_t rows = 0;
+  std::uint64_t fewest_rows = 0;  // of any rank
+  std::uint64_t most_rows = 0;
+};
+
+OwnChunks own_chunks(const PlanSpec& spec, std::uint64_t epoch) {
+  const std::vector<ChunkGroup> all = chunk_groups(spec.num_samples, spec.rows_per_chunk, spec.subset.get());
+  const Permutation deal(all.size(), mix_key(spec.seed, kChunkOwner, 0));
+  std::vector<std::uint64_t> rows(spec.world_size, 0);
+  OwnChunks own;
+  for (std::uint64_t group = 0; group < all.size(); ++group) {
+    const std::uint64_t owner = (deal.position_of(group) + epoch % spec.world_size) % spec.world_size;
+    rows[owner] += all[group].count;
+    if (owner == spec.rank) own.groups.push_back(all[group]);
+  }
+  const auto [fewest, most] = std::ranges::minmax(rows);
+  own.rows = rows[spec.rank];
+  own.fewest_rows = fewest;
+  own.most_rows = most;
+  return own;
 }
 
 }  // namespace
 
-EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch)
-    : spec_(spec),
-      epoch_(epoch),
-      num_chunks_(ceil_div(spec.num_samples, spec.rows_per_chunk)),
-      window_rows_(std::min(spec.shuffle.window_chunks(), num_chunks_) * spec.rows_per_chunk),
-      missing_rows_(num_chunks_ * spec.rows_per_chunk - spec.num_samples),
-      order_(make_order(spec, epoch, num_chunks_)) {
-  if (spec.shuffle.kind() == Shuffle::Kind::chunk) short_position_ = order_.position_of(num_chunks_ - 1);
+bool positions_are_global(const PlanSpec& spec) noexcept {
+  return !spec.batch_sampler && spec.shard == Shard::strided && spec.uneven == Uneven::exact;
+}
+
+std::uint64_t plan_hash(const PlanSpec& spec) {
+  std::uint64_t hash = 0;
+  const auto add = [&hash](std::uint64_t value) { hash = mix_key(hash, kPlanHash, value); };
+  add(spec.num_samples);
+  add(spec.subset ? spec.subset->fingerprint() : 0);
+  const auto kind = static_cast<std::uint64_t>(spec.shuffle.kind());
+  add(spec.batch_sampler ? 101 : spec.sampler ? 100 : kind);
+  if (spec.sampler) add(spec.sampler->fingerprint());
+  if (spec.batch_sampler) add(spec.batch_sampler->fingerprint());
+  add(spec.shuffle.window_chunks());
+  const bool chunks_matter = spec.shuffle.kind() == Shuffle::Kind::chunk || spec.shard == Shard::by_chunk;
+  add(chunks_matter ? spec.rows_per_chunk : 0);
+  add(static_cast<std::uint64_t>(spec.shard));
+  add(static_cast<std::uint64_t>(spec.uneven));
+  return hash;
+}
+
+EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
+  const std::uint64_t ranks = spec.world_size;
+  if (!spec.batch_sampler && spec.shard == Shard::by_chunk) {
+    OwnChunks own = own_chunks(spec, epoch);
+    const std::uint64_t key = mix_key(mix_key(spec.seed, kOwnOrder, epoch), kOwnOrder, spec.rank);
+    order_ = std::make_shared<const GroupOrder>(std::move(own.groups), spec.subset, spec.rows_per_chunk,
+                                                spec.shuffle, key);
+    size_ = order_->size();
+    deal(size_, own.fewest_rows, own.most_rows);
+  } else {
+    if (spec.batch_sampler) {
+      batches_ = spec.batch_sampler->epoch(spec.seed, epoch);
+      size_ = batches_->size();
+    } else {
+      order_ = global_order(spec, epoch);
+      size_ = order_->size();
+    }
+    // Where positions are global, what is left of the order is dealt anew, from any position on.
+    if (positions_are_global(spec)) origin_ = std::min(spec.start, size_);
+    const std::uint64_t left = size_ - origin_;
+    const std::uint64_t shorter = left / ranks;
+    const std::uint64_t longer_ranks = left % ranks;
+    deal(shorter + (spec.rank < longer_ranks ? 1 : 0), shorter, ceil_div(left, ranks));
+    if (spec.shard == Shard::contiguous) {
+      origin_ = spec.uneven == Uneven::exact ? spec.rank * shorter + std::min(spec.rank, longer_ranks)
+                                             : spec.rank * longest_;
+    }
+  }
+  if (!positions_are_global(spec)) start_place_ = spec.start / ranks;
+}
+
+void EpochPlan::deal(std::uint64_t own, std::uint64_t shortest, std::uint64_t longest) noexcept {
+  places_ = own;
+  shortest_ = shortest;
+  longest_ = longest;
+  if (spec_.uneven == Uneven::pad) places_ = shortest_ = longest;
+  if (spec_.uneven == Uneven::drop) places_ = longest_ = shortest;
+  if (size_ == 0) places_ = 0;  // nothing to repeat
 }
 
 std::uint64_t EpochPlan::num_batches() const noexcept {
-  const std::uint64_t left = spec_.num_samples - std::min(spec_.start, spec_.num_samples);
-  const std::uint64_t step = spec_.world_size * spec_.batch_size;
-  return spec_.drop_last ? left / step : ceil_div(left, step);
+  const std::uint64_t end = spec_.drop_last ? shortest_ : longest_;
+  const std::uint64_t left = end - std::min(start_place_, end);
+  return spec_.drop_last ? left / batch_size() : ceil_div(left, batch_size());
 }
 
 std::vector<std::int64_t> EpochPlan::batch(std::uint64_t number) const {
-  const std::uint64_t step = spec_.world_size * spec_.batch_size;
-  const std::uint64_t begin = spec_.start + number * step;
-  const std::uint64_t end = end_of_batch(number);
+  const std::uint64_t begin = start_place_ + number * batch_size();
+  const std::uint64_t end = end_of_places(begin);
   std::vector<std::int64_t> samples;
-  samples.reserve(spec_.batch_size);
-  for (std::uint64_t p = begin + spec_.rank; p < end; p += spec_.world_size) {
-    samples.push_back(static_cast<std::int64_t>(sample_at(p)));
+  if (batches_) {
+    if (begin == end) return samples;
+    samples = batches_->at(position_at(begin));
+    const std::uint64_t most = spec_.batch_sampler->max_batch_size();
+    if (samples.size() > most || samples.empty()) {
+      throw OptionError(fmt::format("the batch sampler gave a batch of {} samples; it must have 1 to {}",
+                                    samples.size(), most));
+    }
+    for (std::int64_t& sample : samples) {
+      sample = static_cast<std::int64_t>(sampled(sample, num_choices(spec_), spec_.subset.get()));
+    }
+    return samples;
   }
+  samples.reserve(end - begin);
+  for (std::uint64_t place = begin; place < end; ++place)
+    samples.push_back(static_cast<std::int64_t>(order_->at(position_at(place))));
   return samples;
 }
 
-std::uint64_t EpochPlan::end_of_batch(std::uint64_t number) const noexcept {
-  return std::min(spec_.start + (number + 1) * spec_.world_size * spec_.batch_size, spec_.num_samples);
+// Of the batch that begins at `place`; a rank with a shorter sequence may have none.
+std::uint64_t EpochPlan::end_of_places(std::uint64_t place) const noexcept {
+  return std::max(place, std::min(place + batch_size(), places_));
 }
 
-std::uint64_t EpochPlan::chunks_before(std::uint64_t position) const noexcept {
-  if (position == 0) return 0;
-  switch (spec_.shuffle.kind()) {
-    case Shuffle::Kind::sequential:
-      return ceil_div(position, spec_.rows_per_chunk);
-    case Shuffle::Kind::full:
-      return num_chunks_;
-    case Shuffle::Kind::chunk:
-      break;
+std::uint64_t EpochPlan::position_at(std::uint64_t place) const noexcept {
+  const bool strided = batches_ || spec_.shard == Shard::strided;
+  const std::uint64_t position = origin_ + (strided ? place * spec_.world_size + spec_.rank : place);
+  return position < size_ ? position : position % size_;
+}
+
+std::uint64_t EpochPlan::num_positions() const noexcept {
+  return positions_are_global(spec_) ? size_ : longest_ * spec_.world_size;
+}
+
+std::uint64_t EpochPlan::position_before(std::uint64_t number) const noexcept {
+  const std::uint64_t begun = positions_are_global(spec_) ? spec_.start : start_place_ * spec_.world_size;
+  return std::min(begun + number * batch_size() * spec_.world_size, num_positions());
+}
+
+std::uint64_t EpochPlan::first_number() const noexcept {
+  return ceil_div(spec_.start, batch_size() * spec_.world_size);
+}
+
+std::optional<std::uint64_t> EpochPlan::turn_of(std::uint64_t sample) const noexcept {
+  if (batches_ || places_ == 0) return std::nullopt;
+  const std::optional<std::uint64_t> position = order_->position_of(sample);
+  if (!position) return std::nullopt;
+  std::uint64_t place = *position;
+  if (spec_.shard == Shard::strided) {
+    if (place < origin_ || (place - origin_) % spec_.world_size != spec_.rank) return std::nullopt;
+    place = (place - origin_) / spec_.world_size;
+  } else if (spec_.shard == Shard::contiguous) {
+    place = (place + size_ - origin_ % size_) % size_;
   }
-  const std::uint64_t chunks_per_window = window_rows_ / spec_.rows_per_chunk;
-  return std::min(num_chunks_, (place_of(position - 1).window + 1) * chunks_per_window);
+  if (place < start_place_ || place >= places_) return std::nullopt;
+  const std::uint64_t turn = place - start_place_;
+  if (turn >= num_batches() * batch_size()) return std::nullopt;
+  return turn;
 }
 
-std::uint64_t EpochPlan::chunk_in_order(std::uint64_t place) const noexcept {
-  return spec_.shuffle.kind() == Shuffle::Kind::chunk ? order_.at(place) : place;
+std::uint64_t EpochPlan::num_chunks() const noexcept {
+  if (batches_ || size_ == 0) return 0;
+  if (spec_.shard == Shard::contiguous) return order_->chunks_before(std::min(origin_ + places_, size_));
+  return order_->num_chunks();
 }
 
-std::uint64_t EpochPlan::sample_at(std::uint64_t position) const noexcept {
-  switch (spec_.shuffle.kind()) {
-    case Shuffle::Kind::sequential:
-      return position;
-    case Shuffle::Kind::full:
-      return order_.at(position);
-    case Shuffle::Kind::chunk:
-      return in_window(position);
-  }
-  return position;
-}
-
-// Chunks in permuted order form windows of K; all windows have `window_rows_` rows but the one with
-// the short chunk, which lacks `missing_rows_`, and the last one, which may have fewer chunks.
-EpochPlan::Place EpochPlan::place_of(std::uint64_t position) const noexcept {
-  const std::uint64_t short_window = short_position_ / (window_rows_ / spec_.rows_per_chunk);
-  const std::uint64_t short_end = (short_window + 1) * window_rows_ - missing_rows_;
-  // Positions past the short window move up by what it lacks.
-  const std::uint64_t full_position = position < short_end ? position : position + missing_rows_;
-  return {full_position, full_position / window_rows_, short_window};
-}
-
-std::uint64_t EpochPlan::in_window(std::uint64_t position) const noexcept {
-  const std::uint64_t rows = spec_.rows_per_chunk;
-  const std::uint64_t chunks_per_window = window_rows_ / rows;
-  const auto [full_position, window, short_window] = place_of(position);
-  const std::uint64_t first_chunk = window * chunks_per_window;
-  const std::uint64_t chunks = std::min(chunks_per_window, num_chunks_ - first_chunk);
-  const std::uint64_t rows_here = chunks * rows - (window == short_window ? missing_rows_ : 0);
-
-  const Permutation shuffled(rows_here,
-                             mix_key(mix_key(spec_.seed, kWindowOrder, epoch_), kWindowOrder, window));
-  std::uint64_t row = shuffled.at(full_position - window * window_rows_);
-  // Rows of the window in chunk order; the short chunk's missing rows are skipped.
-  const std::uint64_t short_slot = short_position_ - short_window * chunks_per_window;
-  if (window == short_window && row >= (short_slot + 1) * rows - missing_rows_) row += missing_rows_;
-  const std::uint64_t chunk = order_.at(first_chunk + row / rows);
-  return chunk * rows + row % rows;
+std::uint64_t EpochPlan::chunks_begun(std::uint64_t number) const noexcept {
+  if (batches_ || size_ == 0) return 0;
+  const std::uint64_t places = start_place_ + (number + 1) * batch_size();
+  const std::uint64_t positions = spec_.shard == Shard::strided ? places * spec_.world_size : places;
+  return order_->chunks_before(std::min(origin_ + positions, size_));
 }
 
 }  // namespace h5feed

@@ -14,6 +14,29 @@ std::size_t elements_behind(std::span<const std::uint64_t> shape, std::size_t di
   return elements;
 }
 
+template <std::size_t kBytes>
+void copy_fixed_runs(std::uint64_t count, const std::byte* from, std::size_t from_step, std::byte* to,
+                     std::size_t to_step) noexcept {
+  for (std::uint64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, kBytes);
+}
+
+// Runs of bytes at regular distances; the short ones, single elements as a rule, without a call for each.
+void copy_runs(std::uint64_t count, std::size_t bytes, const std::byte* from, std::size_t from_step,
+               std::byte* to, std::size_t to_step) noexcept {
+  switch (bytes) {
+    case 1:
+      return copy_fixed_runs<1>(count, from, from_step, to, to_step);
+    case 2:
+      return copy_fixed_runs<2>(count, from, from_step, to, to_step);
+    case 4:
+      return copy_fixed_runs<4>(count, from, from_step, to, to_step);
+    case 8:
+      return copy_fixed_runs<8>(count, from, from_step, to, to_step);
+    default:
+      for (std::uint64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, bytes);
+  }
+}
+
 void copy_dimension(const BoxCopy& box, std::size_t dimension, const std::byte* from,
                     std::byte* to) noexcept {
   const std::size_t from_step = elements_behind(box.from_shape, dimension) * box.element_bytes;
@@ -24,8 +47,16 @@ void copy_dimension(const BoxCopy& box, std::size_t dimension, const std::byte* 
     std::memcpy(to, from, run * box.extent[dimension]);
     return;
   }
+  const std::size_t next = dimension + 1;
+  const bool runs_contiguous = next == box.extent.size() ||
+                               (elements_behind(box.extent, next) == elements_behind(box.from_shape, next) &&
+                                elements_behind(box.extent, next) == elements_behind(box.to_shape, next));
+  if (runs_contiguous) {
+    copy_runs(box.extent[dimension], run, from, from_step, to, to_step);
+    return;
+  }
   for (std::uint64_t i = 0; i < box.extent[dimension]; ++i) {
-    copy_dimension(box, dimension + 1, from + i * from_step, to + i * to_step);
+    copy_dimension(box, next, from + i * from_step, to + i * to_step);
   }
 }
 

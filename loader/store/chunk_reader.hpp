@@ -75,6 +75,12 @@ class ChunkReader {
   /// needs no scratch.
   virtual bool stored_decoded(std::uint64_t chunk) const = 0;
 
+  /// False only where the chunk is known never to have been written: it takes the fill value.
+  virtual bool written(std::uint64_t chunk) const noexcept = 0;
+
+  /// The filters that the stored bytes skip, as H5Dwrite_chunk takes them.
+  virtual std::uint32_t filter_mask(std::uint64_t chunk) const noexcept = 0;
+
   /// Reads the stored bytes into `raw` (`stored_bytes(chunk)` long). Blocks. Throws FileError as
   /// `read_chunk`.
   virtual ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const = 0;

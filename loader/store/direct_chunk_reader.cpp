@@ -65,6 +65,14 @@ class DirectChunkReader final : public ChunkReader {
     return pipeline_.skips_all(locations_.at(chunk).filter_mask);
   }
 
+  bool written(std::uint64_t chunk) const noexcept override { return locations_[chunk].allocated(); }
+
+  std::uint32_t filter_mask(std::uint64_t chunk) const noexcept override {
+    // The mark of unfiltered edges is h5feed's own.
+    const std::uint32_t mask = locations_[chunk].filter_mask;
+    return mask == ChunkLocation::kAllFiltersSkipped ? 0 : mask;
+  }
+
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     ReadCost cost;
     const std::uint64_t begin = now_ns();

@@ -61,6 +61,8 @@ class FallbackChunkReader final : public ChunkReader {
   // libhdf5 reads and decodes in one call.
   std::uint64_t stored_bytes(std::uint64_t) const override { return 0; }
   bool stored_decoded(std::uint64_t) const override { return false; }
+  bool written(std::uint64_t) const noexcept override { return true; }
+  std::uint32_t filter_mask(std::uint64_t) const noexcept override { return 0; }
   ReadCost fetch_chunk(std::uint64_t, std::span<std::byte>) const override {
     throw std::logic_error("ChunkReader::fetch_chunk: stored_bytes() is 0");
   }

@@ -35,6 +35,9 @@ class FlatChunkReader final : public ChunkReader {
 
   bool stored_decoded(std::uint64_t) const override { return true; }
 
+  bool written(std::uint64_t) const noexcept override { return begin_.has_value(); }
+  std::uint32_t filter_mask(std::uint64_t) const noexcept override { return 0; }
+
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     return fetch_run(chunk * rows_per_chunk(), {&raw, 1});
   }

@@ -107,8 +107,7 @@ void read_chunking(const H5::DSetCreatPropList& plist, DatasetInfo& info) {
     throw H5::PropListIException("H5Pget_chunk_opts", "failed");
   }
   info.unfiltered_edge_chunks = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
-  const int filters = plist.getNfilters();
-  for (int i = 0; i < filters; ++i) info.filters.push_back(read_filter(plist, i));
+  info.filters = read_filters(plist);
 }
 
 void read_layout(const H5::DSetCreatPropList& plist, DatasetInfo& info) {
@@ -144,6 +143,13 @@ std::uint64_t stored_bytes(const H5::DataSet& dataset, const DatasetInfo& info) 
 }
 
 }  // namespace
+
+std::vector<FilterSpec> read_filters(const H5::DSetCreatPropList& plist) {
+  std::vector<FilterSpec> filters;
+  const int count = plist.getNfilters();
+  for (int i = 0; i < count; ++i) filters.push_back(read_filter(plist, i));
+  return filters;
+}
 
 std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete) {
   std::vector<std::string> names;

@@ -19,4 +19,8 @@ std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete);
 /// overflows, H5::Exception where libhdf5 fails.
 DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset);
 
+/// The filters of a chunked dataset, in the order in which they are applied on writing; none for other
+/// layouts. Throws H5::Exception.
+std::vector<FilterSpec> read_filters(const H5::DSetCreatPropList& plist);
+
 }  // namespace h5feed

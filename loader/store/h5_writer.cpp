@@ -2,15 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <map>
+#include <fstream>
 #include <utility>
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/byte_source.hpp"
 #include "store/filters.hpp"
-#include "store/hdf5_session.hpp"
+#include "store/h5_file_state.hpp"
+#include "store/h5_writer_state.hpp"
 #include "store/hdf5_types.hpp"
-#include "store/staged_file.hpp"
 
 namespace h5feed {
 namespace {
@@ -35,15 +36,7 @@ H5::DSetCreatPropList creation_properties(const NewDataset& dataset) {
   }
   std::size_t chunk_bytes = size_of(dataset.dtype);
   for (const std::uint64_t extent : dataset.chunk_shape) chunk_bytes *= extent;
-  for (const FilterSpec& given : dataset.filters) {
-    const FilterSpec filter = completed(given, chunk_bytes, size_of(dataset.dtype));
-    const auto id = static_cast<H5Z_filter_t>(filter.id);
-    std::span<const unsigned> params = filter.params;
-    // Where libhdf5 finds the public bitshuffle plugin, that puts the first three in front by itself.
-    if (filter.id == filter_id::kBitshuffle && H5Zfilter_avail(id) > 0) params = params.subspan(3);
-    const unsigned flags = filter.optional ? H5Z_FLAG_OPTIONAL : H5Z_FLAG_MANDATORY;
-    plist.setFilter(id, flags, params.size(), params.data());
-  }
+  add_filters(plist, dataset.filters, chunk_bytes, size_of(dataset.dtype));
   return plist;
 }
 
@@ -63,45 +56,109 @@ void create_groups(const H5::H5File& file, const std::string& path) {
 // What libhdf5 may add to the file beside the data of one call: nodes of the chunk index, headers.
 constexpr std::uint64_t kMetadataSlackBytes = kMiB;
 
+// What the copy of `source` needs of its file creation properties: what HDF5 1.8 cannot hold is left out
+// unless `latest`.
+H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) {
+  const H5::FileCreatPropList like = source.getCreatePlist();
+  H5::FileCreatPropList creation;
+  if (latest) {
+    creation = like;
+  } else {
+    creation.setUserblock(like.getUserblock());
+    std::size_t address_bytes = 0, length_bytes = 0;
+    like.getSizes(address_bytes, length_bytes);
+    creation.setSizes(address_bytes, length_bytes);
+    unsigned internal = 0, leaf = 0;
+    like.getSymk(internal, leaf);
+    creation.setSymk(internal, leaf);
+  }
+  // A file's own list does not tell of its root group.
+  const hid_t group = H5Gopen2(source.getId(), "/", H5P_DEFAULT);
+  const hid_t plist = H5Gget_create_plist(group);
+  const H5::PropList root(plist);
+  if (plist >= 0) H5Pclose(plist);
+  if (group >= 0) H5Gclose(group);
+  if (copy_group_properties(root.getId(), creation.getId()) < 0) {
+    throw H5::PropListIException("copy_group_properties", "failed");
+  }
+  return creation;
+}
+
+// Objects get the form of HDF5 1.8 where the source's have it: attributes beyond 64 KiB need it.
+void set_version_bounds(const H5::FileAccPropList& access, const H5::H5File& source, bool latest) {
+  H5F_info2_t info = {};
+  if (H5Fget_info2(source.getId(), &info) < 0) throw H5::FileIException("H5Fget_info2", "failed");
+  if (latest) {
+    access.setLibverBounds(H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+  } else {
+    access.setLibverBounds(info.super.version < 2 ? H5F_LIBVER_EARLIEST : H5F_LIBVER_V18, H5F_LIBVER_V18);
+  }
+}
+
+// libhdf5 leaves the user block to its users.
+void copy_user_block(const ByteSource& source, std::uint64_t bytes, const std::filesystem::path& to) {
+  std::vector<std::byte> content(static_cast<std::size_t>(bytes));
+  source.read(0, content);
+  std::fstream out(to, std::ios::in | std::ios::out | std::ios::binary);
+  out.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
+  out.close();
+  if (!out)
+    throw FileError(fmt::format("{}: the user block cannot be written; check the storage", to.string()));
+}
+
 }  // namespace
 
-struct H5Writer::State {
-  StagedFile staged;
-  hid_t file H5FEED_GUARDED_BY(hdf5_mutex) = H5I_INVALID_HID;
-  std::map<std::string, hid_t> datasets H5FEED_GUARDED_BY(hdf5_mutex);
-
-  State(std::filesystem::path target, bool overwrite) : staged(std::move(target), overwrite) {}
-
-  [[noreturn]] void fail(const Hdf5Session& session, std::string_view what) const {
-    throw FileError(fmt::format("{}: {}: {}", staged.target().string(), what, session.error()));
+void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpec>& filters,
+                 std::size_t chunk_bytes, std::size_t element_bytes) {
+  for (const FilterSpec& given : filters) {
+    const FilterSpec filter = completed(given, chunk_bytes, element_bytes);
+    const auto id = static_cast<H5Z_filter_t>(filter.id);
+    std::span<const unsigned> params = filter.params;
+    // Where libhdf5 finds the public bitshuffle plugin, that puts the first three in front by itself.
+    if (filter.id == filter_id::kBitshuffle && H5Zfilter_avail(id) > 0) params = params.subspan(3);
+    const unsigned flags = filter.optional ? H5Z_FLAG_OPTIONAL : H5Z_FLAG_MANDATORY;
+    plist.setFilter(id, flags, params.size(), params.data());
   }
+}
 
-  H5::DataSet dataset(const std::string& path) H5FEED_REQUIRES(hdf5_mutex) {
-    const auto found = datasets.find(path);
-    if (found == datasets.end()) {
-      throw FileError(fmt::format("{}: no dataset {} was created", staged.target().string(), path));
-    }
-    return H5::DataSet(found->second);
+herr_t copy_group_properties(hid_t from, hid_t to) {
+  unsigned order = 0, most_compact = 0, least_dense = 0;
+  if (H5Pget_link_creation_order(from, &order) < 0 || H5Pset_link_creation_order(to, order) < 0 ||
+      H5Pget_link_phase_change(from, &most_compact, &least_dense) < 0 ||
+      H5Pset_link_phase_change(to, most_compact, least_dense) < 0 ||
+      H5Pget_attr_creation_order(from, &order) < 0 || H5Pset_attr_creation_order(to, order) < 0 ||
+      H5Pget_attr_phase_change(from, &most_compact, &least_dense) < 0) {
+    return -1;
   }
+  return H5Pset_attr_phase_change(to, most_compact, least_dense);
+}
 
-  // A write that fails for want of space leaves libhdf5 unable to close the file: 1.10 then crashes at
-  // the latest when the process exits. So space is claimed before libhdf5 writes.
-  void reserve(std::uint64_t data_bytes) H5FEED_REQUIRES(hdf5_mutex) {
-    hsize_t file_bytes = 0;
-    H5Fget_filesize(file, &file_bytes);
-    staged.reserve(file_bytes + data_bytes + kMetadataSlackBytes);
-  }
+void H5Writer::State::fail(const Hdf5Session& session, std::string_view what) const {
+  throw FileError(fmt::format("{}: {}: {}", staged.target().string(), what, session.error()));
+}
 
-  // Every identifier, for closing outside the session.
-  std::vector<hid_t> take_ids() {
-    const MutexLock lock(hdf5_mutex);
-    std::vector<hid_t> ids;
-    for (const auto& [path, id] : datasets) ids.push_back(id);
-    datasets.clear();
-    if (file != H5I_INVALID_HID) ids.push_back(std::exchange(file, H5I_INVALID_HID));
-    return ids;
+H5::DataSet H5Writer::State::dataset(const std::string& path) {
+  const auto found = datasets.find(path);
+  if (found == datasets.end()) {
+    throw FileError(fmt::format("{}: no dataset {} was created", staged.target().string(), path));
   }
-};
+  return H5::DataSet(found->second);
+}
+
+void H5Writer::State::reserve(std::uint64_t data_bytes) {
+  hsize_t file_bytes = 0;
+  H5Fget_filesize(file, &file_bytes);
+  staged.reserve(file_bytes + data_bytes + kMetadataSlackBytes);
+}
+
+std::vector<hid_t> H5Writer::State::take_ids() {
+  const MutexLock lock(hdf5_mutex);
+  std::vector<hid_t> ids;
+  for (const auto& [path, id] : datasets) ids.push_back(id);
+  datasets.clear();
+  if (file != H5I_INVALID_HID) ids.push_back(std::exchange(file, H5I_INVALID_HID));
+  return ids;
+}
 
 H5Writer::H5Writer(std::filesystem::path target, bool overwrite)
     : state_(std::make_unique<State>(std::move(target), overwrite)) {
@@ -116,6 +173,27 @@ H5Writer::H5Writer(std::filesystem::path target, bool overwrite)
   } catch (const H5::Exception&) {
     state_->fail(session, "cannot be created");
   }
+}
+
+H5Writer::H5Writer(std::filesystem::path target, bool overwrite, const H5File& like, bool latest)
+    : state_(std::make_unique<State>(std::move(target), overwrite)) {
+  std::uint64_t user_block_bytes = 0;
+  {
+    const Hdf5Session session;
+    try {
+      const H5::H5File source = H5FileAccess::handle(like);
+      const H5::FileCreatPropList creation = creation_like(source, latest);
+      user_block_bytes = creation.getUserblock();
+      const H5::FileAccPropList access;
+      set_version_bounds(access, source, latest);
+      limit_metadata_cache(access);
+      const H5::H5File file(state_->staged.temporary().string(), H5F_ACC_TRUNC, creation, access);
+      state_->file = retain(file);
+    } catch (const H5::Exception&) {
+      state_->fail(session, "cannot be created");
+    }
+  }
+  if (user_block_bytes > 0) copy_user_block(*like.bytes(), user_block_bytes, state_->staged.temporary());
 }
 
 H5Writer::~H5Writer() {
@@ -197,9 +275,10 @@ void H5Writer::write_attribute(const std::string& path, const std::string& name,
   }
 }
 
-void H5Writer::commit() {
+void H5Writer::close() {
   {
     const Hdf5Session session;
+    if (state_->file == H5I_INVALID_HID) return;
     if (H5Fflush(state_->file, H5F_SCOPE_LOCAL) < 0) state_->fail(session, "cannot be finished");
   }
   bool closed = true;
@@ -208,6 +287,12 @@ void H5Writer::commit() {
     throw FileError(
         fmt::format("{}: libhdf5 could not close it; check the storage", state_->staged.target().string()));
   }
+}
+
+const std::filesystem::path& H5Writer::temporary() const noexcept { return state_->staged.temporary(); }
+
+void H5Writer::commit() {
+  close();
   state_->staged.commit();
 }
 

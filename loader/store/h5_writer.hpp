@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "store/dataset_info.hpp"
+#include "store/h5_file.hpp"
 
 namespace h5feed {
 
@@ -29,6 +30,12 @@ class H5Writer {
   /// Creates the temporary file. Throws FileError where the target exists (unless `overwrite`) or
   /// its directory is not writable.
   H5Writer(std::filesystem::path target, bool overwrite);
+
+  /// As above, for a copy of `like`: its user block and the creation properties of its root group are
+  /// kept. `latest` gives up that HDF5 1.8 can read the file, keeps the properties that it does not know,
+  /// and lets libhdf5 use its newest formats.
+  H5Writer(std::filesystem::path target, bool overwrite, const H5File& like, bool latest);
+
   H5Writer(const H5Writer&) = delete;
   H5Writer& operator=(const H5Writer&) = delete;
   /// Removes the temporary file unless `commit` succeeded.
@@ -49,10 +56,18 @@ class H5Writer {
   /// Adds a string attribute to a dataset or group. Throws FileError.
   void write_attribute(const std::string& path, const std::string& name, const std::string& value);
 
-  /// Flushes, fsyncs and renames onto the target. Throws FileError; the target is then untouched.
+  /// Flushes and closes the temporary file, which may then be opened for reading. Nothing can be added
+  /// any more. Throws FileError.
+  void close();
+
+  /// Where the file is until `commit`.
+  const std::filesystem::path& temporary() const noexcept;
+
+  /// Closes, fsyncs and renames onto the target. Throws FileError; the target is then untouched.
   void commit();
 
  private:
+  friend class H5WriterAccess;  // object_copy.cpp: the HDF5 identifiers, under the mutex
   struct State;
   std::unique_ptr<State> state_;
 };

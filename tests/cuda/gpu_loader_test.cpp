@@ -78,7 +78,7 @@ class LoaderOnGpu : public ::testing::TestWithParam<Case> {};
 TEST_P(LoaderOnGpu, delivers_what_the_cpu_delivers_for_any_number_of_workers) {
   const SampleSet set(GetParam().set);
   const Dataset dataset = open(set);
-  DataLoaderOptions options{.batch_size = 7, .shuffle = "chunk:2", .seed = 5};
+  DataLoaderOptions options{.batch_size = 7, .shuffle = true, .seed = 5};
   options.normalize = Normalize{.mean = {0.3}, .std = {0.25}};
   const Epoch expected = cpu_epoch(dataset, options);
   for (const int workers : {0, 1, 3}) {
@@ -129,6 +129,21 @@ TEST(LoaderOnGpu, delivers_stored_types_without_normalize_and_single_samples) {
   }
   ASSERT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
   EXPECT_EQ(index, 100);
+}
+
+TEST(LoaderOnGpu, delivers_the_empty_last_batch_of_a_rank) {
+  const SampleSet set(gzip_set());
+  const Dataset dataset = open(set);
+  DataLoaderOptions options{.batch_size = 33, .seed = 1, .rank = 2, .world_size = 3};
+  options.normalize = Normalize{};
+  const Epoch expected = cpu_epoch(dataset, options);
+  FakeCuda cuda;
+  options.device = "cuda:0";
+  options.device_backend = gpu::backend();
+  DataLoader loader(dataset, options);
+  EXPECT_EQ(loader.size(), 2u) << "of 33 samples and of none";
+  EXPECT_EQ(gpu_epoch(cuda, loader, 0), expected);
+  EXPECT_EQ(expected.indices.size(), 33u);
 }
 
 TEST(LoaderOnGpu, may_be_abandoned_begun_again_and_destroyed_at_any_batch) {

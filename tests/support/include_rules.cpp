@@ -26,7 +26,7 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"loader/base", {}},
       {"loader/store", {"base"}},
       {"loader/plan", {"base"}},
-      {"loader/dataset", {"store", "base"}},
+      {"loader/dataset", {"plan", "store", "base"}},
       {"loader/cache", {"base"}},
       {"loader/batch", {"cache", "base"}},
       {"loader/flow", {"batch", "cache", "plan", "dataset", "store", "base"}},

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,9 +54,10 @@ Program::Program(const std::filesystem::path& directory, const std::vector<std::
       ::_exit(126);
     }
     // TBB is not instrumented: ThreadSanitizer does not see what orders the stages of a pipeline, and
-    // leaves out the two commands that run one.
+    // leaves out the commands that write by one.
     const bool pipeline =
-        !arguments.empty() && (arguments.front() == "generate" || arguments.front() == "pack");
+        !arguments.empty() &&
+        (arguments.front() == "generate" || arguments.front() == "pack" || arguments.front() == "repack");
     if (pipeline) ::setenv("TSAN_OPTIONS", "report_bugs=0", 1);
     ::execv(argv.front(), argv.data());
     ::_exit(127);
@@ -95,9 +97,11 @@ ProgramResult Program::wait() {
   while ((out_ >= 0 || err_ >= 0) && read_some()) {
   }
   int status = 0;
-  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  rusage usage{};
+  while (::wait4(pid_, &status, 0, &usage) < 0 && errno == EINTR) {
   }
   pid_ = -1;
+  result_.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
   if (WIFEXITED(status)) result_.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result_.signal = WTERMSIG(status);
   return result_;

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ namespace h5feed::test {
 struct ProgramResult {
   int exit_code = -1;  ///< -1 when a signal ended it
   int signal = 0;
+  std::uint64_t peak_rss_bytes = 0;  ///< of the program, or of the test where that was larger at the start
   std::string out;
   std::string err;
 };

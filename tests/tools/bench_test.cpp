@@ -113,6 +113,22 @@ TEST(Bench, ComparesSingleRowsWithTheGatherLimit) {
   EXPECT_EQ(row.at("samples_per_s_cached"), nullptr) << "the data does not fit the cache";
 }
 
+TEST(Bench, PassesTheCachePolicyOn) {
+  const TempDir dir;
+  write_samples(dir);
+  const std::vector<std::string> arguments = {"--num-workers", "1",      "--shuffle",    "full",
+                                              "--cache-bytes", "128KiB", "--batch-size", "8"};
+  const auto decoded = [&](const char* policy) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--cache-policy", policy});
+    const Json json = bench_json(dir, all);
+    EXPECT_EQ(json.at("settings").at("cache_policy"), policy);
+    return json.at("rows")[0].at("read_amplification").get<double>();
+  };
+  EXPECT_LT(decoded("clairvoyant"), decoded("lru") / 2);
+  EXPECT_GT(decoded("never"), 1);
+}
+
 TEST(Bench, PrintsRowsAVerdictAndTheCodeToWrite) {
   const TempDir dir;
   write_samples(dir);

@@ -52,6 +52,8 @@ TEST(OptionText, ReadsLayoutsInAnyCase) {
   EXPECT_EQ(parse_layout("--input-layout", "nhwc"), InputLayout::nhwc);
   EXPECT_EQ(parse_layout("--input-layout", "NCHW"), InputLayout::nchw);
   EXPECT_THROW(parse_layout("--input-layout", "CHWN"), OptionError);
+  EXPECT_EQ(parse_cache_policy("--cache-policy", "Clairvoyant"), CachePolicy::clairvoyant);
+  EXPECT_THROW(parse_cache_policy("--cache-policy", "belady"), OptionError);
 }
 
 TEST(Statistics, MedianAndSpreadOfRepetitions) {

@@ -24,7 +24,8 @@ constexpr std::size_t kBytes = 10;
 void no_resume() { FAIL() << "nobody waits in this test"; }
 
 std::shared_ptr<BatchJob> job_of(std::uint64_t ticket, const std::vector<std::uint64_t>& chunks) {
-  auto job = std::make_shared<BatchJob>(ticket, 1, nullptr, 0, ticket);
+  static const auto plan = std::make_shared<const EpochPlan>(PlanSpec{.num_samples = 1}, 0);
+  auto job = std::make_shared<BatchJob>(ticket, 1, plan, 0, ticket);
   for (const std::uint64_t chunk : chunks)
     job->visits.push_back({.field = kData, .chunk = chunk, .num_rows = 1});
   return job;
@@ -48,6 +49,25 @@ TEST(ChunkAgenda, gives_a_visit_to_one_taker) {
   EXPECT_EQ(agenda.size(), 1u);
   EXPECT_TRUE(agenda.contains({kData, 5}));
   EXPECT_FALSE(agenda.contains({kData, 4}));
+}
+
+TEST(ChunkAgenda, announces_a_chunk_anew_when_the_visit_that_had_it_taken_did_without) {
+  ChunkAgenda agenda(2);
+  agenda.note_read(true);
+  const auto first = job_of(0, {4});
+  const auto second = job_of(1, {4, 5});
+  agenda.add(first);
+  agenda.add(second);
+  EXPECT_EQ(agenda.begin({first, 0}, no_resume), Turn::go);
+  EXPECT_THAT(agenda.unclaimed({kData, 4}), ElementsAre(VisitRef{first, 0}, VisitRef{second, 0}));
+  EXPECT_TRUE(agenda.claim_without_chunk({first, 0}));
+  EXPECT_FALSE(agenda.claim_without_chunk({first, 0}));
+  EXPECT_THAT(agenda.unclaimed({kData, 4}), ElementsAre(VisitRef{second, 0}));
+  EXPECT_EQ(agenda.next_to_read(), (ChunkKey{kData, 4})) << "the second batch needs it before chunk 5";
+  EXPECT_TRUE(agenda.claim_without_chunk({second, 0})) << "while it is being read";
+  EXPECT_TRUE(agenda.unclaimed({kData, 4}).empty());
+  fetch(agenda, {kData, 4});
+  EXPECT_EQ(agenda.next_to_read(), (ChunkKey{kData, 5}));
 }
 
 TEST(ChunkAgenda, hands_all_visits_of_a_chunk_to_the_thread_that_loaded_it) {

@@ -61,6 +61,25 @@ TEST_F(OptionErrors, name_the_option_and_what_works) {
                 ":/images has none; use automatic");
 }
 
+TEST(CachePolicyOption, refuses_rows_past_the_cache_beside_foresight) {
+  const SampleSet set({.shape = {100, 8, 6}});
+  EXPECT_EQ(refusal<OptionError>(
+                open(set),
+                {.cache_bytes = 0, .cache_policy = CachePolicy::clairvoyant, .row_reads = RowReads::always}),
+            "cache_policy = clairvoyant keeps rows of decoded chunks, row_reads = always reads rows past the "
+            "cache; use one of the two");
+}
+
+TEST(CachePolicyOption, is_lru_where_all_data_fits) {
+  const SampleSet set(gzip_set());
+  for (const CachePolicy policy : {CachePolicy::clairvoyant, CachePolicy::never}) {
+    EXPECT_EQ(DataLoader(open(set), {.cache_bytes = 4800, .cache_policy = policy}).options().cache_policy,
+              CachePolicy::lru);
+    EXPECT_EQ(DataLoader(open(set), {.cache_bytes = 4799, .cache_policy = policy}).options().cache_policy,
+              policy);
+  }
+}
+
 TEST_F(OptionErrors, target_dtype_needs_a_target) {
   EXPECT_EQ(refusal<OptionError>(Dataset::open({.files = {set_.path()}, .data = "images"}),
                                  {.target_dtype = DType::f32}),
@@ -98,6 +117,29 @@ TEST(MemoryBudget, needs_room_for_one_chunk_beside_the_batches) {
   EXPECT_EQ(refusal<OptionError>(dataset, options), "accepted");
 }
 
+TEST(MemoryBudget, counts_decoded_chunks_beside_a_cache_of_rows) {
+  const SampleSet set({.shape = {2000, 64, 64}, .chunk_shape = {500, 64, 64}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  DataLoaderOptions options{.batch_size = 1, .cache_bytes = 3u << 20, .memory_budget_bytes = 4u << 20};
+  EXPECT_EQ(refusal<OptionError>(dataset, options), "accepted");
+  options.cache_policy = CachePolicy::clairvoyant;
+  const std::string message = refusal<OptionError>(dataset, options);
+  EXPECT_THAT(message,
+              HasSubstr("memory_budget_bytes 4 MiB cannot hold batch_size 1 × 4,096 B × 1 slot (4 KiB) "
+                        "+ cache_bytes 3 MiB + one decoded chunk 2 MiB + one stored chunk with filter "
+                        "buffers"));
+  const std::size_t at_least = message.rfind("at least ");
+  ASSERT_NE(at_least, std::string::npos);
+  options.memory_budget_bytes = std::stoull(message.substr(at_least + 9)) << 20;
+  const CapturedLog captured;
+  EXPECT_EQ(refusal<OptionError>(dataset, options), "accepted");
+  // Left to the loader, cache and chunks being decoded share what the budget leaves.
+  options.cache_bytes.reset();
+  options.num_workers = 1;
+  const DataLoader loader(dataset, options);
+  EXPECT_LE(loader.options().cache_bytes + (2u << 20), *options.memory_budget_bytes);
+}
+
 TEST(MemoryBudget, decodes_fewer_chunks_at_once_when_it_is_small) {
   const SampleSet set({.shape = {2000, 64, 64}, .chunk_shape = {250, 64, 64}, .gzip = 1});
   const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
@@ -121,8 +163,31 @@ TEST(ShuffleAdvice, warns_once_with_figures_before_a_run_that_will_hurt) {
   const CapturedLog captured;
   const DataLoader loader(dataset, {.batch_size = 16, .shuffle = "full", .cache_bytes = 50 * 1280});
   EXPECT_THAT(captured.lines(),
-              ElementsAre("shuffle=full decodes each chunk about 15 times with cache 62 KiB; "
-                          "shuffle=\"chunk:16\" once; cache_bytes=1 MiB once"));
+              ElementsAre("shuffle=full decodes each chunk about 15 times with cache 62 KiB "
+                          "(cache_policy=clairvoyant: 4.0); shuffle=\"chunk:16\" once (mixing 0.94); "
+                          "cache_bytes=1 MiB once"));
+}
+
+TEST(ShuffleAdvice, names_the_policy_in_use) {
+  const SampleSet set({.shape = {4000, 32, 32}, .chunk_shape = {20, 32, 32}, .gzip = 1});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  DataLoaderOptions options{.batch_size = 64, .shuffle = "full", .cache_bytes = 1000 * 1024};
+  options.cache_policy = CachePolicy::clairvoyant;
+  {
+    const CapturedLog captured;
+    const DataLoader loader(dataset, options);
+    EXPECT_THAT(captured.lines(),
+                ElementsAre("shuffle=full decodes each chunk about 2.6 times with cache 1000 KiB and "
+                            "cache_policy=clairvoyant; shuffle=\"chunk:16\" once (mixing 0.94); "
+                            "cache_bytes=4 MiB once"));
+  }
+  options.cache_policy = CachePolicy::never;
+  const CapturedLog captured;
+  const DataLoader loader(dataset, options);
+  EXPECT_THAT(captured.lines(),
+              ElementsAre("shuffle=full decodes each chunk about 13 times with cache 1000 KiB and "
+                          "cache_policy=never (cache_policy=clairvoyant: 2.6); shuffle=\"chunk:16\" once "
+                          "(mixing 0.94); cache_bytes=4 MiB once"));
 }
 
 TEST(ShuffleAdvice, predicts_what_then_happens) {

@@ -15,6 +15,7 @@
 #include "h5feed/error.hpp"
 #include "plan/epoch_plan.hpp"
 #include "plan/permutation.hpp"
+#include "plan/whole_order.hpp"
 
 namespace h5feed {
 namespace {
@@ -168,10 +169,10 @@ TEST(EpochPlan, keeps_chunk_windows_together) {
   }
 }
 
-TEST(EpochPlan, foretells_which_chunks_positions_need) {
+TEST(WholeOrder, foretells_which_chunks_positions_need) {
   for (const char* shuffle : {"sequential", "chunk:1", "chunk:3", "chunk:16", "full"}) {
     for (const std::uint64_t samples : {1ull, 10ull, 57ull, 95ull, 100ull}) {
-      const EpochPlan plan({.num_samples = samples, .rows_per_chunk = 10, .shuffle = shuffle, .seed = 5}, 2);
+      const WholeOrder plan(samples, 10, shuffle, 5, 2);
       EXPECT_EQ(plan.chunks_before(0), 0u);
       EXPECT_EQ(plan.chunks_before(samples), plan.num_chunks());
       std::set<std::uint64_t> begun;
@@ -182,7 +183,7 @@ TEST(EpochPlan, foretells_which_chunks_positions_need) {
         }
         while (begun.size() < plan.chunks_before(position + 1))
           begun.insert(plan.chunk_in_order(begun.size()));
-        ASSERT_TRUE(begun.contains(plan.sample_at(position) / 10))
+        ASSERT_TRUE(begun.contains(plan.at(position) / 10))
             << shuffle << ", " << samples << " samples, position " << position;
       }
     }
@@ -194,21 +195,21 @@ TEST(LookAhead, goes_through_the_plan_beyond_what_is_in_preparation) {
   const auto plan = std::make_shared<const EpochPlan>(spec, 0);
   LookAhead look_ahead(3);
   EXPECT_EQ(look_ahead.next(), std::nullopt) << "before the first batch";
-  look_ahead.advance(plan, plan->end_of_batch(0));
+  look_ahead.advance(plan, 0);
   EXPECT_EQ(look_ahead.next(), 1u);
   EXPECT_EQ(look_ahead.next(), 2u);
-  look_ahead.advance(plan, plan->end_of_batch(9));  // 50 samples: chunks 0 to 4 are taken care of
+  look_ahead.advance(plan, 9);  // 50 samples: chunks 0 to 4 are taken care of
   EXPECT_EQ(look_ahead.next(), 5u);
   EXPECT_EQ(look_ahead.next(), 6u);
   EXPECT_EQ(look_ahead.next(), 7u);
   EXPECT_EQ(look_ahead.next(), std::nullopt);
-  look_ahead.advance(plan, plan->end_of_batch(17));
+  look_ahead.advance(plan, 17);
   EXPECT_EQ(look_ahead.next(), 9u) << "and no further than the epoch";
   EXPECT_EQ(look_ahead.next(), std::nullopt);
-  look_ahead.advance(std::make_shared<const EpochPlan>(spec, 1), 5);
+  look_ahead.advance(std::make_shared<const EpochPlan>(spec, 1), 0);
   EXPECT_EQ(look_ahead.next(), 1u) << "the next epoch begins anew";
   LookAhead no_room(0);
-  no_room.advance(plan, 5);
+  no_room.advance(plan, 0);
   EXPECT_EQ(no_room.next(), std::nullopt);
 }
 

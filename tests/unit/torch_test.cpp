@@ -208,6 +208,63 @@ TEST_F(TorchLoader, epochs_differ_and_set_epoch_repeats_one) {
   EXPECT_EQ(sorted, counting<std::int64_t>(20));
 }
 
+TEST_F(TorchLoader, a_run_that_is_resumed_goes_on_with_its_seed) {
+  const Dataset dataset = open<std::uint8_t, std::int64_t>({12, 2, 2}, {12}, counting<std::int64_t>(12));
+  const auto order = [](TorchDataLoader& loader) {
+    std::vector<std::int64_t> targets;
+    for (auto& batch : loader) {
+      const std::int64_t* const first = batch.target.data_ptr<std::int64_t>();
+      targets.insert(targets.end(), first, first + batch.target.numel());
+    }
+    return targets;
+  };
+  auto first = make_data_loader(dataset, {.batch_size = 5, .shuffle = true});
+  (void)first->begin()->data;
+  const std::string saved = first->state().to_bytes();
+  auto second = make_data_loader(dataset, {.batch_size = 5, .shuffle = true, .num_workers = 1});
+  EXPECT_NE(second->options().seed, first->options().seed) << "Torch's generator went on";
+  second->restore(LoaderState::from_bytes(saved));
+  second->warm_up();
+  const std::vector<std::int64_t> rest = order(*second);
+  first->set_epoch(0);
+  std::vector<std::int64_t> whole = order(*first);
+  EXPECT_EQ(rest, std::vector<std::int64_t>(whole.begin() + 5, whole.end()));
+}
+
+// The global order of torch.utils.data.DistributedSampler(shuffle=True): a permutation from a generator with
+// seed + epoch, filled up from its beginning, dealt in turn.
+TEST_F(TorchLoader, reproduces_the_order_of_distributed_sampler) {
+  constexpr std::int64_t kSamples = 103;
+  const Dataset dataset =
+      open<std::uint8_t, std::int64_t>({kSamples, 2, 2}, {kSamples}, counting<std::int64_t>(kSamples));
+  for (const std::uint64_t epoch : {0u, 3u}) {
+    auto generator = at::detail::createCPUGenerator(17 + epoch);
+    const torch::Tensor order = torch::randperm(kSamples, generator, torch::kInt64);
+    std::vector<std::int64_t> global(order.data_ptr<std::int64_t>(),
+                                     order.data_ptr<std::int64_t>() + kSamples);
+    for (std::int64_t i = 0; global.size() % 4 != 0; ++i)
+      global.push_back(global[static_cast<std::size_t>(i)]);
+    for (std::int64_t rank = 0; rank < 4; ++rank) {
+      DataLoader loader(dataset, {.batch_size = 10,
+                                  .sampler = std::make_shared<TorchRandomSampler>(kSamples),
+                                  .num_workers = 2,
+                                  .seed = 17,
+                                  .rank = rank,
+                                  .world_size = 4,
+                                  .uneven = Uneven::pad});
+      loader.set_epoch(epoch);
+      std::size_t place = static_cast<std::size_t>(rank);
+      for (Batch& batch : loader) {
+        for (const std::int64_t sample : batch.indices) {
+          ASSERT_EQ(sample, global.at(place)) << "epoch " << epoch << ", rank " << rank;
+          place += 4;
+        }
+      }
+      EXPECT_EQ(place, global.size() + static_cast<std::size_t>(rank));
+    }
+  }
+}
+
 TEST_F(TorchLoader, a_loop_may_be_left_and_begun_again) {
   auto loader = make_data_loader(open_images(), {.batch_size = 4, .num_workers = 2});
   for (int attempt = 0; attempt < 3; ++attempt) {

@@ -12,6 +12,7 @@
 #include "h5feed/dataset.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/options.hpp"
+#include "h5feed/state.hpp"
 #include "h5feed/stats.hpp"
 
 namespace h5feed {
@@ -21,6 +22,14 @@ struct ResolvedOptions {
   std::int64_t batch_size = 1;
   bool batched = true;  ///< false: single samples without a batch dimension
   Shuffle shuffle;
+  bool sampled = false;              ///< a sampler or batch sampler decides the order, not `shuffle`
+  std::uint64_t max_batch_rows = 1;  ///< samples of the largest batch there can be
+  std::uint64_t rank = 0;
+  std::uint64_t world_size = 1;
+  Shard shard = Shard::strided;
+  Uneven uneven = Uneven::exact;
+  std::uint64_t samples_per_epoch = 0;  ///< that this rank delivers, to within one batch
+  std::uint64_t chunks_per_epoch = 0;   ///< of samples, that these come from, about
   int num_workers = 0;
   std::size_t prefetch_batches = 1;  ///< batches in preparation or ready at once
   bool drop_last = false;
@@ -28,18 +37,44 @@ struct ResolvedOptions {
   bool in_order = true;
   std::uint64_t seed = 0;
   std::uint64_t cache_bytes = 0;
+  /// `lru` also where the option said otherwise, but all data fits the cache: then nothing is ever evicted.
+  CachePolicy cache_policy = CachePolicy::lru;
   std::uint64_t memory_budget_bytes = 0;
   bool row_reads = false;           ///< rows bypass the cache
   std::size_t io_depth = 0;         ///< stored chunks fetched ahead of decoding at most
   unsigned concurrent_decodes = 1;  ///< chunks decoded at once; less than num_workers in a small budget
 };
 
+/// What a loader will cost in an epoch, foretold. Chunks are those of the samples; where a sample spans
+/// several, these count as one.
+struct H5FEED_EXPORT PlanReport {
+  std::uint64_t samples = 0;  ///< of this rank
+  std::uint64_t batches = 0;
+  std::uint64_t chunks = 0;
+  double decodes_per_chunk = 0;              ///< expected with these options, once the cache is full
+  double clairvoyant_decodes_per_chunk = 0;  ///< with `CachePolicy::clairvoyant`: about the least possible
+  /// How well batches are mixed: the probability that two samples of one batch come from different chunks,
+  /// divided by that of a full shuffle. Near 0 in file order, 1 for `full`.
+  double mixing = 0;
+  std::uint64_t cache_bytes = 0;              ///< as resolved
+  std::uint64_t cache_bytes_decode_once = 0;  ///< from which each chunk is decoded once an epoch
+  std::uint64_t cache_bytes_fit = 0;          ///< from which later epochs neither read nor decode
+
+  /// A few lines for people.
+  std::string to_string() const;
+};
+
+/// What a loader with these options would cost, without making one. Blocks for up to some 20 ms of
+/// simulation. Throws as the constructor of `DataLoader`.
+H5FEED_EXPORT PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options);
+
 /// Delivers a dataset in batches, epoch after epoch. Worker threads are started by the constructor,
 /// persist over epochs, and begin the next epoch's first batches while the last ones are consumed.
 ///
 /// Order depends only on (seed, epoch): the same for every number of workers. `next()`,
-/// `start_epoch()`, `set_epoch()` and the iterators are for one thread at a time; `stats()`, `report()`,
-/// `size()` and `options()` may be called from any.
+/// `start_epoch()`, `set_epoch()`, `warm_up()`, `state()`, `restore()` and the iterators are for one thread
+/// at a time; `stats()`, `report()`, `size()` and `options()` may be called from any, but not while
+/// `restore()` runs.
 /// Destruction is safe at any moment, waits only for tasks that already run, and leaves delivered
 /// batches valid.
 class H5FEED_EXPORT DataLoader {
@@ -50,12 +85,29 @@ class H5FEED_EXPORT DataLoader {
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// Batches of one epoch.
+  /// Batches of one epoch, from its begin; of epoch 0 where a sampler gives epochs of different sizes.
   std::size_t size() const noexcept;
 
-  /// The number of the epoch that the next `begin()` (or first `next()`) starts. Without it epochs
-  /// count 0, 1, 2, …
+  /// The number of the epoch that the next `begin()` (or first `next()`) starts, from its begin. Without it
+  /// epochs count 0, 1, 2, …, on every rank alike.
   void set_epoch(std::uint64_t epoch);
+
+  /// Lets the workers prepare the first batches of the epoch that comes next, as they do by themselves
+  /// towards the end of an epoch: for a validation loader, called some batches before its turn comes. Does
+  /// not wait; does nothing while an epoch runs, or without workers.
+  void warm_up();
+
+  /// Where the run stands: after the batches that `next()` returned or failed with. O(1). Towards the
+  /// end, the begin of the next epoch. Throws OptionError with `in_order = false`, where a position does
+  /// not say which samples came.
+  LoaderState state() const;
+
+  /// Goes on where `state` was saved, with its seed: the next `begin()` or `next()` delivers the batch that
+  /// follows. Other workers, cache, device and, with `Shard::strided` and `Uneven::exact`, another batch
+  /// size, rank and world size give the same samples in the same global order; the other modes take another
+  /// world size at an epoch's begin only. The cost does not depend on the position. Throws StateError where
+  /// the state is of another dataset, order or sharding; the loader then is as before.
+  void restore(const LoaderState& state);
 
   /// Starts the next epoch; a running one is abandoned where it is.
   void start_epoch();
@@ -93,8 +145,11 @@ class H5FEED_EXPORT DataLoader {
   Iterator end() noexcept { return {}; }
 
   const ResolvedOptions& options() const noexcept;
+  /// As the free function.
+  PlanReport plan() const;
   LoaderStats stats() const;
-  /// A few lines for people: time, samples/s, wait share and its cause, hit rate, memory.
+  /// A few lines for people: time, samples/s, wait share and its cause, hit rate, decodes per chunk and their
+  /// distance from the offline optimum, bytes read, memory. The first call may take some 20 ms.
   std::string report() const;
 
  private:

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,9 +32,11 @@ struct DatasetOptions {
 
 struct DatasetAccess;
 struct DatasetState;
+class SampleSubset;
 
-/// An opened dataset: metadata, the address of every chunk, and small fields (labels) in memory.
-/// A cheap handle on immutable shared state: copy it freely, use it from any thread.
+/// An opened dataset: metadata, the address of every chunk, and small fields (labels) in memory; or some of
+/// its samples. A cheap handle on immutable shared state: copy it freely, use it from any thread. Loaders
+/// of one opened dataset, and of its subsets, share the index and the chunk cache.
 class H5FEED_EXPORT Dataset {
  public:
   /// Blocks for the metadata and for small fields (at most 64 MiB decoded), which are read whole.
@@ -43,8 +47,22 @@ class H5FEED_EXPORT Dataset {
   Dataset(const Dataset&) = default;
   Dataset& operator=(const Dataset&) = default;
 
-  /// Number of samples at the time of opening.
+  /// Number of samples at the time of opening; of the subset, where this is one.
   std::int64_t size() const noexcept;
+
+  /// The samples with these numbers (from 0 to `size()` − 1), in this order when read sequentially. A batch's
+  /// `indices` remain sample numbers of the file. 8 bytes a sample. Throws OptionError for a number outside,
+  /// or one that comes twice (use a sampler for repeats), or an empty list.
+  Dataset subset(std::span<const std::int64_t> samples) const;
+
+  /// Disjoint random parts, in file order when read sequentially; a function of `seed` alone. `fractions`
+  /// are above 0 and sum to 1; part i gets ⌊n · fractions[i]⌋ samples, and what is left over goes one each
+  /// to the first parts, as in PyTorch's `random_split`. Throws OptionError, also for a part without samples.
+  std::vector<Dataset> split(std::span<const double> fractions, std::uint64_t seed) const;
+  std::vector<Dataset> split(std::initializer_list<double> fractions, std::uint64_t seed) const {
+    return split(std::span<const double>(fractions.begin(), fractions.size()), seed);
+  }
+
   /// Shape of one sample as delivered: (C,H,W) for images, as stored with `InputLayout::none`.
   const std::vector<std::int64_t>& sample_shape() const noexcept;
   /// Stored element type of the data.
@@ -53,11 +71,14 @@ class H5FEED_EXPORT Dataset {
 
   /// The state, for h5feed's own parts; not a stable interface.
   const std::shared_ptr<const DatasetState>& state() const noexcept { return state_; }
+  /// Null: all samples.
+  const std::shared_ptr<const SampleSubset>& chosen() const noexcept { return chosen_; }
 
  private:
   friend struct DatasetAccess;
   explicit Dataset(std::shared_ptr<const DatasetState> state) : state_(std::move(state)) {}
   std::shared_ptr<const DatasetState> state_;
+  std::shared_ptr<const SampleSubset> chosen_;
 };
 
 }  // namespace h5feed

@@ -58,6 +58,12 @@ class H5FEED_EXPORT DeviceError : public Error {
   using Error::Error;
 };
 
+/// A saved `LoaderState` is truncated, damaged, or not of this dataset, order and sharding.
+class H5FEED_EXPORT StateError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The libhdf5 loaded at run time is not the one h5feed was compiled against.
 class H5FEED_EXPORT VersionError : public Error {
  public:

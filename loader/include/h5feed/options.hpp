@@ -13,6 +13,7 @@
 
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
+#include "h5feed/sampler.hpp"
 #include "h5feed/trace.hpp"
 
 namespace h5feed {
@@ -65,16 +66,49 @@ enum class RowReads : std::uint8_t { automatic, always, never };
 
 class DeviceBackend;
 
+/// How the samples of an epoch are dealt to the ranks of data parallel training.
+///
+/// `strided`: rank r takes every world_size-th sample of the global order, so that the batches of all ranks
+/// together are the batches of a single process. `contiguous`: each rank takes a run of the global order.
+/// `by_chunk`: each rank takes whole chunks, so that together the ranks read each chunk once; chunks change
+/// hands every epoch, and the shuffle works within a rank's own.
+enum class Shard : std::uint8_t { strided, contiguous, by_chunk };
+
+/// What happens where the ranks' shares differ. The number of batches is the same on every rank in any case.
+/// `exact`: every sample once; ranks deliver smaller, even empty, last batches (weight gradients by the
+/// batch's size). `pad`: shares are filled up with samples from the beginning. `drop`: shares are cut.
+enum class Uneven : std::uint8_t { exact, pad, drop };
+
+/// What stays in memory when the decoded data does not fit `cache_bytes`.
+///
+/// `lru`: the chunks used last. `clairvoyant`: rows instead of chunks. The order of this epoch and of the
+/// next is known, so of every decoded chunk those rows are kept that will be needed soonest, and a row that
+/// was served makes room (Belady: "A study of replacement algorithms", IBM Systems Journal 5(2), 1966, by
+/// rows). Far fewer decodes in a full shuffle; needs memory for one more chunk per concurrent decode, and
+/// about 80 bytes a row. `never`: the first chunks that fill the cache stay for good, less those being
+/// decoded; all others are decoded at each use (MinIO, arXiv 2007.06775).
+enum class CachePolicy : std::uint8_t { lru, clairvoyant, never };
+
+/// "lru", "clairvoyant" or "never".
+H5FEED_EXPORT std::string_view name_of(CachePolicy policy) noexcept;
+
 /// Options of `DataLoader`. An aggregate: name the fields you set. Everything is validated when the
 /// loader is constructed; a wrong or contradictory value throws OptionError there.
 struct DataLoaderOptions {
   /// Samples per batch, at least 1. `std::nullopt` delivers single samples without a batch dimension.
   std::optional<std::int64_t> batch_size = 1;
   Shuffle shuffle = {};
+  /// The samples of each epoch and their order; excludes `shuffle`.
+  std::shared_ptr<const Sampler> sampler = {};
+  /// The batches of each epoch; excludes `batch_size`, `shuffle`, `sampler` and `drop_last`.
+  std::shared_ptr<const BatchSampler> batch_sampler = {};
   /// Threads that read, decode and gather. 0 does the same work on the thread that calls `next()`.
   std::int64_t num_workers = 0;
   /// Batches prepared ahead, per worker, at least 1; default 2. Needs `num_workers > 0`.
   std::optional<std::int64_t> prefetch_factor = {};
+  /// Bytes of batches prepared ahead at most, whatever `prefetch_factor` says; at least one batch. Needs
+  /// `num_workers > 0`. Default: no such bound.
+  std::optional<std::uint64_t> prefetch_bytes = {};
   /// Leave out the last batch of an epoch when it would be smaller than `batch_size`.
   bool drop_last = false;
   /// Longest wait in `next()`; needs `num_workers > 0`. Default: none.
@@ -92,13 +126,27 @@ struct DataLoaderOptions {
   std::string device = "cpu";
   /// What knows GPUs: `h5feed::gpu::backend()` of <h5feed/gpu.hpp>. Unset: there are none.
   std::shared_ptr<const DeviceBackend> device_backend = {};
-  /// Governs the order together with the epoch number. Default 0.
+  /// Governs the order together with the epoch number. Default 0; to be set where `world_size` is above 1,
+  /// the same on every rank.
   std::optional<std::uint64_t> seed = {};
-  /// Bytes of decoded chunks kept for reuse. Default: the least of 1 GiB, 25 % of the available
-  /// memory, and what `memory_budget_bytes` leaves.
+  /// This process among those that train together, 0 … world_size − 1.
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
+  Shard shard = Shard::strided;
+  Uneven uneven = Uneven::exact;
+  /// Bytes of decoded chunks, or of their rows, kept for reuse. Default: the least of 1 GiB, 25 % of the
+  /// available memory, and what `memory_budget_bytes` leaves. Loaders of one opened dataset with the policy
+  /// `lru` share a cache: the largest figure counts, and is the default of those that join.
   std::optional<std::uint64_t> cache_bytes = {};
+  /// With `clairvoyant`, `row_reads` must not be `always`.
+  CachePolicy cache_policy = CachePolicy::lru;
+  /// Load all chunks into the cache when the loader is constructed, on `num_workers` threads, or as many as
+  /// there are CPUs. Where they do not fit, the constructor says from which `cache_bytes` they would, and
+  /// loads none.
+  bool preload = false;
   /// Bound of all memory the loader allocates: cache, chunks being read and decoded, batches being
-  /// prepared. Batches the consumer holds are outside. Default: 50 % of the available memory.
+  /// prepared; of all loaders of one opened dataset together, where the largest figure counts. Batches the
+  /// consumer holds are outside. Default: 50 % of the available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
   /// Stored chunks that are read ahead of decoding at once, 0 or more; default 2 a worker. Reading ahead
   /// begins when reads have to wait for the storage, and has threads of its own, at most 8. Fewer are

@@ -16,8 +16,9 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t bytes_delivered = 0;  ///< sample bytes as stored (decoded), data and target
   std::uint64_t errors = 0;           ///< batches that ended in an exception
 
-  std::uint64_t cache_hits = 0;    ///< chunk visits served from memory
-  std::uint64_t cache_misses = 0;  ///< chunk visits that had to read and decode
+  std::uint64_t cache_hits = 0;    ///< chunk visits of batches served from memory
+  std::uint64_t cache_misses = 0;  ///< chunks that had to be read and decoded, for a visit or ahead of one
+  std::uint64_t chunk_loads = 0;   ///< chunks of samples (not of targets) read and decoded
   std::uint64_t read_calls = 0;    ///< reads of the file
   std::uint64_t bytes_read = 0;    ///< from the file
   std::uint64_t bytes_decoded = 0;

@@ -25,6 +25,7 @@
 #include "h5feed/dtype.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/options.hpp"
+#include "h5feed/state.hpp"
 #include "h5feed/stats.hpp"
 
 namespace h5feed {
@@ -90,7 +91,8 @@ inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOpt
     throw OptionError("target_dtype " + std::string(name_of(*options.target_dtype)) +
                       ": LibTorch does not have this type; leave target_dtype unset for int64, or use f32");
   }
-  if (!options.seed) {
+  // Several processes need one seed: the loader asks for it.
+  if (!options.seed && options.world_size == 1) {
     auto generator = at::detail::getDefaultCPUGenerator();
     const std::lock_guard<std::mutex> lock(generator.mutex());
     options.seed = at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
@@ -170,6 +172,12 @@ class TorchDataLoader {
 
   /// The number of the epoch that the next `begin()` starts. Without it epochs count 0, 1, 2, …
   void set_epoch(std::uint64_t epoch) { loader_.set_epoch(epoch); }
+
+  /// As `DataLoader`'s. A run that is resumed takes over the seed that was saved, whatever Torch's generator
+  /// gave this loader.
+  void warm_up() { loader_.warm_up(); }
+  LoaderState state() const { return loader_.state(); }
+  void restore(const LoaderState& state) { loader_.restore(state); }
 
   /// Options with every default filled in, the seed drawn from Torch among them.
   const ResolvedOptions& options() const noexcept { return loader_.options(); }

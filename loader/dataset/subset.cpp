@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "h5feed/dataset.hpp"
+#include "h5feed/error.hpp"
+#include "plan/permutation.hpp"
+#include "plan/sample_subset.hpp"
+#include "plan/streams.hpp"
+
+namespace h5feed {
+
+Dataset Dataset::subset(std::span<const std::int64_t> samples) const {
+  if (samples.empty()) throw OptionError("a subset needs at least one sample; the list is empty");
+  std::vector<std::uint64_t> chosen;
+  chosen.reserve(samples.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i] < 0 || samples[i] >= size()) {
+      throw OptionError(
+          fmt::format("entry {} of the subset is sample {}; the dataset has {}, numbered 0 to {}", i,
+                      samples[i], format_count(static_cast<std::uint64_t>(size())), size() - 1));
+    }
+    const auto place = static_cast<std::uint64_t>(samples[i]);
+    chosen.push_back(chosen_ ? chosen_->given(place) : place);
+  }
+  auto subset = std::make_shared<const SampleSubset>(std::move(chosen));
+  for (std::uint64_t place = 1; place < subset->size(); ++place) {
+    if (subset->sorted(place) != subset->sorted(place - 1)) continue;
+    throw OptionError(
+        fmt::format("sample {} comes twice in the subset; a sampler may repeat samples, e.g. "
+                    "WeightedRandomSampler",
+                    subset->sorted(place)));
+  }
+  Dataset part(state_);
+  part.chosen_ = std::move(subset);
+  return part;
+}
+
+std::vector<Dataset> Dataset::split(std::span<const double> fractions, std::uint64_t seed) const {
+  constexpr double kTolerance = 1e-9;  // of a sum of decimal fractions
+  double sum = 0;
+  for (const double fraction : fractions) {
+    if (!(fraction > 0 && fraction <= 1)) {
+      throw OptionError(fmt::format("split fractions must be above 0 and at most 1; got {}", fraction));
+    }
+    sum += fraction;
+  }
+  if (!(std::abs(sum - 1) <= kTolerance)) {
+    throw OptionError(fmt::format("split fractions must sum to 1; they sum to {}", sum));
+  }
+  const auto n = static_cast<std::uint64_t>(size());
+  std::vector<std::uint64_t> sizes;
+  for (const double fraction : fractions)
+    sizes.push_back(static_cast<std::uint64_t>(std::floor(static_cast<double>(n) * fraction)));
+  std::uint64_t left = n - std::min(n, std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
+  for (std::size_t part = 0; left > 0; part = (part + 1) % sizes.size(), --left) ++sizes[part];
+
+  const Permutation order(n, mix_key(seed, kSplit, 0));
+  std::vector<Dataset> parts;
+  std::uint64_t position = 0;
+  for (std::size_t part = 0; part < sizes.size(); ++part) {
+    if (sizes[part] == 0) {
+      throw OptionError(
+          fmt::format("part {} of the split would have no samples: {} of {}; use at least {:.3g}", part,
+                      fractions[part], format_count(n), 1.0 / static_cast<double>(n)));
+    }
+    std::vector<std::int64_t> samples;
+    samples.reserve(sizes[part]);
+    for (std::uint64_t i = 0; i < sizes[part]; ++i)
+      samples.push_back(static_cast<std::int64_t>(order.at(position++)));
+    std::ranges::sort(samples);
+    parts.push_back(subset(samples));
+  }
+  return parts;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,60 @@
+#include "flow/cache_layout.hpp"
+
+#include <algorithm>
+
+#include "cache/row_cache.hpp"
+
+namespace h5feed {
+namespace {
+
+// Calls `visit` with each field whose chunks are decoded.
+template <typename Visit>
+void for_each_cached(const DatasetState& dataset, const ResolvedOptions& options, const Visit& visit) {
+  if (!dataset.data.is_resident() && !options.row_reads) visit(dataset.data);
+  if (dataset.target && !dataset.target->is_resident()) visit(*dataset.target);
+}
+
+}  // namespace
+
+std::string_view name_of(CachePolicy policy) noexcept {
+  switch (policy) {
+    case CachePolicy::lru:
+      return "lru";
+    case CachePolicy::clairvoyant:
+      return "clairvoyant";
+    case CachePolicy::never:
+      break;
+  }
+  return "never";
+}
+
+std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptions& options) {
+  std::uint64_t bytes = 0;
+  for_each_cached(dataset, options, [&](const Field& field) {
+    bytes += field.reader->num_chunks() * field.reader->chunk_bytes();
+  });
+  return bytes;
+}
+
+CacheLayout cache_layout(const DatasetState& dataset, const ResolvedOptions& options) {
+  std::uint64_t largest_chunk = 0;
+  std::uint64_t sample_bytes = 0;
+  for_each_cached(dataset, options, [&](const Field& field) {
+    largest_chunk = std::max(largest_chunk, field.reader->chunk_bytes());
+    sample_bytes += field.map.pieces() * (field.map.chunk_row_bytes() + RowCache::kBookkeepingBytes);
+  });
+  const std::uint64_t decoding_bytes = options.concurrent_decodes * largest_chunk;
+  switch (options.cache_policy) {
+    case CachePolicy::lru:
+      break;
+    case CachePolicy::clairvoyant:
+      return {.chunk_bytes = decoding_bytes,
+              .samples = sample_bytes > 0 ? options.cache_bytes / sample_bytes : 0};
+    case CachePolicy::never:
+      return {.chunk_bytes = options.cache_bytes,
+              .staying_bytes = options.cache_bytes - std::min(options.cache_bytes, decoding_bytes)};
+  }
+  return {.chunk_bytes = options.cache_bytes};
+}
+
+}  // namespace h5feed

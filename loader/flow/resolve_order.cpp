@@ -1,0 +1,139 @@
+#include "flow/resolve_order.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
+#include "plan/divide.hpp"
+#include "plan/group_order.hpp"
+
+namespace h5feed {
+namespace {
+
+void check_samplers(const DataLoaderOptions& options) {
+  const bool shuffled = options.shuffle.kind() != Shuffle::Kind::sequential;
+  if (options.sampler && shuffled) {
+    throw OptionError("sampler option is mutually exclusive with shuffle; leave shuffle unset");
+  }
+  if (!options.batch_sampler) return;
+  if (options.batch_size != 1 || shuffled || options.sampler || options.drop_last) {
+    throw OptionError(
+        "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last; leave "
+        "these unset");
+  }
+  if (options.shard != Shard::strided) {
+    throw OptionError("batch_sampler deals whole batches to the ranks; leave shard at strided");
+  }
+}
+
+void check_ranks(const DataLoaderOptions& options) {
+  constexpr std::int64_t kMaxWorldSize = 1 << 20;
+  if (options.world_size < 1 || options.world_size > kMaxWorldSize) {
+    throw OptionError(fmt::format("world_size must be 1 to {}; got {}", kMaxWorldSize, options.world_size));
+  }
+  if (options.rank < 0 || options.rank >= options.world_size) {
+    throw OptionError(
+        fmt::format("rank must be 0 to world_size - 1 = {}; got {}", options.world_size - 1, options.rank));
+  }
+  if (options.world_size > 1 && !options.seed) {
+    throw OptionError(fmt::format(
+        "seed must be set with world_size {}: every rank needs the same one; use e.g. options.seed = 1",
+        options.world_size));
+  }
+}
+
+std::uint64_t chunks_taking_part(const DatasetState& dataset, const SampleSubset* chosen) {
+  const std::uint64_t rows_per_chunk = dataset.data.map.rows_per_chunk();
+  if (chosen == nullptr) return ceil_div(dataset.data.info().rows(), rows_per_chunk);
+  return chunk_groups(dataset.data.info().rows(), rows_per_chunk, chosen).size();
+}
+
+// What one rank delivers in an epoch. A sampler's size is taken from its first epoch.
+void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t chunks,
+                 ResolvedOptions& resolved) {
+  const std::uint64_t ranks = resolved.world_size;
+  if (options.sampler) samples = options.sampler->epoch(resolved.seed, 0)->size();
+  if (options.batch_sampler)
+    samples = options.batch_sampler->epoch(resolved.seed, 0)->size() * resolved.max_batch_rows;
+  resolved.samples_per_epoch = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
+  // Strided, a rank finds samples in every chunk that has as many as there are ranks.
+  const std::uint64_t own = options.shard == Shard::strided ? chunks : ceil_div(chunks, ranks);
+  resolved.chunks_per_epoch = std::min(own, resolved.samples_per_epoch);
+}
+
+void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen) {
+  const bool windows = options.shuffle.kind() == Shuffle::Kind::chunk;
+  const bool by_chunk = options.shard == Shard::by_chunk;
+  if (by_chunk && options.sampler) {
+    throw OptionError("shard = by_chunk has an order of its own in every chunk; use strided with a sampler");
+  }
+  if (!windows && !by_chunk) return;
+  const std::uint64_t chunks = chunks_taking_part(dataset, chosen);
+  if (windows && options.shuffle.window_chunks() > chunks) {
+    throw OptionError(fmt::format("shuffle \"{}\": the data has {} {}; use \"chunk:{}\" or less, or \"full\"",
+                                  options.shuffle.to_string(), format_count(chunks),
+                                  chunks == 1 ? "chunk" : "chunks", chunks));
+  }
+  if (by_chunk && static_cast<std::uint64_t>(options.world_size) > chunks) {
+    throw OptionError(
+        fmt::format("shard = by_chunk cannot deal {} {} to {} ranks; use strided, or at most {} ranks",
+                    format_count(chunks), chunks == 1 ? "chunk" : "chunks", options.world_size, chunks));
+  }
+}
+
+}  // namespace
+
+void resolve_order(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen,
+                   ResolvedOptions& resolved) {
+  check_samplers(options);
+  check_ranks(options);
+  check_chunks(options, dataset, chosen);
+  resolved.sampled = options.sampler != nullptr || options.batch_sampler != nullptr;
+  // Chunks come in no order that could be foreseen.
+  resolved.shuffle = resolved.sampled ? Shuffle(true) : options.shuffle;
+  resolved.batch_size = options.batch_sampler
+                            ? static_cast<std::int64_t>(options.batch_sampler->max_batch_size())
+                            : options.batch_size.value_or(1);
+  resolved.batched = options.batch_size.has_value();
+  const std::uint64_t samples = chosen == nullptr ? dataset.data.info().rows() : chosen->size();
+  const auto ranks = static_cast<std::uint64_t>(options.world_size);
+  if (!resolved.batched && options.uneven == Uneven::exact && (resolved.sampled || samples % ranks != 0) &&
+      ranks > 1) {
+    throw OptionError(
+        "single samples (batch_size none) leave nothing to deliver to the ranks that come short; use uneven "
+        "= "
+        "pad or drop, or set batch_size");
+  }
+  resolved.max_batch_rows = static_cast<std::uint64_t>(resolved.batch_size);
+  // A sampler may repeat samples, so its batches can be larger than the dataset.
+  if (!resolved.sampled) resolved.max_batch_rows = std::min(resolved.max_batch_rows, samples);
+  resolved.seed = options.seed.value_or(0);
+  resolved.rank = static_cast<std::uint64_t>(options.rank);
+  resolved.world_size = ranks;
+  resolved.shard = options.shard;
+  resolved.uneven = options.uneven;
+  count_share(options, samples, chunks_taking_part(dataset, chosen), resolved);
+}
+
+PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset,
+                        const ResolvedOptions& options) {
+  PlanSpec spec;
+  spec.num_samples = dataset.data.info().rows();
+  spec.rows_per_chunk = dataset.data.map.rows_per_chunk();
+  if (!options.sampled) spec.shuffle = options.shuffle;
+  spec.seed = options.seed;
+  spec.batch_size = static_cast<std::uint64_t>(options.batch_size);
+  spec.drop_last = options.drop_last;
+  spec.rank = options.rank;
+  spec.world_size = options.world_size;
+  spec.shard = options.shard;
+  spec.uneven = options.uneven;
+  spec.subset = sources.chosen;
+  spec.sampler = sources.sampler;
+  spec.batch_sampler = sources.batch_sampler;
+  return spec;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,34 @@
+// Where a training run stands in its data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "h5feed/export.hpp"
+
+namespace h5feed {
+
+/// What `DataLoader::state()` saves: seed, epoch, and a position in the epoch's order. A value; the same on
+/// every rank. It refers to a dataset and an order, by a hash of both, and not to workers, cache or device;
+/// with `Shard::strided` and `Uneven::exact` nor to batch size, rank or world size.
+struct H5FEED_EXPORT LoaderState {
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t position = 0;    ///< samples of the epoch before it, over all ranks, delivered or failed
+  std::uint64_t plan = 0;        ///< hash of dataset and order
+  std::uint64_t world_size = 1;  ///< of the run that saved it
+
+  static constexpr std::uint32_t kVersion = 1;
+  /// Bytes of the saved form: five words, a mark with the version, and a checksum.
+  static constexpr std::size_t kBytes = 56;
+
+  /// The saved form: `kBytes` bytes, the same on every platform.
+  std::string to_bytes() const;
+  /// Throws StateError for anything else than what `to_bytes` gave, naming the version it would need.
+  static LoaderState from_bytes(std::string_view bytes);
+
+  bool operator==(const LoaderState&) const = default;
+};
+
+}  // namespace h5feed

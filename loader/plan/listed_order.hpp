@@ -1,0 +1,74 @@
+// Orders without a rule about chunks: a subset as given or permuted, and what a user's sampler says.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "h5feed/sampler.hpp"
+#include "plan/permutation.hpp"
+#include "plan/sample_order.hpp"
+#include "plan/sample_subset.hpp"
+
+namespace h5feed {
+
+/// The samples of a subset as they were given. O(1) memory beside it.
+class GivenOrder final : public SampleOrder {
+ public:
+  GivenOrder(std::shared_ptr<const SampleSubset> subset, std::uint64_t num_chunks)
+      : SampleOrder(num_chunks), subset_(std::move(subset)) {}
+  std::uint64_t size() const noexcept override { return subset_->size(); }
+  std::uint64_t at(std::uint64_t position) const noexcept override { return subset_->given(position); }
+  std::optional<std::uint64_t> position_of(std::uint64_t sample) const noexcept override {
+    return subset_->ascending() ? subset_->place_of(sample) : std::nullopt;
+  }
+
+ private:
+  std::shared_ptr<const SampleSubset> subset_;
+};
+
+/// The samples of a subset, permuted: the same for any order in which they were given. O(1) memory beside it.
+class PermutedOrder final : public SampleOrder {
+ public:
+  PermutedOrder(std::shared_ptr<const SampleSubset> subset, std::uint64_t num_chunks, std::uint64_t key)
+      : SampleOrder(num_chunks), subset_(std::move(subset)), order_(subset_->size(), key) {}
+  std::uint64_t size() const noexcept override { return subset_->size(); }
+  std::uint64_t at(std::uint64_t position) const noexcept override {
+    return subset_->sorted(order_.at(position));
+  }
+  std::optional<std::uint64_t> position_of(std::uint64_t sample) const noexcept override {
+    const std::optional<std::uint64_t> place = subset_->place_of(sample);
+    if (!place) return std::nullopt;
+    return order_.position_of(*place);
+  }
+
+ private:
+  std::shared_ptr<const SampleSubset> subset_;
+  Permutation order_;
+};
+
+/// What a sampler gives. The samples it counts are those of the subset, where there is one.
+class SamplerOrder final : public SampleOrder {
+ public:
+  /// `num_samples`: how many there are to choose from.
+  SamplerOrder(std::shared_ptr<const EpochSamples> samples, std::shared_ptr<const SampleSubset> subset,
+               std::uint64_t num_samples, std::uint64_t num_chunks)
+      : SampleOrder(num_chunks),
+        samples_(std::move(samples)),
+        subset_(std::move(subset)),
+        num_samples_(num_samples) {}
+  std::uint64_t size() const noexcept override { return samples_->size(); }
+  /// Throws OptionError for a number that is no sample, and what the sampler throws.
+  std::uint64_t at(std::uint64_t position) const override;
+  std::optional<std::uint64_t> position_of(std::uint64_t) const noexcept override { return std::nullopt; }
+
+ private:
+  std::shared_ptr<const EpochSamples> samples_;
+  std::shared_ptr<const SampleSubset> subset_;
+  std::uint64_t num_samples_;
+};
+
+/// Checks a number that a sampler gave, and maps it to the sample of the dataset. Throws OptionError.
+std::uint64_t sampled(std::int64_t number, std::uint64_t num_samples, const SampleSubset* subset);
+
+}  // namespace h5feed

@@ -1,0 +1,25 @@
+// What the keys of a plan are for: the second argument of `mix_key`.
+#pragma once
+
+#include <cstdint>
+
+namespace h5feed {
+
+/// The numbers are part of the orders that the golden tests pin.
+enum KeyStream : std::uint64_t {
+  kSampleOrder = 1,
+  kChunkOrder = 2,
+  kWindowOrder = 3,
+  kSubsetOrder = 4,
+  kWeightedOrder = 5,
+  kWeightedColumn = 6,
+  kWeightedSide = 7,
+  kTorchOrder = 8,
+  kChunkOwner = 9,
+  kOwnOrder = 10,
+  kSplit = 11,
+  kPlanHash = 12,
+  kStateSum = 13
+};
+
+}  // namespace h5feed

@@ -1,0 +1,168 @@
+// Options about order and ranks: what is refused, and with which words.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "h5feed/data_loader.hpp"
+#include "h5feed/error.hpp"
+#include "support/loader_cases.hpp"
+#include "support/sample_set.hpp"
+
+namespace h5feed {
+namespace {
+
+using test::gzip_set;
+using test::open;
+using test::SampleSet;
+using testing::HasSubstr;
+
+class OrderOptions : public testing::Test {
+ protected:
+  std::string refused(const DataLoaderOptions& options) const {
+    return test::refusal<OptionError>(dataset_, options);
+  }
+  static std::shared_ptr<const Sampler> some_sampler() {
+    return make_sampler([](std::uint64_t) { return std::vector<std::int64_t>{1, 2, 3}; });
+  }
+  static std::shared_ptr<const BatchSampler> some_batch_sampler() {
+    return make_batch_sampler(
+        [](std::uint64_t) {
+          return std::vector<std::vector<std::int64_t>>{{1, 2}};
+        },
+        2);
+  }
+
+  SampleSet set_{gzip_set()};  // 100 samples in 10 chunks
+  Dataset dataset_ = open(set_);
+};
+
+TEST_F(OrderOptions, refuse_more_chunks_in_play_than_there_are) {
+  EXPECT_THAT(
+      refused({.shuffle = "chunk:11"}),
+      HasSubstr("shuffle \"chunk:11\": the data has 10 chunks; use \"chunk:10\" or less, or \"full\""));
+  EXPECT_EQ(refused({.shuffle = "chunk:10"}), "accepted");
+  const std::vector<std::int64_t> of_two_chunks = {5, 6, 95};
+  EXPECT_THAT(test::refusal<OptionError>(dataset_.subset(of_two_chunks), {.shuffle = "chunk:3"}),
+              HasSubstr("the data has 2 chunks"));
+}
+
+TEST_F(OrderOptions, refuse_ranks_that_cannot_be) {
+  EXPECT_THAT(refused({.seed = 1, .rank = 2, .world_size = 2}),
+              HasSubstr("rank must be 0 to world_size - 1 = 1; got 2"));
+  EXPECT_THAT(refused({.rank = -1}), HasSubstr("got -1"));
+  EXPECT_THAT(refused({.world_size = 0}), HasSubstr("world_size must be 1 to"));
+  EXPECT_THAT(refused({.world_size = 2}), HasSubstr("seed must be set with world_size 2"));
+  EXPECT_EQ(refused({.seed = 1, .rank = 1, .world_size = 2}), "accepted");
+}
+
+TEST_F(OrderOptions, refuse_more_ranks_than_chunks_where_ranks_own_chunks) {
+  EXPECT_THAT(refused({.seed = 1, .world_size = 11, .shard = Shard::by_chunk}),
+              HasSubstr("cannot deal 10 chunks to 11 ranks; use strided, or at most 10 ranks"));
+  EXPECT_EQ(refused({.seed = 1, .world_size = 10, .shard = Shard::by_chunk}), "accepted");
+}
+
+TEST_F(OrderOptions, exclude_each_other_as_in_pytorch) {
+  EXPECT_THAT(refused({.shuffle = true, .sampler = some_sampler()}),
+              HasSubstr("sampler option is mutually exclusive with shuffle"));
+  const std::string exclusive =
+      "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last";
+  EXPECT_THAT(refused({.batch_size = 2, .batch_sampler = some_batch_sampler()}), HasSubstr(exclusive));
+  EXPECT_THAT(refused({.shuffle = true, .batch_sampler = some_batch_sampler()}), HasSubstr(exclusive));
+  EXPECT_THAT(refused({.sampler = some_sampler(), .batch_sampler = some_batch_sampler()}),
+              HasSubstr(exclusive));
+  EXPECT_THAT(refused({.batch_sampler = some_batch_sampler(), .drop_last = true}), HasSubstr(exclusive));
+  EXPECT_THAT(refused({.batch_sampler = some_batch_sampler(), .shard = Shard::contiguous}),
+              HasSubstr("leave shard at strided"));
+  EXPECT_THAT(refused({.sampler = some_sampler(), .shard = Shard::by_chunk}), HasSubstr("use strided"));
+  EXPECT_EQ(refused({.sampler = some_sampler()}), "accepted");
+  EXPECT_EQ(refused({.batch_sampler = some_batch_sampler()}), "accepted");
+}
+
+TEST_F(OrderOptions, refuse_a_cache_that_cannot_foresee_a_sampler) {
+  EXPECT_THAT(
+      refused({.sampler = some_sampler(), .cache_bytes = 1000, .cache_policy = CachePolicy::clairvoyant}),
+      HasSubstr("a sampler does not tell"));
+}
+
+TEST_F(OrderOptions, refuse_single_samples_where_a_rank_would_come_short) {
+  DataLoaderOptions options{.batch_size = std::nullopt, .seed = 1, .world_size = 3};
+  EXPECT_THAT(refused(options), HasSubstr("uneven = pad or drop"));
+  options.uneven = Uneven::pad;
+  EXPECT_EQ(refused(options), "accepted");
+}
+
+TEST_F(OrderOptions, bound_prefetching_by_bytes) {
+  const DataLoaderOptions four_ahead{.batch_size = 10, .num_workers = 2};
+  EXPECT_EQ(DataLoader(dataset_, four_ahead).options().prefetch_batches, 4u);
+  DataLoaderOptions bounded = four_ahead;
+  bounded.prefetch_bytes = 2 * 10 * (48 + 8);
+  EXPECT_EQ(DataLoader(dataset_, bounded).options().prefetch_batches, 2u);
+  bounded.prefetch_bytes = 559;
+  EXPECT_THAT(refused(bounded), HasSubstr("holds no batch of 10 × 56 B; use at least 1 MiB"));
+  bounded.num_workers = 0;
+  EXPECT_THAT(refused(bounded), HasSubstr("prefetch_bytes needs workers"));
+}
+
+TEST_F(OrderOptions, say_when_a_sampler_gave_no_sample) {
+  DataLoader loader(
+      dataset_,
+      {.batch_size = 2,
+       .sampler = make_sampler([](std::uint64_t) { return std::vector<std::int64_t>{1, 2, 100, 3, 4, 5}; }),
+       .num_workers = 2});
+  EXPECT_EQ(loader.next()->indices, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_THROW(loader.next(), OptionError);
+  EXPECT_EQ(loader.next()->indices, (std::vector<std::int64_t>{4, 5})) << "the loader goes on";
+  EXPECT_FALSE(loader.next());
+}
+
+TEST_F(OrderOptions, deliver_batches_larger_than_the_dataset_when_a_sampler_repeats) {
+  const std::vector<double> weights(100, 1.0);
+  for (const std::int64_t workers : {0, 2}) {
+    DataLoader loader(dataset_, {.batch_size = 250,
+                                 .sampler = std::make_shared<WeightedRandomSampler>(weights, 600),
+                                 .num_workers = workers,
+                                 .seed = 4});
+    std::vector<std::int64_t> sizes;
+    for (Batch& batch : loader) {
+      sizes.push_back(batch.size());
+      for (std::size_t i = 0; i < batch.indices.size(); ++i) {
+        ASSERT_EQ(batch.target.as<std::int64_t>()[i], set_.label(batch.indices[i]));
+      }
+    }
+    EXPECT_EQ(sizes, (std::vector<std::int64_t>{250, 250, 100}));
+  }
+}
+
+TEST_F(OrderOptions, deliver_the_batches_of_a_batch_sampler) {
+  const std::vector<std::vector<std::int64_t>> batches = {{99, 0, 5}, {7}, {50, 51}};
+  DataLoader loader(dataset_, {.batch_sampler = make_batch_sampler([&](std::uint64_t) { return batches; }, 3),
+                               .num_workers = 2});
+  EXPECT_EQ(loader.size(), 3u);
+  std::vector<std::vector<std::int64_t>> delivered;
+  for (Batch& batch : loader) {
+    EXPECT_EQ(batch.data.shape.front(), batch.size());
+    delivered.push_back(batch.indices);
+  }
+  EXPECT_EQ(delivered, batches);
+}
+
+TEST_F(OrderOptions, throw_from_next_what_a_sampler_throws) {
+  for (const std::int64_t workers : {0, 2}) {
+    DataLoader loader(dataset_,
+                      {.sampler = make_sampler([](std::uint64_t epoch) -> std::vector<std::int64_t> {
+                         if (epoch == 1) throw std::runtime_error("no list for epoch 1");
+                         return {4};
+                       }),
+                       .num_workers = workers});
+    EXPECT_EQ(loader.next()->indices.front(), 4);
+    EXPECT_FALSE(loader.next());
+    EXPECT_THROW(loader.next(), std::runtime_error);
+    loader.set_epoch(2);
+    EXPECT_EQ(loader.next()->indices.front(), 4);
+  }
+}
+
+}  // namespace
+}  // namespace h5feed

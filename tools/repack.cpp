@@ -1,0 +1,209 @@
+// h5feed repack: the same file with other chunks and filters.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
+#include "h5feed/error.hpp"
+#include "store/h5_writer.hpp"
+#include "store/object_copy.hpp"
+#include "store/staged_file.hpp"
+#include "tools/cli.hpp"
+#include "tools/commands.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/option_text.hpp"
+#include "tools/output.hpp"
+#include "tools/progress.hpp"
+#include "tools/repack_choice.hpp"
+#include "tools/repack_dataset.hpp"
+#include "tools/repack_report.hpp"
+#include "tools/sha256.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+RepackSettings make_settings(const RepackArguments& arguments) {
+  constexpr std::uint64_t kMostJobs = 1024;
+  const SystemLimits limits = system_limits();
+  RepackSettings settings{.out = arguments.out,
+                          .memory_bytes = limits.available_bytes / 4,
+                          .jobs = limits.cpus,
+                          .verify = !arguments.no_verify};
+  if (!arguments.jobs.empty()) {
+    settings.jobs = static_cast<unsigned>(parse_number("--jobs", arguments.jobs, 1, kMostJobs));
+  }
+  if (!arguments.memory.empty()) settings.memory_bytes = parse_size("--memory", arguments.memory);
+  return settings;
+}
+
+// Before anything is read: the source must survive whatever happens.
+void check_places(const RepackArguments& arguments) {
+  std::error_code error;
+  if (std::filesystem::equivalent(arguments.in, arguments.out, error)) {
+    throw OptionError(
+        fmt::format("{} is to be read and to be written; choose another name for the output", arguments.out));
+  }
+  const StagedFile writable(arguments.out, arguments.force);
+}
+
+CopyPlan copy_plan(const std::vector<RepackJob>& jobs, const RepackArguments& arguments) {
+  CopyPlan plan{.latest = arguments.latest()};
+  for (const RepackJob& job : jobs) plan.filled_by_caller.emplace(job.info().path, job.storage);
+  const auto directory = [](const std::string& file) {
+    std::error_code error;
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(file), error).parent_path();
+  };
+  plan.elsewhere = directory(arguments.in) != directory(arguments.out);
+  return plan;
+}
+
+void check_space(const RepackArguments& arguments, const RepackEstimate& estimate) {
+  const std::uint64_t needed = estimate.bytes_out + estimate.scratch_bytes;
+  if (estimate.free_bytes == 0 || needed <= estimate.free_bytes) return;
+  throw FileError(fmt::format("{}: about {} are needed there, {} are free; free some or write elsewhere",
+                              arguments.out, format_bytes(needed), format_bytes(estimate.free_bytes)));
+}
+
+// Digest of all that copy_objects wrote, object by object.
+std::map<std::string, std::string> object_digests(const H5File& file, const CopyPlan& plan) {
+  std::map<std::string, Sha256> digests;
+  visit_values(file, plan, [&](const std::string& object, std::span<const std::byte> bytes) {
+    check_interrupted();
+    digests[object].update(bytes);
+  });
+  std::map<std::string, std::string> texts;
+  for (auto& [object, digest] : digests) texts.emplace(object, digest.finish());
+  return texts;
+}
+
+void verify(const H5File& source, const std::filesystem::path& written, const std::vector<RepackJob>& jobs,
+            const std::vector<ChunkSeals>& seals, const CopyPlan& plan, const RepackSettings& settings,
+            const Advance& advance) {
+  const auto copy = H5File::open(written);
+  const auto ours = object_digests(*copy, plan);
+  for (const auto& [object, digest] : object_digests(source, plan)) {
+    const auto found = ours.find(object);
+    if (found != ours.end() && found->second == digest) continue;
+    throw FileError(fmt::format("{}:{}: the copy differs from the source; report it with this file",
+                                settings.out.string(), object));
+  }
+  const ScopedLogSink quiet(ignore_log);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const auto reader = ChunkReader::open(copy, copy->describe(jobs[i].info().path));
+    verify_job(jobs[i], *reader, seals[i], settings, advance);
+  }
+}
+
+int repack(const RepackArguments& arguments) {
+  const Clock::time_point start = Clock::now();
+  check_arguments(arguments);
+  const RepackSettings settings = make_settings(arguments);
+  check_places(arguments);
+  const auto file = H5File::open(arguments.in);
+  std::vector<RepackJob> jobs = choose_jobs(file, arguments);
+  for (RepackJob& job : jobs) plan_job(job, settings);
+  const CopyPlan plan = copy_plan(jobs, arguments);
+  check_copyable(*file, plan);
+  const RepackEstimate estimate = estimate_repack(jobs, arguments.in, settings);
+  say(plan_text(jobs, arguments, estimate));
+  check_space(arguments, estimate);
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  if (arguments.dry_run) {
+    if (arguments.json) print(json_text(repack_json(jobs, arguments, estimate, 0, seconds())));
+    return kDone;
+  }
+
+  const UnfinishedOutput unfinished;  // outlives the writer, which removes the file
+  H5Writer writer(arguments.out, arguments.force, *file, arguments.latest());
+  copy_objects(*file, writer, plan, check_interrupted);
+  {
+    const double passes = settings.verify ? 2 : 1;
+    Progress progress("repack", ProgressUnit::bytes, passes * static_cast<double>(estimate.decoded_bytes));
+    const Advance advance = [&](std::uint64_t bytes) { progress.advance(static_cast<double>(bytes)); };
+    std::vector<ChunkSeals> seals;
+    for (RepackJob& job : jobs) seals.push_back(write_job(job, writer, settings, advance));
+    file->check_unchanged();
+    writer.close();
+    if (settings.verify) verify(*file, writer.temporary(), jobs, seals, plan, settings, advance);
+  }
+  check_interrupted();
+  writer.commit();
+  const std::uint64_t file_bytes = std::filesystem::file_size(arguments.out);
+  print(arguments.json ? json_text(repack_json(jobs, arguments, estimate, file_bytes, seconds()))
+                       : result_text(jobs, arguments, file_bytes, seconds()));
+  return kDone;
+}
+
+constexpr const char* kFooter =
+    R"(The datasets that look like images are stored anew, or those that --dataset names; all else is kept:
+groups, attributes, links, committed types, dimension scales, references, fill values, creation order. What
+cannot be kept is refused by name before anything appears under OUT. OUT is written under a temporary name,
+verified (SHA-256 of the decoded values of both sides), made durable and renamed; IN is never changed.
+
+--chunk takes samples per chunk, a size (whole samples that fit it), a full shape, none (contiguous), or
+auto: whole samples of about 1 MiB decoded, at most 20,000. Without --chunk or --filter the source's stay;
+datasets whose chunks and filters do not change are copied without decoding.
+
+Where one row of source chunks exceeds --memory, they are decoded again for each part that fits, or once
+into a scratch file beside OUT, whichever is estimated cheaper; the first lines printed say so.
+
+--shuffle-rows moves the rows of every dataset with as many rows as one stored anew, data and labels alike,
+for readers that go through the file in order. Attributes that count rows are not adjusted.
+
+Examples:
+  h5feed repack slow.h5 fast.h5 --chunk auto
+  h5feed repack slow.h5 fast.h5 --dataset train/images --chunk 100 --filter shuffle+gzip:1 --jobs 8
+  h5feed repack slow.h5 raw.h5 --chunk none --maxshape fixed
+  h5feed repack train.h5 shuffled.h5 --chunk 100 --shuffle-rows 7
+  h5feed repack huge.h5 fast.h5 --chunk 100x3x218x178 --memory 512MiB --dry-run)";
+
+}  // namespace
+
+void add_repack(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<RepackArguments>();
+  CLI::App* const command =
+      app.add_subcommand("repack", "Write a file anew with other chunks and filters; keep the rest");
+  command->add_option("IN", arguments->in, "File to read")->required();
+  command->add_option("OUT", arguments->out, "File to write")->required();
+  command->add_option("--dataset", arguments->datasets, "Only these; default: those that look like images")
+      ->type_name("PATH ...");
+  command
+      ->add_option("--chunk", arguments->chunk,
+                   "Samples per chunk, a size, a shape, auto, or none: contiguous")
+      ->type_name("N|4MiB|AxBxC|auto|none");
+  command
+      ->add_option(
+          "--filter", arguments->filter,
+          "none, or [shuffle+]gzip:L|lz4|zstd:L|blosc[:CODEC[:L]]|bitshuffle:lz4|bitshuffle:zstd:L|lzf|"
+          "bzip2:L[+fletcher32]; default: the source's")
+      ->type_name("FILTER");
+  command->add_option("--jobs", arguments->jobs, "Threads; default: the usable cores")->type_name("N");
+  command->add_option("--memory", arguments->memory, "Most to use; default: a quarter of what is available")
+      ->type_name("SIZE");
+  command
+      ->add_option("--maxshape", arguments->max_shape, "fixed: the datasets stored anew cannot grow any more")
+      ->type_name("fixed");
+  command
+      ->add_option("--shuffle-rows", arguments->shuffle_rows,
+                   "Write the rows in an order drawn from SEED, the same for all datasets with as many rows")
+      ->type_name("SEED");
+  command->add_option("--libver", arguments->libver, "latest: newest formats, which HDF5 1.8 cannot read")
+      ->type_name("latest");
+  command->add_flag("--dry-run", arguments->dry_run, "Say what would be done and what it takes, and stop");
+  command->add_flag("--no-verify", arguments->no_verify, "Do not read OUT again to compare its values");
+  command->add_flag("--force", arguments->force, "Replace OUT where it exists");
+  command->add_flag("--json", arguments->json, "Print JSON instead of text");
+  command->footer(kFooter);
+  command->callback([arguments, &action] { action = [arguments] { return repack(*arguments); }; });
+}
+
+}  // namespace h5feed::cli
