@@ -1,4 +1,6 @@
-# Looks for a CUDA compiler. No part of h5feed is compiled with it yet, so the language stays off.
+# Finds nvcc and the CUDA runtime for h5feed::gpu, and turns the CUDA language on where they work.
+# Default code: sm_90, and compute_75 PTX, which drivers compile for every other GPU that CUDA 13 supports
+# at the first start. The preset gpu-all has code for each.
 
 # CMake before 3.26 knows no C++20 for nvcc and drops CMAKE_CUDA_STANDARD 20 without a word.
 if(CMAKE_VERSION VERSION_LESS 3.26)
@@ -9,7 +11,8 @@ if(CMAKE_VERSION VERSION_LESS 3.26)
   endforeach()
 endif()
 
-set(H5FEED_CUDA_VERSION "")
+set(H5FEED_CUDA_VERSION "")  # of the nvcc that was found
+set(H5FEED_HAS_CUDA 0)       # whether h5feed::gpu is built
 unset(H5FEED_NVCC)
 if(NOT H5FEED_WITH_CUDA STREQUAL "OFF")
   # The order in which CMake itself chooses a CUDA compiler.
@@ -30,5 +33,24 @@ if(NOT H5FEED_WITH_CUDA STREQUAL "OFF")
   if(H5FEED_WITH_CUDA STREQUAL "ON" AND NOT H5FEED_CUDA_VERSION)
     message(FATAL_ERROR "H5FEED_WITH_CUDA=ON, but no working nvcc was found (tried CMAKE_CUDA_COMPILER, CUDACXX, "
       "PATH and /usr/local/cuda/bin); install the CUDA toolkit, name its nvcc with CUDACXX, or use H5FEED_WITH_CUDA=AUTO")
+  endif()
+endif()
+
+if(H5FEED_CUDA_VERSION)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES "90-real;75-virtual")
+  endif()
+  # A toolkit may be there that cannot work with this host compiler: only ON makes that an error. The check
+  # looks where the environment says.
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(ENV{CUDACXX} "${H5FEED_NVCC}")
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  find_package(CUDAToolkit 12 QUIET)
+  if(H5FEED_WITH_CUDA STREQUAL "ON" OR (CMAKE_CUDA_COMPILER AND TARGET CUDA::cudart))
+    find_package(CUDAToolkit 12 REQUIRED)
+    enable_language(CUDA)
+    set(H5FEED_HAS_CUDA 1)
   endif()
 endif()

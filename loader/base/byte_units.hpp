@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "h5feed/export.hpp"
+
 namespace h5feed {
 
 inline constexpr std::uint64_t kKiB = 1024;
@@ -18,7 +20,7 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
 /// "512 B", "27 KiB", "171 MiB", "1.1 GiB": the largest unit that gives at least 1; one decimal below
 /// 10 where it says more.
-std::string format_bytes(std::uint64_t bytes);
+H5FEED_EXPORT std::string format_bytes(std::uint64_t bytes);
 
 /// "299 MiB", "1.1 GiB": rounded up to whole MiB, from 1 GiB on to tenths. For "use at least" figures,
 /// which must suffice when they are typed back.

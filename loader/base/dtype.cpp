@@ -14,7 +14,7 @@ struct Entry {
 };
 
 // In the order of the enumeration, so that a DType indexes it.
-constexpr std::array<Entry, 11> kTypes = {{
+constexpr std::array<Entry, 12> kTypes = {{
     {DType::u8, 1, true, "u8", "uint8"},
     {DType::i8, 1, true, "i8", "int8"},
     {DType::u16, 2, true, "u16", "uint16"},
@@ -26,6 +26,7 @@ constexpr std::array<Entry, 11> kTypes = {{
     {DType::f16, 2, false, "f16", "float16"},
     {DType::f32, 4, false, "f32", "float32"},
     {DType::f64, 8, false, "f64", "float64"},
+    {DType::bf16, 2, false, "bf16", "bfloat16"},
 }};
 
 const Entry& entry(DType dtype) noexcept { return kTypes[static_cast<std::size_t>(dtype)]; }

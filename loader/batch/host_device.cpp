@@ -31,7 +31,7 @@ class HostDevice final : public Device {
     return slot;
   }
 
-  Batch deliver(Batch assembled) override { return assembled; }
+  Batch deliver(std::uint64_t, Batch assembled) override { return assembled; }
 
   std::uint64_t lent_bytes() const override {
     return data_.lent() * data_.buffer_bytes() + target_.lent() * target_.buffer_bytes();

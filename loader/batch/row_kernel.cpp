@@ -59,6 +59,7 @@ auto with_type_of(DType dtype, F&& f) {
       return f(Half{});
     case DType::f32:
       return f(float{});
+    case DType::bf16:  // no file stores it, and `make_row_kernel` refuses it
     case DType::f64:
       break;
   }
@@ -200,6 +201,9 @@ class NormalizeKernel final : public RowKernel {
 }  // namespace
 
 std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec) {
+  if (spec.from == DType::bf16 || spec.to == DType::bf16) {
+    throw OptionError("h5feed does not convert to or from bf16 on the CPU; use f32");
+  }
   if (spec.normalize) {
     if (spec.from == DType::u8) return std::make_unique<NormalizeTableKernel>(spec);
     return with_type_of(spec.from, [&](auto from) -> std::unique_ptr<const RowKernel> {

@@ -87,7 +87,7 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, DType to
   spec.to = to;
   spec.channels = geometry.channels;
   spec.pixels = geometry.pixels;
-  spec.channels_last = lane_number == kData && geometry.channels_last;
+  spec.channels_last = lane_number == kData && geometry.channels_last && !parts_.format.stored_layout;
   if (normalize) spec.normalize = resolve_normalize(*normalize, spec.from, spec.channels);
 
   const std::size_t prepared_bytes = geometry.channels * geometry.pixels * size_of(to) *
@@ -368,6 +368,7 @@ void BatchAssembler::finish(BatchJob& job) const {
     }
     job.staging[lane_number].reset();
   }
+  parts_.device.stage(job.ticket, {job.shared_from_this(), &job.batch});
 }
 
 }  // namespace h5feed

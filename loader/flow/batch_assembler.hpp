@@ -85,7 +85,7 @@ class BatchAssembler {
   /// What fetches the chunks on an agenda ahead of the visits.
   ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;  // `load_stored` is left empty
 
-  /// After the last visit: what needs all of a sample's chunks.
+  /// After the last visit: what needs all of a sample's chunks. Then the batch is the device's.
   void finish(BatchJob& job) const;
 
  private:

@@ -38,7 +38,7 @@ struct Visit {
 /// Filled by its plan task, worked on by the tasks of its visits in any order and at once, and handed
 /// to the consumer when the last of them is done. Shared by its tasks and the ring, so that it can be
 /// abandoned at any moment.
-struct BatchJob {
+struct BatchJob : std::enable_shared_from_this<BatchJob> {
   BatchJob(std::uint64_t job_ticket, std::uint64_t job_round, std::shared_ptr<const EpochPlan> epoch_plan,
            std::uint64_t epoch, std::uint64_t number_in_plan)
       : ticket(job_ticket), round(job_round), plan(std::move(epoch_plan)), number(number_in_plan) {

@@ -19,6 +19,7 @@
 #include "flow/dataset_fingerprint.hpp"
 #include "flow/loader_group.hpp"
 #include "flow/look_ahead.hpp"
+#include "flow/placement.hpp"
 #include "flow/prefetcher.hpp"
 #include "flow/preload.hpp"
 #include "flow/report.hpp"
@@ -94,6 +95,7 @@ struct DataLoader::State {
   const std::shared_ptr<const Sampler> sampler;
   const std::shared_ptr<const BatchSampler> batch_sampler;
   const SystemLimits limits;
+  const Placement placement;
   const DeliveryFormat format;
   const std::shared_ptr<LoaderGroup> group;
   ResolvedOptions options;  ///< set by `join_group`; then changed by `restore` alone: the seed
@@ -139,7 +141,8 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       sampler(user.sampler),
       batch_sampler(user.batch_sampler),
       limits(system_limits()),
-      format(delivery_format(user, *dataset)),
+      placement(resolve_placement(user, *dataset)),
+      format(assembly_format(placement, *dataset)),
       group(LoaderGroup::of(*dataset)),
       seat(join_group(user)),
       trace(user.trace),
@@ -150,10 +153,8 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                     : std::make_unique<ChunkCache>(layout.chunk_bytes, layout.staying_bytes)),
       cache(own_cache ? *own_cache : group->cache()),
       future(static_cast<std::uint64_t>(options.batch_size)),
-      device(make_host_device(slot_bytes(),
-                              // Prepared ones, one at the consumer and one it is about to let go.
-                              options.prefetch_batches + 2)),
-      assembler({*dataset, options, format, cache, future, *device, counters}, user.normalize),
+      device(make_device(placement, user, *dataset, format, options, slot_bytes())),
+      assembler({*dataset, options, format, cache, future, *device, counters}, placement.on_host.normalize),
       look_ahead(look_ahead_room(*dataset, options)),
       prefetcher(assembler, ring, look_ahead,
                  {options.num_workers, options.io_depth, user.worker_init_fn, user.trace}) {
@@ -371,11 +372,14 @@ std::optional<Batch> DataLoader::State::next() {
   ++delivered;
   ++taken;
   if (options.num_workers > 0) fill();
-  if (const std::exception_ptr error = job->take_error()) {
+  Batch batch;
+  try {
+    if (const std::exception_ptr error = job->take_error()) std::rethrow_exception(error);
+    batch = device->deliver(job->ticket, std::move(job->batch));
+  } catch (...) {
     Counters::add(counters.errors, 1);
-    std::rethrow_exception(error);
+    throw;
   }
-  Batch batch = device->deliver(std::move(job->batch));
   const auto samples = static_cast<std::uint64_t>(batch.size());
   const std::uint64_t target_bytes = dataset->target ? dataset->target->info().row_bytes() : 0;
   Counters::add(counters.batches, 1);
@@ -410,7 +414,7 @@ const ResolvedOptions& DataLoader::options() const noexcept { return state_->opt
 
 PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options) {
   const DatasetState& state = *dataset.state();
-  const DeliveryFormat format = delivery_format(options, state);
+  const DeliveryFormat format = assembly_format(resolve_placement(options, state), state);
   ResolvedOptions resolved;
   LoaderGroup::of(state)->join([&](const MemoryUse& others) {
     const Resolution resolution =

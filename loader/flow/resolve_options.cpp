@@ -69,14 +69,6 @@ void check_batch(const DataLoaderOptions& options) {
   }
 }
 
-void check_device(const std::string& device) {
-  if (device == "cpu") return;
-  if (device == "auto") return;
-  if (device.starts_with("cuda"))
-    throw OptionError(fmt::format("device \"{}\": h5feed was built without CUDA", device));
-  throw OptionError(fmt::format("device \"{}\" is not known; use \"cpu\"", device));
-}
-
 // All figures the memory budget is made of, in bytes.
 class Budget {
  public:
@@ -84,7 +76,7 @@ class Budget {
          const MemoryUse& others)
       : others_(others),
         batch_size_(options.max_batch_rows),
-        slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0)),
+        slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0) + format.slots_in_transfer),
         row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes),
         rows_apart_(options.cache_policy == CachePolicy::clairvoyant),
         shares_cache_(options.cache_policy == CachePolicy::lru) {
@@ -277,7 +269,6 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
                            const SystemLimits& limits, const MemoryUse& others) {
   check_batch(options);
   check_workers(options);
-  check_device(options.device);
 
   ResolvedOptions resolved;
   resolve_order(options, dataset, chosen, resolved);

@@ -17,6 +17,8 @@ struct DeliveryFormat {
   std::size_t data_row_bytes = 0;     ///< of one delivered sample
   std::size_t target_row_bytes = 0;   ///< 0 without target
   std::size_t staging_row_bytes = 0;  ///< of stored rows that wait for their other chunks
+  bool stored_layout = false;         ///< channels stay where they are stored: a GPU moves them
+  std::size_t slots_in_transfer = 0;  ///< host memory of batches that are being copied to a GPU
 };
 
 /// Derives types from options and data. Throws OptionError.

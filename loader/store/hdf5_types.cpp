@@ -122,6 +122,8 @@ H5::DataType file_type(DType dtype) {
       return pick(H5::PredType::IEEE_F32LE, H5::PredType::IEEE_F32BE);
     case DType::f64:
       return pick(H5::PredType::IEEE_F64LE, H5::PredType::IEEE_F64BE);
+    case DType::bf16:
+      throw H5::DataTypeIException("file_type", "bf16 is not a type of files; store f16 or f32");
     case DType::f16:
       break;
   }

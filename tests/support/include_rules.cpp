@@ -31,6 +31,7 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"loader/batch", {"cache", "base"}},
       {"loader/flow", {"batch", "cache", "plan", "dataset", "store", "base"}},
       {"cuda", loader},
+      {"cuda/include/h5feed", {}},
       {"tools", with({"cuda"})},
       {"examples", {}},
       {"benchmarks", with({"cuda", "support"})},

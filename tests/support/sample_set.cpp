@@ -41,9 +41,10 @@ hid_t native_type(DType dtype) {
     case DType::f64:
       return H5T_NATIVE_DOUBLE;
     case DType::f16:
+    case DType::bf16:
       break;
   }
-  throw std::runtime_error("test files have no f16");
+  throw std::runtime_error("test files have no 16-bit floats");
 }
 
 std::uint64_t product(const std::vector<std::uint64_t>& shape) {
@@ -103,6 +104,7 @@ std::vector<std::byte> content(DType dtype, const std::vector<std::uint64_t>& sh
       fill<double>(bytes, row_elements, first_label);
       break;
     case DType::f16:
+    case DType::bf16:
       break;
   }
   return bytes;

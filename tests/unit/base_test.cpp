@@ -61,7 +61,7 @@ TEST(Error, keeps_its_message_on_one_line) {
 
 TEST(DTypeNames, round_trip_and_accept_numpy_names) {
   for (const DType dtype : {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::i32, DType::u64,
-                            DType::i64, DType::f16, DType::f32, DType::f64}) {
+                            DType::i64, DType::f16, DType::f32, DType::f64, DType::bf16}) {
     EXPECT_EQ(dtype_from_name(name_of(dtype)), dtype);
   }
   EXPECT_EQ(dtype_from_name("float32"), DType::f32);

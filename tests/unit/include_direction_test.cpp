@@ -80,6 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"loader/batch/a.cpp", "<cuda_runtime.h>", "CUDA has no place there"},
         Planted{"cuda/a.cu", "\"batch/normalize.hpp\"", ""},
         Planted{"cuda/a.cu", "\"tools/cli.hpp\"", "cuda must not use tools"},
+        Planted{"cuda/include/h5feed/gpu.hpp", "\"cuda/check.hpp\"", "must not use cuda"},
         Planted{"examples/a.cpp", "\"flow/prefetcher.hpp\"", "examples must not use flow"},
         Planted{"loader/extras/a.cpp", "<vector>", "loader/extras/a.cpp: its folder is not in the table"},
         Planted{"extras/a.cpp", "<vector>", "extras/a.cpp: its folder is not in the table"},

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "dataset/dataset_state.hpp"
+#include "h5feed/config.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
@@ -48,8 +49,11 @@ TEST_F(OptionErrors, name_the_option_and_what_works) {
             "timeout must be positive; got 0 ms");
   EXPECT_EQ(refuse({.batch_size = std::nullopt, .drop_last = true}),
             "drop_last needs batches; set batch_size, or leave drop_last unset");
-  EXPECT_EQ(refuse({.device = "cuda:0"}), "device \"cuda:0\": h5feed was built without CUDA");
-  EXPECT_EQ(refuse({.device = "tpu"}), "device \"tpu\" is not known; use \"cpu\"");
+  EXPECT_EQ(refuse({.device = "cuda:0"}),
+            H5FEED_HAS_CUDA == 0 ? "device \"cuda:0\": h5feed was built without CUDA"
+                                 : "device \"cuda:0\" needs options.device_backend = h5feed::gpu::backend(); "
+                                   "link h5feed::gpu");
+  EXPECT_EQ(refuse({.device = "tpu"}), "device \"tpu\" is not known; use \"cpu\", \"cuda:N\" or \"auto\"");
   EXPECT_EQ(refuse({.normalize = Normalize{.mean = {1, 2}}}),
             "normalize.mean has 2 values, the data has 1 channel; give one value, or one a channel");
   EXPECT_EQ(refuse({.row_reads = RowReads::always}),

@@ -329,6 +329,17 @@ TEST_F(TorchLoader, refuses_types_that_libtorch_does_not_have) {
   }
 }
 
+TEST_F(TorchLoader, refuses_a_gpu_and_takes_auto_for_the_cpu) {
+  const Dataset dataset = open_images();
+  try {
+    make_data_loader(dataset, {.device = "cuda:0"});
+    FAIL() << "no refusal";
+  } catch (const OptionError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("device \"cuda:0\": batches of a TorchDataLoader are on the CPU"));
+  }
+  EXPECT_TRUE(make_data_loader(dataset, {.device = "auto"})->begin()->data.device().is_cpu());
+}
+
 TEST_F(TorchLoader, leaves_torchs_thread_settings_alone) {
   const int threads = torch::get_num_threads();
   auto loader = make_data_loader(open_images(), {.batch_size = 4, .num_workers = 3});

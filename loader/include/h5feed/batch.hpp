@@ -36,14 +36,17 @@ struct HostTensor {
   }
 };
 
+class DeviceBatch;
+
 /// One batch: `data` (B,C,H,W) or as stored, `target` (B), (B,K), …; without the first dimension when
-/// `batch_size` is nullopt.
+/// `batch_size` is nullopt. On a GPU the tensors are those of `gpu`, and `data` and `target` are undefined.
 struct Batch {
   HostTensor data;
   HostTensor target;
   std::vector<std::int64_t> indices;  ///< sample numbers in the dataset, in batch order
   std::uint64_t epoch = 0;
-  std::uint64_t number = 0;  ///< within the epoch
+  std::uint64_t number = 0;               ///< within the epoch
+  std::shared_ptr<DeviceBatch> gpu = {};  ///< null on the CPU; see h5feed/device.hpp
 
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(indices.size()); }
 };

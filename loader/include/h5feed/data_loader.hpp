@@ -115,7 +115,8 @@ class H5FEED_EXPORT DataLoader {
   /// The next batch, blocking until it is ready; nullopt once at the end of an epoch, after which
   /// the following call starts the next epoch. A failure of one batch is thrown by the call that
   /// would have returned it (FileError, ChunkError, …); the following call goes on with the next
-  /// batch. Throws TimeoutError.
+  /// batch. Throws TimeoutError; with a GPU DeviceError. A batch on a GPU may still be on its way when it
+  /// is returned: see DeviceBatch.
   std::optional<Batch> next();
 
   /// Single-pass input iterator with the semantics of LibTorch's data loader: `begin()` starts an

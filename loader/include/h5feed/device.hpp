@@ -1,4 +1,4 @@
-// Where batches are delivered. The host is the first; a GPU implements the same interface.
+// Where batches are delivered: host memory, or that of a GPU.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,43 @@
 #include "h5feed/batch.hpp"
 #include "h5feed/export.hpp"
 
+struct CUstream_st;
+
 namespace h5feed {
+
+/// What CUDA calls cudaStream_t, without its headers. Null is the legacy default stream.
+using GpuStream = ::CUstream_st*;
+
+/// A dense array in GPU memory; a view that owns nothing.
+struct DeviceTensor {
+  void* data = nullptr;  ///< null when there is no such tensor (no target)
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape;    ///< logical: (B,C,H,W) also where the channels are stored last
+  std::vector<std::int64_t> strides;  ///< in elements, one a dimension
+
+  bool defined() const noexcept { return data != nullptr; }
+};
+
+/// One batch in the memory of a GPU. Copies and kernels that make it may still run when it is delivered:
+/// every stream that works on it has to be named with `use_on` before.
+///
+/// When the last owner lets go, on whatever thread, the memory goes back to its loader at once, and the
+/// GPU waits with the next use of it until all that was enqueued until then on the named streams is done.
+/// The host never waits. A named stream must still exist at that moment. The memory outlives the loader.
+class H5FEED_EXPORT DeviceBatch {
+ public:
+  virtual ~DeviceBatch() = default;
+
+  /// Ordinal as CUDA counts in this process.
+  virtual int device() const noexcept = 0;
+  virtual const DeviceTensor& data() const noexcept = 0;
+  virtual const DeviceTensor& target() const noexcept = 0;
+
+  /// Makes what is enqueued on `stream` from now on wait until the batch is complete, and the reuse of its
+  /// memory wait for that stream. Does not block. Any number of streams of the batch's device, from any
+  /// thread. Throws DeviceError.
+  virtual void use_on(GpuStream stream) = 0;
+};
 
 /// Memory that workers fill with one batch. Move-only in spirit: one owner at a time.
 struct BatchSlot {
@@ -31,11 +67,20 @@ class H5FEED_EXPORT Device {
   virtual ~Device() = default;
 
   /// Memory for one batch of up to `SlotBytes`. Called by workers, many at once. Never waits for the
-  /// consumer to give a batch back. Throws std::bad_alloc.
+  /// consumer to give a batch back; a GPU may make it wait for copies that are under way. Throws
+  /// std::bad_alloc, DeviceError.
   virtual BatchSlot acquire_slot() = 0;
 
-  /// Hands an assembled batch over, in delivery order, on the consumer's thread.
-  virtual Batch deliver(Batch assembled) = 0;
+  /// A batch is assembled. Called once for each, by the worker that finished it, in any order, before
+  /// the consumer can take it; `ticket` counts batches over the loader's life. A GPU begins the copy of
+  /// batches that are due soon. Does not block; an error is kept for `deliver`.
+  virtual void stage(std::uint64_t ticket, const std::shared_ptr<Batch>& assembled) noexcept {
+    static_cast<void>(ticket);
+    static_cast<void>(assembled);
+  }
+
+  /// Hands an assembled batch over, in delivery order, on the consumer's thread. Throws DeviceError.
+  virtual Batch deliver(std::uint64_t ticket, Batch assembled) = 0;
 
   /// Bytes of buffers lent out now (in preparation or with the consumer), and buffers ever allocated.
   virtual std::uint64_t lent_bytes() const = 0;

@@ -11,8 +11,9 @@
 
 namespace h5feed {
 
-/// Numeric element types. Values in memory are always in the byte order of the host.
-enum class DType : std::uint8_t { u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64 };
+/// Numeric element types. Values in memory are always in the byte order of the host. `bf16`, the upper
+/// half of an f32, is a type of batches in GPU memory only: no file stores it.
+enum class DType : std::uint8_t { u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64, bf16 };
 
 /// Bytes of one element.
 H5FEED_EXPORT std::size_t size_of(DType dtype) noexcept;
@@ -26,7 +27,8 @@ H5FEED_EXPORT std::optional<DType> dtype_from_name(std::string_view name) noexce
 /// Whether the type is a signed or unsigned integer.
 H5FEED_EXPORT bool is_integer(DType dtype) noexcept;
 
-/// The DType of a C++ arithmetic type, which may be const. f16 has no C++20 type and therefore no mapping.
+/// The DType of a C++ arithmetic type, which may be const. f16 and bf16 have no C++20 type and
+/// therefore no mapping.
 template <typename T>
 constexpr DType dtype_of() noexcept {
   static_assert(std::is_arithmetic_v<T> && !std::is_same_v<std::remove_const_t<T>, bool>,

@@ -50,6 +50,14 @@ class H5FEED_EXPORT TimeoutError : public Error {
   using Error::Error;
 };
 
+/// A GPU cannot be used, or failed while it was: no driver or one too old, no such device, out of memory,
+/// a call that returned an error. The message names the call, the device and, where there is one, the
+/// batch. Where the message says that the context is lost, no later call on that device can succeed.
+class H5FEED_EXPORT DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A saved `LoaderState` is truncated, damaged, or not of this dataset, order and sharding.
 class H5FEED_EXPORT StateError : public Error {
  public:

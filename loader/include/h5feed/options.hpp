@@ -64,6 +64,8 @@ struct Normalize {
 /// the page cache weigh against it.
 enum class RowReads : std::uint8_t { automatic, always, never };
 
+class DeviceBackend;
+
 /// How the samples of an epoch are dealt to the ranks of data parallel training.
 ///
 /// `strided`: rank r takes every world_size-th sample of the global order, so that the batches of all ranks
@@ -118,8 +120,12 @@ struct DataLoaderOptions {
   bool persistent_workers = true;
   /// `false` delivers batches as they become ready, within the prefetched ones.
   bool in_order = true;
-  /// Where batches are delivered: "cpu".
+  /// Where batches are delivered: "cpu"; with a `device_backend` also "cuda" (= "cuda:0") and "cuda:N", N as
+  /// CUDA counts in this process. "auto" is the program's current CUDA device where it has set one, else the
+  /// GPU with most free memory, else the CPU; without a backend the CPU.
   std::string device = "cpu";
+  /// What knows GPUs: `h5feed::gpu::backend()` of <h5feed/gpu.hpp>. Unset: there are none.
+  std::shared_ptr<const DeviceBackend> device_backend = {};
   /// Governs the order together with the epoch number. Default 0; to be set where `world_size` is above 1,
   /// the same on every rank.
   std::optional<std::uint64_t> seed = {};

@@ -52,6 +52,8 @@ inline std::optional<torch::Dtype> torch_dtype(DType dtype) noexcept {
       return torch::kFloat32;
     case DType::f64:
       return torch::kFloat64;
+    case DType::bf16:
+      return torch::kBFloat16;
     case DType::u16:
     case DType::u32:
     case DType::u64:
@@ -70,8 +72,14 @@ inline torch::Tensor to_tensor(HostTensor host) {
       torch::TensorOptions().dtype(torch_dtype(host.dtype).value()));
 }
 
-/// Fills in the seed, and refuses types that LibTorch cannot hold before any thread is started.
+/// Fills in the seed, and refuses types that LibTorch cannot hold, and GPUs, before any thread is started.
 inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOptions options) {
+  if (options.device.starts_with("cuda")) {
+    throw OptionError("device \"" + options.device +
+                      "\": batches of a TorchDataLoader are on the CPU; move them with to(), or use "
+                      "h5feed::DataLoader for batches on the GPU");
+  }
+  options.device_backend.reset();
   if (!options.normalize && !torch_dtype(dataset.dtype())) {
     const std::string name(name_of(dataset.dtype()));
     throw DatasetError(
@@ -104,8 +112,8 @@ class TorchDataLoader {
  public:
   using Example = torch::data::Example<>;
 
-  /// Throws OptionError; DatasetError where `options` do not fit the data, or the batches would have
-  /// a type LibTorch does not have (u16, u32, u64).
+  /// Throws OptionError, also for a `device` that is a GPU; DatasetError where `options` do not fit the
+  /// data, or the batches would have a type LibTorch does not have (u16, u32, u64).
   TorchDataLoader(Dataset dataset, DataLoaderOptions options)
       : loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))) {}
 

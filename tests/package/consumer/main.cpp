@@ -5,6 +5,10 @@
 #include <h5feed/error.hpp>
 #include <string_view>
 
+#if H5FEED_HAS_CUDA
+bool delivers_anywhere(const h5feed::Dataset& data);
+#endif
+
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   bool refused = false;
@@ -26,5 +30,8 @@ int main(int argc, char** argv) {
   }
   std::printf("h5feed %s fed %lld of %lld samples\n", H5FEED_VERSION, static_cast<long long>(samples),
               static_cast<long long>(data.size()));
+#if H5FEED_HAS_CUDA
+  if (!delivers_anywhere(data)) return 1;
+#endif
   return samples == data.size() ? 0 : 1;
 }

@@ -1,0 +1,193 @@
+#include "cuda/device_ring.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "base/byte_units.hpp"
+#include "base/mutex.hpp"
+#include "h5feed/log.hpp"
+
+namespace h5feed::gpu {
+namespace {
+
+// What the vectorized loads and stores of the kernels like best, and what cudaMalloc gives.
+constexpr std::size_t kAlignment = 256;
+constexpr int kPoison = 0xFB;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+struct DeviceRing::State {
+  explicit State(const Settings& from)
+      : settings(from),
+        slot_bytes(aligned(from.bytes.staged.data) + aligned(from.bytes.staged.target) +
+                   aligned(from.bytes.delivered.data) + aligned(from.bytes.delivered.target)),
+        copy(make_stream(from.device)),
+        compute(make_stream(from.device)) {}
+
+  std::unique_ptr<Slot> allocate() const {
+    auto slot = std::make_unique<Slot>();
+    slot->copied = make_event(settings.device);
+    slot->ready = make_event(settings.device);
+    slot->memory = make_device_memory(slot_bytes, settings.device);
+    slot->staged_data = static_cast<std::byte*>(slot->memory.get());
+    slot->staged_target = slot->staged_data + aligned(settings.bytes.staged.data);
+    slot->data = slot->staged_target + aligned(settings.bytes.staged.target);
+    slot->target = slot->data + aligned(settings.bytes.delivered.data);
+    return slot;
+  }
+
+  // Puts an event behind what the consumer has enqueued.
+  void record_use(Slot& slot, const std::vector<GpuStream>& streams) const {
+    slot.consumers = 0;
+    for (const GpuStream stream : streams) {
+      if (slot.consumers == slot.consumed.size()) slot.consumed.push_back(make_event(settings.device));
+      check(cudaEventRecord(slot.consumed[slot.consumers].get(), stream), "cudaEventRecord",
+            {settings.device});
+      ++slot.consumers;
+    }
+  }
+
+  void poison(const Slot& slot) const {
+    const CallPlace place{settings.device};
+    for (std::size_t i = 0; i < slot.consumers; ++i) {
+      check(cudaStreamWaitEvent(compute.get(), slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
+    }
+    const std::size_t bytes = aligned(settings.bytes.delivered.data) + settings.bytes.delivered.target;
+    check(cudaMemsetAsync(slot.data, kPoison, bytes, compute.get()), "cudaMemsetAsync", place);
+  }
+
+  void put(std::unique_ptr<Slot> slot) H5FEED_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    free.push_back(std::move(slot));
+    --lent;
+  }
+
+  // For a slot that cannot be used again. Freeing its memory waits for the device.
+  void forget(std::unique_ptr<Slot> slot) noexcept H5FEED_EXCLUDES(mutex) {
+    slot.reset();
+    const MutexLock lock(mutex);
+    --lent;
+  }
+
+  const Settings settings;
+  const std::size_t slot_bytes;
+  const Stream copy;
+  const Stream compute;
+  mutable Mutex mutex;
+  std::deque<std::unique_ptr<Slot>> free H5FEED_GUARDED_BY(mutex);  // oldest first
+  std::size_t lent H5FEED_GUARDED_BY(mutex) = 0;
+  std::uint64_t allocated H5FEED_GUARDED_BY(mutex) = 0;
+  bool said H5FEED_GUARDED_BY(mutex) = false;
+};
+
+class DeviceRing::HeldBatch final : public DeviceBatch {
+ public:
+  HeldBatch(std::shared_ptr<State> state, std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target)
+      : state_(std::move(state)),
+        slot_(std::move(slot)),
+        data_(std::move(data)),
+        target_(std::move(target)) {}
+
+  ~HeldBatch() override {
+    try {
+      const DeviceGuard guard(state_->settings.device);
+      state_->record_use(*slot_, streams_);
+      if (state_->settings.poison) state_->poison(*slot_);
+      state_->put(std::move(slot_));
+    } catch (...) {
+      // A stream that no longer exists, or a device that has failed.
+      if (slot_) state_->forget(std::move(slot_));
+    }
+  }
+
+  int device() const noexcept override { return state_->settings.device; }
+  const DeviceTensor& data() const noexcept override { return data_; }
+  const DeviceTensor& target() const noexcept override { return target_; }
+
+  void use_on(GpuStream stream) override {
+    const MutexLock lock(mutex_);
+    const DeviceGuard guard(device());
+    check(cudaStreamWaitEvent(stream, slot_->ready.get(), 0), "cudaStreamWaitEvent", {device()});
+    if (std::ranges::find(streams_, stream) == streams_.end()) streams_.push_back(stream);
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::unique_ptr<Slot> slot_;
+  DeviceTensor data_;
+  DeviceTensor target_;
+  Mutex mutex_;
+  std::vector<GpuStream> streams_;  // written under `mutex_`; the destructor runs alone
+};
+
+DeviceRing::DeviceRing(const Settings& settings) : state_(std::make_shared<State>(settings)) {
+  std::deque<std::unique_ptr<Slot>> slots;
+  for (std::size_t i = 0; i < settings.slots; ++i) slots.push_back(state_->allocate());
+  const MutexLock lock(state_->mutex);
+  state_->free = std::move(slots);
+  state_->allocated = settings.slots;
+}
+
+DeviceRing::~DeviceRing() = default;
+
+cudaStream_t DeviceRing::copy_stream() const noexcept { return state_->copy.get(); }
+cudaStream_t DeviceRing::compute_stream() const noexcept { return state_->compute.get(); }
+
+std::unique_ptr<DeviceRing::Slot> DeviceRing::acquire() {
+  bool say = false;
+  {
+    const MutexLock lock(state_->mutex);
+    if (!state_->free.empty()) {
+      std::unique_ptr<Slot> slot = std::move(state_->free.front());
+      state_->free.pop_front();
+      ++state_->lent;
+      return slot;
+    }
+    say = !std::exchange(state_->said, true);
+  }
+  if (say) {
+    log(LogLevel::warning,
+        fmt::format("the consumer keeps batches: h5feed allocates {} more on cuda:{} for each; copy what you "
+                    "keep, or let batches go",
+                    format_bytes(state_->slot_bytes), state_->settings.device));
+  }
+  std::unique_ptr<Slot> slot = state_->allocate();
+  const MutexLock lock(state_->mutex);
+  ++state_->lent;
+  ++state_->allocated;
+  return slot;
+}
+
+std::shared_ptr<DeviceBatch> DeviceRing::hand_over(std::unique_ptr<Slot> slot, DeviceTensor data,
+                                                   DeviceTensor target) {
+  return std::make_shared<HeldBatch>(state_, std::move(slot), std::move(data), std::move(target));
+}
+
+void DeviceRing::give_back(std::unique_ptr<Slot> slot) noexcept {
+  slot->consumers = 0;
+  slot->used = false;
+  try {
+    state_->put(std::move(slot));
+  } catch (const std::bad_alloc&) {
+    if (slot) state_->forget(std::move(slot));
+  }
+}
+
+std::size_t DeviceRing::slot_bytes() const noexcept { return state_->slot_bytes; }
+
+std::size_t DeviceRing::lent() const {
+  const MutexLock lock(state_->mutex);
+  return state_->lent;
+}
+
+std::uint64_t DeviceRing::allocated() const {
+  const MutexLock lock(state_->mutex);
+  return state_->allocated;
+}
+
+}  // namespace h5feed::gpu

@@ -1,0 +1,81 @@
+// 16-bit floats as bits: IEEE 754 binary16 and bfloat16 (the upper half of a binary32). Rounding is to
+// nearest, ties to even, the same on CPU and GPU.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "cuda/host_device.hpp"
+
+namespace h5feed::gpu {
+
+/// A stored binary16.
+struct F16 {
+  std::uint16_t bits;
+};
+
+/// A stored bfloat16.
+struct BF16 {
+  std::uint16_t bits;
+};
+
+H5FEED_HOST_DEVICE inline std::uint32_t bits_of(float value) noexcept {
+#ifdef __CUDA_ARCH__
+  return __float_as_uint(value);
+#else
+  return std::bit_cast<std::uint32_t>(value);
+#endif
+}
+
+H5FEED_HOST_DEVICE inline float float_of(std::uint32_t bits) noexcept {
+#ifdef __CUDA_ARCH__
+  return __uint_as_float(bits);
+#else
+  return std::bit_cast<float>(bits);
+#endif
+}
+
+/// Exact.
+H5FEED_HOST_DEVICE inline float to_float(F16 half) noexcept {
+  const std::uint32_t sign = (half.bits & 0x8000u) << 16;
+  const std::uint32_t exponent = half.bits >> 10 & 0x1Fu;
+  const std::uint32_t mantissa = half.bits & 0x3FFu;
+  if (exponent == 0) {
+    constexpr float kSmallest = 0x1p-24F;  // of the subnormals
+    return float_of(bits_of(static_cast<float>(mantissa) * kSmallest) | sign);
+  }
+  if (exponent == 0x1F) return float_of(sign | 0x7F800000u | mantissa << 13);
+  return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+/// Exact.
+H5FEED_HOST_DEVICE inline float to_float(BF16 value) noexcept {
+  return float_of(static_cast<std::uint32_t>(value.bits) << 16);
+}
+
+/// Nearest binary16; infinity from 65520 on, a quiet NaN for a NaN.
+H5FEED_HOST_DEVICE inline F16 to_f16(float value) noexcept {
+  constexpr std::uint32_t kInfinity = 0x7F800000u;
+  const std::uint32_t all = bits_of(value);
+  const auto sign = static_cast<std::uint16_t>(all >> 16 & 0x8000u);
+  const std::uint32_t magnitude = all & 0x7FFFFFFFu;
+  if (magnitude > kInfinity) return {static_cast<std::uint16_t>(sign | 0x7E00u)};
+  if (magnitude >= 0x47800000u) return {static_cast<std::uint16_t>(sign | 0x7C00u)};
+  if (magnitude < 0x38800000u) {
+    // Below the smallest normal half: the last bit of 0.5 is worth the smallest subnormal half, so that
+    // the addition itself rounds.
+    const float shifted = float_of(magnitude) + 0.5F;
+    return {static_cast<std::uint16_t>(sign | (bits_of(shifted) - 0x3F000000u))};
+  }
+  const std::uint32_t rounded = magnitude + 0xFFFu + (magnitude >> 13 & 1u);
+  return {static_cast<std::uint16_t>(sign | (rounded - 0x38000000u) >> 13)};
+}
+
+/// Nearest bfloat16; a quiet NaN for a NaN.
+H5FEED_HOST_DEVICE inline BF16 to_bf16(float value) noexcept {
+  const std::uint32_t all = bits_of(value);
+  if ((all & 0x7FFFFFFFu) > 0x7F800000u) return {static_cast<std::uint16_t>(all >> 16 | 0x40u)};
+  return {static_cast<std::uint16_t>((all + 0x7FFFu + (all >> 16 & 1u)) >> 16)};
+}
+
+}  // namespace h5feed::gpu

@@ -1,0 +1,14 @@
+// What lets the same arithmetic run on the GPU and, in tests, on the CPU.
+#pragma once
+
+#ifdef __CUDACC__
+#define H5FEED_HOST_DEVICE __host__ __device__
+#else
+#define H5FEED_HOST_DEVICE
+#endif
+
+#ifdef __CUDA_ARCH__
+#define H5FEED_UNROLL _Pragma("unroll")
+#else
+#define H5FEED_UNROLL
+#endif

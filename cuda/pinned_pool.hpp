@@ -1,0 +1,68 @@
+// Host memory that batches are assembled in and copied from.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "cuda/check.hpp"
+#include "cuda/pinned_arena.hpp"
+
+namespace h5feed::gpu {
+
+/// Equal slots in one pinned arena, allocated once. A slot is in one of these states:
+///
+/// 1. free: nobody writes or reads it.
+/// 2. leased: workers fill it, or it waits for its copy. Its owner holds the lease.
+/// 3. leased and copied: a copy from it is on a stream; the owner has not let go yet.
+/// 4. copying: the lease is gone, the event behind the copy is not done. It becomes free when a later
+///    `acquire` or `lent` finds the event done: events are polled, no call waits for the GPU but
+///    `acquire` when all slots are copying, and the destructor.
+///
+/// Thread-safe. Leases may outlive the pool; the memory then lives as long as they do.
+class PinnedPool {
+ public:
+  struct Settings {
+    std::size_t slot_bytes = 0;
+    std::size_t slots = 2;
+    int device = 0;
+    unsigned touch_threads = 4;
+    Pinning best = Pinning::registered;
+    bool poison = false;  ///< overwrite slots that become free, so that a late reader is noticed
+  };
+
+  /// With `device` current. Throws as PinnedArena.
+  explicit PinnedPool(const Settings& settings);
+  PinnedPool(const PinnedPool&) = delete;
+  PinnedPool& operator=(const PinnedPool&) = delete;
+  ~PinnedPool();
+
+  /// A free slot, aligned to 64 bytes. Waits while all are copying, which ends without the consumer's doing.
+  /// When all are leased it takes pageable memory beside the arena instead, which is counted by
+  /// `overflows`. With `device` current. Throws CudaError when the GPU has failed; std::bad_alloc.
+  std::shared_ptr<std::byte> acquire();
+
+  /// The owner has put a copy from `slot` onto `stream`, of the pool's device: the slot stays as it is
+  /// until what is on the stream now is done. Throws CudaError; the caller then makes sure that the copy is
+  /// over before it lets the lease go.
+  void copied_on(cudaStream_t stream, const std::byte* slot, const CallPlace& place);
+
+  Pinning pinning() const noexcept;
+  std::size_t slot_bytes() const noexcept;
+  /// Slots that are not free, with those beside the arena. With `device` current. Does not throw: slots
+  /// whose event has failed count as lent.
+  std::size_t lent() const;
+  /// Slots that had to be taken beside the arena, over the pool's life.
+  std::uint64_t overflows() const;
+  /// Numbers and states of slots agree. For tests.
+  bool check_invariants() const;
+
+ private:
+  struct State;
+  class Lease;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace h5feed::gpu

@@ -1,0 +1,156 @@
+// Loads and stores of a few neighbouring elements, in as few memory operations as their address allows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "cuda/float_bits.hpp"
+#include "cuda/host_device.hpp"
+
+namespace h5feed::gpu {
+
+namespace detail {
+
+struct alignas(16) FourWords {
+  std::uint32_t words[4];
+};
+
+H5FEED_HOST_DEVICE inline std::uint32_t load_word(const unsigned char* aligned) noexcept {
+#ifdef __CUDA_ARCH__
+  return *reinterpret_cast<const std::uint32_t*>(aligned);
+#else
+  std::uint32_t word;
+  std::memcpy(&word, aligned, sizeof(word));
+  return word;
+#endif
+}
+
+H5FEED_HOST_DEVICE inline FourWords load_four(const unsigned char* aligned) noexcept {
+#ifdef __CUDA_ARCH__
+  const uint4 four = *reinterpret_cast<const uint4*>(aligned);
+  return {{four.x, four.y, four.z, four.w}};
+#else
+  FourWords four;
+  std::memcpy(&four, aligned, sizeof(four));
+  return four;
+#endif
+}
+
+H5FEED_HOST_DEVICE inline void store_four(unsigned char* aligned, const FourWords& four,
+                                          bool past_caches) noexcept {
+#ifdef __CUDA_ARCH__
+  const uint4 value = make_uint4(four.words[0], four.words[1], four.words[2], four.words[3]);
+  if (past_caches) {
+    __stcs(reinterpret_cast<uint4*>(aligned), value);
+  } else {
+    *reinterpret_cast<uint4*>(aligned) = value;
+  }
+#else
+  static_cast<void>(past_caches);
+  std::memcpy(aligned, &four, sizeof(four));
+#endif
+}
+
+/// The 32 bits that begin `shift` bits into the pair, lower word first.
+H5FEED_HOST_DEVICE inline std::uint32_t joined(std::uint32_t low, std::uint32_t high,
+                                               unsigned shift) noexcept {
+#ifdef __CUDA_ARCH__
+  return __funnelshift_r(low, high, shift);
+#else
+  return shift == 0 ? low : low >> shift | high << (32 - shift);
+#endif
+}
+
+template <typename T>
+H5FEED_HOST_DEVICE T from_bits(std::uint32_t bits) noexcept {
+  if constexpr (sizeof(T) == 4) {
+    return float_of(bits);
+  } else {
+    return T{static_cast<std::uint16_t>(bits)};
+  }
+}
+template <>
+H5FEED_HOST_DEVICE inline std::uint8_t from_bits<std::uint8_t>(std::uint32_t bits) noexcept {
+  return static_cast<std::uint8_t>(bits);
+}
+template <>
+H5FEED_HOST_DEVICE inline std::int16_t from_bits<std::int16_t>(std::uint32_t bits) noexcept {
+  return static_cast<std::int16_t>(static_cast<std::uint16_t>(bits));
+}
+
+H5FEED_HOST_DEVICE inline std::uint32_t to_bits(float value) noexcept { return bits_of(value); }
+H5FEED_HOST_DEVICE inline std::uint32_t to_bits(F16 value) noexcept { return value.bits; }
+H5FEED_HOST_DEVICE inline std::uint32_t to_bits(BF16 value) noexcept { return value.bits; }
+
+}  // namespace detail
+
+/// kCount neighbouring elements in registers. Every index below must be a constant once loops are
+/// unrolled, else the compiler moves the words to slow local memory.
+template <typename T, int kCount>
+class Loaded {
+ public:
+  static constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
+  static constexpr int kWords = kBytes / 4;
+  static_assert(kBytes % 4 == 0, "a run is a whole number of words");
+
+  /// Reads the words of 4 bytes that hold the elements, hence up to 3 bytes on either side of them:
+  /// memory before and behind, within the word, must be readable. cudaMalloc aligns to 256 bytes; who
+  /// allocates rounds the size up to a multiple of 4.
+  H5FEED_HOST_DEVICE explicit Loaded(const T* from) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(from);
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(from);
+    if constexpr (kBytes % 16 == 0) {
+      if (address % 16 == 0) {
+        H5FEED_UNROLL
+        for (int i = 0; i < kWords / 4; ++i) {
+          const detail::FourWords four = detail::load_four(bytes + 16 * i);
+          H5FEED_UNROLL
+          for (int k = 0; k < 4; ++k) words_[4 * i + k] = four.words[k];
+        }
+        return;
+      }
+    }
+    const auto off = static_cast<unsigned>(address % 4);
+    const unsigned char* const aligned = bytes - off;
+    H5FEED_UNROLL
+    for (int i = 0; i < kWords; ++i) words_[i] = detail::load_word(aligned + 4 * i);
+    if (off != 0) {
+      const std::uint32_t last = detail::load_word(aligned + kBytes);
+      H5FEED_UNROLL
+      for (int i = 0; i < kWords; ++i) {
+        words_[i] = detail::joined(words_[i], i + 1 < kWords ? words_[i + 1] : last, 8 * off);
+      }
+    }
+  }
+
+  H5FEED_HOST_DEVICE T operator[](int i) const noexcept {
+    constexpr int kPerWord = 4 / static_cast<int>(sizeof(T));
+    constexpr int kBits = 8 * static_cast<int>(sizeof(T));
+    return detail::from_bits<T>(words_[i / kPerWord] >> (kBits * (i % kPerWord)));
+  }
+
+ private:
+  std::uint32_t words_[static_cast<std::size_t>(kWords)];
+};
+
+/// Stores 16 bytes of elements: at once where `to` is aligned, else one by one.
+template <typename T, std::size_t kCount>
+H5FEED_HOST_DEVICE void store_run(T* to, const T (&values)[kCount], bool past_caches) noexcept {
+  static_assert(kCount * sizeof(T) == 16);
+  if (reinterpret_cast<std::uintptr_t>(to) % 16 == 0) {
+    constexpr std::size_t kPerWord = 4 / sizeof(T);
+    constexpr std::size_t kBits = 8 * sizeof(T);
+    detail::FourWords four = {};
+    H5FEED_UNROLL
+    for (std::size_t i = 0; i < kCount; ++i) {
+      four.words[i / kPerWord] |= detail::to_bits(values[i]) << (kBits * (i % kPerWord));
+    }
+    detail::store_four(reinterpret_cast<unsigned char*>(to), four, past_caches);
+  } else {
+    H5FEED_UNROLL
+    for (std::size_t i = 0; i < kCount; ++i) to[i] = values[i];
+  }
+}
+
+}  // namespace h5feed::gpu

@@ -1,0 +1,182 @@
+// What becomes of failures of the CUDA runtime.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cuda/check.hpp"
+#include "cuda/cuda_device.hpp"
+#include "h5feed/error.hpp"
+#include "support/captured_log.hpp"
+#include "support/device_batches.hpp"
+#include "support/fake_cuda.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Outcome {
+  int delivered = 0;
+  std::vector<std::string> errors;
+};
+
+// A loader's life: some batches staged ahead, some not, each delivered, used and let go; failures go on to
+// the next batch.
+Outcome play(FakeCuda& cuda, Consumer& consumer, const BatchKind& kind) {
+  Outcome outcome;
+  cudaStream_t stream = nullptr;  // the default stream, which nothing has to create
+  const auto note = [&](const std::exception& error) { outcome.errors.emplace_back(error.what()); };
+  std::unique_ptr<Device> device;
+  try {
+    device = gpu::make_cuda_device(kind.settings(3, 2, true));
+  } catch (const DeviceError& error) {
+    note(error);
+    return outcome;
+  }
+  for (std::uint64_t ticket = 0; ticket < 8; ticket += 2) {
+    std::vector<std::shared_ptr<Batch>> two;
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      try {
+        two.push_back(kind.assemble(*device, ticket + i));
+        if (ticket < 6) device->stage(ticket + i, two.back());
+      } catch (const DeviceError& error) {
+        note(error);
+        two.push_back(nullptr);
+      }
+    }
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      if (!two[i]) continue;
+      try {
+        const Batch batch = device->deliver(ticket + i, std::move(*two[i]));
+        consumer.use(batch, ticket + i, stream);
+        ++outcome.delivered;
+      } catch (const DeviceError& error) {
+        note(error);
+      }
+    }
+  }
+  static_cast<void>(cuda);
+  return outcome;
+}
+
+class FailingCall : public ::testing::TestWithParam<bool> {};
+
+TEST_P(FailingCall, of_any_number_fails_its_batch_leaks_nothing_and_corrupts_nothing) {
+  const bool sticky = GetParam();
+  const BatchKind kind;
+  for (std::uint64_t n = 1;; ++n) {
+    SCOPED_TRACE("call " + std::to_string(n));
+    const CapturedLog log;
+    FakeCuda cuda({.seed = static_cast<unsigned>(n)});
+    Consumer consumer(cuda, kind);
+    cuda.fail_call(n, sticky ? cudaErrorIllegalAddress : cudaErrorLaunchOutOfResources, sticky);
+    const Outcome outcome = play(cuda, consumer, kind);
+    EXPECT_EQ(cuda.live(), FakeCudaLive{});
+    EXPECT_EQ(consumer.wrong(), 0);
+    if (!cuda.failed()) {
+      EXPECT_EQ(outcome.delivered, 8);
+      EXPECT_TRUE(outcome.errors.empty());
+      EXPECT_GT(n, 60u) << "the scenario makes many calls";
+      return;
+    }
+    for (const std::string& error : outcome.errors) {
+      EXPECT_THAT(error, HasSubstr("cuda:0"));
+      EXPECT_THAT(error, HasSubstr(" failed with "));
+    }
+    // A single failure costs at most the batch it was made for: or, in the destructor of a batch, none.
+    if (!sticky && outcome.delivered > 0) {
+      EXPECT_LE(outcome.errors.size(), 1u);
+      EXPECT_EQ(outcome.delivered + static_cast<int>(outcome.errors.size()), 8);
+    }
+    ASSERT_LT(n, 2000u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Once, FailingCall, ::testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(ForEver, FailingCall, ::testing::Values(true));
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const DeviceError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(DeviceErrors, name_the_call_the_device_and_the_batch) {
+  FakeCuda cuda;
+  const BatchKind kind;
+  const auto device = gpu::make_cuda_device(kind.settings(2, 1));
+  const auto assembled = kind.assemble(*device, 12);
+  assembled->epoch = 3;
+  const std::uint64_t before = cuda.calls();
+  // The current device, the copy of the data, the copy of the target.
+  cuda.fail_call(3, cudaErrorLaunchOutOfResources);
+  EXPECT_THAT(
+      message_of([&] { device->deliver(12, std::move(*assembled)); }),
+      HasSubstr("cuda:0, epoch 3, batch 12: cudaMemcpyAsync failed with cudaErrorLaunchOutOfResources"));
+  EXPECT_GT(cuda.calls(), before);
+}
+
+TEST(DeviceErrors, of_staged_batches_come_with_their_delivery) {
+  FakeCuda cuda;
+  const BatchKind kind;
+  const auto device = gpu::make_cuda_device(kind.settings(4, 2));
+  const auto first = kind.assemble(*device, 0);
+  const auto second = kind.assemble(*device, 1);
+  cuda.fail_call(2, cudaErrorLaunchOutOfResources);
+  device->stage(0, first);
+  device->stage(1, second);
+  EXPECT_THAT(message_of([&] { device->deliver(0, std::move(*first)); }), HasSubstr("epoch 0, batch 0: "));
+  EXPECT_EQ(message_of([&] { device->deliver(1, std::move(*second)); }), "no error");
+}
+
+TEST(DeviceErrors, that_end_the_context_end_the_loader_with_the_first_message) {
+  FakeCuda cuda({.manual = true});
+  const BatchKind kind;
+  const auto device = gpu::make_cuda_device(kind.settings(4, 1));
+  auto assembled = kind.assemble(*device, 0);
+  Batch batch = device->deliver(0, std::move(*assembled));
+  const auto next = kind.assemble(*device, 1);
+  cuda.fail_operation(2, cudaErrorIllegalAddress);
+  cuda.run_all();
+  const std::string first = message_of([&] { device->deliver(1, std::move(*next)); });
+  EXPECT_THAT(first,
+              AllOf(HasSubstr("cudaErrorIllegalAddress"), HasSubstr("the context of this device is lost")));
+  EXPECT_EQ(message_of([&] { device->acquire_slot(); }), first);
+  EXPECT_EQ(message_of([&] { device->deliver(2, Batch{}); }), first);
+}
+
+TEST(DeviceErrors, of_memory_name_the_sizes_and_what_to_lower) {
+  FakeCuda cuda({.memory_bytes = std::size_t{1} << 20});
+  const BatchKind kind{.samples = 64, .pixels = 1000};
+  EXPECT_THAT(message_of([&] { gpu::make_cuda_device(kind.settings(2, 2)); }),
+              AllOf(HasSubstr("cudaMalloc failed with cudaErrorMemoryAllocation"),
+                    HasSubstr("938 KiB were asked for"), HasSubstr("1 MiB are free"),
+                    HasSubstr("lower batch_size or prefetch_factor")));
+  EXPECT_EQ(cuda.live(), FakeCudaLive{});
+}
+
+TEST(DeviceErrors, of_memory_for_kept_batches_fail_one_batch_and_pass) {
+  const CapturedLog log;
+  FakeCuda cuda({.memory_bytes = 10000});
+  const BatchKind kind;  // about 1.5 KiB a buffer
+  const auto device = gpu::make_cuda_device(kind.settings(8, 1));
+  std::vector<Batch> kept;
+  std::string error = "no error";
+  for (std::uint64_t ticket = 0; ticket < 20 && error == "no error"; ++ticket) {
+    const auto assembled = kind.assemble(*device, ticket);
+    error = message_of([&] { kept.push_back(device->deliver(ticket, std::move(*assembled))); });
+  }
+  EXPECT_THAT(error, HasSubstr("cudaErrorMemoryAllocation"));
+  kept.clear();
+  const auto assembled = kind.assemble(*device, 30);
+  EXPECT_EQ(message_of([&] { device->deliver(30, std::move(*assembled)); }), "no error");
+}
+
+}  // namespace
+}  // namespace h5feed::test

@@ -1,0 +1,77 @@
+// That every wait of a stream for an event is there, and none is too many: each is left out in turn.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "cuda/cuda_device.hpp"
+#include "support/device_batches.hpp"
+#include "support/fake_cuda.hpp"
+
+namespace h5feed::test {
+namespace {
+
+constexpr std::uint64_t kBatches = 8;
+
+struct Played {
+  std::uint64_t stream_waits = 0;
+  int wrong = 0;
+};
+
+// Enqueues all batches, then lets the streams run in one order of preference. The consumer uses each batch
+// on two streams; buffers are used two or three times.
+Played play(const std::vector<std::size_t>& preference, std::uint64_t ignored_wait, bool poison) {
+  FakeCuda cuda({.manual = true});
+  const BatchKind kind;
+  Consumer consumer(cuda, kind);
+  const TestStream first, second;
+  const auto device = gpu::make_cuda_device(kind.settings(kBatches, 1, poison));
+  cuda.ignore_stream_wait(ignored_wait);
+  const std::uint64_t before = cuda.stream_waits();
+  for (std::uint64_t ticket = 0; ticket < kBatches; ++ticket) {
+    const auto assembled = kind.assemble(*device, ticket);
+    device->stage(ticket, assembled);
+    const Batch batch = device->deliver(ticket, std::move(*assembled));
+    consumer.use(batch, ticket, first.get());
+    consumer.use(batch, ticket, second.get());
+  }
+  Played played;
+  played.stream_waits = cuda.stream_waits() - before;
+  const auto all = cuda.streams();
+  std::vector<cudaStream_t> order;
+  for (const std::size_t i : preference) order.push_back(all[i]);
+  cuda.run(order);
+  EXPECT_EQ(consumer.seen(), static_cast<int>(2 * kBatches));
+  played.wrong = consumer.wrong();
+  return played;
+}
+
+std::vector<std::vector<std::size_t>> all_orders() {
+  std::vector<std::size_t> order = {0, 1, 2, 3};  // two of the consumer, copy, compute
+  std::vector<std::vector<std::size_t>> orders;
+  do {
+    orders.push_back(order);
+  } while (std::ranges::next_permutation(order).found);
+  return orders;
+}
+
+TEST(EventOrder, keeps_batches_whole_whichever_stream_runs_first) {
+  for (const bool poison : {false, true}) {
+    for (const auto& order : all_orders()) EXPECT_EQ(play(order, 0, poison).wrong, 0);
+  }
+}
+
+TEST(EventOrder, needs_every_single_wait) {
+  const std::uint64_t waits = play(all_orders().front(), 0, false).stream_waits;
+  // For every batch: kernel for copy, two streams for the kernel; for every use of a buffer again: copy for
+  // the last kernel, kernel for two streams of the consumer.
+  EXPECT_EQ(waits, 3 * kBatches + 3 * (kBatches - 3));
+  for (std::uint64_t wait = 1; wait <= waits; ++wait) {
+    int wrong = 0;
+    for (const auto& order : all_orders()) wrong += play(order, wait, false).wrong;
+    EXPECT_GT(wrong, 0) << "nothing was wrong without wait " << wait;
+  }
+}
+
+}  // namespace
+}  // namespace h5feed::test

@@ -1,0 +1,14 @@
+// Uses h5feed::gpu: with "auto" on any machine, with a GPU or without.
+#include <cstdio>
+#include <h5feed/data_loader.hpp>
+#include <h5feed/device.hpp>
+#include <h5feed/gpu.hpp>
+
+bool delivers_anywhere(const h5feed::Dataset& data) {
+  h5feed::DataLoaderOptions options{.batch_size = 16, .device = "auto"};
+  options.device_backend = h5feed::gpu::backend();
+  h5feed::DataLoader loader(data, options);
+  const auto batch = loader.next();
+  std::printf("delivered to %s\n", batch->gpu ? "a GPU" : "the CPU");
+  return batch->gpu != nullptr || batch->data.defined();
+}

@@ -1,0 +1,141 @@
+// Batches for tests of CudaDevice: filled with a pattern, followed to the consumer, compared there.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "batch/device_backend.hpp"
+#include "cuda/cuda_device.hpp"
+#include "cuda/handles.hpp"
+#include "cuda/normalize.hpp"
+#include "h5feed/device.hpp"
+#include "support/fake_cuda.hpp"
+
+namespace h5feed::test {
+
+/// Images of 3 channels, (pixels, channels) as stored, and uint8 labels that arrive as int64.
+struct BatchKind {
+  std::int64_t samples = 4;
+  std::int64_t pixels = 20;
+  bool target = true;
+
+  DeviceFormat format() const {
+    DeviceFormat format;
+    format.slot = {static_cast<std::size_t>(samples * pixels * 3),
+                   static_cast<std::size_t>(target ? samples : 0)};
+    format.to = DType::f32;
+    format.channels = 3;
+    format.pixels = static_cast<std::uint64_t>(pixels);
+    format.in_channels_last = true;
+    format.normalize =
+        NormalizeParameters{.scale = 1.0 / 255, .mean = {0.5, 0.4, 0.3}, .std = {0.2, 0.3, 0.4}};
+    format.target_from = DType::u8;
+    return format;
+  }
+
+  gpu::CudaDeviceSettings settings(std::size_t host_slots, std::size_t depth, bool poison = false) const {
+    gpu::CudaDeviceSettings settings;
+    settings.format = format();
+    settings.capacity = {host_slots, depth};
+    settings.touch_threads = 2;
+    settings.poison = poison;
+    return settings;
+  }
+
+  static std::uint8_t byte_of(std::uint64_t ticket, std::int64_t i) {
+    return static_cast<std::uint8_t>((ticket * 131 + static_cast<std::uint64_t>(i) * 7 + (ticket >> 3)) %
+                                     251);
+  }
+
+  /// Batch `ticket`, assembled in a slot of `device`; the last of an epoch may have fewer samples.
+  std::shared_ptr<Batch> assemble(Device& device, std::uint64_t ticket,
+                                  std::optional<std::int64_t> count = {}) const {
+    auto batch = std::make_shared<Batch>();
+    const std::int64_t size = count.value_or(samples);
+    BatchSlot slot = device.acquire_slot();
+    batch->data = std::move(slot.data);
+    batch->data.dtype = DType::u8;
+    batch->data.shape = {size, 3, pixels};
+    for (std::int64_t i = 0; i < size * pixels * 3; ++i) {
+      batch->data.bytes.get()[i] = static_cast<std::byte>(byte_of(ticket, i));
+    }
+    if (target) {
+      batch->target = std::move(slot.target);
+      batch->target.dtype = DType::u8;
+      batch->target.shape = {size};
+      for (std::int64_t i = 0; i < size; ++i) {
+        batch->target.bytes.get()[i] = static_cast<std::byte>(byte_of(ticket, i));
+      }
+    }
+    for (std::int64_t i = 0; i < size; ++i)
+      batch->indices.push_back(static_cast<std::int64_t>(ticket) * samples + i);
+    batch->number = ticket;
+    return batch;
+  }
+
+  /// Whether device memory holds batch `ticket`, bit for bit.
+  bool holds(const DeviceTensor& data, const DeviceTensor& labels, std::uint64_t ticket) const {
+    const std::vector<float> table = normalize_table(*format().normalize);
+    const std::int64_t size = data.shape[0];
+    const auto* const values = static_cast<const float*>(data.data);
+    for (std::int64_t n = 0; n < size; ++n) {
+      for (std::int64_t c = 0; c < 3; ++c) {
+        for (std::int64_t p = 0; p < pixels; ++p) {
+          const auto x = static_cast<std::size_t>(byte_of(ticket, (n * pixels + p) * 3 + c));
+          if (values[(n * 3 + c) * pixels + p] != table[static_cast<std::size_t>(c) * 256 + x]) return false;
+        }
+      }
+      if (target && static_cast<const std::int64_t*>(labels.data)[n] != byte_of(ticket, n)) return false;
+    }
+    return true;
+  }
+};
+
+/// A consumer whose kernels compare: counts batches that were wrong when they ran.
+class Consumer {
+ public:
+  Consumer(FakeCuda& cuda, BatchKind kind) : cuda_(cuda), kind_(kind) {}
+
+  /// Uses the batch on `stream`.
+  void use(const Batch& batch, std::uint64_t ticket, cudaStream_t stream) {
+    batch.gpu->use_on(stream);
+    const DeviceTensor data = batch.gpu->data();
+    const DeviceTensor target = batch.gpu->target();
+    cuda_.enqueue(stream, [this, data, target, ticket] {
+      ++seen_;
+      if (!kind_.holds(data, target, ticket)) ++wrong_;
+    });
+  }
+
+  int seen() const { return seen_; }
+  int wrong() const { return wrong_; }
+
+ private:
+  FakeCuda& cuda_;
+  const BatchKind kind_;
+  std::atomic<int> seen_ = 0;
+  std::atomic<int> wrong_ = 0;
+};
+
+/// A stream of the consumer.
+class TestStream {
+ public:
+  explicit TestStream(int device = 0) {
+    const gpu::DeviceGuard guard(device);
+    stream_ = gpu::make_stream(device);
+  }
+  cudaStream_t get() const { return stream_.get(); }
+  void wait() const { gpu::check(cudaStreamSynchronize(get()), "cudaStreamSynchronize", {0}); }
+
+ private:
+  gpu::Stream stream_;
+};
+
+}  // namespace h5feed::test

@@ -1,0 +1,79 @@
+// Runs the units of the normalize kernel on the CPU, and says by the plainest code what they must give.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "batch/normalize.hpp"
+#include "cuda/normalize.hpp"
+#include "cuda/normalize_dispatch.hpp"
+
+namespace h5feed::gpu::test {
+
+/// All units of `job`, in order. False where the types are not supported.
+inline bool run_on_cpu(const NormalizeJob& job) {
+  return with_units(job, [&](const auto& units) {
+    using Units = std::remove_cvref_t<decltype(units)>;
+    using Value = Values<typename Units::Source, typename Units::Output>;
+    const Value values{static_cast<const typename Value::Entry*>(job.coefficients)};
+    for (std::int64_t unit = 0; unit < units.size(); ++unit) units(unit, values);
+  });
+}
+
+/// Bytes at a chosen distance from an address aligned to 64, with readable bytes on both sides, as a GPU
+/// allocation has.
+class OffsetBytes {
+ public:
+  OffsetBytes(std::size_t bytes, std::size_t offset)
+      : memory_((bytes + offset) / 64 + 3), start_(memory_.data()->bytes + 64 + offset) {}
+  std::byte* data() noexcept { return start_; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64] = {};
+  };
+  std::vector<Line> memory_;
+  std::byte* start_;
+};
+
+/// The offset in the source of output element (sample, channel, y, x), or −1 where it is padding.
+inline std::int64_t source_index(const ImageLayout& layout, const SampleTransform& transform,
+                                 std::int64_t sample, std::int64_t channel, std::int64_t y, std::int64_t x) {
+  const std::int64_t column = transform.flip != 0 ? layout.out_width - 1 - x : x;
+  const std::int64_t row = y + transform.crop_y;
+  const std::int64_t source_column = column + transform.crop_x;
+  if (row < 0 || row >= layout.in_height || source_column < 0 || source_column >= layout.in_width) return -1;
+  if (layout.in_channels_last) {
+    return ((sample * layout.in_height + row) * layout.in_width + source_column) * layout.channels + channel;
+  }
+  return ((sample * layout.channels + channel) * layout.in_height + row) * layout.in_width + source_column;
+}
+
+inline std::int64_t output_index(const ImageLayout& layout, std::int64_t sample, std::int64_t channel,
+                                 std::int64_t y, std::int64_t x) {
+  if (layout.out_channels_last) {
+    return ((sample * layout.out_height + y) * layout.out_width + x) * layout.channels + channel;
+  }
+  return ((sample * layout.channels + channel) * layout.out_height + y) * layout.out_width + x;
+}
+
+/// Calls f(output index, source index or −1, channel) for every output element.
+template <typename F>
+void for_each_output(const ImageLayout& layout, const std::vector<SampleTransform>& transforms, F&& f) {
+  for (std::int64_t n = 0; n < layout.samples; ++n) {
+    const SampleTransform transform =
+        transforms.empty() ? SampleTransform{} : transforms[static_cast<std::size_t>(n)];
+    for (std::int64_t c = 0; c < layout.channels; ++c) {
+      for (std::int64_t y = 0; y < layout.out_height; ++y) {
+        for (std::int64_t x = 0; x < layout.out_width; ++x) {
+          f(output_index(layout, n, c, y, x), source_index(layout, transform, n, c, y, x), c);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace h5feed::gpu::test
