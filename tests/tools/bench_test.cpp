@@ -171,7 +171,7 @@ TEST(Bench, DropsPagesBeforeColdPassesAndComparesWithBareReads) {
     return;
   }
   for (const auto& [shuffle, limit] :
-       {std::pair{"sequential", "sequential"}, {"chunk:2", "sequential"}, {"full", "random"}}) {
+       {std::pair{"sequential", "sequential"}, {"chunk:1", "sequential"}, {"full", "random"}}) {
     const Json json =
         bench_json(dir, {"--cold", "--num-workers", "0,2", "--runs", "2", "--shuffle", shuffle});
     EXPECT_EQ(json.at("settings").at("page_cache"), "cold");
