@@ -171,6 +171,12 @@ void consider_rlimit(int resource, std::uint64_t used, std::string_view name, Mi
   memory.consider(left_in_group(limit.rlim_cur, used, 0), name);
 }
 
+std::optional<std::uint64_t> lockable_memory() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
 double affinity_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -197,6 +203,7 @@ SystemLimits system_limits(const fs::path& root) {
   limits.cpus_bound_by = cpus.source();
   limits.available_bytes = static_cast<std::uint64_t>(memory.value());
   limits.memory_bound_by = memory.source();
+  limits.lockable_bytes = lockable_memory();
   return limits;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace h5feed {
@@ -14,6 +15,8 @@ struct SystemLimits {
   std::string cpus_bound_by;          ///< "affinity", "cgroup cpu quota", "host"
   std::uint64_t available_bytes = 0;  ///< memory that can still be taken
   std::string memory_bound_by;        ///< "host", "cgroup memory", "ulimit -v"
+  /// Memory that may be locked (`ulimit -l`); unset: no limit.
+  std::optional<std::uint64_t> lockable_bytes;
 };
 
 /// Reads affinity, cgroup v1 or v2 quota and memory limits, rlimits and /proc/meminfo. A limit that

@@ -93,6 +93,9 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
   text += fmt::format("memory: budget {} (bound by {}); batches out {}; usable CPUs {} (bound by {})",
                       format_bytes(options.memory_budget_bytes), limits.memory_bound_by,
                       format_bytes(stats.outputs_held_bytes), limits.cpus, limits.cpus_bound_by);
+  if (limits.lockable_bytes) {
+    text += fmt::format("; lockable memory {} (ulimit -l)", format_bytes(*limits.lockable_bytes));
+  }
   if (stats.errors > 0) text += fmt::format("\nfailed batches: {}", format_count(stats.errors));
   return text;
 }

@@ -1,5 +1,6 @@
 // Sizes in bytes, and the limits of the machine as a container sees it.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -106,6 +107,16 @@ TEST(SystemLimits, are_the_hosts_without_a_container) {
   EXPECT_EQ(limits.memory_bound_by, "host");
   EXPECT_GE(limits.cpus, 1u);
   EXPECT_TRUE(limits.cpus_bound_by == "host" || limits.cpus_bound_by == "affinity") << limits.cpus_bound_by;
+}
+
+TEST(SystemLimits, tell_how_much_memory_may_be_locked) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  rlimit lower = before;
+  lower.rlim_cur = 64 * 1024;
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
+  EXPECT_EQ(system_limits().lockable_bytes, 64u * 1024);
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);
 }
 
 TEST(SystemLimits, follow_a_cgroup_v2_quota_and_memory_limit) {

@@ -159,6 +159,11 @@ TEST_F(OrderOptions, throw_from_next_what_a_sampler_throws) {
     EXPECT_EQ(loader.next()->indices.front(), 4);
     EXPECT_FALSE(loader.next());
     EXPECT_THROW(loader.next(), std::runtime_error);
+    loader.set_epoch(0);
+    loader.start_epoch();
+    loader.set_epoch(1);
+    EXPECT_THROW(loader.start_epoch(), std::runtime_error) << "with an epoch running";
+    EXPECT_THROW(loader.next(), std::runtime_error) << "which is over";
     loader.set_epoch(2);
     EXPECT_EQ(loader.next()->indices.front(), 4);
   }

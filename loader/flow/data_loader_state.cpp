@@ -1,0 +1,282 @@
+#include "flow/data_loader_state.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/byte_units.hpp"
+#include "flow/advice.hpp"
+#include "flow/dataset_fingerprint.hpp"
+#include "flow/preload.hpp"
+#include "flow/resolve_order.hpp"
+#include "flow/trace_span.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+#include "plan/permutation.hpp"
+#include "plan/streams.hpp"
+
+namespace h5feed {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::hours kForever(24 * 365 * 10);
+
+}  // namespace
+
+DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
+    : dataset(handle.state()),
+      chosen(handle.chosen()),
+      sampler(user.sampler),
+      batch_sampler(user.batch_sampler),
+      limits(system_limits()),
+      placement(resolve_placement(user, *dataset)),
+      format(assembly_format(placement, *dataset)),
+      group(LoaderGroup::of(*dataset)),
+      seat(join_group(user)),
+      trace(user.trace),
+      batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
+      layout(cache_layout(*dataset, options)),
+      own_cache(options.cache_policy == CachePolicy::lru
+                    ? nullptr
+                    : std::make_unique<ChunkCache>(layout.chunk_bytes, layout.staying_bytes)),
+      cache(own_cache ? *own_cache : group->cache()),
+      future(static_cast<std::uint64_t>(options.batch_size)),
+      device(make_device(placement, user, *dataset, format, options, slot_bytes())),
+      assembler({*dataset, options, format, cache, future, *device, counters}, placement.on_host.normalize),
+      look_ahead(look_ahead_room(*dataset, options)),
+      prefetcher(assembler, ring, look_ahead,
+                 {options.num_workers, options.io_depth, user.worker_init_fn, user.trace}) {
+  if (user.preload) preload();
+  const std::string advice = shuffle_advice(*dataset, options);
+  if (!advice.empty()) log(LogLevel::warning, advice);
+  if (options.world_size > 1) {
+    log(LogLevel::info, fmt::format("rank {} of {}: seed {}, plan {:016x}, {} batches an epoch", options.rank,
+                                    options.world_size, options.seed, plan_identity(), batches_per_epoch));
+  }
+}
+
+std::unique_ptr<LoaderGroup::Seat> DataLoader::State::join_group(const DataLoaderOptions& user) {
+  return group->join([&](const MemoryUse& others) {
+    const Resolution resolution = resolve_options(user, *dataset, chosen.get(), format, limits, others);
+    options = resolution.options;
+    return resolution.memory;
+  });
+}
+
+void DataLoader::State::preload() {
+  const std::uint64_t needed = cached_data_bytes(*dataset, options);
+  if (options.row_reads || needed > options.cache_bytes) {
+    log(LogLevel::warning,
+        fmt::format("preload: the decoded data does not fit cache_bytes {}; it would from {}",
+                    format_bytes(options.cache_bytes), format_bytes_ceil(needed)));
+    return;
+  }
+  const auto threads = options.num_workers > 0 ? static_cast<unsigned>(options.num_workers) : limits.cpus;
+  preload_chunks(*dataset, chosen.get(), cache, counters, threads);
+}
+
+PlanSpec DataLoader::State::plan_spec(std::uint64_t start) const {
+  PlanSpec spec = make_plan_spec({sampler, batch_sampler, chosen}, *dataset, options);
+  spec.start = start;
+  return spec;
+}
+
+SlotBytes DataLoader::State::slot_bytes() const {
+  return {options.max_batch_rows * format.data_row_bytes, options.max_batch_rows * format.target_row_bytes};
+}
+
+DataFacts DataLoader::State::data_facts() const {
+  DataFacts facts;
+  facts.samples = options.samples_per_epoch;
+  facts.chunks = options.chunks_per_epoch * dataset->data.map.pieces();
+  facts.fit_bytes = cached_data_bytes(*dataset, options);
+  for (const Field* field : {&dataset->data, dataset->target ? &*dataset->target : nullptr}) {
+    if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;
+  }
+  std::call_once(forecast_made, [this] { forecast = forecast_rows(*dataset, options); });
+  facts.optimum = forecast;
+  return facts;
+}
+
+void DataLoader::State::start_epoch() {
+  const auto front = ring.front();
+  const bool prefetched = !running && front && front->round == round + 1 &&
+                          front->batch.epoch == next_epoch && front->plan->start() == next_start &&
+                          front->number == 0;
+  running = false;  // also where the sampler of the epoch throws
+  next_epoch_failed = false;
+  ++round;
+  if (!prefetched) {
+    ring.cancel_all();
+    issue_epoch_as(round);
+  }
+  plan = prefetched ? front->plan : issue_plan;
+  epoch = next_epoch++;
+  next_start = 0;
+  delivered = 0;
+  running = true;
+  epoch_clock.start();
+  fill();
+}
+
+RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of_plan,
+                                             std::uint64_t of_epoch) const {
+  const std::uint64_t start = of_plan->start();
+  return {std::move(of_plan), options.seed, of_epoch, start};
+}
+
+void DataLoader::State::issue_epoch_as(std::uint64_t in_round) {
+  issue_plan = std::make_shared<const EpochPlan>(plan_spec(next_start), next_epoch);
+  issue_epoch = next_epoch;
+  issue_number = 0;
+  issue_round = in_round;
+  if (options.cache_policy == CachePolicy::clairvoyant) {
+    const std::uint64_t after = issue_epoch + 1;
+    future.issue(round_of(issue_plan, issue_epoch),
+                 round_of(std::make_shared<const EpochPlan>(plan_spec(), after), after));
+  }
+}
+
+// Keeps the ring full. With workers the next epoch follows the running one without a gap; `set_epoch`
+// may still name another one, then what was prepared is dropped when that one starts.
+void DataLoader::State::fill() {
+  while (ring.size() < options.prefetch_batches) {
+    if (issue_number == issue_plan->num_batches()) {
+      const bool ahead_already = issue_round > round;
+      if (options.num_workers == 0 || ahead_already || !issue_next_epoch()) return;
+      continue;
+    }
+    look_ahead.advance(issue_plan, issue_number);
+    auto job =
+        std::make_shared<BatchJob>(next_ticket++, issue_round, issue_plan, issue_epoch, issue_number++);
+    job->first_turn = future.first_turn(job->number);
+    ring.push(job);
+    assembler.forget_before(ring.front()->first_turn);
+    prefetcher.submit(std::move(job));
+  }
+}
+
+// A sampler may fail; that is for the call that starts the epoch, which asks it again.
+bool DataLoader::State::issue_next_epoch() {
+  if (next_epoch_failed) return false;
+  try {
+    issue_epoch_as(round + 1);
+    return true;
+  } catch (...) {
+    next_epoch_failed = true;
+    return false;
+  }
+}
+
+void DataLoader::State::warm_up() {
+  if (running || options.num_workers == 0 || ring.front() || !issue_next_epoch()) return;
+  fill();
+}
+
+std::uint64_t DataLoader::State::plan_identity() const {
+  std::call_once(identity_made, [this] {
+    identity = mix_key(dataset_fingerprint(*dataset), kPlanHash, plan_hash(plan_spec()));
+  });
+  return identity;
+}
+
+LoaderState DataLoader::State::state() const {
+  if (!options.in_order) {
+    throw OptionError("a state needs in_order = true: otherwise a position does not say which samples came");
+  }
+  LoaderState saved{options.seed, next_epoch, next_start, plan_identity(), options.world_size};
+  if (running && delivered < plan->num_batches()) {
+    saved.epoch = epoch;
+    saved.position = plan->position_before(delivered);
+  }
+  return saved;
+}
+
+void DataLoader::State::restore(const LoaderState& saved) {
+  if (!options.in_order) throw OptionError("restore() needs in_order = true");
+  if (saved.plan != plan_identity()) {
+    throw StateError(fmt::format(
+        "the saved state is of another dataset, order or sharding (plan {:016x}, this loader's is "
+        "{:016x}); open the same data with the same shuffle, sampler, subset, shard and uneven",
+        saved.plan, plan_identity()));
+  }
+  PlanSpec spec = plan_spec();
+  if (saved.position > 0 && !positions_are_global(spec) && saved.world_size != options.world_size) {
+    throw StateError(fmt::format(
+        "the saved state is in mid-epoch of world_size {}, this loader has world_size {}; that works "
+        "with shard = strided and uneven = exact, or from an epoch's begin",
+        saved.world_size, options.world_size));
+  }
+  spec.seed = saved.seed;
+  const std::uint64_t positions = EpochPlan(spec, saved.epoch).num_positions();
+  if (saved.position > positions || (!positions_are_global(spec) && saved.position % spec.world_size != 0)) {
+    throw StateError(
+        fmt::format("the saved state is at position {} of an epoch that has {}", saved.position, positions));
+  }
+  ring.cancel_all();
+  running = false;
+  epoch_clock.stop();
+  options.seed = saved.seed;
+  next_epoch = saved.epoch;
+  next_start = saved.position;
+  issue_plan.reset();
+}
+
+std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
+  if (options.num_workers == 0) {
+    while (true) {
+      if (auto job = ring.try_take(round, options.in_order)) return job;
+      prefetcher.run_one();
+    }
+  }
+  TicketRing::Deadline deadline;
+  // Clock::now() plus the largest duration would overflow into the past.
+  if (options.timeout && *options.timeout < kForever) deadline = Clock::now() + *options.timeout;
+  std::shared_ptr<BatchJob> job;
+  if (prefetcher.wait_initialized(deadline)) job = ring.take(round, options.in_order, deadline);
+  if (!job) {
+    throw TimeoutError(
+        fmt::format("no batch within the timeout of {} ms (epoch {}, batch {}); call next() again to go "
+                    "on waiting, or raise timeout or num_workers",
+                    options.timeout->count(), epoch, delivered));
+  }
+  return job;
+}
+
+std::optional<Batch> DataLoader::State::next() {
+  if (!running) start_epoch();
+  if (delivered == plan->num_batches()) {
+    running = false;
+    epoch_clock.stop();
+    return std::nullopt;
+  }
+
+  std::shared_ptr<BatchJob> job;
+  {
+    const TimeInto waited(counters.wait_ns);
+    const TraceSpan span(trace.get(), Stage::wait, taken);
+    if (options.num_workers == 0) fill();
+    job = wait_for_batch();
+  }
+  ++delivered;
+  ++taken;
+  if (options.num_workers > 0) fill();
+  Batch batch;
+  try {
+    if (const std::exception_ptr error = job->take_error()) std::rethrow_exception(error);
+    batch = device->deliver(job->ticket, std::move(job->batch));
+  } catch (...) {
+    Counters::add(counters.errors, 1);
+    throw;
+  }
+  const auto samples = static_cast<std::uint64_t>(batch.size());
+  const std::uint64_t target_bytes = dataset->target ? dataset->target->info().row_bytes() : 0;
+  Counters::add(counters.batches, 1);
+  Counters::add(counters.samples, samples);
+  Counters::add(counters.bytes_delivered, samples * (dataset->data.info().row_bytes() + target_bytes));
+  return batch;
+}
+
+}  // namespace h5feed

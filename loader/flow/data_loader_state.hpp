@@ -1,0 +1,97 @@
+// What a DataLoader is made of: epochs issued as jobs, prepared by the workers, delivered in order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "base/system_limits.hpp"
+#include "cache/chunk_cache.hpp"
+#include "dataset/dataset_state.hpp"
+#include "flow/batch_assembler.hpp"
+#include "flow/batch_job.hpp"
+#include "flow/cache_layout.hpp"
+#include "flow/counters.hpp"
+#include "flow/epoch_clock.hpp"
+#include "flow/loader_group.hpp"
+#include "flow/look_ahead.hpp"
+#include "flow/placement.hpp"
+#include "flow/prefetcher.hpp"
+#include "flow/report.hpp"
+#include "flow/resolve_options.hpp"
+#include "flow/row_future.hpp"
+#include "flow/ticket_ring.hpp"
+#include "h5feed/data_loader.hpp"
+#include "plan/epoch_plan.hpp"
+
+namespace h5feed {
+
+struct DataLoader::State {
+  State(Dataset handle, const DataLoaderOptions& user);
+
+  void start_epoch();
+  std::optional<Batch> next();
+
+  std::unique_ptr<LoaderGroup::Seat> join_group(const DataLoaderOptions& user);
+  void preload();
+  PlanSpec plan_spec(std::uint64_t start = 0) const;
+  RowFuture::Round round_of(std::shared_ptr<const EpochPlan> plan, std::uint64_t of_epoch) const;
+  LoaderState state() const;
+  void restore(const LoaderState& saved);
+  std::uint64_t plan_identity() const;
+  SlotBytes slot_bytes() const;
+  DataFacts data_facts() const;
+  void issue_epoch_as(std::uint64_t in_round);
+  bool issue_next_epoch();
+  void fill();
+  void warm_up();
+  std::shared_ptr<BatchJob> wait_for_batch();
+
+  // Order matters: what comes later uses what comes before and is destroyed first.
+  const std::shared_ptr<const DatasetState> dataset;
+  const std::shared_ptr<const SampleSubset> chosen;
+  const std::shared_ptr<const Sampler> sampler;
+  const std::shared_ptr<const BatchSampler> batch_sampler;
+  const SystemLimits limits;
+  const Placement placement;
+  const DeliveryFormat format;
+  const std::shared_ptr<LoaderGroup> group;
+  ResolvedOptions options;  ///< set by `join_group`; then changed by `restore` alone: the seed
+  const std::unique_ptr<LoaderGroup::Seat> seat;
+  const std::shared_ptr<TraceSink> trace;
+  const std::uint64_t batches_per_epoch;
+  Counters counters;
+  EpochClock epoch_clock;
+  const CacheLayout layout;
+  const std::unique_ptr<ChunkCache> own_cache;  ///< null: the group's
+  ChunkCache& cache;
+  RowFuture future;
+  const std::unique_ptr<Device> device;
+  const BatchAssembler assembler;
+  TicketRing ring;
+  LookAhead look_ahead;
+  Prefetcher prefetcher;
+  mutable std::once_flag forecast_made;
+  mutable RowForecast forecast;
+  mutable std::once_flag identity_made;
+  mutable std::uint64_t identity = 0;
+
+  // The consumer's thread only. A round is one run through the data: epochs may repeat, rounds do not.
+  bool running = false;                   ///< a round is being delivered
+  std::uint64_t round = 0;                ///< the running or last one; rounds count from 1
+  std::uint64_t epoch = 0;                ///< its epoch
+  std::uint64_t delivered = 0;            ///< batches of it, failed ones included
+  std::uint64_t taken = 0;                ///< batches over all rounds
+  std::uint64_t next_epoch = 0;           ///< what the next round delivers
+  std::uint64_t next_start = 0;           ///< and from which position
+  std::shared_ptr<const EpochPlan> plan;  ///< of the running or last round
+  std::uint64_t next_ticket = 0;
+  std::uint64_t issue_round = 0;  ///< what the next job belongs to
+  std::uint64_t issue_epoch = 0;
+  std::uint64_t issue_number = 0;
+  std::shared_ptr<const EpochPlan> issue_plan;
+  bool next_epoch_failed = false;  ///< to be issued ahead: its sampler threw
+};
+
+}  // namespace h5feed
