@@ -59,9 +59,14 @@ ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Res
   return Pin(this, &entry);
 }
 
-void ChunkCache::grow(std::uint64_t capacity_bytes) {
+void ChunkCache::set_capacity(std::uint64_t capacity_bytes) {
+  std::vector<ByteBuffer> surplus;  // freed after the lock
   const MutexLock lock(mutex_);
-  capacity_bytes_ = std::max(capacity_bytes_, capacity_bytes);
+  capacity_bytes_ = capacity_bytes;
+  evict_until(capacity_bytes_);
+  if (entry_bytes_ + spare_bytes_ <= capacity_bytes_) return;
+  surplus.swap(spare_);
+  spare_bytes_ = 0;
 }
 
 std::uint64_t ChunkCache::capacity_bytes() const {
@@ -79,19 +84,23 @@ bool ChunkCache::contains(ChunkKey key) const {
   return entries_.contains(key);
 }
 
+void ChunkCache::evict_until(std::uint64_t entry_bytes) {
+  while (entry_bytes_ > entry_bytes && !lru_.empty()) {
+    Entry& victim = *lru_.front();
+    lru_.pop_front();
+    entry_bytes_ -= victim.buffer.size();
+    spare_bytes_ += victim.buffer.size();
+    spare_.push_back(std::move(victim.buffer));
+    entries_.erase(victim.key);
+    ++stats_.evictions;
+  }
+}
+
 ByteBuffer ChunkCache::take_buffer(std::size_t bytes) {
   std::vector<ByteBuffer> surplus;  // freed after the lock
   {
     const MutexLock lock(mutex_);
-    while (entry_bytes_ + bytes > capacity_bytes_ && !lru_.empty()) {
-      Entry& victim = *lru_.front();
-      lru_.pop_front();
-      entry_bytes_ -= victim.buffer.size();
-      spare_bytes_ += victim.buffer.size();
-      spare_.push_back(std::move(victim.buffer));
-      entries_.erase(victim.key);
-      ++stats_.evictions;
-    }
+    evict_until(capacity_bytes_ - std::min<std::uint64_t>(capacity_bytes_, bytes));
     entry_bytes_ += bytes;
     ByteBuffer reused;
     const auto match = std::ranges::find(spare_, bytes, [](const ByteBuffer& b) { return b.size(); });

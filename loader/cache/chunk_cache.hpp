@@ -113,8 +113,8 @@ class ChunkCache {
   /// Finds a chunk of `bytes` decoded bytes.
   Lookup lookup(ChunkKey key, std::size_t bytes, const Resume& resume) H5FEED_EXCLUDES(mutex_);
 
-  /// Raises the capacity, where it is smaller.
-  void grow(std::uint64_t capacity_bytes) H5FEED_EXCLUDES(mutex_);
+  /// Chunks that are not in use leave until the rest fits; those in use leave with their last pin.
+  void set_capacity(std::uint64_t capacity_bytes) H5FEED_EXCLUDES(mutex_);
 
   /// Whether a chunk of `bytes` decoded bytes could be loaded without another having to go.
   bool has_room(std::size_t bytes) const H5FEED_EXCLUDES(mutex_);
@@ -141,6 +141,7 @@ class ChunkCache {
   };
 
   ByteBuffer take_buffer(std::size_t bytes) H5FEED_EXCLUDES(mutex_);
+  void evict_until(std::uint64_t entry_bytes) H5FEED_REQUIRES(mutex_);
   Pin publish(ChunkKey key, ByteBuffer buffer) H5FEED_EXCLUDES(mutex_);
   void abandon(ChunkKey key, ByteBuffer buffer) noexcept H5FEED_EXCLUDES(mutex_);
   void retire(Entry& entry) noexcept H5FEED_EXCLUDES(mutex_);

@@ -77,6 +77,10 @@ constexpr double kWorthSaying = 0.8;
 
 }  // namespace
 
+bool rows_are_foreseeable(const ResolvedOptions& options) noexcept {
+  return options.world_size == 1 && !options.sampled;
+}
+
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options) {
   const bool fits = cached_data_bytes(dataset, options) <= options.cache_bytes;
   const ChunkGroups groups(dataset.data, options);
@@ -117,31 +121,41 @@ PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options,
   const ChunkGroups groups(dataset.data, options);
   PlanReport report;
   report.samples = options.samples_per_epoch;
+  if (options.drop_last) report.samples = batches * static_cast<std::uint64_t>(options.batch_size);
   report.batches = batches;
   report.chunks = groups.count;
-  report.decodes_per_chunk = options.row_reads ? 0 : expected_decodes_per_chunk(dataset, options);
-  report.clairvoyant_decodes_per_chunk = options.row_reads ? 0 : forecast_rows(dataset, options).later_epochs;
+  report.cache_bytes_fit = cached_data_bytes(dataset, options);
+  const bool foreseeable = rows_are_foreseeable(options);
+  if (!options.row_reads && (foreseeable || options.cache_policy != CachePolicy::clairvoyant)) {
+    const bool fits = report.cache_bytes_fit <= options.cache_bytes;
+    report.decodes_per_chunk = fits ? 0 : expected_decodes_per_chunk(dataset, options);
+  }
+  if (!options.row_reads && foreseeable) {
+    report.clairvoyant_decodes_per_chunk = forecast_rows(dataset, options).later_epochs;
+  }
   report.mixing = mixing_of(dataset, options, options.shuffle);
   report.cache_bytes = options.cache_bytes;
   report.cache_bytes_decode_once = chunks_in_play(groups, options.shuffle) * groups.bytes;
-  report.cache_bytes_fit = cached_data_bytes(dataset, options);
   return report;
 }
 
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
   if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return {};
+  // How a sampler orders samples is not known, nor what a rank's next share has in common with this one.
+  if (options.cache_policy == CachePolicy::clairvoyant && !rows_are_foreseeable(options)) return {};
   const double decodes = expected_decodes_per_chunk(dataset, options);
   if (decodes < 2) return {};
   const ChunkGroups groups(dataset.data, options);
   const std::uint64_t in_play = chunks_in_play(groups, options.shuffle);
   const bool by_rows = options.cache_policy == CachePolicy::clairvoyant;
-  std::string line = fmt::format("{} decodes each chunk about {} times with cache {}",
-                                 options.sampled ? "the sampler" : "shuffle=" + options.shuffle.to_string(),
-                                 times(decodes), format_bytes(options.cache_bytes));
+  std::string line = fmt::format(
+      "{} decodes each chunk about {} times with cache {}",
+      options.sampled ? "an order that does not follow the chunks" : "shuffle=" + options.shuffle.to_string(),
+      times(decodes), format_bytes(options.cache_bytes));
   if (options.cache_policy != CachePolicy::lru) {
     line += fmt::format(" and cache_policy={}", name_of(options.cache_policy));
   }
-  if (!by_rows && !options.sampled) {
+  if (!by_rows && rows_are_foreseeable(options)) {
     const double rows = forecast_rows(dataset, options).later_epochs;
     if (rows < decodes * kWorthSaying) line += fmt::format(" (cache_policy=clairvoyant: {})", times(rows));
   }

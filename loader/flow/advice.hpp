@@ -13,6 +13,10 @@ namespace h5feed {
 /// and `never` by a formula, for `clairvoyant` by simulation.
 double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options);
 
+/// Whether the next lines can be told: with several ranks each epoch deals a rank other samples, and a
+/// sampler does not say beforehand which come.
+bool rows_are_foreseeable(const ResolvedOptions& options) noexcept;
+
 /// What `CachePolicy::clairvoyant` makes of the same order and `cache_bytes`: about the best that is
 /// possible.
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options);

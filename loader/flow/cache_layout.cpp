@@ -31,7 +31,10 @@ std::string_view name_of(CachePolicy policy) noexcept {
 std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptions& options) {
   std::uint64_t bytes = 0;
   for_each_cached(dataset, options, [&](const Field& field) {
-    bytes += field.reader->num_chunks() * field.reader->chunk_bytes();
+    const bool is_data = &field == &dataset.data;
+    const std::uint64_t chunks =
+        is_data ? options.chunks_taking_part * field.map.pieces() : field.reader->num_chunks();
+    bytes += chunks * field.reader->chunk_bytes();
   });
   return bytes;
 }

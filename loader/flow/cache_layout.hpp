@@ -15,7 +15,8 @@ struct CacheLayout {
   std::uint64_t samples = 0;        ///< beside chunks: samples of which rows are kept
 };
 
-/// Decoded bytes of the fields that go through the cache; of the data only where rows do not bypass it.
+/// Decoded bytes of the chunks that go through the cache: of the data those that samples come from, where
+/// rows do not bypass it; of a large target all.
 std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptions& options);
 
 CacheLayout cache_layout(const DatasetState& dataset, const ResolvedOptions& options);

@@ -41,10 +41,9 @@ const ResolvedOptions& DataLoader::options() const noexcept { return state_->opt
 PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options) {
   const DatasetState& state = *dataset.state();
   const DeliveryFormat format = assembly_format(resolve_placement(options, state), state);
-  ResolvedOptions resolved;
+  ResolvedOptions resolved = resolve_order(options, state, dataset.chosen().get());
   LoaderGroup::of(state)->join([&](const MemoryUse& others) {
-    const Resolution resolution =
-        resolve_options(options, state, dataset.chosen().get(), format, system_limits(), others);
+    const Resolution resolution = resolve_options(options, state, resolved, format, system_limits(), others);
     resolved = resolution.options;
     return MemoryUse{};
   });

@@ -34,7 +34,9 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       placement(resolve_placement(user, *dataset)),
       format(assembly_format(placement, *dataset)),
       group(LoaderGroup::of(*dataset)),
+      options(resolve_order(user, *dataset, chosen.get())),
       seat(join_group(user)),
+      budget_given(user.memory_budget_bytes.has_value()),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       layout(cache_layout(*dataset, options)),
@@ -49,6 +51,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       prefetcher(assembler, ring, look_ahead,
                  {options.num_workers, options.io_depth, user.worker_init_fn, user.trace}) {
   if (user.preload) preload();
+  if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
   const std::string advice = shuffle_advice(*dataset, options);
   if (!advice.empty()) log(LogLevel::warning, advice);
   if (options.world_size > 1) {
@@ -59,22 +62,33 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
 
 std::unique_ptr<LoaderGroup::Seat> DataLoader::State::join_group(const DataLoaderOptions& user) {
   return group->join([&](const MemoryUse& others) {
-    const Resolution resolution = resolve_options(user, *dataset, chosen.get(), format, limits, others);
+    const Resolution resolution = resolve_options(user, *dataset, options, format, limits, others);
     options = resolution.options;
     return resolution.memory;
   });
 }
 
+void DataLoader::State::warn_of_empty_epochs() const {
+  log(LogLevel::warning,
+      fmt::format(
+          "epochs have no batches: a rank has {} of the samples{}; use batch_size ≤ {}, or fewer ranks",
+          options.samples_per_epoch, options.drop_last ? ", fewer than a batch, and drop_last is set" : "",
+          options.samples_per_epoch));
+}
+
 void DataLoader::State::preload() {
+  if (options.row_reads) {
+    log(LogLevel::warning, "preload: rows are read straight into batches, past the cache; nothing is loaded");
+    return;
+  }
   const std::uint64_t needed = cached_data_bytes(*dataset, options);
-  if (options.row_reads || needed > options.cache_bytes) {
+  if (needed > options.cache_bytes) {
     log(LogLevel::warning,
         fmt::format("preload: the decoded data does not fit cache_bytes {}; it would from {}",
                     format_bytes(options.cache_bytes), format_bytes_ceil(needed)));
     return;
   }
-  const auto threads = options.num_workers > 0 ? static_cast<unsigned>(options.num_workers) : limits.cpus;
-  preload_chunks(*dataset, chosen.get(), cache, counters, threads);
+  preload_chunks(*dataset, chosen.get(), cache, counters, options.concurrent_decodes);
 }
 
 PlanSpec DataLoader::State::plan_spec(std::uint64_t start) const {
@@ -92,10 +106,14 @@ DataFacts DataLoader::State::data_facts() const {
   facts.samples = options.samples_per_epoch;
   facts.chunks = options.chunks_per_epoch * dataset->data.map.pieces();
   facts.fit_bytes = cached_data_bytes(*dataset, options);
+  facts.cache_bytes = own_cache ? options.cache_bytes : cache.capacity_bytes();
+  facts.budget_bound_by = budget_given ? "memory_budget_bytes" : limits.memory_bound_by;
   for (const Field* field : {&dataset->data, dataset->target ? &*dataset->target : nullptr}) {
     if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;
   }
-  std::call_once(forecast_made, [this] { forecast = forecast_rows(*dataset, options); });
+  std::call_once(forecast_made, [this] {
+    if (rows_are_foreseeable(options)) forecast = forecast_rows(*dataset, options);
+  });
   facts.optimum = forecast;
   return facts;
 }

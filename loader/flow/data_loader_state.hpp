@@ -35,6 +35,7 @@ struct DataLoader::State {
 
   std::unique_ptr<LoaderGroup::Seat> join_group(const DataLoaderOptions& user);
   void preload();
+  void warn_of_empty_epochs() const;
   PlanSpec plan_spec(std::uint64_t start = 0) const;
   RowFuture::Round round_of(std::shared_ptr<const EpochPlan> plan, std::uint64_t of_epoch) const;
   LoaderState state() const;
@@ -57,8 +58,9 @@ struct DataLoader::State {
   const Placement placement;
   const DeliveryFormat format;
   const std::shared_ptr<LoaderGroup> group;
-  ResolvedOptions options;  ///< set by `join_group`; then changed by `restore` alone: the seed
+  ResolvedOptions options;  ///< completed by `join_group`; then changed by `restore` alone: the seed
   const std::unique_ptr<LoaderGroup::Seat> seat;
+  const bool budget_given;  ///< `memory_budget_bytes` was set by the user
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;
   Counters counters;
@@ -73,7 +75,7 @@ struct DataLoader::State {
   LookAhead look_ahead;
   Prefetcher prefetcher;
   mutable std::once_flag forecast_made;
-  mutable RowForecast forecast;
+  mutable std::optional<RowForecast> forecast;
   mutable std::once_flag identity_made;
   mutable std::uint64_t identity = 0;
 

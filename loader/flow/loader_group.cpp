@@ -17,25 +17,30 @@ std::shared_ptr<LoaderGroup> LoaderGroup::of(const DatasetState& dataset) {
 
 LoaderGroup::Seat::~Seat() { group_.leave(at_); }
 
+MemoryUse LoaderGroup::together() const noexcept {
+  MemoryUse all;
+  for (const MemoryUse& member : members_) {
+    all.own_bytes += member.own_bytes;
+    all.decode_bytes += member.decode_bytes;
+    all.cache_bytes = std::max(all.cache_bytes, member.cache_bytes);
+    all.budget_bytes = std::max(all.budget_bytes, member.budget_bytes);
+  }
+  return all;
+}
+
 std::unique_ptr<LoaderGroup::Seat> LoaderGroup::join(
     const std::function<MemoryUse(const MemoryUse& others)>& decide) {
   const MutexLock lock(mutex_);
-  MemoryUse others;
-  for (const MemoryUse& member : members_) {
-    others.own_bytes += member.own_bytes;
-    others.decode_bytes += member.decode_bytes;
-    others.cache_bytes = std::max(others.cache_bytes, member.cache_bytes);
-    others.budget_bytes = std::max(others.budget_bytes, member.budget_bytes);
-  }
-  const MemoryUse use = decide(others);
+  const MemoryUse use = decide(together());
   auto seat = std::unique_ptr<Seat>(new Seat(*this, members_.insert(members_.end(), use)));
-  cache_.grow(use.cache_bytes);
+  cache_.set_capacity(together().cache_bytes);
   return seat;
 }
 
 void LoaderGroup::leave(std::list<MemoryUse>::iterator at) noexcept {
   const MutexLock lock(mutex_);
   members_.erase(at);
+  cache_.set_capacity(together().cache_bytes);
 }
 
 }  // namespace h5feed

@@ -21,8 +21,8 @@ struct MemoryUse {
   std::uint64_t budget_bytes = 0;  ///< `memory_budget_bytes`; the largest counts
 };
 
-/// The chunk cache of the policy `lru`, and who takes how much memory. Loaders hold it, the dataset only
-/// knows it: it goes with the last of them. Thread-safe.
+/// The chunk cache of the policy `lru`, as large as the largest of its loaders asks, and who takes how much
+/// memory. Loaders hold it, the dataset only knows it: it goes with the last of them. Thread-safe.
 class LoaderGroup {
  public:
   /// The group of a dataset's loaders; a new one where there is none. Subsets have the group of their
@@ -57,6 +57,7 @@ class LoaderGroup {
 
  private:
   void leave(std::list<MemoryUse>::iterator at) noexcept H5FEED_EXCLUDES(mutex_);
+  MemoryUse together() const noexcept H5FEED_REQUIRES(mutex_);
 
   ChunkCache cache_;
   Mutex mutex_;

@@ -41,8 +41,8 @@ std::string decodes(const LoaderStats& stats, const DataFacts& data) {
   const double per_chunk = ratio(stats.chunk_loads, data.chunks) / epochs;
   std::string text = fmt::format("decodes: {:.2f} per chunk and epoch", per_chunk);
   // What is optimal before the first epoch's end cannot be told.
-  if (epochs >= 1) {
-    const double optimum = (data.optimum.first_epoch + (epochs - 1) * data.optimum.later_epochs) / epochs;
+  if (epochs >= 1 && data.optimum) {
+    const double optimum = (data.optimum->first_epoch + (epochs - 1) * data.optimum->later_epochs) / epochs;
     text += fmt::format(" (offline optimum about {:.2f} by rows, distance {:+.0f} %)", optimum,
                         (per_chunk / optimum - 1) * 100);
   }
@@ -60,9 +60,12 @@ std::string PlanReport::to_string() const {
   std::string text =
       fmt::format("an epoch: {} samples in {} batches from {} {}; mixing {:.2f}\n", format_count(samples),
                   format_count(batches), format_count(chunks), chunks == 1 ? "chunk" : "chunks", mixing);
-  if (decodes_per_chunk > 0) {
-    text += fmt::format("decodes per chunk: about {:.1f} with cache_bytes {} (clairvoyant: {:.1f})\n",
-                        decodes_per_chunk, format_bytes(cache_bytes), clairvoyant_decodes_per_chunk);
+  if (decodes_per_chunk) {
+    text += fmt::format("decodes per chunk: about {:.1f} with cache_bytes {}", *decodes_per_chunk,
+                        format_bytes(cache_bytes));
+    if (clairvoyant_decodes_per_chunk)
+      text += fmt::format(" (clairvoyant: {:.1f})", *clairvoyant_decodes_per_chunk);
+    text += "\n";
   }
   return text + fmt::format("each chunk once from cache_bytes {}; no read from the second epoch on from {}",
                             format_bytes_ceil(cache_bytes_decode_once), format_bytes_ceil(cache_bytes_fit));
@@ -82,16 +85,16 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
       seconds(stats.read_ns), seconds(stats.decode_ns), seconds(stats.gather_ns),
       format_bytes(stats.bytes_read), format_bytes(stats.bytes_decoded), format_bytes(stats.bytes_delivered));
   const std::string would_fit =
-      data.fit_bytes > options.cache_bytes
+      data.fit_bytes > data.cache_bytes
           ? fmt::format(" (all would fit from {})", format_bytes_ceil(data.fit_bytes))
           : std::string();
   text += fmt::format(
       "cache: hit rate {:.1f} %, {} of {} held{}; rows read directly: {}; chunks through libhdf5: {}\n",
-      stats.cache_hit_rate() * 100, format_bytes(stats.cache_bytes), format_bytes(options.cache_bytes),
+      stats.cache_hit_rate() * 100, format_bytes(stats.cache_bytes), format_bytes(data.cache_bytes),
       would_fit, format_count(stats.rows_direct), format_count(stats.fallback_chunks));
   text += decodes(stats, data);
   text += fmt::format("memory: budget {} (bound by {}); batches out {}; usable CPUs {} (bound by {})",
-                      format_bytes(options.memory_budget_bytes), limits.memory_bound_by,
+                      format_bytes(options.memory_budget_bytes), data.budget_bound_by,
                       format_bytes(stats.outputs_held_bytes), limits.cpus, limits.cpus_bound_by);
   if (limits.lockable_bytes) {
     text += fmt::format("; lockable memory {} (ulimit -l)", format_bytes(*limits.lockable_bytes));

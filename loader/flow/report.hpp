@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/system_limits.hpp"
@@ -17,7 +18,10 @@ struct DataFacts {
   std::uint64_t chunks = 0;        ///< that these come from
   std::uint64_t fit_bytes = 0;     ///< `cache_bytes` from which all decoded data stays in memory
   std::uint64_t stored_bytes = 0;  ///< of the fields that are not in memory as a whole
-  RowForecast optimum;             ///< decodes per chunk, about the least possible with this cache
+  std::uint64_t cache_bytes = 0;   ///< capacity of the cache in use, which loaders may share
+  std::string budget_bound_by;     ///< what `memory_budget_bytes` comes from
+  /// Decodes per chunk, about the least possible with this cache; empty where it cannot be told.
+  std::optional<RowForecast> optimum;
 };
 
 std::string format_report(const LoaderStats& stats, const ResolvedOptions& options,

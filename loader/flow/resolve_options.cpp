@@ -7,7 +7,6 @@
 
 #include "base/byte_units.hpp"
 #include "flow/cache_layout.hpp"
-#include "flow/resolve_order.hpp"
 #include "flow/row_read_choice.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -56,17 +55,13 @@ void check_workers(const DataLoaderOptions& options) {
   }
 }
 
-void check_batch(const DataLoaderOptions& options) {
-  if (options.batch_size && *options.batch_size < 1) {
-    throw OptionError(fmt::format("batch_size must be at least 1, or none for single samples; got {}",
-                                  *options.batch_size));
-  }
-  if (options.batch_size && *options.batch_size > std::int64_t{1} << 31) {
-    throw OptionError(fmt::format("batch_size must be at most 2147483648; got {}", *options.batch_size));
-  }
-  if (!options.batch_size && options.drop_last) {
-    throw OptionError("drop_last needs batches; set batch_size, or leave drop_last unset");
-  }
+// More than any memory; sums of a few of them still fit.
+constexpr std::uint64_t kTooMuch = std::uint64_t{1} << 60;
+
+// a · b, or `kTooMuch`.
+std::uint64_t product(std::uint64_t a, std::uint64_t b) noexcept {
+  std::uint64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? kTooMuch : std::min(result, kTooMuch);
 }
 
 // All figures the memory budget is made of, in bytes.
@@ -129,7 +124,7 @@ class Budget {
     if (read_bytes_ > 0)
       parts += fmt::format(" + one stored chunk with filter buffers {}", format_bytes(read_bytes_));
     const std::uint64_t others = total(cache_bytes, 1, 0) - slot_bytes(batch_size_);
-    const std::uint64_t fitting = budget > others ? (budget - others) / (row_bytes_ * slots_) : 0;
+    const std::uint64_t fitting = budget > others ? (budget - others) / product(row_bytes_, slots_) : 0;
     throw OptionError(fmt::format("memory_budget_bytes {} cannot hold {}; use {}at least {}",
                                   format_bytes(budget), parts,
                                   fitting > 0 ? fmt::format("batch_size ≤ {} or ", fitting) : "",
@@ -137,7 +132,9 @@ class Budget {
   }
 
  private:
-  std::uint64_t slot_bytes(std::uint64_t batch_size) const { return batch_size * row_bytes_ * slots_; }
+  std::uint64_t slot_bytes(std::uint64_t batch_size) const {
+    return product(product(batch_size, row_bytes_), slots_);
+  }
 
   // Cache and decoded chunks of this loader, if it has them for itself.
   std::uint64_t held_alone(std::uint64_t cache_bytes, std::uint64_t decodes) const {
@@ -208,7 +205,7 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
 
 void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, ResolvedOptions& resolved) {
   const std::uint64_t batch_bytes =
-      resolved.max_batch_rows * (format.data_row_bytes + format.target_row_bytes);
+      product(resolved.max_batch_rows, format.data_row_bytes + format.target_row_bytes);
   const std::uint64_t fitting = prefetch_bytes / batch_bytes;
   if (fitting == 0) {
     throw OptionError(fmt::format("prefetch_bytes {} holds no batch of {} × {} B; use at least {}",
@@ -265,13 +262,11 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
 }
 
 Resolution resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
-                           const SampleSubset* chosen, const DeliveryFormat& format,
+                           const ResolvedOptions& order, const DeliveryFormat& format,
                            const SystemLimits& limits, const MemoryUse& others) {
-  check_batch(options);
   check_workers(options);
 
-  ResolvedOptions resolved;
-  resolve_order(options, dataset, chosen, resolved);
+  ResolvedOptions resolved = order;
   resolved.num_workers = static_cast<int>(options.num_workers);
   if (options.num_workers > 0) {
     resolved.prefetch_batches = static_cast<std::size_t>(
@@ -288,8 +283,8 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
   if (cached_data_bytes(dataset, resolved) <= resolved.cache_bytes) resolved.cache_policy = CachePolicy::lru;
   if (resolved.sampled && resolved.cache_policy == CachePolicy::clairvoyant) {
     throw OptionError(
-        "cache_policy = clairvoyant needs to know when a sample comes, which a sampler does not tell; use a "
-        "shuffle, or cache_policy = lru");
+        "cache_policy = clairvoyant needs to know when a sample comes, which a sampler does not tell, nor a "
+        "subset that is not in file order; use a shuffle, or cache_policy = lru");
   }
   resolved.row_reads = resolve_row_reads(options, dataset, resolved);
   return {resolved, budget.use(resolved)};

@@ -6,7 +6,6 @@
 #include "flow/loader_group.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/options.hpp"
-#include "plan/sample_subset.hpp"
 
 namespace h5feed {
 
@@ -30,10 +29,11 @@ struct Resolution {
   MemoryUse memory;
 };
 
-/// Fills in defaults and checks everything. `chosen` are the samples that take part, null for all; `others`
-/// is what other loaders of the dataset take. Throws OptionError naming the option and a value that works.
+/// Fills in defaults and checks everything. `order` is what `resolve_order` made of the same options;
+/// `others` is what other loaders of the dataset take. Calls nothing of the user's. Throws OptionError naming
+/// the option and a value that works.
 Resolution resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
-                           const SampleSubset* chosen, const DeliveryFormat& format,
+                           const ResolvedOptions& order, const DeliveryFormat& format,
                            const SystemLimits& limits, const MemoryUse& others);
 
 }  // namespace h5feed

@@ -8,9 +8,23 @@
 #include "h5feed/error.hpp"
 #include "plan/divide.hpp"
 #include "plan/group_order.hpp"
+#include "plan/listed_order.hpp"
 
 namespace h5feed {
 namespace {
+
+void check_batch(const DataLoaderOptions& options) {
+  if (options.batch_size && *options.batch_size < 1) {
+    throw OptionError(fmt::format("batch_size must be at least 1, or none for single samples; got {}",
+                                  *options.batch_size));
+  }
+  if (options.batch_size && *options.batch_size > std::int64_t{1} << 31) {
+    throw OptionError(fmt::format("batch_size must be at most 2147483648; got {}", *options.batch_size));
+  }
+  if (!options.batch_size && options.drop_last) {
+    throw OptionError("drop_last needs batches; set batch_size, or leave drop_last unset");
+  }
+}
 
 void check_samplers(const DataLoaderOptions& options) {
   const bool shuffled = options.shuffle.kind() != Shuffle::Kind::sequential;
@@ -50,16 +64,30 @@ std::uint64_t chunks_taking_part(const DatasetState& dataset, const SampleSubset
   return chunk_groups(dataset.data.info().rows(), rows_per_chunk, chosen).size();
 }
 
+std::int64_t largest_batch(const BatchSampler& sampler) {
+  const std::uint64_t largest = sampler.max_batch_size();
+  if (largest < 1 || largest > std::uint64_t{1} << 31) {
+    throw OptionError(
+        fmt::format("max_batch_size() of the batch sampler must be 1 to 2147483648; it is {}", largest));
+  }
+  return static_cast<std::int64_t>(largest);
+}
+
 // What one rank delivers in an epoch. A sampler's size is taken from its first epoch.
 void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t chunks,
                  ResolvedOptions& resolved) {
   const std::uint64_t ranks = resolved.world_size;
-  if (options.sampler) samples = options.sampler->epoch(resolved.seed, 0)->size();
+  if (options.sampler) samples = epoch_of(*options.sampler, resolved.seed, 0)->size();
   if (options.batch_sampler)
-    samples = options.batch_sampler->epoch(resolved.seed, 0)->size() * resolved.max_batch_rows;
+    samples = epoch_of(*options.batch_sampler, resolved.seed, 0)->size() * resolved.max_batch_rows;
   resolved.samples_per_epoch = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
-  // Strided, a rank finds samples in every chunk that has as many as there are ranks.
-  const std::uint64_t own = options.shard == Shard::strided ? chunks : ceil_div(chunks, ranks);
+  resolved.chunks_taking_part = chunks;
+  // A run of the order is of few chunks only where the order goes by chunks.
+  const bool run_of_chunks =
+      options.shard == Shard::contiguous && resolved.shuffle.kind() != Shuffle::Kind::full && ranks > 1;
+  std::uint64_t own = chunks;
+  if (options.shard == Shard::by_chunk) own = ceil_div(chunks, ranks);
+  if (run_of_chunks) own = std::min(chunks, ceil_div(chunks, ranks) + 1);
   resolved.chunks_per_epoch = std::min(own, resolved.samples_per_epoch);
 }
 
@@ -85,22 +113,24 @@ void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset,
 
 }  // namespace
 
-void resolve_order(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen,
-                   ResolvedOptions& resolved) {
+ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetState& dataset,
+                              const SampleSubset* chosen) {
+  ResolvedOptions resolved;
+  check_batch(options);
   check_samplers(options);
   check_ranks(options);
   check_chunks(options, dataset, chosen);
-  resolved.sampled = options.sampler != nullptr || options.batch_sampler != nullptr;
+  const bool as_given = chosen != nullptr && !chosen->ascending() && options.shard != Shard::by_chunk &&
+                        options.shuffle.kind() == Shuffle::Kind::sequential;
+  resolved.sampled = options.sampler != nullptr || options.batch_sampler != nullptr || as_given;
   // Chunks come in no order that could be foreseen.
   resolved.shuffle = resolved.sampled ? Shuffle(true) : options.shuffle;
-  resolved.batch_size = options.batch_sampler
-                            ? static_cast<std::int64_t>(options.batch_sampler->max_batch_size())
-                            : options.batch_size.value_or(1);
+  resolved.batch_size =
+      options.batch_sampler ? largest_batch(*options.batch_sampler) : options.batch_size.value_or(1);
   resolved.batched = options.batch_size.has_value();
   const std::uint64_t samples = chosen == nullptr ? dataset.data.info().rows() : chosen->size();
   const auto ranks = static_cast<std::uint64_t>(options.world_size);
-  if (!resolved.batched && options.uneven == Uneven::exact && (resolved.sampled || samples % ranks != 0) &&
-      ranks > 1) {
+  if (!resolved.batched && options.uneven == Uneven::exact && ranks > 1) {
     throw OptionError(
         "single samples (batch_size none) leave nothing to deliver to the ranks that come short; use uneven "
         "= "
@@ -108,13 +138,15 @@ void resolve_order(const DataLoaderOptions& options, const DatasetState& dataset
   }
   resolved.max_batch_rows = static_cast<std::uint64_t>(resolved.batch_size);
   // A sampler may repeat samples, so its batches can be larger than the dataset.
-  if (!resolved.sampled) resolved.max_batch_rows = std::min(resolved.max_batch_rows, samples);
+  if (!options.sampler && !options.batch_sampler)
+    resolved.max_batch_rows = std::min(resolved.max_batch_rows, samples);
   resolved.seed = options.seed.value_or(0);
   resolved.rank = static_cast<std::uint64_t>(options.rank);
   resolved.world_size = ranks;
   resolved.shard = options.shard;
   resolved.uneven = options.uneven;
   count_share(options, samples, chunks_taking_part(dataset, chosen), resolved);
+  return resolved;
 }
 
 PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset,

@@ -11,10 +11,11 @@
 
 namespace h5feed {
 
-/// Fills in batch size, shuffle, seed, and the rank's share. `chosen` are the samples that take part, null
-/// for all. Throws OptionError naming the option and a value that works.
-void resolve_order(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen,
-                   ResolvedOptions& resolved);
+/// Fills in batch size, shuffle, seed, and the rank's share; the rest is left for `resolve_options`. `chosen`
+/// are the samples that take part, null for all. Asks a sampler for its first epoch. Throws OptionError
+/// naming the option and a value that works, and what a sampler throws.
+ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetState& dataset,
+                              const SampleSubset* chosen);
 
 /// What decides an order beside resolved options: each may be null.
 struct OrderSources {

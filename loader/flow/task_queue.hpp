@@ -4,6 +4,7 @@
 #include <tbb/concurrent_priority_queue.h>
 
 #include <atomic>
+#include <memory>
 #include <utility>
 
 #include "base/mutex.hpp"
@@ -51,7 +52,9 @@ class TaskQueue {
   }
 
  private:
-  tbb::concurrent_priority_queue<Task, Later> tasks_;
+  // The standard allocator, which ThreadSanitizer understands: memory that TBB's own hands from one queue to
+  // another looks like a race.
+  tbb::concurrent_priority_queue<Task, Later, std::allocator<Task>> tasks_;
   std::atomic<int> sleepers_ = 0;
   std::atomic<bool> stopped_ = false;
   Mutex mutex_;

@@ -24,7 +24,7 @@ std::uint64_t num_choices(const PlanSpec& spec) noexcept {
 std::shared_ptr<const SampleOrder> global_order(const PlanSpec& spec, std::uint64_t epoch) {
   const std::uint64_t num_chunks = ceil_div(spec.num_samples, spec.rows_per_chunk);
   if (spec.sampler) {
-    return std::make_shared<const SamplerOrder>(spec.sampler->epoch(spec.seed, epoch), spec.subset,
+    return std::make_shared<const SamplerOrder>(epoch_of(*spec.sampler, spec.seed, epoch), spec.subset,
                                                 num_choices(spec), num_chunks);
   }
   if (!spec.subset) {
@@ -101,7 +101,7 @@ EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
     deal(size_, own.fewest_rows, own.most_rows);
   } else {
     if (spec.batch_sampler) {
-      batches_ = spec.batch_sampler->epoch(spec.seed, epoch);
+      batches_ = epoch_of(*spec.batch_sampler, spec.seed, epoch);
       size_ = batches_->size();
     } else {
       order_ = global_order(spec, epoch);
@@ -143,7 +143,7 @@ std::vector<std::int64_t> EpochPlan::batch(std::uint64_t number) const {
   if (batches_) {
     if (begin == end) return samples;
     samples = batches_->at(position_at(begin));
-    const std::uint64_t most = spec_.batch_sampler->max_batch_size();
+    const std::uint64_t most = spec_.batch_size;
     if (samples.size() > most || samples.empty()) {
       throw OptionError(fmt::format("the batch sampler gave a batch of {} samples; it must have 1 to {}",
                                     samples.size(), most));

@@ -19,7 +19,7 @@ struct PlanSpec {
   std::uint64_t rows_per_chunk = 1;
   Shuffle shuffle;
   std::uint64_t seed = 0;
-  std::uint64_t batch_size = 1;  ///< per rank, at least 1; not used with a batch sampler
+  std::uint64_t batch_size = 1;  ///< per rank, at least 1; of a batch sampler the largest it may give
   bool drop_last = false;        ///< leave out batches that are smaller on any rank
   std::uint64_t rank = 0;
   std::uint64_t world_size = 1;

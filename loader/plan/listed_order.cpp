@@ -7,6 +7,27 @@
 
 namespace h5feed {
 
+namespace {
+
+template <typename AnySampler>
+auto checked_epoch(const AnySampler& sampler, const char* name, std::uint64_t seed, std::uint64_t epoch) {
+  auto given = sampler.epoch(seed, epoch);
+  if (!given) throw OptionError(fmt::format("the {} gave nothing (null) for epoch {}", name, epoch));
+  return given;
+}
+
+}  // namespace
+
+std::shared_ptr<const EpochSamples> epoch_of(const Sampler& sampler, std::uint64_t seed,
+                                             std::uint64_t epoch) {
+  return checked_epoch(sampler, "sampler", seed, epoch);
+}
+
+std::shared_ptr<const EpochBatches> epoch_of(const BatchSampler& sampler, std::uint64_t seed,
+                                             std::uint64_t epoch) {
+  return checked_epoch(sampler, "batch sampler", seed, epoch);
+}
+
 std::uint64_t sampled(std::int64_t number, std::uint64_t num_samples, const SampleSubset* subset) {
   if (number < 0 || static_cast<std::uint64_t>(number) >= num_samples) {
     throw OptionError(fmt::format("the sampler gave sample {}; the dataset has {}, numbered 0 to {}", number,

@@ -68,6 +68,12 @@ class SamplerOrder final : public SampleOrder {
   std::uint64_t num_samples_;
 };
 
+/// What `Sampler::epoch` and `BatchSampler::epoch` give, and never null. Throws OptionError where they do,
+/// and what they throw.
+std::shared_ptr<const EpochSamples> epoch_of(const Sampler& sampler, std::uint64_t seed, std::uint64_t epoch);
+std::shared_ptr<const EpochBatches> epoch_of(const BatchSampler& sampler, std::uint64_t seed,
+                                             std::uint64_t epoch);
+
 /// Checks a number that a sampler gave, and maps it to the sample of the dataset. Throws OptionError.
 std::uint64_t sampled(std::int64_t number, std::uint64_t num_samples, const SampleSubset* subset);
 

@@ -50,6 +50,12 @@ class ListSampler final : public Sampler {
   std::shared_ptr<const EpochSamples> epoch(std::uint64_t /*seed*/, std::uint64_t epoch) const override {
     return std::make_shared<const ListedSamples>(list_(epoch));
   }
+  std::uint64_t fingerprint() const override {
+    std::uint64_t hash = 0;
+    for (const std::int64_t sample : list_(0))
+      hash = mix_key(hash, kSubsetOrder, static_cast<std::uint64_t>(sample));
+    return hash;
+  }
 
  private:
   const std::function<std::vector<std::int64_t>(std::uint64_t)> list_;
@@ -64,6 +70,15 @@ class ListBatchSampler final : public BatchSampler {
     return std::make_shared<const ListedBatches>(list_(epoch));
   }
   std::uint64_t max_batch_size() const noexcept override { return max_batch_size_; }
+  std::uint64_t fingerprint() const override {
+    std::uint64_t hash = 0;
+    for (const std::vector<std::int64_t>& batch : list_(0)) {
+      hash = mix_key(hash, kSubsetOrder, batch.size());
+      for (const std::int64_t sample : batch)
+        hash = mix_key(hash, kSubsetOrder, static_cast<std::uint64_t>(sample));
+    }
+    return hash;
+  }
 
  private:
   const std::function<std::vector<std::vector<std::int64_t>>(std::uint64_t)> list_;

@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
+#include "support/captured_log.hpp"
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
@@ -89,6 +93,8 @@ TEST_F(OrderOptions, refuse_a_cache_that_cannot_foresee_a_sampler) {
 TEST_F(OrderOptions, refuse_single_samples_where_a_rank_would_come_short) {
   DataLoaderOptions options{.batch_size = std::nullopt, .seed = 1, .world_size = 3};
   EXPECT_THAT(refused(options), HasSubstr("uneven = pad or drop"));
+  EXPECT_THAT(refused({.batch_size = std::nullopt, .seed = 1, .world_size = 2, .shard = Shard::by_chunk}),
+              HasSubstr("uneven = pad or drop"));
   options.uneven = Uneven::pad;
   EXPECT_EQ(refused(options), "accepted");
 }
@@ -146,6 +152,92 @@ TEST_F(OrderOptions, deliver_the_batches_of_a_batch_sampler) {
     delivered.push_back(batch.indices);
   }
   EXPECT_EQ(delivered, batches);
+}
+
+// Says a size of its own, and another one when it is asked again.
+class GrowingBatches final : public BatchSampler {
+ public:
+  explicit GrowingBatches(std::uint64_t first) : size_(first) {}
+  std::shared_ptr<const EpochBatches> epoch(std::uint64_t, std::uint64_t) const override {
+    struct Large final : EpochBatches {
+      std::uint64_t size() const noexcept override { return 1; }
+      std::vector<std::int64_t> at(std::uint64_t) const override { return std::vector<std::int64_t>(90, 1); }
+    };
+    return std::make_shared<const Large>();
+  }
+  std::uint64_t max_batch_size() const noexcept override { return std::exchange(size_, 1000); }
+
+ private:
+  mutable std::uint64_t size_;
+};
+
+TEST_F(OrderOptions, hold_a_batch_sampler_to_the_size_it_first_said) {
+  DataLoader loader(dataset_, {.batch_sampler = std::make_shared<GrowingBatches>(4)});
+  EXPECT_THROW(loader.next(), OptionError);
+  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1} << 61, ~std::uint64_t{0}}) {
+    EXPECT_THAT(refused({.batch_sampler = std::make_shared<GrowingBatches>(size)}),
+                HasSubstr("max_batch_size() of the batch sampler must be 1 to 2147483648"));
+  }
+  EXPECT_THAT(refused({.batch_sampler = std::make_shared<GrowingBatches>(std::uint64_t{1} << 31)}),
+              HasSubstr("memory_budget_bytes"));
+}
+
+TEST_F(OrderOptions, refuse_a_sampler_that_gives_nothing) {
+  class Nothing final : public Sampler {
+    std::shared_ptr<const EpochSamples> epoch(std::uint64_t, std::uint64_t) const override { return nullptr; }
+  };
+  EXPECT_THAT(refused({.sampler = std::make_shared<Nothing>()}),
+              HasSubstr("the sampler gave nothing (null) for epoch 0"));
+}
+
+TEST_F(OrderOptions, let_a_sampler_read_the_dataset_it_samples) {
+  const auto hard_samples = make_sampler([this](std::uint64_t) {
+    std::vector<std::int64_t> chosen;
+    DataLoader scan(dataset_, {.batch_size = 50});
+    for (Batch& batch : scan) chosen.push_back(batch.indices.back());
+    return chosen;
+  });
+  DataLoader loader(dataset_, {.batch_size = 2, .sampler = hard_samples, .num_workers = 1});
+  EXPECT_EQ(loader.next()->indices, (std::vector<std::int64_t>{49, 99}));
+  EXPECT_EQ(plan(dataset_, {.sampler = hard_samples}).samples, 2u);
+}
+
+TEST_F(OrderOptions, warn_of_epochs_without_batches) {
+  const test::CapturedLog log;
+  DataLoader loader(dataset_, {.batch_size = 101, .drop_last = true});
+  EXPECT_FALSE(loader.next());
+  EXPECT_THAT(log.lines(),
+              testing::Contains(HasSubstr("epochs have no batches: a rank has 100 of the samples")));
+}
+
+TEST_F(OrderOptions, know_a_listed_sampler_in_a_state) {
+  const auto with = [&](std::vector<std::int64_t> samples) {
+    return std::make_unique<DataLoader>(
+        dataset_, DataLoaderOptions{.sampler = make_sampler([=](std::uint64_t) { return samples; })});
+  };
+  const LoaderState state = with({1, 2, 3})->state();
+  with({1, 2, 3})->restore(state);
+  EXPECT_THROW(with({1, 2, 4})->restore(state), StateError);
+}
+
+TEST_F(OrderOptions, foretell_orders_that_do_not_follow_the_chunks) {
+  const test::CapturedLog quiet;
+  std::vector<std::int64_t> scattered;
+  for (std::int64_t i = 0; i < 100; ++i) scattered.push_back(i * 37 % 100);
+  const Dataset subset = dataset_.subset(scattered);
+  DataLoaderOptions options{.batch_size = 5, .cache_bytes = 2 * 480};
+  EXPECT_GT(plan(subset, options).decodes_per_chunk.value(), 3.0);
+  EXPECT_EQ(plan(subset, options).clairvoyant_decodes_per_chunk, std::nullopt);
+  options.cache_policy = CachePolicy::clairvoyant;
+  EXPECT_THAT(test::refusal<OptionError>(subset, options), HasSubstr("a subset that is not in file order"));
+  const DataLoaderOptions ranks{.batch_size = 5,
+                                .shuffle = true,
+                                .seed = 1,
+                                .world_size = 4,
+                                .shard = Shard::contiguous,
+                                .cache_bytes = 2 * 480};
+  EXPECT_EQ(plan(dataset_, ranks).chunks, 10u) << "a run of a full shuffle comes from all chunks";
+  EXPECT_GT(plan(dataset_, ranks).decodes_per_chunk.value(), 1.5);
 }
 
 TEST_F(OrderOptions, throw_from_next_what_a_sampler_throws) {

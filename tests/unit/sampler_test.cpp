@@ -156,7 +156,7 @@ TEST(SamplerPlan, deals_a_sampler_s_order_to_ranks) {
 }
 
 TEST(SamplerPlan, takes_batches_from_a_batch_sampler) {
-  PlanSpec spec{.num_samples = 10, .rows_per_chunk = 5};
+  PlanSpec spec{.num_samples = 10, .rows_per_chunk = 5, .batch_size = 3};
   spec.batch_sampler = make_batch_sampler(
       [](std::uint64_t) {
         return std::vector<Samples>{{1, 2, 3}, {4}, {9, 0}};
@@ -176,6 +176,7 @@ TEST(SamplerPlan, takes_batches_from_a_batch_sampler) {
 
   spec.world_size = 1;
   spec.start = 0;
+  spec.batch_size = 2;
   spec.batch_sampler = make_batch_sampler(
       [](std::uint64_t) {
         return std::vector<Samples>{{1, 2, 3}, {}};

@@ -85,6 +85,19 @@ TEST_F(SharedCache, has_the_largest_size_that_a_loader_asked_for) {
   EXPECT_EQ(first.stats().chunk_loads, 10u) << "the third made room for all";
 }
 
+TEST_F(SharedCache, shrinks_when_the_loader_that_asked_for_more_leaves) {
+  const test::CapturedLog quiet;
+  DataLoader small(dataset_, {.batch_size = 10, .cache_bytes = 2 * kChunk});
+  {
+    DataLoader large(dataset_, {.batch_size = 10, .cache_bytes = 10 * kChunk});
+    run(large);
+    EXPECT_EQ(large.stats().cache_bytes, 10 * kChunk);
+  }
+  EXPECT_LE(small.stats().cache_bytes, 2 * kChunk);
+  EXPECT_EQ(run(small), 100u);
+  EXPECT_LE(small.stats().cache_bytes, 2 * kChunk);
+}
+
 TEST_F(SharedCache, other_policies_have_a_cache_of_their_own) {
   const test::CapturedLog quiet;
   DataLoader lru(dataset_, {.batch_size = 10, .cache_bytes = 5 * kChunk});
@@ -188,7 +201,7 @@ TEST_F(SharedCache, is_foretold_before_the_run) {
   EXPECT_EQ(report.cache_bytes_fit, 10 * kChunk);
   EXPECT_EQ(report.cache_bytes_decode_once, 10 * kChunk);
   EXPECT_GT(report.decodes_per_chunk, report.clairvoyant_decodes_per_chunk);
-  EXPECT_GE(report.clairvoyant_decodes_per_chunk, 1.0);
+  EXPECT_GE(report.clairvoyant_decodes_per_chunk, 0.7);
   EXPECT_TRUE(dataset_.state()->loaders->group.expired()) << "no loader was made";
 
   DataLoader loader(dataset_, {.batch_size = 10, .shuffle = "chunk:3", .cache_bytes = 3 * kChunk});
@@ -198,6 +211,10 @@ TEST_F(SharedCache, is_foretold_before_the_run) {
   EXPECT_THAT(loader.plan().to_string(),
               HasSubstr("an epoch: 100 samples in 10 batches from 10 chunks; mixing 0.68"));
   EXPECT_THROW((void)plan(dataset_, {.shuffle = "chunk:11"}), OptionError);
+  EXPECT_EQ(plan(open(set_), {.shuffle = true}).decodes_per_chunk, 0.0) << "all fits";
+  EXPECT_EQ(plan(dataset_, {.batch_size = 30, .drop_last = true}).samples, 90u);
+  const std::vector<std::int64_t> of_two_chunks = {5, 6, 95};
+  EXPECT_EQ(plan(dataset_.subset(of_two_chunks), {}).cache_bytes_fit, 2 * kChunk);
 }
 
 TEST_F(SharedCache, ranks_are_foretold_their_share) {

@@ -22,14 +22,15 @@ struct ResolvedOptions {
   std::int64_t batch_size = 1;
   bool batched = true;  ///< false: single samples without a batch dimension
   Shuffle shuffle;
-  bool sampled = false;              ///< a sampler or batch sampler decides the order, not `shuffle`
+  bool sampled = false;              ///< a sampler, or a subset as it was given, decides the order
   std::uint64_t max_batch_rows = 1;  ///< samples of the largest batch there can be
   std::uint64_t rank = 0;
   std::uint64_t world_size = 1;
   Shard shard = Shard::strided;
   Uneven uneven = Uneven::exact;
-  std::uint64_t samples_per_epoch = 0;  ///< that this rank delivers, to within one batch
-  std::uint64_t chunks_per_epoch = 0;   ///< of samples, that these come from, about
+  std::uint64_t samples_per_epoch = 0;   ///< that this rank delivers, to within one batch
+  std::uint64_t chunks_per_epoch = 0;    ///< of samples, that these come from, about
+  std::uint64_t chunks_taking_part = 0;  ///< of samples, on all ranks together
   int num_workers = 0;
   std::size_t prefetch_batches = 1;  ///< batches in preparation or ready at once
   bool drop_last = false;
@@ -48,11 +49,14 @@ struct ResolvedOptions {
 /// What a loader will cost in an epoch, foretold. Chunks are those of the samples; where a sample spans
 /// several, these count as one.
 struct H5FEED_EXPORT PlanReport {
-  std::uint64_t samples = 0;  ///< of this rank
+  std::uint64_t samples = 0;  ///< of this rank, at most
   std::uint64_t batches = 0;
   std::uint64_t chunks = 0;
-  double decodes_per_chunk = 0;              ///< expected with these options, once the cache is full
-  double clairvoyant_decodes_per_chunk = 0;  ///< with `CachePolicy::clairvoyant`: about the least possible
+  /// Expected with these options in every epoch but the first; empty where rows bypass the cache, and for
+  /// `clairvoyant` with several ranks.
+  std::optional<double> decodes_per_chunk;
+  /// With `CachePolicy::clairvoyant`: about the least possible. Empty for samplers and several ranks.
+  std::optional<double> clairvoyant_decodes_per_chunk;
   /// How well batches are mixed: the probability that two samples of one batch come from different chunks,
   /// divided by that of a full shuffle. Near 0 in file order, 1 for `full`.
   double mixing = 0;
@@ -105,8 +109,9 @@ class H5FEED_EXPORT DataLoader {
   /// Goes on where `state` was saved, with its seed: the next `begin()` or `next()` delivers the batch that
   /// follows. Other workers, cache, device and, with `Shard::strided` and `Uneven::exact`, another batch
   /// size, rank and world size give the same samples in the same global order; the other modes take another
-  /// world size at an epoch's begin only. The cost does not depend on the position. Throws StateError where
-  /// the state is of another dataset, order or sharding; the loader then is as before.
+  /// world size at an epoch's begin only. A `set_epoch()` afterwards would begin that epoch anew. The cost
+  /// does not depend on the position. Throws StateError where the state is of another dataset, order or
+  /// sharding; the loader then is as before.
   void restore(const LoaderState& state);
 
   /// Starts the next epoch; a running one is abandoned where it is.

@@ -140,9 +140,9 @@ struct DataLoaderOptions {
   std::optional<std::uint64_t> cache_bytes = {};
   /// With `clairvoyant`, `row_reads` must not be `always`.
   CachePolicy cache_policy = CachePolicy::lru;
-  /// Load all chunks into the cache when the loader is constructed, on `num_workers` threads, or as many as
-  /// there are CPUs. Where they do not fit, the constructor says from which `cache_bytes` they would, and
-  /// loads none.
+  /// Load all chunks into the cache when the loader is constructed, on as many threads as may decode at once
+  /// (`num_workers`, fewer in a small budget). Where they do not fit, the constructor says from which
+  /// `cache_bytes` they would, and loads none.
   bool preload = false;
   /// Bound of all memory the loader allocates: cache, chunks being read and decoded, batches being
   /// prepared; of all loaders of one opened dataset together, where the largest figure counts. Batches the

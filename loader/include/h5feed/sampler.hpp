@@ -29,9 +29,11 @@ class H5FEED_EXPORT Sampler {
  public:
   virtual ~Sampler();
   /// A pure function of (seed, epoch): an epoch that is resumed asks again. Called on the consumer's
-  /// thread, for the next epoch while the running one is delivered. What it throws arrives at `next()`.
+  /// thread, also by the loader's constructor, `plan()` and `restore()`, and for the next epoch while the
+  /// running one is delivered. Not null. What it throws arrives at the call that needs the epoch.
   virtual std::shared_ptr<const EpochSamples> epoch(std::uint64_t seed, std::uint64_t epoch) const = 0;
-  /// Tells samplers apart in a saved state: equal for samplers that give the same orders.
+  /// Tells samplers apart in a saved state: equal for samplers that give the same orders. Samplers of
+  /// `make_sampler` are known by their epoch 0, own ones that do not override this by nothing.
   virtual std::uint64_t fingerprint() const;
 };
 
@@ -50,7 +52,7 @@ class H5FEED_EXPORT BatchSampler {
   virtual ~BatchSampler();
   /// As `Sampler::epoch`.
   virtual std::shared_ptr<const EpochBatches> epoch(std::uint64_t seed, std::uint64_t epoch) const = 0;
-  /// Memory for batches is allocated once, for so many samples.
+  /// Memory for batches is allocated once, for so many samples: asked for once, 1 to 2³¹.
   virtual std::uint64_t max_batch_size() const noexcept = 0;
   virtual std::uint64_t fingerprint() const;
 };

@@ -15,8 +15,9 @@ namespace h5feed {
 struct H5FEED_EXPORT LoaderState {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t position = 0;    ///< samples of the epoch before it, over all ranks, delivered or failed
-  std::uint64_t plan = 0;        ///< hash of dataset and order
+  std::uint64_t position =
+      0;                   ///< samples (with a batch sampler: batches) of the epoch before it, of all ranks
+  std::uint64_t plan = 0;  ///< hash of dataset and order
   std::uint64_t world_size = 1;  ///< of the run that saved it
 
   static constexpr std::uint32_t kVersion = 1;

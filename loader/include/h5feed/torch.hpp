@@ -106,8 +106,8 @@ inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOpt
 /// (B), (B,K), … on the CPU, an undefined tensor where the dataset has no target. Tensors own their
 /// memory: they may be kept, moved from and modified, also after the loader is gone.
 ///
-/// Threads as for `DataLoader`: the iterators and `set_epoch()` are for one thread at a time, the rest
-/// may be called from any. Worker threads run no ATen operation.
+/// Threads as for `DataLoader`: the iterators, `set_epoch()`, `warm_up()`, `state()` and `restore()` are for
+/// one thread at a time, the rest may be called from any. Worker threads run no ATen operation.
 class TorchDataLoader {
  public:
   using Example = torch::data::Example<>;
@@ -178,6 +178,8 @@ class TorchDataLoader {
   void warm_up() { loader_.warm_up(); }
   LoaderState state() const { return loader_.state(); }
   void restore(const LoaderState& state) { loader_.restore(state); }
+
+  PlanReport plan() const { return loader_.plan(); }
 
   /// Options with every default filled in, the seed drawn from Torch among them.
   const ResolvedOptions& options() const noexcept { return loader_.options(); }
