@@ -7,6 +7,7 @@
 #include "h5feed/data_loader.hpp"
 #include "store/chunk_index.hpp"
 #include "store/h5_file.hpp"
+#include "support/refusal.hpp"
 #include "support/sample_set.hpp"
 
 namespace h5feed::test {
@@ -28,12 +29,7 @@ inline std::uint64_t chunk_offset(const SampleSet& set, std::uint64_t chunk) {
 /// What a loader with these options is refused with; "accepted" where it is not.
 template <typename Exception>
 std::string refusal(const Dataset& dataset, const DataLoaderOptions& options) {
-  try {
-    DataLoader loader(dataset, options);
-  } catch (const Exception& error) {
-    return error.what();
-  }
-  return "accepted";
+  return refusal_of<Exception>([&] { DataLoader loader(dataset, options); });
 }
 
 }  // namespace h5feed::test

@@ -14,6 +14,7 @@
 #include "h5feed/error.hpp"
 #include "h5feed/sampler.hpp"
 #include "plan/epoch_plan.hpp"
+#include "support/refusal.hpp"
 
 namespace h5feed {
 namespace {
@@ -27,16 +28,6 @@ Samples listed(const Sampler& sampler, std::uint64_t seed, std::uint64_t epoch) 
   Samples all;
   for (std::uint64_t i = 0; i < samples->size(); ++i) all.push_back(samples->at(i));
   return all;
-}
-
-template <typename Make>
-std::string refusal(const Make& make) {
-  try {
-    make();
-  } catch (const OptionError& error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 TEST(WeightedRandomSampler, draws_in_proportion_to_the_weights) {
@@ -88,7 +79,7 @@ TEST(WeightedRandomSampler, refuses_weights_that_cannot_work) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double inf = std::numeric_limits<double>::infinity();
   const auto with = [](std::vector<double> weights, std::uint64_t count, bool replacement) {
-    return refusal([&] { WeightedRandomSampler(weights, count, replacement); });
+    return test::refusal_of<OptionError>([&] { WeightedRandomSampler(weights, count, replacement); });
   };
   EXPECT_THAT(with({1, -0.5}, 1, true), HasSubstr("weight 1 is -0.5"));
   EXPECT_THAT(with({nan, 1}, 1, true), HasSubstr("weight 0 is nan"));
@@ -107,7 +98,8 @@ TEST(SubsetRandomSampler, permutes_its_samples_anew_each_epoch) {
   EXPECT_NE(first, listed(sampler, 1, 1));
   std::ranges::sort(first);
   EXPECT_THAT(first, ElementsAre(2, 5, 7, 9, 40));
-  EXPECT_THAT(refusal([] { SubsetRandomSampler sampler_of_none({}); }), HasSubstr("empty"));
+  EXPECT_THAT(test::refusal_of<OptionError>([] { SubsetRandomSampler sampler_of_none({}); }),
+              HasSubstr("empty"));
 }
 
 // What torch.randperm(10, generator) gives; the torch tests compare with the LibTorch that is installed.
@@ -137,7 +129,7 @@ TEST(SamplerPlan, refuses_numbers_that_are_no_samples) {
   for (const std::int64_t wrong : {std::int64_t{10}, std::int64_t{-1}}) {
     spec.sampler = make_sampler([wrong](std::uint64_t) { return Samples{0, 1, 2, wrong}; });
     EXPECT_THAT(EpochPlan(spec, 0).batch(0), ElementsAre(0, 1, 2));
-    EXPECT_THAT(refusal([&] { EpochPlan(spec, 0).batch(1); }),
+    EXPECT_THAT(test::refusal_of<OptionError>([&] { EpochPlan(spec, 0).batch(1); }),
                 HasSubstr("sample " + std::to_string(wrong) + "; the dataset has 10, numbered 0 to 9"));
   }
 }
@@ -182,11 +174,13 @@ TEST(SamplerPlan, takes_batches_from_a_batch_sampler) {
         return std::vector<Samples>{{1, 2, 3}, {}};
       },
       2);
-  EXPECT_THAT(refusal([&] { EpochPlan(spec, 0).batch(0); }),
+  EXPECT_THAT(test::refusal_of<OptionError>([&] { EpochPlan(spec, 0).batch(0); }),
               HasSubstr("a batch of 3 samples; it must have 1 to 2"));
-  EXPECT_THAT(refusal([&] { EpochPlan(spec, 0).batch(1); }), HasSubstr("a batch of 0 samples"));
-  EXPECT_THAT(refusal([] { make_batch_sampler({}, 2); }), HasSubstr("needs a function"));
-  EXPECT_THAT(refusal([] { make_sampler({}); }), HasSubstr("needs a function"));
+  EXPECT_THAT(test::refusal_of<OptionError>([&] { EpochPlan(spec, 0).batch(1); }),
+              HasSubstr("a batch of 0 samples"));
+  EXPECT_THAT(test::refusal_of<OptionError>([] { make_batch_sampler({}, 2); }),
+              HasSubstr("needs a function"));
+  EXPECT_THAT(test::refusal_of<OptionError>([] { make_sampler({}); }), HasSubstr("needs a function"));
 }
 
 }  // namespace

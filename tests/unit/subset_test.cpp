@@ -12,6 +12,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/loader_cases.hpp"
+#include "support/refusal.hpp"
 #include "support/sample_set.hpp"
 
 namespace h5feed {
@@ -21,16 +22,6 @@ using test::gzip_set;
 using test::open;
 using test::SampleSet;
 using testing::HasSubstr;
-
-template <typename Make>
-std::string refusal(const Make& make) {
-  try {
-    make();
-  } catch (const OptionError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 // What one epoch delivers, each sample and label checked against the file.
 std::vector<std::int64_t> delivered(DataLoader& loader, const SampleSet& set) {
@@ -94,7 +85,7 @@ TEST(Subset, refuses_numbers_that_are_no_samples) {
   const SampleSet set(gzip_set());
   const Dataset dataset = open(set);
   const auto with = [&](std::vector<std::int64_t> samples) {
-    return refusal([&] { (void)dataset.subset(samples); });
+    return test::refusal_of<OptionError>([&] { (void)dataset.subset(samples); });
   };
   EXPECT_THAT(with({}), HasSubstr("empty"));
   EXPECT_THAT(with({0, 100}),
@@ -132,7 +123,7 @@ TEST(Split, refuses_fractions_that_cannot_work) {
   const SampleSet set(gzip_set());
   const Dataset dataset = open(set);
   const auto with = [&](std::vector<double> fractions) {
-    return refusal([&] { (void)dataset.split(fractions, 1); });
+    return test::refusal_of<OptionError>([&] { (void)dataset.split(fractions, 1); });
   };
   EXPECT_THAT(with({0.5, 0.4}), HasSubstr("sum to 1; they sum to 0.9"));
   EXPECT_THAT(with({1.5, -0.5}), HasSubstr("got 1.5"));
