@@ -62,6 +62,7 @@ class Ring {
     settings.device = device;
     settings.format.slot = {bytes, 0};
     settings.format.from = settings.format.to = dtype;
+    settings.format.pixels = elements_;
     settings.capacity = {.host_slots = kSlots, .depth = kDepth};
     settings.poison = false;
     device_ = gpu::make_cuda_device(settings);
