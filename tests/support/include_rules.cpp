@@ -34,9 +34,9 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"cuda/include/h5feed", {}},
       {"tools", with({"cuda"})},
       {"examples", {}},
-      {"benchmarks", with({"cuda", "support"})},
+      {"benchmarks", with({"cuda", "examples", "support"})},
       {"benchmarks/peers", {}},
-      {"tests", with({"cuda", "tools", "support", "conformance"})},
+      {"tests", with({"cuda", "tools", "examples", "support", "conformance"})},
       {"tests/fuzz", with({"support"})},
   };
   return table;
