@@ -59,6 +59,7 @@ PlanReport DataLoader::plan() const {
 LoaderStats DataLoader::stats() const {
   LoaderStats stats = snapshot(state_->counters);
   stats.epoch_ns = state_->epoch_clock.total_ns();
+  stats.gpu = state_->gpu_window.total();
   stats.cache_bytes = state_->cache.stats().held_bytes + state_->assembler.row_bytes_held();
   stats.outputs_held_bytes = state_->device->lent_bytes();
   stats.outputs_allocated = state_->device->allocations();

@@ -36,7 +36,9 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"examples", {}},
       {"benchmarks", with({"cuda", "examples", "support"})},
       {"benchmarks/peers", {}},
-      {"tests", with({"cuda", "tools", "examples", "support", "conformance"})},
+      // Files and limits as those of `h5feed generate` and `h5feed bench`.
+      {"benchmarks/gpu", with({"cuda", "tools", "examples"})},
+      {"tests", with({"cuda", "tools", "support", "conformance", "gpu", "examples"})},
       {"tests/fuzz", with({"support"})},
   };
   return table;
@@ -61,7 +63,7 @@ const std::vector<LibraryRule>& library_rules() {
        {"loader/include/h5feed/torch", "examples/", "tests/", "benchmarks/"}},
       {"CUDA",
        std::regex("(cuda|cub|thrust|cooperative_groups|nvtx3|nvml|driver_types).*"),
-       {"cuda/", "tests/"}},
+       {"cuda/", "tests/", "benchmarks/gpu/"}},
   };
   return rules;
 }
