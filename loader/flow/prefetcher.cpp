@@ -143,8 +143,11 @@ void Prefetcher::settle(const BatchAssembler::Outcome& outcome) {
 
 void Prefetcher::complete(BatchJob& job) {
   if (!job.failed.load(std::memory_order_acquire)) {
-    const TraceSpan span(settings_.trace.get(), Stage::gather, job.ticket);
-    assembler_.finish(job);
+    {
+      const TraceSpan span(settings_.trace.get(), Stage::gather, job.ticket);
+      assembler_.finish(job);
+    }
+    assembler_.hand_to_device(job, settings_.trace.get());
   }
   ring_.complete(job);
 }
