@@ -295,7 +295,7 @@ class CudaDevice final : public Device {
           ignore_error(cudaStreamSynchronize(given.stream));
           throw;
         }
-        return make_given_batch(settings_.device, given.stream, std::move(data), std::move(target));
+        return make_given_batch(settings_.device, given, std::move(data), std::move(target));
       }
       const MutexLock lock(enqueue_mutex_);
       const DeviceGuard guard(settings_.device);

@@ -33,12 +33,18 @@ void check_address(int device, const char* name, const void* address, const Devi
 
 class GivenBatch final : public DeviceBatch {
  public:
-  GivenBatch(int device, cudaStream_t stream, DeviceTensor data, DeviceTensor target)
-      : device_(device), stream_(stream), data_(std::move(data)), target_(std::move(target)) {}
+  GivenBatch(int device, const DeviceOutput& given, DeviceTensor data, DeviceTensor target)
+      : device_(device),
+        stream_(given.stream),
+        owner_(given.owner),
+        data_(std::move(data)),
+        target_(std::move(target)) {}
 
   int device() const noexcept override { return device_; }
   const DeviceTensor& data() const noexcept override { return data_; }
   const DeviceTensor& target() const noexcept override { return target_; }
+
+  std::shared_ptr<void> owner() const noexcept override { return owner_; }
 
   void use_on(GpuStream stream) override {
     if (stream == stream_) return;
@@ -51,6 +57,7 @@ class GivenBatch final : public DeviceBatch {
  private:
   const int device_;
   const cudaStream_t stream_;
+  const std::shared_ptr<void> owner_;
   const DeviceTensor data_;
   const DeviceTensor target_;
 };
@@ -63,9 +70,9 @@ void check_given(int device, const DeviceOutput& given, const DeviceTensor& data
   check_address(device, "target", given.target, target);
 }
 
-std::shared_ptr<DeviceBatch> make_given_batch(int device, cudaStream_t stream, DeviceTensor data,
+std::shared_ptr<DeviceBatch> make_given_batch(int device, const DeviceOutput& given, DeviceTensor data,
                                               DeviceTensor target) {
-  return std::make_shared<GivenBatch>(device, stream, std::move(data), std::move(target));
+  return std::make_shared<GivenBatch>(device, given, std::move(data), std::move(target));
 }
 
 }  // namespace h5feed::gpu

@@ -13,8 +13,8 @@ namespace h5feed::gpu {
 /// the device current. Throws OptionError; CudaError.
 void check_given(int device, const DeviceOutput& given, const DeviceTensor& data, const DeviceTensor& target);
 
-/// A batch that is made by work that was enqueued on `stream`. Owns no memory; the stream outlives it.
-std::shared_ptr<DeviceBatch> make_given_batch(int device, cudaStream_t stream, DeviceTensor data,
+/// A batch that is made by work that was enqueued on the stream of `given`, which outlives it.
+std::shared_ptr<DeviceBatch> make_given_batch(int device, const DeviceOutput& given, DeviceTensor data,
                                               DeviceTensor target);
 
 }  // namespace h5feed::gpu

@@ -39,7 +39,7 @@ void DataLoader::restore(const LoaderState& state) { state_->restore(state); }
 
 void DataLoader::start_epoch() { state_->start_epoch(); }
 
-std::optional<Batch> DataLoader::next() { return state_->next({}); }
+std::optional<Batch> DataLoader::next() { return state_->next(state_->provide_output); }
 
 std::optional<Batch> DataLoader::next_into(const ProvideOutput& provide) {
   if (!provide) throw OptionError("next_into() needs a function that provides memory; got an empty one");
@@ -96,6 +96,7 @@ LoaderStats DataLoader::stats() const {
   stats.gather_ns = counters.gather_ns;
   stats.wait_ns = counters.wait_ns;
   stats.epoch_ns = state_->epoch_clock.total_ns();
+  stats.gpu = state_->gpu_window.total();
   stats.cache_bytes = state_->cache.stats().held_bytes + state_->assembler.row_bytes_held();
   stats.outputs_held_bytes = state_->device->lent_bytes();
   stats.outputs_allocated = state_->device->allocations();
@@ -103,7 +104,7 @@ LoaderStats DataLoader::stats() const {
   stats.in_flight_bytes = state_->ring.size() * (slot.data + slot.target) * state_->format.outputs;
   DeviceMemoryUse memory = state_->device->memory();
   stats.pinned_bytes = memory.pinned;
-  stats.gpus = std::move(memory.gpus);
+  stats.gpu_memory = std::move(memory.gpus);
   return stats;
 }
 

@@ -33,6 +33,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       batch_sampler(user.batch_sampler),
       limits(system_limits()),
       placement(resolve_placement(user, *dataset)),
+      provide_output(placement.gpus.empty() ? ProvideOutput() : user.provide_output),
       format(assembly_format(placement, user, *dataset)),
       group(LoaderGroup::of(*dataset)),
       options(resolve_order(user, *dataset, chosen.get())),
@@ -40,6 +41,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       budget_given(user.memory_budget_bytes.has_value()),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
+      gpu_window(user.gpu_probe),
       layout(cache_layout(*dataset, options)),
       own_cache(options.cache_policy == CachePolicy::lru
                     ? nullptr
@@ -139,6 +141,7 @@ void DataLoader::State::start_epoch() {
   repeats = 0;
   running = true;
   epoch_clock.start();
+  gpu_window.start();
   fill();
 }
 
@@ -251,6 +254,7 @@ void DataLoader::State::restore(const LoaderState& saved) {
   ring.cancel_all();
   running = false;
   epoch_clock.stop();
+  gpu_window.stop();
   options.seed = saved.seed;
   next_epoch = saved.epoch;
   next_start = position;
@@ -335,6 +339,7 @@ std::optional<Batch> DataLoader::State::next(const ProvideOutput& provide) {
   if (!echoed && delivered == plan->num_batches()) {
     running = false;
     epoch_clock.stop();
+    gpu_window.stop();
     return std::nullopt;
   }
   const std::shared_ptr<BatchJob> job = echoed ? nullptr : take_job();

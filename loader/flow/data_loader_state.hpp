@@ -14,6 +14,7 @@
 #include "flow/cache_layout.hpp"
 #include "flow/counters.hpp"
 #include "flow/epoch_clock.hpp"
+#include "flow/gpu_window.hpp"
 #include "flow/loader_group.hpp"
 #include "flow/look_ahead.hpp"
 #include "flow/placement.hpp"
@@ -60,6 +61,7 @@ struct DataLoader::State {
   const std::shared_ptr<const BatchSampler> batch_sampler;
   const SystemLimits limits;
   const Placement placement;
+  const ProvideOutput provide_output;  ///< what `next()` uses; empty on the CPU
   const DeliveryFormat format;
   const std::shared_ptr<LoaderGroup> group;
   ResolvedOptions options;  ///< completed by `join_group`; then changed by `restore` alone: the seed
@@ -69,6 +71,7 @@ struct DataLoader::State {
   const std::uint64_t batches_per_epoch;
   Counters counters;
   EpochClock epoch_clock;
+  GpuWindow gpu_window;
   const CacheLayout layout;
   const std::unique_ptr<ChunkCache> own_cache;  ///< null: the group's
   ChunkCache& cache;

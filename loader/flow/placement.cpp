@@ -77,6 +77,9 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
   placement.conversion = resolve_conversion(options, dataset);
   placement.gpus = choose_gpus(options);
   if (placement.gpus.empty()) return placement;
+  if (options.provide_output && options.output_memory == OutputMemory::ring) {
+    throw OptionError("provide_output and output_memory = ring exclude each other; leave one unset");
+  }
   const Conversion& conversion = placement.conversion;
   placement.gpu_converts =
       conversion.changes() && options.device_backend->can_normalize(conversion.from, conversion.to);
@@ -131,7 +134,9 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
   DeviceCapacity capacity;
   capacity.depth = copy_depth(options);
   capacity.host_slots = resolved.prefetch_batches + assembled.slots_in_transfer;
-  capacity.own_outputs = options.output_memory.value_or(OutputMemory::ring) == OutputMemory::ring;
+  capacity.own_outputs =
+      options.output_memory.value_or(options.provide_output ? OutputMemory::consumer : OutputMemory::ring) ==
+      OutputMemory::ring;
   return options.device_backend->make(placement.gpus, format, capacity);
 }
 

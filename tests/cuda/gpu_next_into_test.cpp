@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -183,6 +184,36 @@ TEST(NextInto, refuses_memory_that_does_not_fit) {
   DataLoader cpu_loader(dataset, on_cpu(gpu_options(0)));
   EXPECT_THAT(refusal_of<OptionError>([&] { cpu_loader.next_into(good, labels, stream.get()); }),
               HasSubstr("next_into() is for a loader that delivers to a GPU"));
+}
+
+TEST(NextInto, is_what_next_does_where_the_options_name_an_allocator) {
+  const SampleSet set(rgb_set());
+  const Dataset dataset = open(set);
+  DataLoader expected_loader(dataset, on_cpu(gpu_options()));
+  const auto expected = rest_of_epoch(expected_loader);
+  FakeCuda cuda;
+  {
+    GpuReader reader(cuda, 0);
+    DataLoaderOptions options = gpu_options();
+    options.provide_output = [&](int device, const DeviceTensor& data, const DeviceTensor& target) {
+      const auto memory = std::make_shared<std::array<GpuBuffer, 2>>(
+          std::array<GpuBuffer, 2>{GpuBuffer(bytes_in(data.dtype, data.shape), device),
+                                   GpuBuffer(bytes_in(target.dtype, target.shape), device)});
+      return DeviceOutput{(*memory)[0].get(), (*memory)[1].get(), reader.stream(), memory};
+    };
+    DataLoader loader(dataset, options);
+    std::vector<Batch> kept;
+    for (Batch& batch : loader) {
+      EXPECT_TRUE(batch.gpu->owner()) << "the batch keeps the memory";
+      reader.read(batch);
+      kept.push_back(std::move(batch));
+    }
+    EXPECT_TRUE(reader.wait() == expected);
+    EXPECT_EQ(loader.stats().outputs_allocated, 0u);
+    options.output_memory = OutputMemory::ring;
+    EXPECT_THAT(refusal<OptionError>(dataset, options), HasSubstr("provide_output and output_memory = ring"));
+  }
+  EXPECT_EQ(cuda.live(), FakeCudaLive{});
 }
 
 TEST(NextInto, passes_on_what_the_allocator_throws_and_goes_on) {

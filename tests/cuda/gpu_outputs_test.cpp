@@ -234,7 +234,7 @@ TEST_P(SplitOverGpus, batches_are_those_of_the_cpu_in_parts) {
       labels.insert(labels.end(), of_second[i].target.begin(), of_second[i].target.end());
       EXPECT_TRUE(labels == expected[i].target);
     }
-    EXPECT_EQ(loader.stats().gpus.size(), 2u);
+    EXPECT_EQ(loader.stats().gpu_memory.size(), 2u);
   }
   EXPECT_EQ(cuda.live(), FakeCudaLive{});
 }
@@ -299,15 +299,15 @@ TEST(GpuMemory, of_the_loader_is_counted_to_the_byte_and_does_not_grow_with_epoc
     after_one = loader.stats();
     live_after_one = cuda.live();
   }
-  ASSERT_EQ(after_one.gpus.size(), 1u);
-  const GpuMemory& gpu = after_one.gpus.front();
+  ASSERT_EQ(after_one.gpu_memory.size(), 1u);
+  const GpuMemory& gpu = after_one.gpu_memory.front();
   EXPECT_EQ(gpu.at_start, 100000u);
   EXPECT_EQ(gpu.loader, live_after_one.device_bytes - 100000);
   EXPECT_EQ(gpu.loader_peak, gpu.loader);
   EXPECT_EQ(gpu.rest(), 100000u);
   EXPECT_GE(after_one.pinned_bytes, 10 * set.sample_bytes());
   const LoaderStats stats = loader.stats();
-  EXPECT_EQ(stats.gpus.front().loader_peak, gpu.loader_peak);
+  EXPECT_EQ(stats.gpu_memory.front().loader_peak, gpu.loader_peak);
   EXPECT_EQ(stats.pinned_bytes, after_one.pinned_bytes);
   EXPECT_EQ(stats.outputs_allocated, after_one.outputs_allocated);
   EXPECT_EQ(cuda.live().device_bytes, live_after_one.device_bytes);

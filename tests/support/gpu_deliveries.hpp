@@ -74,8 +74,8 @@ class GpuBuffer {
     const gpu::DeviceGuard guard(device_);
     memory_ = {};
   }
-  GpuBuffer(const GpuBuffer&) = delete;
-  GpuBuffer& operator=(const GpuBuffer&) = delete;
+  GpuBuffer(GpuBuffer&&) = default;
+  GpuBuffer& operator=(GpuBuffer&&) = delete;
   void* get() const { return memory_.get(); }
 
  private:

@@ -47,6 +47,9 @@ class H5FEED_EXPORT DeviceBatch {
   /// memory wait for that stream. Does not block. Any number of streams of the batch's device, from any
   /// thread. Throws DeviceError.
   virtual void use_on(GpuStream stream) = 0;
+
+  /// `DeviceOutput::owner` of a batch in memory of the consumer, which the batch keeps; else null.
+  virtual std::shared_ptr<void> owner() const noexcept { return nullptr; }
 };
 
 /// Where a consumer wants one batch. The memory is of the device that was asked about, aligned to its
@@ -55,6 +58,7 @@ struct DeviceOutput {
   void* data = nullptr;
   void* target = nullptr;      ///< null where the dataset has no target
   GpuStream stream = nullptr;  ///< of the consumer: the batch is made on it, after what is enqueued there
+  std::shared_ptr<void> owner = {};  ///< of the memory, for `DeviceBatch::owner`; may be null
 };
 
 /// Gives memory for a batch: `data` and `target` say dtype, shape and strides, and have no address. `target`

@@ -11,8 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "h5feed/device.hpp"
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
+#include "h5feed/gpu_probe.hpp"
 #include "h5feed/sampler.hpp"
 #include "h5feed/trace.hpp"
 
@@ -172,7 +174,10 @@ struct DataLoaderOptions {
   /// Batches copied to a GPU ahead of the consumer, at least 1; default 2. Each takes its bytes as stored, in
   /// pinned host memory and on the GPU, and with `OutputMemory::ring` also as delivered.
   std::optional<std::int64_t> copy_depth = {};
-  /// Default: ring; for the loader of <h5feed/torch.hpp> consumer.
+  /// Where `next()` delivers what goes to a GPU, as `next_into()`; may be called from `next()` alone. Unset:
+  /// in the loader's ring. The loader of <h5feed/torch.hpp> gives tensors of LibTorch's allocator.
+  ProvideOutput provide_output = {};
+  /// Default: consumer where `provide_output` is set, else ring.
   std::optional<OutputMemory> output_memory = {};
   /// Governs the order together with the epoch number. Default 0; to be set where `world_size` is above 1,
   /// the same on every rank.
@@ -218,6 +223,8 @@ struct DataLoaderOptions {
   RowReads row_reads = RowReads::automatic;
   /// Receives begin and end of every stage on every thread; unset costs nothing.
   std::shared_ptr<TraceSink> trace = {};
+  /// Looks at the GPU that is fed, for `stats()` and the verdict of `report()`; several loaders may share it.
+  std::shared_ptr<const GpuProbe> gpu_probe = {};
 };
 
 }  // namespace h5feed

@@ -7,6 +7,7 @@
 
 #include "h5feed/device.hpp"
 #include "h5feed/export.hpp"
+#include "h5feed/gpu_probe.hpp"
 
 namespace h5feed {
 
@@ -34,12 +35,15 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t wait_ns = 0;   ///< the consumer's wall time inside `next()`
   std::uint64_t epoch_ns = 0;  ///< wall time from the start of epochs to their end (or to now)
 
-  std::uint64_t cache_bytes = 0;         ///< held by the cache now
-  std::uint64_t outputs_held_bytes = 0;  ///< by the consumer now; outside the budget
-  std::uint64_t outputs_allocated = 0;   ///< output buffers allocated over the loader's life
-  std::uint64_t in_flight_bytes = 0;     ///< host memory of batches in preparation or ready, now
-  std::uint64_t pinned_bytes = 0;        ///< host memory that is pinned for copies to a GPU
-  std::vector<GpuMemory> gpus = {};      ///< one for each GPU the loader delivers to; empty on the CPU
+  std::uint64_t cache_bytes = 0;           ///< held by the cache now
+  std::uint64_t outputs_held_bytes = 0;    ///< by the consumer now; outside the budget
+  std::uint64_t outputs_allocated = 0;     ///< output buffers allocated over the loader's life
+  std::uint64_t in_flight_bytes = 0;       ///< host memory of batches in preparation or ready, now
+  std::uint64_t pinned_bytes = 0;          ///< host memory that is pinned for copies to a GPU
+  std::vector<GpuMemory> gpu_memory = {};  ///< one for each GPU the loader delivers to; empty on the CPU
+
+  /// While epochs ran; without readings where there is no `gpu_probe`.
+  GpuUse gpu;
 
   /// Share of chunk visits served from memory, 0 … 1; 0 when there was none.
   double cache_hit_rate() const noexcept;
