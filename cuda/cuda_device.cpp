@@ -283,10 +283,10 @@ class CudaDevice final : public Device {
     try {
       if (provide) {
         if (output) ring_->give_back(std::move(output));
-        const DeviceOutput given = provide(settings_.device, data, target);
+        const DeviceOutput given = provide(settings_.device, data, has_target() ? &target : nullptr);
         const MutexLock lock(enqueue_mutex_);
         const DeviceGuard guard(settings_.device);
-        check_given(settings_.device, given, data, target);
+        check_given(settings_.device, given, data, has_target() ? &target : nullptr);
         data.data = given.data;
         target.data = given.target;
         try {

@@ -13,7 +13,7 @@ namespace h5feed::gpu {
 namespace {
 
 void check_address(int device, const char* name, const void* address, const DeviceTensor& tensor) {
-  std::int64_t elements = tensor.shape.empty() && tensor.strides.empty() && address == nullptr ? 0 : 1;
+  std::int64_t elements = 1;
   for (const std::int64_t extent : tensor.shape) elements *= extent;
   if (elements == 0) return;
   if (reinterpret_cast<std::uintptr_t>(address) % size_of(tensor.dtype) != 0) {
@@ -65,9 +65,9 @@ class GivenBatch final : public DeviceBatch {
 }  // namespace
 
 void check_given(int device, const DeviceOutput& given, const DeviceTensor& data,
-                 const DeviceTensor& target) {
+                 const DeviceTensor* target) {
   check_address(device, "data", given.data, data);
-  check_address(device, "target", given.target, target);
+  if (target != nullptr) check_address(device, "target", given.target, *target);
 }
 
 std::shared_ptr<DeviceBatch> make_given_batch(int device, const DeviceOutput& given, DeviceTensor data,

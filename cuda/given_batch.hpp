@@ -11,7 +11,7 @@ namespace h5feed::gpu {
 
 /// Whether `given` is memory of `device` that can hold the described tensors, as far as CUDA can tell. With
 /// the device current. Throws OptionError; CudaError.
-void check_given(int device, const DeviceOutput& given, const DeviceTensor& data, const DeviceTensor& target);
+void check_given(int device, const DeviceOutput& given, const DeviceTensor& data, const DeviceTensor* target);
 
 /// A batch that is made by work that was enqueued on the stream of `given`, which outlives it.
 std::shared_ptr<DeviceBatch> make_given_batch(int device, const DeviceOutput& given, DeviceTensor data,

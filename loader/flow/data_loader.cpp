@@ -48,9 +48,9 @@ std::optional<Batch> DataLoader::next_into(const ProvideOutput& provide) {
 
 std::optional<Batch> DataLoader::next_into(const DeviceTensor& data, const DeviceTensor& target,
                                            GpuStream stream) {
-  return state_->next([&](int, const DeviceTensor& data_of_batch, const DeviceTensor& target_of_batch) {
+  return state_->next([&](int, const DeviceTensor& data_of_batch, const DeviceTensor* target_of_batch) {
     check_room("data", data, data_of_batch);
-    check_room("target", target, target_of_batch);
+    if (target_of_batch != nullptr) check_room("target", target, *target_of_batch);
     return DeviceOutput{data.data, target.data, stream};
   });
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "h5feed/device.hpp"
 #include "h5feed/dtype.hpp"
@@ -16,7 +17,6 @@ namespace h5feed {
 /// `given` has an address, the dtype and strides of `batch`, and its shape but for a first dimension that may
 /// be larger. Throws OptionError.
 inline void check_room(std::string_view name, const DeviceTensor& given, const DeviceTensor& batch) {
-  if (batch.shape.empty() && batch.strides.empty() && !given.defined()) return;
   const bool fits = given.defined() && given.dtype == batch.dtype && given.strides == batch.strides &&
                     given.shape.size() == batch.shape.size() &&
                     std::equal(given.shape.begin(), given.shape.end(), batch.shape.begin(),

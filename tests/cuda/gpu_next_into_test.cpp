@@ -46,9 +46,9 @@ class StreamAllocator {
   StreamAllocator(FakeCuda& cuda, cudaStream_t stream) : cuda_(cuda), stream_(stream) {}
 
   ProvideOutput provide() {
-    return [this](int device, const DeviceTensor& data, const DeviceTensor& target) {
+    return [this](int device, const DeviceTensor& data, const DeviceTensor* target) {
       last_ = {std::make_shared<GpuBuffer>(bytes_in(data.dtype, data.shape), device),
-               std::make_shared<GpuBuffer>(bytes_in(target.dtype, target.shape), device)};
+               std::make_shared<GpuBuffer>(bytes_in(target->dtype, target->shape), device)};
       return DeviceOutput{last_[0]->get(), last_[1]->get(), stream_};
     };
   }
@@ -195,10 +195,10 @@ TEST(NextInto, is_what_next_does_where_the_options_name_an_allocator) {
   {
     GpuReader reader(cuda, 0);
     DataLoaderOptions options = gpu_options();
-    options.provide_output = [&](int device, const DeviceTensor& data, const DeviceTensor& target) {
+    options.provide_output = [&](int device, const DeviceTensor& data, const DeviceTensor* target) {
       const auto memory = std::make_shared<std::array<GpuBuffer, 2>>(
           std::array<GpuBuffer, 2>{GpuBuffer(bytes_in(data.dtype, data.shape), device),
-                                   GpuBuffer(bytes_in(target.dtype, target.shape), device)});
+                                   GpuBuffer(bytes_in(target->dtype, target->shape), device)});
       return DeviceOutput{(*memory)[0].get(), (*memory)[1].get(), reader.stream(), memory};
     };
     DataLoader loader(dataset, options);
@@ -221,7 +221,7 @@ TEST(NextInto, passes_on_what_the_allocator_throws_and_goes_on) {
   FakeCuda cuda;
   {
     DataLoader loader(open(set), gpu_options());
-    const auto fails = [](int, const DeviceTensor&, const DeviceTensor&) -> DeviceOutput {
+    const auto fails = [](int, const DeviceTensor&, const DeviceTensor*) -> DeviceOutput {
       throw std::bad_alloc();
     };
     EXPECT_THROW(loader.next_into(ProvideOutput(fails)), std::bad_alloc);

@@ -62,9 +62,9 @@ struct DeviceOutput {
 };
 
 /// Gives memory for a batch: `data` and `target` say dtype, shape and strides, and have no address. `target`
-/// has no shape where there is none. With several devices it is called once for each.
+/// is null where the dataset has none. With several devices it is called once for each.
 using ProvideOutput =
-    std::function<DeviceOutput(int device, const DeviceTensor& data, const DeviceTensor& target)>;
+    std::function<DeviceOutput(int device, const DeviceTensor& data, const DeviceTensor* target)>;
 
 /// Memory of one GPU, in bytes, as seen by one loader.
 struct GpuMemory {
