@@ -36,7 +36,9 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"examples", {}},
       {"benchmarks", with({"cuda", "support"})},
       {"benchmarks/peers", {}},
-      {"tests", with({"cuda", "tools", "support", "conformance"})},
+      // Files and limits as those of `h5feed generate` and `h5feed bench`.
+      {"benchmarks/gpu", with({"cuda", "tools", "examples"})},
+      {"tests", with({"cuda", "tools", "support", "conformance", "gpu", "examples"})},
       {"tests/fuzz", with({"support"})},
   };
   return table;
