@@ -12,6 +12,7 @@
 
 #include "base/sleep_probe.hpp"
 #include "flow/cache_layout.hpp"
+#include "flow/field_kernel.hpp"
 #include "flow/trace_span.hpp"
 #include "h5feed/error.hpp"
 
@@ -30,16 +31,6 @@ struct ChunkRows {
   std::uint32_t num_rows = 0;
   std::uint32_t first_position = 0;
 };
-
-// Labels that wrap around would train a wrong model in silence.
-void check_target_range(const Field& target, DType to) {
-  if (!target.is_resident()) return;
-  const DatasetInfo& info = target.info();
-  const auto misfit = first_out_of_range(info.dtype, target.resident.span(), to);
-  if (!misfit) return;
-  throw OptionError(fmt::format("{}:{}: the target of sample {} does not fit {}; choose a wider target_dtype",
-                                info.file, info.path, *misfit / info.row_elements(), name_of(to)));
-}
 
 // `rows` are in file order. The groups come in the order in which the batch needs them first: where a
 // batch reaches from one window of chunks into the next, the old window's chunks are then visited
@@ -70,18 +61,9 @@ BatchAssembler::BatchAssembler(const Parts& parts)
   }
   if (parts.dataset.target) {
     check_target_range(*parts.dataset.target, parts.format.target_dtype);
-    lanes_[kTarget] = make_lane(kTarget, target_spec());
+    lanes_[kTarget] =
+        make_lane(kTarget, row_kernel_spec(*parts.dataset.target, parts.format.target_dtype, {}));
   }
-}
-
-RowKernelSpec BatchAssembler::target_spec() const {
-  const Field& field = *parts_.dataset.target;
-  RowKernelSpec spec;
-  spec.from = field.info().dtype;
-  spec.to = parts_.format.target_dtype;
-  spec.channels = field.geometry.channels;
-  spec.pixels = field.geometry.pixels;
-  return spec;
 }
 
 BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKernelSpec spec) {

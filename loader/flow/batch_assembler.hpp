@@ -105,7 +105,6 @@ class BatchAssembler {
   };
 
   Lane make_lane(std::size_t lane_number, RowKernelSpec spec);
-  RowKernelSpec target_spec() const;
   void place(BatchJob& job, std::size_t lane_number, const std::byte* row, std::uint32_t position) const;
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   bool serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const;

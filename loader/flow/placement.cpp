@@ -80,6 +80,11 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
   if (options.provide_output && options.output_memory == OutputMemory::ring) {
     throw OptionError("provide_output and output_memory = ring exclude each other; leave one unset");
   }
+  if (options.collate_fn) {
+    throw OptionError(
+        fmt::format("collate_fn works on batches in host memory; use device \"cpu\" instead of \"{}\"",
+                    options.devices.empty() ? options.device : options.devices.front()));
+  }
   const Conversion& conversion = placement.conversion;
   placement.gpu_converts =
       conversion.changes() && options.device_backend->can_normalize(conversion.from, conversion.to);

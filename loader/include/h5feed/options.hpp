@@ -101,6 +101,7 @@ struct Echo {
 enum class RowReads : std::uint8_t { automatic, always, never };
 
 class DeviceBackend;
+struct Batch;
 
 /// Whose memory a GPU's batches are delivered in. `ring`: the loader's own, a few buffers that are used
 /// again; conversion runs ahead of the consumer, on a stream of the loader. `consumer`: what `next_into` is
@@ -146,6 +147,12 @@ struct DataLoaderOptions {
   std::shared_ptr<const BatchSampler> batch_sampler = {};
   /// Threads that read, decode and gather. 0 does the same work on the thread that calls `next()`.
   std::int64_t num_workers = 0;
+  /// The last step of making a batch, on the worker that gathered it (with `num_workers = 0` on the caller's
+  /// thread): may change the values of `data` and `target`, or put other tensors in their place, which take
+  /// memory outside `memory_budget_bytes`. Called for several batches at once from different threads, once a
+  /// batch, also for those that are never delivered; one call takes one worker for its time. What it throws
+  /// arrives at the `next()` of its batch. Needs batches on the CPU. Default: the gathered samples.
+  std::function<void(Batch&)> collate_fn = {};
   /// Batches prepared ahead, per worker, at least 1; default 2. Needs `num_workers > 0`.
   std::optional<std::int64_t> prefetch_factor = {};
   /// Bytes of batches prepared ahead at most, whatever `prefetch_factor` says; at least one batch. Needs
