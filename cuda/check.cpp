@@ -68,11 +68,11 @@ void check_allocation(cudaError_t code, const char* call, std::uint64_t bytes, c
   if (cudaMemGetInfo(&free, &total) == cudaSuccess) {
     left = fmt::format(" of which {} of {} are free", format_bytes(free), format_bytes(total));
   }
-  refuse(
-      code, call, place,
-      fmt::format("{} were asked for on a device{}; lower batch_size or prefetch_factor, split batches into "
-                  "micro-batches, or let delivered batches go earlier",
-                  format_bytes(bytes), left));
+  refuse(code, call, place,
+         fmt::format(
+             "{} were asked for on a device{}; lower batch_size or copy_depth (batches prefetched to the "
+             "GPU), split batches into micro-batches, or let delivered batches go earlier",
+             format_bytes(bytes), left));
 }
 
 bool means_no_gpu(cudaError_t code) noexcept {

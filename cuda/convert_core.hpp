@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "cuda/float_bits.hpp"
-#include "cuda/host_device.hpp"
+#include "base/float_bits.hpp"
+#include "base/host_device.hpp"
 #include "h5feed/dtype.hpp"
 
 namespace h5feed::gpu {

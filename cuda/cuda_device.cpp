@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <optional>
@@ -12,11 +14,13 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "batch/strides.hpp"
 #include "cuda/check.hpp"
+#include "cuda/converter.hpp"
 #include "cuda/device_ring.hpp"
+#include "cuda/given_batch.hpp"
 #include "cuda/handles.hpp"
-#include "cuda/normalize.hpp"
-#include "cuda/pinned_pool.hpp"
+#include "cuda/staged_ring.hpp"
 
 namespace h5feed::gpu {
 namespace {
@@ -27,52 +31,76 @@ std::size_t target_offset(const SlotBytes& bytes) {
   return (bytes.data + kTargetAlignment - 1) / kTargetAlignment * kTargetAlignment;
 }
 
-std::size_t bytes_of(const HostTensor& tensor) {
-  return tensor.defined() ? static_cast<std::size_t>(tensor.elements()) * size_of(tensor.dtype) : 0;
+PinnedPool::Settings pool_settings(const CudaDeviceSettings& settings, std::size_t slot_bytes,
+                                   std::size_t slots) {
+  return {.slot_bytes = slot_bytes,
+          .slots = slots,
+          .device = settings.device,
+          .touch_threads = settings.touch_threads,
+          .best = settings.best_pinning,
+          .poison = settings.poison};
 }
 
-SlotBytes delivered_bytes(const DeviceFormat& format) {
-  return {format.slot.data / size_of(format.from) * size_of(format.to),
-          format.slot.target / size_of(format.target_from) * size_of(format.target_to)};
+std::size_t transform_count(const DeviceFormat& format) {
+  return format.augments ? static_cast<std::size_t>(format.rows * format.deliveries) : 0;
 }
 
-// Strides of a dense tensor; with the channels last of all where `channels_last` and there are some.
-std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& shape, bool channels_last) {
-  std::vector<std::int64_t> strides(shape.size());
-  std::vector<std::size_t> order(shape.size());  // outermost first
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  // (B,C,H,W), or (C,H,W) of a single sample.
-  if (channels_last && shape.size() >= 3) {
-    const auto channel = order.begin() + static_cast<std::ptrdiff_t>(shape.size() - 3);
-    std::rotate(channel, channel + 1, order.end());
-  }
-  std::int64_t step = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    strides[order[i]] = step;
-    step *= shape[order[i]];
-  }
-  return strides;
+// Bytes of the device that are in use, whoever uses them. Makes the context, where there is none yet.
+std::uint64_t used_bytes(int device) {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", {device});
+  return total - free;
 }
+
+// A batch that was copied and is not delivered yet.
+class StagedOnly final : public DeviceBatch {
+ public:
+  StagedOnly(int device, std::shared_ptr<DeviceRing> ring) : device_(device), ring_(std::move(ring)) {}
+  ~StagedOnly() override {
+    if (output) ring_->give_back(std::move(output));
+  }
+
+  int device() const noexcept override { return device_; }
+  const DeviceTensor& data() const noexcept override { return none_; }
+  const DeviceTensor& target() const noexcept override { return none_; }
+  void use_on(GpuStream) override { throw DeviceError("the batch is not delivered yet"); }
+
+  StagedRing::Lease staged;
+  std::unique_ptr<DeviceRing::Slot> output;  // converted ahead of the delivery; null where it was not
+
+ private:
+  const int device_;
+  const std::shared_ptr<DeviceRing> ring_;
+  const DeviceTensor none_ = {};
+};
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(const CudaDeviceSettings& settings)
+  CudaDevice(const CudaDeviceSettings& settings, std::shared_ptr<PinnedPool> pool)
       : settings_(settings),
         guard_at_start_(std::in_place, settings.device),
-        pinned_({.slot_bytes = target_offset(settings.format.slot) + settings.format.slot.target,
-                 .slots = settings.capacity.host_slots,
-                 .device = settings.device,
-                 .touch_threads = settings.touch_threads,
-                 .best = settings.best_pinning,
-                 .poison = settings.poison}),
+        used_at_start_(used_bytes(settings.device)),
+        owns_pool_(!pool),
+        pinned_(pool ? std::move(pool) : make_batch_pool(settings)),
+        // One batch may be copied while the others are on their way or, to be repeated, stay.
+        staged_({.device = settings.device,
+                 .bytes = settings.format.slot,
+                 .transforms = transform_count(settings.format),
+                 .slots = settings.capacity.depth + (settings.format.deliveries > 1 ? 2 : 1)},
+                ledger_),
+        converter_(settings.format, settings.device, staged_.copy_stream(), ledger_),
         // Beside the batches on their way, one that the consumer works with and one it has just let go.
-        ring_({.device = settings.device,
-               .bytes = {settings.format.slot, delivered_bytes(settings.format)},
-               .slots = settings.capacity.depth + 2,
-               .poison = settings.poison}) {
-    upload_coefficients();
-    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, settings.device),
-          "cudaDeviceGetAttribute", {settings.device});
+        ring_(std::make_shared<DeviceRing>(
+            DeviceRing::Settings{.device = settings.device,
+                                 .bytes = converter_.delivered_bytes(),
+                                 .slots = settings.capacity.own_outputs ? settings.capacity.depth + 2 : 0,
+                                 .poison = settings.poison},
+            ledger_)),
+        converts_ahead_(settings.capacity.own_outputs) {
+    if (settings.format.augments) {
+      transforms_.emplace(pool_settings(settings, transform_count(settings.format) * sizeof(SampleTransform),
+                                        settings.capacity.depth + 2));
+    }
     guard_at_start_.reset();
   }
 
@@ -80,13 +108,7 @@ class CudaDevice final : public Device {
     refuse_if_lost();
     try {
       const DeviceGuard guard(settings_.device);
-      const std::shared_ptr<std::byte> memory = pinned_.acquire();
-      BatchSlot slot;
-      slot.data.bytes = memory;
-      if (settings_.format.slot.target > 0) {
-        slot.target.bytes = {memory, memory.get() + target_offset(settings_.format.slot)};
-      }
-      return slot;
+      return batch_slot(*pinned_, settings_.format.slot);
     } catch (const CudaError& error) {
       note_if_lost(error);
       throw;
@@ -108,7 +130,7 @@ class CudaDevice final : public Device {
     }
   }
 
-  Batch deliver(std::uint64_t ticket, Batch assembled) override {
+  Batch deliver(std::uint64_t ticket, Batch assembled, const ProvideOutput& provide) override {
     std::exception_ptr error;
     std::vector<std::pair<std::uint64_t, std::shared_ptr<Batch>>> due;
     {
@@ -123,50 +145,71 @@ class CudaDevice final : public Device {
         parked_.erase(parked_.begin());
       }
     }
+    if (provide) converts_ahead_.store(false, std::memory_order_relaxed);
     if (!error && !assembled.gpu) transfer(assembled);
     for (const auto& [due_ticket, batch] : due) {
       if (batch) stage(due_ticket, batch);
     }
     if (error) std::rethrow_exception(error);
+    repeated_ = {};
+    const auto staged = std::static_pointer_cast<StagedOnly>(std::exchange(assembled.gpu, nullptr));
+    assembled.gpu = finish(assembled, staged->staged, std::move(staged->output), 0, provide);
+    if (settings_.format.deliveries > 1) repeated_ = std::move(staged->staged);
+    if (settings_.format.augments) assembled.transforms.resize(assembled.indices.size());
     return assembled;
   }
 
-  std::uint64_t lent_bytes() const override { return ring_.lent() * ring_.slot_bytes(); }
-  std::uint64_t allocations() const override { return ring_.allocated(); }
-
- private:
-  void upload_coefficients() {
-    const DeviceFormat& format = settings_.format;
-    if (!format.normalize) return;
-    const std::vector<std::byte> bytes = normalize_coefficients(*format.normalize, format.from, format.to);
-    coefficients_ = make_device_memory(bytes.size(), settings_.device);
-    // The one wait for the GPU, before there is any batch: the bytes end with this function.
-    check(cudaMemcpyAsync(coefficients_.get(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice,
-                          ring_.copy_stream()),
-          "cudaMemcpyAsync", {settings_.device});
-    check(cudaStreamSynchronize(ring_.copy_stream()), "cudaStreamSynchronize", {settings_.device});
+  Batch deliver_again(Batch like, std::uint64_t nth, const ProvideOutput& provide) override {
+    like.gpu = finish(like, repeated_, nullptr, nth, provide);
+    if (nth + 1 == settings_.format.deliveries) repeated_ = {};
+    return like;
   }
 
-  // Puts the way of one batch onto the streams, and lets its host memory go.
+  std::uint64_t lent_bytes() const override { return ring_->lent() * ring_->slot_bytes(); }
+  std::uint64_t allocations() const override { return ring_->allocated(); }
+
+  DeviceMemoryUse memory() const override {
+    DeviceMemoryUse use;
+    if (owns_pool_) use.pinned = pinned_->pinned_bytes();
+    if (transforms_) use.pinned += transforms_->pinned_bytes();
+    GpuMemory gpu{.device = settings_.device,
+                  .loader = ledger_->bytes(),
+                  .loader_peak = ledger_->peak(),
+                  .at_start = used_at_start_};
+    try {
+      const DeviceGuard guard(settings_.device);
+      std::size_t free = 0, total = 0;
+      check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", {settings_.device});
+      gpu.free = free;
+      gpu.total = total;
+    } catch (const CudaError&) {
+      // A device that has failed: what is counted here is all that can be said.
+    }
+    use.gpus.push_back(gpu);
+    return use;
+  }
+
+ private:
+  // Puts the copy of a batch onto the stream, lets its host memory go, and converts where outputs are ours.
   void transfer(Batch& batch) {
     refuse_if_lost();
     try {
       const MutexLock lock(enqueue_mutex_);
       const DeviceGuard guard(settings_.device);
-      std::unique_ptr<DeviceRing::Slot> slot = ring_.acquire();
+      const CallPlace place = CallPlace::of(settings_.device, batch);
+      auto staged = std::make_shared<StagedOnly>(settings_.device, ring_);
       try {
-        enqueue(batch, *slot);
-        const DeviceFormat& format = settings_.format;
-        DeviceTensor data = tensor(batch.data, slot->data, format.to, format.out_channels_last);
-        DeviceTensor target = tensor(batch.target, slot->target, format.target_to, false);
-        batch.gpu = ring_.hand_over(std::move(slot), std::move(data), std::move(target));
+        staged->staged = staged_.acquire(place);
+        enqueue_copies(batch, *staged->staged, place);
+        if (converts_ahead_.load(std::memory_order_relaxed)) {
+          staged->output = ring_->acquire();
+          convert(batch, staged->staged, *staged->output, 0, place);
+        }
       } catch (...) {
-        // Whatever of it is on the streams must be over before host or device memory is used again.
-        ignore_error(cudaStreamSynchronize(ring_.copy_stream()));
-        ignore_error(cudaStreamSynchronize(ring_.compute_stream()));
-        if (slot) ring_.give_back(std::move(slot));
+        settle();
         throw;
       }
+      batch.gpu = std::move(staged);
       batch.data.bytes.reset();
       batch.target.bytes.reset();
     } catch (const CudaError& error) {
@@ -175,67 +218,107 @@ class CudaDevice final : public Device {
     }
   }
 
-  void enqueue(const Batch& batch, DeviceRing::Slot& slot) {
-    const CallPlace place = CallPlace::of(settings_.device, batch);
-    const cudaStream_t copy = ring_.copy_stream();
-    const cudaStream_t compute = ring_.compute_stream();
-    // The copy overwrites what the kernel of the slot's last batch read.
-    if (slot.used) check(cudaStreamWaitEvent(copy, slot.ready.get(), 0), "cudaStreamWaitEvent", place);
-    copy_in(batch.data, slot.staged_data, copy, place);
-    if (batch.target.defined()) copy_in(batch.target, slot.staged_target, copy, place);
-    pinned_.copied_on(copy, batch.data.bytes.get(), place);
-    check(cudaEventRecord(slot.copied.get(), copy), "cudaEventRecord", place);
+  // Whatever of a batch that failed is on the streams must be over before its memory is used again.
+  void settle() const noexcept {
+    ignore_error(cudaStreamSynchronize(staged_.copy_stream()));
+    ignore_error(cudaStreamSynchronize(ring_->compute_stream()));
+  }
 
-    check(cudaStreamWaitEvent(compute, slot.copied.get(), 0), "cudaStreamWaitEvent", place);
+  void enqueue_copies(const Batch& batch, StagedRing::Slot& slot, const CallPlace& place) {
+    const cudaStream_t stream = staged_.copy_stream();
+    const auto copy = [&](void* to, const void* from, std::size_t bytes) {
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync", place);
+    };
+    copy(slot.data, batch.data.bytes.get(), batch.indices.size() * converter_.staged_sample_bytes());
+    if (batch.target.defined()) {
+      copy(slot.target, batch.target.bytes.get(),
+           static_cast<std::size_t>(batch.target.elements()) * size_of(batch.target.dtype));
+    }
+    pinned_->copied_on(stream, batch.data.bytes.get(), place);
+    if (transforms_) {
+      const std::size_t bytes = batch.transforms.size() * sizeof(SampleTransform);
+      const std::shared_ptr<std::byte> memory = transforms_->acquire();
+      std::memcpy(memory.get(), batch.transforms.data(), bytes);
+      copy(slot.transforms, memory.get(), bytes);
+      transforms_->copied_on(stream, memory.get(), place);
+    }
+    check(cudaEventRecord(slot.copied.get(), stream), "cudaEventRecord", place);
+  }
+
+  // Converts into a slot of the ring, on the ring's stream.
+  void convert(const Batch& batch, StagedRing::Lease& staged, DeviceRing::Slot& slot, std::uint64_t nth,
+               const CallPlace& place) {
+    const cudaStream_t stream = ring_->compute_stream();
     // The kernel overwrites what the consumer of the slot's last batch read.
     for (std::size_t i = 0; i < slot.consumers; ++i) {
-      check(cudaStreamWaitEvent(compute, slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
+      check(cudaStreamWaitEvent(stream, slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
     }
-    convert_data(batch, slot, compute, place);
-    if (batch.target.defined()) convert_target(batch, slot, compute, place);
-    check(cudaEventRecord(slot.ready.get(), compute), "cudaEventRecord", place);
-    slot.used = true;
+    convert_on(stream, batch, staged, slot.data, slot.target, nth, place);
+    check(cudaEventRecord(slot.ready.get(), stream), "cudaEventRecord", place);
   }
 
-  static void copy_in(const HostTensor& from, std::byte* to, cudaStream_t stream, const CallPlace& place) {
-    check(cudaMemcpyAsync(to, from.bytes.get(), bytes_of(from), cudaMemcpyHostToDevice, stream),
-          "cudaMemcpyAsync", place);
+  void convert_on(cudaStream_t stream, const Batch& batch, StagedRing::Lease& staged, void* data,
+                  void* target, std::uint64_t nth, const CallPlace& place) {
+    check(cudaStreamWaitEvent(stream, staged->copied.get(), 0), "cudaStreamWaitEvent", place);
+    StagedBatch from{.data = staged->data, .target = staged->target, .samples = batch.size()};
+    if (transforms_) from.transforms = staged->transforms + nth * batch.indices.size();
+    if (has_target()) from.target_elements = batch.target.elements();
+    converter_.enqueue(from, data, target, stream, place);
+    staged.read_on(stream, place);
   }
 
-  void convert_data(const Batch& batch, const DeviceRing::Slot& slot, cudaStream_t stream,
-                    const CallPlace& place) const {
+  // The batch for the consumer: in memory that `provide` gives, else in the ring's, converted already or now.
+  std::shared_ptr<DeviceBatch> finish(const Batch& batch, StagedRing::Lease& staged,
+                                      std::unique_ptr<DeviceRing::Slot> output, std::uint64_t nth,
+                                      const ProvideOutput& provide) {
+    refuse_if_lost();
+    const CallPlace place = CallPlace::of(settings_.device, batch);
     const DeviceFormat& format = settings_.format;
-    if (!format.normalize) {
-      check(cudaMemcpyAsync(slot.data, slot.staged_data, bytes_of(batch.data), cudaMemcpyDeviceToDevice,
-                            stream),
-            "cudaMemcpyAsync", place);
-      return;
+    DeviceTensor data{nullptr, format.to, batch.data.shape,
+                      dense_strides(batch.data.shape, format.out_channels_last)};
+    DeviceTensor target;
+    if (has_target()) {
+      target = {nullptr, format.target_to, batch.target.shape, dense_strides(batch.target.shape, false)};
     }
-    NormalizeJob job;
-    job.in = slot.staged_data;
-    job.from = format.from;
-    job.out = slot.data;
-    job.to = format.to;
-    job.coefficients = coefficients_.get();
-    job.layout.samples = batch.size();
-    job.layout.channels = static_cast<std::int64_t>(format.channels);
-    job.layout.in_width = job.layout.out_width = static_cast<std::int64_t>(format.pixels);
-    job.layout.in_channels_last = format.in_channels_last;
-    job.layout.out_channels_last = format.out_channels_last;
-    check(launch_normalize(job, multiprocessors_, stream), "the normalize kernel", place);
+    try {
+      if (provide) {
+        if (output) ring_->give_back(std::move(output));
+        const DeviceOutput given = provide(settings_.device, data, has_target() ? &target : nullptr);
+        const MutexLock lock(enqueue_mutex_);
+        const DeviceGuard guard(settings_.device);
+        check_given(settings_.device, given, data, has_target() ? &target : nullptr);
+        data.data = given.data;
+        target.data = given.target;
+        try {
+          convert_on(given.stream, batch, staged, given.data, given.target, nth, place);
+        } catch (...) {
+          ignore_error(cudaStreamSynchronize(given.stream));
+          throw;
+        }
+        return make_given_batch(settings_.device, given, std::move(data), std::move(target));
+      }
+      const MutexLock lock(enqueue_mutex_);
+      const DeviceGuard guard(settings_.device);
+      if (!output) {
+        output = ring_->acquire();
+        try {
+          convert(batch, staged, *output, nth, place);
+        } catch (...) {
+          settle();
+          ring_->give_back(std::move(output));
+          throw;
+        }
+      }
+      data.data = output->data;
+      if (has_target()) target.data = output->target;
+      return ring_->hand_over(std::move(output), std::move(data), std::move(target));
+    } catch (const CudaError& error) {
+      note_if_lost(error);
+      throw;
+    }
   }
 
-  void convert_target(const Batch& batch, const DeviceRing::Slot& slot, cudaStream_t stream,
-                      const CallPlace& place) const {
-    const ConvertJob job{slot.staged_target, settings_.format.target_from, slot.target,
-                         settings_.format.target_to, batch.target.elements()};
-    check(launch_convert(job, stream), "the label kernel", place);
-  }
-
-  static DeviceTensor tensor(const HostTensor& host, void* memory, DType dtype, bool channels_last) {
-    if (!host.defined()) return {};
-    return {memory, dtype, host.shape, strides_of(host.shape, channels_last)};
-  }
+  bool has_target() const noexcept { return settings_.format.slot.target > 0; }
 
   void keep_error(std::uint64_t ticket, std::exception_ptr error) noexcept {
     try {
@@ -253,7 +336,7 @@ class CudaDevice final : public Device {
 
   // An error that a harmless call repeats is one that every call will.
   void note_if_lost(const CudaError& error) {
-    const cudaError_t again = cudaStreamQuery(ring_.copy_stream());
+    const cudaError_t again = cudaStreamQuery(staged_.copy_stream());
     if (again == cudaSuccess || again == cudaErrorNotReady) return;
     ignore_error(again);
     const MutexLock lock(mutex_);
@@ -262,10 +345,16 @@ class CudaDevice final : public Device {
 
   const CudaDeviceSettings settings_;
   std::optional<DeviceGuard> guard_at_start_;  // while the members below are made
-  PinnedPool pinned_;
-  DeviceRing ring_;
-  DeviceMemory coefficients_;
-  int multiprocessors_ = 1;
+  const std::uint64_t used_at_start_;
+  const std::shared_ptr<MemoryLedger> ledger_ = std::make_shared<MemoryLedger>();
+  const bool owns_pool_;
+  const std::shared_ptr<PinnedPool> pinned_;
+  std::optional<PinnedPool> transforms_;  // only where batches have them
+  StagedRing staged_;
+  const Converter converter_;
+  const std::shared_ptr<DeviceRing> ring_;
+  std::atomic<bool> converts_ahead_;
+  StagedRing::Lease repeated_;  // the batch delivered last, while it is to be repeated; the consumer's thread
 
   Mutex enqueue_mutex_;  // one batch's calls are not mixed with another's
   Mutex mutex_;
@@ -277,8 +366,23 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cuda_device(const CudaDeviceSettings& settings) {
-  return std::make_unique<CudaDevice>(settings);
+std::shared_ptr<PinnedPool> make_batch_pool(const CudaDeviceSettings& settings) {
+  const SlotBytes& slot = settings.format.slot;
+  return std::make_shared<PinnedPool>(
+      pool_settings(settings, target_offset(slot) + slot.target, settings.capacity.host_slots));
+}
+
+BatchSlot batch_slot(PinnedPool& pool, const SlotBytes& bytes) {
+  const std::shared_ptr<std::byte> memory = pool.acquire();
+  BatchSlot slot;
+  slot.data.bytes = memory;
+  if (bytes.target > 0) slot.target.bytes = {memory, memory.get() + target_offset(bytes)};
+  return slot;
+}
+
+std::unique_ptr<Device> make_cuda_device(const CudaDeviceSettings& settings,
+                                         std::shared_ptr<PinnedPool> pool) {
+  return std::make_unique<CudaDevice>(settings, std::move(pool));
 }
 
 }  // namespace h5feed::gpu

@@ -6,6 +6,7 @@
 
 #include "batch/device_backend.hpp"
 #include "cuda/pinned_arena.hpp"
+#include "cuda/pinned_pool.hpp"
 #include "h5feed/device.hpp"
 
 namespace h5feed::gpu {
@@ -25,18 +26,29 @@ struct CudaDeviceSettings {
   bool poison = kPoisonByDefault;  ///< slots that are let go are overwritten, on host and device
 };
 
+/// Host memory for batches of a format: data, and behind it the target.
+std::shared_ptr<PinnedPool> make_batch_pool(const CudaDeviceSettings& settings);
+
+/// A slot of it.
+BatchSlot batch_slot(PinnedPool& pool, const SlotBytes& bytes);
+
 /// A Device that assembles batches in pinned memory, copies each tensor with one asynchronous copy on a
 /// stream of its own, and converts on a second stream, so that the copy of one batch and the kernel of the
-/// batch before it overlap. Streams wait for each other by events; the host waits for none of them, but
-/// for a free pinned slot when all are being copied.
+/// batch before it overlap; a batch that is delivered to memory of the consumer is converted on the
+/// consumer's stream. Streams wait for each other by events; the host waits for none of them, but for a free
+/// pinned slot when all are being copied.
 ///
 /// The copy of a batch begins when it is assembled and at most `depth` batches before its turn; the worker
 /// that assembled it enqueues it, or the consumer's thread on taking an earlier one. There is no thread to
-/// stop, and nothing to be left in a queue.
+/// stop, and nothing to be left in a queue. With several deliveries the copied batch stays on the device
+/// until the next one is delivered.
 ///
 /// Errors: a failed call fails the batch it was made for. After an error that ends the device's context
 /// every further call throws DeviceError with the first message. Throws OptionError, DeviceError,
 /// std::bad_alloc.
-std::unique_ptr<Device> make_cuda_device(const CudaDeviceSettings& settings);
+///
+/// `pool`: where the slots come from, which devices may share; null: a pool of its own.
+std::unique_ptr<Device> make_cuda_device(const CudaDeviceSettings& settings,
+                                         std::shared_ptr<PinnedPool> pool = nullptr);
 
 }  // namespace h5feed::gpu

@@ -13,31 +13,23 @@
 namespace h5feed::gpu {
 namespace {
 
-// What the vectorized loads and stores of the kernels like best, and what cudaMalloc gives.
-constexpr std::size_t kAlignment = 256;
 constexpr int kPoison = 0xFB;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
 
 struct DeviceRing::State {
-  explicit State(const Settings& from)
+  State(const Settings& from, std::shared_ptr<MemoryLedger> to)
       : settings(from),
-        slot_bytes(aligned(from.bytes.staged.data) + aligned(from.bytes.staged.target) +
-                   aligned(from.bytes.delivered.data) + aligned(from.bytes.delivered.target)),
-        copy(make_stream(from.device)),
+        ledger(std::move(to)),
+        slot_bytes(aligned_for_device(from.bytes.data) + aligned_for_device(from.bytes.target)),
         compute(make_stream(from.device)) {}
 
   std::unique_ptr<Slot> allocate() const {
     auto slot = std::make_unique<Slot>();
-    slot->copied = make_event(settings.device);
     slot->ready = make_event(settings.device);
-    slot->memory = make_device_memory(slot_bytes, settings.device);
-    slot->staged_data = static_cast<std::byte*>(slot->memory.get());
-    slot->staged_target = slot->staged_data + aligned(settings.bytes.staged.data);
-    slot->data = slot->staged_target + aligned(settings.bytes.staged.target);
-    slot->target = slot->data + aligned(settings.bytes.delivered.data);
+    slot->memory = CountedMemory(slot_bytes, settings.device, ledger);
+    slot->data = slot->memory.get();
+    slot->target = slot->data + aligned_for_device(settings.bytes.data);
     return slot;
   }
 
@@ -57,8 +49,7 @@ struct DeviceRing::State {
     for (std::size_t i = 0; i < slot.consumers; ++i) {
       check(cudaStreamWaitEvent(compute.get(), slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
     }
-    const std::size_t bytes = aligned(settings.bytes.delivered.data) + settings.bytes.delivered.target;
-    check(cudaMemsetAsync(slot.data, kPoison, bytes, compute.get()), "cudaMemsetAsync", place);
+    check(cudaMemsetAsync(slot.data, kPoison, slot_bytes, compute.get()), "cudaMemsetAsync", place);
   }
 
   void put(std::unique_ptr<Slot> slot) H5FEED_EXCLUDES(mutex) {
@@ -75,8 +66,8 @@ struct DeviceRing::State {
   }
 
   const Settings settings;
+  const std::shared_ptr<MemoryLedger> ledger;
   const std::size_t slot_bytes;
-  const Stream copy;
   const Stream compute;
   mutable Mutex mutex;
   std::deque<std::unique_ptr<Slot>> free H5FEED_GUARDED_BY(mutex);  // oldest first
@@ -125,7 +116,8 @@ class DeviceRing::HeldBatch final : public DeviceBatch {
   std::vector<GpuStream> streams_;  // written under `mutex_`; the destructor runs alone
 };
 
-DeviceRing::DeviceRing(const Settings& settings) : state_(std::make_shared<State>(settings)) {
+DeviceRing::DeviceRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger)
+    : state_(std::make_shared<State>(settings, std::move(ledger))) {
   std::deque<std::unique_ptr<Slot>> slots;
   for (std::size_t i = 0; i < settings.slots; ++i) slots.push_back(state_->allocate());
   const MutexLock lock(state_->mutex);
@@ -135,7 +127,6 @@ DeviceRing::DeviceRing(const Settings& settings) : state_(std::make_shared<State
 
 DeviceRing::~DeviceRing() = default;
 
-cudaStream_t DeviceRing::copy_stream() const noexcept { return state_->copy.get(); }
 cudaStream_t DeviceRing::compute_stream() const noexcept { return state_->compute.get(); }
 
 std::unique_ptr<DeviceRing::Slot> DeviceRing::acquire() {
@@ -170,7 +161,6 @@ std::shared_ptr<DeviceBatch> DeviceRing::hand_over(std::unique_ptr<Slot> slot, D
 
 void DeviceRing::give_back(std::unique_ptr<Slot> slot) noexcept {
   slot->consumers = 0;
-  slot->used = false;
   try {
     state_->put(std::move(slot));
   } catch (const std::bad_alloc&) {

@@ -1,4 +1,4 @@
-// Buffers in GPU memory that batches are delivered in, and the streams that fill them.
+// Buffers in GPU memory that batches are delivered in, and the stream that fills them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,23 +8,17 @@
 #include <memory>
 #include <vector>
 
+#include "cuda/device_memory.hpp"
 #include "cuda/handles.hpp"
 #include "h5feed/device.hpp"
 
 namespace h5feed::gpu {
 
-/// Bytes of the parts of a slot.
-struct RingBytes {
-  SlotBytes staged;     ///< as copied from the host
-  SlotBytes delivered;  ///< what the consumer reads
-};
-
-/// Slots of GPU memory, each with room for a batch as it was copied and as it is delivered. A slot is in
-/// one of these states:
+/// Slots of GPU memory, each with room for a batch as it is delivered. A slot is in one of these states:
 ///
 /// 1. free: on the free list. Work that reads or writes it may still be on streams; its events say until
 ///    when. Who takes it makes the streams wait for them, never the host.
-/// 2. filling: taken; copy and kernels are being enqueued.
+/// 2. filling: taken; kernels are being enqueued.
 /// 3. held: part of a batch. When the batch is destroyed an event is recorded on every stream that used
 ///    it, and the slot is free again.
 ///
@@ -34,33 +28,27 @@ class DeviceRing {
  public:
   struct Settings {
     int device = 0;
-    RingBytes bytes;
-    std::size_t slots =
-        3;  ///< allocated at once; more than these are allocated only for a consumer that keeps batches
-    bool poison = false;  ///< overwrite what the consumer has let go, so that a late reader is noticed
+    SlotBytes bytes;        ///< of a full batch
+    std::size_t slots = 3;  ///< allocated at once; more than these only for a consumer that keeps batches
+    bool poison = false;    ///< overwrite what the consumer has let go, so that a late reader is noticed
   };
 
   struct Slot {
-    DeviceMemory memory;
-    std::byte* staged_data = nullptr;
-    std::byte* staged_target = nullptr;
+    CountedMemory memory;
     std::byte* data = nullptr;
     std::byte* target = nullptr;
-    Event copied;                 ///< behind the copies of the batch
-    Event ready;                  ///< behind the kernels: the staged part is read, the delivered one written
+    Event ready;                  ///< behind the kernels that write it
     std::vector<Event> consumed;  ///< the first `consumers` are behind the consumer's use
     std::size_t consumers = 0;
-    bool used = false;  ///< `ready` was recorded
   };
 
   /// With `device` current. Throws CudaError.
-  explicit DeviceRing(const Settings& settings);
+  DeviceRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger);
   DeviceRing(const DeviceRing&) = delete;
   DeviceRing& operator=(const DeviceRing&) = delete;
   ~DeviceRing();
 
-  /// The stream of the copies, and the one of the kernels.
-  cudaStream_t copy_stream() const noexcept;
+  /// The stream of the kernels.
   cudaStream_t compute_stream() const noexcept;
 
   /// Takes a slot. With the device current. Throws CudaError: out of memory.
@@ -69,7 +57,7 @@ class DeviceRing {
   /// A batch that owns the slot, which is filled by work in front of `slot->ready`.
   std::shared_ptr<DeviceBatch> hand_over(std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target);
 
-  /// Takes back a slot whose work on the ring's streams is over.
+  /// Takes back a slot that nobody but the ring's stream has used.
   void give_back(std::unique_ptr<Slot> slot) noexcept;
 
   std::size_t slot_bytes() const noexcept;

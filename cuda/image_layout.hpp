@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "h5feed/batch.hpp"
+
 namespace h5feed::gpu {
 
 /// A batch of images, dense, before (`in_`) and after (`out_`) crop and layout change. Extents in
@@ -19,15 +21,6 @@ struct ImageLayout {
 
   std::int64_t in_elements() const noexcept { return samples * channels * in_height * in_width; }
   std::int64_t out_elements() const noexcept { return samples * channels * out_height * out_width; }
-};
-
-/// One sample's crop and flip. Output pixel (y, x) is source pixel (crop_y + y, crop_x + x'), with x' = x,
-/// or out_width − 1 − x when flipped. A source pixel outside of the image has the value 0 before it is
-/// normalized, as in torchvision's RandomCrop(padding=…) ahead of Normalize.
-struct SampleTransform {
-  std::int32_t crop_y = 0;
-  std::int32_t crop_x = 0;
-  std::int32_t flip = 0;  ///< horizontal; 0 or 1
 };
 
 }  // namespace h5feed::gpu

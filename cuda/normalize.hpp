@@ -13,12 +13,13 @@
 
 namespace h5feed::gpu {
 
-/// Source types: u8, u16, i16, f16, f32. Output types: f32, f16, bf16.
+/// Source types: u8, u16, i16, f16, f32. Output types: f32, f16, bf16; and u8 for u8, whose values stay.
 bool can_normalize(DType from, DType to) noexcept;
 
 /// What the kernel multiplies by, as bytes to be copied to the GPU. For u8 a table of 256 entries of type
 /// `to` a channel, computed in float64 and rounded once, so that f32 results are bit-equal to
-/// `normalize_table`. For other sources a `Coefficient` a channel.
+/// `normalize_table`; the values themselves where `to` is u8, of `parameters` then the channels alone count.
+/// For other sources a `Coefficient` a channel.
 /// Throws OptionError where `can_normalize` is false, and where scale/std or mean/std of a source other
 /// than u8 is beyond float32.
 std::vector<std::byte> normalize_coefficients(const NormalizeParameters& parameters, DType from, DType to);

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,40 +11,17 @@
 namespace h5feed::gpu {
 namespace {
 
-// The nearest value with `digits` binary digits, ties to even, above the smallest exponent of the type.
-// Scaling by powers of two is exact, so that this is the only rounding.
-double rounded_to(double value, int digits, int min_exponent) noexcept {
-  if (value == 0 || !std::isfinite(value)) return value;
-  const int exponent = std::max(std::ilogb(value), min_exponent);
-  const int shift = digits - 1 - exponent;
-  return std::ldexp(std::nearbyint(std::ldexp(value, shift)), -shift);
+template <typename T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
 }
 
-template <typename To>
-To rounded_once(double value) noexcept;
-template <>
-float rounded_once<float>(double value) noexcept {
-  return static_cast<float>(value);
-}
-template <>
-F16 rounded_once<F16>(double value) noexcept {
-  return to_f16(static_cast<float>(rounded_to(value, 11, -14)));
-}
-template <>
-BF16 rounded_once<BF16>(double value) noexcept {
-  return to_bf16(static_cast<float>(rounded_to(value, 8, -126)));
-}
-
-template <typename To>
-std::vector<std::byte> table_of(const NormalizeParameters& parameters) {
-  const std::size_t channels = parameters.mean.size();
-  std::vector<std::byte> bytes(channels * 256 * sizeof(To));
-  for (std::size_t c = 0; c < channels; ++c) {
-    for (std::size_t x = 0; x < 256; ++x) {
-      const To entry = rounded_once<To>(parameters.apply(static_cast<double>(x), c));
-      std::memcpy(bytes.data() + (c * 256 + x) * sizeof(To), &entry, sizeof(To));
-    }
-  }
+// The table of uint8 data that is only moved.
+std::vector<std::byte> same_values(std::size_t channels) {
+  std::vector<std::byte> bytes(channels * 256);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 256);
   return bytes;
 }
 
@@ -79,19 +55,28 @@ std::vector<std::byte> factors_of(const NormalizeParameters& parameters) {
 bool can_normalize(DType from, DType to) noexcept {
   const bool source = from == DType::u8 || from == DType::u16 || from == DType::i16 || from == DType::f16 ||
                       from == DType::f32;
+  if (to == DType::u8) return from == DType::u8;
   return source && (to == DType::f32 || to == DType::f16 || to == DType::bf16);
 }
 
 std::vector<std::byte> normalize_coefficients(const NormalizeParameters& parameters, DType from, DType to) {
   if (!can_normalize(from, to)) {
-    throw OptionError(fmt::format(
-        "the GPU does not normalize {} to {}; it takes u8, u16, i16, f16, f32 and gives f32, f16, bf16",
-        name_of(from), name_of(to)));
+    throw OptionError(
+        fmt::format("the GPU does not normalize {} to {}; it takes u8, u16, i16, f16, f32 and gives f32, "
+                    "f16, bf16, or u8 as u8",
+                    name_of(from), name_of(to)));
   }
   if (from != DType::u8) return factors_of(parameters);
-  if (to == DType::f16) return table_of<F16>(parameters);
-  if (to == DType::bf16) return table_of<BF16>(parameters);
-  return table_of<float>(parameters);
+  switch (to) {
+    case DType::u8:
+      return same_values(parameters.mean.size());
+    case DType::f16:
+      return bytes_of(normalize_table<F16>(parameters));
+    case DType::bf16:
+      return bytes_of(normalize_table<BF16>(parameters));
+    default:
+      return bytes_of(normalize_table<float>(parameters));
+  }
 }
 
 }  // namespace h5feed::gpu

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "cuda/float_bits.hpp"
-#include "cuda/host_device.hpp"
+#include "base/float_bits.hpp"
+#include "base/host_device.hpp"
 #include "cuda/image_layout.hpp"
 #include "cuda/runs.hpp"
 

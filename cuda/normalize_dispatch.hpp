@@ -51,6 +51,9 @@ bool with_output(const NormalizeJob& job, F&& f) {
       return with_units<From, F16>(job, f);
     case DType::bf16:
       return with_units<From, BF16>(job, f);
+    case DType::u8:
+      if constexpr (sizeof(From) == 1) return with_units<From, std::uint8_t>(job, f);
+      return false;
     default:
       return false;
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <list>
 #include <utility>
 #include <vector>
@@ -23,10 +25,17 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 enum class SlotState : std::uint8_t { free, leased, leased_copied, copying };
 
+// Behind a copy where `pending`. Events belong to a device.
+struct CopyEvent {
+  int device = 0;
+  Event event;
+  bool pending = false;
+};
+
 struct Slot {
   std::byte* data = nullptr;
   ByteBuffer own;  // of a slot beside the arena
-  Event copied;    // created at the first copy
+  std::vector<CopyEvent> copied;
   SlotState state = SlotState::free;
 };
 
@@ -45,11 +54,23 @@ struct PinnedPool::State {
   // The last copies may still read the memory that is about to go.
   ~State() {
     for (const Slot& slot : slots) {
-      if (slot.state == SlotState::copying) ignore_error(cudaEventSynchronize(slot.copied.get()));
+      if (slot.state != SlotState::copying) continue;
+      for (const CopyEvent& copy : slot.copied) {
+        if (copy.pending) ignore_error(cudaEventSynchronize(copy.event.get()));
+      }
     }
   }
 
   bool in_arena(const Slot& slot) const noexcept { return slot.own.data() == nullptr; }
+
+  /// cudaSuccess when all copies are done.
+  static cudaError_t query(const Slot& slot) {
+    for (const CopyEvent& copy : slot.copied) {
+      const cudaError_t code = copy.pending ? cudaEventQuery(copy.event.get()) : cudaSuccess;
+      if (code != cudaSuccess) return code;
+    }
+    return cudaSuccess;
+  }
 
   /// Frees slots whose copy is done; the first error of an event, whose slot stays as it is.
   cudaError_t poll() H5FEED_REQUIRES(mutex) {
@@ -57,7 +78,7 @@ struct PinnedPool::State {
     for (auto slot = slots.begin(); slot != slots.end();) {
       const auto here = slot++;
       if (here->state != SlotState::copying) continue;
-      const cudaError_t code = cudaEventQuery(here->copied.get());
+      const cudaError_t code = query(*here);
       if (code == cudaSuccess) {
         release(here);
       } else if (code != cudaErrorNotReady) {
@@ -71,6 +92,7 @@ struct PinnedPool::State {
   void release(std::list<Slot>::iterator slot) H5FEED_REQUIRES(mutex) {
     if (settings.poison) std::memset(slot->data, kPoison, settings.slot_bytes);
     if (in_arena(*slot)) {
+      for (CopyEvent& copy : slot->copied) copy.pending = false;
       slot->state = SlotState::free;
     } else {
       slots.erase(slot);
@@ -149,15 +171,28 @@ std::shared_ptr<std::byte> PinnedPool::acquire() {
   }
 }
 
-void PinnedPool::copied_on(cudaStream_t stream, const std::byte* slot, const CallPlace& place) {
+void PinnedPool::copied_on(cudaStream_t stream, const std::byte* from, const CallPlace& place) {
   const MutexLock lock(state_->mutex);
-  const auto found = state_->find(slot);
-  if (!found->copied) found->copied = make_event(place.device);
-  check(cudaEventRecord(found->copied.get(), stream), "cudaEventRecord", place);
+  const std::less_equal<> up_to;
+  const auto found = std::ranges::find_if(state_->slots, [&](const Slot& slot) {
+    return up_to(slot.data, from) && !up_to(slot.data + state_->settings.slot_bytes, from);
+  });
+  auto copy = std::ranges::find_if(
+      found->copied, [&](const CopyEvent& known) { return known.device == place.device && !known.pending; });
+  if (copy == found->copied.end()) {
+    found->copied.push_back({place.device, make_event(place.device)});
+    copy = std::prev(found->copied.end());
+  }
+  check(cudaEventRecord(copy->event.get(), stream), "cudaEventRecord", place);
+  copy->pending = true;
   found->state = SlotState::leased_copied;
 }
 
 Pinning PinnedPool::pinning() const noexcept { return state_->arena.pinning(); }
+
+std::size_t PinnedPool::pinned_bytes() const noexcept {
+  return pinning() == Pinning::pageable ? 0 : state_->arena.bytes();
+}
 
 std::size_t PinnedPool::slot_bytes() const noexcept { return state_->settings.slot_bytes; }
 
@@ -180,7 +215,7 @@ bool PinnedPool::check_invariants() const {
     if (state_->in_arena(slot)) ++in_arena;
     if (!state_->in_arena(slot) && slot.state == SlotState::free) return false;
     const bool copied = slot.state == SlotState::leased_copied || slot.state == SlotState::copying;
-    if (copied && !slot.copied) return false;
+    if (copied != std::ranges::any_of(slot.copied, &CopyEvent::pending)) return false;
   }
   return in_arena == state_->settings.slots;
 }

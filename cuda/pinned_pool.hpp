@@ -17,8 +17,8 @@ namespace h5feed::gpu {
 /// 1. free: nobody writes or reads it.
 /// 2. leased: workers fill it, or it waits for its copy. Its owner holds the lease.
 /// 3. leased and copied: a copy from it is on a stream; the owner has not let go yet.
-/// 4. copying: the lease is gone, the event behind the copy is not done. It becomes free when a later
-///    `acquire` or `lent` finds the event done: events are polled, no call waits for the GPU but
+/// 4. copying: the lease is gone, an event behind a copy is not done. It becomes free when a later
+///    `acquire` or `lent` finds all done: events are polled, no call waits for the GPU but
 ///    `acquire` when all slots are copying, and the destructor.
 ///
 /// Thread-safe. Leases may outlive the pool; the memory then lives as long as they do.
@@ -44,12 +44,15 @@ class PinnedPool {
   /// `overflows`. With `device` current. Throws CudaError when the GPU has failed; std::bad_alloc.
   std::shared_ptr<std::byte> acquire();
 
-  /// The owner has put a copy from `slot` onto `stream`, of the pool's device: the slot stays as it is
-  /// until what is on the stream now is done. Throws CudaError; the caller then makes sure that the copy is
-  /// over before it lets the lease go.
-  void copied_on(cudaStream_t stream, const std::byte* slot, const CallPlace& place);
+  /// A copy of bytes from `from` on, within a slot, was put onto `stream` of `place.device`, which is
+  /// current: that slot stays as it is until what is on the stream now is done. Once for every stream that
+  /// copies from it. Throws CudaError; the caller then makes sure that the copy is over before it lets the
+  /// lease go.
+  void copied_on(cudaStream_t stream, const std::byte* from, const CallPlace& place);
 
   Pinning pinning() const noexcept;
+  /// Of the arena, where it is pinned.
+  std::size_t pinned_bytes() const noexcept;
   std::size_t slot_bytes() const noexcept;
   /// Slots that are not free, with those beside the arena. With `device` current. Does not throw: slots
   /// whose event has failed count as lent.

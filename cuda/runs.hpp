@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cuda/float_bits.hpp"
-#include "cuda/host_device.hpp"
+#include "base/float_bits.hpp"
+#include "base/host_device.hpp"
 
 namespace h5feed::gpu {
 
@@ -82,6 +82,7 @@ H5FEED_HOST_DEVICE inline std::int16_t from_bits<std::int16_t>(std::uint32_t bit
 H5FEED_HOST_DEVICE inline std::uint32_t to_bits(float value) noexcept { return bits_of(value); }
 H5FEED_HOST_DEVICE inline std::uint32_t to_bits(F16 value) noexcept { return value.bits; }
 H5FEED_HOST_DEVICE inline std::uint32_t to_bits(BF16 value) noexcept { return value.bits; }
+H5FEED_HOST_DEVICE inline std::uint32_t to_bits(std::uint8_t value) noexcept { return value; }
 
 }  // namespace detail
 

@@ -62,7 +62,7 @@ class Ring {
     settings.device = device;
     settings.format.slot = {bytes, 0};
     settings.format.from = settings.format.to = dtype;
-    settings.format.pixels = elements_;
+    settings.format.sizes = {1, elements_, 1, elements_};
     settings.capacity = {.host_slots = kSlots, .depth = kDepth};
     settings.poison = false;
     device_ = gpu::make_cuda_device(settings);
@@ -81,7 +81,7 @@ class Ring {
       assembled->indices = {0};
       assembled->number = ticket_;
       device_->stage(ticket_, assembled);
-      const Batch batch = device_->deliver(ticket_, std::move(*assembled));
+      const Batch batch = device_->deliver(ticket_, std::move(*assembled), {});
       batch.gpu->use_on(consumer_.get());
     }
     check(cudaStreamSynchronize(consumer_.get()), "cudaStreamSynchronize", {});

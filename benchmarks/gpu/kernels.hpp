@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cuda/host_device.hpp"
+#include "base/host_device.hpp"
 
 namespace h5feed::bench {
 

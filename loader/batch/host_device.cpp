@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <stdexcept>
 #include <utility>
 
 #include "base/byte_units.hpp"
 #include "batch/buffer_pool.hpp"
 #include "h5feed/device.hpp"
+#include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 
 namespace h5feed {
@@ -31,7 +33,13 @@ class HostDevice final : public Device {
     return slot;
   }
 
-  Batch deliver(std::uint64_t, Batch assembled) override { return assembled; }
+  Batch deliver(std::uint64_t, Batch assembled, const ProvideOutput& provide) override {
+    if (provide) {
+      throw OptionError(
+          "next_into() is for a loader that delivers to a GPU; set options.device, or use next()");
+    }
+    return assembled;
+  }
 
   std::uint64_t lent_bytes() const override {
     return data_.lent() * data_.buffer_bytes() + target_.lent() * target_.buffer_bytes();
@@ -47,6 +55,10 @@ class HostDevice final : public Device {
 };
 
 }  // namespace
+
+Batch Device::deliver_again(Batch, std::uint64_t, const ProvideOutput&) {
+  throw std::logic_error("h5feed: this device delivers a batch once");
+}
 
 std::unique_ptr<Device> make_host_device(SlotBytes bytes, std::size_t expected_buffers) {
   return std::make_unique<HostDevice>(bytes, expected_buffers);

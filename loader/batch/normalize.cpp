@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
@@ -26,6 +27,15 @@ std::vector<double> per_channel(const std::vector<double>& values, double missin
   return values;
 }
 
+// The nearest value with `digits` binary digits, ties to even, above the smallest exponent of the type.
+// Scaling by powers of two is exact, so that this is the only rounding.
+double rounded_to(double value, int digits, int min_exponent) noexcept {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const int exponent = std::max(std::ilogb(value), min_exponent);
+  const int shift = digits - 1 - exponent;
+  return std::ldexp(std::nearbyint(std::ldexp(value, shift)), -shift);
+}
+
 }  // namespace
 
 NormalizeParameters resolve_normalize(const Normalize& normalize, DType dtype, std::uint64_t channels) {
@@ -42,15 +52,21 @@ NormalizeParameters resolve_normalize(const Normalize& normalize, DType dtype, s
   return parameters;
 }
 
-std::vector<float> normalize_table(const NormalizeParameters& parameters) {
-  const std::size_t channels = parameters.mean.size();
-  std::vector<float> table(channels * 256);
-  for (std::size_t c = 0; c < channels; ++c) {
-    for (std::size_t x = 0; x < 256; ++x) {
-      table[c * 256 + x] = static_cast<float>(parameters.apply(static_cast<double>(x), c));
-    }
-  }
-  return table;
+template <>
+double rounded_once<double>(double value) noexcept {
+  return value;
+}
+template <>
+float rounded_once<float>(double value) noexcept {
+  return static_cast<float>(value);
+}
+template <>
+F16 rounded_once<F16>(double value) noexcept {
+  return to_f16(static_cast<float>(rounded_to(value, 11, -14)));
+}
+template <>
+BF16 rounded_once<BF16>(double value) noexcept {
+  return to_bf16(static_cast<float>(rounded_to(value, 8, -126)));
 }
 
 }  // namespace h5feed

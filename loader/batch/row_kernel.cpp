@@ -2,38 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 #include <utility>
 
+#include "base/float_bits.hpp"
+#include "batch/image_map.hpp"
 #include "batch/stream_copy.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
 namespace {
-
-/// IEEE 754 binary16 as stored; C++20 has no arithmetic type for it.
-struct Half {
-  std::uint16_t bits;
-
-  explicit operator double() const noexcept {
-    const int exponent = bits >> 10 & 0x1F;
-    const int mantissa = bits & 0x3FF;
-    double magnitude = 0;
-    if (exponent == 0x1F) {
-      magnitude =
-          mantissa != 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-    } else if (exponent == 0) {
-      magnitude = std::ldexp(mantissa, -24);
-    } else {
-      magnitude = std::ldexp(mantissa + 0x400, exponent - 25);
-    }
-    return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-  }
-};
 
 // Calls f with a value of the C++ type of `dtype`, for its type only.
 template <typename F>
@@ -56,7 +37,7 @@ auto with_type_of(DType dtype, F&& f) {
     case DType::i64:
       return f(std::int64_t{});
     case DType::f16:
-      return f(Half{});
+      return f(F16{});
     case DType::f32:
       return f(float{});
     case DType::bf16:  // no file stores it, and `make_row_kernel` refuses it
@@ -82,8 +63,8 @@ void store(std::byte* to, std::size_t index, T value) noexcept {
 // Whether the integer type To can hold the value, fractions cut off.
 template <typename To, typename From>
 bool fits(From value) noexcept {
-  if constexpr (std::is_same_v<From, Half>) {
-    return fits<To>(static_cast<double>(value));
+  if constexpr (std::is_same_v<From, F16>) {
+    return fits<To>(to_float(value));
   } else if constexpr (std::is_floating_point_v<From>) {
     // 2^digits is exact in every float type; the largest integer itself need not be.
     const From limit = std::ldexp(From{1}, std::numeric_limits<To>::digits);
@@ -95,8 +76,8 @@ bool fits(From value) noexcept {
 
 template <typename To, typename From>
 To convert(From value) noexcept {
-  if constexpr (std::is_same_v<From, Half>) {
-    return convert<To>(static_cast<double>(value));
+  if constexpr (std::is_same_v<From, F16>) {
+    return convert<To>(to_float(value));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     return fits<To>(value) ? static_cast<To>(value) : To{0};  // others have no C++ conversion
   } else {
@@ -104,113 +85,149 @@ To convert(From value) noexcept {
   }
 }
 
+template <typename T>
+double to_double(T value) noexcept {
+  if constexpr (std::is_same_v<T, F16>) {
+    return static_cast<double>(to_float(value));
+  } else {
+    return static_cast<double>(value);
+  }
+}
+
 class CopyKernel final : public RowKernel {
  public:
   explicit CopyKernel(std::size_t bytes) : bytes_(bytes) {}
-  void run(const std::byte* from, std::byte* to) const noexcept override { std::memcpy(to, from, bytes_); }
   bool is_copy() const noexcept override { return true; }
 
  private:
+  void do_run(const std::byte* from, std::byte* to, const SampleTransform&) const noexcept override {
+    std::memcpy(to, from, bytes_);
+  }
+
   std::size_t bytes_;
 };
 
 class StreamKernel final : public RowKernel {
  public:
   explicit StreamKernel(std::size_t bytes) : bytes_(bytes) {}
-  void run(const std::byte* from, std::byte* to) const noexcept override { stream_copy(from, to, bytes_); }
   bool is_copy() const noexcept override { return true; }
 
  private:
+  void do_run(const std::byte* from, std::byte* to, const SampleTransform&) const noexcept override {
+    stream_copy(from, to, bytes_);
+  }
+
   std::size_t bytes_;
 };
 
-// Walks a sample in delivery order and gives `element(from index, channel, to index)`.
-template <typename F>
-void for_each_element(std::size_t channels, std::size_t pixels, bool channels_last, F&& element) {
-  const std::size_t pixel_step = channels_last ? channels : 1;
-  const std::size_t channel_step = channels_last ? 1 : pixels;
-  for (std::size_t c = 0; c < channels; ++c) {
-    for (std::size_t p = 0; p < pixels; ++p) element(c * channel_step + p * pixel_step, c, c * pixels + p);
-  }
-}
+// What becomes of one value: From and To, and `here()`, a function of a From and a channel that gives the To.
+// It holds what it needs in registers: stores of bytes may change any object in memory.
 
-template <typename From, typename To>
-class ConvertKernel final : public RowKernel {
- public:
-  explicit ConvertKernel(const RowKernelSpec& spec)
-      : channels_(spec.channels), pixels_(spec.pixels), channels_last_(spec.channels_last) {}
-
-  void run(const std::byte* from, std::byte* to) const noexcept override {
-    for_each_element(channels_, pixels_, channels_last_, [=](std::size_t i, std::size_t, std::size_t o) {
+template <typename F, typename T>
+struct Converted {
+  using From = F;
+  using To = T;
+  auto here() const noexcept {
+    return [](From value, std::ptrdiff_t) {
       if constexpr (std::is_same_v<From, To>) {
-        store(to, o, load<From>(from, i));
+        return value;
       } else {
-        store(to, o, convert<To>(load<From>(from, i)));
+        return convert<To>(value);
       }
-    });
+    };
   }
-
- private:
-  std::size_t channels_, pixels_;
-  bool channels_last_;
 };
 
-class NormalizeTableKernel final : public RowKernel {
- public:
-  explicit NormalizeTableKernel(const RowKernelSpec& spec)
-      : table_(normalize_table(*spec.normalize)),
-        channels_(spec.channels),
-        pixels_(spec.pixels),
-        channels_last_(spec.channels_last) {}
-
-  void run(const std::byte* from, std::byte* to) const noexcept override {
-    const float* const table = table_.data();
-    for_each_element(channels_, pixels_, channels_last_, [=](std::size_t i, std::size_t c, std::size_t o) {
-      store(to, o, table[c * 256 + std::to_integer<std::size_t>(from[i])]);
-    });
+template <typename T>
+struct FromTable {
+  using From = std::uint8_t;
+  using To = T;
+  std::vector<To> table;
+  auto here() const noexcept {
+    return [entries = table.data()](From value, std::ptrdiff_t channel) {
+      return entries[channel * 256 + value];
+    };
   }
-
- private:
-  std::vector<float> table_;
-  std::size_t channels_, pixels_;
-  bool channels_last_;
 };
 
-template <typename From>
-class NormalizeKernel final : public RowKernel {
- public:
-  explicit NormalizeKernel(const RowKernelSpec& spec)
-      : parameters_(*spec.normalize),
-        channels_(spec.channels),
-        pixels_(spec.pixels),
-        channels_last_(spec.channels_last) {}
+template <typename F, typename T>
+struct Normalized {
+  using From = F;
+  using To = T;
+  NormalizeParameters parameters;
+  auto here() const noexcept {
+    return [this](From value, std::ptrdiff_t channel) {
+      return rounded_once<To>(parameters.apply(to_double(value), static_cast<std::uint64_t>(channel)));
+    };
+  }
+};
 
-  void run(const std::byte* from, std::byte* to) const noexcept override {
-    for_each_element(
-        channels_, pixels_, channels_last_, [=, this](std::size_t i, std::size_t c, std::size_t o) {
-          store(to, o, static_cast<float>(parameters_.apply(static_cast<double>(load<From>(from, i)), c)));
+template <typename Value>
+class MapKernel final : public RowKernel {
+ public:
+  MapKernel(const RowKernelSpec& spec, Value value)
+      : map_(spec), transforms_(spec.crop.has_value()), value_(std::move(value)) {}
+
+ private:
+  using From = typename Value::From;
+  using To = typename Value::To;
+
+  void do_run(const std::byte* from, std::byte* to,
+              const SampleTransform& transform) const noexcept override {
+    const auto value = value_.here();
+    const ImageMap map = map_;
+    map_image(
+        map, transforms_ ? transform : SampleTransform{},
+        [=](std::ptrdiff_t i, std::ptrdiff_t c, std::ptrdiff_t o) {
+          store(to, static_cast<std::size_t>(o), value(load<From>(from, static_cast<std::size_t>(i)), c));
+        },
+        [=](std::ptrdiff_t c, std::ptrdiff_t o) {
+          store(to, static_cast<std::size_t>(o), value(From{}, c));
         });
   }
 
- private:
-  NormalizeParameters parameters_;
-  std::size_t channels_, pixels_;
-  bool channels_last_;
+  ImageMap map_;
+  bool transforms_;
+  Value value_;
 };
+
+template <typename Value>
+std::unique_ptr<const RowKernel> map_kernel(const RowKernelSpec& spec, Value value) {
+  return std::make_unique<MapKernel<Value>>(spec, std::move(value));
+}
+
+template <typename To>
+std::unique_ptr<const RowKernel> normalize_kernel(const RowKernelSpec& spec) {
+  if (spec.from == DType::u8) {
+    return map_kernel(spec, FromTable<To>{normalize_table<To>(*spec.normalize)});
+  }
+  return with_type_of(spec.from, [&](auto from) {
+    return map_kernel(spec, Normalized<decltype(from), To>{*spec.normalize});
+  });
+}
+
+std::unique_ptr<const RowKernel> normalize_kernel_to(const RowKernelSpec& spec) {
+  switch (spec.to) {
+    case DType::f16:
+      return normalize_kernel<F16>(spec);
+    case DType::bf16:
+      return normalize_kernel<BF16>(spec);
+    case DType::f64:
+      return normalize_kernel<double>(spec);
+    default:
+      return normalize_kernel<float>(spec);
+  }
+}
 
 }  // namespace
 
 std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec) {
+  if (spec.normalize) return normalize_kernel_to(spec);
   if (spec.from == DType::bf16 || spec.to == DType::bf16) {
-    throw OptionError("h5feed does not convert to or from bf16 on the CPU; use f32");
+    throw OptionError("h5feed does not convert to or from bf16 on the CPU without normalize; use f32");
   }
-  if (spec.normalize) {
-    if (spec.from == DType::u8) return std::make_unique<NormalizeTableKernel>(spec);
-    return with_type_of(spec.from, [&](auto from) -> std::unique_ptr<const RowKernel> {
-      return std::make_unique<NormalizeKernel<decltype(from)>>(spec);
-    });
-  }
-  if (spec.from == spec.to && !spec.channels_last) {
+  const bool same_order = spec.channels_last == spec.to_channels_last || spec.channels == 1;
+  if (spec.from == spec.to && same_order && !spec.crop) {
     const std::size_t bytes = spec.channels * spec.pixels * size_of(spec.from);
     if (spec.past_caches) return std::make_unique<StreamKernel>(bytes);
     return std::make_unique<CopyKernel>(bytes);
@@ -219,11 +236,11 @@ std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec) {
     return with_type_of(spec.to, [&](auto to) -> std::unique_ptr<const RowKernel> {
       using From = decltype(from);
       using To = decltype(to);
-      if constexpr (std::is_same_v<To, Half> && !std::is_same_v<From, Half>) {
-        throw OptionError(
-            fmt::format("h5feed does not convert {} to f16 on the CPU; use f32", name_of(spec.from)));
+      if constexpr (std::is_same_v<To, F16> && !std::is_same_v<From, F16>) {
+        throw OptionError(fmt::format(
+            "h5feed does not convert {} to f16 on the CPU without normalize; use f32", name_of(spec.from)));
       } else {
-        return std::make_unique<ConvertKernel<From, To>>(spec);
+        return map_kernel(spec, Converted<From, To>{});
       }
     });
   });

@@ -13,6 +13,8 @@
 #include "base/sleep_probe.hpp"
 #include "flow/cache_layout.hpp"
 #include "flow/field_kernel.hpp"
+#include "flow/trace_span.hpp"
+#include "h5feed/error.hpp"
 
 namespace h5feed {
 namespace {
@@ -45,44 +47,37 @@ std::vector<ChunkRows> rows_by_chunk(const std::vector<RowAt>& rows, const Sampl
   return groups;
 }
 
-std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
-                                      const std::vector<std::int64_t>& sample) {
-  std::vector<std::int64_t> shape;
-  if (batched) shape.push_back(static_cast<std::int64_t>(count));
-  shape.insert(shape.end(), sample.begin(), sample.end());
-  return shape;
-}
-
 }  // namespace
 
-BatchAssembler::BatchAssembler(const Parts& parts, const std::optional<Normalize>& normalize)
-    : parts_(parts), scratch_pool_(std::make_unique<ScratchPool>(parts.options.concurrent_decodes)) {
-  lanes_[kData] = make_lane(kData, parts.format.data_dtype, normalize);
+BatchAssembler::BatchAssembler(const Parts& parts)
+    : parts_(parts),
+      outputs_({parts.dataset, parts.options, parts.format, parts.placement, parts.device}),
+      scratch_pool_(std::make_unique<ScratchPool>(parts.options.concurrent_decodes)) {
+  lanes_[kData] = make_lane(kData, parts.placement.on_host().kernel());
   if (parts.options.row_reads) {
     const Lane& data = lanes_[kData];
-    direct_.emplace(DirectRows::Parts{*data.field, *data.kernel, data.row_bytes, parts.counters});
+    const bool as_they_are = data.kernel->is_copy() && parts.format.outputs == 1;
+    direct_.emplace(DirectRows::Parts{*data.field, as_they_are, data.row_bytes, parts.counters});
   }
   if (parts.dataset.target) {
     check_target_range(*parts.dataset.target, parts.format.target_dtype);
-    lanes_[kTarget] = make_lane(kTarget, parts.format.target_dtype, std::nullopt);
+    lanes_[kTarget] =
+        make_lane(kTarget, row_kernel_spec(*parts.dataset.target, parts.format.target_dtype, {}));
   }
 }
 
-BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, DType to,
-                                               const std::optional<Normalize>& normalize) {
+BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKernelSpec spec) {
   const Field& field = lane_number == kData ? parts_.dataset.data : *parts_.dataset.target;
-  const SampleGeometry& geometry = field.geometry;
-  RowKernelSpec spec = row_kernel_spec(field, to, normalize);
-  if (parts_.format.stored_layout) spec.channels_last = false;
-
-  const std::size_t prepared_bytes = geometry.channels * geometry.pixels * size_of(to) *
-                                     parts_.options.max_batch_rows * parts_.options.prefetch_batches;
+  const std::size_t row_bytes =
+      lane_number == kData ? parts_.format.data_row_bytes : parts_.format.target_row_bytes;
+  const std::size_t prepared_bytes =
+      row_bytes * parts_.options.max_batch_rows * parts_.options.prefetch_batches * parts_.format.outputs;
   spec.past_caches = field.map.row_bytes() >= kStreamedRowBytes && prepared_bytes >= kStreamedBatchBytes;
 
   Lane lane;
   lane.field = &field;
   lane.kernel = make_row_kernel(spec);
-  lane.row_bytes = geometry.channels * geometry.pixels * size_of(to);
+  lane.row_bytes = row_bytes;
   if (!field.is_resident()) served_[lane_number] = ServedRows(field.reader->num_chunks());
   if (!field.is_resident() && !field.map.rows_contiguous()) {
     lane.staging = std::make_unique<BufferPool>(field.map.row_bytes() * parts_.options.max_batch_rows,
@@ -94,10 +89,6 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, DType to
     lane.keeper = std::make_unique<RowKeeper>(field, parts_.future, layout.samples);
   }
   return lane;
-}
-
-std::byte* BatchAssembler::delivered(BatchJob& job, std::size_t lane_number) const noexcept {
-  return lane_number == kData ? job.batch.data.bytes.get() : job.batch.target.bytes.get();
 }
 
 ReadAhead::Parts BatchAssembler::read_ahead_parts(ChunkAgenda& agenda) const {
@@ -134,21 +125,23 @@ std::uint64_t BatchAssembler::row_bytes_held() const {
 
 void BatchAssembler::plan(BatchJob& job) const {
   job.batch.indices = job.plan->batch(job.number);
-  const std::size_t count = job.batch.indices.size();
-  BatchSlot slot = parts_.device.acquire_slot();
-  job.batch.data = std::move(slot.data);
-  job.batch.data.dtype = parts_.format.data_dtype;
-  job.batch.data.shape = batch_shape(count, parts_.options.batched, parts_.dataset.data.geometry.shape);
-  if (parts_.dataset.target) {
-    job.batch.target = std::move(slot.target);
-    job.batch.target.dtype = parts_.format.target_dtype;
-    job.batch.target.shape =
-        batch_shape(count, parts_.options.batched, parts_.dataset.target->geometry.shape);
-  }
+  outputs_.prepare(job);
   for (std::size_t lane = 0; lane < kFields; ++lane) {
     if (lanes_[lane].field != nullptr) plan_lane(job, lane);
   }
   job.remaining.store(job.visits.size(), std::memory_order_relaxed);
+}
+
+// Brings a stored sample to its place in the batch and its echoes.
+void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::byte* row,
+                           std::uint32_t position) const {
+  const Lane& lane = lanes_[lane_number];
+  const auto run = [&](const Batch& batch) {
+    lane.kernel->run(row, BatchOutputs::bytes_of(batch, lane_number) + position * lane.row_bytes,
+                     batch.transforms.empty() ? SampleTransform{} : batch.transforms[position]);
+  };
+  run(job.batch);
+  for (const Batch& echo : job.echoes) run(echo);
 }
 
 void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
@@ -156,10 +149,10 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   const SampleMap& map = lane.field->map;
   const auto& indices = job.batch.indices;
   if (lane.field->is_resident()) {
-    std::byte* const out = delivered(job, lane_number);
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const auto row = static_cast<std::size_t>(indices[i]);
-      lane.kernel->run(lane.field->resident.data() + row * map.row_bytes(), out + i * lane.row_bytes);
+      place(job, lane_number, lane.field->resident.data() + row * map.row_bytes(),
+            static_cast<std::uint32_t>(i));
     }
     return;
   }
@@ -195,13 +188,13 @@ void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk&
   const Lane& lane = lanes_[visit.field];
   const SampleMap& map = lane.field->map;
   const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
-  std::byte* const out = lane.staging ? job.staging[visit.field].get() : delivered(job, visit.field);
+  std::byte* const staged = lane.staging ? job.staging[visit.field].get() : nullptr;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::byte* const from = row_in_chunk(i, rows[i].row);
     if (lane.staging) {
-      map.copy_piece(from, visit.piece, out + rows[i].position * map.row_bytes());
+      map.copy_piece(from, visit.piece, staged + rows[i].position * map.row_bytes());
     } else {
-      lane.kernel->run(from, out + rows[i].position * lane.row_bytes);
+      place(job, visit.field, from, rows[i].position);
     }
   }
 }
@@ -214,7 +207,10 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
     return {.finished = {ref}};
   }
   if (visit.direct) {
-    direct_->read(*ref.job, visit, delivered(*ref.job, visit.field), scratch);
+    const auto place_row = [&](const std::byte* row, std::uint32_t position) {
+      place(*ref.job, visit.field, row, position);
+    };
+    direct_->read(*ref.job, visit, BatchOutputs::bytes_of(ref.job->batch, visit.field), place_row, scratch);
     return {.finished = {ref}};
   }
   if (lanes_[visit.field].keeper && serve_kept(ref, agenda)) return {.finished = {ref}};
@@ -347,12 +343,16 @@ void BatchAssembler::finish(BatchJob& job) const {
     if (!lane.staging) continue;
     const TimeInto gathering(parts_.counters.gather_ns);
     const std::byte* const staged = job.staging[lane_number].get();
-    std::byte* const out = delivered(job, lane_number);
     for (std::size_t i = 0; i < job.batch.indices.size(); ++i) {
-      lane.kernel->run(staged + i * lane.field->map.row_bytes(), out + i * lane.row_bytes);
+      place(job, lane_number, staged + i * lane.field->map.row_bytes(), static_cast<std::uint32_t>(i));
     }
     job.staging[lane_number].reset();
   }
+}
+
+void BatchAssembler::hand_to_device(BatchJob& job, TraceSink* trace) const noexcept {
+  if (parts_.placement.gpus.empty()) return;  // the batch is where it is to be
+  const TraceSpan span(trace, Stage::transfer, job.ticket);
   parts_.device.stage(job.ticket, {job.shared_from_this(), &job.batch});
 }
 

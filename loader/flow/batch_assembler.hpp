@@ -14,9 +14,11 @@
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/batch_job.hpp"
+#include "flow/batch_outputs.hpp"
 #include "flow/chunk_agenda.hpp"
 #include "flow/counters.hpp"
 #include "flow/direct_rows.hpp"
+#include "flow/placement.hpp"
 #include "flow/read_ahead.hpp"
 #include "flow/resolve_options.hpp"
 #include "flow/row_future.hpp"
@@ -36,14 +38,15 @@ class BatchAssembler {
     const DatasetState& dataset;
     const ResolvedOptions& options;
     const DeliveryFormat& format;
+    const Placement& placement;
     ChunkCache& cache;
     RowFuture& future;
     Device& device;
     Counters& counters;
   };
 
-  /// Throws OptionError for parameters of `normalize` that do not fit the data, std::bad_alloc.
-  BatchAssembler(const Parts& parts, const std::optional<Normalize>& normalize);
+  /// Throws OptionError, std::bad_alloc.
+  explicit BatchAssembler(const Parts& parts);
 
   using Scratch = DirectRows::Scratch;
 
@@ -85,8 +88,11 @@ class BatchAssembler {
   /// What fetches the chunks on an agenda ahead of the visits.
   ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;  // `load_stored` is left empty
 
-  /// After the last visit: what needs all of a sample's chunks. Then the batch is the device's.
+  /// After the last visit: what needs all of a sample's chunks.
   void finish(BatchJob& job) const;
+
+  /// After that: a GPU begins with the copy. `trace` may be null.
+  void hand_to_device(BatchJob& job, TraceSink* trace) const noexcept;
 
  private:
   /// One field on its way from chunk to batch.
@@ -98,7 +104,8 @@ class BatchAssembler {
     std::unique_ptr<RowKeeper> keeper;    ///< only where rows are kept instead of chunks
   };
 
-  Lane make_lane(std::size_t lane_number, DType to, const std::optional<Normalize>& normalize);
+  Lane make_lane(std::size_t lane_number, RowKernelSpec spec);
+  void place(BatchJob& job, std::size_t lane_number, const std::byte* row, std::uint32_t position) const;
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   bool serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const;
   bool in_memory(ChunkKey key, const ChunkAgenda& agenda) const;
@@ -109,9 +116,9 @@ class BatchAssembler {
                  const RowFuture::Outlook& outlook) const;
   template <typename RowInChunk>
   void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
-  std::byte* delivered(BatchJob& job, std::size_t lane_number) const noexcept;
 
   Parts parts_;
+  BatchOutputs outputs_;
   std::array<Lane, kFields> lanes_;
   std::optional<DirectRows> direct_;                // only where rows of the data bypass the cache
   mutable std::array<ServedRows, kFields> served_;  // thread-safe

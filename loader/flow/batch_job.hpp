@@ -49,13 +49,15 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   const std::uint64_t ticket;  ///< position in the loader's life, over all epochs
   const std::uint64_t round;   ///< which run through the data it belongs to; the same epoch may run twice
   const std::shared_ptr<const EpochPlan> plan;
-  const std::uint64_t number;    ///< of the batch in `plan`, which may begin within the epoch
-  std::uint64_t first_turn = 0;  ///< of its first sample (flow/row_future.hpp); set before it is submitted
+  const std::uint64_t number;      ///< of the batch in `plan`, which may begin within the epoch
+  std::uint64_t first_turn = 0;    ///< of its first sample (flow/row_future.hpp); set before it is submitted
+  std::uint64_t first_repeat = 0;  ///< deliveries of it before a run was resumed; likewise
 
   // Written by the plan task; read-only afterwards, except for the bytes that `batch` points to, of
   // which every visit writes its own rows.
   Batch batch;
-  std::array<std::vector<RowAt>, kFields> rows;             ///< in file order
+  std::vector<Batch> echoes;                     ///< the same samples once more each, in memory of their own
+  std::array<std::vector<RowAt>, kFields> rows;  ///< in file order
   std::array<std::shared_ptr<std::byte>, kFields> staging;  ///< stored rows, where samples span chunks
   std::vector<Visit> visits;
 

@@ -14,7 +14,7 @@ namespace h5feed {
 /// reader may see them at slightly different moments.
 struct Counters {
   using Counter = std::atomic<std::uint64_t>;
-  Counter batches = 0, samples = 0, bytes_delivered = 0, errors = 0;
+  Counter batches = 0, samples = 0, samples_echoed = 0, bytes_delivered = 0, errors = 0;
   Counter cache_hits = 0, cache_misses = 0, chunk_loads = 0;
   Counter read_calls = 0, bytes_read = 0, bytes_decoded = 0, rows_direct = 0, fallback_chunks = 0;
   Counter read_ns = 0, decode_ns = 0, gather_ns = 0, wait_ns = 0;
@@ -37,6 +37,7 @@ inline LoaderStats snapshot(const Counters& counters) noexcept {
   LoaderStats stats;
   stats.batches = counters.batches;
   stats.samples = counters.samples;
+  stats.samples_echoed = counters.samples_echoed;
   stats.bytes_delivered = counters.bytes_delivered;
   stats.errors = counters.errors;
   stats.cache_hits = counters.cache_hits;

@@ -7,10 +7,12 @@
 #include "base/system_limits.hpp"
 #include "flow/advice.hpp"
 #include "flow/data_loader_state.hpp"
+#include "flow/given_output.hpp"
 #include "flow/loader_group.hpp"
 #include "flow/report.hpp"
 #include "flow/resolve_options.hpp"
 #include "flow/resolve_order.hpp"
+#include "h5feed/error.hpp"
 
 namespace h5feed {
 
@@ -19,11 +21,14 @@ DataLoader::DataLoader(Dataset dataset, DataLoaderOptions options)
 
 DataLoader::~DataLoader() = default;
 
-std::size_t DataLoader::size() const noexcept { return static_cast<std::size_t>(state_->batches_per_epoch); }
+std::size_t DataLoader::size() const noexcept {
+  return static_cast<std::size_t>(state_->batches_per_epoch * state_->options.echo_factor);
+}
 
 void DataLoader::set_epoch(std::uint64_t epoch) {
   state_->next_epoch = epoch;
   state_->next_start = 0;
+  state_->next_repeat = 0;
 }
 
 void DataLoader::warm_up() { state_->warm_up(); }
@@ -34,13 +39,27 @@ void DataLoader::restore(const LoaderState& state) { state_->restore(state); }
 
 void DataLoader::start_epoch() { state_->start_epoch(); }
 
-std::optional<Batch> DataLoader::next() { return state_->next(); }
+std::optional<Batch> DataLoader::next() { return state_->next(state_->provide_output); }
+
+std::optional<Batch> DataLoader::next_into(const ProvideOutput& provide) {
+  if (!provide) throw OptionError("next_into() needs a function that provides memory; got an empty one");
+  return state_->next(provide);
+}
+
+std::optional<Batch> DataLoader::next_into(const DeviceTensor& data, const DeviceTensor& target,
+                                           GpuStream stream) {
+  return state_->next([&](int, const DeviceTensor& data_of_batch, const DeviceTensor* target_of_batch) {
+    check_room("data", data, data_of_batch);
+    if (target_of_batch != nullptr) check_room("target", target, *target_of_batch);
+    return DeviceOutput{data.data, target.data, stream};
+  });
+}
 
 const ResolvedOptions& DataLoader::options() const noexcept { return state_->options; }
 
 PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options) {
   const DatasetState& state = *dataset.state();
-  const DeliveryFormat format = assembly_format(resolve_placement(options, state), state);
+  const DeliveryFormat format = assembly_format(resolve_placement(options, state), options, state);
   ResolvedOptions resolved = resolve_order(options, state, dataset.chosen().get());
   LoaderGroup::of(state)->join([&](const MemoryUse& others) {
     const Resolution resolution = resolve_options(options, state, resolved, format, system_limits(), others);
@@ -63,6 +82,11 @@ LoaderStats DataLoader::stats() const {
   stats.cache_bytes = state_->cache.stats().held_bytes + state_->assembler.row_bytes_held();
   stats.outputs_held_bytes = state_->device->lent_bytes();
   stats.outputs_allocated = state_->device->allocations();
+  const SlotBytes slot = state_->slot_bytes();
+  stats.in_flight_bytes = state_->ring.size() * (slot.data + slot.target) * state_->format.outputs;
+  DeviceMemoryUse memory = state_->device->memory();
+  stats.pinned_bytes = memory.pinned;
+  stats.gpu_memory = std::move(memory.gpus);
   return stats;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -32,7 +33,8 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       batch_sampler(user.batch_sampler),
       limits(system_limits()),
       placement(resolve_placement(user, *dataset)),
-      format(assembly_format(placement, *dataset)),
+      provide_output(placement.gpus.empty() ? ProvideOutput() : user.provide_output),
+      format(assembly_format(placement, user, *dataset)),
       group(LoaderGroup::of(*dataset)),
       options(resolve_order(user, *dataset, chosen.get())),
       seat(join_group(user)),
@@ -46,8 +48,8 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                     : std::make_unique<ChunkCache>(layout.chunk_bytes, layout.staying_bytes)),
       cache(own_cache ? *own_cache : group->cache()),
       future(static_cast<std::uint64_t>(options.batch_size)),
-      device(make_device(placement, user, *dataset, format, options, slot_bytes())),
-      assembler({*dataset, options, format, cache, future, *device, counters}, placement.on_host.normalize),
+      device(make_device(placement, user, format, options, slot_bytes())),
+      assembler({*dataset, options, format, placement, cache, future, *device, counters}),
       look_ahead(look_ahead_room(*dataset, options)),
       prefetcher(assembler, ring, look_ahead,
                  {options.num_workers, options.io_depth, user.worker_init_fn, user.collate_fn, user.trace}) {
@@ -123,7 +125,7 @@ void DataLoader::State::start_epoch() {
   const auto front = ring.front();
   const bool prefetched = !running && front && front->round == round + 1 &&
                           front->batch.epoch == next_epoch && front->plan->start() == next_start &&
-                          front->number == 0;
+                          front->number == 0 && front->first_repeat == next_repeat;
   running = false;  // also where the sampler of the epoch throws
   next_epoch_failed = false;
   ++round;
@@ -134,7 +136,9 @@ void DataLoader::State::start_epoch() {
   plan = prefetched ? front->plan : issue_plan;
   epoch = next_epoch++;
   next_start = 0;
+  next_repeat = 0;
   delivered = 0;
+  repeats = 0;
   running = true;
   epoch_clock.start();
   gpu_window.start();
@@ -151,6 +155,7 @@ void DataLoader::State::issue_epoch_as(std::uint64_t in_round) {
   issue_plan = std::make_shared<const EpochPlan>(plan_spec(next_start), next_epoch);
   issue_epoch = next_epoch;
   issue_number = 0;
+  issue_repeat = next_repeat;
   issue_round = in_round;
   if (options.cache_policy == CachePolicy::clairvoyant) {
     const std::uint64_t after = issue_epoch + 1;
@@ -172,6 +177,7 @@ void DataLoader::State::fill() {
     auto job =
         std::make_shared<BatchJob>(next_ticket++, issue_round, issue_plan, issue_epoch, issue_number++);
     job->first_turn = future.first_turn(job->number);
+    if (job->number == 0) job->first_repeat = issue_repeat;
     ring.push(job);
     assembler.forget_before(ring.front()->first_turn);
     prefetcher.submit(std::move(job));
@@ -198,6 +204,8 @@ void DataLoader::State::warm_up() {
 std::uint64_t DataLoader::State::plan_identity() const {
   std::call_once(identity_made, [this] {
     identity = mix_key(dataset_fingerprint(*dataset), kPlanHash, plan_hash(plan_spec()));
+    // Positions count its deliveries.
+    if (options.echo_factor > 1) identity = mix_key(identity, kPlanHash, options.echo_factor);
   });
   return identity;
 }
@@ -206,10 +214,15 @@ LoaderState DataLoader::State::state() const {
   if (!options.in_order) {
     throw OptionError("a state needs in_order = true: otherwise a position does not say which samples came");
   }
-  LoaderState saved{options.seed, next_epoch, next_start, plan_identity(), options.world_size};
-  if (running && delivered < plan->num_batches()) {
+  const std::uint64_t factor = options.echo_factor;
+  LoaderState saved{options.seed, next_epoch, next_start * factor + next_repeat, plan_identity(),
+                    options.world_size};
+  if (running && echo_pending()) {
     saved.epoch = epoch;
-    saved.position = plan->position_before(delivered);
+    saved.position = plan->position_before(delivered - 1) * factor + repeats;
+  } else if (running && delivered < plan->num_batches()) {
+    saved.epoch = epoch;
+    saved.position = plan->position_before(delivered) * factor;
   }
   return saved;
 }
@@ -223,6 +236,8 @@ void DataLoader::State::restore(const LoaderState& saved) {
         saved.plan, plan_identity()));
   }
   PlanSpec spec = plan_spec();
+  const std::uint64_t position = saved.position / options.echo_factor;
+  const std::uint64_t repeat = saved.position % options.echo_factor;
   if (saved.position > 0 && !positions_are_global(spec) && saved.world_size != options.world_size) {
     throw StateError(fmt::format(
         "the saved state is in mid-epoch of world_size {}, this loader has world_size {}; that works "
@@ -231,9 +246,10 @@ void DataLoader::State::restore(const LoaderState& saved) {
   }
   spec.seed = saved.seed;
   const std::uint64_t positions = EpochPlan(spec, saved.epoch).num_positions();
-  if (saved.position > positions || (!positions_are_global(spec) && saved.position % spec.world_size != 0)) {
+  if (position > positions || (position == positions && repeat > 0) ||
+      (!positions_are_global(spec) && position % spec.world_size != 0)) {
     throw StateError(
-        fmt::format("the saved state is at position {} of an epoch that has {}", saved.position, positions));
+        fmt::format("the saved state is at position {} of an epoch that has {}", position, positions));
   }
   ring.cancel_all();
   running = false;
@@ -241,7 +257,9 @@ void DataLoader::State::restore(const LoaderState& saved) {
   gpu_window.stop();
   options.seed = saved.seed;
   next_epoch = saved.epoch;
-  next_start = saved.position;
+  next_start = position;
+  next_repeat = repeat;
+  repeats = 0;
   issue_plan.reset();
 }
 
@@ -266,15 +284,9 @@ std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
   return job;
 }
 
-std::optional<Batch> DataLoader::State::next() {
-  if (!running) start_epoch();
-  if (delivered == plan->num_batches()) {
-    running = false;
-    epoch_clock.stop();
-    gpu_window.stop();
-    return std::nullopt;
-  }
+bool DataLoader::State::echo_pending() const noexcept { return repeats > 0 && repeats < options.echo_factor; }
 
+std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   std::shared_ptr<BatchJob> job;
   {
     const TimeInto waited(counters.wait_ns);
@@ -285,18 +297,66 @@ std::optional<Batch> DataLoader::State::next() {
   ++delivered;
   ++taken;
   if (options.num_workers > 0) fill();
+  return job;
+}
+
+Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& provide) {
+  if (const std::exception_ptr error = job.take_error()) std::rethrow_exception(error);
+  echoes = std::move(job.echoes);
+  std::ranges::reverse(echoes);
+  Batch batch = device->deliver(job.ticket, std::move(job.batch), provide);
+  batch.repeat = first_repeat = job.first_repeat;
+  repeats = first_repeat + 1;
+  if (echo_pending() && !placement.gpus.empty()) {
+    echo_like = batch;
+    echo_like.gpu.reset();
+    echo_like.parts.clear();
+  }
+  return batch;
+}
+
+Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
+  const std::uint64_t repeat = repeats++;
+  Batch batch;
+  if (placement.gpus.empty()) {
+    batch = device->deliver(0, std::move(echoes.back()), provide);
+    echoes.pop_back();
+  } else {
+    const TraceSpan span(trace.get(), Stage::transfer, taken - 1);
+    const auto& augmentation = placement.conversion.augmentation;
+    if (augmentation) {
+      echo_like.transforms = augmentation->draw_all(options.seed, epoch, repeat, echo_like.indices);
+    }
+    batch = device->deliver_again(echo_like, repeat - first_repeat, provide);
+  }
+  batch.repeat = repeat;
+  return batch;
+}
+
+std::optional<Batch> DataLoader::State::next(const ProvideOutput& provide) {
+  if (!running) start_epoch();
+  const bool echoed = echo_pending();
+  if (!echoed && delivered == plan->num_batches()) {
+    running = false;
+    epoch_clock.stop();
+    gpu_window.stop();
+    return std::nullopt;
+  }
+  const std::shared_ptr<BatchJob> job = echoed ? nullptr : take_job();
   Batch batch;
   try {
-    if (const std::exception_ptr error = job->take_error()) std::rethrow_exception(error);
-    batch = device->deliver(job->ticket, std::move(job->batch));
+    batch = echoed ? next_echo(provide) : first_delivery(*job, provide);
   } catch (...) {
+    repeats = 0;
     Counters::add(counters.errors, 1);
     throw;
   }
+  for (Batch& part : batch.parts) part.repeat = batch.repeat;
   const auto samples = static_cast<std::uint64_t>(batch.size());
   const std::uint64_t target_bytes = dataset->target ? dataset->target->info().row_bytes() : 0;
   Counters::add(counters.batches, 1);
   Counters::add(counters.samples, samples);
+  if (batch.repeat > 0) Counters::add(counters.samples_echoed, samples);
   Counters::add(counters.bytes_delivered, samples * (dataset->data.info().row_bytes() + target_bytes));
   return batch;
 }

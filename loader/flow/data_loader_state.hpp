@@ -32,7 +32,11 @@ struct DataLoader::State {
   State(Dataset handle, const DataLoaderOptions& user);
 
   void start_epoch();
-  std::optional<Batch> next();
+  std::optional<Batch> next(const ProvideOutput& provide);
+  std::shared_ptr<BatchJob> take_job();
+  Batch first_delivery(BatchJob& job, const ProvideOutput& provide);
+  Batch next_echo(const ProvideOutput& provide);
+  bool echo_pending() const noexcept;
 
   std::unique_ptr<LoaderGroup::Seat> join_group(const DataLoaderOptions& user);
   void preload();
@@ -57,6 +61,7 @@ struct DataLoader::State {
   const std::shared_ptr<const BatchSampler> batch_sampler;
   const SystemLimits limits;
   const Placement placement;
+  const ProvideOutput provide_output;  ///< what `next()` uses; empty on the CPU
   const DeliveryFormat format;
   const std::shared_ptr<LoaderGroup> group;
   ResolvedOptions options;  ///< completed by `join_group`; then changed by `restore` alone: the seed
@@ -87,6 +92,12 @@ struct DataLoader::State {
   std::uint64_t epoch = 0;                ///< its epoch
   std::uint64_t delivered = 0;            ///< batches of it, failed ones included
   std::uint64_t taken = 0;                ///< batches over all rounds
+  std::uint64_t repeats = 0;              ///< deliveries of the present batch; 0 without one to repeat
+  std::uint64_t first_repeat = 0;         ///< of them, those before a run was resumed
+  std::vector<Batch> echoes;              ///< the rest of them, the last first, where the CPU has made them
+  Batch echo_like;                        ///< the present batch without memory, where a GPU makes them
+  std::uint64_t issue_repeat = 0;         ///< `next_repeat` of the round being issued
+  std::uint64_t next_repeat = 0;          ///< deliveries of the next round's first batch before a resume
   std::uint64_t next_epoch = 0;           ///< what the next round delivers
   std::uint64_t next_start = 0;           ///< and from which position
   std::shared_ptr<const EpochPlan> plan;  ///< of the running or last round

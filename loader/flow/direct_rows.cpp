@@ -55,7 +55,8 @@ void DirectRows::note_read(bool slept) const noexcept {
   }
 }
 
-void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, Scratch& scratch) const {
+void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, const Place& place,
+                      Scratch& scratch) const {
   const SleepProbe probe;
   const ChunkReader& reader = *parts_.field.reader;
   const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
@@ -63,7 +64,7 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, S
   for (std::size_t i = 0; i < rows.size();) {
     const std::size_t run = neighbours(rows.subspan(i), parts_.field.map);
     const std::span places = rows.subspan(i, run);
-    if (parts_.kernel.is_copy()) {
+    if (parts_.as_they_are) {
       scratch.outs.clear();
       for (const RowAt& at : places)
         scratch.outs.emplace_back(out + at.position * parts_.row_bytes, parts_.row_bytes);
@@ -73,7 +74,7 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, S
       const std::span stored = scratch.rows.span().first(run * stored_row_bytes);
       count_read(parts_.counters, reader.read_rows(places.front().row, run, stored));
       for (std::size_t r = 0; r < run; ++r) {
-        parts_.kernel.run(stored.data() + r * stored_row_bytes, out + places[r].position * parts_.row_bytes);
+        place(stored.data() + r * stored_row_bytes, places[r].position);
       }
     }
     i += run;

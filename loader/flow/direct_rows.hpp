@@ -3,11 +3,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "base/byte_buffer.hpp"
-#include "batch/row_kernel.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/batch_job.hpp"
 #include "flow/counters.hpp"
@@ -20,10 +21,12 @@ class DirectRows {
   /// What it works with. All outlive it.
   struct Parts {
     const Field& field;
-    const RowKernel& kernel;
+    bool as_they_are = false;   ///< stored rows are delivered rows, each once
     std::size_t row_bytes = 0;  ///< of a delivered row
     Counters& counters;
   };
+  /// Brings a stored row to its place in the batch.
+  using Place = std::function<void(const std::byte* row, std::uint32_t position)>;
   explicit DirectRows(const Parts& parts) : parts_(parts) {}
 
   /// Memory of one worker thread that its visits reuse.
@@ -35,8 +38,10 @@ class DirectRows {
   /// Adds the visits that read the job's rows of a field, which are in file order. Throws std::bad_alloc.
   void plan(BatchJob& job, std::size_t field_number) const;
 
-  /// Does one of them; `out`: the field's part of the batch. Blocks. Throws FileError.
-  void read(const BatchJob& job, const Visit& visit, std::byte* out, Scratch& scratch) const;
+  /// Does one of them: rows that are delivered as they are go to `out`, the field's part of the batch, others
+  /// to `place`. Blocks. Throws FileError.
+  void read(const BatchJob& job, const Visit& visit, std::byte* out, const Place& place,
+            Scratch& scratch) const;
 
  private:
   void hint(std::span<const RowAt> rows) const;

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "batch/device_backend.hpp"
-#include "batch/normalize.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
 
@@ -13,7 +15,8 @@ namespace h5feed {
 namespace {
 
 // Batches that are copied to a GPU ahead of the consumer: one under the copy, one under the kernel.
-constexpr std::size_t kCopyDepth = 2;
+constexpr std::int64_t kCopyDepth = 2;
+constexpr std::int64_t kMaxCopyDepth = 64;
 
 [[noreturn]] void refuse_device(const std::string& device) {
   if (!device.starts_with("cuda")) {
@@ -26,58 +29,120 @@ constexpr std::size_t kCopyDepth = 2;
       "device \"{}\" needs options.device_backend = h5feed::gpu::backend(); link h5feed::gpu", device));
 }
 
+std::size_t copy_depth(const DataLoaderOptions& options) {
+  return static_cast<std::size_t>(options.copy_depth.value_or(kCopyDepth));
+}
+
+void check_devices(const DataLoaderOptions& options) {
+  if (options.copy_depth && (*options.copy_depth < 1 || *options.copy_depth > kMaxCopyDepth)) {
+    throw OptionError(fmt::format("copy_depth must be 1 to {}; got {}", kMaxCopyDepth, *options.copy_depth));
+  }
+  if (options.devices.empty()) return;
+  if (options.device != "cpu") {
+    throw OptionError(fmt::format("device \"{}\" and devices exclude each other; set one", options.device));
+  }
+  if (!options.batch_size && options.devices.size() > 1) {
+    throw OptionError("devices splits batches, and there are none with batch_size = none; use device");
+  }
+}
+
+std::vector<int> choose_gpus(const DataLoaderOptions& options) {
+  if (options.device == "cpu" && options.devices.empty()) return {};
+  const std::vector<std::string> names =
+      options.devices.empty() ? std::vector{options.device} : options.devices;
+  std::vector<int> gpus;
+  for (const std::string& name : names) {
+    if (!options.device_backend) {
+      if (name == "auto" && names.size() == 1) return {};
+      refuse_device(name);
+    }
+    const std::optional<int> gpu = options.device_backend->choose(name);
+    if (!gpu) {
+      if (names.size() == 1) return {};
+      throw DeviceError(fmt::format("devices: \"{}\" found no GPU; name each as cuda:N", name));
+    }
+    if (std::ranges::find(gpus, *gpu) != gpus.end()) {
+      throw OptionError(fmt::format("devices: cuda:{} comes twice; name each GPU once", *gpu));
+    }
+    gpus.push_back(*gpu);
+  }
+  return gpus;
+}
+
 }  // namespace
 
 Placement resolve_placement(const DataLoaderOptions& options, const DatasetState& dataset) {
+  check_devices(options);
   Placement placement;
-  placement.on_host = options;
-  if (options.device != "cpu") {
-    if (options.device_backend) {
-      placement.gpu = options.device_backend->choose(options.device);
-    } else if (options.device != "auto") {
-      refuse_device(options.device);
-    }
+  placement.conversion = resolve_conversion(options, dataset);
+  placement.gpus = choose_gpus(options);
+  if (placement.gpus.empty()) return placement;
+  if (options.provide_output && options.output_memory == OutputMemory::ring) {
+    throw OptionError("provide_output and output_memory = ring exclude each other; leave one unset");
   }
-  if (placement.gpu && options.collate_fn) {
-    throw OptionError(fmt::format(
-        "collate_fn works on batches in host memory; use device \"cpu\" instead of \"{}\"", options.device));
+  if (options.collate_fn) {
+    throw OptionError(
+        fmt::format("collate_fn works on batches in host memory; use device \"cpu\" instead of \"{}\"",
+                    options.devices.empty() ? options.device : options.devices.front()));
   }
-  if (placement.gpu && options.normalize &&
-      options.device_backend->can_normalize(dataset.data.info().dtype, DType::f32)) {
-    placement.gpu_normalizes = true;
-    placement.on_host.normalize.reset();
+  const Conversion& conversion = placement.conversion;
+  placement.gpu_converts =
+      conversion.changes() && options.device_backend->can_normalize(conversion.from, conversion.to);
+  if (options.echo.factor > 1 && conversion.augmentation && !placement.gpu_converts) {
+    throw OptionError(
+        fmt::format("echo with augment on a GPU needs a conversion that the GPU does, not {} to {}; use "
+                    "output_dtype f32, "
+                    "f16 or bf16 of u8, u16, i16, f16 or f32 data, or device = \"cpu\"",
+                    name_of(conversion.from), name_of(conversion.to)));
   }
   return placement;
 }
 
-DeliveryFormat assembly_format(const Placement& placement, const DatasetState& dataset) {
-  DeliveryFormat format = delivery_format(placement.on_host, dataset);
-  format.stored_layout = placement.gpu_normalizes;
-  format.slots_in_transfer = placement.gpu ? kCopyDepth : 0;
+DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptions& options,
+                               const DatasetState& dataset) {
+  DeliveryFormat format = delivery_format(options, dataset, placement.on_host());
+  if (placement.gpus.empty()) {
+    format.outputs = static_cast<std::size_t>(std::max<std::int64_t>(1, options.echo.factor));
+  } else {
+    format.slots_in_transfer = copy_depth(options);
+  }
   return format;
 }
 
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
-                                    const DatasetState& dataset, const DeliveryFormat& assembled,
-                                    const ResolvedOptions& resolved, SlotBytes slot) {
-  if (!placement.gpu) {
+                                    const DeliveryFormat& assembled, const ResolvedOptions& resolved,
+                                    SlotBytes slot) {
+  if (placement.gpus.empty()) {
     // Prepared ones, one at the consumer and one it is about to let go.
-    return make_host_device(slot, resolved.prefetch_batches + 2);
+    return make_host_device(slot, (resolved.prefetch_batches + 2) * assembled.outputs);
   }
-  const SampleGeometry& geometry = dataset.data.geometry;
+  const Conversion conversion = placement.gpu_converts ? placement.conversion : placement.on_host();
   DeviceFormat format;
   format.slot = slot;
-  format.from = format.to = assembled.data_dtype;
-  format.channels = geometry.channels;
-  format.pixels = geometry.pixels;
+  format.rows = resolved.max_batch_rows;
+  format.from = placement.gpu_converts ? conversion.from : conversion.to;
+  format.to = conversion.to;
+  format.channels = conversion.channels;
+  format.sizes = conversion.sizes;
+  format.out_channels_last = conversion.out_channels_last;
   format.target_from = format.target_to = assembled.target_dtype;
-  if (placement.gpu_normalizes) {
-    format.to = DType::f32;
-    format.in_channels_last = geometry.channels_last;
-    format.normalize = resolve_normalize(*options.normalize, assembled.data_dtype, geometry.channels);
+  format.deliveries = resolved.echo_factor;
+  if (placement.gpu_converts) {
+    format.in_channels_last = conversion.in_channels_last;
+    format.normalize = conversion.normalize;
+    format.augments = conversion.augmentation.has_value();
+  } else {
+    format.sizes.in_height = format.sizes.out_height;
+    format.sizes.in_width = format.sizes.out_width;
+    format.in_channels_last = format.out_channels_last;
   }
-  return options.device_backend->make(*placement.gpu, format,
-                                      {resolved.prefetch_batches + assembled.slots_in_transfer, kCopyDepth});
+  DeviceCapacity capacity;
+  capacity.depth = copy_depth(options);
+  capacity.host_slots = resolved.prefetch_batches + assembled.slots_in_transfer;
+  capacity.own_outputs =
+      options.output_memory.value_or(options.provide_output ? OutputMemory::consumer : OutputMemory::ring) ==
+      OutputMemory::ring;
+  return options.device_backend->make(placement.gpus, format, capacity);
 }
 
 }  // namespace h5feed

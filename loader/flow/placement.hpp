@@ -2,9 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "dataset/dataset_state.hpp"
+#include "flow/conversion.hpp"
 #include "flow/resolve_options.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/device.hpp"
@@ -14,20 +15,25 @@ namespace h5feed {
 
 /// `DataLoaderOptions::device`, decided.
 struct Placement {
-  std::optional<int> gpu;       ///< unset: the host
-  bool gpu_normalizes = false;  ///< host slots then hold samples as stored, in type and layout
-  DataLoaderOptions on_host;    ///< what is left to the CPU: without `normalize` where the GPU does it
+  std::vector<int> gpus;      ///< empty: the host
+  Conversion conversion;      ///< of the data, up to the consumer
+  bool gpu_converts = false;  ///< host slots then hold samples as stored, in type and layout
+
+  /// What is left to the CPU.
+  Conversion on_host() const { return gpu_converts ? as_stored(conversion) : conversion; }
 };
 
-/// Throws OptionError for a device that is unknown or needs a backend; DeviceError where no GPU is usable.
+/// Throws OptionError for devices that are unknown, come twice, or need a backend, and for what
+/// `resolve_conversion` refuses; DeviceError where no GPU is usable.
 Placement resolve_placement(const DataLoaderOptions& options, const DatasetState& dataset);
 
 /// What workers assemble.
-DeliveryFormat assembly_format(const Placement& placement, const DatasetState& dataset);
+DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptions& options,
+                               const DatasetState& dataset);
 
 /// The device of a loader. `slot` is a full batch as assembled. Throws OptionError, DeviceError.
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
-                                    const DatasetState& dataset, const DeliveryFormat& assembled,
-                                    const ResolvedOptions& resolved, SlotBytes slot);
+                                    const DeliveryFormat& assembled, const ResolvedOptions& resolved,
+                                    SlotBytes slot);
 
 }  // namespace h5feed

@@ -143,13 +143,17 @@ void Prefetcher::settle(const BatchAssembler::Outcome& outcome) {
 
 void Prefetcher::complete(BatchJob& job) {
   if (!job.failed.load(std::memory_order_acquire)) {
-    const TraceSpan span(settings_.trace.get(), Stage::gather, job.ticket);
     try {
+      const TraceSpan span(settings_.trace.get(), Stage::gather, job.ticket);
       assembler_.finish(job);
-      if (settings_.collate_fn) settings_.collate_fn(job.batch);
+      if (settings_.collate_fn) {
+        settings_.collate_fn(job.batch);
+        for (Batch& echo : job.echoes) settings_.collate_fn(echo);
+      }
     } catch (...) {
       job.fail(std::current_exception());
     }
+    if (!job.failed.load(std::memory_order_acquire)) assembler_.hand_to_device(job, settings_.trace.get());
   }
   ring_.complete(job);
 }

@@ -86,6 +86,23 @@ std::string decodes(const LoaderStats& stats, const DataFacts& data) {
                             ratio(stats.bytes_read, data.stored_bytes) / epochs);
 }
 
+// The ledger of memory that a GPU takes part in; empty on the CPU.
+std::string gpu_memory(const LoaderStats& stats) {
+  std::string text;
+  if (stats.pinned_bytes > 0 || !stats.gpu_memory.empty()) {
+    text += fmt::format("\nhost memory: pinned {}, cache {}, batches in flight {}",
+                        format_bytes(stats.pinned_bytes), format_bytes(stats.cache_bytes),
+                        format_bytes(stats.in_flight_bytes));
+  }
+  for (const GpuMemory& gpu : stats.gpu_memory) {
+    text += fmt::format(
+        "\ncuda:{} memory: loader {} (peak {}), rest {} ({} when the loader was made), free {} of {}",
+        gpu.device, format_bytes(gpu.loader), format_bytes(gpu.loader_peak), format_bytes(gpu.rest()),
+        format_bytes(gpu.at_start), format_bytes(gpu.free), format_bytes(gpu.total));
+  }
+  return text;
+}
+
 }  // namespace
 
 double LoaderStats::cache_hit_rate() const noexcept { return ratio(cache_hits, cache_hits + cache_misses); }
@@ -136,6 +153,7 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
   if (limits.lockable_bytes) {
     text += fmt::format("; lockable memory {} (ulimit -l)", format_bytes(*limits.lockable_bytes));
   }
+  text += gpu_memory(stats);
   if (stats.errors > 0) text += fmt::format("\nfailed batches: {}", format_count(stats.errors));
   return text;
 }

@@ -19,6 +19,18 @@ constexpr std::int64_t kDefaultIoDepth = 2;
 constexpr std::int64_t kMaxIoDepth = 1024;
 constexpr std::int64_t kMaxWorkers = 1024;
 constexpr std::int64_t kMaxPrefetchFactor = 1024;
+constexpr std::int64_t kMaxEchoFactor = 1024;
+
+void check_echo(const Echo& echo) {
+  if (echo.factor < 1 || echo.factor > kMaxEchoFactor) {
+    throw OptionError(fmt::format("echo.factor must be 1 to {}; got {}", kMaxEchoFactor, echo.factor));
+  }
+  if (echo.factor > 1 && echo.point != EchoPoint::batch) {
+    throw OptionError(
+        fmt::format("echo.point = {} is not offered; use batch, where each batch is served echo.factor times",
+                    echo.point == EchoPoint::chunk ? "chunk" : "example"));
+  }
+}
 
 void check_workers(const DataLoaderOptions& options) {
   if (options.num_workers < 0 || options.num_workers > kMaxWorkers) {
@@ -71,7 +83,8 @@ class Budget {
          const MemoryUse& others)
       : others_(others),
         batch_size_(options.max_batch_rows),
-        slots_(options.prefetch_batches + (options.num_workers > 0 ? 1 : 0) + format.slots_in_transfer),
+        slots_((options.prefetch_batches + (options.num_workers > 0 ? 1 : 0)) * format.outputs +
+               format.slots_in_transfer),
         row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes),
         rows_apart_(options.cache_policy == CachePolicy::clairvoyant),
         shares_cache_(options.cache_policy == CachePolicy::lru) {
@@ -205,7 +218,7 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
 
 void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, ResolvedOptions& resolved) {
   const std::uint64_t batch_bytes =
-      product(resolved.max_batch_rows, format.data_row_bytes + format.target_row_bytes);
+      product(resolved.max_batch_rows * format.outputs, format.data_row_bytes + format.target_row_bytes);
   const std::uint64_t fitting = prefetch_bytes / batch_bytes;
   if (fitting == 0) {
     throw OptionError(fmt::format("prefetch_bytes {} holds no batch of {} × {} B; use at least {}",
@@ -242,11 +255,12 @@ bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dat
 
 }  // namespace
 
-DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset) {
+DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset,
+                               const Conversion& on_host) {
   DeliveryFormat format;
   const auto elements = [](const Field& field) { return field.geometry.channels * field.geometry.pixels; };
-  format.data_dtype = options.normalize ? DType::f32 : dataset.data.info().dtype;
-  format.data_row_bytes = elements(dataset.data) * size_of(format.data_dtype);
+  format.data_dtype = on_host.to;
+  format.data_row_bytes = on_host.row_bytes();
   if (dataset.target) {
     const DType stored = dataset.target->info().dtype;
     format.target_dtype = options.target_dtype.value_or(is_integer(stored) ? DType::i64 : stored);
@@ -265,6 +279,7 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
                            const ResolvedOptions& order, const DeliveryFormat& format,
                            const SystemLimits& limits, const MemoryUse& others) {
   check_workers(options);
+  check_echo(options.echo);
 
   ResolvedOptions resolved = order;
   resolved.num_workers = static_cast<int>(options.num_workers);
@@ -273,6 +288,7 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
         options.num_workers * options.prefetch_factor.value_or(kDefaultPrefetchFactor));
     if (options.prefetch_bytes) limit_prefetch(*options.prefetch_bytes, format, resolved);
   }
+  resolved.echo_factor = static_cast<std::uint64_t>(options.echo.factor);
   resolved.drop_last = options.drop_last;
   resolved.timeout = options.timeout;
   resolved.in_order = options.in_order;

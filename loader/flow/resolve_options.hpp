@@ -3,6 +3,7 @@
 
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
+#include "flow/conversion.hpp"
 #include "flow/loader_group.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/options.hpp"
@@ -16,12 +17,13 @@ struct DeliveryFormat {
   std::size_t data_row_bytes = 0;     ///< of one delivered sample
   std::size_t target_row_bytes = 0;   ///< 0 without target
   std::size_t staging_row_bytes = 0;  ///< of stored rows that wait for their other chunks
-  bool stored_layout = false;         ///< channels stay where they are stored: a GPU moves them
+  std::size_t outputs = 1;            ///< times a batch is assembled, differently augmented: its echoes
   std::size_t slots_in_transfer = 0;  ///< host memory of batches that are being copied to a GPU
 };
 
-/// Derives types from options and data. Throws OptionError.
-DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset);
+/// Derives types from options and data; `on_host` is what the CPU does to the data. Throws OptionError.
+DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset,
+                               const Conversion& on_host);
 
 /// What a loader does, and the memory it takes.
 struct Resolution {

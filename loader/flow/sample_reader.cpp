@@ -77,7 +77,7 @@ struct SampleReader::State {
     const SystemLimits limits = system_limits();
     const DataLoaderOptions as_loader = as_loader_options(options, limits);
     const DatasetState& state = *dataset.state();
-    format = delivery_format(as_loader, state);
+    format = delivery_format(as_loader, state, resolve_conversion(as_loader, state));
     ResolvedOptions order = resolve_order(as_loader, state, dataset.chosen().get());
     seat = group->join([&](const MemoryUse& others) {
       const Resolution resolution = resolve_options(as_loader, state, order, format, limits, others);

@@ -19,7 +19,8 @@ enum KeyStream : std::uint64_t {
   kOwnOrder = 10,
   kSplit = 11,
   kPlanHash = 12,
-  kStateSum = 13
+  kStateSum = 13,
+  kAugment = 14
 };
 
 }  // namespace h5feed

@@ -40,7 +40,7 @@ TEST(CudaDevice, delivers_batches_bit_equal_to_the_cpu_and_labels_as_int64) {
     for (std::uint64_t ticket = 0; ticket < 40; ++ticket) {
       auto assembled = kind.assemble(*device, ticket, ticket % 8 == 7 ? 1 : 4);
       device->stage(ticket, assembled);
-      const Batch batch = device->deliver(ticket, std::move(*assembled));
+      const Batch batch = device->deliver(ticket, std::move(*assembled), {});
       EXPECT_FALSE(batch.data.defined());
       EXPECT_FALSE(batch.target.defined());
       EXPECT_EQ(batch.gpu->data().dtype, DType::f32);
@@ -63,11 +63,12 @@ TEST(CudaDevice, delivers_data_as_stored_where_there_is_nothing_to_normalize) {
   const BatchKind kind{.target = false};
   auto settings = kind.settings(2, 1);
   settings.format.to = DType::u8;
+  settings.format.in_channels_last = false;
   settings.format.normalize.reset();
   const TestStream stream;
   const auto device = make_cuda_device(settings);
   auto assembled = kind.assemble(*device, 3);
-  Batch batch = device->deliver(3, std::move(*assembled));
+  Batch batch = device->deliver(3, std::move(*assembled), {});
   EXPECT_FALSE(batch.gpu->target().defined());
   batch.gpu->use_on(stream.get());
   stream.wait();
@@ -83,7 +84,7 @@ TEST(CudaDevice, gives_strides_of_channels_last) {
   const auto device = make_cuda_device(settings);
   auto assembled = kind.assemble(*device, 0);
   assembled->data.shape = {4, 3, 2, 3};
-  const Batch batch = device->deliver(0, std::move(*assembled));
+  const Batch batch = device->deliver(0, std::move(*assembled), {});
   EXPECT_THAT(batch.gpu->data().shape, ElementsAre(4, 3, 2, 3));
   EXPECT_THAT(batch.gpu->data().strides, ElementsAre(18, 1, 9, 3));
 }
@@ -115,7 +116,7 @@ TEST(CudaDevice, runs_the_kernel_of_one_batch_while_the_copy_of_the_next_has_not
   cuda.run({copy});
   const auto second = kind.assemble(*device, 1);
   device->stage(1, second);
-  const Batch batch = device->deliver(0, std::move(*first));
+  const Batch batch = device->deliver(0, std::move(*first), {});
   consumer.use(batch, 0, stream.get());
   cuda.run({compute, stream.get()});
   EXPECT_EQ(consumer.seen(), 1);
@@ -133,7 +134,7 @@ TEST(CudaDevice, never_makes_the_host_wait) {
   for (std::uint64_t ticket = 0; ticket < 30; ++ticket) {
     const auto assembled = kind.assemble(*device, ticket);
     device->stage(ticket, assembled);
-    const Batch batch = device->deliver(ticket, std::move(*assembled));
+    const Batch batch = device->deliver(ticket, std::move(*assembled), {});
     consumer.use(batch, ticket, stream.get());
   }
   EXPECT_EQ(cuda.host_waits(), before) << "30 batches were delivered before the GPU did anything";
@@ -154,7 +155,7 @@ TEST(CudaDevice, copies_no_further_ahead_than_its_depth) {
   EXPECT_EQ(cuda.pinned_copies(), 4u) << "two tensors of each of two batches";
   for (std::uint64_t ticket = 0; ticket < 6; ++ticket) {
     EXPECT_TRUE(assembled[ticket]->gpu) << "copied before its turn";
-    const Batch batch = device->deliver(ticket, std::move(*assembled[ticket]));
+    const Batch batch = device->deliver(ticket, std::move(*assembled[ticket]), {});
     EXPECT_EQ(cuda.pinned_copies(), 2 * std::min<std::uint64_t>(6, ticket + 3));
   }
 }
@@ -175,7 +176,7 @@ TEST(CudaDevice, goes_on_after_tickets_that_never_come) {
   for (std::uint64_t ticket = 5; ticket < 20; ++ticket) {
     const auto assembled = kind.assemble(*device, ticket);
     device->stage(ticket, assembled);
-    consumer.use(device->deliver(ticket, std::move(*assembled)), ticket, stream.get());
+    consumer.use(device->deliver(ticket, std::move(*assembled), {}), ticket, stream.get());
   }
   stream.wait();
   EXPECT_EQ(consumer.seen(), 15);
@@ -194,7 +195,7 @@ TEST(CudaDevice, grows_for_a_consumer_that_keeps_batches_and_says_so_once) {
   std::vector<Batch> kept;
   for (std::uint64_t ticket = 0; ticket < 8; ++ticket) {
     const auto assembled = kind.assemble(*device, ticket);
-    kept.push_back(device->deliver(ticket, std::move(*assembled)));
+    kept.push_back(device->deliver(ticket, std::move(*assembled), {}));
   }
   EXPECT_EQ(device->allocations(), 8u);
   EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("the consumer keeps batches: h5feed allocates ")));
@@ -213,7 +214,7 @@ TEST(CudaDevice, leaves_batches_valid_that_outlive_it) {
     {
       const auto device = make_cuda_device(kind.settings(2, 1));
       const auto assembled = kind.assemble(*device, 17);
-      batch = device->deliver(17, std::move(*assembled));
+      batch = device->deliver(17, std::move(*assembled), {});
     }
     consumer.use(batch, 17, stream.get());
     batch.gpu.reset();
@@ -235,7 +236,7 @@ TEST(CudaDevice, ends_at_any_moment_with_work_in_flight) {
       for (std::uint64_t ticket = 0; ticket < 3; ++ticket)
         assembled.push_back(kind.assemble(*device, ticket));
       for (std::uint64_t ticket = 0; ticket < step % 4; ++ticket) device->stage(ticket, assembled[ticket]);
-      if (step % 3 == 1) consumer.use(device->deliver(0, std::move(*assembled[0])), 0, stream.get());
+      if (step % 3 == 1) consumer.use(device->deliver(0, std::move(*assembled[0]), {}), 0, stream.get());
     }
     EXPECT_EQ(consumer.wrong(), 0);
     EXPECT_EQ(cuda.live(), FakeCudaLive{});
@@ -247,7 +248,7 @@ TEST(CudaDevice, overwrites_what_was_let_go_when_it_poisons) {
   const BatchKind kind;
   const auto device = make_cuda_device(kind.settings(2, 1, true));
   const auto assembled = kind.assemble(*device, 0);
-  Batch batch = device->deliver(0, std::move(*assembled));
+  Batch batch = device->deliver(0, std::move(*assembled), {});
   const DeviceTensor data = batch.gpu->data();
   const DeviceTensor target = batch.gpu->target();
   cuda.run_all();
@@ -263,7 +264,7 @@ TEST(CudaDevice, does_not_use_a_buffer_again_whose_consumer_destroyed_its_stream
   const BatchKind kind;
   const auto device = make_cuda_device(kind.settings(4, 1));
   const auto assembled = kind.assemble(*device, 0);
-  Batch batch = device->deliver(0, std::move(*assembled));
+  Batch batch = device->deliver(0, std::move(*assembled), {});
   const std::size_t before = cuda.live().device_allocations;
   {
     const TestStream stream;
@@ -290,7 +291,7 @@ TEST(CudaDevice, works_on_several_devices_and_leaves_the_current_one_alone) {
            {std::pair(one.get(), &stream_1), std::pair(two.get(), &stream_2)}) {
         const auto assembled = kind.assemble(*device, ticket);
         device->stage(ticket, assembled);
-        const Batch batch = device->deliver(ticket, std::move(*assembled));
+        const Batch batch = device->deliver(ticket, std::move(*assembled), {});
         EXPECT_EQ(batch.gpu->device(), device == one.get() ? 1 : 2);
         consumer.use(batch, ticket, stream->get());
       }
@@ -350,7 +351,7 @@ TEST(CudaDevice, serves_many_workers_and_a_slow_consumer_of_several_streams) {
         ++delivered;
         changed.notify_all();
       }
-      Batch batch = device->deliver(ticket, std::move(*assembled));
+      Batch batch = device->deliver(ticket, std::move(*assembled), {});
       consumer.use(batch, ticket, first.get());
       if (ticket % 2 == 0) consumer.use(batch, ticket, second.get());
       kept.push_back(std::move(batch));

@@ -50,7 +50,7 @@ Outcome play(FakeCuda& cuda, Consumer& consumer, const BatchKind& kind) {
     for (std::uint64_t i = 0; i < 2; ++i) {
       if (!two[i]) continue;
       try {
-        const Batch batch = device->deliver(ticket + i, std::move(*two[i]));
+        const Batch batch = device->deliver(ticket + i, std::move(*two[i]), {});
         consumer.use(batch, ticket + i, stream);
         ++outcome.delivered;
       } catch (const DeviceError& error) {
@@ -117,7 +117,7 @@ TEST(DeviceErrors, name_the_call_the_device_and_the_batch) {
   // The current device, the copy of the data, the copy of the target.
   cuda.fail_call(3, cudaErrorLaunchOutOfResources);
   EXPECT_THAT(
-      message_of([&] { device->deliver(12, std::move(*assembled)); }),
+      message_of([&] { device->deliver(12, std::move(*assembled), {}); }),
       HasSubstr("cuda:0, epoch 3, batch 12: cudaMemcpyAsync failed with cudaErrorLaunchOutOfResources"));
   EXPECT_GT(cuda.calls(), before);
 }
@@ -131,8 +131,9 @@ TEST(DeviceErrors, of_staged_batches_come_with_their_delivery) {
   cuda.fail_call(2, cudaErrorLaunchOutOfResources);
   device->stage(0, first);
   device->stage(1, second);
-  EXPECT_THAT(message_of([&] { device->deliver(0, std::move(*first)); }), HasSubstr("epoch 0, batch 0: "));
-  EXPECT_EQ(message_of([&] { device->deliver(1, std::move(*second)); }), "no error");
+  EXPECT_THAT(message_of([&] { device->deliver(0, std::move(*first), {}); }),
+              HasSubstr("epoch 0, batch 0: "));
+  EXPECT_EQ(message_of([&] { device->deliver(1, std::move(*second), {}); }), "no error");
 }
 
 TEST(DeviceErrors, that_end_the_context_end_the_loader_with_the_first_message) {
@@ -140,15 +141,15 @@ TEST(DeviceErrors, that_end_the_context_end_the_loader_with_the_first_message) {
   const BatchKind kind;
   const auto device = gpu::make_cuda_device(kind.settings(4, 1));
   auto assembled = kind.assemble(*device, 0);
-  Batch batch = device->deliver(0, std::move(*assembled));
+  Batch batch = device->deliver(0, std::move(*assembled), {});
   const auto next = kind.assemble(*device, 1);
   cuda.fail_operation(2, cudaErrorIllegalAddress);
   cuda.run_all();
-  const std::string first = message_of([&] { device->deliver(1, std::move(*next)); });
+  const std::string first = message_of([&] { device->deliver(1, std::move(*next), {}); });
   EXPECT_THAT(first,
               AllOf(HasSubstr("cudaErrorIllegalAddress"), HasSubstr("the context of this device is lost")));
   EXPECT_EQ(message_of([&] { device->acquire_slot(); }), first);
-  EXPECT_EQ(message_of([&] { device->deliver(2, Batch{}); }), first);
+  EXPECT_EQ(message_of([&] { device->deliver(2, Batch{}, {}); }), first);
 }
 
 TEST(DeviceErrors, of_memory_name_the_sizes_and_what_to_lower) {
@@ -156,8 +157,8 @@ TEST(DeviceErrors, of_memory_name_the_sizes_and_what_to_lower) {
   const BatchKind kind{.samples = 64, .pixels = 1000};
   EXPECT_THAT(message_of([&] { gpu::make_cuda_device(kind.settings(2, 2)); }),
               AllOf(HasSubstr("cudaMalloc failed with cudaErrorMemoryAllocation"),
-                    HasSubstr("938 KiB were asked for"), HasSubstr("1 MiB are free"),
-                    HasSubstr("lower batch_size or prefetch_factor")));
+                    HasSubstr("750 KiB were asked for"), HasSubstr(" of 1 MiB are free"),
+                    HasSubstr("lower batch_size or copy_depth")));
   EXPECT_EQ(cuda.live(), FakeCudaLive{});
 }
 
@@ -170,12 +171,12 @@ TEST(DeviceErrors, of_memory_for_kept_batches_fail_one_batch_and_pass) {
   std::string error = "no error";
   for (std::uint64_t ticket = 0; ticket < 20 && error == "no error"; ++ticket) {
     const auto assembled = kind.assemble(*device, ticket);
-    error = message_of([&] { kept.push_back(device->deliver(ticket, std::move(*assembled))); });
+    error = message_of([&] { kept.push_back(device->deliver(ticket, std::move(*assembled), {})); });
   }
   EXPECT_THAT(error, HasSubstr("cudaErrorMemoryAllocation"));
   kept.clear();
   const auto assembled = kind.assemble(*device, 30);
-  EXPECT_EQ(message_of([&] { device->deliver(30, std::move(*assembled)); }), "no error");
+  EXPECT_EQ(message_of([&] { device->deliver(30, std::move(*assembled), {}); }), "no error");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "cuda/float_bits.hpp"
+#include "base/float_bits.hpp"
 
 #include <gtest/gtest.h>
 

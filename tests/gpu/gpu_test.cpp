@@ -255,7 +255,7 @@ TEST_F(OnGpu, buffers_are_not_used_again_before_slow_streams_are_done) {
     batch->indices = {0};
     std::memset(batch->data.bytes.get(), static_cast<int>(ticket % 251), kBytes);
     device->stage(ticket, batch);
-    const Batch delivered = device->deliver(ticket, std::move(*batch));
+    const Batch delivered = device->deliver(ticket, std::move(*batch), {});
     const cudaStream_t stream = streams[ticket % 3].get();
     delivered.gpu->use_on(stream);
     auto* const to = static_cast<std::byte*>(aside.get()) + ticket * kBytes;

@@ -31,8 +31,10 @@ struct BatchKind {
     format.slot = {static_cast<std::size_t>(samples * pixels * 3),
                    static_cast<std::size_t>(target ? samples : 0)};
     format.to = DType::f32;
+    format.rows = static_cast<std::uint64_t>(samples);
     format.channels = 3;
-    format.pixels = static_cast<std::uint64_t>(pixels);
+    const auto width = static_cast<std::uint64_t>(pixels);
+    format.sizes = {1, width, 1, width};
     format.in_channels_last = true;
     format.normalize =
         NormalizeParameters{.scale = 1.0 / 255, .mean = {0.5, 0.4, 0.3}, .std = {0.2, 0.3, 0.4}};

@@ -103,6 +103,11 @@ std::uint64_t FakeCuda::pinned_copies() const {
   return rt().pinned_copies;
 }
 
+std::uint64_t FakeCuda::pinned_copy_bytes() const {
+  const Lock lock(rt().mutex);
+  return rt().pinned_copy_bytes;
+}
+
 std::uint64_t FakeCuda::host_waits() const {
   const Lock lock(rt().mutex);
   return rt().host_waits;

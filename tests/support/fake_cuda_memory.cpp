@@ -156,6 +156,19 @@ cudaError_t CUDARTAPI cudaHostUnregister(void* data) {
   return remember(r.sticky);
 }
 
+cudaError_t CUDARTAPI cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
+  Runtime& r = rt();
+  const Lock lock(r.mutex);
+  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  *attributes = {};
+  attributes->type = cudaMemoryTypeUnregistered;
+  if (const Memory* const memory = memory_at(r.device_memory, data, 1)) {
+    attributes->type = cudaMemoryTypeDevice;
+    attributes->device = memory->device;
+  }
+  return cudaSuccess;
+}
+
 cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                       cudaStream_t stream) {
   Runtime& r = rt();
@@ -178,6 +191,7 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
   if (kind != cudaMemcpyHostToDevice) return remember(cudaErrorInvalidMemcpyDirection);
   if (memory_at(r.pinned, from, bytes) != nullptr || memory_at(r.registered, from, bytes) != nullptr) {
     ++r.pinned_copies;
+    r.pinned_copy_bytes += bytes;
     enqueue_locked(r, *target, {copy, {}, {}});
     return cudaSuccess;
   }

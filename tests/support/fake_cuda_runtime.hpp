@@ -66,7 +66,7 @@ struct Runtime {
   std::map<char*, Memory> pinned;
   std::map<char*, Memory> registered;
   std::uint64_t calls = 0, fail_at = 0, operations = 0, fail_operation_at = 0, waits = 0, ignored_wait = 0;
-  std::uint64_t pageable_copies = 0, pinned_copies = 0, host_waits = 0;
+  std::uint64_t pageable_copies = 0, pinned_copies = 0, pinned_copy_bytes = 0, host_waits = 0;
   cudaError_t fail_with = cudaSuccess;
   bool fail_sticky = false;
   cudaError_t operation_error = cudaSuccess;

@@ -329,15 +329,42 @@ TEST_F(TorchLoader, refuses_types_that_libtorch_does_not_have) {
   }
 }
 
-TEST_F(TorchLoader, refuses_a_gpu_and_takes_auto_for_the_cpu) {
+TEST_F(TorchLoader, without_cuda_refuses_a_gpu_and_takes_auto_for_the_cpu) {
+  if (detail::kTorchHasCuda) return;  // tests/gpu has the other half
   const Dataset dataset = open_images();
-  try {
-    make_data_loader(dataset, {.device = "cuda:0"});
-    FAIL() << "no refusal";
-  } catch (const OptionError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("device \"cuda:0\": batches of a TorchDataLoader are on the CPU"));
+  const std::string expected = H5FEED_HAS_CUDA ? "this LibTorch (" TORCH_VERSION
+                                                 ") has no CUDA; configure with -DCMAKE_PREFIX_PATH="
+                                               : "device \"cuda:0\": h5feed was built without CUDA";
+  for (const DataLoaderOptions& options :
+       {DataLoaderOptions{.device = "cuda:0"}, DataLoaderOptions{.devices = {"cuda:0", "cuda:1"}}}) {
+    try {
+      make_data_loader(dataset, options);
+      FAIL() << "no refusal";
+    } catch (const OptionError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(expected));
+    }
   }
   EXPECT_TRUE(make_data_loader(dataset, {.device = "auto"})->begin()->data.device().is_cpu());
+}
+
+TEST_F(TorchLoader, gives_half_and_bfloat16_and_channels_last_tensors) {
+  const Dataset dataset = open_images();
+  DataLoaderOptions options{.batch_size = 4};
+  options.normalize = Normalize{.mean = {0.5}, .std = {0.25}};
+  auto plain = make_data_loader(dataset, options);
+  const torch::Tensor expected = plain->begin()->data;
+  options.output_layout = OutputLayout::channels_last;
+  for (const auto& [dtype, torch_dtype] :
+       {std::pair{DType::f16, torch::kFloat16}, std::pair{DType::bf16, torch::kBFloat16},
+        std::pair{DType::f32, torch::kFloat32}}) {
+    options.output_dtype = dtype;
+    auto loader = make_data_loader(dataset, options);
+    const torch::Tensor data = loader->begin()->data;
+    EXPECT_EQ(data.scalar_type(), torch_dtype);
+    EXPECT_EQ(data.sizes(), expected.sizes());
+    EXPECT_TRUE(data.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(torch::allclose(data.to(torch::kFloat32), expected, 0.01, 0.01));
+  }
 }
 
 TEST_F(TorchLoader, leaves_torchs_thread_settings_alone) {

@@ -12,13 +12,15 @@
 
 namespace h5feed {
 
-/// A dense array in row-major order and host memory, with shared ownership of its bytes: keep a copy
-/// of the tensor and the bytes stay, also after the loader is gone. When the last owner lets go, the
-/// buffer returns to its loader's pool, on whatever thread that happens.
+/// A dense array in host memory, in row-major order unless `strides` say otherwise, with shared ownership of
+/// its bytes: keep a copy of the tensor and the bytes stay, also after the loader is gone. When the last
+/// owner lets go, the buffer returns to its loader's pool, on whatever thread that happens.
 struct HostTensor {
   std::shared_ptr<std::byte> bytes;  ///< null when there is no such tensor (no target)
   DType dtype = DType::u8;
-  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> shape;  ///< logical: (B,C,H,W) also where the channels are stored last
+  /// In elements, one a dimension; empty: row-major. Set where channels are stored last.
+  std::vector<std::int64_t> strides = {};
 
   bool defined() const noexcept { return bytes != nullptr; }
 
@@ -28,12 +30,23 @@ struct HostTensor {
     return n;
   }
 
-  /// The elements as T. Throws std::invalid_argument when T is not `dtype`.
+  /// The elements as T, in the order in which they lie. Throws std::invalid_argument when T is not `dtype`.
   template <typename T>
   std::span<T> as() const {
     if (dtype_of<T>() != dtype) throw std::invalid_argument("h5feed::HostTensor::as: other dtype");
     return {reinterpret_cast<T*>(bytes.get()), static_cast<std::size_t>(elements())};
   }
+};
+
+/// Crop and flip of one sample. Output pixel (y, x) is source pixel (crop_y + y, crop_x + x'), with x' = x,
+/// or out_width − 1 − x when flipped. A source pixel outside of the image has the value 0 before it is
+/// normalized, as in torchvision's RandomCrop(padding=…) ahead of Normalize.
+struct SampleTransform {
+  std::int32_t crop_y = 0;
+  std::int32_t crop_x = 0;
+  std::int32_t flip = 0;  ///< horizontal; 0 or 1
+
+  bool operator==(const SampleTransform&) const = default;
 };
 
 class DeviceBatch;
@@ -45,8 +58,15 @@ struct Batch {
   HostTensor target;
   std::vector<std::int64_t> indices;  ///< sample numbers in the dataset, in batch order
   std::uint64_t epoch = 0;
-  std::uint64_t number = 0;               ///< within the epoch
-  std::shared_ptr<DeviceBatch> gpu = {};  ///< null on the CPU; see h5feed/device.hpp
+  std::uint64_t number = 0;  ///< within the epoch
+  /// What `DataLoaderOptions::augment` did to each sample, in batch order, so that boxes or masks can be
+  /// moved likewise; empty without it.
+  std::vector<SampleTransform> transforms = {};
+  std::uint64_t repeat = 0;               ///< with `echo`: deliveries of the same samples before
+  std::shared_ptr<DeviceBatch> gpu = {};  ///< null on the CPU, and with parts; see h5feed/device.hpp
+  /// With `DataLoaderOptions::devices`: the batch divided among them, in their order, each part with its
+  /// samples' `indices`; parts of a small batch may be empty. Otherwise there are none.
+  std::vector<Batch> parts = {};
 
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(indices.size()); }
 };

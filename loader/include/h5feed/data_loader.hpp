@@ -10,6 +10,7 @@
 
 #include "h5feed/batch.hpp"
 #include "h5feed/dataset.hpp"
+#include "h5feed/device.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/state.hpp"
@@ -43,11 +44,12 @@ struct ResolvedOptions {
   std::uint64_t memory_budget_bytes = 0;
   bool row_reads = false;           ///< rows bypass the cache
   std::size_t io_depth = 0;         ///< stored chunks fetched ahead of decoding at most
+  std::uint64_t echo_factor = 1;    ///< times each batch is delivered
   unsigned concurrent_decodes = 1;  ///< chunks decoded at once; less than num_workers in a small budget
 };
 
-/// What a loader will cost in an epoch, foretold. Chunks are those of the samples; where a sample spans
-/// several, these count as one.
+/// What a loader will cost in an epoch, foretold, without echoes. Chunks are those of the samples; where a
+/// sample spans several, these count as one.
 struct H5FEED_EXPORT PlanReport {
   std::uint64_t samples = 0;  ///< of this rank, at most
   std::uint64_t batches = 0;
@@ -89,7 +91,8 @@ class H5FEED_EXPORT DataLoader {
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// Batches of one epoch, from its begin; of epoch 0 where a sampler gives epochs of different sizes.
+  /// Batches of one epoch, from its begin, with their echoes; of epoch 0 where a sampler gives epochs of
+  /// different sizes.
   std::size_t size() const noexcept;
 
   /// The number of the epoch that the next `begin()` (or first `next()`) starts, from its begin. Without it
@@ -123,6 +126,17 @@ class H5FEED_EXPORT DataLoader {
   /// batch. Throws TimeoutError; with a GPU DeviceError. A batch on a GPU may still be on its way when it
   /// is returned: see DeviceBatch.
   std::optional<Batch> next();
+
+  /// As `next()`, for a loader that delivers to GPUs: the batch is written to memory of the consumer, which
+  /// `provide` gives, on a stream of the consumer, so that nothing waits for anything else; other streams
+  /// use `DeviceBatch::use_on`. Throws OptionError on the CPU, and for an address that is not of the device.
+  std::optional<Batch> next_into(const ProvideOutput& provide);
+
+  /// The same for memory that stays, as CUDA graphs need: tensors of the loader's dtype, strides and shape,
+  /// with room for the batch in the first dimension; a smaller batch, the last of an epoch, fills its
+  /// beginning, and `Batch::size()` says how far. `target` is left without address where there is none. For
+  /// one device. Throws OptionError for tensors that do not fit, naming what would; the batch is lost then.
+  std::optional<Batch> next_into(const DeviceTensor& data, const DeviceTensor& target, GpuStream stream);
 
   /// Single-pass input iterator with the semantics of LibTorch's data loader: `begin()` starts an
   /// epoch, the batch may be moved from, moving past the end throws. Where a batch failed, comparing again or

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,6 +47,44 @@ class H5FEED_EXPORT DeviceBatch {
   /// memory wait for that stream. Does not block. Any number of streams of the batch's device, from any
   /// thread. Throws DeviceError.
   virtual void use_on(GpuStream stream) = 0;
+
+  /// `DeviceOutput::owner` of a batch in memory of the consumer, which the batch keeps; else null.
+  virtual std::shared_ptr<void> owner() const noexcept { return nullptr; }
+};
+
+/// Where a consumer wants one batch. The memory is of the device that was asked about, aligned to its
+/// elements, dense as described, and stays until what is enqueued on `stream` is done.
+struct DeviceOutput {
+  void* data = nullptr;
+  void* target = nullptr;      ///< null where the dataset has no target
+  GpuStream stream = nullptr;  ///< of the consumer: the batch is made on it, after what is enqueued there
+  std::shared_ptr<void> owner = {};  ///< of the memory, for `DeviceBatch::owner`; may be null
+};
+
+/// Gives memory for a batch: `data` and `target` say dtype, shape and strides, and have no address. `target`
+/// is null where the dataset has none. With several devices it is called once for each.
+using ProvideOutput =
+    std::function<DeviceOutput(int device, const DeviceTensor& data, const DeviceTensor* target)>;
+
+/// Memory of one GPU, in bytes, as seen by one loader.
+struct GpuMemory {
+  int device = 0;
+  std::uint64_t total = 0;
+  std::uint64_t free = 0;         ///< now, of all processes
+  std::uint64_t loader = 0;       ///< allocated by this loader now; memory a consumer supplies is not in it
+  std::uint64_t loader_peak = 0;  ///< the most it ever had
+  /// In use when the loader was made, before it allocated anything: contexts, other processes, and what the
+  /// program had by then.
+  std::uint64_t at_start = 0;
+
+  /// What is neither free nor the loader's: model, contexts, other processes.
+  std::uint64_t rest() const noexcept { return total - free > loader ? total - free - loader : 0; }
+};
+
+/// Memory of a device beside batches that are delivered.
+struct DeviceMemoryUse {
+  std::uint64_t pinned = 0;  ///< bytes of host memory that is pinned
+  std::vector<GpuMemory> gpus = {};
 };
 
 /// Memory that workers fill with one batch. Move-only in spirit: one owner at a time.
@@ -73,18 +112,27 @@ class H5FEED_EXPORT Device {
 
   /// A batch is assembled. Called once for each, by the worker that finished it, in any order, before
   /// the consumer can take it; `ticket` counts batches over the loader's life. A GPU begins the copy of
-  /// batches that are due soon. Does not block; an error is kept for `deliver`.
+  /// batches that are due soon. `transforms` of the batch are those of all its deliveries, one after the
+  /// other; `deliver` leaves its own. Does not block; an error is kept for `deliver`.
   virtual void stage(std::uint64_t ticket, const std::shared_ptr<Batch>& assembled) noexcept {
     static_cast<void>(ticket);
     static_cast<void>(assembled);
   }
 
-  /// Hands an assembled batch over, in delivery order, on the consumer's thread. Throws DeviceError.
-  virtual Batch deliver(std::uint64_t ticket, Batch assembled) = 0;
+  /// Hands an assembled batch over, in delivery order, on the consumer's thread; on a GPU in memory that
+  /// `provide` gives, where it is not empty. Throws DeviceError, OptionError, and what `provide` throws.
+  virtual Batch deliver(std::uint64_t ticket, Batch assembled, const ProvideOutput& provide) = 0;
+
+  /// On a GPU that was told of several deliveries: the batch delivered last, once more, made from what is
+  /// still on the device. `like` is that batch without its memory, with its next transforms; `nth` counts the
+  /// deliveries before. As `deliver`.
+  virtual Batch deliver_again(Batch like, std::uint64_t nth, const ProvideOutput& provide);
 
   /// Bytes of buffers lent out now (in preparation or with the consumer), and buffers ever allocated.
   virtual std::uint64_t lent_bytes() const = 0;
   virtual std::uint64_t allocations() const = 0;
+  /// May call CUDA. Does not throw.
+  virtual DeviceMemoryUse memory() const { return {}; }
 };
 
 /// CPU memory from a recycled pool. A consumer that keeps batches makes the pool grow; that is

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "h5feed/device.hpp"
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/gpu_probe.hpp"
@@ -48,7 +49,7 @@ class H5FEED_EXPORT Shuffle {
   std::uint64_t window_chunks_ = 0;
 };
 
-/// out = (x · scale − mean) / std, per channel. Computed in float64 and rounded once to float32; for
+/// out = (x · scale − mean) / std, per channel. Computed in float64 and rounded once to `output_dtype`; for
 /// uint8 by a table of 256 values a channel, hence correctly rounded for every input.
 struct Normalize {
   /// Default: 1/255 for uint8 data, 1 for every other type.
@@ -59,6 +60,40 @@ struct Normalize {
   std::vector<double> std;
 };
 
+/// How the delivered images lie in memory. Shapes are (B,C,H,W) in both; `channels_last` is what PyTorch
+/// calls by that name: the strides say that the channels of a pixel are neighbours.
+enum class OutputLayout : std::uint8_t { nchw, channels_last };
+
+/// Random changes of training images, drawn for every sample anew in every epoch. A pure function of (seed,
+/// epoch, sample number), and with `echo` of the number of the repeat: the same for any number of workers,
+/// world size and device. Applied before `normalize`. `Batch::transforms` says what was done.
+struct Augment {
+  /// A window at a random place of the image.
+  struct RandomCrop {
+    std::int64_t height = 0;   ///< in pixels; 0: that of the image
+    std::int64_t width = 0;    ///< likewise
+    std::int64_t padding = 0;  ///< pixels of value 0 added on each of the four sides before
+  };
+  /// Probability with which a sample is mirrored left to right, 0 … 1.
+  double horizontal_flip = 0;
+  /// Unset: the whole image.
+  std::optional<RandomCrop> random_crop = {};
+};
+
+/// What is served again. `batch`: each batch, right after itself.
+enum class EchoPoint : std::uint8_t { batch, example, chunk };
+
+/// Data echoing (Choi, Passos, Shallue, Dahl: "Faster Neural Network Training with Data Echoing", arXiv
+/// 1907.05550): where reading and decoding are slower than training, what was decoded is served several
+/// times. Crops and flips of `augment` are drawn anew for each repeat; a GPU makes them from the batch that
+/// is there already. An epoch delivers every sample `factor` times, and `DataLoader::size()` counts them all.
+/// A batch that fails is reported once and not repeated.
+struct Echo {
+  std::int64_t factor = 1;  ///< at least 1: no echo
+  /// Only `batch` works so far; the other points are refused.
+  EchoPoint point = EchoPoint::batch;
+};
+
 /// When rows of uncompressed data bypass the chunk cache and are read straight into the batch.
 /// `automatic`: in full shuffle where the decoded data does not fit the cache and a read of each row costs
 /// less than reading its chunk as often as the cache will lose it; small rows and files that are not in
@@ -67,6 +102,12 @@ enum class RowReads : std::uint8_t { automatic, always, never };
 
 class DeviceBackend;
 struct Batch;
+
+/// Whose memory a GPU's batches are delivered in. `ring`: the loader's own, a few buffers that are used
+/// again; conversion runs ahead of the consumer, on a stream of the loader. `consumer`: what `next_into` is
+/// given, such as tensors from LibTorch's allocator; conversion runs on the consumer's stream. Either takes
+/// `next()` and `next_into()`; what is said here is allocated beforehand.
+enum class OutputMemory : std::uint8_t { ring, consumer };
 
 /// How the samples of an epoch are dealt to the ranks of data parallel training.
 ///
@@ -132,8 +173,19 @@ struct DataLoaderOptions {
   /// CUDA counts in this process. "auto" is the program's current CUDA device where it has set one, else the
   /// GPU with most free memory, else the CPU; without a backend the CPU.
   std::string device = "cpu";
+  /// Several GPUs of this process, {"cuda:0", "cuda:1"}: each batch is divided among them, `Batch::parts`.
+  /// Excludes `device`. (One loader a GPU over a shared `Dataset` works as well.)
+  std::vector<std::string> devices = {};
   /// What knows GPUs: `h5feed::gpu::backend()` of <h5feed/gpu.hpp>. Unset: there are none.
   std::shared_ptr<const DeviceBackend> device_backend = {};
+  /// Batches copied to a GPU ahead of the consumer, at least 1; default 2. Each takes its bytes as stored, in
+  /// pinned host memory and on the GPU, and with `OutputMemory::ring` also as delivered.
+  std::optional<std::int64_t> copy_depth = {};
+  /// Where `next()` delivers what goes to a GPU, as `next_into()`; may be called from `next()` alone. Unset:
+  /// in the loader's ring. The loader of <h5feed/torch.hpp> gives tensors of LibTorch's allocator.
+  ProvideOutput provide_output = {};
+  /// Default: consumer where `provide_output` is set, else ring.
+  std::optional<OutputMemory> output_memory = {};
   /// Governs the order together with the epoch number. Default 0; to be set where `world_size` is above 1,
   /// the same on every rank.
   std::optional<std::uint64_t> seed = {};
@@ -160,8 +212,18 @@ struct DataLoaderOptions {
   /// begins when reads have to wait for the storage, and has threads of its own, at most 8. Fewer are
   /// read ahead where `memory_budget_bytes` has no room for them. Needs `num_workers > 0`.
   std::optional<std::int64_t> io_depth = {};
-  /// Unset: batches have the stored type. Set: float32.
+  /// Unset: batches have the stored type, or `output_dtype`. Set: float32, or `output_dtype`.
   std::optional<Normalize> normalize = {};
+  /// Type of the data: f32, f16, bf16 or f64; without `normalize` the values are cast. uint8 data gives the
+  /// same bytes on every device. Default: float32 with `normalize`, else as stored. A GPU does not make f64:
+  /// the CPU does then.
+  std::optional<DType> output_dtype = {};
+  /// For images only.
+  OutputLayout output_layout = OutputLayout::nchw;
+  /// For images only. Unset: none.
+  std::optional<Augment> augment = {};
+  /// With a factor above 1 on the CPU, memory for the repeats is part of every batch in preparation.
+  Echo echo = {};
   /// Type of the targets; default int64 for integers, else as stored. A target that the type cannot hold is
   /// refused for targets that are read at open (64 MiB and less); larger ones convert as C++ does.
   std::optional<DType> target_dtype = {};

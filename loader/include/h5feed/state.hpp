@@ -15,9 +15,10 @@ namespace h5feed {
 struct H5FEED_EXPORT LoaderState {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t position =
-      0;                   ///< samples (with a batch sampler: batches) of the epoch before it, of all ranks
-  std::uint64_t plan = 0;  ///< hash of dataset and order
+  /// Samples (with a batch sampler: batches) of the epoch before it, of all ranks; with an echo factor f, f
+  /// times that plus the deliveries of the present batch.
+  std::uint64_t position = 0;
+  std::uint64_t plan = 0;        ///< hash of dataset and order
   std::uint64_t world_size = 1;  ///< of the run that saved it
 
   static constexpr std::uint32_t kVersion = 1;

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "h5feed/device.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/gpu_probe.hpp"
 
@@ -14,6 +16,7 @@ namespace h5feed {
 struct H5FEED_EXPORT LoaderStats {
   std::uint64_t batches = 0;          ///< delivered
   std::uint64_t samples = 0;          ///< delivered
+  std::uint64_t samples_echoed = 0;   ///< of them in repeats of a batch
   std::uint64_t bytes_delivered = 0;  ///< sample bytes as stored (decoded), data and target
   std::uint64_t errors = 0;           ///< batches that ended in an exception
 
@@ -32,9 +35,12 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t wait_ns = 0;   ///< the consumer's wall time inside `next()`
   std::uint64_t epoch_ns = 0;  ///< wall time from the start of epochs to their end (or to now)
 
-  std::uint64_t cache_bytes = 0;         ///< held by the cache now
-  std::uint64_t outputs_held_bytes = 0;  ///< by the consumer now; outside the budget
-  std::uint64_t outputs_allocated = 0;   ///< output buffers allocated over the loader's life
+  std::uint64_t cache_bytes = 0;           ///< held by the cache now
+  std::uint64_t outputs_held_bytes = 0;    ///< by the consumer now; outside the budget
+  std::uint64_t outputs_allocated = 0;     ///< output buffers allocated over the loader's life
+  std::uint64_t in_flight_bytes = 0;       ///< host memory of batches in preparation or ready, now
+  std::uint64_t pinned_bytes = 0;          ///< host memory that is pinned for copies to a GPU
+  std::vector<GpuMemory> gpu_memory = {};  ///< one for each GPU the loader delivers to; empty on the CPU
 
   /// While epochs ran; without readings where there is no `gpu_probe`.
   GpuUse gpu;

@@ -24,6 +24,7 @@
 #include "h5feed/options.hpp"
 #include "h5feed/state.hpp"
 #include "h5feed/stats.hpp"
+#include "h5feed/torch_device.hpp"
 #include "h5feed/torch_sampler.hpp"
 #include "h5feed/torch_tensor.hpp"
 
@@ -31,15 +32,10 @@ namespace h5feed {
 
 namespace detail {
 
-/// Fills in the seed, and refuses types that LibTorch cannot hold, and GPUs, before any thread is started.
+/// Fills in seed and GPU, and refuses types that LibTorch cannot hold before any thread is started.
 inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOptions options) {
-  if (options.device.starts_with("cuda")) {
-    throw OptionError("device \"" + options.device +
-                      "\": batches of a TorchDataLoader are on the CPU; move them with to(), or use "
-                      "h5feed::DataLoader for batches on the GPU");
-  }
-  options.device_backend.reset();
-  if (!options.normalize) require_torch_dtype(dataset.dtype());
+  prepare_torch_device(options);
+  if (!options.normalize && !options.output_dtype) require_torch_dtype(dataset.dtype());
   if (options.target_dtype) require_torch_target(*options.target_dtype);
   // Several processes need one seed: the loader asks for it.
   if (!options.seed && options.world_size == 1) {
@@ -55,11 +51,34 @@ inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOpt
 /// What a `TorchDataLoader` delivers: LibTorch's example, whose `data` is (B,C,H,W) or as stored and whose
 /// `target` is (B), (B,K), …, an undefined tensor where the dataset has no target; and where it came from.
 struct TorchBatch : torch::data::Example<> {
-  std::vector<std::int64_t> indices;  ///< sample numbers in the dataset, in batch order
+  std::vector<std::int64_t> indices;   ///< sample numbers in the dataset, in batch order
+  std::vector<TorchBatch> parts = {};  ///< with `devices`: the tensors of each, and none above
 };
 
-/// A `DataLoader` whose batches are `TorchBatch`, on the CPU. Tensors own their memory: they may be kept,
-/// moved from and modified, also after the loader is gone.
+namespace detail {
+
+inline TorchBatch to_torch(Batch batch) {
+  TorchBatch result;
+  if (batch.gpu) {
+    TorchTensors tensors = cuda_tensors(batch);
+    result.data = std::move(tensors.data);
+    result.target = std::move(tensors.target);
+  } else if (batch.parts.empty()) {
+    result.data = to_tensor(std::move(batch.data));
+    result.target = to_tensor(std::move(batch.target));
+  }
+  result.indices = std::move(batch.indices);
+  for (Batch& part : batch.parts) result.parts.push_back(to_torch(std::move(part)));
+  return result;
+}
+
+}  // namespace detail
+
+/// A `DataLoader` whose batches are `TorchBatch`, on the CPU or, where h5feed and LibTorch are built with
+/// CUDA, on `device`. Tensors own their memory: they may be kept, moved from and modified, also after the
+/// loader is gone. On a GPU they come from LibTorch's allocator and are made on the stream that is current
+/// when a batch is first looked at: use them there, or as any tensor of that stream on others. With
+/// `output_memory = ring` they are the loader's own buffers, for that stream alone.
 ///
 /// Threads as for `DataLoader`: the iterators, `set_epoch()`, `warm_up()`, `state()`, `restore()`, `save()`
 /// and `load()` are for one thread at a time, the rest may be called from any. Worker threads run no ATen
@@ -72,8 +91,8 @@ class TorchDataLoader {
  public:
   using Example = torch::data::Example<>;
 
-  /// Throws OptionError, also for a `device` that is a GPU; DatasetError where `options` do not fit the
-  /// data, or the batches would have a type LibTorch does not have (u16, u32, u64).
+  /// Throws OptionError, also for a GPU that h5feed or LibTorch was built without; DatasetError where
+  /// `options` do not fit the data, or the batches would have a type LibTorch does not have (u16, u32, u64).
   TorchDataLoader(Dataset dataset, DataLoaderOptions options)
       : loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))) {}
 
@@ -99,10 +118,7 @@ class TorchDataLoader {
     /// The current batch; it may be moved from.
     TorchBatch& operator*() const {
       if (!position_->current) {
-        Batch& batch = *position_->batches;
-        position_->current =
-            TorchBatch{{detail::to_tensor(std::move(batch.data)), detail::to_tensor(std::move(batch.target))},
-                       std::move(batch.indices)};
+        position_->current = detail::to_torch(std::move(*position_->batches));
       }
       return *position_->current;
     }

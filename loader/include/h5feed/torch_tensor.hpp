@@ -67,9 +67,10 @@ inline void require_torch_target(DType dtype) {
 inline torch::Tensor to_tensor(HostTensor host) {
   if (!host.defined()) return {};
   void* const bytes = host.bytes.get();
-  return torch::from_blob(
-      bytes, host.shape, [owner = std::move(host.bytes)](void*) mutable { owner.reset(); },
-      torch::TensorOptions().dtype(torch_dtype(host.dtype).value()));
+  const auto options = torch::TensorOptions().dtype(torch_dtype(host.dtype).value());
+  const auto let_go = [owner = std::move(host.bytes)](void*) mutable { owner.reset(); };
+  if (host.strides.empty()) return torch::from_blob(bytes, host.shape, let_go, options);
+  return torch::from_blob(bytes, host.shape, host.strides, let_go, options);
 }
 
 /// The other way: `tensor`'s values in row-major order in host memory, without a copy where they lie so.

@@ -7,7 +7,8 @@
 
 namespace h5feed {
 
-/// Stages of the loader, in the order in which a batch passes them.
+/// Stages of the loader, in the order in which a batch passes them. `transfer`, with a GPU alone: copies and
+/// kernels of the batch are put on the GPU's streams; when they run is not seen here.
 enum class Stage : std::uint8_t { plan, read_decode, gather, transfer, wait };
 
 /// Name for timelines: "plan", "read+decode", …

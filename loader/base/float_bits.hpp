@@ -5,9 +5,9 @@
 #include <bit>
 #include <cstdint>
 
-#include "cuda/host_device.hpp"
+#include "base/host_device.hpp"
 
-namespace h5feed::gpu {
+namespace h5feed {
 
 /// A stored binary16.
 struct F16 {
@@ -78,4 +78,4 @@ H5FEED_HOST_DEVICE inline BF16 to_bf16(float value) noexcept {
   return {static_cast<std::uint16_t>((all + 0x7FFFu + (all >> 16 & 1u)) >> 16)};
 }
 
-}  // namespace h5feed::gpu
+}  // namespace h5feed

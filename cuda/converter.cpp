@@ -1,0 +1,83 @@
+#include "cuda/converter.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "cuda/check.hpp"
+#include "cuda/normalize.hpp"
+
+namespace h5feed::gpu {
+namespace {
+
+// What only moves needs no parameters but their number.
+NormalizeParameters parameters_of(const DeviceFormat& format) {
+  if (format.normalize) return *format.normalize;
+  NormalizeParameters same;
+  same.mean.assign(format.channels, 0);
+  same.std.assign(format.channels, 1);
+  return same;
+}
+
+}  // namespace
+
+Converter::Converter(const DeviceFormat& format, int device, cudaStream_t upload,
+                     std::shared_ptr<MemoryLedger> ledger)
+    : format_(format) {
+  check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute", {device});
+  if (!format.converts()) return;
+  const std::vector<std::byte> bytes = normalize_coefficients(parameters_of(format), format.from, format.to);
+  coefficients_ = CountedMemory(bytes.size(), device, std::move(ledger));
+  // The one wait for the GPU, before there is any batch: the bytes end with this function.
+  check(cudaMemcpyAsync(coefficients_.get(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice, upload),
+        "cudaMemcpyAsync", {device});
+  check(cudaStreamSynchronize(upload), "cudaStreamSynchronize", {device});
+}
+
+void Converter::enqueue(const StagedBatch& from, void* data, void* target, cudaStream_t stream,
+                        const CallPlace& place) const {
+  convert_data(from, data, stream, place);
+  if (from.target_elements == 0) return;
+  const ConvertJob job{from.target, format_.target_from, target, format_.target_to, from.target_elements};
+  check(launch_convert(job, stream), "the label kernel", place);
+}
+
+void Converter::convert_data(const StagedBatch& from, void* data, cudaStream_t stream,
+                             const CallPlace& place) const {
+  if (!format_.converts()) {
+    const std::size_t bytes = static_cast<std::size_t>(from.samples) * staged_sample_bytes();
+    check(cudaMemcpyAsync(data, from.data, bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync",
+          place);
+    return;
+  }
+  const CropSizes& sizes = format_.sizes;
+  NormalizeJob job;
+  job.in = from.data;
+  job.from = format_.from;
+  job.out = data;
+  job.to = format_.to;
+  job.coefficients = coefficients_.get();
+  job.transforms = from.transforms;
+  job.layout.samples = from.samples;
+  job.layout.channels = static_cast<std::int64_t>(format_.channels);
+  job.layout.in_height = static_cast<std::int64_t>(sizes.in_height);
+  job.layout.in_width = static_cast<std::int64_t>(sizes.in_width);
+  job.layout.out_height = static_cast<std::int64_t>(sizes.out_height);
+  job.layout.out_width = static_cast<std::int64_t>(sizes.out_width);
+  job.layout.in_channels_last = format_.in_channels_last;
+  job.layout.out_channels_last = format_.out_channels_last;
+  check(launch_normalize(job, multiprocessors_, stream), "the normalize kernel", place);
+}
+
+std::size_t Converter::staged_sample_bytes() const noexcept {
+  return format_.channels * format_.sizes.in_height * format_.sizes.in_width * size_of(format_.from);
+}
+
+SlotBytes Converter::delivered_bytes() const noexcept {
+  const std::size_t sample =
+      format_.channels * format_.sizes.out_height * format_.sizes.out_width * size_of(format_.to);
+  return {format_.rows * sample,
+          format_.slot.target / size_of(format_.target_from) * size_of(format_.target_to)};
+}
+
+}  // namespace h5feed::gpu

@@ -1,0 +1,78 @@
+#include "cuda/given_batch.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "cuda/check.hpp"
+#include "cuda/handles.hpp"
+#include "h5feed/error.hpp"
+
+namespace h5feed::gpu {
+namespace {
+
+void check_address(int device, const char* name, const void* address, const DeviceTensor& tensor) {
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : tensor.shape) elements *= extent;
+  if (elements == 0) return;
+  if (reinterpret_cast<std::uintptr_t>(address) % size_of(tensor.dtype) != 0) {
+    throw OptionError(
+        fmt::format("next_into: the address of {} is not aligned to {}", name, name_of(tensor.dtype)));
+  }
+  cudaPointerAttributes attributes = {};
+  const cudaError_t code =
+      address == nullptr ? cudaErrorInvalidValue : cudaPointerGetAttributes(&attributes, address);
+  ignore_error(code);
+  const bool on_device = attributes.type == cudaMemoryTypeDevice && attributes.device == device;
+  if (code != cudaSuccess || (!on_device && attributes.type != cudaMemoryTypeManaged)) {
+    throw OptionError(
+        fmt::format("next_into: {} is not in memory of cuda:{}; allocate it there", name, device));
+  }
+}
+
+class GivenBatch final : public DeviceBatch {
+ public:
+  GivenBatch(int device, const DeviceOutput& given, DeviceTensor data, DeviceTensor target)
+      : device_(device),
+        stream_(given.stream),
+        owner_(given.owner),
+        data_(std::move(data)),
+        target_(std::move(target)) {}
+
+  int device() const noexcept override { return device_; }
+  const DeviceTensor& data() const noexcept override { return data_; }
+  const DeviceTensor& target() const noexcept override { return target_; }
+
+  std::shared_ptr<void> owner() const noexcept override { return owner_; }
+
+  void use_on(GpuStream stream) override {
+    if (stream == stream_) return;
+    const DeviceGuard guard(device_);
+    const Event made = make_event(device_);
+    check(cudaEventRecord(made.get(), stream_), "cudaEventRecord", {device_});
+    check(cudaStreamWaitEvent(stream, made.get(), 0), "cudaStreamWaitEvent", {device_});
+  }
+
+ private:
+  const int device_;
+  const cudaStream_t stream_;
+  const std::shared_ptr<void> owner_;
+  const DeviceTensor data_;
+  const DeviceTensor target_;
+};
+
+}  // namespace
+
+void check_given(int device, const DeviceOutput& given, const DeviceTensor& data,
+                 const DeviceTensor* target) {
+  check_address(device, "data", given.data, data);
+  if (target != nullptr) check_address(device, "target", given.target, *target);
+}
+
+std::shared_ptr<DeviceBatch> make_given_batch(int device, const DeviceOutput& given, DeviceTensor data,
+                                              DeviceTensor target) {
+  return std::make_shared<GivenBatch>(device, given, std::move(data), std::move(target));
+}
+
+}  // namespace h5feed::gpu

@@ -1,0 +1,82 @@
+// Batches on GPUs as tensors of LibTorch. Part of h5feed/torch.hpp where both h5feed and LibTorch are built
+// with CUDA.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <memory>
+#include <utility>
+
+#include "h5feed/batch.hpp"
+#include "h5feed/device.hpp"
+#include "h5feed/gpu.hpp"
+#include "h5feed/options.hpp"
+#include "h5feed/torch_tensor.hpp"
+
+namespace h5feed::detail {
+
+/// The two tensors of a batch; an undefined `target` where the dataset has none.
+struct TorchTensors {
+  at::Tensor data;
+  at::Tensor target;
+};
+
+inline GpuStream current_torch_stream(int device) {
+  return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream();
+}
+
+inline at::Tensor empty_on_gpu(int device, const DeviceTensor& like) {
+  const auto options = at::TensorOptions()
+                           .dtype(torch_dtype(like.dtype).value())
+                           .device(at::kCUDA, static_cast<c10::DeviceIndex>(device));
+  return at::empty_strided(like.shape, like.strides, options);
+}
+
+/// Memory for one batch from LibTorch's caching allocator, on the stream that is current for the device on
+/// this thread, and the batch is made on that stream too. So the allocator's own rule is kept: a tensor that
+/// is let go is given out again behind what is enqueued there. On other streams it needs `record_stream`, as
+/// every tensor.
+inline DeviceOutput torch_output(int device, const DeviceTensor& data, const DeviceTensor* target) {
+  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  const auto tensors = std::make_shared<TorchTensors>();
+  tensors->data = empty_on_gpu(device, data);
+  if (target != nullptr) tensors->target = empty_on_gpu(device, *target);
+  DeviceOutput output;
+  output.data = tensors->data.data_ptr();
+  output.target = target != nullptr ? tensors->target.data_ptr() : nullptr;
+  output.stream = current_torch_stream(device);
+  output.owner = tensors;
+  return output;
+}
+
+/// A view of the loader's ring that keeps its batch. LibTorch's `record_stream` does nothing for such memory:
+/// the batch may be used on the stream that is current now, and on no other.
+inline at::Tensor ring_tensor(const std::shared_ptr<DeviceBatch>& batch, const DeviceTensor& tensor) {
+  if (!tensor.defined()) return {};
+  const auto options = at::TensorOptions()
+                           .dtype(torch_dtype(tensor.dtype).value())
+                           .device(at::kCUDA, static_cast<c10::DeviceIndex>(batch->device()));
+  return torch::from_blob(
+      tensor.data, tensor.shape, tensor.strides, [owner = batch](void*) mutable { owner.reset(); }, options);
+}
+
+/// The tensors of a batch that is on a GPU.
+inline TorchTensors cuda_tensors(const Batch& batch) {
+  if (const std::shared_ptr<void> owner = batch.gpu->owner())
+    return *std::static_pointer_cast<TorchTensors>(owner);
+  batch.gpu->use_on(current_torch_stream(batch.gpu->device()));
+  return {ring_tensor(batch.gpu, batch.gpu->data()), ring_tensor(batch.gpu, batch.gpu->target())};
+}
+
+/// Options of a TorchDataLoader on GPUs: h5feed's backend, and LibTorch's allocator unless the ring is asked
+/// for.
+inline void prepare_for_cuda(DataLoaderOptions& options) {
+  if (!options.device_backend) options.device_backend = gpu::backend();
+  if (options.output_memory.value_or(OutputMemory::consumer) == OutputMemory::consumer) {
+    options.provide_output = torch_output;
+  }
+}
+
+}  // namespace h5feed::detail

@@ -1,0 +1,65 @@
+#include "flow/batch_outputs.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "batch/strides.hpp"
+
+namespace h5feed {
+namespace {
+
+std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
+                                      const std::vector<std::int64_t>& sample) {
+  std::vector<std::int64_t> shape;
+  if (batched) shape.push_back(static_cast<std::int64_t>(count));
+  shape.insert(shape.end(), sample.begin(), sample.end());
+  return shape;
+}
+
+}  // namespace
+
+void BatchOutputs::prepare(BatchJob& job) const {
+  take_memory(job.batch);
+  for (std::uint64_t repeat = job.first_repeat + 1; repeat < parts_.format.outputs; ++repeat) {
+    Batch& echo = job.echoes.emplace_back();
+    echo.indices = job.batch.indices;
+    echo.epoch = job.batch.epoch;
+    echo.number = job.batch.number;
+    take_memory(echo);
+  }
+  draw_transforms(job);
+}
+
+void BatchOutputs::take_memory(Batch& batch) const {
+  const std::size_t count = batch.indices.size();
+  const Conversion& conversion = parts_.placement.conversion;
+  BatchSlot slot = parts_.device.acquire_slot();
+  batch.data = std::move(slot.data);
+  batch.data.dtype = parts_.format.data_dtype;
+  batch.data.shape = batch_shape(count, parts_.options.batched, conversion.shape);
+  if (conversion.out_channels_last) batch.data.strides = dense_strides(batch.data.shape, true);
+  if (!parts_.dataset.target) return;
+  batch.target = std::move(slot.target);
+  batch.target.dtype = parts_.format.target_dtype;
+  batch.target.shape = batch_shape(count, parts_.options.batched, parts_.dataset.target->geometry.shape);
+}
+
+// A GPU that converts gets those of all its deliveries in one list.
+void BatchOutputs::draw_transforms(BatchJob& job) const {
+  const auto& augmentation = parts_.placement.conversion.augmentation;
+  if (!augmentation) return;
+  const auto draw = [&](std::uint64_t repeat) {
+    return augmentation->draw_all(parts_.options.seed, job.batch.epoch, repeat, job.batch.indices);
+  };
+  std::uint64_t repeat = job.first_repeat;
+  job.batch.transforms = draw(repeat);
+  for (Batch& echo : job.echoes) echo.transforms = draw(++repeat);
+  if (!parts_.placement.gpu_converts) return;
+  while (++repeat < parts_.options.echo_factor) {
+    std::ranges::copy(draw(repeat), std::back_inserter(job.batch.transforms));
+  }
+}
+
+}  // namespace h5feed

@@ -1,0 +1,44 @@
+// The memory that a batch is assembled in, and what is to be done to its samples.
+#pragma once
+
+#include <cstddef>
+
+#include "dataset/dataset_state.hpp"
+#include "flow/batch_job.hpp"
+#include "flow/placement.hpp"
+#include "flow/resolve_options.hpp"
+#include "h5feed/batch.hpp"
+#include "h5feed/device.hpp"
+
+namespace h5feed {
+
+/// Prepares the outputs of jobs. Thread-safe.
+class BatchOutputs {
+ public:
+  /// What it works with. All outlive it.
+  struct Parts {
+    const DatasetState& dataset;
+    const ResolvedOptions& options;
+    const DeliveryFormat& format;
+    const Placement& placement;
+    Device& device;
+  };
+  explicit BatchOutputs(const Parts& parts) : parts_(parts) {}
+
+  /// Gives a job whose samples are known its memory, shapes and crops, and its echoes theirs. Throws
+  /// std::bad_alloc, DeviceError.
+  void prepare(BatchJob& job) const;
+
+  /// Where a field of a batch is assembled.
+  static std::byte* bytes_of(const Batch& batch, std::size_t field) noexcept {
+    return field == kData ? batch.data.bytes.get() : batch.target.bytes.get();
+  }
+
+ private:
+  void take_memory(Batch& batch) const;
+  void draw_transforms(BatchJob& job) const;
+
+  const Parts parts_;
+};
+
+}  // namespace h5feed

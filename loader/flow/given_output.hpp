@@ -1,0 +1,34 @@
+// Whether memory that a consumer supplies fits a batch.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "h5feed/device.hpp"
+#include "h5feed/dtype.hpp"
+#include "h5feed/error.hpp"
+
+namespace h5feed {
+
+/// `given` has an address, the dtype and strides of `batch`, and its shape but for a first dimension that may
+/// be larger. Throws OptionError.
+inline void check_room(std::string_view name, const DeviceTensor& given, const DeviceTensor& batch) {
+  const bool fits = given.defined() && given.dtype == batch.dtype && given.strides == batch.strides &&
+                    given.shape.size() == batch.shape.size() &&
+                    std::equal(given.shape.begin(), given.shape.end(), batch.shape.begin(),
+                               [first = true](std::int64_t room, std::int64_t extent) mutable {
+                                 return std::exchange(first, false) ? room >= extent : room == extent;
+                               });
+  if (fits) return;
+  throw OptionError(fmt::format("next_into: {} is {} ({}) with strides ({}); the batch is {} ({}) with ({})",
+                                name, given.defined() ? name_of(given.dtype) : "without address",
+                                fmt::join(given.shape, ","), fmt::join(given.strides, ","),
+                                name_of(batch.dtype), fmt::join(batch.shape, ","),
+                                fmt::join(batch.strides, ",")));
+}
+
+}  // namespace h5feed

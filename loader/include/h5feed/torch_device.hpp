@@ -1,0 +1,59 @@
+// Where a TorchDataLoader delivers, decided by what h5feed and LibTorch were built with. Part of
+// h5feed/torch.hpp.
+#pragma once
+
+#include <torch/version.h>
+
+#include <string>
+
+#include "h5feed/config.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/options.hpp"
+#include "h5feed/torch_tensor.hpp"
+
+// A LibTorch built with CUDA has this header, which its build writes, beside its others.
+#if H5FEED_HAS_CUDA && __has_include(<c10/cuda/impl/cuda_cmake_macros.h>)
+#include "h5feed/torch_cuda.hpp"
+
+namespace h5feed::detail {
+inline constexpr bool kTorchHasCuda = true;
+}
+#else
+
+namespace h5feed::detail {
+
+inline constexpr bool kTorchHasCuda = false;
+
+/// There are no batches on a GPU to take tensors from.
+struct TorchTensors {
+  torch::Tensor data;
+  torch::Tensor target;
+};
+inline TorchTensors cuda_tensors(const Batch&) { throw DeviceError("this LibTorch has no CUDA"); }
+inline void prepare_for_cuda(DataLoaderOptions&) {}
+
+}  // namespace h5feed::detail
+#endif
+
+namespace h5feed::detail {
+
+/// Throws OptionError where a GPU is asked for and there can be none.
+inline void prepare_torch_device(DataLoaderOptions& options) {
+  const bool named = options.device.starts_with("cuda") || !options.devices.empty();
+  if constexpr (kTorchHasCuda) {
+    if (named || options.device == "auto") prepare_for_cuda(options);
+  } else {
+    if (named) {
+      throw OptionError(H5FEED_HAS_CUDA
+                            ? "this LibTorch (" TORCH_VERSION
+                              ") has no CUDA; configure with -DCMAKE_PREFIX_PATH=… of one that has, "
+                              "or use device \"cpu\""
+                            : "device \"" +
+                                  (options.devices.empty() ? options.device : options.devices.front()) +
+                                  "\": h5feed was built without CUDA");
+    }
+    options.device_backend.reset();
+  }
+}
+
+}  // namespace h5feed::detail

@@ -1,0 +1,91 @@
+// TorchDataLoader on the first GPU of the machine: the tensors of the CPU, for LibTorch's allocator and the
+// ring.
+#include <gtest/gtest.h>
+#include <torch/cuda.h>
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <vector>
+
+#include "h5feed/torch.hpp"
+#include "support/loader_cases.hpp"
+#include "support/sample_set.hpp"
+
+namespace h5feed::test {
+namespace {
+
+class TorchOnGpu : public testing::TestWithParam<OutputMemory> {
+ protected:
+  void SetUp() override {
+    if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU that this LibTorch can use";
+  }
+
+  static DataLoaderOptions options() {
+    DataLoaderOptions options{.batch_size = 7, .shuffle = true, .num_workers = 2, .seed = 4};
+    options.normalize = Normalize{.mean = {0.3, 0.4, 0.5}, .std = {0.25}};
+    options.augment = Augment{.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.padding = 2}};
+    options.echo = {.factor = 2};
+    return options;
+  }
+
+  const SampleSet set_{{.shape = {500, 6, 5, 3}, .chunk_shape = {5, 6, 5, 3}, .gzip = 1}};
+  const Dataset dataset_ = open(set_);
+};
+
+TEST_P(TorchOnGpu, batches_are_those_of_the_cpu_on_any_current_stream) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const OutputLayout layout : {OutputLayout::nchw, OutputLayout::channels_last}) {
+      DataLoaderOptions wanted = options();
+      wanted.output_dtype = dtype;
+      wanted.output_layout = layout;
+      auto on_cpu = make_data_loader(dataset_, wanted);
+      std::vector<torch::Tensor> expected;
+      for (auto& batch : *on_cpu) expected.push_back(batch.data);
+      wanted.device = "cuda:0";
+      wanted.output_memory = GetParam();
+      auto loader = make_data_loader(dataset_, wanted);
+      const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool(false, 0));
+      std::size_t i = 0;
+      for (auto& batch : *loader) {
+        ASSERT_TRUE(batch.data.is_cuda());
+        ASSERT_TRUE(batch.target.is_cuda());
+        EXPECT_EQ(batch.data.strides(), expected[i].strides());
+        ASSERT_TRUE(torch::equal(batch.data.cpu(), expected[i])) << i;
+        ++i;
+      }
+      EXPECT_EQ(i, expected.size());
+    }
+  }
+}
+
+// Tensors are let go while kernels still read them, as training loops do, and the allocator hands their
+// memory out again at once.
+TEST_P(TorchOnGpu, tensors_may_be_let_go_while_kernels_read_them) {
+  DataLoaderOptions wanted = options();
+  wanted.device = "cuda:0";
+  wanted.output_memory = GetParam();
+  auto loader = make_data_loader(dataset_, wanted);
+  DataLoaderOptions host = options();
+  auto on_cpu = make_data_loader(dataset_, host);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    std::vector<torch::Tensor> sums, expected;
+    for (auto& batch : *on_cpu) expected.push_back(batch.data.to(torch::kFloat64).sum());
+    for (auto& batch : *loader) {
+      torch::Tensor data = std::move(batch.data);
+      for (int i = 0; i < 20; ++i) data = data + 0.0;
+      sums.push_back(data.to(torch::kFloat64).sum());
+    }
+    ASSERT_EQ(sums.size(), expected.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      EXPECT_NEAR(sums[i].item<double>(), expected[i].item<double>(),
+                  1e-6 * (1 + std::abs(expected[i].item<double>())));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, TorchOnGpu, testing::Values(OutputMemory::consumer, OutputMemory::ring));
+
+}  // namespace
+}  // namespace h5feed::test

@@ -1,0 +1,28 @@
+// Compiled against CUDA's headers and LibTorch's, and linked nowhere: that the adapter fits both.
+#include <optional>
+
+#include "h5feed/torch.hpp"
+
+static_assert(h5feed::detail::kTorchHasCuda);
+
+namespace h5feed::test {
+
+// What a program does with batches on GPUs.
+torch::Tensor sum_on_gpus(const Dataset& dataset) {
+  DataLoaderOptions options{.batch_size = 64, .device = "cuda:0"};
+  options.output_dtype = DType::bf16;
+  options.output_layout = OutputLayout::channels_last;
+  auto loader = make_data_loader(dataset, options);
+  torch::Tensor sum;
+  for (auto& batch : *loader) sum = batch.data.sum() + batch.target.sum();
+  options.device = "cpu";
+  options.devices = {"cuda:0", "cuda:1"};
+  options.output_memory = OutputMemory::ring;
+  auto split = make_data_loader(dataset, options);
+  for (auto& batch : *split) {
+    for (auto& part : batch.parts) sum = part.data.sum();
+  }
+  return sum;
+}
+
+}  // namespace h5feed::test

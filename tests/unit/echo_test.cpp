@@ -1,0 +1,182 @@
+// Batch echoing on the CPU: what is served again, what an epoch is then, and where a run resumes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "flow/augmentation.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/error.hpp"
+#include "support/deliveries.hpp"
+#include "support/loader_cases.hpp"
+#include "support/sample_set.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using testing::HasSubstr;
+
+DataLoaderOptions echo_options(std::int64_t factor, std::int64_t workers = 0) {
+  DataLoaderOptions options{.batch_size = 30, .shuffle = true, .num_workers = workers, .seed = 4};
+  options.echo = {.factor = factor};
+  return options;
+}
+
+TEST(Echo, serves_every_batch_so_many_times_in_memory_of_its_own) {
+  const SampleSet set(gzip_set());
+  DataLoader plain(open(set), echo_options(1));
+  const auto once = rest_of_epoch(plain);
+  for (const std::int64_t workers : {0, 2}) {
+    DataLoader loader(open(set), echo_options(3, workers));
+    EXPECT_EQ(loader.size(), 12u);
+    std::vector<Batch> batches;
+    while (auto batch = loader.next()) batches.push_back(*std::move(batch));
+    ASSERT_EQ(batches.size(), 12u);
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      Delivery delivery = delivery_of(batches[i]);
+      EXPECT_EQ(delivery.repeat, i % 3);
+      delivery.repeat = 0;
+      EXPECT_TRUE(delivery == once[i / 3]) << i;
+      if (i % 3 > 0) {
+        EXPECT_NE(batches[i].data.bytes, batches[i - 1].data.bytes) << "a consumer may write to it";
+      }
+    }
+    const LoaderStats stats = loader.stats();
+    EXPECT_EQ(stats.samples, 300u);
+    EXPECT_EQ(stats.samples_echoed, 200u);
+    EXPECT_EQ(stats.bytes_decoded, plain.stats().bytes_decoded) << "decoded once";
+  }
+}
+
+TEST(Echo, draws_other_crops_for_each_repeat) {
+  const SampleSet set(gzip_set());
+  const Dataset dataset = open(set);
+  DataLoaderOptions options = echo_options(3, 2);
+  options.augment = Augment{.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.padding = 3}};
+  const Augmentation augmentation(*options.augment, 8, 6);
+  DataLoader loader(dataset, options);
+  const auto epoch = rest_of_epoch(loader);
+  for (const Delivery& delivery : epoch) {
+    EXPECT_EQ(delivery.transforms, augmentation.draw_all(4, 0, delivery.repeat, delivery.indices));
+  }
+  options.num_workers = 0;
+  options.row_reads = RowReads::never;
+  DataLoader alone(dataset, options);
+  EXPECT_TRUE(rest_of_epoch(alone) == epoch);
+}
+
+TEST(Echo, serves_rows_that_bypass_the_cache_and_samples_that_span_chunks_as_well) {
+  for (const SampleSetSpec& spec :
+       {SampleSetSpec{.shape = {60, 8, 6}},
+        SampleSetSpec{.shape = {60, 8, 6}, .chunk_shape = {7, 4, 6}, .gzip = 1}}) {
+    const SampleSet set(spec);
+    DataLoaderOptions options = echo_options(2, 2);
+    if (spec.gzip < 0) options.row_reads = RowReads::always;
+    DataLoader loader(open(set), options);
+    for (const Delivery& delivery : rest_of_epoch(loader)) {
+      for (std::size_t i = 0; i < delivery.indices.size(); ++i) {
+        ASSERT_EQ(std::memcmp(delivery.data.data() + i * set.sample_bytes(), set.sample(delivery.indices[i]),
+                              set.sample_bytes()),
+                  0);
+      }
+    }
+    EXPECT_EQ(loader.stats().samples, 120u);
+  }
+}
+
+TEST(Echo, resumes_at_every_delivery) {
+  const SampleSet set(gzip_set());
+  const Dataset dataset = open(set);
+  DataLoaderOptions options = echo_options(3, 2);
+  options.augment = Augment{.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.padding = 3}};
+  DataLoader whole(dataset, options);
+  std::vector<Delivery> two_epochs = rest_of_epoch(whole);
+  for (Delivery& delivery : rest_of_epoch(whole)) two_epochs.push_back(std::move(delivery));
+  for (std::size_t stop = 0; stop <= 13; ++stop) {
+    DataLoader first(dataset, options);
+    for (std::size_t i = 0; i < stop; ++i) {
+      if (!first.next()) first.next();  // the end of an epoch, then the begin of the next
+    }
+    const LoaderState state = first.state();
+    options.num_workers = stop % 2 == 0 ? 0 : 2;
+    DataLoader second(dataset, options);
+    second.restore(LoaderState::from_bytes(state.to_bytes()));
+    EXPECT_EQ(second.state(), state) << stop;
+    const auto rest = rest_of_epoch(second);
+    ASSERT_FALSE(rest.empty());
+    for (std::size_t i = 0; i < rest.size(); ++i)
+      ASSERT_TRUE(rest[i] == two_epochs[stop + i]) << stop << "+" << i;
+  }
+}
+
+TEST(Echo, has_a_state_of_its_own_that_another_factor_refuses_and_another_batch_size_takes) {
+  const SampleSet set(gzip_set());
+  const Dataset dataset = open(set);
+  DataLoader twice(dataset, echo_options(2));
+  twice.next();
+  const LoaderState in_the_middle = twice.state();
+  twice.next();
+  const LoaderState after = twice.state();
+  EXPECT_EQ(in_the_middle.position, 1u);
+  EXPECT_EQ(after.position, 60u);
+  DataLoader thrice(dataset, echo_options(3));
+  EXPECT_THROW(thrice.restore(after), StateError);
+  DataLoader once(dataset, echo_options(1));
+  EXPECT_THROW(once.restore(after), StateError);
+
+  DataLoaderOptions other = echo_options(2);
+  other.batch_size = 10;
+  DataLoader smaller(dataset, other);
+  smaller.restore(after);
+  const auto rest = rest_of_epoch(smaller);
+  EXPECT_EQ(rest.size(), 14u) << "70 samples in batches of 10, each twice";
+}
+
+TEST(Echo, reports_a_batch_that_fails_once) {
+  const SampleSet set(gzip_set());
+  damage(set.path(), chunk_offset(set, 3) + 4, 8);
+  DataLoaderOptions options{.batch_size = 10};
+  options.echo = {.factor = 2};
+  DataLoader loader(open(set), options);
+  int delivered = 0, failed = 0;
+  for (int i = 0; i < 19; ++i) {
+    try {
+      if (loader.next()) ++delivered;
+    } catch (const ChunkError&) {
+      ++failed;
+    }
+  }
+  EXPECT_EQ(delivered, 18);
+  EXPECT_EQ(failed, 1);
+  EXPECT_FALSE(loader.next());
+}
+
+TEST(Echo, counts_the_memory_of_the_repeats) {
+  const SampleSet set(gzip_set());
+  DataLoaderOptions options = echo_options(3);
+  options.memory_budget_bytes = 1000;
+  EXPECT_THAT(refusal<OptionError>(open(set), options), HasSubstr("× 3 slots "));
+}
+
+TEST(Echo, refuses_points_and_factors_that_do_not_work) {
+  const SampleSet set(gzip_set());
+  DataLoaderOptions options;
+  options.echo = {.factor = 0};
+  EXPECT_THAT(refusal<OptionError>(open(set), options), HasSubstr("echo.factor must be 1 to 1024; got 0"));
+  options.echo = {.factor = 2, .point = EchoPoint::example};
+  EXPECT_THAT(refusal<OptionError>(open(set), options),
+              HasSubstr("echo.point = example is not offered; use batch"));
+}
+
+TEST(Echo, may_be_left_at_any_delivery) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), echo_options(3, 2));
+  for (int stop = 0; stop < 12; ++stop) {
+    loader.start_epoch();
+    for (int i = 0; i < stop; ++i) EXPECT_EQ(loader.next()->repeat, static_cast<std::uint64_t>(i % 3));
+  }
+}
+
+}  // namespace
+}  // namespace h5feed::test
