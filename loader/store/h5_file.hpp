@@ -23,6 +23,7 @@ struct DatasetEntry {
   std::vector<std::uint64_t> shape;  ///< empty for a scalar
   std::string type_text;             ///< "u8", "variable-length", "string", "compound", "unreadable"
   bool numeric = false;              ///< `describe` accepts it
+  bool plain = false;                ///< and its values are of the type that the file says
 };
 
 /// Read-only handle. Takes no file lock (H5Pset_file_locking), so that files on NFS or files held by
@@ -47,6 +48,9 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// modification, device and inode): what is known of it may then be wrong. Takes no lock; one
   /// system call.
   void check_unchanged() const;
+
+  /// Whether it was not, as far as can be told.
+  bool unchanged() const noexcept;
 
   /// Every dataset reachable by hard links, in name order, each once. Throws FileError where libhdf5
   /// cannot visit all of the file.
