@@ -84,8 +84,10 @@ void open_file(const std::filesystem::path& path, std::span<FieldOpener* const> 
         rows.push_back(0);
         for (const JoinedPart& part : parts[i]) rows.back() += part.rows;
         if (rows[i] != rows.front()) {
-          refuse_rows(file->path().string(), parts[i].front().reader->info().path, rows[i],
-                      parts.front().front().reader->info().path, rows.front());
+          const auto path_of = [&](std::size_t field) {
+            return parts[field].empty() ? fields[field]->path() : parts[field].front().reader->info().path;
+          };
+          refuse_rows(file->path().string(), path_of(i), rows[i], path_of(0), rows.front());
         }
       }
       for (std::size_t i = 0; i < fields.size(); ++i) fields[i]->keep(std::move(parts[i]));
@@ -94,6 +96,37 @@ void open_file(const std::filesystem::path& path, std::span<FieldOpener* const> 
       if (attempt == kAttempts || file->unchanged()) throw;
     }
   }
+}
+
+ImageSource image_source(const DatasetOptions& options) {
+  const ImageOptions& images = options.images;
+  // What OpenCV scales to; more is a mistake.
+  constexpr std::int64_t kMaxSide = 32'767;
+  if (images.height < 0 || images.width < 0 || images.height > kMaxSide || images.width > kMaxSide ||
+      (images.height == 0) != (images.width == 0)) {
+    throw OptionError(fmt::format("images.height and images.width must be 1 to {}, or both 0; got {} and {}",
+                                  kMaxSide, images.height, images.width));
+  }
+  ImageTarget target{.height = static_cast<std::uint64_t>(images.height),
+                     .width = static_cast<std::uint64_t>(images.width)};
+  switch (images.color) {
+    case ImageColor::rgb:
+      target.color = ImageTarget::Color::rgb;
+      break;
+    case ImageColor::bgr:
+      target.color = ImageTarget::Color::bgr;
+      break;
+    case ImageColor::gray:
+      target.color = ImageTarget::Color::gray;
+      break;
+    case ImageColor::unchanged:
+      target.color = ImageTarget::Color::unchanged;
+      break;
+  }
+  ImageSource source{.decoder = make_image_decoder(target), .shapes = images.shapes};
+  if (options.input_layout != InputLayout::automatic)
+    source.planar = options.input_layout == InputLayout::nchw;
+  return source;
 }
 
 Field make_target(std::shared_ptr<const ChunkReader> reader) {
@@ -118,7 +151,7 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   const auto pool = std::make_shared<FilePool>();
   const std::string data_path =
       options.data.empty() ? only_image_dataset(*H5File::open(files.front())) : options.data;
-  FieldOpener data({data_path, "--data", options.sample, files.size()}, pool);
+  FieldOpener data({data_path, "--data", options.sample, files.size(), image_source(options)}, pool);
   std::optional<FieldOpener> target;
   const bool target_apart = !options.target_files.empty();
   const std::vector<std::filesystem::path> target_files =
@@ -133,9 +166,12 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
     for (const std::filesystem::path& file : target_files) open_file(file, {&apart, 1}, {});
   }
 
+  if (!options.images.shapes.empty() && !data.decodes())
+    throw OptionError(
+        "images.shapes is a table for data of variable length, which this is not; leave it out");
   auto reader = data.finish();
   const DatasetInfo& info = reader->info();
-  SampleGeometry geometry = data_geometry(info, options.input_layout);
+  SampleGeometry geometry = data_geometry(info, data.decodes() ? InputLayout::nhwc : options.input_layout);
   if (info.rows() == 0 || info.row_elements() == 0) {
     throw DatasetError(fmt::format("{}:{} ({}) holds no samples", info.file, info.path, info.shape_text()));
   }

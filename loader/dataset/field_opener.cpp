@@ -35,13 +35,25 @@ void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first)
 std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H5File>& file,
                                                          const std::string& path,
                                                          const DatasetAccess::WrapSource& wrap) {
+  ReaderSettings settings{.pool = pool_, .log_fallback = !said_fallback_};
+  if (spec_.images) {
+    if (const std::optional<DatasetInfo> references = file->describe_ragged(path)) {
+      decodes_ = true;
+      const auto source = wrap ? wrap(file->bytes()) : alone() ? file->bytes() : pool_->source(file->path());
+      auto images = open_images(file, *references, *spec_.images, source, settings);
+      // All that follow have the extent of the first.
+      const std::vector<std::uint64_t>& shape = images->info().shape;
+      if (shape.front() > 0)
+        spec_.images->extent = ImageExtent{shape[1], shape[2], shape[3], images->info().dtype};
+      return images;
+    }
+  }
   DatasetInfo info = file->describe(path, spec_.option);
   if (info.shape.empty() && spec_.unit == SampleUnit::row) {
     throw DatasetError(fmt::format("{}:{} is a scalar; {}", info.file, info.path,
                                    spec_.option == "--data" ? "samples need a first dimension to count them"
                                                             : "a target needs one row per sample"));
   }
-  ReaderSettings settings{.pool = pool_, .log_fallback = !said_fallback_};
   auto reader = alone() || wrap
                     ? ChunkReader::open(file, std::move(info), wrap ? wrap(file->bytes()) : nullptr, settings)
                     : pool_->reader(file, std::move(info), settings);
@@ -53,8 +65,11 @@ std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H
 std::vector<JoinedPart> FieldOpener::open(const std::shared_ptr<H5File>& file,
                                           const DatasetAccess::WrapSource& wrap) {
   std::vector<JoinedPart> parts;
+  last_file_ = file->path().string();
   for (const std::string& path : expand_path(*file, spec_.path, spec_.option)) {
     auto reader = open_one(file, path, wrap);
+    // Images that there are none of have no size either.
+    if (decodes_ && reader->info().rows() == 0) continue;
     const ChunkReader& first = !parts_.empty()  ? *parts_.front().reader
                                : !parts.empty() ? *parts.front().reader
                                                 : *reader;
@@ -73,6 +88,7 @@ void FieldOpener::keep(std::vector<JoinedPart> parts) {
 }
 
 std::shared_ptr<const ChunkReader> FieldOpener::finish() {
+  if (parts_.empty()) throw DatasetError(fmt::format("{}: {} holds no samples", last_file_, spec_.path));
   if (parts_.size() == 1) return std::move(parts_.front().reader);
   const DatasetInfo& first = parts_.front().reader->info();
   std::string file = first.file;

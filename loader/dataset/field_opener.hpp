@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
 #include "store/file_pool.hpp"
+#include "store/image_reader.hpp"
 #include "store/joined_reader.hpp"
 
 namespace h5feed {
@@ -20,6 +22,8 @@ class FieldOpener {
     SampleUnit unit = SampleUnit::row;
     /// Files of the list: where there are more than one, none stays open.
     std::size_t num_files = 1;
+    /// What makes samples of bytes of variable length; empty: nothing does.
+    std::optional<ImageSource> images = {};
   };
 
   FieldOpener(Spec spec, std::shared_ptr<FilePool> pool) : spec_(std::move(spec)), pool_(std::move(pool)) {}
@@ -34,7 +38,13 @@ class FieldOpener {
   /// Rows kept so far.
   std::uint64_t rows() const noexcept { return rows_; }
 
-  /// All rows as one dataset. Something has been kept.
+  /// Whether the rows kept are images of variable length, each delivered as (H,W,C).
+  bool decodes() const noexcept { return decodes_; }
+
+  /// As the user named it.
+  const std::string& path() const noexcept { return spec_.path; }
+
+  /// All rows as one dataset. Throws DatasetError where there are only files of no images.
   std::shared_ptr<const ChunkReader> finish();
 
  private:
@@ -43,10 +53,12 @@ class FieldOpener {
                                               const DatasetAccess::WrapSource& wrap);
   void check_alike(const DatasetInfo& info, const DatasetInfo& first) const;
 
-  const Spec spec_;
+  Spec spec_;
   const std::shared_ptr<FilePool> pool_;
   std::vector<JoinedPart> parts_;
   std::uint64_t rows_ = 0;
+  std::string last_file_;  // that something was looked for in
+  bool decodes_ = false;
   bool said_fallback_ = false;
 };
 

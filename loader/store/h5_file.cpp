@@ -247,6 +247,33 @@ DatasetInfo H5File::describe(const std::string& name, std::string_view option) c
   }
 }
 
+std::optional<DatasetInfo> H5File::describe_ragged(const std::string& name) const {
+  const std::size_t reference_bytes = heap_format().reference_bytes();
+  const Hdf5Session session;
+  const std::string path = absolute_path(name);
+  const H5::H5File handle = H5FileAccess::handle(*this);
+  try {
+    if (path == "/" || handle.childObjType(path) != H5O_TYPE_DATASET) return std::nullopt;
+    return read_ragged_info(path_.string(), path, handle.openDataSet(path), reference_bytes);
+  } catch (const H5::Exception&) {
+    return std::nullopt;
+  }
+}
+
+HeapFormat H5File::heap_format() const {
+  const Hdf5Session session;
+  try {
+    const H5::FileCreatPropList plist = H5FileAccess::handle(*this).getCreatePlist();
+    HeapFormat format;
+    plist.getSizes(format.address_bytes, format.length_bytes);
+    format.base_address = plist.getUserblock();
+    return format;
+  } catch (const H5::Exception&) {
+    throw FileError(
+        fmt::format("{}: libhdf5 cannot tell its format: {}; {}", path_.string(), session.error(), kRestore));
+  }
+}
+
 std::optional<std::uint64_t> H5File::contiguous_offset(const DatasetInfo& info) const {
   const Hdf5Session session;
   try {

@@ -182,16 +182,11 @@ std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete) {
   return entries;
 }
 
-DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset) {
-  const StoredType type = classify_type(dataset);
-  if (!type.dtype) {
-    const std::string_view ragged = type.text == "variable-length" ? " (ragged)" : "";
-    throw DatasetError(
-        fmt::format("{}:{}: the elements are {}{}; h5feed reads integers of 8, 16, 32 or 64 bits, their "
-                    "enumerations, IEEE floats of 16, 32 or 64 bits and complex numbers of these, store the "
-                    "data as one of these",
-                    file_name, path, type.text, ragged));
-  }
+namespace {
+
+// What `type` was made of is the caller's matter.
+DatasetInfo read_stored(const std::string& file_name, const std::string& path, const H5::DataSet& dataset,
+                        const StoredType& type) {
   const Extent extent = read_extent(dataset);
   if (extent.null) {
     throw DatasetError(
@@ -224,11 +219,38 @@ DatasetInfo read_info(const std::string& file_name, const std::string& path, con
                                    file_name, path, format_shape(info.shape)));
   }
   info.fill_value.resize(element_bytes * info.values_per_element);
-  if (plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
+  // The fill value of variable length is none.
+  if (dataset.getTypeClass() != H5T_VLEN && plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
     plist.getFillValue(memory_type(dataset), info.fill_value.data());
   }
   info.stored_bytes = stored_bytes(dataset, info);
   return info;
+}
+
+}  // namespace
+
+DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset) {
+  const StoredType type = classify_type(dataset);
+  if (!type.dtype) {
+    const std::string_view ragged = type.text == "variable-length" ? " (ragged)" : "";
+    throw DatasetError(
+        fmt::format("{}:{}: the elements are {}{}; h5feed reads integers of 8, 16, 32 or 64 bits, their "
+                    "enumerations, IEEE floats of 16, 32 or 64 bits and complex numbers of these, store the "
+                    "data as one of these",
+                    file_name, path, type.text, ragged));
+  }
+  return read_stored(file_name, path, dataset, type);
+}
+
+std::optional<DatasetInfo> read_ragged_info(const std::string& file_name, const std::string& path,
+                                            const H5::DataSet& dataset, std::size_t reference_bytes) {
+  if (dataset.getTypeClass() != H5T_VLEN) return std::nullopt;
+  const H5::DataType element = dataset.getVarLenType().getSuper();
+  const Extent extent = read_extent(dataset);
+  if (element.getClass() != H5T_INTEGER || element.getSize() != 1 || extent.shape.size() != 1)
+    return std::nullopt;
+  return read_stored(file_name, path, dataset,
+                     {DType::u8, false, "variable-length", static_cast<unsigned>(reference_bytes), false});
 }
 
 }  // namespace h5feed

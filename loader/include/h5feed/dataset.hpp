@@ -22,6 +22,25 @@ enum class InputLayout : std::uint8_t { automatic, nchw, nhwc, nhw, none };
 /// What one sample is: a row of a dataset, or a dataset as a whole (a file or a group for each sample).
 enum class SampleUnit : std::uint8_t { row, dataset };
 
+/// Channels of decoded images. `rgb`, `bgr`: three of 8 bits; grey ones are repeated, alpha is left out, 16 bits
+/// are cut to 8, palettes and CMYK converted. `gray`: one of 8 bits. `unchanged`: as many as the first image
+/// has, in the order R, G, B, alpha, with its 8 or 16 bits, and not turned by EXIF.
+enum class ImageColor : std::uint8_t { rgb, bgr, gray, unchanged };
+
+/// How variable-length uint8 becomes images: JPEG, PNG and what else OpenCV decodes, turned as EXIF says.
+struct ImageOptions {
+  /// Size of all samples; both or none. Images of other sizes are scaled to it, without regard to their
+  /// proportions: averaged over areas where both dimensions shrink, else bilinearly. 0: the size of
+  /// the first image, which all others need to have.
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  ImageColor color = ImageColor::rgb;
+  /// Path of a table (N,3) of integers, each the shape of a sample whose bytes are pixels, not an encoded
+  /// image: (H,W,C), or (C,H,W) with `InputLayout::nchw`; without a layout, whichever has 1, 3 or 4
+  /// where C stands. `color` is left aside: channels stay as stored. Empty: encoded images.
+  std::string shapes;
+};
+
 /// What to open. Several files, and several datasets of a file, are one: their samples follow each other in
 /// the order of the list, of a pattern in natural order (traj_2 before traj_10). They need the same type and
 /// the same shape but for the first dimension.
@@ -39,6 +58,8 @@ struct DatasetOptions {
   /// What one sample is, and one target.
   SampleUnit sample = SampleUnit::row;
   InputLayout input_layout = InputLayout::automatic;
+  /// Where `data` holds images of variable length.
+  ImageOptions images = {};
 };
 
 /// Where a sample is stored.
@@ -73,7 +94,8 @@ class H5FEED_EXPORT Dataset {
 
   /// Opens the same again, with the samples that were appended since, and files that the patterns match by
   /// now. Loaders made before keep theirs; a subset stays the same samples. Blocks and throws as `open`, then
-  /// the handle is as it was. Not while another thread uses this handle.
+  /// the handle is as it was. Not while another thread uses this handle. A writer that appends should write
+  /// whole chunks where it compresses: one that it writes again may move, under readers of the old one.
   void refresh();
 
   /// Where a sample is stored; `sample` is a number as in a batch's `indices`. O(log n) in the number of
