@@ -19,10 +19,7 @@ find_package(Lzf REQUIRED)
 find_package(Blosc REQUIRED)
 find_package(BZip2 REQUIRED)
 find_package(Aec REQUIRED)
-if(H5FEED_BUILD_TESTS)
-  # Until h5feed decodes images, OpenCV is what its transposition and normalization are compared with.
-  find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc imgcodecs)
-endif()
+find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc imgcodecs)
 
 include(H5feedCuda)
 set(H5FEED_TORCH_FOUND FALSE)

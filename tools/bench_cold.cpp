@@ -71,7 +71,7 @@ class Pass {
 }  // namespace
 
 StoredData::StoredData(const Field& data)
-    : rows_per_chunk_(data.map.rows_per_chunk()), row_bytes_(data.map.row_bytes()) {
+    : rows_per_chunk_(data.map.rows().rows_per_chunk()), row_bytes_(data.map.row_bytes()) {
   const ChunkReader& reader = *data.reader;
   const DatasetInfo& info = data.info();
   if (!reader.direct()) return;

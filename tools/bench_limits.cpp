@@ -102,7 +102,6 @@ double bytes_per_second(const LimitSetup& setup, const MakeStep& make_step) {
 double measure_decode_limit(const Field& data, const LimitSetup& setup) {
   const ChunkReader& reader = *data.reader;
   const SampleMap& map = data.map;
-  const std::uint64_t num_rows = data.info().rows();
   std::atomic<std::uint64_t> next_chunk{0};
 
   struct Thread {
@@ -118,8 +117,7 @@ double measure_decode_limit(const Field& data, const LimitSetup& setup) {
       const std::uint64_t number = next_chunk.fetch_add(1, std::memory_order_relaxed) % reader.num_chunks();
       reader.read_chunk(number, thread->chunk.span(), thread->scratch);
       const std::uint64_t piece = number % map.pieces();
-      const std::uint64_t first = number / map.pieces() * map.rows_per_chunk();
-      const std::uint64_t end = std::min(num_rows, first + map.rows_per_chunk());
+      const auto [first, end] = map.rows().rows_of(number / map.pieces());
       for (std::uint64_t row = first; row < end; ++row) {
         if (map.rows_contiguous()) {
           std::memcpy(thread->slots.next(), map.row_in_chunk(thread->chunk.data(), row), map.row_bytes());

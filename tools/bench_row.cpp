@@ -172,7 +172,8 @@ class Row {
   // Samples that the order mixes before it goes on to other chunks.
   std::uint64_t window_rows() const {
     if (resolved_.shuffle.kind() == Shuffle::Kind::full) return 1;
-    return data().map.rows_per_chunk() * std::max<std::uint64_t>(1, resolved_.shuffle.window_chunks());
+    return data().map.typical_rows_per_chunk() *
+           std::max<std::uint64_t>(1, resolved_.shuffle.window_chunks());
   }
 
   // As many first epochs, each of a fresh loader with an empty cache, as fit the time; at least one. Only

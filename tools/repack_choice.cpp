@@ -190,7 +190,7 @@ std::vector<std::string> chosen_paths(const H5File& file, std::vector<DatasetEnt
 // verified. The rest is small, or only libhdf5 can read it.
 std::optional<RepackJob> untouched_job(const std::shared_ptr<H5File>& file, const DatasetEntry& entry,
                                        bool latest) {
-  if (!entry.numeric || entry.shape.empty()) return std::nullopt;
+  if (!entry.plain || entry.shape.empty()) return std::nullopt;
   DatasetInfo info = file->describe(entry.path);
   const bool chunked = info.layout == StorageLayout::chunked;
   if (!chunked && (info.layout != StorageLayout::contiguous || info.total_bytes() < kSmallBytes))
@@ -222,7 +222,7 @@ void shuffle_alike(const std::shared_ptr<H5File>& file, const std::vector<Datase
         std::find(row_counts.begin(), row_counts.end(), entry.shape.front()) == row_counts.end()) {
       continue;
     }
-    if (!entry.numeric) {
+    if (!entry.plain) {
       throw DatasetError(
           fmt::format("{}:{} has as many rows as a dataset to shuffle, but its elements are {}, which "
                       "h5feed cannot move; remove it first",
@@ -277,6 +277,12 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
       continue;
     }
     DatasetInfo info = file->describe(entry.path, "--dataset");
+    if (!info.plain_type) {
+      throw DatasetError(
+          fmt::format("{}:{}: the elements are {}, which repack copies as they are stored; leave out "
+                      "--dataset {}",
+                      arguments.in, entry.path, entry.type_text, entry.path));
+    }
     CopiedStorage storage = storage_of(info, arguments);
     jobs.push_back(
         {.reader = ChunkReader::open(file, std::move(info)), .storage = std::move(storage), .chosen = true});

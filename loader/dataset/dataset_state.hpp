@@ -43,7 +43,8 @@ struct LoaderGroupPlace {
 
 /// Immutable after open, but for what the loaders leave there for each other.
 struct DatasetState {
-  std::string file;
+  DatasetOptions options;  ///< as given
+  std::string file;        ///< for messages: the first of several
   Field data;
   std::optional<Field> target;
   std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();

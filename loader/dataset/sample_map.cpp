@@ -7,14 +7,13 @@
 
 namespace h5feed {
 
-SampleMap::SampleMap(const DatasetInfo& info, const std::vector<std::uint64_t>& chunk_shape,
-                     const std::vector<std::uint64_t>& grid) {
+SampleMap::SampleMap(const ChunkReader& reader) : rows_(reader.rows()) {
+  const DatasetInfo& info = reader.info();
   row_bytes_ = info.row_bytes();
   element_bytes_ = size_of(info.dtype);
   const std::span shape = std::span(info.shape).subspan(1);
-  const std::span chunk = std::span(chunk_shape).subspan(1);
-  const std::span inner_grid = std::span(grid).subspan(1);
-  rows_per_chunk_ = chunk_shape.front();
+  const std::span chunk = std::span(reader.chunk_shape()).subspan(1);
+  const std::span inner_grid = std::span(reader.grid()).subspan(1);
   sample_shape_.assign(shape.begin(), shape.end());
   chunk_row_shape_.assign(chunk.begin(), chunk.end());
   chunk_row_bytes_ = element_bytes_;

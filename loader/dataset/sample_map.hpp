@@ -15,11 +15,14 @@ namespace h5feed {
 class SampleMap {
  public:
   /// The dataset has at least one dimension.
-  SampleMap(const DatasetInfo& info, const std::vector<std::uint64_t>& chunk_shape,
-            const std::vector<std::uint64_t>& grid);
+  explicit SampleMap(const ChunkReader& reader);
 
-  /// Samples in one chunk (fewer in the last one).
-  std::uint64_t rows_per_chunk() const noexcept { return rows_per_chunk_; }
+  /// Which samples are in which chunk; where samples span several, these count as one.
+  const RowLayout& rows() const noexcept { return rows_; }
+  /// Samples in a chunk, on average over several datasets.
+  std::uint64_t typical_rows_per_chunk() const noexcept {
+    return rows_.regular() ? rows_.rows_per_chunk() : (rows_.num_rows() - 1) / rows_.num_chunks() + 1;
+  }
   /// Chunks that one sample touches.
   std::uint64_t pieces() const noexcept { return pieces_.size(); }
   /// Decoded bytes of one sample.
@@ -31,13 +34,13 @@ class SampleMap {
 
   /// Number of the chunk that holds piece `piece` of sample `row`.
   std::uint64_t chunk_of(std::uint64_t row, std::uint64_t piece) const noexcept {
-    return row / rows_per_chunk_ * pieces_.size() + piece;
+    return rows_.chunk_of(row) * pieces_.size() + piece;
   }
 
   /// Where the sample, or its piece, begins in its decoded chunk; with `rows_contiguous()` all its bytes
   /// follow there.
   const std::byte* row_in_chunk(const std::byte* chunk, std::uint64_t row) const noexcept {
-    return chunk + row % rows_per_chunk_ * chunk_row_bytes_;
+    return chunk + rows_.place_in_chunk(row) * chunk_row_bytes_;
   }
 
   /// Copies one piece of a sample, which `row_in_chunk` begins, to where it belongs in `out`, the sample's
@@ -51,7 +54,7 @@ class SampleMap {
     std::size_t to = 0;                 // byte where the piece begins in the sample
   };
 
-  std::uint64_t rows_per_chunk_ = 1;
+  RowLayout rows_;
   std::size_t row_bytes_ = 0;
   std::size_t chunk_row_bytes_ = 0;
   bool rows_contiguous_ = true;

@@ -68,7 +68,7 @@ ResolvedOptions with_policy(ResolvedOptions options, CachePolicy policy) {
 
 double mixing_of(const DatasetState& dataset, const ResolvedOptions& options, const Shuffle& shuffle) {
   const std::uint64_t together = options.shard == Shard::strided ? options.world_size : 1;
-  return mixing_score(dataset.data.info().rows(), dataset.data.map.rows_per_chunk(),
+  return mixing_score(dataset.data.info().rows(), dataset.data.map.typical_rows_per_chunk(),
                       static_cast<std::uint64_t>(options.batch_size) * together, shuffle);
 }
 

@@ -331,9 +331,7 @@ void BatchAssembler::serve(const VisitRef& ref, ChunkCache::Pin& pin) const {
   const SampleMap& map = lanes_[visit.field].field->map;
   const std::byte* const chunk = pin.bytes().data();
   gather(*ref.job, visit, [&](std::size_t, std::uint64_t row) { return map.row_in_chunk(chunk, row); });
-  const std::uint64_t first_row = visit.chunk / map.pieces() * map.rows_per_chunk();
-  const std::uint64_t rows =
-      std::min(map.rows_per_chunk(), lanes_[visit.field].field->info().rows() - first_row);
+  const std::uint64_t rows = map.rows().rows_of(visit.chunk / map.pieces()).count();
   if (served_[visit.field].add(visit.chunk, ref.job->round, visit.num_rows, rows)) pin.retire();
 }
 

@@ -15,7 +15,7 @@ std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions
     case Shuffle::Kind::sequential:
       in_play = options.prefetch_batches * static_cast<std::uint64_t>(options.batch_size) *
                     (options.shard == Shard::strided ? options.world_size : 1) /
-                    dataset.data.map.rows_per_chunk() +
+                    dataset.data.map.typical_rows_per_chunk() +
                 2;
       wanted = 2 * static_cast<std::uint64_t>(options.num_workers);
       break;

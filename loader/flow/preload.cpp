@@ -31,7 +31,7 @@ std::vector<Wanted> wanted_chunks(const DatasetState& dataset, const SampleSubse
   const auto add = [&](std::uint32_t number, const Field& field) {
     if (field.is_resident()) return;
     const std::uint64_t pieces = field.map.pieces();
-    for (const ChunkGroup& group : chunk_groups(field.info().rows(), field.map.rows_per_chunk(), chosen)) {
+    for (const ChunkGroup& group : chunk_groups(field.map.rows(), chosen)) {
       for (std::uint64_t piece = 0; piece < pieces; ++piece)
         wanted.push_back({{number, group.chunk * pieces + piece}, field.reader.get()});
     }

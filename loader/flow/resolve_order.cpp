@@ -59,9 +59,8 @@ void check_ranks(const DataLoaderOptions& options) {
 }
 
 std::uint64_t chunks_taking_part(const DatasetState& dataset, const SampleSubset* chosen) {
-  const std::uint64_t rows_per_chunk = dataset.data.map.rows_per_chunk();
-  if (chosen == nullptr) return ceil_div(dataset.data.info().rows(), rows_per_chunk);
-  return chunk_groups(dataset.data.info().rows(), rows_per_chunk, chosen).size();
+  const RowLayout& layout = dataset.data.map.rows();
+  return chosen == nullptr ? layout.num_chunks() : chunk_groups(layout, chosen).size();
 }
 
 std::int64_t largest_batch(const BatchSampler& sampler) {
@@ -153,7 +152,7 @@ PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset
                         const ResolvedOptions& options) {
   PlanSpec spec;
   spec.num_samples = dataset.data.info().rows();
-  spec.rows_per_chunk = dataset.data.map.rows_per_chunk();
+  spec.layout = dataset.data.map.rows();
   if (!options.sampled) spec.shuffle = options.shuffle;
   spec.seed = options.seed;
   spec.batch_size = static_cast<std::uint64_t>(options.batch_size);

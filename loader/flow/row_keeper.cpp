@@ -23,9 +23,8 @@ std::uint32_t slots(std::uint64_t samples, const Field& field) noexcept {
 RowKeeper::RowKeeper(const Field& field, const RowFuture& future, std::uint64_t samples)
     : field_(field), future_(future), cache_(field.map.chunk_row_bytes(), slots(samples, field)) {}
 
-RowKeeper::Rows RowKeeper::rows_in(std::uint64_t chunk) const noexcept {
-  const std::uint64_t first = chunk / pieces() * field_.map.rows_per_chunk();
-  return {first, std::min(first + field_.map.rows_per_chunk(), field_.info().rows())};
+RowLayout::Rows RowKeeper::rows_in(std::uint64_t chunk) const noexcept {
+  return field_.map.rows().rows_of(chunk / pieces());
 }
 
 std::vector<std::uint64_t> RowKeeper::keys_of(const BatchJob& job, const Visit& visit) const {
@@ -63,7 +62,7 @@ bool RowKeeper::holds(const BatchJob& job, const Visit& visit) const noexcept tr
 
 bool RowKeeper::holds_due_rows(std::uint64_t chunk) const noexcept try {
   const RowFuture::Outlook outlook = future_.outlook();
-  const Rows rows = rows_in(chunk);
+  const RowLayout::Rows rows = rows_in(chunk);
   std::vector<std::uint64_t> keys;
   keys.reserve(rows.end - rows.first);
   for (std::uint64_t row = rows.first; row < rows.end; ++row) {
@@ -87,7 +86,7 @@ void RowKeeper::keep(std::uint64_t chunk, const std::byte* bytes, std::span<cons
   for (const std::uint64_t turn : turns) keys.push_back(key(turn, piece));
   cache_.drop(keys);
 
-  const Rows rows = rows_in(chunk);
+  const RowLayout::Rows rows = rows_in(chunk);
   std::vector<RowCache::Candidate> candidates;
   candidates.reserve(rows.end - rows.first);
   for (std::uint64_t row = rows.first; row < rows.end; ++row) {

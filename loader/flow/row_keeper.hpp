@@ -46,15 +46,11 @@ class RowKeeper {
   std::uint64_t held_bytes() const { return cache_.held_bytes(); }
 
  private:
-  struct Rows {
-    std::uint64_t first;
-    std::uint64_t end;
-  };
   std::uint64_t pieces() const noexcept { return field_.map.pieces(); }
   std::uint64_t key(std::uint64_t turn, std::uint64_t piece) const noexcept {
     return turn * pieces() + piece;
   }
-  Rows rows_in(std::uint64_t chunk) const noexcept;
+  RowLayout::Rows rows_in(std::uint64_t chunk) const noexcept;
   std::vector<std::uint64_t> keys_of(const BatchJob& job, const Visit& visit) const;
 
   const Field& field_;

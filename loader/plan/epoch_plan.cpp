@@ -20,25 +20,39 @@ std::uint64_t num_choices(const PlanSpec& spec) noexcept {
   return spec.subset ? spec.subset->size() : spec.num_samples;
 }
 
+RowLayout layout_of(const PlanSpec& spec) {
+  return spec.layout ? *spec.layout : RowLayout(spec.num_samples, spec.rows_per_chunk);
+}
+
+// All samples in an order of their own for each kind of shuffle.
+std::shared_ptr<const SampleOrder> whole_order(const PlanSpec& spec, std::uint64_t epoch) {
+  const RowLayout layout = layout_of(spec);
+  if (layout.regular() || spec.shuffle.kind() == Shuffle::Kind::full) {
+    // A full shuffle asks for chunks in file order only, and needs no more than about their number.
+    const std::uint64_t rows =
+        layout.regular() ? layout.rows_per_chunk() : ceil_div(spec.num_samples, layout.num_chunks());
+    return std::make_shared<const WholeOrder>(spec.num_samples, rows, spec.shuffle, spec.seed, epoch);
+  }
+  return std::make_shared<const GroupOrder>(chunk_groups(layout, nullptr), nullptr, layout, spec.shuffle,
+                                            mix_key(spec.seed, kChunkOrder, epoch));
+}
+
 // Order of all samples that take part, the same on every rank.
 std::shared_ptr<const SampleOrder> global_order(const PlanSpec& spec, std::uint64_t epoch) {
-  const std::uint64_t num_chunks = ceil_div(spec.num_samples, spec.rows_per_chunk);
+  const RowLayout layout = layout_of(spec);
+  const std::uint64_t num_chunks = layout.num_chunks();
   if (spec.sampler) {
     return std::make_shared<const SamplerOrder>(epoch_of(*spec.sampler, spec.seed, epoch), spec.subset,
                                                 num_choices(spec), num_chunks);
   }
-  if (!spec.subset) {
-    return std::make_shared<const WholeOrder>(spec.num_samples, spec.rows_per_chunk, spec.shuffle, spec.seed,
-                                              epoch);
-  }
+  if (!spec.subset) return whole_order(spec, epoch);
   const Shuffle::Kind kind = spec.shuffle.kind();
   const std::uint64_t key = mix_key(spec.seed, kSubsetOrder, epoch);
   if (kind == Shuffle::Kind::full) return std::make_shared<const PermutedOrder>(spec.subset, num_chunks, key);
   if (kind == Shuffle::Kind::sequential && !spec.subset->ascending())
     return std::make_shared<const GivenOrder>(spec.subset, num_chunks);
-  return std::make_shared<const GroupOrder>(
-      chunk_groups(spec.num_samples, spec.rows_per_chunk, spec.subset.get()), spec.subset,
-      spec.rows_per_chunk, spec.shuffle, key);
+  return std::make_shared<const GroupOrder>(chunk_groups(layout, spec.subset.get()), spec.subset, layout,
+                                            spec.shuffle, key);
 }
 
 // The chunks that belong to each rank in an epoch: a fixed deal of permuted chunks, passed on by one rank
@@ -51,7 +65,7 @@ struct OwnChunks {
 };
 
 OwnChunks own_chunks(const PlanSpec& spec, std::uint64_t epoch) {
-  const std::vector<ChunkGroup> all = chunk_groups(spec.num_samples, spec.rows_per_chunk, spec.subset.get());
+  const std::vector<ChunkGroup> all = chunk_groups(layout_of(spec), spec.subset.get());
   const Permutation deal(all.size(), mix_key(spec.seed, kChunkOwner, 0));
   std::vector<std::uint64_t> rows(spec.world_size, 0);
   OwnChunks own;
@@ -84,7 +98,9 @@ std::uint64_t plan_hash(const PlanSpec& spec) {
   if (spec.batch_sampler) add(spec.batch_sampler->fingerprint());
   add(spec.shuffle.window_chunks());
   const bool chunks_matter = spec.shuffle.kind() == Shuffle::Kind::chunk || spec.shard == Shard::by_chunk;
-  add(chunks_matter ? spec.rows_per_chunk : 0);
+  add(!chunks_matter                           ? 0
+      : spec.layout && !spec.layout->regular() ? spec.layout->fingerprint()
+                                               : layout_of(spec).rows_per_chunk());
   add(static_cast<std::uint64_t>(spec.shard));
   add(static_cast<std::uint64_t>(spec.uneven));
   return hash;
@@ -95,7 +111,7 @@ EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
   if (!spec.batch_sampler && spec.shard == Shard::by_chunk) {
     OwnChunks own = own_chunks(spec, epoch);
     const std::uint64_t key = mix_key(mix_key(spec.seed, kOwnOrder, epoch), kOwnOrder, spec.rank);
-    order_ = std::make_shared<const GroupOrder>(std::move(own.groups), spec.subset, spec.rows_per_chunk,
+    order_ = std::make_shared<const GroupOrder>(std::move(own.groups), spec.subset, layout_of(spec),
                                                 spec.shuffle, key);
     size_ = order_->size();
     deal(size_, own.fewest_rows, own.most_rows);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/row_layout.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/sampler.hpp"
 #include "plan/sample_order.hpp"
@@ -17,6 +18,7 @@ namespace h5feed {
 struct PlanSpec {
   std::uint64_t num_samples = 0;  ///< of the dataset, at least 1
   std::uint64_t rows_per_chunk = 1;
+  std::optional<RowLayout> layout = {};  ///< where chunks differ in height; replaces `rows_per_chunk`
   Shuffle shuffle;
   std::uint64_t seed = 0;
   std::uint64_t batch_size = 1;  ///< per rank, at least 1; of a batch sampler the largest it may give
@@ -51,7 +53,8 @@ bool positions_are_global(const PlanSpec& spec) noexcept;
 /// its own), `drop` cuts. The number of batches is the same on every rank in every mode.
 ///
 /// A pure function of (spec, epoch) with random access; immutable and thread-safe. O(1) memory and
-/// construction for all samples strided or contiguous; O(chunks) for by_chunk and for `chunk:K` of a subset.
+/// construction for all samples strided or contiguous; O(chunks) for by_chunk, for `chunk:K` of a subset, and
+/// where chunks differ in height (but for `full`).
 class EpochPlan {
  public:
   /// Throws what a user's sampler throws.

@@ -3,22 +3,22 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/divide.hpp"
 #include "plan/streams.hpp"
 
 namespace h5feed {
 
-std::vector<ChunkGroup> chunk_groups(std::uint64_t num_samples, std::uint64_t rows_per_chunk,
-                                     const SampleSubset* subset) {
+std::vector<ChunkGroup> chunk_groups(const RowLayout& layout, const SampleSubset* subset) {
   std::vector<ChunkGroup> groups;
   if (subset == nullptr) {
-    groups.reserve(ceil_div(num_samples, rows_per_chunk));
-    for (std::uint64_t first = 0; first < num_samples; first += rows_per_chunk)
-      groups.push_back({first / rows_per_chunk, first, std::min(rows_per_chunk, num_samples - first)});
+    groups.reserve(layout.num_chunks());
+    for (std::uint64_t chunk = 0; chunk < layout.num_chunks(); ++chunk) {
+      const RowLayout::Rows rows = layout.rows_of(chunk);
+      groups.push_back({chunk, rows.first, rows.count()});
+    }
     return groups;
   }
   for (std::uint64_t place = 0; place < subset->size(); ++place) {
-    const std::uint64_t chunk = subset->sorted(place) / rows_per_chunk;
+    const std::uint64_t chunk = layout.chunk_of(subset->sorted(place));
     if (groups.empty() || groups.back().chunk != chunk) groups.push_back({chunk, place, 0});
     ++groups.back().count;
   }
@@ -26,11 +26,11 @@ std::vector<ChunkGroup> chunk_groups(std::uint64_t num_samples, std::uint64_t ro
 }
 
 GroupOrder::GroupOrder(std::vector<ChunkGroup> groups, std::shared_ptr<const SampleSubset> subset,
-                       std::uint64_t rows_per_chunk, const Shuffle& shuffle, std::uint64_t key)
+                       RowLayout layout, const Shuffle& shuffle, std::uint64_t key)
     : SampleOrder(groups.size()),
       groups_(std::move(groups)),
       subset_(std::move(subset)),
-      rows_per_chunk_(rows_per_chunk),
+      layout_(std::move(layout)),
       kind_(shuffle.kind()),
       window_groups_(static_cast<std::size_t>(
           std::max<std::uint64_t>(1, std::min<std::uint64_t>(shuffle.window_chunks(), groups_.size())))),
@@ -80,7 +80,8 @@ std::uint64_t GroupOrder::at(std::uint64_t position) const noexcept {
 
 std::optional<std::uint64_t> GroupOrder::position_of(std::uint64_t sample) const noexcept {
   const std::optional<std::uint64_t> place = subset_ ? subset_->place_of(sample) : sample;
-  const std::uint64_t chunk = sample / rows_per_chunk_;
+  if (sample >= layout_.num_rows()) return std::nullopt;
+  const std::uint64_t chunk = layout_.chunk_of(sample);
   const auto found =
       std::ranges::lower_bound(places_, chunk, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
   if (!place || found == places_.end() || found->first != chunk) return std::nullopt;

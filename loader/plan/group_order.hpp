@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/row_layout.hpp"
 #include "h5feed/options.hpp"
 #include "plan/permutation.hpp"
 #include "plan/sample_order.hpp"
@@ -21,8 +22,7 @@ struct ChunkGroup {
 };
 
 /// The groups of `subset`, or of all samples where that is null, in file order.
-std::vector<ChunkGroup> chunk_groups(std::uint64_t num_samples, std::uint64_t rows_per_chunk,
-                                     const SampleSubset* subset);
+std::vector<ChunkGroup> chunk_groups(const RowLayout& layout, const SampleSubset* subset);
 
 /// Groups in file order, all their samples permuted, or permuted within windows of K groups. O(groups)
 /// memory, O(log groups) a sample. The order is part of the public contract: golden vectors in the tests
@@ -30,8 +30,8 @@ std::vector<ChunkGroup> chunk_groups(std::uint64_t num_samples, std::uint64_t ro
 class GroupOrder final : public SampleOrder {
  public:
   /// `groups` are of distinct chunks and not empty; `key` decides the permutations.
-  GroupOrder(std::vector<ChunkGroup> groups, std::shared_ptr<const SampleSubset> subset,
-             std::uint64_t rows_per_chunk, const Shuffle& shuffle, std::uint64_t key);
+  GroupOrder(std::vector<ChunkGroup> groups, std::shared_ptr<const SampleSubset> subset, RowLayout layout,
+             const Shuffle& shuffle, std::uint64_t key);
 
   std::uint64_t size() const noexcept override { return begins_.back(); }
   std::uint64_t at(std::uint64_t position) const noexcept override;
@@ -53,7 +53,7 @@ class GroupOrder final : public SampleOrder {
   std::vector<std::uint64_t> begins_;                            // rows before each group, and of all
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places_;  // chunk → place in `groups_`, by chunk
   std::shared_ptr<const SampleSubset> subset_;
-  std::uint64_t rows_per_chunk_;
+  RowLayout layout_;
   Shuffle::Kind kind_;
   std::size_t window_groups_;
   std::uint64_t key_;

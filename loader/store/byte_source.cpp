@@ -114,9 +114,12 @@ std::string reason_not_opened(int error) {
   }
 }
 
-}  // namespace
+FileIdentity identity_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size)};
+}
 
-std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path) {
+std::shared_ptr<const ByteSource> open_source(const std::filesystem::path& path,
+                                              const FileIdentity* expected) {
   const std::string name = path.string();
   // O_NONBLOCK: opening a named pipe must not wait for its writer.
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -129,8 +132,31 @@ std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& 
   if (!S_ISREG(status.st_mode)) {
     throw FileError(fmt::format("{}: is not a regular file; copy it to one first", name));
   }
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-  return std::make_shared<FileSource>(name, std::move(fd), size);
+  const FileIdentity now = identity_of(status);
+  if (expected != nullptr &&
+      (now.device != expected->device || now.inode != expected->inode || now.bytes < expected->bytes)) {
+    throw FileError(
+        fmt::format("{}: the file was replaced or cut short since it was opened; open it again", name));
+  }
+  return std::make_shared<FileSource>(name, std::move(fd), now.bytes);
+}
+
+}  // namespace
+
+std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path) {
+  return open_source(path, nullptr);
+}
+
+std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path,
+                                                   const FileIdentity& expected) {
+  return open_source(path, &expected);
+}
+
+FileIdentity file_identity(const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0)
+    throw FileError(fmt::format("{}: {}", path.string(), reason_not_opened(errno)));
+  return identity_of(status);
 }
 
 }  // namespace h5feed

@@ -41,4 +41,18 @@ class ByteSource {
 /// Opens a local file for pread(2). Throws FileError.
 std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path);
 
+/// What a file stays as it grows (stat(2)).
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Throws FileError where there is no such file.
+FileIdentity file_identity(const std::filesystem::path& path);
+
+/// Opens a file again. Throws FileError, also where it is another one by now, or shorter.
+std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path,
+                                                   const FileIdentity& expected);
+
 }  // namespace h5feed

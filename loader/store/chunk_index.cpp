@@ -43,7 +43,7 @@ template <typename Mask, typename Bytes>
 int keep_chunk(const hsize_t* offset, Mask filter_mask, haddr_t address, Bytes bytes, void* data) {
   const Visit& visit = *static_cast<const Visit*>(data);
   std::uint64_t chunk = 0;
-  for (std::size_t d = 0; d < visit.index.grid.size(); ++d) {
+  for (std::size_t d = 0; d < visit.info.file_rank(); ++d) {
     const std::uint64_t coordinate = offset[d] / visit.info.chunk_shape[d];
     // Files of old libraries may keep chunks beyond an extent that was shrunk.
     if (coordinate >= visit.index.grid[d]) return 0;

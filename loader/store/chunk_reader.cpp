@@ -17,6 +17,7 @@
 #include "h5feed/log.hpp"
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_readers.hpp"
+#include "store/joined_reader.hpp"
 
 namespace h5feed {
 namespace {
@@ -69,15 +70,9 @@ std::string missing_filter(const DatasetInfo& info, const ChunkIndex* index) {
   return {};
 }
 
-std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, DatasetInfo info,
-                                                 const std::string& reason) {
-  log(LogLevel::warning, fmt::format("{}:{}: reading through libhdf5's lock, one chunk at a time ({})",
-                                     info.file, info.path, reason));
-  return make_fallback_reader(std::move(info), std::move(file), reason);
-}
-
 std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, DatasetInfo info,
-                                                std::shared_ptr<const ByteSource> source) {
+                                                std::shared_ptr<const ByteSource> source,
+                                                const ReaderSettings& settings) {
   std::optional<ChunkIndex> index;
   std::string reason;
   try {
@@ -88,16 +83,17 @@ std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, Da
   if (const std::string missing = missing_filter(info, index ? &*index : nullptr); !missing.empty()) {
     reason = missing;
   }
-  if (!reason.empty()) return open_fallback(std::move(file), std::move(info), reason);
+  if (!reason.empty()) return open_fallback(std::move(file), std::move(info), reason, settings);
   return make_direct_reader(std::move(info), std::move(*index), std::move(source));
 }
 
 std::shared_ptr<const ChunkReader> open_contiguous(std::shared_ptr<H5File> file, DatasetInfo info,
-                                                   std::shared_ptr<const ByteSource> source) {
+                                                   std::shared_ptr<const ByteSource> source,
+                                                   const ReaderSettings& settings) {
   const std::optional<std::uint64_t> begin = file->contiguous_offset(info);
   const std::uint64_t file_bytes = file->bytes()->size();
   if (begin && (*begin > file_bytes || info.total_bytes() > file_bytes - *begin)) {
-    return open_fallback(std::move(file), std::move(info), "its bytes lie outside the file");
+    return open_fallback(std::move(file), std::move(info), "its bytes lie outside the file", settings);
   }
   return make_flat_reader(std::move(info), begin, std::move(source));
 }
@@ -116,26 +112,35 @@ std::shared_ptr<const ChunkReader> open_compact(const H5File& file, DatasetInfo 
 }
 
 std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, DatasetInfo info,
-                                               std::shared_ptr<const ByteSource> source) {
+                                               std::shared_ptr<const ByteSource> source,
+                                               const ReaderSettings& settings) {
   switch (info.layout) {
     case StorageLayout::chunked:
-      return open_chunked(std::move(file), std::move(info), std::move(source));
+      return open_chunked(std::move(file), std::move(info), std::move(source), settings);
     case StorageLayout::contiguous:
-      return open_contiguous(std::move(file), std::move(info), std::move(source));
+      return open_contiguous(std::move(file), std::move(info), std::move(source), settings);
     case StorageLayout::compact:
       return open_compact(*file, std::move(info));
     case StorageLayout::external:
-      return open_fallback(std::move(file), std::move(info), "its bytes are in external files");
+      return open_fallback(std::move(file), std::move(info), "its bytes are in external files", settings);
     case StorageLayout::virtual_dataset:
       break;
   }
-  return open_fallback(std::move(file), std::move(info), "it is a virtual dataset");
+  if (settings.pool) return open_virtual(file, info, settings);
+  return open_fallback(std::move(file), std::move(info), "it is a virtual dataset", settings);
 }
 
 std::uint64_t product(const std::vector<std::uint64_t>& extents) noexcept {
   std::uint64_t result = 1;
   for (const std::uint64_t extent : extents) result *= extent;
   return result;
+}
+
+std::vector<std::uint64_t> row_grid(const std::vector<std::uint64_t>& shape,
+                                    const std::vector<std::uint64_t>& chunk_shape, const RowLayout& rows) {
+  std::vector<std::uint64_t> grid = chunk_grid(shape, chunk_shape);
+  if (!grid.empty()) grid.front() = rows.num_chunks();
+  return grid;
 }
 
 // Reads chunk after chunk into one array. Shared by the threads of read_all.
@@ -171,21 +176,30 @@ class WholeRead {
     const std::vector<std::uint64_t> coordinates = chunk_coordinates(chunk, reader_.grid());
     std::vector<std::uint64_t> extent(coordinates.size());
     std::uint64_t first_element = 0;
-    for (std::size_t d = 0; d < extent.size(); ++d) {
+    std::uint64_t skipped_bytes = 0;  // of the chunk
+    if (!coordinates.empty()) {
+      const RowLayout::Rows rows = reader_.rows().rows_of(coordinates.front());
+      extent.front() = rows.count();
+      first_element = rows.first;
+      skipped_bytes = reader_.rows().place_in_chunk(rows.first) * element_bytes;
+    }
+    for (std::size_t d = 1; d < extent.size(); ++d) {
       const std::uint64_t begin = coordinates[d] * reader_.chunk_shape()[d];
       extent[d] = std::min(reader_.chunk_shape()[d], info.shape[d] - begin);
       first_element = first_element * info.shape[d] + begin;
+      skipped_bytes *= reader_.chunk_shape()[d];
     }
     std::byte* const target = out_.data() + first_element * element_bytes;
     const bool whole_rows = std::equal(extent.begin() + (extent.empty() ? 0 : 1), extent.end(),
                                        info.shape.begin() + (extent.empty() ? 0 : 1), info.shape.end());
-    if (whole_rows && extent == reader_.chunk_shape()) {
+    if (whole_rows && extent == reader_.chunk_shape() && skipped_bytes == 0) {
       reader_.read_chunk(chunk, {target, reader_.chunk_bytes()}, scratch);
       return;
     }
     decoded.resize_discard(reader_.chunk_bytes());
     reader_.read_chunk(chunk, decoded.span(), scratch);
-    copy_box({extent, reader_.chunk_shape(), info.shape, element_bytes}, decoded.data(), target);
+    copy_box({extent, reader_.chunk_shape(), info.shape, element_bytes}, decoded.data() + skipped_bytes,
+             target);
   }
 
   const ChunkReader& reader_;
@@ -199,20 +213,28 @@ class WholeRead {
 }  // namespace
 
 std::shared_ptr<const ChunkReader> ChunkReader::open(std::shared_ptr<H5File> file, DatasetInfo info,
-                                                     std::shared_ptr<const ByteSource> source) {
-  auto reader = open_layout(file, std::move(info), source == nullptr ? file->bytes() : std::move(source));
+                                                     std::shared_ptr<const ByteSource> source,
+                                                     const ReaderSettings& settings) {
+  auto reader =
+      open_layout(file, std::move(info), source == nullptr ? file->bytes() : std::move(source), settings);
   // What was learned of the file since it was opened belongs together.
   file->check_unchanged();
   return reader;
 }
 
 ChunkReader::ChunkReader(DatasetInfo info, std::vector<std::uint64_t> chunk_shape)
+    : ChunkReader(info, chunk_shape, RowLayout(info.rows(), chunk_shape.empty() ? 1 : chunk_shape.front())) {}
+
+ChunkReader::ChunkReader(DatasetInfo info, std::vector<std::uint64_t> chunk_shape, RowLayout rows)
     : info_(std::move(info)),
       chunk_shape_(std::move(chunk_shape)),
-      grid_(chunk_grid(info_.shape, chunk_shape_)),
+      grid_(row_grid(info_.shape, chunk_shape_, rows)),
+      rows_(std::move(rows)),
       num_chunks_(product(grid_)),
       chunk_bytes_(product(chunk_shape_) * size_of(info_.dtype)),
       max_stored_bytes_(chunk_bytes_) {}
+
+std::vector<JoinedPart> ChunkReader::parts() const { return {}; }
 
 std::string ChunkReader::describe_chunk(std::uint64_t chunk) const {
   const std::vector<std::uint64_t> coordinates = chunk_coordinates(chunk, grid_);
@@ -225,6 +247,15 @@ std::string ChunkReader::describe_chunk(std::uint64_t chunk) const {
   const std::string samples =
       first == last ? fmt::format("sample {}", first) : fmt::format("samples {}-{}", first, last);
   return fmt::format("{}:{}: chunk ({}) ({})", info_.file, info_.path, fmt::join(coordinates, ","), samples);
+}
+
+std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, DatasetInfo info,
+                                                 const std::string& reason, const ReaderSettings& settings) {
+  if (settings.log_fallback) {
+    log(LogLevel::warning, fmt::format("{}:{}: reading through libhdf5's lock, one chunk at a time ({})",
+                                       info.file, info.path, reason));
+  }
+  return make_fallback_reader(std::move(info), std::move(file), reason);
 }
 
 std::span<std::byte> chunk_target(const ChunkReader& reader, std::uint64_t chunk, std::span<std::byte> out) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/byte_buffer.hpp"
+#include "base/row_layout.hpp"
 #include "store/byte_source.hpp"
 #include "store/dataset_info.hpp"
 #include "store/filters.hpp"
@@ -24,13 +25,33 @@ struct ReadCost {
   bool fallback = false;  ///< went through H5Dread under the HDF5 mutex
 };
 
+/// Where a row lies.
+struct RowOrigin {
+  std::string file;
+  std::string path;       ///< of the dataset
+  std::uint64_t row = 0;  ///< in it
+};
+
 /// Per-thread buffers of `read_chunk`. Not thread-safe.
 struct ReadScratch {
   ByteBuffer raw;
   DecodeScratch decode;
 };
 
-/// The chunks of one dataset, numbered in row-major order of the chunk grid. Datasets that are not
+class FilePool;
+struct JoinedPart;
+
+/// How a dataset is opened for reading.
+struct ReaderSettings {
+  /// Where the sources of virtual datasets are opened: they are then read directly, where they are runs of
+  /// whole rows. Null: virtual datasets go through libhdf5.
+  std::shared_ptr<FilePool> pool = {};
+  bool log_fallback = true;  ///< log why a dataset is read through libhdf5
+  unsigned depth = 0;        ///< virtual datasets that this one is a source of
+};
+
+/// The chunks of one dataset, or of several one after the other (store/joined_reader.hpp), numbered in
+/// row-major order of the chunk grid. Datasets that are not
 /// chunked are cut into runs of whole rows of about 1 MiB, so that everything above sees chunks
 /// only. Immutable and thread-safe.
 class ChunkReader {
@@ -42,16 +63,22 @@ class ChunkReader {
   /// bytes on the direct path (tests, later remote sources). Throws FileError, and DatasetError for a
   /// filter that neither h5feed nor libhdf5 has.
   static std::shared_ptr<const ChunkReader> open(std::shared_ptr<H5File> file, DatasetInfo info,
-                                                 std::shared_ptr<const ByteSource> source = nullptr);
+                                                 std::shared_ptr<const ByteSource> source = nullptr,
+                                                 const ReaderSettings& settings = {});
 
   const DatasetInfo& info() const noexcept { return info_; }
 
-  /// Chunk extent in elements, same rank as the dataset. Chunks at the edge are delivered full size
-  /// as well; elements outside the extent are unspecified.
+  /// Where the reader joins several: their parts, in order (store/joined_reader.hpp); else empty.
+  virtual std::vector<JoinedPart> parts() const;
+
+  /// Chunk extent in elements, same rank as the dataset; of several datasets the largest. Chunks at the edge
+  /// are delivered full size as well; elements outside the extent are unspecified.
   const std::vector<std::uint64_t>& chunk_shape() const noexcept { return chunk_shape_; }
   const std::vector<std::uint64_t>& grid() const noexcept { return grid_; }
   std::uint64_t num_chunks() const noexcept { return num_chunks_; }
-  /// Decoded bytes of every chunk.
+  /// Rows of the dataset in the chunks of the grid's first dimension.
+  const RowLayout& rows() const noexcept { return rows_; }
+  /// Decoded bytes of every chunk; of several datasets the most.
   std::uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
   /// Largest stored size of a chunk: what `ReadScratch::raw` grows to.
   std::uint64_t max_stored_bytes() const noexcept { return max_stored_bytes_; }
@@ -105,16 +132,22 @@ class ChunkReader {
   /// Whether `read_rows` of this row would be served from memory, as far as is known. Does not wait.
   virtual bool row_resident(std::uint64_t row) const noexcept = 0;
 
+  /// File, dataset and row that a row comes from. Throws std::bad_alloc.
+  virtual RowOrigin origin(std::uint64_t row) const { return {info_.file, info_.path, row}; }
+
   /// "train.h5:/images: chunk (12,0,0,0) (samples 1200-1299)", the start of every error about it.
-  std::string describe_chunk(std::uint64_t chunk) const;
+  virtual std::string describe_chunk(std::uint64_t chunk) const;
 
  protected:
   /// Fills the members below from `info` and the chunk extent.
   ChunkReader(DatasetInfo info, std::vector<std::uint64_t> chunk_shape);
+  /// The same for rows that are dealt to chunks otherwise.
+  ChunkReader(DatasetInfo info, std::vector<std::uint64_t> chunk_shape, RowLayout rows);
 
   DatasetInfo info_;
   std::vector<std::uint64_t> chunk_shape_;
   std::vector<std::uint64_t> grid_;
+  RowLayout rows_;
   std::uint64_t num_chunks_ = 0;
   std::uint64_t chunk_bytes_ = 0;
   std::uint64_t max_stored_bytes_ = 0;

@@ -24,6 +24,15 @@ std::shared_ptr<const ChunkReader> make_flat_reader(DatasetInfo info, std::optio
 std::shared_ptr<const ChunkReader> make_fallback_reader(DatasetInfo info, std::shared_ptr<H5File> file,
                                                         std::string reason);
 
+/// As `make_fallback_reader`, with the reason logged where `settings` says so.
+std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, DatasetInfo info,
+                                                 const std::string& reason, const ReaderSettings& settings);
+
+/// A virtual dataset, whose sources `settings.pool` opens. Throws FileError and DatasetError that name a
+/// source which is missing or cannot be read.
+std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
+                                                const ReaderSettings& settings);
+
 /// The first `chunk_bytes()` of `out`. Throws std::invalid_argument for a smaller span or a chunk that
 /// does not exist.
 std::span<std::byte> chunk_target(const ChunkReader& reader, std::uint64_t chunk, std::span<std::byte> out);

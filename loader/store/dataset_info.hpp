@@ -33,6 +33,10 @@ struct DatasetInfo {
   std::string path;  ///< absolute path within the file, "/train/images"
   DType dtype = DType::u8;
   bool byte_swapped = false;  ///< stored in the other byte order than the host's
+  /// The last dimension of the shapes below is not one of the file, but the values of an element: 2 for
+  /// complex numbers, which arrive as (real, imaginary). 1: the shapes are those of the file.
+  unsigned values_per_element = 1;
+  bool plain_type = true;  ///< neither an enumeration nor complex numbers: as the file says, so it arrives
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> max_shape;  ///< ~0 where unlimited
   StorageLayout layout = StorageLayout::contiguous;
@@ -40,13 +44,16 @@ struct DatasetInfo {
   std::vector<FilterSpec> filters;         ///< empty unless `layout` is chunked
   /// H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS: chunks that the extent cuts are stored unfiltered.
   bool unfiltered_edge_chunks = false;
-  /// One element in host byte order; zeros where the file leaves it undefined.
+  /// One element, of `values_per_element` values, in host byte order; zeros where the file leaves it
+  /// undefined.
   std::vector<std::byte> fill_value;
   std::uint64_t stored_bytes = 0;
 
   /// Elements along dimension 0, i.e. samples. 1 for a scalar.
   std::uint64_t rows() const noexcept { return shape.empty() ? 1 : shape.front(); }
-  /// Elements of one row (one sample).
+  /// Dimensions that the file has.
+  std::size_t file_rank() const noexcept { return shape.size() - (values_per_element > 1 ? 1 : 0); }
+  /// Values of one row (one sample).
   std::uint64_t row_elements() const noexcept;
   /// Bytes of one row, decoded.
   std::uint64_t row_bytes() const noexcept { return row_elements() * size_of(dtype); }

@@ -45,6 +45,20 @@ std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wa
   return closest.empty() ? std::string() : fmt::format(". Try {} {}", option, closest);
 }
 
+// "a link to parts.h5:/images" for a name, or the first part of it, that leads nowhere; empty where it is
+// none.
+std::string dangling_link(const H5::H5File& handle, const std::string& path) {
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (H5Lexists(handle.getId(), part.c_str(), H5P_DEFAULT) <= 0) return {};
+    if (H5Oexists_by_name(handle.getId(), part.c_str(), H5P_DEFAULT) <= 0) {
+      const std::string target = link_target(handle.getId(), part);
+      return target.empty() ? std::string() : fmt::format("{} is a link to {}", part, target);
+    }
+    if (end == std::string::npos) return {};
+  }
+}
+
 // What to say about a name that cannot be opened at all.
 [[noreturn]] void throw_not_opened(const H5::H5File& handle, const std::string& file, const std::string& name,
                                    std::string_view option, const std::string& library_reason) {
@@ -56,6 +70,8 @@ std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wa
     throw FileError(
         fmt::format("{}:{}: libhdf5 cannot open it: {}; {}", file, path, library_reason, kRestore));
   }
+  if (const std::string link = dangling_link(handle, path); !link.empty())
+    throw DatasetError(fmt::format("{}: {}, which is not there; restore it", file, link));
   throw DatasetError(fmt::format("{}: no dataset \"{}\"; it has {}{}", file, name, list_text(entries),
                                  hint(entries, name, option)));
 }
@@ -194,10 +210,14 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
 
 const std::shared_ptr<const ByteSource>& H5File::bytes() const noexcept { return state_->bytes; }
 
-void H5File::check_unchanged() const {
+bool H5File::unchanged() const noexcept {
   const std::optional<FileFingerprint> now = fingerprint_of(path_);
   // A name that is gone changes nothing: what was opened can still be read.
-  if (!now || now == state_->fingerprint) return;
+  return !now || now == state_->fingerprint;
+}
+
+void H5File::check_unchanged() const {
+  if (unchanged()) return;
   throw FileError(
       fmt::format("{}: the file was written or replaced since it was opened; open it again", path_.string()));
 }
@@ -224,6 +244,33 @@ DatasetInfo H5File::describe(const std::string& name, std::string_view option) c
     return read_info(file, path, handle.openDataSet(path));
   } catch (const H5::Exception&) {
     throw_not_opened(handle, file, name, option, session.error());
+  }
+}
+
+std::optional<DatasetInfo> H5File::describe_ragged(const std::string& name) const {
+  const std::size_t reference_bytes = heap_format().reference_bytes();
+  const Hdf5Session session;
+  const std::string path = absolute_path(name);
+  const H5::H5File handle = H5FileAccess::handle(*this);
+  try {
+    if (path == "/" || handle.childObjType(path) != H5O_TYPE_DATASET) return std::nullopt;
+    return read_ragged_info(path_.string(), path, handle.openDataSet(path), reference_bytes);
+  } catch (const H5::Exception&) {
+    return std::nullopt;
+  }
+}
+
+HeapFormat H5File::heap_format() const {
+  const Hdf5Session session;
+  try {
+    const H5::FileCreatPropList plist = H5FileAccess::handle(*this).getCreatePlist();
+    HeapFormat format;
+    plist.getSizes(format.address_bytes, format.length_bytes);
+    format.base_address = plist.getUserblock();
+    return format;
+  } catch (const H5::Exception&) {
+    throw FileError(
+        fmt::format("{}: libhdf5 cannot tell its format: {}; {}", path_.string(), session.error(), kRestore));
   }
 }
 
@@ -291,12 +338,14 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
   try {
     const H5::DataSet dataset = H5FileAccess::reader(*this, info, chunk_cache_bytes);
     const H5::DataSpace file_space = dataset.getSpace();
-    if (count.empty()) {
+    if (info.file_rank() == 0) {
       dataset.read(out.data(), memory_type(dataset), file_space, file_space);
       return;
     }
-    const std::vector<hsize_t> first(start.begin(), start.end());
-    const std::vector<hsize_t> extent(count.begin(), count.end());
+    // Elements of several values are read whole.
+    const auto rank = static_cast<std::ptrdiff_t>(info.file_rank());
+    const std::vector<hsize_t> first(start.begin(), start.begin() + rank);
+    const std::vector<hsize_t> extent(count.begin(), count.begin() + rank);
     file_space.selectHyperslab(H5S_SELECT_SET, extent.data(), first.data());
     const H5::DataSpace memory_space(static_cast<int>(extent.size()), extent.data());
     dataset.read(out.data(), memory_type(dataset), memory_space, file_space);

@@ -14,6 +14,7 @@
 #include "base/byte_buffer.hpp"
 #include "store/byte_source.hpp"
 #include "store/dataset_info.hpp"
+#include "store/global_heap.hpp"
 
 namespace h5feed {
 
@@ -23,6 +24,7 @@ struct DatasetEntry {
   std::vector<std::uint64_t> shape;  ///< empty for a scalar
   std::string type_text;             ///< "u8", "variable-length", "string", "compound", "unreadable"
   bool numeric = false;              ///< `describe` accepts it
+  bool plain = false;                ///< and its values are of the type that the file says
 };
 
 /// Read-only handle. Takes no file lock (H5Pset_file_locking), so that files on NFS or files held by
@@ -48,6 +50,9 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// system call.
   void check_unchanged() const;
 
+  /// Whether it was not, as far as can be told.
+  bool unchanged() const noexcept;
+
   /// Every dataset reachable by hard links, in name order, each once. Throws FileError where libhdf5
   /// cannot visit all of the file.
   std::vector<DatasetEntry> list_datasets() const;
@@ -57,6 +62,14 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// user names such a dataset, for the hint "Try --data images". Throws FileError where libhdf5
   /// cannot open what is there.
   DatasetInfo describe(const std::string& name, std::string_view option = "--data") const;
+
+  /// A one-dimensional dataset of uint8 (or int8) of variable length, as references to its values: rows of
+  /// `heap_format().reference_bytes()` bytes, `values_per_element` of them in one element of the file. Empty
+  /// for anything else, and for what cannot be opened.
+  std::optional<DatasetInfo> describe_ragged(const std::string& name) const;
+
+  /// How this file refers to values of variable length. Throws FileError.
+  HeapFormat heap_format() const;
 
   /// Where the bytes of a contiguous dataset begin, user block included; empty when none were ever
   /// written. Throws FileError.

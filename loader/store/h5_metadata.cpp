@@ -18,9 +18,13 @@ namespace {
 #if H5_VERSION_GE(1, 12, 0)
 using ObjectInfo = H5O_info2_t;
 constexpr auto kVisitObjects = H5Ovisit3;
+using LinkInfo = H5L_info2_t;
+constexpr auto kLinkInfo = H5Lget_info2;
 #else
 using ObjectInfo = H5O_info_t;
 constexpr auto kVisitObjects = H5Ovisit2;
+using LinkInfo = H5L_info_t;
+constexpr auto kLinkInfo = H5Lget_info;
 #endif
 
 herr_t keep_dataset(hid_t, const char* name, const ObjectInfo* object, void* names) noexcept {
@@ -62,6 +66,7 @@ DatasetEntry read_entry(const H5::H5File& file, const std::string& path) {
     entry.shape = extent.shape;
     entry.type_text = extent.null ? "without elements" : type.text;
     entry.numeric = type.dtype.has_value() && !extent.null;
+    entry.plain = entry.numeric && type.plain;
   } catch (const H5::Exception&) {
     // One damaged object must not hide the others; "unreadable" says what is known.
   }
@@ -151,6 +156,22 @@ std::vector<FilterSpec> read_filters(const H5::DSetCreatPropList& plist) {
   return filters;
 }
 
+std::string link_target(hid_t file, const std::string& path) {
+  LinkInfo info = {};
+  if (kLinkInfo(file, path.c_str(), &info, H5P_DEFAULT) < 0 || info.type == H5L_TYPE_HARD) return {};
+  std::vector<char> value(info.u.val_size + 1, '\0');
+  if (H5Lget_val(file, path.c_str(), value.data(), info.u.val_size, H5P_DEFAULT) < 0) return {};
+  if (info.type == H5L_TYPE_SOFT) return value.data();
+  const char* target_file = nullptr;
+  const char* target_path = nullptr;
+  unsigned flags = 0;
+  if (info.type != H5L_TYPE_EXTERNAL ||
+      H5Lunpack_elink_val(value.data(), info.u.val_size, &flags, &target_file, &target_path) < 0) {
+    return {};
+  }
+  return fmt::format("{}:{}", target_file, target_path);
+}
+
 std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete) {
   std::vector<std::string> names;
   complete =
@@ -161,40 +182,75 @@ std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete) {
   return entries;
 }
 
-DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset) {
-  const StoredType type = classify_type(dataset);
-  if (!type.dtype) {
-    const std::string_view ragged = type.text == "variable-length" ? " (ragged)" : "";
-    throw DatasetError(
-        fmt::format("{}:{}: the elements are {}{}; h5feed reads integers of 8, 16, 32 or 64 bits and IEEE "
-                    "floats of 16, 32 or 64 bits, store the data as one of these",
-                    file_name, path, type.text, ragged));
-  }
+namespace {
+
+// What `type` was made of is the caller's matter.
+DatasetInfo read_stored(const std::string& file_name, const std::string& path, const H5::DataSet& dataset,
+                        const StoredType& type) {
   const Extent extent = read_extent(dataset);
   if (extent.null) {
     throw DatasetError(
         fmt::format("{}:{}: the dataset was created without any elements; name another", file_name, path));
   }
+  if (type.values > 1 && extent.shape.empty()) {
+    throw DatasetError(
+        fmt::format("{}:{} is one complex number, not an array of them; name another", file_name, path));
+  }
   DatasetInfo info{.file = file_name,
                    .path = path,
                    .dtype = *type.dtype,
                    .byte_swapped = type.byte_swapped,
+                   .values_per_element = type.values,
+                   .plain_type = type.plain,
                    .shape = extent.shape,
                    .max_shape = extent.max_shape};
   const H5::DSetCreatPropList plist = dataset.getCreatePlist();
   read_layout(plist, info);
+  if (info.values_per_element > 1) {
+    for (std::vector<std::uint64_t>* extents : {&info.shape, &info.max_shape, &info.chunk_shape}) {
+      if (extents != &info.chunk_shape || info.layout == StorageLayout::chunked)
+        extents->push_back(info.values_per_element);
+    }
+  }
   const std::size_t element_bytes = size_of(info.dtype);
   if (!bounded_bytes(info.shape, element_bytes) || !bounded_bytes(info.chunk_shape, element_bytes) ||
       std::find(info.chunk_shape.begin(), info.chunk_shape.end(), 0U) != info.chunk_shape.end()) {
     throw DatasetError(fmt::format("{}:{}: the shape {} is impossible; restore the file from a good copy",
                                    file_name, path, format_shape(info.shape)));
   }
-  info.fill_value.resize(element_bytes);
-  if (plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
+  info.fill_value.resize(element_bytes * info.values_per_element);
+  // The fill value of variable length is none.
+  if (dataset.getTypeClass() != H5T_VLEN && plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
     plist.getFillValue(memory_type(dataset), info.fill_value.data());
   }
   info.stored_bytes = stored_bytes(dataset, info);
   return info;
+}
+
+}  // namespace
+
+DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset) {
+  const StoredType type = classify_type(dataset);
+  if (!type.dtype) {
+    const std::string_view ragged = type.text == "variable-length" ? " (ragged)" : "";
+    throw DatasetError(
+        fmt::format("{}:{}: the elements are {}{}; h5feed reads integers of 8, 16, 32 or 64 bits, their "
+                    "enumerations, IEEE floats of 16, 32 or 64 bits and complex numbers of these, store the "
+                    "data as one of these",
+                    file_name, path, type.text, ragged));
+  }
+  return read_stored(file_name, path, dataset, type);
+}
+
+std::optional<DatasetInfo> read_ragged_info(const std::string& file_name, const std::string& path,
+                                            const H5::DataSet& dataset, std::size_t reference_bytes) {
+  if (dataset.getTypeClass() != H5T_VLEN) return std::nullopt;
+  const H5::DataType element = dataset.getVarLenType().getSuper();
+  const Extent extent = read_extent(dataset);
+  if (element.getClass() != H5T_INTEGER || element.getSize() != 1 || extent.shape.size() != 1)
+    return std::nullopt;
+  return read_stored(file_name, path, dataset,
+                     {DType::u8, false, "variable-length", static_cast<unsigned>(reference_bytes), false});
 }
 
 }  // namespace h5feed

@@ -3,6 +3,7 @@
 
 #include <H5Cpp.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,18 @@ namespace h5feed {
 /// libhdf5 could not visit all of the file.
 std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete);
 
+/// Where a soft or external link leads: "/images", "parts.h5:/images". Empty for other links, and where
+/// libhdf5 cannot tell.
+std::string link_target(hid_t file, const std::string& path);
+
 /// All metadata of a numeric dataset. Throws DatasetError where it is not numeric or its size
 /// overflows, H5::Exception where libhdf5 fails.
 DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset);
+
+/// The same of a dataset (N) of single bytes of variable length, as references of `reference_bytes` bytes.
+/// Empty where it is anything else. Throws as `read_info`.
+std::optional<DatasetInfo> read_ragged_info(const std::string& file_name, const std::string& path,
+                                            const H5::DataSet& dataset, std::size_t reference_bytes);
 
 /// The filters of a chunked dataset, in the order in which they are applied on writing; none for other
 /// layouts. Throws H5::Exception.

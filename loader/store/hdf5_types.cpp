@@ -59,6 +59,47 @@ StoredType classify_float(const H5::FloatType& type) {
   return {{}, false, fmt::format("{}-bit float of another format", type.getPrecision())};
 }
 
+// h5py's bool: FALSE = 0 and TRUE = 1 over one byte.
+bool is_bool(const H5::EnumType& type) {
+  if (type.getSize() != 1 || type.getNmembers() != 2) return false;
+  for (unsigned member = 0; member < 2; ++member) {
+    std::uint8_t value = 0;
+    type.getMemberValue(member, &value);
+    if (value > 1 || type.nameOf(&value, 16) != (value == 0 ? "FALSE" : "TRUE")) return false;
+  }
+  return true;
+}
+
+H5::IntType base_of(const H5::EnumType& type) {
+  H5::IntType base;
+  base.copy(type.getSuper());
+  return base;
+}
+
+StoredType classify_enumeration(const H5::EnumType& type) {
+  if (is_bool(type)) return {DType::u8, false, "bool", 1, false};
+  StoredType stored = classify_integer(base_of(type));
+  stored.plain = false;
+  stored.text = stored.dtype ? fmt::format("enumeration of {}", stored.text) : "enumeration";
+  return stored;
+}
+
+StoredType classify_compound(const H5::CompType& type) {
+  const StoredType other{{}, false, "compound", 1, false};
+  if (type.getNmembers() != 2 || type.getMemberName(0) != "r" || type.getMemberName(1) != "i" ||
+      type.getMemberClass(0) != H5T_FLOAT || type.getMemberClass(1) != H5T_FLOAT) {
+    return other;
+  }
+  const StoredType real = classify_float(type.getMemberFloatType(0));
+  const StoredType imaginary = classify_float(type.getMemberFloatType(1));
+  if (!real.dtype || real.dtype != imaginary.dtype || real.byte_swapped != imaginary.byte_swapped)
+    return other;
+  const std::size_t bytes = size_of(*real.dtype);
+  if (type.getMemberOffset(0) != 0 || type.getMemberOffset(1) != bytes || type.getSize() != 2 * bytes)
+    return other;
+  return {real.dtype, real.byte_swapped, fmt::format("complex{}", 16 * bytes), 2, false};
+}
+
 }  // namespace
 
 StoredType classify_type(const H5::DataSet& dataset) {
@@ -72,9 +113,9 @@ StoredType classify_type(const H5::DataSet& dataset) {
     case H5T_VLEN:
       return {{}, false, "variable-length"};
     case H5T_COMPOUND:
-      return {{}, false, "compound"};
+      return classify_compound(dataset.getCompType());
     case H5T_ENUM:
-      return {{}, false, "enumeration"};
+      return classify_enumeration(dataset.getEnumType());
     case H5T_ARRAY:
       return {{}, false, "array"};
     case H5T_OPAQUE:
@@ -91,6 +132,11 @@ StoredType classify_type(const H5::DataSet& dataset) {
 H5::DataType memory_type(const H5::DataSet& dataset) {
   H5::DataType type;
   type.copy(dataset.getDataType());
+  // Of an enumeration with members libhdf5 does not change the byte order; of one byte it has none.
+  if (dataset.getTypeClass() == H5T_ENUM) {
+    if (type.getSize() == 1) return type;
+    type.copy(base_of(dataset.getEnumType()));
+  }
   if (H5Tset_order(type.getId(), kHostOrder) < 0) {
     throw H5::DataTypeIException("memory_type", "the byte order cannot be set");
   }

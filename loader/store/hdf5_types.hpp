@@ -12,16 +12,21 @@ namespace h5feed {
 
 /// A stored datatype, classified.
 struct StoredType {
-  std::optional<DType> dtype;  ///< empty unless numeric
+  std::optional<DType> dtype;  ///< of one value; empty unless numeric
   bool byte_swapped = false;   ///< other byte order than the host's
-  std::string text;            ///< "u8", "variable-length", "string", "compound", …
+  std::string text;            ///< "u8", "bool", "complex64", "variable-length", "string", "compound", …
+  unsigned values = 1;         ///< numbers in one element: 2 for a complex one
+  bool plain = true;           ///< a number by itself; neither enumeration nor complex
 };
 
-/// Numeric are integers of 8 to 64 bits that fill their bytes and IEEE floats of 16, 32 and 64 bits,
-/// in either byte order. Throws H5::Exception.
+/// Numeric are integers of 8 to 64 bits that fill their bytes and IEEE floats of 16, 32 and 64 bits, in
+/// either byte order; enumerations of such integers (bool, which h5py stores as one, is u8 with 0 and 1);
+/// and complex numbers, compounds of two such floats "r" and "i" without gaps, as h5py stores them.
+/// Throws H5::Exception.
 StoredType classify_type(const H5::DataSet& dataset);
 
-/// The dataset's type in the host's byte order: what H5Dread converts to. Throws H5::Exception.
+/// The dataset's type in the host's byte order, of an enumeration its integers: what H5Dread converts to.
+/// Throws H5::Exception.
 H5::DataType memory_type(const H5::DataSet& dataset);
 
 /// The type a dataset is created with, in the host's byte order. Throws H5::Exception.

@@ -27,7 +27,7 @@ Hid host_order_type(const Hid& dataset) {
   Hid type(H5Tcopy(stored.get()));
   constexpr bool kLittle = std::endian::native == std::endian::little;
   const H5T_class_t kind = H5Tget_class(type.get());
-  if (kind == H5T_INTEGER || kind == H5T_FLOAT) {
+  if (kind == H5T_INTEGER || kind == H5T_FLOAT || kind == H5T_COMPOUND) {
     require(H5Tset_order(type.get(), kLittle ? H5T_ORDER_LE : H5T_ORDER_BE), "H5Tset_order");
   }
   return type;

@@ -19,15 +19,54 @@ namespace h5feed {
 /// {1,3,4} is NCHW or NHWC; anything else must be stated. `none` delivers dimensions as stored.
 enum class InputLayout : std::uint8_t { automatic, nchw, nhwc, nhw, none };
 
-/// What to open.
+/// What one sample is: a row of a dataset, or a dataset as a whole (a file or a group for each sample).
+enum class SampleUnit : std::uint8_t { row, dataset };
+
+/// Channels of decoded images. `rgb`, `bgr`: three of 8 bits; grey ones are repeated, alpha is left out, 16 bits
+/// are cut to 8, palettes and CMYK converted. `gray`: one of 8 bits. `unchanged`: as many as the first image
+/// has, in the order R, G, B, alpha, with its 8 or 16 bits, and not turned by EXIF.
+enum class ImageColor : std::uint8_t { rgb, bgr, gray, unchanged };
+
+/// How variable-length uint8 becomes images: JPEG, PNG and what else OpenCV decodes, turned as EXIF says.
+struct ImageOptions {
+  /// Size of all samples; both or none. Images of other sizes are scaled to it, without regard to their
+  /// proportions: averaged over areas where both dimensions shrink, else bilinearly. 0: the size of
+  /// the first image, which all others need to have.
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  ImageColor color = ImageColor::rgb;
+  /// Path of a table (N,3) of integers, each the shape of a sample whose bytes are pixels, not an encoded
+  /// image: (H,W,C), or (C,H,W) with `InputLayout::nchw`; without a layout, whichever has 1, 3 or 4
+  /// where C stands. `color` is left aside: channels stay as stored. Empty: encoded images.
+  std::string shapes;
+};
+
+/// What to open. Several files, and several datasets of a file, are one: their samples follow each other in
+/// the order of the list, of a pattern in natural order (traj_2 before traj_10). They need the same type and
+/// the same shape but for the first dimension.
 struct DatasetOptions {
-  /// One HDF5 file.
+  /// HDF5 files, or patterns of their names with the wildcards of glob(7): "train/*.h5".
   std::vector<std::filesystem::path> files;
-  /// Path of the samples within the file, (N,…). Empty: the only dataset that looks like images.
+  /// Path of the samples within each file, (N,…). Wildcards stand for names within one group, as in
+  /// "data/demo_*/obs/image"; every group they match needs the rest of the path. Empty: the only dataset of
+  /// the first file that looks like images.
   std::string data;
-  /// Path of the targets, (N) or (N,…). Empty: no target.
+  /// Path of the targets, (N) or (N,…), or a pattern of them. Empty: no target.
   std::string target;
+  /// Files of the targets, as `files`. Empty: the files of the samples, each with as many targets as samples.
+  std::vector<std::filesystem::path> target_files;
+  /// What one sample is, and one target.
+  SampleUnit sample = SampleUnit::row;
   InputLayout input_layout = InputLayout::automatic;
+  /// Where `data` holds images of variable length.
+  ImageOptions images = {};
+};
+
+/// Where a sample is stored.
+struct SampleOrigin {
+  std::string file;
+  std::string path;      ///< of its dataset in the file
+  std::int64_t row = 0;  ///< in that dataset; 0 where the dataset is the sample
 };
 
 struct DatasetAccess;
@@ -39,7 +78,10 @@ class SampleSubset;
 /// of one opened dataset, and of its subsets, share the index and the chunk cache.
 class H5FEED_EXPORT Dataset {
  public:
-  /// Blocks for the metadata and for small fields (at most 64 MiB decoded), which are read whole.
+  /// Blocks for the metadata and for small fields (at most 64 MiB decoded), which are read whole. Takes no
+  /// file lock. Of several files none stays open but for reading: at most half the descriptors that the
+  /// process may have, 16,384 at most; other files are opened again when they are needed. Virtual datasets of
+  /// whole rows are read from their sources. Time and memory are linear in the number of datasets.
   /// Throws FileError, DatasetError, ChunkError, OptionError.
   static Dataset open(const DatasetOptions& options);
 
@@ -49,6 +91,16 @@ class H5FEED_EXPORT Dataset {
 
   /// Number of samples at the time of opening; of the subset, where this is one.
   std::int64_t size() const noexcept;
+
+  /// Opens the same again, with the samples that were appended since, and files that the patterns match by
+  /// now. Loaders made before keep theirs; a subset stays the same samples. Blocks and throws as `open`, then
+  /// the handle is as it was. Not while another thread uses this handle. A writer that appends should write
+  /// whole chunks where it compresses: one that it writes again may move, under readers of the old one.
+  void refresh();
+
+  /// Where a sample is stored; `sample` is a number as in a batch's `indices`. O(log n) in the number of
+  /// datasets. Throws OptionError for a number outside.
+  SampleOrigin origin(std::int64_t sample) const;
 
   /// The samples with these numbers (from 0 to `size()` − 1), in this order when read sequentially. A batch's
   /// `indices` remain sample numbers of the file. 8 bytes a sample. Throws OptionError for a number outside,

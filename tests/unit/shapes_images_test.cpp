@@ -1,0 +1,324 @@
+// JPEG and PNG in variable-length uint8, and pixels with a table of their shapes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <opencv2/core/utility.hpp>
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
+#include <string>
+#include <vector>
+
+#include "dataset/dataset_state.hpp"
+#include "h5feed/error.hpp"
+#include "support/image_bytes.hpp"
+#include "support/loaded_rows.hpp"
+#include "support/refusal.hpp"
+#include "support/temp_dir.hpp"
+
+namespace h5feed {
+namespace {
+
+using test::Bytes;
+using test::encoded;
+using test::first_difference;
+using test::H5TestFile;
+using test::picture;
+using test::planes;
+using test::refusal_of;
+using test::TempDir;
+using test::write_ragged;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+cv::Mat decoded(const Bytes& bytes, int flags = cv::IMREAD_COLOR) {
+  const cv::Mat view(1, static_cast<int>(bytes.size()), CV_8U, const_cast<std::byte*>(bytes.data()));
+  return cv::imdecode(view, flags);
+}
+
+class Images : public testing::Test {
+ protected:
+  void write(const std::vector<Bytes>& values, const test::RaggedStorage& storage = {},
+             test::TestFileOptions options = {}) {
+    const H5TestFile file(path(), options);
+    write_ragged(file, "encoded", values, storage);
+  }
+  Dataset open(const ImageOptions& images = {}) const {
+    return Dataset::open({.files = {path()}, .data = "encoded", .images = images});
+  }
+  std::string refusal(const ImageOptions& images = {}, bool load = true) const {
+    std::string text = refusal_of<Error>([&] {
+      const Dataset dataset = open(images);
+      if (load) test::load_rows(dataset, {.batch_size = 4});
+    });
+    const std::string prefix = dir_.path().string() + "/";
+    for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix))
+      text.erase(at, prefix.size());
+    return text;
+  }
+  std::filesystem::path path() const { return dir_ / "x.h5"; }
+
+  TempDir dir_;
+};
+
+TEST_F(Images, in_jpeg_are_decoded_from_any_storage) {
+  std::vector<Bytes> jpegs;
+  Bytes expected;
+  for (unsigned i = 0; i < 23; ++i) {
+    jpegs.push_back(encoded(picture(24, 30, 3, i), ".jpg"));
+    const Bytes pixels = planes(decoded(jpegs.back()));
+    expected.insert(expected.end(), pixels.begin(), pixels.end());
+  }
+  // libhdf5 takes no filters for such data.
+  for (const test::RaggedStorage& storage : {test::RaggedStorage{}, {.chunk = 4}}) {
+    for (const test::TestFileOptions& options :
+         {test::TestFileOptions{}, {.latest = true}, {.latest = false, .user_block = 512}}) {
+      write(jpegs, storage, options);
+      const Dataset dataset = open();
+      EXPECT_TRUE(dataset.state()->data.reader->direct());
+      EXPECT_THAT(dataset.sample_shape(), ElementsAre(3, 24, 30));
+      EXPECT_EQ(first_difference(dataset, expected), "");
+    }
+  }
+}
+
+TEST_F(Images, smaller_than_a_page_share_their_heap) {
+  std::vector<Bytes> pngs;
+  Bytes expected;
+  for (unsigned i = 0; i < 300; ++i) {
+    const cv::Mat image = picture(3, 4, 3, i);
+    pngs.push_back(encoded(image, ".png"));
+    const Bytes pixels = planes(image);
+    expected.insert(expected.end(), pixels.begin(), pixels.end());
+  }
+  write(pngs);
+  EXPECT_EQ(first_difference(open(), expected), "");
+}
+
+TEST_F(Images, of_many_files_are_one_dataset) {
+  Bytes expected;
+  for (unsigned file_number = 0; file_number < 3; ++file_number) {
+    std::vector<Bytes> jpegs;
+    for (unsigned i = 0; i < 5; ++i) {
+      jpegs.push_back(encoded(picture(24, 30, 3, 10 * file_number + i), ".jpg"));
+      const Bytes pixels = planes(decoded(jpegs.back()));
+      expected.insert(expected.end(), pixels.begin(), pixels.end());
+    }
+    const H5TestFile file(dir_ / (std::to_string(file_number) + ".h5"));
+    write_ragged(file, "encoded", jpegs);
+  }
+  EXPECT_EQ(first_difference(Dataset::open({.files = {dir_ / "*.h5"}, .data = "encoded"}), expected), "");
+}
+
+TEST_F(Images, are_scaled_where_their_sizes_differ) {
+  const std::vector<cv::Size> sizes = {{40, 60}, {8, 9}, {20, 15}, {100, 7}};
+  std::vector<Bytes> pngs;
+  Bytes expected;
+  for (const cv::Size& size : sizes) {
+    const cv::Mat image = picture(size.height, size.width, 3, 1);
+    pngs.push_back(encoded(image, ".png"));
+    cv::Mat scaled;
+    const bool shrinks = size.height >= 15 && size.width >= 20;
+    cv::resize(image, scaled, {20, 15}, 0, 0, shrinks ? cv::INTER_AREA : cv::INTER_LINEAR);
+    const Bytes pixels = planes(scaled);
+    expected.insert(expected.end(), pixels.begin(), pixels.end());
+  }
+  write(pngs);
+  const Dataset dataset = open({.height = 15, .width = 20});
+  EXPECT_THAT(dataset.sample_shape(), ElementsAre(3, 15, 20));
+  EXPECT_EQ(first_difference(dataset, expected), "");
+}
+
+TEST_F(Images, have_their_channels_as_the_option_says) {
+  const cv::Mat image = picture(6, 5, 3, 4);
+  write({encoded(image, ".png")});
+  EXPECT_EQ(first_difference(open({.color = ImageColor::rgb}), planes(image)), "");
+  EXPECT_EQ(first_difference(open({.color = ImageColor::bgr}), planes(image, false)), "");
+  EXPECT_EQ(first_difference(open({.color = ImageColor::unchanged}), planes(image)), "");
+  const Dataset as_gray = open({.color = ImageColor::gray});
+  EXPECT_THAT(as_gray.sample_shape(), ElementsAre(1, 6, 5));
+  EXPECT_EQ(first_difference(as_gray, planes(decoded(encoded(image, ".png"), cv::IMREAD_GRAYSCALE))), "");
+}
+
+TEST_F(Images, in_gray_get_three_equal_channels) {
+  const cv::Mat image = picture(6, 5, 1, 4);
+  write({encoded(image, ".png")});
+  const Bytes plane = planes(image);
+  Bytes three;
+  for (int i = 0; i < 3; ++i) three.insert(three.end(), plane.begin(), plane.end());
+  EXPECT_EQ(first_difference(open(), three), "");
+  EXPECT_EQ(first_difference(open({.color = ImageColor::unchanged}), plane), "");
+}
+
+TEST_F(Images, with_alpha_lose_it_unless_unchanged) {
+  const cv::Mat image = picture(6, 5, 4, 4);
+  write({encoded(image, ".png")});
+  cv::Mat without;
+  cv::cvtColor(image, without, cv::COLOR_BGRA2BGR);
+  EXPECT_EQ(first_difference(open(), planes(without)), "");
+  const Dataset dataset = open({.color = ImageColor::unchanged});
+  EXPECT_THAT(dataset.sample_shape(), ElementsAre(4, 6, 5));
+  EXPECT_EQ(first_difference(dataset, planes(image)), "");
+}
+
+TEST_F(Images, of_16_bits_are_cut_to_8_unless_unchanged) {
+  const cv::Mat image = picture(6, 5, 3, 4, CV_16U);
+  write({encoded(image, ".png")});
+  cv::Mat upper(image.size(), CV_8UC3);
+  std::transform(
+      image.begin<cv::Vec3w>(), image.end<cv::Vec3w>(), upper.begin<cv::Vec3b>(), [](const cv::Vec3w& v) {
+        return cv::Vec3b(static_cast<std::uint8_t>(v[0] >> 8), static_cast<std::uint8_t>(v[1] >> 8),
+                         static_cast<std::uint8_t>(v[2] >> 8));
+      });
+  EXPECT_EQ(first_difference(open(), planes(upper)), "");
+  const Dataset dataset = open({.color = ImageColor::unchanged});
+  EXPECT_EQ(dataset.dtype(), DType::u16);
+  EXPECT_EQ(first_difference(dataset, planes(image)), "");
+}
+
+TEST_F(Images, with_a_palette_have_its_colors) {
+  write({test::palette_png()});
+  const unsigned char expected[] = {255, 0, 0, 255, 0, 255, 0, 255, 0, 0, 255, 255};
+  const auto bytes = std::as_bytes(std::span(expected));
+  EXPECT_EQ(first_difference(open(), {bytes.begin(), bytes.end()}), "");
+}
+
+TEST_F(Images, in_cmyk_become_rgb) {
+  write({test::cmyk_jpeg()});
+  const test::LoadedRows rows = test::load_rows(open(), {});
+  const Bytes& pixels = rows.data.at(0);
+  ASSERT_EQ(pixels.size(), 3 * 64u);
+  // (255 − C)(255 − K) / 255, and so on, to within OpenCV's and JPEG's rounding.
+  EXPECT_NEAR(std::to_integer<int>(pixels[0]), 191, 2);
+  EXPECT_NEAR(std::to_integer<int>(pixels[64]), 95, 2);
+  EXPECT_NEAR(std::to_integer<int>(pixels[128]), 0, 2);
+}
+
+TEST_F(Images, are_turned_as_exif_says) {
+  const Bytes jpeg = encoded(picture(16, 24, 3, 7), ".jpg");
+  const cv::Mat upright = decoded(jpeg);
+  // EXIF 2.3, tag 0x0112: where row 0 and column 0 are.
+  const auto turned = [&](unsigned orientation) {
+    cv::Mat result = upright.clone();
+    if (orientation >= 5) cv::transpose(upright, result);
+    if (orientation == 2 || orientation == 6) cv::flip(result, result, 1);
+    if (orientation == 3 || orientation == 7) cv::flip(result, result, -1);
+    if (orientation == 4 || orientation == 8) cv::flip(result, result, 0);
+    return result;
+  };
+  for (unsigned orientation = 1; orientation <= 8; ++orientation) {
+    SCOPED_TRACE(orientation);
+    write({test::with_orientation(jpeg, orientation)});
+    EXPECT_EQ(first_difference(open(), planes(turned(orientation))), "");
+    EXPECT_EQ(first_difference(open({.color = ImageColor::unchanged}), planes(upright)), "");
+  }
+}
+
+TEST_F(Images, leave_opencvs_settings_alone) {
+  const int threads = cv::getNumThreads();
+  write({encoded(picture(30, 30, 3, 1), ".jpg")});
+  test::load_rows(open({.height = 10, .width = 10}), {.num_workers = 2});
+  EXPECT_EQ(cv::getNumThreads(), threads);
+}
+
+TEST_F(Images, that_do_not_decode_are_named) {
+  const Bytes good = encoded(picture(24, 30, 3, 1), ".png");
+  const Bytes text = {std::byte{'n'}, std::byte{'o'}};
+  write({good, good, text});
+  EXPECT_EQ(refusal(), "x.h5:/encoded: sample 2 does not decode: no image that OpenCV can decode");
+  write({good, {}});
+  EXPECT_EQ(refusal(), "x.h5:/encoded: sample 1 does not decode: it has no bytes");
+  write({text, good});
+  EXPECT_EQ(refusal({}, false), "x.h5:/encoded: sample 0 does not decode: no image that OpenCV can decode");
+  write({good, encoded(picture(24, 31, 3, 1), ".png")});
+  EXPECT_EQ(refusal(),
+            "x.h5:/encoded: sample 1 does not decode: it is 24×31×3 u8, the first is 24×30×3 u8; set "
+            "images.height and images.width to scale all alike");
+  write({good, encoded(picture(24, 30, 1, 1), ".png")});
+  EXPECT_EQ(
+      refusal({.color = ImageColor::unchanged}),
+      "x.h5:/encoded: sample 1 does not decode: it is 24×30×1 u8, the first is 24×30×3 u8; choose a color "
+      "that makes all alike");
+  write({});
+  EXPECT_THAT(refusal(), HasSubstr("holds no samples"));
+}
+
+TEST_F(Images, that_fail_do_not_end_the_epoch) {
+  const Bytes good = encoded(picture(24, 30, 3, 1), ".png");
+  write({good, {std::byte{1}}, good, good});
+  for (const std::int64_t workers : {0, 2}) {
+    DataLoader loader(open(), {.num_workers = workers});
+    int delivered = 0;
+    int failed = 0;
+    for (int i = 0; i < 4; ++i) {
+      try {
+        delivered += loader.next().has_value() ? 1 : 0;
+      } catch (const ChunkError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("sample 1 does not decode"));
+        ++failed;
+      }
+    }
+    EXPECT_EQ(delivered, 3);
+    EXPECT_EQ(failed, 1);
+  }
+}
+
+TEST_F(Images, have_sizes_that_can_be) {
+  write({encoded(picture(24, 30, 3, 1), ".png")});
+  EXPECT_THAT(refusal({.height = 10}),
+              StartsWith("images.height and images.width must be 1 to 32767, or both 0"));
+  EXPECT_THAT(refusal({.height = -1, .width = -1}), HasSubstr("got -1 and -1"));
+  EXPECT_THAT(refusal({.shapes = "none"}), HasSubstr("no dataset \"none\""));
+}
+
+TEST_F(Images, as_pixels_are_told_by_their_table_of_shapes) {
+  // As fuel stores dogs_vs_cats: (C,H,W), of any size.
+  const std::vector<cv::Size> sizes = {{12, 7}, {6, 5}, {30, 20}};
+  std::vector<Bytes> planar;
+  std::vector<Bytes> interleaved;
+  std::vector<std::int32_t> planar_shapes;
+  std::vector<std::int32_t> interleaved_shapes;
+  Bytes expected;
+  for (const cv::Size& size : sizes) {
+    const cv::Mat image = picture(size.height, size.width, 3, 5);
+    planar.push_back(planes(image));
+    cv::Mat rgb;
+    cv::cvtColor(image, rgb, cv::COLOR_BGR2RGB);
+    const auto* const begin = reinterpret_cast<const std::byte*>(rgb.data);
+    interleaved.emplace_back(begin, begin + rgb.total() * 3);
+    planar_shapes.insert(planar_shapes.end(), {3, size.height, size.width});
+    interleaved_shapes.insert(interleaved_shapes.end(), {size.height, size.width, 3});
+    cv::Mat scaled;
+    const bool shrinks = size.height >= 6 && size.width >= 8;
+    cv::resize(rgb, scaled, {8, 6}, 0, 0, shrinks ? cv::INTER_AREA : cv::INTER_LINEAR);
+    const Bytes pixels = planes(scaled, false);
+    expected.insert(expected.end(), pixels.begin(), pixels.end());
+  }
+  {
+    H5TestFile file(path());
+    write_ragged(file, "encoded", planar);
+    file.create({.path = "shapes", .file_type = H5T_STD_I32LE, .shape = {3, 3}});
+    file.write("shapes", std::as_bytes(std::span(planar_shapes)));
+    write_ragged(file, "hwc", interleaved);
+    file.create({.path = "hwc_shapes", .file_type = H5T_STD_I32BE, .shape = {3, 3}});
+    file.write("hwc_shapes", std::as_bytes(std::span(interleaved_shapes)));
+    file.create({.path = "few", .file_type = H5T_STD_I32LE, .shape = {2, 3}});
+    file.create({.path = "wrong", .file_type = H5T_STD_I32LE, .shape = {3, 3}});
+  }
+  EXPECT_EQ(first_difference(open({.height = 6, .width = 8, .shapes = "shapes"}), expected), "");
+  EXPECT_EQ(first_difference(Dataset::open({.files = {path()},
+                                            .data = "hwc",
+                                            .input_layout = InputLayout::nhwc,
+                                            .images = {.height = 6, .width = 8, .shapes = "hwc_shapes"}}),
+                             expected),
+            "");
+  EXPECT_EQ(refusal({.height = 6, .width = 8, .shapes = "few"}),
+            "x.h5:/few is 2×3 i32; a table of shapes is 3×3 integers");
+  EXPECT_THAT(refusal({.height = 6, .width = 8, .shapes = "wrong"}),
+              HasSubstr("of which the channels cannot be told"));
+}
+
+}  // namespace
+}  // namespace h5feed
