@@ -38,6 +38,7 @@ struct DatasetInfo {
   StorageLayout layout = StorageLayout::contiguous;
   std::vector<std::uint64_t> chunk_shape;  ///< empty unless `layout` is chunked
   std::vector<FilterSpec> filters;         ///< empty unless `layout` is chunked
+  std::string index_kind;  ///< of chunks: "B-tree v1", "fixed array", ...; empty unless chunked
   /// H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS: chunks that the extent cuts are stored unfiltered.
   bool unfiltered_edge_chunks = false;
   /// One element in host byte order; zeros where the file leaves it undefined.
