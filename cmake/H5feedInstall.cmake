@@ -2,12 +2,12 @@
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/h5feed")
 
-install(TARGETS h5feed EXPORT h5feedTargets FILE_SET HEADERS)
+install(TARGETS h5feed h5feed_nvml EXPORT h5feedTargets FILE_SET HEADERS)
 install(FILES loader/include/h5feed/torch.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed")
 install(EXPORT h5feedTargets NAMESPACE h5feed:: DESTINATION "${package_dir}")
 if(TARGET h5feed_gpu)
   # A set of its own: a project that has no CUDA toolkit can still use the rest.
-  install(TARGETS h5feed_gpu h5feed_nvml EXPORT h5feedGpuTargets FILE_SET HEADERS)
+  install(TARGETS h5feed_gpu EXPORT h5feedGpuTargets FILE_SET HEADERS)
   install(EXPORT h5feedGpuTargets NAMESPACE h5feed:: DESTINATION "${package_dir}")
 endif()
 if(TARGET h5feed_program)

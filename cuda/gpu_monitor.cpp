@@ -1,38 +1,26 @@
 #include "cuda/gpu_monitor.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "h5feed/error.hpp"
+#include "h5feed/gpu_monitor.hpp"
 
 namespace h5feed::gpu {
 namespace {
 
 constexpr std::chrono::milliseconds kShortestInterval(100);
 
-// A running average; a value that is missing in some readings counts where it is there.
-void average_in(std::optional<double>& average, const std::optional<double>& value, std::uint64_t readings) {
-  if (!value) return;
-  average = average ? *average + (*value - *average) / static_cast<double>(readings) : *value;
+void add_to(SeenValues& values, const std::optional<double>& value) noexcept {
+  if (value) values.add(*value);
 }
 
 }  // namespace
-
-std::string GpuUse::to_string() const {
-  if (readings == 0) return {};
-  std::string text;
-  const auto add = [&](const char* what, const std::optional<double>& share) {
-    if (!share) return;
-    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", what, *share * 100);
-  };
-  add("the GPU was busy", busy);
-  add("its SMs", sm_active);
-  add("tensor cores", tensor_active);
-  add("memory", dram_active);
-  const std::string throttled = throttle_text(throttle_reasons);
-  if (!throttled.empty()) text += fmt::format("{}clocks lowered: {}", text.empty() ? "" : "; ", throttled);
-  return text;
-}
 
 GpuMonitor::GpuMonitor(std::shared_ptr<Nvml> nvml, unsigned gpu, std::chrono::milliseconds interval,
                        std::function<void(const GpuReading&)> on_reading)
@@ -59,22 +47,52 @@ void GpuMonitor::watch(const std::stop_token& stop) {
   }
 }
 
+GpuReading GpuMonitor::last() const {
+  const std::lock_guard lock(mutex_);
+  return last_;
+}
+
+std::optional<std::uint64_t> GpuMonitor::peak_memory_used_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return peak_memory_used_bytes_;
+}
+
 void GpuMonitor::add(const GpuReading& reading) {
   const std::lock_guard lock(mutex_);
   ++use_.readings;
-  average_in(use_.busy, reading.busy, use_.readings);
-  average_in(use_.power_w, reading.power_w, use_.readings);
-  // The first reading has no GPM metrics: they are differences.
-  const std::uint64_t differences = std::max<std::uint64_t>(1, use_.readings - 1);
-  average_in(use_.sm_active, reading.sm_active, differences);
-  average_in(use_.tensor_active, reading.tensor_active, differences);
-  average_in(use_.dram_active, reading.dram_active, differences);
+  add_to(use_.busy, reading.busy);
+  add_to(use_.sm_active, reading.sm_active);
+  add_to(use_.tensor_active, reading.tensor_active);
+  add_to(use_.dram_active, reading.dram_active);
+  add_to(use_.power_w, reading.power_w);
   if (reading.memory_used_bytes) {
-    use_.peak_memory_used_bytes =
-        std::max(use_.peak_memory_used_bytes.value_or(0), *reading.memory_used_bytes);
+    peak_memory_used_bytes_ = std::max(peak_memory_used_bytes_.value_or(0), *reading.memory_used_bytes);
   }
-  use_.throttle_reasons |= reading.throttle_reasons.value_or(0);
-  use_.last = reading;
+  throttle_reasons_ |= reading.throttle_reasons.value_or(0);
+  use_.clocks_lowered_by = throttle_text(throttle_reasons_);
+  last_ = reading;
+}
+
+std::shared_ptr<const GpuProbe> monitor(std::string_view pci_id, std::chrono::milliseconds interval) {
+  std::string why;
+  std::shared_ptr<Nvml> nvml = Nvml::load({}, why);
+  if (!nvml) throw DeviceError(why);
+  std::optional<unsigned> gpu;
+  if (!pci_id.empty()) {
+    gpu = nvml->find(pci_id);
+  } else if (nvml->count() == 1) {
+    gpu = 0;
+  }
+  if (!gpu) {
+    std::vector<std::string> there;
+    for (unsigned i = 0; i < nvml->count(); ++i) there.push_back(nvml->pci_id(i));
+    throw DeviceError(
+        fmt::format("{}; the driver has {}",
+                    pci_id.empty() ? std::string("which GPU to monitor is not said")
+                                   : fmt::format("no GPU has the PCI address {}", pci_id),
+                    there.empty() ? std::string("none") : fmt::format("{}", fmt::join(there, ", "))));
+  }
+  return std::make_shared<GpuMonitor>(std::move(nvml), *gpu, interval);
 }
 
 }  // namespace h5feed::gpu

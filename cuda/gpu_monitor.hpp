@@ -8,30 +8,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 
 #include "cuda/nvml.hpp"
+#include "h5feed/gpu_probe.hpp"
 
 namespace h5feed::gpu {
 
-/// Averages over the readings so far; unset where no reading had the value.
-struct GpuUse {
-  std::uint64_t readings = 0;
-  std::optional<double> busy, sm_active, tensor_active, dram_active;  ///< 0 … 1
-  std::optional<double> power_w;
-  std::optional<std::uint64_t> peak_memory_used_bytes;  ///< of the GPU, all processes
-  std::uint64_t throttle_reasons = 0;                   ///< all bits seen
-  GpuReading last;
-
-  /// "the GPU was busy 41 %, its SMs 30 %; clocks lowered: power cap", of what is known; empty without a
-  /// reading.
-  std::string to_string() const;
-};
-
 /// Takes a reading at once and then every `interval` until it is destroyed, which waits for a reading
 /// under way at most. Thread-safe.
-class GpuMonitor {
+class GpuMonitor final : public GpuProbe {
  public:
   /// `gpu` counts as NVML does. The docs of NVML ask for 100 ms and more between GPM samples: shorter
   /// intervals are raised to that. `on_reading`, when set, is called on the monitor's thread.
@@ -39,9 +25,14 @@ class GpuMonitor {
              std::function<void(const GpuReading&)> on_reading = {});
   GpuMonitor(const GpuMonitor&) = delete;
   GpuMonitor& operator=(const GpuMonitor&) = delete;
-  ~GpuMonitor() = default;
+  ~GpuMonitor() override = default;
 
-  GpuUse use() const;
+  GpuUse use() const override;
+  /// The newest reading; without values before the first.
+  GpuReading last() const;
+  /// Largest memory in use that was read, all processes of the GPU together; unset where the driver does
+  /// not say.
+  std::optional<std::uint64_t> peak_memory_used_bytes() const;
 
  private:
   void watch(const std::stop_token& stop);
@@ -53,8 +44,12 @@ class GpuMonitor {
   const std::function<void(const GpuReading&)> on_reading_;
   mutable std::mutex mutex_;
   std::condition_variable_any stopped_;
-  GpuUse use_;           // averages are kept as such; guarded by `mutex_`
-  std::jthread thread_;  // last: it uses all others
+  // Guarded by `mutex_`.
+  GpuUse use_;
+  GpuReading last_;
+  std::optional<std::uint64_t> peak_memory_used_bytes_;
+  std::uint64_t throttle_reasons_ = 0;  // all bits seen
+  std::jthread thread_;                 // last: it uses all others
 };
 
 }  // namespace h5feed::gpu

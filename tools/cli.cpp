@@ -26,8 +26,8 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::array<std::string_view, 8> kCommands = {"info",   "check", "generate", "pack",
-                                                       "repack", "tune",  "bench",    "completion"};
+constexpr std::array<std::string_view, 10> kCommands = {
+    "info", "check", "generate", "pack", "repack", "tune", "bench", "env", "monitor", "completion"};
 
 constexpr std::string_view kFirstSteps =
     R"(h5feed feeds deep-learning training from HDF5 files. Three commands to try:
@@ -124,6 +124,17 @@ void fill_standard_streams() noexcept {
   }
 }
 
+// What follows "--" belongs to the command that monitor watches, and is none of our business.
+std::vector<std::string> cut_off_command(std::vector<std::string>& arguments) {
+  if (arguments.front() != "monitor") return {};
+  const auto mark = std::find(arguments.begin(), arguments.end(), "--");
+  if (mark == arguments.end()) return {};
+  std::vector<std::string> command(mark + 1, arguments.end());
+  arguments.erase(mark, arguments.end());
+  if (command.empty()) throw OptionError("-- is followed by no command; name one, or leave out the --");
+  return command;
+}
+
 int run_command(std::vector<std::string> arguments) {
   if (arguments.empty()) {
     print(kFirstSteps);
@@ -133,6 +144,7 @@ int run_command(std::vector<std::string> arguments) {
     arguments.erase(arguments.begin());
     return run_bench_row(arguments);
   }
+  std::vector<std::string> watched_command = cut_off_command(arguments);
   refuse_empty(arguments);
   catch_interrupts();
   expand_shorthand(arguments);
@@ -152,8 +164,10 @@ int run_command(std::vector<std::string> arguments) {
   add_pack(app, action);
   add_repack(app, action);
   add_tune(app, action);
-  add_completion(app, action);
   add_bench(app, action);
+  add_env(app, action);
+  add_monitor(app, action, std::move(watched_command));
+  add_completion(app, action);
   try {
     std::reverse(arguments.begin(), arguments.end());  // what CLI11 takes
     app.parse(std::move(arguments));

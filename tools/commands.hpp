@@ -20,6 +20,9 @@ void add_repack(CLI::App& app, Action& action);
 void add_tune(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
+void add_env(CLI::App& app, Action& action);
+/// `watched_command` is what followed "--".
+void add_monitor(CLI::App& app, Action& action, std::vector<std::string> watched_command);
 
 /// First argument of the processes in which `bench` measures its rows; not for people.
 inline constexpr const char* kBenchRowCommand = "__bench-row";

@@ -76,6 +76,7 @@ LoaderStats DataLoader::stats() const {
   stats.gather_ns = counters.gather_ns;
   stats.wait_ns = counters.wait_ns;
   stats.epoch_ns = state_->epoch_clock.total_ns();
+  stats.gpu = state_->gpu_window.total();
   stats.cache_bytes = state_->cache.stats().held_bytes + state_->assembler.row_bytes_held();
   stats.outputs_held_bytes = state_->device->lent_bytes();
   stats.outputs_allocated = state_->device->allocations();

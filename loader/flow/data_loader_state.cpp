@@ -39,6 +39,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       budget_given(user.memory_budget_bytes.has_value()),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
+      gpu_window(user.gpu_probe),
       layout(cache_layout(*dataset, options)),
       own_cache(options.cache_policy == CachePolicy::lru
                     ? nullptr
@@ -136,6 +137,7 @@ void DataLoader::State::start_epoch() {
   delivered = 0;
   running = true;
   epoch_clock.start();
+  gpu_window.start();
   fill();
 }
 
@@ -236,6 +238,7 @@ void DataLoader::State::restore(const LoaderState& saved) {
   ring.cancel_all();
   running = false;
   epoch_clock.stop();
+  gpu_window.stop();
   options.seed = saved.seed;
   next_epoch = saved.epoch;
   next_start = saved.position;
@@ -268,6 +271,7 @@ std::optional<Batch> DataLoader::State::next() {
   if (delivered == plan->num_batches()) {
     running = false;
     epoch_clock.stop();
+    gpu_window.stop();
     return std::nullopt;
   }
 

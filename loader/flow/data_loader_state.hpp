@@ -14,6 +14,7 @@
 #include "flow/cache_layout.hpp"
 #include "flow/counters.hpp"
 #include "flow/epoch_clock.hpp"
+#include "flow/gpu_window.hpp"
 #include "flow/loader_group.hpp"
 #include "flow/look_ahead.hpp"
 #include "flow/placement.hpp"
@@ -65,6 +66,7 @@ struct DataLoader::State {
   const std::uint64_t batches_per_epoch;
   Counters counters;
   EpochClock epoch_clock;
+  GpuWindow gpu_window;
   const CacheLayout layout;
   const std::unique_ptr<ChunkCache> own_cache;  ///< null: the group's
   ChunkCache& cache;

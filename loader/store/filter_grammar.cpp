@@ -176,6 +176,12 @@ std::string_view filter_name(unsigned id) noexcept {
   return {};
 }
 
+std::vector<unsigned> named_filters() {
+  std::vector<unsigned> ids;
+  for (const KnownFilter& filter : kKnownFilters) ids.push_back(filter.id);
+  return ids;
+}
+
 std::vector<FilterSpec> parse_filters(std::string_view text, std::size_t element_bytes) {
   if (text == "none") return {};
   if (text.empty() || text.ends_with('+')) refuse(text);

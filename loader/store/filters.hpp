@@ -101,4 +101,7 @@ std::string format_filters(const std::vector<FilterSpec>& filters);
 /// Common name of a registered filter, "gzip" or "blosc2"; empty for an unknown identification.
 std::string_view filter_name(unsigned id) noexcept;
 
+/// The identifications that have one.
+std::vector<unsigned> named_filters();
+
 }  // namespace h5feed

@@ -101,6 +101,17 @@ class H5File : public std::enable_shared_from_this<H5File> {
 /// HDF5 mutex.
 bool libhdf5_has_filter(unsigned id);
 
+/// The libhdf5 in use.
+struct LibHdf5 {
+  std::string version;         ///< "1.10.8"
+  std::string header_version;  ///< that h5feed was compiled with
+  bool thread_safe = false;    ///< built with its global lock
+  std::vector<std::string> plugin_folders;
+};
+
+/// Blocks for the HDF5 mutex.
+LibHdf5 libhdf5_facts();
+
 /// Throws VersionError unless the three numbers equal those of the headers h5feed was compiled with
 /// (libhdf5 itself would end the process instead).
 void check_hdf5_version(unsigned major, unsigned minor, unsigned release);

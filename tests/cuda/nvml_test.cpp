@@ -8,8 +8,12 @@
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "cuda/gpu_monitor.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/gpu_monitor.hpp"
+#include "support/refusal.hpp"
 
 namespace h5feed::gpu {
 namespace {
@@ -159,14 +163,38 @@ TEST(GpuMonitor, averages_its_readings_on_a_thread_of_its_own) {
   lock.unlock();
   const GpuUse use = monitor.use();
   ASSERT_GE(use.readings, 3u);
-  ASSERT_TRUE(use.busy);
-  EXPECT_NEAR(*use.busy, 0.4, 1e-9) << "20, 60, 40, 40, …";
-  EXPECT_THAT(use.peak_memory_used_bytes, Optional(900u));
+  EXPECT_EQ(use.busy.count, use.readings);
+  EXPECT_NEAR(use.busy.mean().value(), 0.4, 1e-9) << "20, 60, 40, 40, …";
+  EXPECT_EQ(use.sm_active.count, use.readings - 1) << "the first one is no difference";
+  EXPECT_THAT(monitor.peak_memory_used_bytes(), Optional(900u));
+  EXPECT_THAT(monitor.last().busy, Optional(0.4));
   EXPECT_THAT(use.to_string(), HasSubstr("the GPU was busy 40 %, its SMs 2 %"));
   EXPECT_THAT(use.to_string(), HasSubstr("clocks lowered: power cap"));
 }
 
 TEST(GpuMonitor, has_nothing_to_say_before_a_reading) { EXPECT_EQ(GpuUse{}.to_string(), ""); }
+
+class Monitor : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(::setenv("H5FEED_NVML", FAKE_NVML_PATH, 1), 0); }
+  void TearDown() override { ASSERT_EQ(::unsetenv("H5FEED_NVML"), 0); }
+};
+
+TEST_F(Monitor, reads_the_gpu_with_a_pci_address) {
+  const auto probe = monitor("0000:19:00.0");
+  while (probe->use().readings == 0) std::this_thread::yield();
+  EXPECT_DOUBLE_EQ(probe->use().busy.mean().value(), 0.42) << "the second GPU of the fake";
+}
+
+TEST_F(Monitor, refuses_to_guess_and_names_the_gpus) {
+  EXPECT_EQ(h5feed::test::refusal_of<DeviceError>([] { monitor(); }),
+            "which GPU to monitor is not said; the driver has 00000000:3B:00.0, 00000000:19:00.0");
+  EXPECT_EQ(h5feed::test::refusal_of<DeviceError>([] { monitor("0000:77:00.0"); }),
+            "no GPU has the PCI address 0000:77:00.0; the driver has 00000000:3B:00.0, 00000000:19:00.0");
+  ASSERT_EQ(::setenv("H5FEED_NVML", "/no/such/library.so", 1), 0);
+  EXPECT_THAT(h5feed::test::refusal_of<DeviceError>([] { monitor(); }),
+              HasSubstr("it comes with the NVIDIA driver, or set H5FEED_NVML to its path"));
+}
 
 }  // namespace
 }  // namespace h5feed::gpu

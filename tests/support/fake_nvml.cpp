@@ -1,6 +1,8 @@
 // A libnvidia-ml.so of the tests: two GPUs, an H200 with GPM and an older card without. With FAKE_NVML_OLD
-// the library itself is old and has few functions. Tests set values through `fake_nvml_set`.
+// the library itself is old and has few functions. Tests set values through `fake_nvml_set`, or for another
+// process by an environment variable, FAKE_NVML_busy=20.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -23,7 +25,9 @@ struct State {
   double get(const char* key, double otherwise) {
     const std::lock_guard lock(mutex);
     const auto found = values.find(key);
-    return found == values.end() ? otherwise : found->second;
+    if (found != values.end()) return found->second;
+    const char* const given = std::getenv((std::string("FAKE_NVML_") + key).c_str());
+    return given != nullptr ? std::strtod(given, nullptr) : otherwise;
   }
 };
 
@@ -63,7 +67,7 @@ FAKE_NVML nvmlShutdown() {
 }
 
 FAKE_NVML nvmlDeviceGetCount_v2(unsigned* count) {
-  *count = 2;
+  *count = static_cast<unsigned>(state().get("gpus", 2));
   return kSuccess;
 }
 
@@ -131,7 +135,7 @@ FAKE_NVML nvmlDeviceGetComputeRunningProcesses_v3(Device, unsigned* count, Proce
     *count = 2;
     return kInsufficientSize;
   }
-  infos[0] = {4242, 500, 0, 0};
+  infos[0] = {static_cast<unsigned>(state().get("pid", 4242)), 500, 0, 0};
   infos[1] = {77, kNotAvailable, 0, 0};
   *count = 2;
   return kSuccess;

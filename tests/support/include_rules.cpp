@@ -63,7 +63,7 @@ const std::vector<LibraryRule>& library_rules() {
        {"loader/include/h5feed/torch", "examples/", "tests/", "benchmarks/"}},
       {"CUDA",
        std::regex("(cuda|cub|thrust|cooperative_groups|nvtx3|nvml|driver_types).*"),
-       {"cuda/", "tests/"}},
+       {"cuda/", "tests/", "benchmarks/gpu/"}},
   };
   return rules;
 }

@@ -32,6 +32,7 @@ class Program {
   /// Blocks until the program has written a whole line to stderr.
   void wait_for_stderr_line();
   void send(int signal);
+  pid_t pid() const noexcept { return pid_; }
   /// Collects the rest and waits for the end.
   ProgramResult wait();
 

@@ -43,7 +43,7 @@ TEST(Program, PrintsVersionAndCommit) {
 }
 
 TEST(Program, EveryCommandHasHelpWithExamples) {
-  for (const std::string command : {"info", "check", "generate", "pack", "bench"}) {
+  for (const std::string command : {"info", "check", "generate", "pack", "bench", "env", "monitor"}) {
     const ProgramResult result = run_program(".", {command, "--help"});
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("Examples:\n  h5feed " + command + " "));

@@ -13,6 +13,7 @@
 
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
+#include "h5feed/gpu_probe.hpp"
 #include "h5feed/sampler.hpp"
 #include "h5feed/trace.hpp"
 
@@ -160,6 +161,8 @@ struct DataLoaderOptions {
   RowReads row_reads = RowReads::automatic;
   /// Receives begin and end of every stage on every thread; unset costs nothing.
   std::shared_ptr<TraceSink> trace = {};
+  /// Looks at the GPU that is fed, for `stats()` and the verdict of `report()`; several loaders may share it.
+  std::shared_ptr<const GpuProbe> gpu_probe = {};
 };
 
 }  // namespace h5feed

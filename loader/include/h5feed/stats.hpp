@@ -5,6 +5,7 @@
 #include <string>
 
 #include "h5feed/export.hpp"
+#include "h5feed/gpu_probe.hpp"
 
 namespace h5feed {
 
@@ -34,6 +35,9 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t cache_bytes = 0;         ///< held by the cache now
   std::uint64_t outputs_held_bytes = 0;  ///< by the consumer now; outside the budget
   std::uint64_t outputs_allocated = 0;   ///< output buffers allocated over the loader's life
+
+  /// While epochs ran; without readings where there is no `gpu_probe`.
+  GpuUse gpu;
 
   /// Share of chunk visits served from memory, 0 … 1; 0 when there was none.
   double cache_hit_rate() const noexcept;

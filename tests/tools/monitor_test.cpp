@@ -1,0 +1,209 @@
+// h5feed monitor and h5feed env, on the tests' own NVML.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/run_program.hpp"
+#include "support/temp_dir.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// What a variable of the environment is while in scope; the programs started in it inherit it.
+class ScopedVariable {
+ public:
+  ScopedVariable(std::string name, const std::string& value) : name_(std::move(name)) {
+    ::setenv(name_.c_str(), value.c_str(), 1);
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+  ~ScopedVariable() { ::unsetenv(name_.c_str()); }
+
+ private:
+  std::string name_;
+};
+
+class Gpus : public ::testing::Test {
+ protected:
+  ProgramResult run(const std::vector<std::string>& arguments) { return run_program(dir_.path(), arguments); }
+
+  // The lines of a JSON-lines text; the last one is the summary.
+  static std::vector<json> lines_of(const std::string& text) {
+    std::vector<json> lines;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = text.find('\n', at);
+      lines.push_back(json::parse(text.substr(at, end - at)));
+      at = end + 1;
+    }
+    return lines;
+  }
+  std::string content_of(const std::string& name) {
+    std::ifstream in(dir_ / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  TempDir dir_;
+  ScopedVariable nvml_{"H5FEED_NVML", FAKE_NVML_PATH};
+};
+
+class Monitor : public Gpus {};
+class Env : public Gpus {};
+
+TEST_F(Monitor, writes_lines_while_a_command_runs_and_passes_on_its_exit_code) {
+  // The command ends once the first readings of both GPUs are written.
+  const ProgramResult result =
+      run({"monitor", "--interval", "0.1", "-o", "run.jsonl", "--", "sh", "-c",
+           "until [ \"$(wc -l < run.jsonl)\" -ge 4 ]; do sleep 0.02; done; echo \"out $1\"; exit 7", "sh",
+           "--not-ours"});
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_EQ(result.out, "out --not-ours\n") << "stdout belongs to the command";
+  EXPECT_THAT(result.err, HasSubstr("NVIDIA H200"));
+  EXPECT_THAT(result.err, HasSubstr("Tesla T4"));
+
+  const std::vector<json> lines = lines_of(content_of("run.jsonl"));
+  ASSERT_GE(lines.size(), 5u);
+  const json& first = lines.front();
+  EXPECT_GT(first["time"], 1.6e9);
+  for (const json& line : lines) {
+    if (!line.contains("gpu") || line["gpu"] != 0) continue;
+    EXPECT_EQ(line["pci_id"], "00000000:3B:00.0");
+    EXPECT_EQ(line["busy"], 0.41);
+    EXPECT_EQ(line["memory_used_bytes"], 700);
+    EXPECT_EQ(line["power_w"], 350.5);
+    EXPECT_EQ(line["processes"][0]["used_bytes"], 500);
+    EXPECT_EQ(line["processes"][1]["used_bytes"], json());
+  }
+  const json& summary = lines.back()["summary"];
+  ASSERT_EQ(summary.size(), 2u);
+  EXPECT_EQ(summary[0]["name"], "NVIDIA H200");
+  EXPECT_NEAR(summary[0]["busy"].get<double>(), 0.41, 1e-9);
+  EXPECT_EQ(summary[0]["peak_memory_used_bytes"], 700);
+  EXPECT_EQ(summary[0]["hottest_c"], 54);
+  EXPECT_EQ(summary[0]["energy_j"], 0);
+  EXPECT_EQ(summary[1]["sm_active"], json()) << "no GPM";
+}
+
+TEST_F(Monitor, counts_the_gpu_memory_of_the_command_and_its_children) {
+  // The fake names our own process as a user of the GPU: an ancestor, no descendant, of the command.
+  const ScopedVariable pid("FAKE_NVML_pid", std::to_string(::getpid()));
+  const std::string own = std::to_string(::getpid());
+  ASSERT_EQ(run({"monitor", "--gpu", "0", "-o", "a.jsonl", "--", "sh", "-c",
+                 "until [ -s a.jsonl ]; do sleep 0.02; done"})
+                .exit_code,
+            0);
+  EXPECT_EQ(lines_of(content_of("a.jsonl")).front()["watched_process_bytes"], json());
+
+  Program watching(dir_.path(), {"monitor", "--gpu", "0", "-o", "b.jsonl", "--pid", own});
+  watching.wait_for_stderr_line();
+  watching.send(SIGTERM);
+  EXPECT_EQ(watching.wait().exit_code, 0);
+  EXPECT_EQ(lines_of(content_of("b.jsonl")).front()["watched_process_bytes"], 500);
+}
+
+TEST_F(Monitor, alone_prints_rows_until_ctrl_c_and_then_the_averages) {
+  Program program(dir_.path(), {"monitor", "--interval", "0.1"});
+  program.wait_for_stderr_line();
+  program.send(SIGINT);
+  const ProgramResult result = program.wait();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "watching 2 GPUs every 0.1 s; Ctrl-C ends\n");
+  EXPECT_THAT(result.out, HasSubstr("41 %"));
+  EXPECT_THAT(result.out, HasSubstr("peak used"));
+  EXPECT_THAT(names_in(dir_.path()), ElementsAre());
+}
+
+TEST_F(Monitor, prints_json_lines_of_one_gpu) {
+  Program program(dir_.path(), {"monitor", "--json", "--gpu", "0000:19:00.0"});
+  program.wait_for_stderr_line();
+  program.send(SIGINT);
+  const ProgramResult result = program.wait();
+  EXPECT_EQ(result.exit_code, 0);
+  const std::vector<json> lines = lines_of(result.out);
+  ASSERT_GE(lines.size(), 2u);
+  EXPECT_EQ(lines.front()["gpu"], 1);
+  EXPECT_EQ(lines.back()["summary"][0]["pci_id"], "00000000:19:00.0");
+}
+
+TEST_F(Monitor, ends_with_the_process_it_watches) {
+  Program sleeper(dir_.path(), {"monitor"});
+  sleeper.wait_for_stderr_line();
+  Program watching(dir_.path(), {"monitor", "--pid", std::to_string(sleeper.pid())});
+  watching.wait_for_stderr_line();
+  sleeper.send(SIGINT);
+  EXPECT_EQ(sleeper.wait().exit_code, 0);
+  EXPECT_EQ(watching.wait().exit_code, 0);
+}
+
+TEST_F(Monitor, passes_on_signals_and_has_the_shells_code_for_them) {
+  Program program(dir_.path(), {"monitor", "--", "sh", "-c", "echo started >&2; exec sleep 600"});
+  program.wait_for_stderr_line();
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait().exit_code, 128 + SIGTERM);
+}
+
+TEST_F(Monitor, says_what_is_wrong_before_anything_is_started) {
+  EXPECT_EQ(run({"monitor", "--pid", "1", "--", "touch", "started"}).err,
+            "--pid and a command exclude each other; watch one of them\n");
+  EXPECT_EQ(run({"monitor", "--interval", "0", "--", "touch", "started"}).exit_code, 2);
+  EXPECT_EQ(run({"monitor", "--gpu", "2", "--", "touch", "started"}).exit_code, 2);
+  EXPECT_EQ(run({"monitor", "-o", "none/run.jsonl", "--", "touch", "started"}).exit_code, 1);
+  EXPECT_EQ(run({"monitor", "--"}).err, "-- is followed by no command; name one, or leave out the --\n");
+  EXPECT_EQ(run({"monitor", "--pid", "2147483647"}).err, "--pid 2147483647: there is no such process\n");
+  const ProgramResult unknown = run({"monitor", "--", "./no-such-program"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, StartsWith("./no-such-program cannot be started (No such file or directory)"));
+  const ScopedVariable none("FAKE_NVML_gpus", "0");
+  EXPECT_EQ(run({"monitor", "--", "touch", "started"}).err, "the driver knows no GPU; check nvidia-smi\n");
+  EXPECT_THAT(names_in(dir_.path()), ElementsAre());
+}
+
+TEST_F(Monitor, without_a_driver_says_so_and_fails) {
+  const ScopedVariable none("H5FEED_NVML", "/no/such/libnvidia-ml.so.1");
+  const ProgramResult result = run({"monitor", "--", "touch", "started"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, StartsWith("NVML cannot be loaded (/no/such/libnvidia-ml.so.1: "));
+  EXPECT_THAT(result.err, HasSubstr("it comes with the NVIDIA driver"));
+  EXPECT_THAT(names_in(dir_.path()), ElementsAre());
+}
+
+TEST_F(Env, shows_versions_limits_and_gpus) {
+  const ProgramResult result = run({"env"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  for (const char* text :
+       {"HDF5 ", "thread-safe", "gzip shuffle fletcher32 szip", "usable (bound by", "memlock ",
+        "driver 580.65.06", "NVIDIA H200 (00000000:3B:00.0): 300 B of 1000 B free", "used by     4242",
+        ": 500 B"}) {
+    EXPECT_THAT(result.out, HasSubstr(text));
+  }
+  const json facts = json::parse(run({"env", "--json"}).out);
+  EXPECT_EQ(facts["hdf5"]["version"], facts["hdf5"]["compiled_with"]);
+  EXPECT_GE(facts["machine"]["cores"], 1);
+  EXPECT_EQ(facts["nvidia"]["gpus"].size(), 2u);
+  EXPECT_EQ(facts["nvidia"]["gpus"][0]["memory_free_bytes"], 300);
+  EXPECT_TRUE(facts["numa"].is_array());
+}
+
+TEST_F(Env, works_without_a_driver) {
+  const ScopedVariable none("H5FEED_NVML", "/no/such/libnvidia-ml.so.1");
+  const ProgramResult result = run({"env"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("no driver: NVML cannot be loaded (/no/such/libnvidia-ml.so.1: "));
+  EXPECT_EQ(json::parse(run({"env", "--json"}).out)["nvidia"]["driver"], json());
+}
+
+}  // namespace
+}  // namespace h5feed::test
