@@ -26,8 +26,8 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::array<std::string_view, 8> kCommands = {"info",   "check", "generate", "pack",
-                                                       "repack", "bench", "env",      "monitor"};
+constexpr std::array<std::string_view, 10> kCommands = {
+    "info", "check", "generate", "pack", "repack", "tune", "bench", "env", "monitor", "completion"};
 
 constexpr std::string_view kFirstSteps =
     R"(h5feed feeds deep-learning training from HDF5 files. Three commands to try:
@@ -163,9 +163,11 @@ int run_command(std::vector<std::string> arguments) {
   add_generate(app, action);
   add_pack(app, action);
   add_repack(app, action);
+  add_tune(app, action);
   add_bench(app, action);
   add_env(app, action);
   add_monitor(app, action, std::move(watched_command));
+  add_completion(app, action);
   try {
     std::reverse(arguments.begin(), arguments.end());  // what CLI11 takes
     app.parse(std::move(arguments));

@@ -17,6 +17,8 @@ void add_check(CLI::App& app, Action& action);
 void add_generate(CLI::App& app, Action& action);
 void add_pack(CLI::App& app, Action& action);
 void add_repack(CLI::App& app, Action& action);
+void add_tune(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_env(CLI::App& app, Action& action);
 /// `watched_command` is what followed "--".

@@ -181,15 +181,8 @@ void add_generate(CLI::App& app, Action& action) {
   command->add_option("--low", arguments->low, "Tokens: lowest value [100]")->type_name("N");
   command->add_option("--high", arguments->high, "Tokens: first value above the highest [30000]")
       ->type_name("N");
-  command->add_option("--chunk", arguments->chunk, "Samples per chunk, or none: contiguous storage")
-      ->capture_default_str()
-      ->type_name("N");
-  command
-      ->add_option(
-          "--filter", arguments->filter,
-          "none, or [shuffle+]gzip:L|lz4|zstd:L|blosc[:CODEC[:L]]|bitshuffle:lz4|bitshuffle:zstd:L|lzf|"
-          "bzip2:L[+fletcher32] [gzip:4]")
-      ->type_name("FILTER");
+  add_chunk_option(*command, arguments->chunk, "Samples per chunk, or none: contiguous storage");
+  add_filter_option(*command, arguments->filter, "gzip:4");
   command->add_option("--seed", arguments->seed, "Same seed, same bytes")
       ->capture_default_str()
       ->type_name("N");

@@ -153,8 +153,6 @@ class IdxFile::Stream {
   bool between_members_ = false;
 };
 
-IdxFile::IdxFile(IdxFile&&) noexcept = default;
-IdxFile& IdxFile::operator=(IdxFile&&) noexcept = default;
 IdxFile::~IdxFile() = default;
 
 IdxFile::IdxFile(std::filesystem::path path) : path_(std::move(path)) {

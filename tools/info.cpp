@@ -1,6 +1,7 @@
 // h5feed info: what a file holds, how it is stored, and whether it can be read at full speed.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,9 +16,12 @@
 #include "store/h5_file.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
+#include "tools/decode_speed.hpp"
+#include "tools/info_stats.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/output.hpp"
 #include "tools/sample_cost.hpp"
+#include "tools/storage_advice.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -25,6 +29,7 @@ namespace {
 struct InfoArguments {
   std::string file;
   std::string data;
+  StatsArguments stats;
   OutputOptions output;
 };
 
@@ -35,12 +40,20 @@ struct Entry {
   std::shared_ptr<const ChunkReader> reader;  // null where `problem` says why
   std::optional<SampleGeometry> geometry;     // where its shape decides it
   std::string problem;                        // why it cannot be read
+  std::optional<ReadForecast> forecast;       // of datasets worth it
 };
 
 // What InputLayout::automatic decided: for four dimensions, whether the first one holds the channels.
 std::string layout_name(const SampleGeometry& geometry, const std::vector<std::uint64_t>& stored) {
   if (stored.size() == 3) return "NHW";
   return stored[1] == static_cast<std::uint64_t>(geometry.shape[0]) ? "NCHW" : "NHWC";
+}
+
+// What reading it will take, where that is worth a few chunks' time: a set of samples that is not small.
+std::optional<ReadForecast> forecast_of(const Entry& entry) {
+  constexpr std::uint64_t kWorthwhile = kMiB;
+  if (!entry.reader || entry.info->shape.size() < 2 || entry.info->total_bytes() < kWorthwhile) return {};
+  return read_forecast(*entry.info, decode_seconds_per_byte(*entry.reader, std::chrono::milliseconds(50)));
 }
 
 Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
@@ -52,6 +65,7 @@ Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
     if (looks_like_images(entry.info->shape, entry.info->dtype)) {
       entry.geometry = data_geometry(*entry.info, InputLayout::automatic);
     }
+    entry.forecast = forecast_of(entry);
   } catch (const Error& error) {
     entry.problem = error.what();
   }
@@ -95,6 +109,17 @@ std::vector<std::string> table_row(const Entry& entry) {
   return cells;
 }
 
+// One sentence each.
+std::vector<std::string> advice_of(const Entry& entry) {
+  std::vector<std::string> lines;
+  if (!entry.info) return lines;
+  if (std::string warning = sample_cost_warning(*entry.info); !warning.empty()) {
+    lines.push_back(std::move(warning));
+  }
+  for (std::string& line : storage_advice(*entry.info, entry.reader.get())) lines.push_back(std::move(line));
+  return lines;
+}
+
 Json json_entry(const Entry& entry) {
   Json json = {{"path", entry.listed.path},
                {"shape", entry.listed.shape},
@@ -114,6 +139,16 @@ Json json_entry(const Entry& entry) {
     json["chunks_per_sample"] = cost ? Json(cost->chunks_per_sample) : Json();
     json["decoded_per_wanted_random"] = cost ? Json(cost->decoded_per_wanted_random) : Json();
     json["decoded_per_wanted_epoch"] = cost ? Json(cost->decoded_per_wanted_epoch) : Json();
+    json["index"] = chunked ? Json(info.index_kind) : Json();
+    json["padding_share"] = padding_share(info);
+    json["forecast"] = Json();
+    if (entry.forecast) {
+      json["forecast"] = {{"random_sample_bytes", entry.forecast->random_bytes},
+                          {"random_sample_s", entry.forecast->random_seconds},
+                          {"epoch_bytes", entry.forecast->epoch_bytes},
+                          {"epoch_s", entry.forecast->epoch_seconds}};
+    }
+    json["advice"] = advice_of(entry);
   }
   if (entry.reader) {
     json["read_path"] = entry.reader->direct() ? "direct" : "fallback";
@@ -153,8 +188,13 @@ std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::s
 
 int info(const InfoArguments& arguments) {
   check_export_places(arguments.output, arguments.file);
-  const auto file = H5File::open(arguments.file);
-  const std::vector<Entry> entries = look_at_all(file, arguments.data);
+  if (arguments.stats.write_attributes && !arguments.stats.stats) {
+    throw OptionError("--write-attributes stores what --stats finds; add --stats");
+  }
+  auto file = H5File::open(arguments.file);
+  std::vector<Entry> entries = look_at_all(file, arguments.data);
+  std::vector<StatsResult> stats;
+  if (arguments.stats.stats) stats = collect_stats(file, arguments.data, arguments.stats);
   const std::uint64_t file_bytes = std::filesystem::file_size(arguments.file);
 
   Table table({{"dataset"},
@@ -168,13 +208,15 @@ int info(const InfoArguments& arguments) {
                {"ratio", true},
                {"read path"}});
   Json json = {{"file", arguments.file}, {"file_bytes", file_bytes}, {"datasets", Json::array()}};
-  std::string geometry, warnings;
+  std::string geometry, forecasts, warnings;
   for (const Entry& entry : entries) {
     table.add_row(table_row(entry));
     json["datasets"].push_back(json_entry(entry));
     if (entry.geometry) geometry += geometry_line(entry);
-    if (const std::string warning = entry.info ? sample_cost_warning(*entry.info) : ""; !warning.empty()) {
-      warnings += warning + '\n';
+    if (entry.forecast) forecasts += forecast_line(*entry.info, *entry.forecast) + '\n';
+    for (const std::string& line : advice_of(entry)) warnings += line + '\n';
+    for (const StatsResult& result : stats) {
+      if (result.info.path == entry.listed.path) json["datasets"].back()["stats"] = stats_json(result);
     }
   }
   export_results(arguments.output, table, json);
@@ -185,14 +227,25 @@ int info(const InfoArguments& arguments) {
                                    entries.size(), entries.size() == 1 ? "dataset" : "datasets");
     if (table.rows() > 0) text += '\n' + table.to_text();
     if (!geometry.empty()) text += '\n' + geometry;
+    if (!forecasts.empty()) text += '\n' + forecasts;
     if (!warnings.empty()) text += '\n' + warnings;
-    print(text);
+    print(text + stats_text(stats));
   }
   bool readable = true;
   for (const Entry& entry : entries) {
     if (entry.problem.empty()) continue;
     say(entry.problem);
     readable = false;
+  }
+  if (arguments.stats.write_attributes) {
+    // Nobody may have the file open for reading while it is written.
+    entries.clear();
+    file.reset();
+    store_stats(arguments.file, stats);
+    for (const StatsResult& result : stats) {
+      say(fmt::format("{}:{}: wrote the attributes mean, std, min, max", printable(arguments.file),
+                      printable(result.info.path)));
+    }
   }
   return readable ? kDone : kFailed;
 }
@@ -204,6 +257,15 @@ void add_info(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand("info", "Show the datasets of a file and how they are stored");
   command->add_option("FILE", arguments->file, "HDF5 file")->required();
   command->add_option("--data", arguments->data, "Only this dataset")->type_name("PATH");
+  command->add_flag("--stats", arguments->stats.stats,
+                    "Read all values: mean, std, min and max of each channel, and the C++ lines to paste");
+  command->add_flag("--write-attributes", arguments->stats.write_attributes,
+                    "With --stats: store them as attributes of the dataset; FILE is changed in place");
+  command->add_option("--input-layout", arguments->stats.input_layout, "auto, NCHW, NHWC, NHW or none")
+      ->type_name("LAYOUT")
+      ->capture_default_str();
+  command->add_option("--jobs", arguments->stats.jobs, "Threads of --stats; default: the usable cores")
+      ->type_name("N");
   add_output_options(*command, arguments->output);
   command->footer(
       "The read path is direct where h5feed reads and decodes chunks itself, on many threads; H5Dread, with "
@@ -212,6 +274,7 @@ void add_info(CLI::App& app, Action& action) {
       "Examples:\n"
       "  h5feed info train.h5\n"
       "  h5feed train.h5\n"
+      "  h5feed info train.h5 --stats --write-attributes\n"
       "  h5feed info train.h5 --data images --json");
   command->callback([arguments, &action] { action = [arguments] { return info(*arguments); }; });
 }

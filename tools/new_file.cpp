@@ -1,6 +1,7 @@
 #include "tools/new_file.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 
@@ -32,6 +33,30 @@ void NewFile::write(const NewDataset& dataset, Production production, const RowP
       stored > 0 ? static_cast<double>(decoded) / static_cast<double>(stored) : 1.0));
 }
 
+PackedImages NewFile::write_images(const ImageSet& set, const ImageTarget& target, Progress& progress) {
+  PackedImages packed = pack_images(writer_, set, target, progress);
+  const std::uint64_t images = packed.labels.size();
+  if (target.store_bytes) {
+    lines_.push_back(fmt::format("{} ({} files of differing size): {} stored\n", target.images, images,
+                                 format_bytes(packed.stored_bytes)));
+    return packed;
+  }
+  std::vector<std::uint64_t> shape = target.format.shape();
+  shape.insert(shape.begin(), images);
+  const std::uint64_t decoded = images * target.format.bytes();
+  lines_.push_back(fmt::format("{} ({} u8): chunks of {}, {}; {} decoded, {} stored, ratio {:.2f}\n",
+                               target.images, format_shape(shape), format_count(target.chunk_shape.front()),
+                               format_filters(target.filters), format_bytes(decoded),
+                               format_bytes(packed.stored_bytes),
+                               static_cast<double>(decoded) / static_cast<double>(packed.stored_bytes)));
+  describe(target.images, stats_attributes(packed.stats));
+  return packed;
+}
+
+void NewFile::describe(const std::string& path, const std::vector<NamedAttribute>& attributes) {
+  for (const NamedAttribute& attribute : attributes) writer_.write_attribute(path, attribute);
+}
+
 std::string NewFile::commit(std::chrono::steady_clock::time_point start) {
   writer_.commit();
   std::string text;
@@ -39,6 +64,26 @@ std::string NewFile::commit(std::chrono::steady_clock::time_point start) {
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   return text + fmt::format("wrote {} ({}) in {:.1f} s\n", printable(path_.string()),
                             format_bytes(std::filesystem::file_size(path_)), elapsed.count());
+}
+
+NamedAttribute class_names_attribute(const std::vector<std::string>& names) {
+  // 16 bytes each in an object header, whose messages are below 64 KiB.
+  constexpr std::size_t kMostStrings = 4000;
+  if (names.size() <= kMostStrings) return {"class_names", names};
+  return {"class_names", fmt::format("{}", fmt::join(names, "\n"))};
+}
+
+void add_chunk_option(CLI::App& command, std::string& chunk, const std::string& help) {
+  command.add_option("--chunk", chunk, help)->capture_default_str()->type_name("N");
+}
+
+void add_filter_option(CLI::App& command, std::string& filter, const std::string& standard) {
+  command
+      .add_option("--filter", filter,
+                  fmt::format("none, or [shuffle+]gzip:L|lz4|zstd:L|blosc[:CODEC[:L]]|bitshuffle:lz4|"
+                              "bitshuffle:zstd:L|lzf|bzip2:L[+fletcher32] [{}]",
+                              standard))
+      ->type_name("FILTER");
 }
 
 std::vector<FilterSpec> filters_for(const std::string& text, bool chunked, DType dtype) {

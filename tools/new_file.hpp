@@ -1,6 +1,7 @@
 // A file that a command writes: common to generate and pack.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "h5feed/dtype.hpp"
 #include "store/h5_writer.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/pack_images.hpp"
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
 
@@ -25,6 +27,12 @@ class NewFile {
   void write(const NewDataset& dataset, Production production, const RowProducer& produce,
              Progress& progress);
 
+  /// Creates and fills `target.images` and stores its figures as attributes. Throws as `pack_images`.
+  PackedImages write_images(const ImageSet& set, const ImageTarget& target, Progress& progress);
+
+  /// Writes attributes of a dataset. Throws FileError.
+  void describe(const std::string& path, const std::vector<NamedAttribute>& attributes);
+
   /// Finishes the file. Returns what was written, a line for each dataset and one for the file with
   /// the time since `start`. Throws FileError.
   std::string commit(std::chrono::steady_clock::time_point start);
@@ -35,6 +43,14 @@ class NewFile {
   H5Writer writer_;
   std::vector<std::string> lines_;
 };
+
+/// The meaning of labels 0, 1, …: strings; where they are too many for an attribute that HDF5 1.8 reads, one
+/// text with a name a line.
+NamedAttribute class_names_attribute(const std::vector<std::string>& names);
+
+/// The option --chunk, explained by `help`, and --filter with its grammar and default.
+void add_chunk_option(CLI::App& command, std::string& chunk, const std::string& help);
+void add_filter_option(CLI::App& command, std::string& filter, const std::string& standard);
 
 /// The filters for a dataset of `dtype`, from the text of --filter; empty text means gzip:4 for chunked
 /// and none for contiguous data. Throws OptionError where the text is wrong or data is not chunked.

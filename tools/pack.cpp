@@ -1,99 +1,147 @@
-// h5feed pack: puts IDX files (MNIST, Fashion-MNIST, …) into one HDF5 file.
+// h5feed pack: puts images and arrays in other formats into one HDF5 file.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
+#include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/idx_file.hpp"
 #include "tools/new_file.hpp"
+#include "tools/npy_file.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
+#include "tools/pack_cifar.hpp"
+#include "tools/pack_images.hpp"
+#include "tools/pack_list.hpp"
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
+#include "tools/tune_model.hpp"
 
 namespace h5feed::cli {
 namespace {
 
+// As typed; empty where not given.
 struct PackArguments {
   std::string out;
-  std::vector<std::string> idx;
+  std::vector<std::string> idx, npy, cifar10, cifar100, images, csv;
   std::string chunk = "auto";
   std::string filter;
+  std::string store = "pixels";
+  std::string size;
+  std::string fit = "crop";
+  std::string color = "rgb";
+  std::string layout = "NCHW";
+  std::string on_error = "fail";
+  std::string jobs;
   bool force = false;
 };
 
 // One NAME=FILE.
 struct Input {
-  std::string path;  // "/train/images"
-  IdxFile file;
+  std::string option;  // that named it
+  std::string path;    // "/train/images"
+  std::unique_ptr<ArraySource> source;
 };
 
 // "train/images" → "/train/images". HDF5 would read ".", "" and ".." its own way.
-std::string absolute_path(std::string_view name, const std::string& argument) {
+std::optional<std::string> absolute_path(std::string_view name) {
   std::string path;
   while (true) {
     const auto slash = name.find('/');
     const std::string_view part = name.substr(0, slash);
     if (!(part.empty() && path.empty())) {
-      if (part.empty() || part == "." || part == "..") break;
+      if (part.empty() || part == "." || part == "..") return std::nullopt;
       path += '/';
       path += part;
     }
-    if (slash == std::string_view::npos) {
-      if (path.empty()) break;
-      return path;
-    }
+    if (slash == std::string_view::npos) return path.empty() ? std::nullopt : std::optional(path);
     name.remove_prefix(slash + 1);
   }
-  throw OptionError(
-      fmt::format("--idx \"{}\": give NAME=FILE, such as train/images=train-images-idx3-ubyte.gz", argument));
 }
 
 // Two datasets cannot share a path, and one cannot be the group of another.
-void check_paths(const std::vector<Input>& inputs, const std::string& path) {
+void check_paths(const std::vector<Input>& inputs, const std::string& option, const std::string& path) {
   for (const Input& other : inputs) {
     if (other.path == path)
-      throw OptionError(fmt::format("--idx names {} twice; give each file its own name", path));
+      throw OptionError(fmt::format("{} names {} twice; give each file its own name", option, path));
     if (other.path.starts_with(path + '/') || path.starts_with(other.path + '/')) {
-      throw OptionError(fmt::format("--idx {} and --idx {}: a dataset cannot lie within another; rename one",
-                                    other.path.substr(1), path.substr(1)));
+      throw OptionError(fmt::format("{} {} and {} {}: a dataset cannot lie within another; rename one",
+                                    other.option, other.path.substr(1), option, path.substr(1)));
     }
   }
 }
 
-std::vector<Input> open_inputs(const PackArguments& arguments) {
-  std::vector<Input> inputs;
-  for (const std::string& argument : arguments.idx) {
+void refuse_output(const std::filesystem::path& input, const std::string& out) {
+  std::error_code error;
+  if (!std::filesystem::equivalent(input, out, error)) return;
+  throw OptionError(
+      fmt::format("{} is to be read and to be written; choose another name for the output", out));
+}
+
+// Arrays given as NAME=FILE.
+template <typename File>
+void open_arrays(const std::string& option, const std::string& example,
+                 const std::vector<std::string>& arguments, const std::string& out,
+                 std::vector<Input>& inputs) {
+  for (const std::string& argument : arguments) {
     const auto equals = argument.find('=');
-    std::string path = absolute_path(
-        equals == std::string::npos ? std::string_view() : std::string_view(argument).substr(0, equals),
-        argument);
-    check_paths(inputs, path);
-    if (equals + 1 == argument.size()) {
-      throw OptionError(fmt::format("--idx \"{}\": name the IDX file behind the =", argument));
-    }
+    const std::optional<std::string> path = equals == std::string::npos
+                                                ? std::nullopt
+                                                : absolute_path(std::string_view(argument).substr(0, equals));
+    if (!path)
+      throw OptionError(fmt::format("{} \"{}\": give NAME=FILE, such as {}", option, argument, example));
+    check_paths(inputs, option, *path);
     const std::filesystem::path file = argument.substr(equals + 1);
-    std::error_code error;
-    if (std::filesystem::equivalent(file, arguments.out, error)) {
-      throw OptionError(fmt::format("{} is to be read and to be written; choose another name for the output",
-                                    arguments.out));
-    }
-    inputs.push_back({std::move(path), IdxFile(file)});
+    if (file.empty())
+      throw OptionError(fmt::format("{} \"{}\": name the file behind the =", option, argument));
+    refuse_output(file, out);
+    inputs.push_back({option, *path, std::make_unique<File>(file)});
   }
-  return inputs;
 }
 
-NewDataset describe(const Input& input, const PackArguments& arguments) {
-  NewDataset dataset{.path = input.path, .dtype = input.file.dtype(), .shape = input.file.shape()};
+// The datasets' path below "train", or below the root.
+std::string group_path(const std::string& option, const std::string& group) {
+  if (group.empty()) return "";
+  const std::optional<std::string> path = absolute_path(group);
+  if (!path) throw OptionError(fmt::format("{} {}=...: \"{}\" is no name for a group", option, group, group));
+  return *path;
+}
+
+void open_cifar_arrays(const std::string& option, const std::vector<std::string>& arguments, CifarKind kind,
+                       const std::string& out, std::vector<Input>& inputs) {
+  std::vector<std::pair<std::string, std::vector<std::filesystem::path>>> groups;
+  for (const std::string& argument : arguments) {
+    auto [name, file] = split_name(argument);
+    refuse_output(file, out);
+    auto group =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == name; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
+    group->second.emplace_back(file);
+  }
+  for (const auto& [name, files] : groups) {
+    const std::string group = group_path(option, name);
+    for (CifarArray& array : open_cifar(files, kind)) {
+      const std::string path = fmt::format("{}/{}", group, array.name);
+      check_paths(inputs, option, path);
+      inputs.push_back({option, path, std::move(array.source)});
+    }
+  }
+}
+
+// Chunks of whole rows as --chunk says, and filters.
+void set_storage(NewDataset& dataset, const PackArguments& arguments) {
   const auto chunk = parse_chunk("--chunk", arguments.chunk, true);
   const std::uint64_t rows = dataset.shape.front();
   const std::uint64_t chunk_rows =
@@ -104,68 +152,251 @@ NewDataset describe(const Input& input, const PackArguments& arguments) {
   }
   dataset.filters = filters_for(arguments.filter, chunk_rows > 0, dataset.dtype);
   check_chunk_size(dataset);
-  return dataset;
 }
 
-int pack(const PackArguments& arguments) {
+// Figures of the pixels on their way, for arrays that look like 8-bit images.
+std::optional<ByteStats> stats_for(const NewDataset& dataset) {
+  if (dataset.dtype != DType::u8 || !looks_like_images(dataset.shape, dataset.dtype)) return std::nullopt;
+  const SampleGeometry geometry =
+      data_geometry({.dtype = dataset.dtype, .shape = dataset.shape}, InputLayout::automatic);
+  const std::vector<std::uint64_t> row(dataset.shape.begin() + 1, dataset.shape.end());
+  if (geometry.channels == 1) return ByteStats(row, std::nullopt);
+  return ByteStats(row, geometry.channels_last ? row.size() - 1 : 0);
+}
+
+std::string pack_arrays(const PackArguments& arguments, std::vector<Input> inputs) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<Input> inputs = open_inputs(arguments);
   std::vector<NewDataset> datasets;
   std::uint64_t total_bytes = 0;
   for (const Input& input : inputs) {
-    datasets.push_back(describe(input, arguments));
-    total_bytes += datasets.back().shape.front() * row_bytes(datasets.back());
+    NewDataset& dataset = datasets.emplace_back(
+        NewDataset{.path = input.path, .dtype = input.source->dtype(), .shape = input.source->shape()});
+    set_storage(dataset, arguments);
+    total_bytes += dataset.shape.front() * row_bytes(dataset);
   }
   NewFile file(arguments.out, arguments.force);
-  say(fmt::format("writing {} from {} IDX {}, {} decoded", printable(arguments.out), inputs.size(),
-                  inputs.size() == 1 ? "file" : "files", format_bytes(total_bytes)));
+  const std::string kind =
+      !arguments.idx.empty() && arguments.idx.size() == inputs.size() ? "IDX file" : "array";
+  say(fmt::format("writing {} from {} {}{}, {} decoded", printable(arguments.out), inputs.size(), kind,
+                  inputs.size() == 1 ? "" : "s", format_bytes(total_bytes)));
   {
     Progress progress(fmt::format("pack {}", printable(arguments.out)), ProgressUnit::bytes,
                       static_cast<double>(total_bytes));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      IdxFile& source = inputs[i].file;
+      ArraySource& source = *inputs[i].source;
+      std::optional<ByteStats> stats = stats_for(datasets[i]);
       file.write(
           datasets[i], Production::in_order,
-          [&](std::uint64_t, std::uint64_t, std::span<std::byte> out) { source.read(out); }, progress);
+          [&](std::uint64_t, std::uint64_t, std::span<std::byte> out) {
+            source.read(out);
+            if (stats) stats->add(out);
+          },
+          progress);
       source.expect_end();
+      if (stats) file.describe(datasets[i].path, stats_attributes(stats->finish()));
+      if (const auto names = source.class_names(); !names.empty()) {
+        file.describe(datasets[i].path, {class_names_attribute(names)});
+      }
     }
   }
-  print(file.commit(start));
+  return file.commit(start);
+}
+
+ImageTarget image_target(const PackArguments& arguments) {
+  constexpr std::uint64_t kMostJobs = 1024;
+  constexpr std::uint64_t kMostPixels = 1 << 16;
+  const auto one_of = [](std::string_view option, const std::string& text,
+                         const std::vector<std::string_view>& words) {
+    const auto found = std::find(words.begin(), words.end(), text);
+    if (found == words.end()) {
+      throw OptionError(fmt::format("{} \"{}\": give {}", option, text, fmt::join(words, ", ")));
+    }
+    return found - words.begin();
+  };
+  ImageTarget target{.jobs = system_limits().cpus};
+  if (!arguments.jobs.empty()) {
+    target.jobs = static_cast<unsigned>(parse_number("--jobs", arguments.jobs, 1, kMostJobs));
+  }
+  target.skip_bad = one_of("--on-error", arguments.on_error, {"fail", "skip"}) == 1;
+  target.store_bytes = one_of("--store", arguments.store, {"pixels", "bytes"}) == 1;
+  target.format.fit = static_cast<ImageFit>(one_of("--fit", arguments.fit, {"crop", "pad", "stretch"}));
+  target.format.gray = one_of("--color", arguments.color, {"rgb", "gray"}) == 1;
+  target.format.channels_last = one_of("--layout", arguments.layout, {"NCHW", "NHWC"}) == 1;
+  if (target.store_bytes) {
+    if (!arguments.size.empty()) throw OptionError("--size has no meaning with --store bytes");
+    return target;
+  }
+  if (arguments.size.empty()) {
+    throw OptionError(
+        "pixels need one size: give --size 224x224 (height x width), or keep the files as they are "
+        "with --store bytes");
+  }
+  const auto size = parse_shape("--size", arguments.size);
+  if (size.size() != 2 || size[0] > kMostPixels || size[1] > kMostPixels) {
+    throw OptionError(fmt::format("--size \"{}\": give height x width, such as 224x224", arguments.size));
+  }
+  target.format.height = size[0];
+  target.format.width = size[1];
+  return target;
+}
+
+void write_labels(NewFile& file, const std::string& path, const std::vector<std::int64_t>& labels,
+                  const std::vector<std::string>& class_names, Progress& progress) {
+  const std::int64_t largest = *std::max_element(labels.begin(), labels.end());
+  NewDataset dataset{.path = path, .dtype = largest < 256 ? DType::u8 : DType::i64, .shape = {labels.size()}};
+  dataset.chunk_shape = {automatic_chunk_rows(labels.size(), size_of(dataset.dtype))};
+  dataset.filters = filters_for("", true, dataset.dtype);
+  file.write(
+      dataset, Production::parallel,
+      [&](std::uint64_t first, std::uint64_t count, std::span<std::byte> out) {
+        for (std::uint64_t i = 0; i < count; ++i) {
+          const std::int64_t label = labels[first + i];
+          if (dataset.dtype == DType::u8) {
+            out[static_cast<std::size_t>(i)] = static_cast<std::byte>(label);
+          } else {
+            std::memcpy(out.data() + i * sizeof label, &label, sizeof label);
+          }
+        }
+      },
+      progress);
+  if (!class_names.empty()) file.describe(path, {class_names_attribute(class_names)});
+}
+
+void list_skipped(const std::vector<SkippedImage>& skipped) {
+  constexpr std::size_t kMostLines = 100;
+  for (std::size_t i = 0; i < std::min(kMostLines, skipped.size()); ++i) {
+    say(fmt::format("left out: {} {}", printable(skipped[i].file.string()), skipped[i].reason));
+  }
+  if (skipped.size() > kMostLines) say(fmt::format("left out: {} more", skipped.size() - kMostLines));
+}
+
+std::string pack_image_sets(const PackArguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  ImageTarget target = image_target(arguments);
+  const ImageSets sets =
+      arguments.csv.empty() ? list_class_folders(arguments.images) : list_csv(arguments.csv);
+  std::uint64_t images = 0;
+  for (const ImageSet& set : sets.sets) images += set.items.size();
+  NewFile file(arguments.out, arguments.force);
+  say(fmt::format("writing {} from {} images{}, {}{}", printable(arguments.out), format_count(images),
+                  sets.class_names.empty() ? "" : fmt::format(" in {} classes", sets.class_names.size()),
+                  target.store_bytes ? "their bytes as they are"
+                                     : fmt::format("each {}x{}", target.format.height, target.format.width),
+                  sets.ignored == 0 ? "" : fmt::format("; {} other files are no images", sets.ignored)));
+  use_one_thread_an_image();
+  std::vector<SkippedImage> skipped;
+  {
+    Progress progress(fmt::format("pack {}", printable(arguments.out)), ProgressUnit::items,
+                      static_cast<double>(images));
+    for (const ImageSet& set : sets.sets) {
+      const std::string group = group_path("--images", set.group);
+      NewDataset dataset{.path = group + "/images", .shape = target.format.shape()};
+      dataset.shape.insert(dataset.shape.begin(), set.items.size());
+      if (!target.store_bytes) {
+        set_storage(dataset, arguments);
+        if (dataset.chunk_shape.empty()) {
+          throw OptionError("--chunk none: images are written in chunks; give samples per chunk, or auto");
+        }
+      }
+      target.images = dataset.path;
+      target.chunk_shape = dataset.chunk_shape;
+      target.filters = dataset.filters;
+      PackedImages packed = file.write_images(set, target, progress);
+      skipped.insert(skipped.end(), packed.skipped.begin(), packed.skipped.end());
+      Progress quiet("", ProgressUnit::bytes, 0);
+      write_labels(file, group + "/labels", packed.labels, sets.class_names, quiet);
+    }
+  }
+  list_skipped(skipped);
+  return file.commit(start);
+}
+
+int pack(const PackArguments& arguments) {
+  const bool arrays = !arguments.idx.empty() || !arguments.npy.empty() || !arguments.cifar10.empty() ||
+                      !arguments.cifar100.empty();
+  const int sources = (arrays ? 1 : 0) + (arguments.images.empty() ? 0 : 1) + (arguments.csv.empty() ? 0 : 1);
+  if (sources == 0) {
+    throw OptionError(
+        "nothing to pack; name the source by --images, --csv, --idx, --npy, --cifar10 or "
+        "--cifar100");
+  }
+  if (sources > 1) throw OptionError("--images, --csv and arrays do not mix; write a file for each");
+  std::string result;
+  if (arrays) {
+    std::vector<Input> inputs;
+    open_arrays<IdxFile>("--idx", "train/images=train-images-idx3-ubyte.gz", arguments.idx, arguments.out,
+                         inputs);
+    open_arrays<NpyFile>("--npy", "train/images=x_train.npy", arguments.npy, arguments.out, inputs);
+    open_cifar_arrays("--cifar10", arguments.cifar10, CifarKind::ten, arguments.out, inputs);
+    open_cifar_arrays("--cifar100", arguments.cifar100, CifarKind::hundred, arguments.out, inputs);
+    result = pack_arrays(arguments, std::move(inputs));
+  } else {
+    result = pack_image_sets(arguments);
+  }
+  print(result);
   return kDone;
 }
+
+constexpr const char* kFooter =
+    R"(Images become /images (N,C,H,W) and /labels (N); GROUP=DIR puts them below /GROUP, so that one file holds
+train and test. Classes are numbered in the order of their names, which /labels keeps as the attribute
+class_names. Pixels of 8 bits get the attributes mean, std, min and max of each channel, in the unit of the
+stored values: options.normalize takes them with .scale = 1. --store bytes keeps JPEG and other files as they
+are, as rows of differing length.
+
+A bad image (missing, cut short, no image) ends the work, or is listed and left out with --on-error skip.
+
+Examples:
+  h5feed pack train.h5 --images photos --size 224x224
+  h5feed pack both.h5 --images train=photos/train --images test=photos/val --size 256x256 --fit pad
+  h5feed pack bytes.h5 --images photos --store bytes --on-error skip
+  h5feed pack listed.h5 --csv labels.csv --size 64x64 --color gray
+  h5feed pack cifar.h5 --cifar10 train=data_batch_1.bin --cifar10 train=data_batch_2.bin \
+      --cifar10 test=test_batch.bin
+  h5feed pack arrays.h5 --npy images=x_train.npy --npy labels=y_train.npy
+  h5feed pack fashion.h5 --idx train/images=train-images-idx3-ubyte.gz \
+      --idx train/labels=train-labels-idx1-ubyte.gz)";
 
 }  // namespace
 
 void add_pack(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<PackArguments>();
   CLI::App* const command =
-      app.add_subcommand("pack", "Put IDX files (MNIST and its kin) into one HDF5 file");
+      app.add_subcommand("pack", "Put images or arrays in other formats into one HDF5 file");
   command->add_option("OUT", arguments->out, "File to write")->required();
-  command
-      ->add_option("--idx", arguments->idx,
-                   "Dataset to write and the IDX file it comes from, plain or gzip; repeat it for each")
-      ->required()
-      ->type_name("NAME=FILE")
-      ->expected(1)
-      ->take_all();
-  command
-      ->add_option("--chunk", arguments->chunk,
-                   "Samples per chunk; auto: about 1 MiB, at most 20,000 samples; none: contiguous storage")
+  const auto sources = [&](const std::string& name, std::vector<std::string>& value, const std::string& help,
+                           const std::string& form) {
+    command->add_option(name, value, help + "; repeat it for more")->type_name(form)->expected(1)->take_all();
+  };
+  sources("--images", arguments->images, "Folder with a folder of images for each class", "[GROUP=]DIR");
+  sources("--csv", arguments->csv, "CSV file of path,label or path,label,group", "[GROUP=]FILE");
+  sources("--idx", arguments->idx, "Dataset to write and the IDX file it comes from, plain or gzip",
+          "NAME=FILE");
+  sources("--npy", arguments->npy, "Dataset to write and the .npy file it comes from", "NAME=FILE");
+  sources("--cifar10", arguments->cifar10, "Binary file of CIFAR-10", "[GROUP=]FILE");
+  sources("--cifar100", arguments->cifar100, "Binary file of CIFAR-100", "[GROUP=]FILE");
+  command->add_option("--size", arguments->size, "Images: height x width of the pixels stored")
+      ->type_name("HxW");
+  command->add_option("--fit", arguments->fit, "How an image comes to that size: crop, pad, stretch")
       ->capture_default_str()
+      ->type_name("FIT");
+  command->add_option("--color", arguments->color, "rgb or gray")->capture_default_str()->type_name("COLOR");
+  command->add_option("--layout", arguments->layout, "NCHW or NHWC")
+      ->capture_default_str()
+      ->type_name("LAYOUT");
+  command->add_option("--store", arguments->store, "pixels, or bytes: the image files as they are")
+      ->capture_default_str()
+      ->type_name("FORM");
+  command->add_option("--on-error", arguments->on_error, "Bad images: fail, or skip and list them")
+      ->capture_default_str()
+      ->type_name("MODE");
+  command->add_option("--jobs", arguments->jobs, "Images: threads; default: the usable cores")
       ->type_name("N");
-  command
-      ->add_option(
-          "--filter", arguments->filter,
-          "none, or [shuffle+]gzip:L|lz4|zstd:L|blosc[:CODEC[:L]]|bitshuffle:lz4|bitshuffle:zstd:L|lzf|"
-          "bzip2:L[+fletcher32] [gzip:4]")
-      ->type_name("FILTER");
+  add_chunk_option(*command, arguments->chunk,
+                   "Samples per chunk; auto: about 1 MiB, at most 20,000 samples; none: contiguous storage");
+  add_filter_option(*command, arguments->filter, "gzip:4");
   command->add_flag("--force", arguments->force, "Replace OUT where it exists");
-  command->footer(
-      "Examples:\n"
-      "  h5feed pack fashion.h5 --idx train/images=train-images-idx3-ubyte.gz \\\n"
-      "      --idx train/labels=train-labels-idx1-ubyte.gz \\\n"
-      "      --idx test/images=t10k-images-idx3-ubyte.gz --idx test/labels=t10k-labels-idx1-ubyte.gz\n"
-      "  h5feed pack digits.h5 --idx images=digits.idx3 --chunk 500 --filter shuffle+gzip:6 --force");
+  command->footer(kFooter);
   command->callback([arguments, &action] { action = [arguments] { return pack(*arguments); }; });
 }
 

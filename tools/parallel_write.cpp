@@ -56,19 +56,6 @@ void check_chunk_size(const NewDataset& dataset) {
                   dataset.path, format_count(dataset.chunk_shape.front()), format_bytes(row_bytes(dataset))));
 }
 
-std::uint64_t automatic_chunk_rows(std::uint64_t rows, std::uint64_t row_bytes) {
-  constexpr std::uint64_t kMostRows = 20'000;
-  const std::uint64_t fit =
-      std::clamp<std::uint64_t>(kMiB / std::max<std::uint64_t>(1, row_bytes), 1, kMostRows);
-  std::uint64_t nice = 1;
-  for (std::uint64_t power = 1; power <= fit; power *= 10) {
-    for (const std::uint64_t step : {1U, 2U, 5U}) {
-      if (step * power <= fit) nice = step * power;
-    }
-  }
-  return std::min(nice, std::max<std::uint64_t>(1, rows));
-}
-
 std::uint64_t write_rows_in_parallel(H5Writer& writer, const NewDataset& dataset, Production production,
                                      const RowProducer& produce, Progress& progress) {
   const bool chunked = !dataset.chunk_shape.empty();

@@ -28,10 +28,6 @@ std::uint64_t write_rows_in_parallel(H5Writer& writer, const NewDataset& dataset
 /// Throws OptionError where the chunks of `dataset` are larger than HDF5 can store (4 GiB).
 void check_chunk_size(const NewDataset& dataset);
 
-/// Samples per chunk for whole-sample chunks of about 1 MiB decoded: 1, 2 or 5 times a power of ten, at
-/// most 20,000 and at most `rows`.
-std::uint64_t automatic_chunk_rows(std::uint64_t rows, std::uint64_t row_bytes);
-
 /// Decoded bytes of one row.
 std::uint64_t row_bytes(const NewDataset& dataset);
 

@@ -40,6 +40,9 @@ std::string progress_line(std::string_view label, ProgressUnit unit, double done
   if (unit == ProgressUnit::bytes && elapsed_s > 0) {
     figures += fmt::format("  {}/s", format_bytes(static_cast<std::uint64_t>(done / elapsed_s)));
   }
+  if (unit == ProgressUnit::items && elapsed_s > 0) {
+    figures += fmt::format("  {}/s", format_count(static_cast<std::uint64_t>(done / elapsed_s)));
+  }
   if (share > 0) figures += fmt::format("  {} left", duration_text(elapsed_s * (1 - share) / share));
 
   const std::size_t fixed = display_width(label) + display_width(figures) + 4;

@@ -10,7 +10,7 @@
 namespace h5feed::cli {
 
 /// What the figures of a bar count.
-enum class ProgressUnit : std::uint8_t { bytes, seconds };
+enum class ProgressUnit : std::uint8_t { bytes, seconds, items };
 
 /// One line of at most `width` columns: label, bar, share, rate and time left, e.g.
 /// "pack fashion.h5 [#####.....]  50 %  210 MiB/s  3 s left".

@@ -18,6 +18,7 @@
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/new_file.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
 #include "tools/progress.hpp"
@@ -180,12 +181,7 @@ void add_repack(CLI::App& app, Action& action) {
       ->add_option("--chunk", arguments->chunk,
                    "Samples per chunk, a size, a shape, auto, or none: contiguous")
       ->type_name("N|4MiB|AxBxC|auto|none");
-  command
-      ->add_option(
-          "--filter", arguments->filter,
-          "none, or [shuffle+]gzip:L|lz4|zstd:L|blosc[:CODEC[:L]]|bitshuffle:lz4|bitshuffle:zstd:L|lzf|"
-          "bzip2:L[+fletcher32]; default: the source's")
-      ->type_name("FILTER");
+  add_filter_option(*command, arguments->filter, "the source's");
   command->add_option("--jobs", arguments->jobs, "Threads; default: the usable cores")->type_name("N");
   command->add_option("--memory", arguments->memory, "Most to use; default: a quarter of what is available")
       ->type_name("SIZE");

@@ -15,7 +15,7 @@
 #include "store/filters.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
-#include "tools/parallel_write.hpp"
+#include "tools/tune_model.hpp"
 
 namespace h5feed::cli {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "base/byte_units.hpp"
 #include "store/chunk_geometry.hpp"
-#include "tools/parallel_write.hpp"
 #include "tools/table.hpp"
 
 namespace h5feed::cli {
@@ -17,13 +16,6 @@ namespace {
 std::string factor_text(double factor) {
   return factor < 99.95 ? fmt::format("{:.3g}", factor)
                         : format_count(static_cast<std::uint64_t>(factor + 0.5));
-}
-
-// The chunk to write instead, as h5repack takes it.
-std::string better_chunk(const DatasetInfo& info) {
-  std::vector<std::uint64_t> chunk = info.shape;
-  chunk.front() = automatic_chunk_rows(info.rows(), info.row_bytes());
-  return fmt::format("{}", fmt::join(chunk, "x"));
 }
 
 }  // namespace
@@ -47,12 +39,11 @@ std::string sample_cost_warning(const DatasetInfo& info) {
   if (!cost || cost->chunks_per_sample == 1) return {};
   return fmt::format(
       "{0}: each sample lies in {1} chunks of {2}: a random sample decodes {3} bytes per byte wanted, whole "
-      "epochs in chunk order {4} with a cache of at least {5}; write it once with whole samples in a chunk, "
-      "for "
-      "example h5repack -l {0}:CHUNK={6} {7} NEW.h5",
+      "epochs in chunk order {4} with a cache of at least {5}; write it once with whole samples in a chunk: "
+      "h5feed repack {6} NEW.h5 --dataset {0} --chunk auto",
       printable(info.path), format_count(cost->chunks_per_sample), format_bytes(cost->chunk_bytes),
       factor_text(cost->decoded_per_wanted_random), factor_text(cost->decoded_per_wanted_epoch),
-      format_bytes(cost->chunks_per_sample * cost->chunk_bytes), better_chunk(info), printable(info.file));
+      format_bytes(cost->chunks_per_sample * cost->chunk_bytes), printable(info.file));
 }
 
 }  // namespace h5feed::cli

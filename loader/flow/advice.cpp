@@ -25,6 +25,9 @@ struct ChunkGroups {
       : count(options.chunks_per_epoch),
         rows(std::max<std::uint64_t>(1, options.samples_per_epoch / count)),
         bytes(data.reader->chunk_bytes() * data.map.pieces()) {}
+
+  explicit ChunkGroups(const ChunkPattern& pattern)
+      : count(pattern.chunks), rows(pattern.rows_per_chunk), bytes(pattern.chunk_bytes) {}
 };
 
 // Chunks that consecutive samples come from.
@@ -57,6 +60,13 @@ struct Visits {
 
   double decodes() const { return std::max(1.0, per_epoch * (1 - found)); }
 };
+
+double decodes_with_lru(const ChunkGroups& groups, std::uint64_t in_play, double batch,
+                        std::uint64_t cache_bytes) {
+  const double held = static_cast<double>(cache_bytes) / static_cast<double>(groups.bytes);
+  const auto chunks = static_cast<double>(in_play);
+  return held >= chunks ? 1.0 : Visits(groups, chunks, batch, held).decodes();
+}
 
 std::string times(double decodes) { return fmt::format("{:.{}f}", decodes, decodes < 9.95 ? 1 : 0); }
 
@@ -113,8 +123,13 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
     case CachePolicy::lru:
       break;
   }
-  const double held = chunks_in(layout.chunk_bytes);
-  return held >= chunks ? 1.0 : Visits(groups, chunks, batch, held).decodes();
+  return decodes_with_lru(groups, in_play, batch, layout.chunk_bytes);
+}
+
+double lru_decodes_per_chunk(const ChunkPattern& pattern) {
+  const ChunkGroups groups(pattern);
+  return decodes_with_lru(groups, chunks_in_play(groups, pattern.shuffle),
+                          static_cast<double>(pattern.batch_size), pattern.cache_bytes);
 }
 
 PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {

@@ -13,6 +13,18 @@ namespace h5feed {
 /// and `never` by a formula, for `clairvoyant` by simulation.
 double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options);
 
+/// The same for `lru` and data that may not exist yet: `chunks` chunks of `rows_per_chunk` samples and
+/// `chunk_bytes`, in batches of `batch_size`.
+struct ChunkPattern {
+  std::uint64_t chunks = 1;
+  std::uint64_t rows_per_chunk = 1;
+  std::uint64_t chunk_bytes = 1;
+  Shuffle shuffle = {};
+  std::uint64_t batch_size = 1;
+  std::uint64_t cache_bytes = 0;
+};
+double lru_decodes_per_chunk(const ChunkPattern& pattern);
+
 /// Whether the next lines can be told: with several ranks each epoch deals a rank other samples, and a
 /// sampler does not say beforehand which come.
 bool rows_are_foreseeable(const ResolvedOptions& options) noexcept;

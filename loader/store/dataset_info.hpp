@@ -42,6 +42,7 @@ struct DatasetInfo {
   StorageLayout layout = StorageLayout::contiguous;
   std::vector<std::uint64_t> chunk_shape;  ///< empty unless `layout` is chunked
   std::vector<FilterSpec> filters;         ///< empty unless `layout` is chunked
+  std::string index_kind;  ///< of chunks: "B-tree v1", "fixed array", ...; empty unless chunked
   /// H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS: chunks that the extent cuts are stored unfiltered.
   bool unfiltered_edge_chunks = false;
   /// One element, of `values_per_element` values, in host byte order; zeros where the file leaves it

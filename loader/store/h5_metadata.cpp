@@ -133,18 +133,39 @@ void read_layout(const H5::DSetCreatPropList& plist, DatasetInfo& info) {
   }
 }
 
-std::uint64_t stored_bytes(const H5::DataSet& dataset, const DatasetInfo& info) {
+std::string index_name(H5D_chunk_index_t index) {
+  switch (index) {
+    case H5D_CHUNK_IDX_BTREE:
+      return "B-tree v1";
+    case H5D_CHUNK_IDX_SINGLE:
+      return "single chunk";
+    case H5D_CHUNK_IDX_NONE:
+      return "implicit";
+    case H5D_CHUNK_IDX_FARRAY:
+      return "fixed array";
+    case H5D_CHUNK_IDX_EARRAY:
+      return "extensible array";
+    case H5D_CHUNK_IDX_BT2:
+      return "B-tree v2";
+    default:
+      return "unknown";
+  }
+}
+
+void read_stored_size(const H5::DataSet& dataset, DatasetInfo& info) {
   H5D_chunk_index_t index = H5D_CHUNK_IDX_BTREE;
-  if (info.layout == StorageLayout::chunked && H5Dget_chunk_index_type(dataset.getId(), &index) >= 0 &&
-      index == H5D_CHUNK_IDX_NONE) {
+  const bool known =
+      info.layout == StorageLayout::chunked && H5Dget_chunk_index_type(dataset.getId(), &index) >= 0;
+  if (known) info.index_kind = index_name(index);
+  if (known && index == H5D_CHUNK_IDX_NONE) {
     // An implicit index has all chunks, of one size. libhdf5 would visit each to count them, which a
     // damaged shape makes endless.
-    std::uint64_t bytes = size_of(info.dtype);
-    for (const std::uint64_t chunks : chunk_grid(info.shape, info.chunk_shape)) bytes *= chunks;
-    for (const std::uint64_t extent : info.chunk_shape) bytes *= extent;
-    return bytes;
+    info.stored_bytes = size_of(info.dtype);
+    for (const std::uint64_t chunks : chunk_grid(info.shape, info.chunk_shape)) info.stored_bytes *= chunks;
+    for (const std::uint64_t extent : info.chunk_shape) info.stored_bytes *= extent;
+    return;
   }
-  return dataset.getStorageSize();
+  info.stored_bytes = dataset.getStorageSize();
 }
 
 }  // namespace
@@ -223,7 +244,7 @@ DatasetInfo read_stored(const std::string& file_name, const std::string& path, c
   if (dataset.getTypeClass() != H5T_VLEN && plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
     plist.getFillValue(memory_type(dataset), info.fill_value.data());
   }
-  info.stored_bytes = stored_bytes(dataset, info);
+  read_stored_size(dataset, info);
   return info;
 }
 

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <utility>
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/attribute_write.hpp"
 #include "store/byte_source.hpp"
 #include "store/filters.hpp"
 #include "store/h5_file_state.hpp"
@@ -206,9 +208,12 @@ void H5Writer::create_dataset(const NewDataset& dataset) {
   try {
     const H5::H5File file(state_->file);
     create_groups(file, dataset.path);
-    const std::vector<hsize_t> shape = to_hsize(dataset.shape);
+    const std::vector<hsize_t> most = to_hsize(dataset.shape);
+    std::vector<hsize_t> shape = most;
+    if (dataset.grows) shape.at(0) = 0;
     const H5::DataSpace space =
-        shape.empty() ? H5::DataSpace() : H5::DataSpace(static_cast<int>(shape.size()), shape.data());
+        shape.empty() ? H5::DataSpace()
+                      : H5::DataSpace(static_cast<int>(shape.size()), shape.data(), most.data());
     const H5::DataSet created =
         file.createDataSet(dataset.path, file_type(dataset.dtype), space, creation_properties(dataset));
     state_->datasets.emplace(dataset.path, retain(created));
@@ -254,24 +259,78 @@ void H5Writer::write_rows(const std::string& path, std::uint64_t first, std::uin
   }
 }
 
-void H5Writer::write_attribute(const std::string& path, const std::string& name, const std::string& value) {
+void H5Writer::create_ragged(const std::string& path, DType dtype, std::uint64_t most_rows,
+                             std::uint64_t rows_per_chunk) {
   const Hdf5Session session;
-  state_->reserve(value.size());
+  state_->reserve(0);
   try {
     const H5::H5File file(state_->file);
-    H5::StrType type(H5::PredType::C_S1, value.size() + 1);
-    type.setCset(H5T_CSET_UTF8);
-    const auto write = [&](const H5::H5Object& object) {
-      const H5::Attribute attribute = object.createAttribute(name, type, H5::DataSpace());
-      attribute.write(type, value.c_str());
-    };
-    if (file.childObjType(path) == H5O_TYPE_GROUP) {
-      write(file.openGroup(path));
-    } else {
-      write(file.openDataSet(path));
-    }
+    create_groups(file, path);
+    const hsize_t extent = 0;
+    const hsize_t most = most_rows;
+    H5::DSetCreatPropList plist;
+    forget_times(plist);
+    const hsize_t chunk = std::max<hsize_t>(1, std::min<hsize_t>(rows_per_chunk, most));
+    plist.setChunk(1, &chunk);
+    const H5::DataType element = file_type(dtype);
+    const H5::DataSet created =
+        file.createDataSet(path, H5::VarLenType(element), H5::DataSpace(1, &extent, &most), plist);
+    state_->datasets.emplace(path, retain(created));
   } catch (const H5::Exception&) {
-    state_->fail(session, fmt::format("cannot write the attribute {} of {}", name, path));
+    state_->fail(session, fmt::format("cannot create {}", path));
+  }
+}
+
+void H5Writer::write_ragged(const std::string& path, std::uint64_t first,
+                            std::span<const std::span<const std::byte>> rows) {
+  const Hdf5Session session;
+  try {
+    const H5::DataSet dataset = state_->dataset(path);
+    const H5::VarLenType type = dataset.getVarLenType();
+    const std::size_t element_bytes = type.getSuper().getSize();
+    std::vector<hvl_t> values;
+    std::uint64_t bytes = 0;
+    for (const std::span<const std::byte> row : rows) {
+      // libhdf5 only reads them; its struct serves both ways.
+      values.push_back({row.size() / element_bytes, const_cast<std::byte*>(row.data())});
+      bytes += row.size();
+    }
+    // Each sequence may begin a heap block of its own.
+    constexpr std::uint64_t kHeapOverhead = 4096;
+    state_->reserve(bytes + kHeapOverhead * rows.size());
+    const H5::DataSpace file_space = dataset.getSpace();
+    const hsize_t start = first;
+    const hsize_t count = rows.size();
+    file_space.selectHyperslab(H5S_SELECT_SET, &count, &start);
+    dataset.write(values.data(), type, H5::DataSpace(1, &count), file_space);
+  } catch (const H5::Exception&) {
+    state_->fail(session, fmt::format("cannot write rows {}-{} of {}", first, first + rows.size() - 1, path));
+  }
+}
+
+void H5Writer::set_rows(const std::string& path, std::uint64_t rows) {
+  const Hdf5Session session;
+  try {
+    const H5::DataSet dataset = state_->dataset(path);
+    const H5::DataSpace space = dataset.getSpace();
+    std::vector<hsize_t> extent(static_cast<std::size_t>(space.getSimpleExtentNdims()));
+    space.getSimpleExtentDims(extent.data());
+    extent.at(0) = rows;
+    if (H5Dset_extent(dataset.getId(), extent.data()) < 0)
+      throw H5::DataSetIException("H5Dset_extent", "failed");
+  } catch (const H5::Exception&) {
+    state_->fail(session, fmt::format("cannot extend {} to {} rows", path, rows));
+  }
+}
+
+void H5Writer::write_attribute(const std::string& path, const NamedAttribute& attribute) {
+  const Hdf5Session session;
+  constexpr std::uint64_t kLargest = kMiB;  // beyond the slack: names of very many classes
+  state_->reserve(kLargest);
+  try {
+    put_attribute(H5::H5File(state_->file), path, attribute);
+  } catch (const H5::Exception&) {
+    state_->fail(session, fmt::format("cannot write the attribute {} of {}", attribute.name, path));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "store/attributes.hpp"
 #include "store/dataset_info.hpp"
 #include "store/h5_file.hpp"
 
@@ -20,6 +21,7 @@ struct NewDataset {
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> chunk_shape;
   std::vector<FilterSpec> filters;
+  bool grows = false;  ///< begins without rows, for `set_rows`; `shape` is the most it may come to; chunked
 };
 
 /// Writes to a temporary file beside the target. Thread-safe: libhdf5 calls are serialized by the
@@ -53,8 +55,22 @@ class H5Writer {
   void write_rows(const std::string& path, std::uint64_t first, std::uint64_t count,
                   std::span<const std::byte> rows);
 
-  /// Adds a string attribute to a dataset or group. Throws FileError.
-  void write_attribute(const std::string& path, const std::string& name, const std::string& value);
+  /// Creates a dataset of rows of differing length (variable-length sequences of `dtype`), in chunks of
+  /// `rows_per_chunk` rows that hold where each row's bytes lie. It begins without rows and may come to
+  /// `most_rows`. Throws FileError.
+  void create_ragged(const std::string& path, DType dtype, std::uint64_t most_rows,
+                     std::uint64_t rows_per_chunk);
+
+  /// Writes the elements of rows [first, first + rows.size()) of a dataset that `create_ragged` made.
+  /// Throws FileError.
+  void write_ragged(const std::string& path, std::uint64_t first,
+                    std::span<const std::span<const std::byte>> rows);
+
+  /// Lets a dataset that grows have `rows` rows, more than before. Throws FileError.
+  void set_rows(const std::string& path, std::uint64_t rows);
+
+  /// Writes an attribute of a dataset or group, in place of one of that name. Throws FileError.
+  void write_attribute(const std::string& path, const NamedAttribute& attribute);
 
   /// Flushes and closes the temporary file, which may then be opened for reading. Nothing can be added
   /// any more. Throws FileError.

@@ -61,7 +61,8 @@ TEST(Info, PrintsTheSameAsJson) {
     "path": "/images", "shape": [20, 3, 8, 6], "type": "u8", "numeric": true, "layout": "chunked",
     "chunk_shape": [8, 3, 8, 6], "chunks": 3, "filters": "none", "stored_bytes": 3456, "logical_bytes": 2880,
     "ratio": 0.8333333333333334, "chunks_per_sample": 1, "decoded_per_wanted_random": 8.0,
-    "decoded_per_wanted_epoch": 1.2, "read_path": "direct", "fallback_reason": null,
+    "decoded_per_wanted_epoch": 1.2, "index": "B-tree v1", "padding_share": 0.16666666666666663,
+    "forecast": null, "advice": [], "read_path": "direct", "fallback_reason": null,
     "samples": {"count": 20, "layout": "NCHW", "shape": [3, 8, 6], "bytes": 144}})"));
   EXPECT_EQ(json.at("datasets")[1].at("samples"), nullptr);
   EXPECT_EQ(json.at("datasets")[2].at("numeric"), false);
@@ -120,10 +121,10 @@ TEST(Info, WarnsWhereSamplesSpanSeveralChunksAndSaysWhatToDo) {
           "\n\n"
           "/celeba: each sample lies in 2 chunks of 11 MiB: a random sample decodes 199 bytes per byte "
           "wanted, whole epochs in chunk order 1.99 with a cache of at least 22 MiB; write it once with "
-          "whole samples in a chunk, for example h5repack -l /celeba:CHUNK=5x3x218x178 w.h5 NEW.h5\n"
+          "whole samples in a chunk: h5feed repack w.h5 NEW.h5 --dataset /celeba --chunk auto\n"
           "/galaxies: each sample lies in 192 chunks of 156 KiB: a random sample decodes 1,110 bytes per "
           "byte wanted, whole epochs in chunk order 1 with a cache of at least 29 MiB; write it once with "
-          "whole samples in a chunk, for example h5repack -l /galaxies:CHUNK=20x96x96x3 w.h5 NEW.h5\n"));
+          "whole samples in a chunk: h5feed repack w.h5 NEW.h5 --dataset /galaxies --chunk auto\n"));
   EXPECT_THAT(result.out, ::testing::Not(HasSubstr("/aligned: each")));
   EXPECT_THAT(result.out, ::testing::Not(HasSubstr("/labels: each")));
 

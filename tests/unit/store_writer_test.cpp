@@ -68,8 +68,8 @@ class StoreWriter : public testing::Test {
     }
     writer.write_rows("/train/labels", 0, 3, test::patterned_bytes(24));
     writer.write_rows("/train/labels", 3, 5, test::patterned_bytes(40, 1));
-    writer.write_attribute("/train/images", "layout", "NHW");
-    writer.write_attribute("/", "note", "größer");
+    writer.write_attribute("/train/images", {"layout", "NHW"});
+    writer.write_attribute("/", {"note", "größer"});
     if (commit) writer.commit();
   }
 

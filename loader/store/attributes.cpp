@@ -1,0 +1,77 @@
+#include "store/attributes.hpp"
+
+#include <fmt/format.h>
+
+#include "h5feed/error.hpp"
+#include "store/attribute_write.hpp"
+#include "store/hdf5_session.hpp"
+
+namespace h5feed {
+namespace {
+
+H5::StrType text_type(std::size_t bytes) {
+  H5::StrType type(H5::PredType::C_S1, bytes);
+  type.setCset(H5T_CSET_UTF8);
+  return type;
+}
+
+struct Put {
+  const H5::H5Object& object;
+  const std::string& name;
+
+  H5::Attribute create(const H5::DataType& type, const H5::DataSpace& space) const {
+    if (object.attrExists(name)) object.removeAttr(name);
+    return object.createAttribute(name, type, space);
+  }
+  static H5::DataSpace list_of(std::size_t count) {
+    const auto extent = static_cast<hsize_t>(count);
+    return H5::DataSpace(1, &extent);
+  }
+
+  void operator()(const std::string& value) const {
+    const H5::StrType type = text_type(value.size() + 1);
+    create(type, H5::DataSpace()).write(type, value.c_str());
+  }
+  void operator()(const std::vector<std::string>& values) const {
+    const H5::StrType type = text_type(H5T_VARIABLE);
+    std::vector<const char*> texts;
+    for (const std::string& value : values) texts.push_back(value.c_str());
+    create(type, list_of(values.size())).write(type, texts.data());
+  }
+  void operator()(double value) const {
+    create(H5::PredType::IEEE_F64LE, H5::DataSpace()).write(H5::PredType::NATIVE_DOUBLE, &value);
+  }
+  void operator()(const std::vector<double>& values) const {
+    create(H5::PredType::IEEE_F64LE, list_of(values.size()))
+        .write(H5::PredType::NATIVE_DOUBLE, values.data());
+  }
+};
+
+}  // namespace
+
+void put_attribute(const H5::H5File& file, const std::string& object, const NamedAttribute& attribute) {
+  if (object == "/" || file.childObjType(object) == H5O_TYPE_GROUP) {
+    const H5::Group group = file.openGroup(object);
+    std::visit(Put{group, attribute.name}, attribute.value);
+  } else {
+    const H5::DataSet dataset = file.openDataSet(object);
+    std::visit(Put{dataset, attribute.name}, attribute.value);
+  }
+}
+
+void update_attributes(const std::filesystem::path& file, const std::string& object,
+                       const std::vector<NamedAttribute>& attributes) {
+  const Hdf5Session session;
+  try {
+    H5::H5File opened(file.string(), H5F_ACC_RDWR);
+    for (const NamedAttribute& attribute : attributes) put_attribute(opened, object, attribute);
+    if (H5Fflush(opened.getId(), H5F_SCOPE_LOCAL) < 0) throw H5::FileIException("H5Fflush", "failed");
+  } catch (const H5::Exception&) {
+    throw FileError(
+        fmt::format("{}:{}: its attributes cannot be written ({}); check that the file may be "
+                    "written and that nobody else has it open",
+                    file.string(), object, session.error()));
+  }
+}
+
+}  // namespace h5feed

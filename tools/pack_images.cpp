@@ -1,0 +1,210 @@
+#include "tools/pack_images.hpp"
+
+#include <fmt/format.h>
+#include <tbb/parallel_pipeline.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/byte_buffer.hpp"
+#include "h5feed/error.hpp"
+#include "store/filters.hpp"
+#include "tools/interrupt.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+// Rows of files that are written at once, and that lie in one chunk of addresses.
+constexpr std::uint64_t kRaggedRows = 256;
+
+struct Loaded {
+  std::uint64_t item = 0;
+  std::vector<std::byte> bytes;  // the file, or its pixels
+  std::string problem;
+};
+using LoadedPtr = std::shared_ptr<Loaded>;
+
+// Rows that are written together. A whole chunk of pixels; rows behind the last one are zero.
+struct Block {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  ByteBuffer pixels;
+  std::vector<std::byte> encoded;
+  std::vector<LoadedPtr> files;
+};
+using BlockPtr = std::shared_ptr<Block>;
+
+class ImagePacker {
+ public:
+  ImagePacker(H5Writer& writer, const ImageSet& set, const ImageTarget& target, Progress& progress)
+      : writer_(writer),
+        set_(set),
+        target_(target),
+        progress_(progress),
+        row_bytes_(target.store_bytes ? 1 : target.format.bytes()),
+        block_rows_(target.store_bytes ? kRaggedRows : target.chunk_shape.front()),
+        stats_(target.format.shape(), target.format.channels_last ? 2 : 0),
+        filters_(target.filters, static_cast<std::size_t>(block_rows_ * row_bytes_), 1) {}
+
+  PackedImages run() {
+    create();
+    tbb::task_arena arena(static_cast<int>(target_.jobs));
+    arena.execute([&] {
+      using tbb::filter_mode;
+      tbb::parallel_pipeline(
+          4 * std::size_t{target_.jobs},
+          tbb::make_filter<void, LoadedPtr>(filter_mode::serial_in_order, [&](auto& control) {
+            return take(control);
+          }) & tbb::make_filter<LoadedPtr, LoadedPtr>(filter_mode::parallel, [&](LoadedPtr loaded) {
+            load(*loaded);
+            return loaded;
+          }) & tbb::make_filter<LoadedPtr, BlockPtr>(filter_mode::serial_in_order, [&](LoadedPtr loaded) {
+            return gather(std::move(loaded));
+          }) & tbb::make_filter<BlockPtr, BlockPtr>(filter_mode::parallel, [&](BlockPtr block) {
+            if (block) encode(*block);
+            return block;
+          }) & tbb::make_filter<BlockPtr, void>(filter_mode::serial_in_order, [&](const BlockPtr& block) {
+            if (block) write(*block);
+          }));
+    });
+    if (block_) {
+      encode(*block_);
+      write(*block_);
+    }
+    finish();
+    return std::move(result_);
+  }
+
+ private:
+  void create() {
+    const std::uint64_t images = set_.items.size();
+    if (target_.store_bytes) {
+      writer_.create_ragged(target_.images, DType::u8, images, kRaggedRows);
+      return;
+    }
+    NewDataset dataset{.path = target_.images,
+                       .dtype = DType::u8,
+                       .shape = target_.format.shape(),
+                       .chunk_shape = target_.chunk_shape,
+                       .filters = target_.filters,
+                       .grows = target_.skip_bad};
+    dataset.shape.insert(dataset.shape.begin(), images);
+    writer_.create_dataset(dataset);
+  }
+
+  LoadedPtr take(tbb::flow_control& control) {
+    check_interrupted();
+    if (next_ == set_.items.size()) {
+      control.stop();
+      return nullptr;
+    }
+    auto loaded = std::make_shared<Loaded>();
+    loaded->item = next_++;
+    return loaded;
+  }
+
+  void load(Loaded& loaded) const {
+    try {
+      loaded.bytes = read_image_file(set_.items[loaded.item].file);
+      if (target_.store_bytes) {
+        check_image_bytes(loaded.bytes);
+        return;
+      }
+      std::vector<std::byte> pixels(static_cast<std::size_t>(row_bytes_));
+      decode_image(loaded.bytes, target_.format, pixels);
+      loaded.bytes = std::move(pixels);
+    } catch (const BadImage& bad) {
+      loaded.problem = bad.what();
+    }
+  }
+
+  // The block that is full with this image; null where none is.
+  BlockPtr gather(LoadedPtr loaded) {
+    progress_.advance(1);
+    const ImageItem& item = set_.items[loaded->item];
+    if (!loaded->problem.empty()) {
+      if (!target_.skip_bad) {
+        throw FileError(fmt::format("{} {}; mend or remove it, or leave bad images out with --on-error skip",
+                                    item.file.string(), loaded->problem));
+      }
+      result_.skipped.push_back({item.file, std::move(loaded->problem)});
+      return nullptr;
+    }
+    if (!block_) {
+      block_ = std::make_shared<Block>();
+      block_->first = result_.labels.size();
+      if (!target_.store_bytes)
+        block_->pixels = ByteBuffer(static_cast<std::size_t>(block_rows_ * row_bytes_));
+    }
+    result_.labels.push_back(item.label);
+    if (target_.store_bytes) {
+      block_->files.push_back(std::move(loaded));
+    } else {
+      std::memcpy(block_->pixels.data() + block_->count * row_bytes_, loaded->bytes.data(), row_bytes_);
+    }
+    if (++block_->count < block_rows_) return nullptr;
+    return std::exchange(block_, nullptr);
+  }
+
+  void encode(Block& block) {
+    if (target_.store_bytes) return;
+    const auto used = static_cast<std::size_t>(block.count * row_bytes_);
+    std::memset(block.pixels.data() + used, 0, block.pixels.size() - used);
+    stats_.add(block.pixels.span().first(used));
+    if (!filters_.empty()) block.encoded = filters_.encode(block.pixels.span());
+  }
+
+  void write(const Block& block) {
+    if (target_.store_bytes) {
+      std::vector<std::span<const std::byte>> rows;
+      for (const LoadedPtr& file : block.files) {
+        rows.emplace_back(file->bytes);
+        result_.stored_bytes += file->bytes.size();
+      }
+      writer_.set_rows(target_.images, block.first + block.count);
+      writer_.write_ragged(target_.images, block.first, rows);
+      return;
+    }
+    std::vector<std::uint64_t> offset(4, 0);
+    offset.front() = block.first;
+    const std::span<const std::byte> bytes =
+        filters_.empty() ? block.pixels.span() : std::span(block.encoded);
+    if (target_.skip_bad) writer_.set_rows(target_.images, block.first + block.count);
+    writer_.write_chunk(target_.images, offset, bytes);
+    result_.stored_bytes += bytes.size();
+  }
+
+  void finish() {
+    if (result_.labels.empty()) {
+      throw FileError(fmt::format("none of {} images can be used; the first, {}, {}", set_.items.size(),
+                                  result_.skipped.front().file.string(), result_.skipped.front().reason));
+    }
+    if (!target_.store_bytes) result_.stats = stats_.finish();
+  }
+
+  H5Writer& writer_;
+  const ImageSet& set_;
+  const ImageTarget& target_;
+  Progress& progress_;
+  const std::uint64_t row_bytes_;
+  const std::uint64_t block_rows_;
+  ByteStats stats_;
+  const FilterPipeline filters_;
+  std::uint64_t next_ = 0;
+  BlockPtr block_;
+  PackedImages result_;
+};
+
+}  // namespace
+
+PackedImages pack_images(H5Writer& writer, const ImageSet& set, const ImageTarget& target,
+                         Progress& progress) {
+  return ImagePacker(writer, set, target, progress).run();
+}
+
+}  // namespace h5feed::cli

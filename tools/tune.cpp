@@ -1,0 +1,471 @@
+// h5feed tune: which chunks and filters would feed a training run best.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
+#include "dataset/dataset_state.hpp"
+#include "h5feed/error.hpp"
+#include "store/filters.hpp"
+#include "tools/cli.hpp"
+#include "tools/commands.hpp"
+#include "tools/image_choice.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/option_text.hpp"
+#include "tools/output.hpp"
+#include "tools/progress.hpp"
+#include "tools/tune_model.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// As typed; empty where not given.
+struct TuneArguments {
+  std::string file;
+  std::string data;
+  std::string input_layout = "auto";
+  std::string batch_size = "256";
+  std::string shuffle = "chunk:16";
+  std::string cache_bytes;
+  std::string num_workers;
+  std::string chunks;
+  std::string filters;
+  std::string time_budget = "60s";
+  std::string scratch;
+  OutputOptions output;
+};
+
+struct TuneSettings {
+  LoaderUse use;
+  std::vector<std::uint64_t> chunk_rows;  // empty: to be chosen
+  std::vector<std::string> filters;
+  std::chrono::nanoseconds budget{};
+  std::filesystem::path scratch;
+  unsigned cpus = 1;
+};
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    if (c == ',') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+TuneSettings make_settings(const TuneArguments& arguments) {
+  constexpr std::uint64_t kMostWorkers = 1024;
+  const SystemLimits limits = system_limits();
+  TuneSettings settings{.cpus = limits.cpus};
+  settings.use.batch_size = parse_number("--batch-size", arguments.batch_size, 1, 1U << 24U);
+  settings.use.shuffle = Shuffle(arguments.shuffle);
+  settings.use.cache_bytes = arguments.cache_bytes.empty()
+                                 ? std::min(kGiB, limits.available_bytes / 4)
+                                 : parse_size("--cache-bytes", arguments.cache_bytes);
+  settings.use.num_workers = limits.cpus;
+  if (!arguments.num_workers.empty()) {
+    settings.use.num_workers =
+        static_cast<std::int64_t>(parse_number("--num-workers", arguments.num_workers, 0, kMostWorkers));
+  }
+  if (!arguments.chunks.empty()) {
+    for (const std::string& word : words_of(arguments.chunks)) {
+      settings.chunk_rows.push_back(parse_number("--chunks", word, 1, 1U << 30U));
+    }
+  }
+  if (!arguments.filters.empty()) settings.filters = words_of(arguments.filters);
+  for (const std::string& filter : settings.filters) parse_filters(filter, 1);
+  settings.budget = parse_duration("--time-budget", arguments.time_budget);
+  settings.scratch = arguments.scratch.empty() ? std::filesystem::temp_directory_path()
+                                               : std::filesystem::path(arguments.scratch);
+  return settings;
+}
+
+// Those every reader of HDF5 has, and the fast ones of the hdf5plugin package.
+std::vector<std::string> usual_filters(std::size_t element_bytes) {
+  if (element_bytes == 1) return {"none", "gzip:1", "gzip:4", "lz4", "zstd:1"};
+  return {"none", "shuffle+gzip:1", "shuffle+gzip:4", "shuffle+lz4", "shuffle+zstd:1"};
+}
+
+bool needs_plugin(const std::string& filter) {
+  const std::vector<FilterSpec> specs = parse_filters(filter, 1);
+  return std::any_of(specs.begin(), specs.end(),
+                     [](const FilterSpec& spec) { return spec.id > filter_id::kSzip; });
+}
+
+class Tune {
+ public:
+  Tune(const TuneArguments& arguments, TuneSettings settings)
+      : start_(Clock::now()),
+        arguments_(arguments),
+        settings_(std::move(settings)),
+        dataset_(open_dataset({.files = {arguments.file},
+                               .data = arguments.data,
+                               .input_layout = parse_layout("--input-layout", arguments.input_layout)},
+                              "tune")),
+        progress_("tune", ProgressUnit::seconds, std::chrono::duration<double>(settings_.budget).count()) {
+    settings_.use.layout = parse_layout("--input-layout", arguments.input_layout);
+    data_ = {info().rows(), info().row_bytes()};
+    if (data_.row_bytes > kLargestRow) {
+      throw DatasetError(fmt::format("{}:{}: one sample takes {}; tune works with samples of up to {}",
+                                     arguments_.file, info().path, format_bytes(data_.row_bytes),
+                                     format_bytes(kLargestRow)));
+    }
+    if (settings_.filters.empty()) settings_.filters = usual_filters(size_of(info().dtype));
+    cold_ = std::filesystem::file_size(arguments_.file) > system_limits().available_bytes;
+  }
+
+  void run() {
+    read_sample();
+    make_trials();
+    calibrate();
+    predict_all();
+    measure_all();
+    rank(trials_);
+  }
+
+  Table table() const {
+    Table table({{"chunk", true},
+                 {"filter"},
+                 {"samples/s", true},
+                 {"predicted", true},
+                 {"sample measured", true},
+                 {"sample predicted", true},
+                 {"decodes/chunk", true},
+                 {"size", true},
+                 {"write", true},
+                 {"notes"}});
+    for (const Trial& trial : trials_) {
+      const auto rate = [](double value) {
+        return value > 0 ? format_count(static_cast<std::uint64_t>(value + 0.5)) : std::string("-");
+      };
+      std::string notes = trial.pareto ? "Pareto" : "";
+      if (needs_plugin(trial.candidate.filter)) notes += notes.empty() ? "hdf5plugin" : ", hdf5plugin";
+      table.add_row(
+          {format_count(trial.candidate.chunk_rows), trial.candidate.filter, rate(trial.samples_per_s()),
+           rate(trial.predicted.samples_per_s), rate(trial.sample_measured), rate(trial.sample_predicted),
+           trial.predicted.reads_rows ? "rows" : fmt::format("{:.1f}", trial.predicted.decodes_per_chunk),
+           format_bytes(static_cast<std::uint64_t>(trial.size_bytes)),
+           fmt::format("{:.0f} s", trial.write_seconds), notes});
+    }
+    return table;
+  }
+
+  Json json() const {
+    Json rows = Json::array();
+    for (const Trial& trial : trials_) {
+      rows.push_back({{"chunk_rows", trial.candidate.chunk_rows},
+                      {"filter", trial.candidate.filter},
+                      {"samples_per_s", trial.samples_per_s()},
+                      {"predicted_samples_per_s", trial.predicted.samples_per_s},
+                      {"sample_predicted_samples_per_s", trial.sample_predicted},
+                      {"sample_measured_samples_per_s",
+                       trial.sample_measured > 0 ? Json(trial.sample_measured) : Json()},
+                      {"decodes_per_chunk", trial.predicted.decodes_per_chunk},
+                      {"decoded_bytes", trial.predicted.decoded_bytes},
+                      {"reads_rows", trial.predicted.reads_rows},
+                      {"size_bytes", trial.size_bytes},
+                      {"write_s", trial.write_seconds},
+                      {"pareto", trial.pareto},
+                      {"needs_hdf5plugin", needs_plugin(trial.candidate.filter)}});
+    }
+    const Trial& best = recommended(trials_);
+    return {{"file", arguments_.file},
+            {"data", info().path},
+            {"shape", info().shape},
+            {"batch_size", settings_.use.batch_size},
+            {"shuffle", settings_.use.shuffle.to_string()},
+            {"cache_bytes", settings_.use.cache_bytes},
+            {"num_workers", settings_.use.num_workers},
+            {"cold", cold_},
+            {"sample_rows", sample_.rows()},
+            {"rows", std::move(rows)},
+            {"recommended",
+             {{"chunk_rows", best.candidate.chunk_rows},
+              {"filter", best.candidate.filter},
+              {"reason", reason(best)},
+              {"command", command(best)},
+              {"h5py", h5py_lines(best)}}},
+            {"seconds", seconds()}};
+  }
+
+  std::string verdict() const {
+    const Trial& best = recommended(trials_);
+    std::string text =
+        fmt::format("recommended: chunks of {} samples, {}: {}\n", format_count(best.candidate.chunk_rows),
+                    best.candidate.filter, reason(best));
+    if (needs_plugin(best.candidate.filter)) text += "Python readers need the hdf5plugin package\n";
+    return text + fmt::format("\n  {}\n\nin h5py:\n\n{}\n\ntook {:.0f} s\n", command(best), h5py_lines(best),
+                              seconds());
+  }
+
+  std::string plan_line() const {
+    return fmt::format(
+        "tuning {}:{} ({}, {} decoded) for batches of {}, shuffle={}, cache {}, {} workers, on a sample "
+        "of about {}{}; at most {:.0f} s",
+        printable(arguments_.file), printable(info().path), info().shape_text(),
+        format_bytes(info().total_bytes()), settings_.use.batch_size, settings_.use.shuffle.to_string(),
+        format_bytes(settings_.use.cache_bytes), settings_.use.num_workers,
+        format_bytes(wanted_rows() * data_.row_bytes),
+        cold_ ? ", from storage, since the file exceeds memory" : "",
+        std::chrono::duration<double>(settings_.budget).count());
+  }
+
+ private:
+  static constexpr std::uint64_t kLargestRow = 64 * kMiB;
+  static constexpr std::uint64_t kSampleBytes = 48 * kMiB;
+
+  const ChunkReader& reader() const { return *dataset_.state()->data.reader; }
+  const DatasetInfo& info() const { return reader().info(); }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  Clock::time_point part(double share) const {
+    return start_ + std::chrono::duration_cast<Clock::duration>(settings_.budget * share);
+  }
+  std::filesystem::path scratch_file() const {
+    return settings_.scratch / fmt::format("h5feed-tune-{}.h5", ::getpid());
+  }
+  std::uint64_t wanted_rows() const {
+    return std::clamp<std::uint64_t>(kSampleBytes / data_.row_bytes, 1, data_.rows);
+  }
+  void advance() {
+    const double now = seconds();
+    progress_.advance(now - shown_);
+    shown_ = now;
+  }
+
+  void read_sample() {
+    sample_ = sample_rows(reader(), wanted_rows(), part(0.2));
+    advance();
+    // The sample's cache holds as large a share of it as the whole one's of the dataset.
+    sample_data_ = {sample_.rows(), data_.row_bytes};
+    sample_use_ = settings_.use;
+    const double share = static_cast<double>(sample_.rows()) / static_cast<double>(data_.rows);
+    sample_use_.cache_bytes =
+        static_cast<std::uint64_t>(static_cast<double>(settings_.use.cache_bytes) * share);
+    if (settings_.use.shuffle.kind() != Shuffle::Kind::full) {
+      // Within windows what counts is how many chunks are held, and both have chunks of one size.
+      sample_use_.cache_bytes = settings_.use.cache_bytes;
+    }
+  }
+
+  void make_trials() {
+    constexpr std::size_t kSizes = 6;
+    std::vector<std::uint64_t> rows = settings_.chunk_rows;
+    if (rows.empty()) rows = chunk_rows_to_try(sample_data_, kSizes);
+    for (const std::uint64_t chunk_rows : rows) {
+      if (chunk_rows > sample_.rows()) {
+        throw OptionError(fmt::format("--chunks {}: the sample has {} rows; give smaller chunks", chunk_rows,
+                                      sample_.rows()));
+      }
+      for (const std::string& filter : settings_.filters) {
+        trials_.push_back({.candidate = {chunk_rows, filter}});
+      }
+    }
+  }
+
+  // What serving a sample, reading a chunk and reading a byte take, from plain chunks of two sizes.
+  void calibrate() {
+    const auto slot = std::chrono::duration_cast<std::chrono::nanoseconds>(settings_.budget * 0.02);
+    const std::uint64_t small = trials_.front().candidate.chunk_rows,
+                        large = trials_.back().candidate.chunk_rows;
+    machine_.cpus = settings_.cpus;
+    const double threads =
+        std::clamp<double>(static_cast<double>(settings_.use.num_workers), 1, settings_.cpus);
+    LoaderUse use = settings_.use;
+    use.shuffle = Shuffle(false);
+    use.cache_bytes = 2 * sample_.rows() * data_.row_bytes;
+    const auto chunk_work = [&](std::uint64_t chunk_rows) {
+      const CandidateFile file(sample_, {chunk_rows, "none"}, scratch_file());
+      if (chunk_rows == large) machine_.serve_s = 1 / file.measure_cached(use, slot);
+      const double rate = file.measure(use, slot, cold_);
+      advance();
+      return std::max(0.0, (1 / rate - machine_.serve_s) * static_cast<double>(chunk_rows) * threads);
+    };
+    const double large_s = chunk_work(large);
+    const double small_s = small == large ? 0 : chunk_work(small);
+    const auto bytes = [&](std::uint64_t chunk_rows) {
+      return static_cast<double>(chunk_rows * data_.row_bytes);
+    };
+    if (small != large) {
+      machine_.byte_s = std::max(0.0, (large_s - small_s) / (bytes(large) - bytes(small)));
+      machine_.chunk_s = std::max(0.0, small_s - machine_.byte_s * bytes(small));
+    } else {
+      machine_.byte_s = large_s / bytes(large);
+    }
+  }
+
+  void predict_all() {
+    constexpr std::uint64_t kCostBytes = 2 * kMiB;
+    for (Trial& trial : trials_) {
+      // When time is short, less is looked at; never nothing.
+      const std::uint64_t bytes = Clock::now() < part(0.4) ? kCostBytes : 1;
+      trial.costs = measure_costs(sample_, trial.candidate, bytes);
+      trial.predicted = predict(data_, trial.candidate, trial.costs, settings_.use, machine_);
+      trial.sample_predicted =
+          predict(sample_data_, trial.candidate, trial.costs, sample_use_, machine_).samples_per_s;
+      const double chunks = static_cast<double>(data_.rows) / static_cast<double>(trial.candidate.chunk_rows);
+      trial.size_bytes = static_cast<double>(info().total_bytes()) * trial.costs.stored_share;
+      trial.write_seconds = chunks * trial.costs.encode_s / settings_.cpus;
+      advance();
+    }
+  }
+
+  // The most promising first, for as long as there is time; encoding the sample is part of it.
+  void measure_all() {
+    rank(trials_);
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      check_interrupted();
+      Trial& trial = trials_[i];
+      const double encoding = static_cast<double>(sample_.rows()) /
+                              static_cast<double>(trial.candidate.chunk_rows) * trial.costs.encode_s /
+                              settings_.cpus;
+      const double epochs = 3 * static_cast<double>(sample_.rows()) / trial.sample_predicted;
+      const double left = std::chrono::duration<double>(part(0.95) - Clock::now()).count();
+      if (1.5 * (encoding + epochs) > left) continue;
+      const CandidateFile file(sample_, trial.candidate, scratch_file());
+      const double rest = std::chrono::duration<double>(part(0.95) - Clock::now()).count();
+      const double slot = std::max(0.0, rest / static_cast<double>(trials_.size() - i) / 2);
+      trial.sample_measured =
+          file.measure(sample_use_, std::chrono::nanoseconds(static_cast<std::int64_t>(slot * 1e9)), cold_);
+      advance();
+    }
+  }
+
+  std::string reason(const Trial& best) const {
+    const Trial& fastest = trials_.front();
+    if (&best == &fastest) {
+      return fmt::format("the fastest, {} samples/s, {} stored",
+                         format_count(static_cast<std::uint64_t>(best.samples_per_s())),
+                         format_bytes(static_cast<std::uint64_t>(best.size_bytes)));
+    }
+    return fmt::format("{:.0f} % of the fastest ({} samples/s) at {:.0f} % of its size ({})",
+                       100 * best.samples_per_s() / fastest.samples_per_s(),
+                       format_count(static_cast<std::uint64_t>(fastest.samples_per_s())),
+                       100 * best.size_bytes / fastest.size_bytes,
+                       format_bytes(static_cast<std::uint64_t>(best.size_bytes)));
+  }
+
+  std::string command(const Trial& best) const {
+    return fmt::format("h5feed repack {} NEW.h5 --dataset {} --chunk {} --filter {}",
+                       printable(arguments_.file), printable(info().path), best.candidate.chunk_rows,
+                       best.candidate.filter);
+  }
+
+  // What a Python writer and reader would say to the same effect.
+  std::string h5py_lines(const Trial& best) const {
+    std::vector<std::uint64_t> chunk = info().shape;
+    chunk.front() = best.candidate.chunk_rows;
+    const std::uint64_t chunk_bytes = best.candidate.chunk_rows * data_.row_bytes;
+    const std::string tail = chunk.size() == 1 ? "," : "";
+    std::string options;
+    for (const FilterSpec& filter : parse_filters(best.candidate.filter, size_of(info().dtype))) {
+      if (filter.id == filter_id::kShuffle) {
+        options += ", shuffle=True";
+      } else if (filter.id == filter_id::kDeflate) {
+        options += fmt::format(", compression=\"gzip\", compression_opts={}", filter.params.front());
+      } else if (filter.id == filter_id::kFletcher32) {
+        options += ", fletcher32=True";
+      } else if (filter.id == filter_id::kLzf) {
+        options += ", compression=\"lzf\"";
+      } else {
+        options += fmt::format(", compression={}", filter.id);
+        if (filter.id != filter_id::kLz4) {
+          options += fmt::format(", compression_opts=({},)", fmt::join(filter.params, ", "));
+        }
+      }
+    }
+    const bool plugin = needs_plugin(best.candidate.filter);
+    return fmt::format(
+        "{}out.create_dataset(\"{}\", data=values, chunks=({}{}){})\n"
+        "h5py.File(\"NEW.h5\", \"r\", rdcc_nbytes={}, rdcc_nslots=10007)  # 16 chunks",
+        plugin ? "import hdf5plugin\n" : "", info().path, fmt::join(chunk, ", "), tail, options,
+        16 * chunk_bytes);
+  }
+
+  const Clock::time_point start_;
+  const TuneArguments& arguments_;
+  TuneSettings settings_;
+  Dataset dataset_;
+  Progress progress_;
+  double shown_ = 0;
+  RowShape data_;
+  bool cold_ = false;
+  RowSample sample_;
+  RowShape sample_data_;
+  LoaderUse sample_use_;
+  MachineCosts machine_;
+  std::vector<Trial> trials_;
+};
+
+int tune(const TuneArguments& arguments) {
+  TuneSettings settings = make_settings(arguments);
+  check_export_places(arguments.output, arguments.file);
+  const UnfinishedOutput unfinished;  // outlives the candidates' files
+  const ScopedLogSink quiet(ignore_log);
+  Tune work(arguments, std::move(settings));
+  say(work.plan_line());
+  work.run();
+  const Table table = work.table();
+  const Json json = work.json();
+  export_results(arguments.output, table, json);
+  print(arguments.output.json ? json_text(json) : table.to_text() + '\n' + work.verdict());
+  return kDone;
+}
+
+constexpr const char* kFooter =
+    R"(A sample of the data, spread over it, is stored in each candidate's way in a temporary file and read through
+the loader with the batch size, order, cache and workers that are given. Predictions come from what decoding a
+few chunks, serving a sample and reading a byte take here; "samples/s" is the prediction for the whole dataset,
+corrected by what the sample showed. A "-" was not measured: the time was over. The order of the rows is by
+samples/s; "Pareto" marks those that none beats in both speed and size. Recommended is the smallest of those
+within 5 % of the fastest. "write" is the time that encoding the whole dataset takes on all cores.
+
+Examples:
+  h5feed tune train.h5
+  h5feed tune train.h5 --shuffle full --cache-bytes 2GiB --num-workers 4
+  h5feed tune train.h5 --chunks 10,100,1000 --filters none,gzip:1,lz4 --time-budget 2m
+  h5feed tune huge.h5 --data train/images --time-budget 20s --json)";
+
+}  // namespace
+
+void add_tune(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<TuneArguments>();
+  CLI::App* const command =
+      app.add_subcommand("tune", "Find the chunks and filters that feed a training run best");
+  command->add_option("FILE", arguments->file, "HDF5 file")->required();
+  const auto add = [&](const char* name, std::string& value, const char* help, const char* form) {
+    CLI::Option* const option = command->add_option(name, value, help)->type_name(form);
+    if (!value.empty()) option->capture_default_str();
+  };
+  add("--data", arguments->data, "Dataset; default: the only one that looks like images", "PATH");
+  add("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW or none", "LAYOUT");
+  add("--batch-size", arguments->batch_size, "Samples per batch", "N");
+  add("--shuffle", arguments->shuffle, "sequential, chunk:K or full", "ORDER");
+  add("--cache-bytes", arguments->cache_bytes, "Chunk cache; default: as the loader's", "SIZE");
+  add("--num-workers", arguments->num_workers, "Threads that read and decode; default: the usable cores",
+      "N");
+  add("--chunks", arguments->chunks, "Samples per chunk to try; default: six sizes of 16 KiB to 8 MiB",
+      "N,N,...");
+  add("--filters", arguments->filters, "Filters to try, as repack takes them; default: five usual ones",
+      "F,F,...");
+  add("--time-budget", arguments->time_budget, "Ends within this time", "TIME");
+  add("--scratch", arguments->scratch, "Folder for the temporary file; default: the system's", "DIR");
+  add_output_options(*command, arguments->output);
+  command->footer(kFooter);
+  command->callback([arguments, &action] { action = [arguments] { return tune(*arguments); }; });
+}
+
+}  // namespace h5feed::cli

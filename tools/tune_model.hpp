@@ -1,0 +1,75 @@
+// What a way of storing a dataset will give, by calculation.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/tune_sample.hpp"
+
+namespace h5feed::cli {
+
+/// What of a dataset matters to the prediction.
+struct RowShape {
+  std::uint64_t rows = 1;
+  std::uint64_t row_bytes = 1;
+};
+
+/// What the machine takes beside decoding.
+struct MachineCosts {
+  /// One sample that is served from the cache, through the loader as it is used: gathering, order, hand-over.
+  double serve_s = 0;
+  /// One chunk beside its decoding: a read, and finding it.
+  double chunk_s = 0;
+  /// One stored byte, read into memory.
+  double byte_s = 0;
+  unsigned cpus = 1;
+};
+
+/// Samples a second of the first epoch, and what they take.
+struct Prediction {
+  double samples_per_s = 0;
+  double decodes_per_chunk = 1;  ///< of the whole epoch: read amplification
+  double decoded_bytes = 0;
+  bool reads_rows = false;  ///< straight into the batch: uncompressed and shuffled beyond the cache
+};
+
+/// An epoch's time is the work of all samples divided among the threads: serving each, and decoding each
+/// chunk as often as the cache loses it.
+Prediction predict(const RowShape& data, const Candidate& candidate, const CandidateCosts& costs,
+                   const LoaderUse& use, const MachineCosts& machine);
+
+/// One candidate with all that is known of it.
+struct Trial {
+  Candidate candidate;
+  CandidateCosts costs;
+  Prediction predicted;         ///< of the whole dataset
+  double sample_predicted = 0;  ///< samples/s of the sample, its cache smaller in proportion
+  double sample_measured = 0;   ///< 0: the time was over
+  double size_bytes = 0;        ///< of the whole dataset, stored
+  double write_seconds = 0;     ///< of the whole dataset, encoding alone
+  bool pareto = false;          ///< none is both faster and smaller
+
+  /// Of the whole dataset: predicted, and corrected by what the sample showed.
+  double samples_per_s() const;
+};
+
+/// The fastest first. Marks those that none beats in both speed and size.
+void rank(std::vector<Trial>& trials);
+
+/// The smallest of those within `kTuneSlack` of the fastest, from ranked trials; measured ones only, where
+/// there are any.
+const Trial& recommended(std::span<const Trial> trials);
+inline constexpr double kTuneSlack = 0.05;
+
+/// Rows of chunks to try: 1, 2 or 5 times powers of ten, from about 16 KiB to 8 MiB and at most half of
+/// `rows`; about `most` of them.
+std::vector<std::uint64_t> chunk_rows_to_try(const RowShape& data, std::size_t most);
+
+/// The chunk that `repack --chunk auto` takes: the same model with nominal costs, so that it depends on
+/// nothing but the dataset. The fewest rows (1, 2 or 5 times a power of ten, at most 20,000) with which
+/// reading and finding chunks costs little beside decoding them.
+std::uint64_t automatic_chunk_rows(std::uint64_t rows, std::uint64_t row_bytes);
+
+}  // namespace h5feed::cli

@@ -1,0 +1,207 @@
+#include "tools/tune_sample.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "h5feed/data_loader.hpp"
+#include "h5feed/dataset.hpp"
+#include "store/chunk_geometry.hpp"
+#include "store/filters.hpp"
+#include "store/h5_writer.hpp"
+#include "tools/interrupt.hpp"
+#include "tools/new_file.hpp"
+#include "tools/output.hpp"
+#include "tools/page_cache.hpp"
+#include "tools/parallel_write.hpp"
+#include "tools/progress.hpp"
+#include "tools/repack_plan.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kDataset = "/samples";
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Rows [first, first + count) into `out`, one source chunk after the other.
+void read_rows_of(const ChunkReader& reader, std::uint64_t first, std::uint64_t count,
+                  std::span<std::byte> out, ByteBuffer& chunk_values, ReadScratch& scratch) {
+  const DatasetInfo& info = reader.info();
+  const std::size_t element_bytes = size_of(info.dtype);
+  ChunkBox rows;
+  rows.start.assign(info.shape.size(), 0);
+  rows.count = info.shape;
+  rows.start.front() = first;
+  rows.count.front() = count;
+  chunk_values.resize_discard(static_cast<std::size_t>(reader.chunk_bytes()));
+  for (const std::uint64_t chunk : chunks_touching(rows, reader.chunk_shape(), info.shape)) {
+    check_interrupted();
+    reader.read_chunk(chunk, chunk_values.span().first(static_cast<std::size_t>(reader.chunk_bytes())),
+                      scratch);
+    ChunkBox whole = box_of_chunk(chunk, reader.chunk_shape(), info.shape);
+    const ChunkBox part = intersection(whole, rows);
+    whole.count = reader.chunk_shape();
+    copy_box({part.count, whole.count, rows.count, element_bytes},
+             chunk_values.data() + offset_within(whole, part) * element_bytes,
+             out.data() + offset_within(rows, part) * element_bytes);
+  }
+}
+
+DataLoaderOptions options_for(const LoaderUse& use, std::uint64_t number) {
+  DataLoaderOptions options;
+  options.batch_size = static_cast<std::int64_t>(use.batch_size);
+  options.shuffle = use.shuffle;
+  options.num_workers = use.num_workers;
+  options.cache_bytes = use.cache_bytes;
+  options.seed = number;
+  return options;
+}
+
+// Seconds of one epoch.
+double run_epoch(DataLoader& loader) {
+  const Clock::time_point begin = Clock::now();
+  for (const Batch& batch : loader) {
+    static_cast<void>(batch);
+    check_interrupted();
+  }
+  return seconds_since(begin);
+}
+
+}  // namespace
+
+RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows, Clock::time_point deadline) {
+  constexpr std::uint64_t kRuns = 8;
+  RowSample sample{.info = reader.info()};
+  const std::uint64_t all = sample.info.rows(), row_bytes = sample.info.row_bytes();
+  rows = std::clamp<std::uint64_t>(rows, 1, all);
+  // Rows of one band of chunks cost what the whole band does, so that runs are as long as bands.
+  const std::uint64_t run =
+      std::max<std::uint64_t>((rows + kRuns - 1) / kRuns, std::min(rows, reader.chunk_shape().front()));
+  const std::uint64_t runs = (rows + run - 1) / run;
+  sample.values = ByteBuffer(static_cast<std::size_t>(rows * row_bytes));
+  ByteBuffer chunk_values;
+  ReadScratch scratch;
+  std::uint64_t done = 0;
+  for (std::uint64_t i = 0; i < runs && (done == 0 || Clock::now() < deadline); ++i) {
+    const std::uint64_t begin = runs == 1 ? 0
+                                          : (all - run) / (runs - 1) * i / reader.chunk_shape().front() *
+                                                reader.chunk_shape().front();
+    const std::uint64_t count = std::min({run, rows - done, all - begin});
+    read_rows_of(reader, begin, count,
+                 sample.values.span().subspan(static_cast<std::size_t>(done * row_bytes)), chunk_values,
+                 scratch);
+    done += count;
+  }
+  sample.info.shape.front() = done;
+  sample.info.byte_swapped = false;
+  return sample;
+}
+
+CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate, std::uint64_t bytes) {
+  constexpr int kPasses = 3;
+  const std::uint64_t chunk_bytes = candidate.chunk_rows * sample.info.row_bytes();
+  const std::uint64_t most = std::max<std::uint64_t>(1, sample.rows() / candidate.chunk_rows);
+  const std::uint64_t chunks =
+      std::clamp<std::uint64_t>(bytes / chunk_bytes, 1, std::min<std::uint64_t>(most, 64));
+  const std::size_t element_bytes = size_of(sample.info.dtype);
+  const FilterPipeline filters(parse_filters(candidate.filter, element_bytes),
+                               static_cast<std::size_t>(chunk_bytes), element_bytes);
+  const auto chunk = [&](std::uint64_t i) {
+    // Spread over the sample.
+    const std::uint64_t first = (most / chunks * i) * chunk_bytes;
+    return sample.values.span().subspan(static_cast<std::size_t>(first),
+                                        static_cast<std::size_t>(chunk_bytes));
+  };
+  const auto count = static_cast<double>(chunks);
+  std::vector<std::vector<std::byte>> encoded;
+  std::uint64_t stored = 0;
+  const Clock::time_point encoding = Clock::now();
+  for (std::uint64_t i = 0; i < chunks; ++i) {
+    encoded.push_back(filters.empty() ? std::vector<std::byte>(chunk(i).begin(), chunk(i).end())
+                                      : filters.encode(chunk(i)));
+    stored += encoded.back().size();
+  }
+  CandidateCosts costs{
+      .decode_s = std::numeric_limits<double>::infinity(),
+      .encode_s = seconds_since(encoding) / count,
+      .stored_share = static_cast<double>(stored) / (count * static_cast<double>(chunk_bytes))};
+  ByteBuffer values(static_cast<std::size_t>(chunk_bytes));
+  DecodeScratch scratch;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    check_interrupted();
+    const Clock::time_point begin = Clock::now();
+    for (const std::vector<std::byte>& one : encoded) {
+      if (filters.empty()) {
+        std::memcpy(values.data(), one.data(), one.size());
+      } else {
+        filters.decode(one, 0, values.span(), scratch);
+      }
+    }
+    costs.decode_s = std::min(costs.decode_s, seconds_since(begin) / count);
+  }
+  return costs;
+}
+
+CandidateFile::CandidateFile(const RowSample& sample, const Candidate& candidate, std::filesystem::path path)
+    : path_(std::move(path)) {
+  NewDataset dataset{.path = kDataset, .dtype = sample.info.dtype, .shape = sample.info.shape};
+  dataset.chunk_shape = dataset.shape;
+  dataset.chunk_shape.front() = std::min(candidate.chunk_rows, sample.rows());
+  dataset.filters = parse_filters(candidate.filter, size_of(dataset.dtype));
+  const std::uint64_t row_bytes = sample.info.row_bytes();
+  H5Writer writer(path_, true);
+  Progress quiet("", ProgressUnit::bytes, 0);
+  stored_bytes_ = write_rows_in_parallel(
+      writer, dataset, Production::parallel,
+      [&](std::uint64_t first, std::uint64_t, std::span<std::byte> out) {
+        std::memcpy(out.data(), sample.values.data() + first * row_bytes, out.size());
+      },
+      quiet);
+  writer.commit();
+}
+
+CandidateFile::~CandidateFile() {
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+double CandidateFile::measure(const LoaderUse& use, std::chrono::nanoseconds duration, bool cold) const {
+  constexpr std::uint64_t kLeastEpochs = 2;
+  const ScopedLogSink quiet(ignore_log);
+  const Clock::time_point start = Clock::now();
+  double fastest = std::numeric_limits<double>::infinity();
+  std::int64_t samples = 0;
+  for (std::uint64_t epoch = 0; epoch < kLeastEpochs || Clock::now() - start < duration; ++epoch) {
+    if (cold) drop_pages(path_);
+    const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
+    samples = dataset.size();
+    DataLoader loader(dataset, options_for(use, epoch));
+    fastest = std::min(fastest, run_epoch(loader));
+  }
+  return static_cast<double>(samples) / fastest;
+}
+
+double CandidateFile::measure_cached(const LoaderUse& use, std::chrono::nanoseconds duration) const {
+  constexpr std::uint64_t kLeastEpochs = 2;
+  const ScopedLogSink quiet(ignore_log);
+  const Clock::time_point start = Clock::now();
+  const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
+  DataLoaderOptions options = options_for(use, 0);
+  options.row_reads = RowReads::never;
+  DataLoader loader(dataset, options);
+  run_epoch(loader);
+  double fastest = std::numeric_limits<double>::infinity();
+  for (std::uint64_t epoch = 0; epoch < kLeastEpochs || Clock::now() - start < duration; ++epoch) {
+    fastest = std::min(fastest, run_epoch(loader));
+  }
+  return static_cast<double>(dataset.size()) / fastest;
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,78 @@
+// A sample of a dataset, stored in other ways to see what each costs.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/byte_buffer.hpp"
+#include "h5feed/dataset.hpp"
+#include "h5feed/options.hpp"
+#include "store/chunk_reader.hpp"
+
+namespace h5feed::cli {
+
+/// Whole rows of a dataset in memory, in runs spread over it.
+struct RowSample {
+  DatasetInfo info;  ///< of the dataset; `shape.front()` is the number of sampled rows
+  ByteBuffer values;
+  std::uint64_t rows() const noexcept { return info.rows(); }
+};
+
+/// Reads up to `rows` rows until `deadline`; fewer where chunks are slow, at least one. Chunks that the rows
+/// lie in are decoded whole. Blocks. Throws as `read_chunk`, and Interrupted.
+RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows,
+                      std::chrono::steady_clock::time_point deadline);
+
+/// One way to store it.
+struct Candidate {
+  std::uint64_t chunk_rows = 1;
+  std::string filter;  ///< as --filter takes it
+};
+
+/// What a thread takes for a chunk of it, and how small it gets.
+struct CandidateCosts {
+  double decode_s = 0;      ///< a chunk, the fastest of several passes
+  double encode_s = 0;      ///< a chunk
+  double stored_share = 1;  ///< stored / decoded
+};
+
+/// On a few chunks from the front of the sample, about `bytes` of them. Blocks. Throws OptionError for a
+/// wrong filter.
+CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate, std::uint64_t bytes);
+
+/// How the loader is to be used.
+struct LoaderUse {
+  std::uint64_t batch_size = 256;
+  Shuffle shuffle;
+  std::uint64_t cache_bytes = 0;
+  std::int64_t num_workers = 0;
+  InputLayout layout = InputLayout::automatic;
+};
+
+/// The sample in a file of its own, as the candidate stores it; removed with the object.
+class CandidateFile {
+ public:
+  /// Encodes in parallel. Blocks. Throws FileError, Interrupted.
+  CandidateFile(const RowSample& sample, const Candidate& candidate, std::filesystem::path path);
+  CandidateFile(const CandidateFile&) = delete;
+  CandidateFile& operator=(const CandidateFile&) = delete;
+  ~CandidateFile();
+
+  std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
+
+  /// Samples a second of the fastest of several first epochs through the loader, each with an empty cache,
+  /// until `duration` is over; at least two. `cold`: the file's pages are dropped before each. Blocks.
+  double measure(const LoaderUse& use, std::chrono::nanoseconds duration, bool cold) const;
+
+  /// The same for an epoch that is served from the cache.
+  double measure_cached(const LoaderUse& use, std::chrono::nanoseconds duration) const;
+
+ private:
+  std::filesystem::path path_;
+  std::uint64_t stored_bytes_ = 0;
+};
+
+}  // namespace h5feed::cli
