@@ -51,6 +51,7 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   const std::shared_ptr<const EpochPlan> plan;
   const std::uint64_t number;      ///< of the batch in `plan`, which may begin within the epoch
   std::uint64_t first_turn = 0;    ///< of its first sample (flow/row_future.hpp); set before it is submitted
+  std::uint64_t seed = 0;          ///< of the loader when it was issued; likewise
   std::uint64_t first_repeat = 0;  ///< deliveries of it before a run was resumed; likewise
 
   // Written by the plan task; read-only afterwards, except for the bytes that `batch` points to, of

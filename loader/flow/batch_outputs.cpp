@@ -51,7 +51,7 @@ void BatchOutputs::draw_transforms(BatchJob& job) const {
   const auto& augmentation = parts_.placement.conversion.augmentation;
   if (!augmentation) return;
   const auto draw = [&](std::uint64_t repeat) {
-    return augmentation->draw_all(parts_.options.seed, job.batch.epoch, repeat, job.batch.indices);
+    return augmentation->draw_all(job.seed, job.batch.epoch, repeat, job.batch.indices);
   };
   std::uint64_t repeat = job.first_repeat;
   job.batch.transforms = draw(repeat);

@@ -177,6 +177,7 @@ void DataLoader::State::fill() {
     auto job =
         std::make_shared<BatchJob>(next_ticket++, issue_round, issue_plan, issue_epoch, issue_number++);
     job->first_turn = future.first_turn(job->number);
+    job->seed = options.seed;
     if (job->number == 0) job->first_repeat = issue_repeat;
     ring.push(job);
     assembler.forget_before(ring.front()->first_turn);

@@ -46,8 +46,50 @@ Played play(const std::vector<std::size_t>& preference, std::uint64_t ignored_wa
   return played;
 }
 
-std::vector<std::vector<std::size_t>> all_orders() {
-  std::vector<std::size_t> order = {0, 1, 2, 3};  // two of the consumer, copy, compute
+// The same with memory of the consumer, on whose one stream the batches are made; `deliveries` of each.
+Played play_given(const std::vector<std::size_t>& preference, std::uint64_t ignored_wait,
+                  std::uint64_t deliveries) {
+  FakeCuda cuda({.manual = true});
+  const BatchKind kind;
+  Consumer consumer(cuda, kind);
+  const TestStream stream;
+  auto settings = kind.settings(kBatches, 1);
+  settings.capacity.own_outputs = false;
+  settings.format.deliveries = deliveries;
+  const auto device = gpu::make_cuda_device(settings);
+  std::vector<gpu::DeviceMemory> outputs;  // as if none were given out twice
+  const auto provide = [&](int, const DeviceTensor&, const DeviceTensor*) {
+    outputs.push_back(gpu::make_device_memory(4 * 60 * sizeof(float), 0));
+    void* const data = outputs.back().get();
+    outputs.push_back(gpu::make_device_memory(4 * sizeof(std::int64_t), 0));
+    return DeviceOutput{data, outputs.back().get(), stream.get()};
+  };
+  cuda.ignore_stream_wait(ignored_wait);
+  const std::uint64_t before = cuda.stream_waits();
+  for (std::uint64_t ticket = 0; ticket < kBatches; ++ticket) {
+    const auto assembled = kind.assemble(*device, ticket);
+    device->stage(ticket, assembled);
+    Batch batch = device->deliver(ticket, std::move(*assembled), provide);
+    consumer.use(batch, ticket, stream.get());
+    for (std::uint64_t nth = 1; nth < deliveries; ++nth) {
+      batch = device->deliver_again(std::move(batch), nth, provide);
+      consumer.use(batch, ticket, stream.get());
+    }
+  }
+  Played played;
+  played.stream_waits = cuda.stream_waits() - before;
+  const auto all = cuda.streams();
+  std::vector<cudaStream_t> order;
+  for (const std::size_t i : preference) order.push_back(all[i]);
+  cuda.run(order);
+  EXPECT_EQ(consumer.seen(), static_cast<int>(deliveries * kBatches));
+  played.wrong = consumer.wrong();
+  return played;
+}
+
+std::vector<std::vector<std::size_t>> all_orders(std::size_t streams = 4) {
+  std::vector<std::size_t> order;  // one or two of the consumer, copy, compute
+  for (std::size_t i = 0; i < streams; ++i) order.push_back(i);
   std::vector<std::vector<std::size_t>> orders;
   do {
     orders.push_back(order);
@@ -70,6 +112,24 @@ TEST(EventOrder, needs_every_single_wait) {
     int wrong = 0;
     for (const auto& order : all_orders()) wrong += play(order, wait, false).wrong;
     EXPECT_GT(wrong, 0) << "nothing was wrong without wait " << wait;
+  }
+}
+
+TEST(EventOrder, in_memory_of_the_consumer_needs_every_wait_but_the_repeats_of_one) {
+  for (const std::uint64_t deliveries : {1U, 2U}) {
+    for (const auto& order : all_orders(3)) EXPECT_EQ(play_given(order, 0, deliveries).wrong, 0);
+    const std::uint64_t waits = play_given(all_orders(3).front(), 0, deliveries).stream_waits;
+    // For every delivery: the consumer's stream for the copy; for every use of a buffer again: the copy for
+    // the consumer's stream. With repeats there is one buffer more.
+    EXPECT_EQ(waits, deliveries * kBatches + kBatches - 1 - deliveries);
+    int needless = 0;
+    for (std::uint64_t wait = 1; wait <= waits; ++wait) {
+      int wrong = 0;
+      for (const auto& order : all_orders(3)) wrong += play_given(order, wait, deliveries).wrong;
+      if (wrong == 0) ++needless;
+    }
+    // The first delivery has waited on that stream already; a repeat may be on another one.
+    EXPECT_EQ(needless, static_cast<int>((deliveries - 1) * kBatches));
   }
 }
 
