@@ -47,16 +47,6 @@ void GpuMonitor::watch(const std::stop_token& stop) {
   }
 }
 
-GpuReading GpuMonitor::last() const {
-  const std::lock_guard lock(mutex_);
-  return last_;
-}
-
-std::optional<std::uint64_t> GpuMonitor::peak_memory_used_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return peak_memory_used_bytes_;
-}
-
 void GpuMonitor::add(const GpuReading& reading) {
   const std::lock_guard lock(mutex_);
   ++use_.readings;
@@ -65,12 +55,8 @@ void GpuMonitor::add(const GpuReading& reading) {
   add_to(use_.tensor_active, reading.tensor_active);
   add_to(use_.dram_active, reading.dram_active);
   add_to(use_.power_w, reading.power_w);
-  if (reading.memory_used_bytes) {
-    peak_memory_used_bytes_ = std::max(peak_memory_used_bytes_.value_or(0), *reading.memory_used_bytes);
-  }
   throttle_reasons_ |= reading.throttle_reasons.value_or(0);
   use_.clocks_lowered_by = throttle_text(throttle_reasons_);
-  last_ = reading;
 }
 
 std::shared_ptr<const GpuProbe> monitor(std::string_view pci_id, std::chrono::milliseconds interval) {

@@ -28,11 +28,6 @@ class GpuMonitor final : public GpuProbe {
   ~GpuMonitor() override = default;
 
   GpuUse use() const override;
-  /// The newest reading; without values before the first.
-  GpuReading last() const;
-  /// Largest memory in use that was read, all processes of the GPU together; unset where the driver does
-  /// not say.
-  std::optional<std::uint64_t> peak_memory_used_bytes() const;
 
  private:
   void watch(const std::stop_token& stop);
@@ -44,10 +39,7 @@ class GpuMonitor final : public GpuProbe {
   const std::function<void(const GpuReading&)> on_reading_;
   mutable std::mutex mutex_;
   std::condition_variable_any stopped_;
-  // Guarded by `mutex_`.
-  GpuUse use_;
-  GpuReading last_;
-  std::optional<std::uint64_t> peak_memory_used_bytes_;
+  GpuUse use_;                          // guarded by `mutex_`, as is the next
   std::uint64_t throttle_reasons_ = 0;  // all bits seen
   std::jthread thread_;                 // last: it uses all others
 };

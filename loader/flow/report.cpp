@@ -48,7 +48,7 @@ std::string verdict(const LoaderStats& stats) {
       wait * 100, ratio(ns, work.total_ns) * 100, name);
 }
 
-// "the GPU was busy 41 %; of the rest, 55 points waited for decoding, 4 were the program's own"; empty
+// "the GPU was busy 41 %; of the other 59 points, 55 waited for decoding, 4 were the program's own"; empty
 // without a probe. Waiting of the host is idleness of the GPU only as far as the GPU was idle.
 std::string gpu_verdict(const LoaderStats& stats) {
   const std::string use = stats.gpu.to_string();
