@@ -6,7 +6,37 @@ set(H5FEED_TORCH_TOUCHES
   CMAKE_C_FLAGS CMAKE_CXX_FLAGS CMAKE_CUDA_FLAGS CMAKE_EXE_LINKER_FLAGS CMAKE_SHARED_LINKER_FLAGS
   CMAKE_MODULE_PATH CMAKE_CXX_STANDARD CMAKE_CUDA_STANDARD)
 
-# h5feed_find_torch(AUTO|ON): sets H5FEED_TORCH_FOUND and, where found, H5FEED_TORCH_VERSION and
+# Where the Python that comes first in PATH (an active virtual environment's) keeps the CMake package of its
+# torch; empty where it has none. Asks for the place of the module only: importing it takes seconds.
+function(h5feed_pip_torch result)
+  set(${result} "" PARENT_SCOPE)
+  find_program(python NAMES python3 python NO_CACHE)
+  if(NOT python)
+    return()
+  endif()
+  execute_process(COMMAND "${python}" -c
+    "import importlib.util as u; s = u.find_spec('torch'); print(next(iter(s.submodule_search_locations or []), '') if s else '', end='')"
+    OUTPUT_VARIABLE folder ERROR_QUIET RESULT_VARIABLE code)
+  if(code EQUAL 0 AND folder AND EXISTS "${folder}/share/cmake/Torch/TorchConfig.cmake")
+    set(${result} "${folder}/share/cmake/Torch" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# CUDA 12.9 and later have no libnvToolsExt, which the packages of LibTorch up to 2.7 link where they do not
+# find NVTX 3's headers (https://github.com/pytorch/pytorch/issues/152756). NVTX 3 is all headers and serves
+# the same calls.
+function(h5feed_supply_nvtoolsext)
+  if(NOT TARGET torch::nvtoolsext OR TARGET CUDA::nvToolsExt)
+    return()
+  endif()
+  add_library(CUDA::nvToolsExt INTERFACE IMPORTED GLOBAL)
+  if(TARGET CUDA::nvtx3)
+    target_link_libraries(CUDA::nvToolsExt INTERFACE CUDA::nvtx3)
+  endif()
+endfunction()
+
+# h5feed_find_torch(AUTO|ON): looks where CMake does (Torch_DIR, CMAKE_PREFIX_PATH, the system), then for
+# what pip installed. Sets H5FEED_TORCH_FOUND and, where found, H5FEED_TORCH_VERSION and
 # H5FEED_TORCH_CUDA; TORCH_LIBRARIES and TORCH_CXX_FLAGS are Torch's own. A macro, because Torch may
 # enable the CUDA language, which CMake allows at file scope only.
 macro(h5feed_find_torch h5feed_torch_mode)
@@ -17,11 +47,19 @@ macro(h5feed_find_torch h5feed_torch_mode)
   endforeach()
   set(h5feed_saved_log_level "${CMAKE_MESSAGE_LOG_LEVEL}")
   set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
-  if("${h5feed_torch_mode}" STREQUAL "ON")
-    find_package(Torch REQUIRED)
-  else()
-    find_package(Torch QUIET)
+  find_package(Torch QUIET)
+  if(NOT Torch_FOUND)
+    h5feed_pip_torch(h5feed_torch_from_pip)
+    if(h5feed_torch_from_pip)
+      set(Torch_DIR "${h5feed_torch_from_pip}" CACHE PATH "CMake package of LibTorch" FORCE)
+      find_package(Torch QUIET)
+    endif()
+    unset(h5feed_torch_from_pip)
   endif()
+  if(NOT Torch_FOUND AND "${h5feed_torch_mode}" STREQUAL "ON")
+    find_package(Torch REQUIRED)  # says where it looked
+  endif()
+  h5feed_supply_nvtoolsext()
   set(CMAKE_MESSAGE_LOG_LEVEL "${h5feed_saved_log_level}")
   foreach(name IN LISTS H5FEED_TORCH_TOUCHES)
     if(DEFINED h5feed_saved_${name})
@@ -40,8 +78,9 @@ macro(h5feed_find_torch h5feed_torch_mode)
       set(H5FEED_TORCH_CUDA TRUE)
     endif()
     if("${TORCH_CXX_FLAGS}" MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
-      set(h5feed_torch_refusal "LibTorch ${H5FEED_TORCH_VERSION} (${TORCH_LIBRARY}) uses the C++ ABI of before \
-gcc 5 and cannot be linked with h5feed; use a LibTorch built with _GLIBCXX_USE_CXX11_ABI=1")
+      set(h5feed_torch_refusal "LibTorch ${H5FEED_TORCH_VERSION} (${TORCH_INSTALL_PREFIX}) is built with \
+_GLIBCXX_USE_CXX11_ABI=0, the C++ ABI of before gcc 5: its std::string is not that of h5feed and HDF5, and a program \
+with both does not link. Use pip's torch 2.7 or later, a LibTorch archive named cxx11-abi, or Debian's libtorch-dev")
       if("${h5feed_torch_mode}" STREQUAL "ON")
         message(FATAL_ERROR "${h5feed_torch_refusal}")
       endif()

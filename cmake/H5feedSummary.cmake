@@ -41,6 +41,8 @@ function(h5feed_summary)
     h5feed_summary_line("LibTorch" "${H5FEED_TORCH_VERSION}, ${kind} (${TORCH_INSTALL_PREFIX}): h5feed::torch is on")
   elseif(H5FEED_WITH_TORCH STREQUAL "OFF")
     h5feed_summary_line("LibTorch" "not looked for (H5FEED_WITH_TORCH=OFF): h5feed::torch is off")
+  elseif(h5feed_torch_refusal)
+    h5feed_summary_line("LibTorch" "${H5FEED_TORCH_VERSION} is refused (see the warning above): h5feed::torch is off")
   elseif(Torch_FOUND)
     h5feed_summary_line("LibTorch"
       "${H5FEED_TORCH_VERSION} cannot be used with this compiler: h5feed::torch is off; use g++ or a newer LibTorch")

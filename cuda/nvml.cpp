@@ -192,17 +192,28 @@ std::string throttle_text(std::uint64_t reasons) {
 }
 
 std::shared_ptr<Nvml> Nvml::load(const std::string& path, std::string& why) {
-  std::string file = path;
-  if (file.empty()) {
-    const char* const named = std::getenv("H5FEED_NVML");
-    file = named != nullptr && *named != '\0' ? named : "libnvidia-ml.so.1";
+  const char* const named = std::getenv("H5FEED_NVML");
+  std::vector<std::string> files;
+  if (!path.empty()) {
+    files = {path};
+  } else if (named != nullptr && *named != '\0') {
+    files = {named};
+  } else {
+    // The second is where container platforms mount the driver, not always known to the dynamic linker.
+    files = {"libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1"};
   }
-  void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* handle = nullptr;
+  std::string reason;
+  for (const std::string& file : files) {
+    handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) break;
+    const char* const text = ::dlerror();
+    if (reason.empty()) reason = text != nullptr ? text : file;
+  }
   if (handle == nullptr) {
-    const char* const reason = ::dlerror();
     why = fmt::format(
         "NVML cannot be loaded ({}); it comes with the NVIDIA driver, or set H5FEED_NVML to its path",
-        reason != nullptr ? reason : file.c_str());
+        reason);
     return nullptr;
   }
   auto state = std::make_unique<State>(handle);

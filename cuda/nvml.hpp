@@ -46,7 +46,8 @@ std::string throttle_text(std::uint64_t reasons);
 class Nvml {
  public:
   /// Loads and initializes `path`; empty: the one that the environment variable H5FEED_NVML names, else
-  /// "libnvidia-ml.so.1". Null, with `why` set to one line, where that fails.
+  /// libnvidia-ml.so.1 where the dynamic linker or a container platform has it. Null, with `why` set to one
+  /// line, where that fails.
   static std::shared_ptr<Nvml> load(const std::string& path, std::string& why);
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;

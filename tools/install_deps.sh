@@ -25,7 +25,7 @@ names_torch() {
   done
   return 1
 }
-names_torch || packages+=(libtorch-dev)
+names_torch || packages+=(libtorch-dev libgloo-dev)
 for argument in "$@"; do
   case $argument in
     --format) packages+=(clang-format-14) ;;

@@ -12,7 +12,7 @@
 
 #include "base/sleep_probe.hpp"
 #include "flow/cache_layout.hpp"
-#include "h5feed/error.hpp"
+#include "flow/field_kernel.hpp"
 
 namespace h5feed {
 namespace {
@@ -29,16 +29,6 @@ struct ChunkRows {
   std::uint32_t num_rows = 0;
   std::uint32_t first_position = 0;
 };
-
-// Labels that wrap around would train a wrong model in silence.
-void check_target_range(const Field& target, DType to) {
-  if (!target.is_resident()) return;
-  const DatasetInfo& info = target.info();
-  const auto misfit = first_out_of_range(info.dtype, target.resident.span(), to);
-  if (!misfit) return;
-  throw OptionError(fmt::format("{}:{}: the target of sample {} does not fit {}; choose a wider target_dtype",
-                                info.file, info.path, *misfit / info.row_elements(), name_of(to)));
-}
 
 // `rows` are in file order. The groups come in the order in which the batch needs them first: where a
 // batch reaches from one window of chunks into the next, the old window's chunks are then visited
@@ -82,13 +72,8 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, DType to
                                                const std::optional<Normalize>& normalize) {
   const Field& field = lane_number == kData ? parts_.dataset.data : *parts_.dataset.target;
   const SampleGeometry& geometry = field.geometry;
-  RowKernelSpec spec;
-  spec.from = field.info().dtype;
-  spec.to = to;
-  spec.channels = geometry.channels;
-  spec.pixels = geometry.pixels;
-  spec.channels_last = lane_number == kData && geometry.channels_last && !parts_.format.stored_layout;
-  if (normalize) spec.normalize = resolve_normalize(*normalize, spec.from, spec.channels);
+  RowKernelSpec spec = row_kernel_spec(field, to, normalize);
+  if (parts_.format.stored_layout) spec.channels_last = false;
 
   const std::size_t prepared_bytes = geometry.channels * geometry.pixels * size_of(to) *
                                      parts_.options.max_batch_rows * parts_.options.prefetch_batches;

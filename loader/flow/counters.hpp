@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "h5feed/stats.hpp"
 #include "store/chunk_reader.hpp"
 
 namespace h5feed {
@@ -29,6 +30,28 @@ inline void count_read(Counters& counters, const ReadCost& cost) noexcept {
   Counters::add(counters.read_ns, cost.read_ns);
   Counters::add(counters.decode_ns, cost.decode_ns);
   if (cost.fallback) Counters::add(counters.fallback_chunks, 1);
+}
+
+/// The counters as they stand; the members of `LoaderStats` that are no counters are left 0.
+inline LoaderStats snapshot(const Counters& counters) noexcept {
+  LoaderStats stats;
+  stats.batches = counters.batches;
+  stats.samples = counters.samples;
+  stats.bytes_delivered = counters.bytes_delivered;
+  stats.errors = counters.errors;
+  stats.cache_hits = counters.cache_hits;
+  stats.cache_misses = counters.cache_misses;
+  stats.chunk_loads = counters.chunk_loads;
+  stats.read_calls = counters.read_calls;
+  stats.bytes_read = counters.bytes_read;
+  stats.bytes_decoded = counters.bytes_decoded;
+  stats.rows_direct = counters.rows_direct;
+  stats.fallback_chunks = counters.fallback_chunks;
+  stats.read_ns = counters.read_ns;
+  stats.decode_ns = counters.decode_ns;
+  stats.gather_ns = counters.gather_ns;
+  stats.wait_ns = counters.wait_ns;
+  return stats;
 }
 
 /// Nanoseconds since construction.

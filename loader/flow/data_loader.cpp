@@ -57,24 +57,7 @@ PlanReport DataLoader::plan() const {
 }
 
 LoaderStats DataLoader::stats() const {
-  const Counters& counters = state_->counters;
-  LoaderStats stats;
-  stats.batches = counters.batches;
-  stats.samples = counters.samples;
-  stats.bytes_delivered = counters.bytes_delivered;
-  stats.errors = counters.errors;
-  stats.cache_hits = counters.cache_hits;
-  stats.cache_misses = counters.cache_misses;
-  stats.chunk_loads = counters.chunk_loads;
-  stats.read_calls = counters.read_calls;
-  stats.bytes_read = counters.bytes_read;
-  stats.bytes_decoded = counters.bytes_decoded;
-  stats.rows_direct = counters.rows_direct;
-  stats.fallback_chunks = counters.fallback_chunks;
-  stats.read_ns = counters.read_ns;
-  stats.decode_ns = counters.decode_ns;
-  stats.gather_ns = counters.gather_ns;
-  stats.wait_ns = counters.wait_ns;
+  LoaderStats stats = snapshot(state_->counters);
   stats.epoch_ns = state_->epoch_clock.total_ns();
   stats.gpu = state_->gpu_window.total();
   stats.cache_bytes = state_->cache.stats().held_bytes + state_->assembler.row_bytes_held();
@@ -92,12 +75,15 @@ struct DataLoader::Iterator::Cursor {
 
   DataLoader& loader;
   bool fetched = false;
+  bool failed = false;  // the batch it stands at: its exception was thrown, and moving on passes it
   std::optional<Batch> batch;
 
   // Fetches on first use, so that `begin()` does not wait.
   bool at_end() {
     if (!fetched) {
+      failed = true;
       batch = loader.next();
+      failed = false;
       fetched = true;
     }
     return !batch.has_value();
@@ -117,6 +103,7 @@ Batch& DataLoader::Iterator::operator*() const {
 }
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
+  if (cursor_ && std::exchange(cursor_->failed, false)) return *this;
   if (!cursor_ || cursor_->at_end()) {
     throw std::out_of_range("h5feed: attempted to increment a data loader iterator past the end");
   }

@@ -50,7 +50,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       assembler({*dataset, options, format, cache, future, *device, counters}, placement.on_host.normalize),
       look_ahead(look_ahead_room(*dataset, options)),
       prefetcher(assembler, ring, look_ahead,
-                 {options.num_workers, options.io_depth, user.worker_init_fn, user.trace}) {
+                 {options.num_workers, options.io_depth, user.worker_init_fn, user.collate_fn, user.trace}) {
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
   const std::string advice = shuffle_advice(*dataset, options);

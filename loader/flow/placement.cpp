@@ -38,6 +38,10 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
       refuse_device(options.device);
     }
   }
+  if (placement.gpu && options.collate_fn) {
+    throw OptionError(fmt::format(
+        "collate_fn works on batches in host memory; use device \"cpu\" instead of \"{}\"", options.device));
+  }
   if (placement.gpu && options.normalize &&
       options.device_backend->can_normalize(dataset.data.info().dtype, DType::f32)) {
     placement.gpu_normalizes = true;

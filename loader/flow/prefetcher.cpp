@@ -144,7 +144,12 @@ void Prefetcher::settle(const BatchAssembler::Outcome& outcome) {
 void Prefetcher::complete(BatchJob& job) {
   if (!job.failed.load(std::memory_order_acquire)) {
     const TraceSpan span(settings_.trace.get(), Stage::gather, job.ticket);
-    assembler_.finish(job);
+    try {
+      assembler_.finish(job);
+      if (settings_.collate_fn) settings_.collate_fn(job.batch);
+    } catch (...) {
+      job.fail(std::current_exception());
+    }
   }
   ring_.complete(job);
 }

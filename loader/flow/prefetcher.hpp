@@ -28,6 +28,7 @@ class Prefetcher {
     int num_workers = 0;
     std::size_t io_depth = 0;  ///< stored chunks fetched ahead of decoding at most
     std::function<void(int)> worker_init_fn;
+    std::function<void(Batch&)> collate_fn;
     std::shared_ptr<TraceSink> trace;
   };
 

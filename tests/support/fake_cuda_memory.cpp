@@ -163,8 +163,13 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
   if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
   CUstream_st* const target = stream_of(r, stream);
   if (target == nullptr) return remember(cudaErrorInvalidResourceHandle);
-  if (memory_at(r.device_memory, to, bytes) == nullptr) return remember(cudaErrorInvalidValue);
   const auto copy = [=] { std::memcpy(to, from, bytes); };
+  if (kind == cudaMemcpyDeviceToHost) {
+    if (memory_at(r.device_memory, from, bytes) == nullptr) return remember(cudaErrorInvalidValue);
+    enqueue_locked(r, *target, {copy, {}, {}});
+    return cudaSuccess;
+  }
+  if (memory_at(r.device_memory, to, bytes) == nullptr) return remember(cudaErrorInvalidValue);
   if (kind == cudaMemcpyDeviceToDevice) {
     if (memory_at(r.device_memory, from, bytes) == nullptr) return remember(cudaErrorInvalidValue);
     enqueue_locked(r, *target, {copy, {}, {}});

@@ -34,9 +34,11 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"cuda/include/h5feed", {}},
       {"tools", with({"cuda"})},
       {"examples", {}},
-      {"benchmarks", with({"cuda", "support"})},
+      {"benchmarks", with({"cuda", "examples", "support"})},
       {"benchmarks/peers", {}},
-      {"tests", with({"cuda", "tools", "support", "conformance"})},
+      // Files and limits as those of `h5feed generate` and `h5feed bench`.
+      {"benchmarks/gpu", with({"cuda", "tools", "examples"})},
+      {"tests", with({"cuda", "tools", "support", "conformance", "gpu", "examples"})},
       {"tests/fuzz", with({"support"})},
   };
   return table;

@@ -54,54 +54,60 @@ std::uint64_t product(const std::vector<std::uint64_t>& shape) {
 }
 
 // Small integers, so that every element type holds them exactly.
+// Sample i has the label first + i % count.
+struct LabelRule {
+  std::uint64_t first = 0;
+  std::uint64_t count = 10;
+};
+
 template <typename T>
-void fill(std::vector<std::byte>& bytes, std::uint64_t row_elements,
-          std::optional<std::uint64_t> first_label) {
+void fill(std::vector<std::byte>& bytes, std::uint64_t row_elements, const std::optional<LabelRule>& labels) {
   const std::size_t count = bytes.size() / sizeof(T);
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t row = i / row_elements;
     const std::uint64_t at = i % row_elements;
-    const std::uint64_t value = first_label ? *first_label + row % 10 : (row * 31 + at * 7 + at / 5) % 127;
+    const std::uint64_t value =
+        labels ? labels->first + row % labels->count : (row * 31 + at * 7 + at / 5) % 127;
     const T typed = static_cast<T>(value);
     std::memcpy(bytes.data() + i * sizeof(T), &typed, sizeof(T));
   }
 }
 
 std::vector<std::byte> content(DType dtype, const std::vector<std::uint64_t>& shape,
-                               std::optional<std::uint64_t> first_label) {
+                               const std::optional<LabelRule>& labels) {
   const std::uint64_t elements = product(shape);
   const std::uint64_t row_elements = elements / shape.front();
   std::vector<std::byte> bytes(elements * size_of(dtype));
   switch (dtype) {
     case DType::u8:
-      fill<std::uint8_t>(bytes, row_elements, first_label);
+      fill<std::uint8_t>(bytes, row_elements, labels);
       break;
     case DType::i8:
-      fill<std::int8_t>(bytes, row_elements, first_label);
+      fill<std::int8_t>(bytes, row_elements, labels);
       break;
     case DType::u16:
-      fill<std::uint16_t>(bytes, row_elements, first_label);
+      fill<std::uint16_t>(bytes, row_elements, labels);
       break;
     case DType::i16:
-      fill<std::int16_t>(bytes, row_elements, first_label);
+      fill<std::int16_t>(bytes, row_elements, labels);
       break;
     case DType::u32:
-      fill<std::uint32_t>(bytes, row_elements, first_label);
+      fill<std::uint32_t>(bytes, row_elements, labels);
       break;
     case DType::i32:
-      fill<std::int32_t>(bytes, row_elements, first_label);
+      fill<std::int32_t>(bytes, row_elements, labels);
       break;
     case DType::u64:
-      fill<std::uint64_t>(bytes, row_elements, first_label);
+      fill<std::uint64_t>(bytes, row_elements, labels);
       break;
     case DType::i64:
-      fill<std::int64_t>(bytes, row_elements, first_label);
+      fill<std::int64_t>(bytes, row_elements, labels);
       break;
     case DType::f32:
-      fill<float>(bytes, row_elements, first_label);
+      fill<float>(bytes, row_elements, labels);
       break;
     case DType::f64:
-      fill<double>(bytes, row_elements, first_label);
+      fill<double>(bytes, row_elements, labels);
       break;
     case DType::f16:
     case DType::bf16:
@@ -150,7 +156,7 @@ SampleSet::SampleSet(const SampleSetSpec& spec)
   const hid_t creation = creation_list(spec);
   write(file, "images", spec.dtype, spec.shape, creation, images_);
   write(file, "labels", spec.label_dtype, label_shape, H5P_DEFAULT,
-        content(spec.label_dtype, label_shape, spec.first_label));
+        content(spec.label_dtype, label_shape, LabelRule{spec.first_label, spec.label_count}));
   H5Pclose(creation);
   H5Fclose(file);
 }

@@ -22,7 +22,8 @@ struct SampleSetSpec {
   bool fletcher32 = false;
   DType label_dtype = DType::u8;
   std::vector<std::uint64_t> label_shape = {};  ///< empty: (N)
-  std::uint64_t first_label = 0;                ///< labels are this and the nine values after it
+  std::uint64_t first_label = 0;                ///< labels are this and the values after it
+  std::uint64_t label_count = 10;               ///< as many of them, in turn
 };
 
 /// A file in the test's temporary directory, removed with this object.
@@ -43,7 +44,8 @@ class SampleSet {
   }
   /// First element of the sample's label.
   std::int64_t label(std::int64_t index) const noexcept {
-    return static_cast<std::int64_t>(spec_.first_label) + index % 10;
+    return static_cast<std::int64_t>(spec_.first_label) +
+           index % static_cast<std::int64_t>(spec_.label_count);
   }
 
  private:

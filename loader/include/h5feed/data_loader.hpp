@@ -125,7 +125,8 @@ class H5FEED_EXPORT DataLoader {
   std::optional<Batch> next();
 
   /// Single-pass input iterator with the semantics of LibTorch's data loader: `begin()` starts an
-  /// epoch, the batch may be moved from, moving past the end throws.
+  /// epoch, the batch may be moved from, moving past the end throws. Where a batch failed, comparing again or
+  /// moving on goes to the batch after it.
   class H5FEED_EXPORT Iterator {
    public:
     using iterator_category = std::input_iterator_tag;

@@ -66,6 +66,7 @@ struct Normalize {
 enum class RowReads : std::uint8_t { automatic, always, never };
 
 class DeviceBackend;
+struct Batch;
 
 /// How the samples of an epoch are dealt to the ranks of data parallel training.
 ///
@@ -105,6 +106,12 @@ struct DataLoaderOptions {
   std::shared_ptr<const BatchSampler> batch_sampler = {};
   /// Threads that read, decode and gather. 0 does the same work on the thread that calls `next()`.
   std::int64_t num_workers = 0;
+  /// The last step of making a batch, on the worker that gathered it (with `num_workers = 0` on the caller's
+  /// thread): may change the values of `data` and `target`, or put other tensors in their place, which take
+  /// memory outside `memory_budget_bytes`. Called for several batches at once from different threads, once a
+  /// batch, also for those that are never delivered; one call takes one worker for its time. What it throws
+  /// arrives at the `next()` of its batch. Needs batches on the CPU. Default: the gathered samples.
+  std::function<void(Batch&)> collate_fn = {};
   /// Batches prepared ahead, per worker, at least 1; default 2. Needs `num_workers > 0`.
   std::optional<std::int64_t> prefetch_factor = {};
   /// Bytes of batches prepared ahead at most, whatever `prefetch_factor` says; at least one batch. Needs

@@ -3,198 +3,148 @@
 //   auto loader = h5feed::make_data_loader(h5feed::Dataset::open({.files = {"train.h5"}}), options);
 //   for (auto& batch : *loader) train(batch.data, batch.target);
 //
-// Link h5feed::torch. Header-only, so that h5feed itself does not depend on a LibTorch.
+// `make_data_loader` also takes what LibTorch's takes: its DataLoaderOptions, its samplers, and chains of its
+// transforms on a TorchDataset. Link h5feed::torch. Header-only, so that h5feed itself does not depend on a
+// LibTorch.
 #pragma once
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <torch/data/example.h>
-#include <torch/types.h>
+#include <torch/data/dataloader_options.h>
+#include <torch/data/samplers/random.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
 #include <utility>
 
-#include "h5feed/batch.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
-#include "h5feed/dtype.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/options.hpp"
-#include "h5feed/state.hpp"
-#include "h5feed/stats.hpp"
+#include "h5feed/torch_dataset.hpp"
+#include "h5feed/torch_loader.hpp"
+#include "h5feed/torch_sampler.hpp"
+#include "h5feed/torch_tensor.hpp"
+#include "h5feed/torch_transforms.hpp"
 
 namespace h5feed {
 
 namespace detail {
 
-/// Torch's name for a type; nullopt for u16, u32 and u64, which LibTorch lacks or can hardly compute
-/// with.
-inline std::optional<torch::Dtype> torch_dtype(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::u8:
-      return torch::kUInt8;
-    case DType::i8:
-      return torch::kInt8;
-    case DType::i16:
-      return torch::kInt16;
-    case DType::i32:
-      return torch::kInt32;
-    case DType::i64:
-      return torch::kInt64;
-    case DType::f16:
-      return torch::kFloat16;
-    case DType::f32:
-      return torch::kFloat32;
-    case DType::f64:
-      return torch::kFloat64;
-    case DType::bf16:
-      return torch::kBFloat16;
-    case DType::u16:
-    case DType::u32:
-    case DType::u64:
-      break;
-  }
-  return std::nullopt;
-}
-
-/// The same bytes as a tensor, without a copy; the tensor's storage shares their ownership. Undefined
-/// where `host` is.
-inline torch::Tensor to_tensor(HostTensor host) {
-  if (!host.defined()) return {};
-  void* const bytes = host.bytes.get();
-  return torch::from_blob(
-      bytes, host.shape, [owner = std::move(host.bytes)](void*) mutable { owner.reset(); },
-      torch::TensorOptions().dtype(torch_dtype(host.dtype).value()));
-}
-
-/// Fills in the seed, and refuses types that LibTorch cannot hold, and GPUs, before any thread is started.
-inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOptions options) {
-  if (options.device.starts_with("cuda")) {
-    throw OptionError("device \"" + options.device +
-                      "\": batches of a TorchDataLoader are on the CPU; move them with to(), or use "
-                      "h5feed::DataLoader for batches on the GPU");
-  }
-  options.device_backend.reset();
-  if (!options.normalize && !torch_dtype(dataset.dtype())) {
-    const std::string name(name_of(dataset.dtype()));
-    throw DatasetError(
-        "the data is " + name +
-        ", a type LibTorch does not have; set options.normalize = {.scale = 1.0} to get its values "
-        "as float32");
-  }
-  if (options.target_dtype && !torch_dtype(*options.target_dtype)) {
-    throw OptionError("target_dtype " + std::string(name_of(*options.target_dtype)) +
-                      ": LibTorch does not have this type; leave target_dtype unset for int64, or use f32");
-  }
-  // Several processes need one seed: the loader asks for it.
-  if (!options.seed && options.world_size == 1) {
-    auto generator = at::detail::getDefaultCPUGenerator();
-    const std::lock_guard<std::mutex> lock(generator.mutex());
-    options.seed = at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+/// What LibTorch's options mean here. `max_jobs` is rounded up to a whole number of batches a worker. Throws
+/// OptionError for `max_jobs(0)`, with which LibTorch's loader delivers nothing.
+inline DataLoaderOptions from_torch_options(const torch::data::DataLoaderOptions& torch) {
+  DataLoaderOptions options;
+  options.batch_size = static_cast<std::int64_t>(torch.batch_size());
+  options.num_workers = static_cast<std::int64_t>(torch.workers());
+  options.drop_last = torch.drop_last();
+  options.in_order = torch.enforce_ordering();
+  const auto workers = static_cast<std::int64_t>(torch.workers());
+  if (workers == 0) return options;  // LibTorch waits for no worker, and needs no jobs, either
+  if (torch.timeout()) options.timeout = *torch.timeout();
+  if (torch.max_jobs()) {
+    const auto jobs = static_cast<std::int64_t>(*torch.max_jobs());
+    if (jobs == 0) {
+      throw OptionError(
+          "max_jobs(0) leaves the workers nothing to prepare; leave it unset, or use at least 1");
+    }
+    options.prefetch_factor = (jobs + workers - 1) / workers;
   }
   return options;
 }
 
+inline std::size_t samples_in(const Dataset& dataset) { return static_cast<std::size_t>(dataset.size()); }
+
+template <typename D>
+requires IsTorchChain<D>::value std::size_t samples_in(const D& chain) { return *chain.size(); }
+
+/// LibTorch's samplers take their size signed or unsigned.
+template <TorchSampler S>
+S sampler_for(std::size_t size) {
+  if constexpr (requires { S{size}; }) {
+    return S{size};
+  } else {
+    return S(static_cast<std::int64_t>(size));
+  }
+}
+
+/// Opened data and the options that what was mapped on it adds.
+inline std::pair<Dataset, DataLoaderOptions> resolve_chain(Dataset dataset, DataLoaderOptions options) {
+  return {std::move(dataset), std::move(options)};
+}
+
+template <typename D>
+requires IsTorchChain<D>::value std::pair<Dataset, DataLoaderOptions> resolve_chain(
+    D chain, DataLoaderOptions options) {
+  if (options.normalize || options.target_dtype) {
+    throw OptionError(
+        "normalize and target_dtype belong to the TorchDataset that is mapped; give them to its constructor");
+  }
+  if (options.collate_fn && !std::same_as<D, TorchDataset>) {
+    throw OptionError("collate_fn and transforms that are mapped on the dataset exclude each other; use one");
+  }
+  TorchStages<D> stages(std::move(chain));
+  const TorchStages<TorchDataset>& source = innermost(stages);
+  const SampleReaderOptions& reads = source.source.reader().options();
+  Dataset dataset = source.source.reader().dataset();
+  options.normalize = source.normalize;
+  options.target_dtype = reads.target_dtype;
+  if (!options.cache_bytes) options.cache_bytes = reads.cache_bytes;
+  if (!options.memory_budget_bytes) options.memory_budget_bytes = reads.memory_budget_bytes;
+  if (!stages.done()) options.collate_fn = TorchCollate<D>(std::move(stages));
+  return {std::move(dataset), std::move(options)};
+}
+
 }  // namespace detail
 
-/// A `DataLoader` whose batches are `torch::data::Example<>`: `data` (B,C,H,W) or as stored, `target`
-/// (B), (B,K), … on the CPU, an undefined tensor where the dataset has no target. Tensors own their
-/// memory: they may be kept, moved from and modified, also after the loader is gone.
-///
-/// Threads as for `DataLoader`: the iterators, `set_epoch()`, `warm_up()`, `state()` and `restore()` are for
-/// one thread at a time, the rest may be called from any. Worker threads run no ATen operation.
-class TorchDataLoader {
- public:
-  using Example = torch::data::Example<>;
-
-  /// Throws OptionError, also for a `device` that is a GPU; DatasetError where `options` do not fit the
-  /// data, or the batches would have a type LibTorch does not have (u16, u32, u64).
-  TorchDataLoader(Dataset dataset, DataLoaderOptions options)
-      : loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))) {}
-
-  /// Single-pass input iterator with the semantics of LibTorch's. `begin()` starts an epoch, a batch
-  /// is fetched when it is first looked at (blocking until it is ready), the end is reached only when
-  /// the epoch is exhausted, moving past it throws. Leaving a loop early and beginning again is fine.
-  /// Copies share one position. Errors as for `DataLoader::next`.
-  class Iterator {
-   public:
-    using iterator_category = std::input_iterator_tag;
-    using value_type = Example;
-    using difference_type = std::ptrdiff_t;
-    using pointer = Example*;
-    using reference = Example&;
-
-    Iterator() : Iterator(DataLoader::Iterator()) {}
-
-    /// The current batch; it may be moved from.
-    Example& operator*() const {
-      if (!position_->example) {
-        Batch& batch = *position_->batches;
-        position_->example.emplace(detail::to_tensor(std::move(batch.data)),
-                                   detail::to_tensor(std::move(batch.target)));
-      }
-      return *position_->example;
-    }
-    Example* operator->() const { return &**this; }
-
-    Iterator& operator++() {
-      ++position_->batches;
-      position_->example.reset();
-      return *this;
-    }
-
-    bool operator==(const Iterator& other) const {
-      return position_ == other.position_ || position_->batches == other.position_->batches;
-    }
-
-   private:
-    friend class TorchDataLoader;
-    struct Position {
-      DataLoader::Iterator batches;
-      std::optional<Example> example;  // of the batch that `batches` stands at, once looked at
-    };
-    explicit Iterator(DataLoader::Iterator batches)
-        : position_(std::make_shared<Position>(Position{std::move(batches), std::nullopt})) {}
-
-    std::shared_ptr<Position> position_;  // never null
-  };
-
-  Iterator begin() { return Iterator(loader_.begin()); }
-  Iterator end() { return {}; }
-
-  /// Batches of one epoch.
-  std::size_t size() const noexcept { return loader_.size(); }
-
-  /// The number of the epoch that the next `begin()` starts. Without it epochs count 0, 1, 2, …
-  void set_epoch(std::uint64_t epoch) { loader_.set_epoch(epoch); }
-
-  /// As `DataLoader`'s. A run that is resumed takes over the seed that was saved, whatever Torch's generator
-  /// gave this loader.
-  void warm_up() { loader_.warm_up(); }
-  LoaderState state() const { return loader_.state(); }
-  void restore(const LoaderState& state) { loader_.restore(state); }
-
-  PlanReport plan() const { return loader_.plan(); }
-
-  /// Options with every default filled in, the seed drawn from Torch among them.
-  const ResolvedOptions& options() const noexcept { return loader_.options(); }
-  LoaderStats stats() const { return loader_.stats(); }
-  /// A few lines for people: time, samples/s, wait share and its cause, hit rate, memory.
-  std::string report() const { return loader_.report(); }
-
- private:
-  DataLoader loader_;
-};
+/// What `make_data_loader` takes: an h5feed::Dataset, a TorchDataset, or a chain of `.map()` on the latter. A
+/// Normalize mapped first, and Stack, cost nothing beyond the loader's own work; any other transform of
+/// `std::vector<Example<>>` or `Example<>` runs on the worker that gathered the batch, per example as
+/// LibTorch runs it, with Torch operations whose threads are Torch's affair. Each thread has a copy of the
+/// transforms. Without a Stack at the end batches are stacked all the same.
+template <typename D>
+concept TorchFeed = std::same_as<D, Dataset> || detail::IsTorchChain<D>::value;
 
 /// A loader over `dataset`. Where `options.seed` is unset it is drawn from Torch's default generator,
 /// so that `torch::manual_seed` governs the order. Throws as the constructor of `TorchDataLoader`.
 inline std::unique_ptr<TorchDataLoader> make_data_loader(Dataset dataset, DataLoaderOptions options = {}) {
   return std::make_unique<TorchDataLoader>(std::move(dataset), std::move(options));
+}
+
+/// The same over a TorchDataset or a chain on one.
+template <typename D>
+requires detail::IsTorchChain<D>::value std::unique_ptr<TorchDataLoader> make_data_loader(
+    D dataset, DataLoaderOptions options) {
+  auto [data, resolved] = detail::resolve_chain(std::move(dataset), std::move(options));
+  return std::make_unique<TorchDataLoader>(std::move(data), std::move(resolved));
+}
+
+/// With a sampler of LibTorch, and options of either library.
+template <TorchFeed D, TorchSampler S>
+std::unique_ptr<TorchDataLoader> make_data_loader(D dataset, S sampler, DataLoaderOptions options) {
+  auto [data, resolved] = detail::resolve_chain(std::move(dataset), std::move(options));
+  return std::make_unique<TorchDataLoader>(
+      std::move(data), std::make_shared<detail::TorchOrder>(std::move(sampler)), std::move(resolved));
+}
+template <TorchFeed D, TorchSampler S>
+std::unique_ptr<TorchDataLoader> make_data_loader(D dataset, S sampler,
+                                                  const torch::data::DataLoaderOptions& options) {
+  return h5feed::make_data_loader(std::move(dataset), std::move(sampler),
+                                  detail::from_torch_options(options));
+}
+
+/// With a sampler made for the dataset's size, and options of either library. LibTorch's options alone mean
+/// LibTorch's default: RandomSampler, in the very order that LibTorch's loader would have.
+template <TorchSampler S, TorchFeed D>
+requires std::constructible_from<S, std::size_t> std::unique_ptr<TorchDataLoader> make_data_loader(
+    D dataset, DataLoaderOptions options) {
+  S sampler = detail::sampler_for<S>(detail::samples_in(dataset));
+  return h5feed::make_data_loader(std::move(dataset), std::move(sampler), std::move(options));
+}
+template <TorchSampler S = torch::data::samplers::RandomSampler, TorchFeed D>
+requires std::constructible_from<S, std::size_t> std::unique_ptr<TorchDataLoader> make_data_loader(
+    D dataset, const torch::data::DataLoaderOptions& options = {}) {
+  return h5feed::make_data_loader<S>(std::move(dataset), detail::from_torch_options(options));
 }
 
 }  // namespace h5feed

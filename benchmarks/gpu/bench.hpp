@@ -1,0 +1,120 @@
+// The GPU benchmarks: what they are given, and the list of them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gpu/rows.hpp"
+#include "h5feed/data_loader.hpp"
+
+namespace h5feed::bench {
+
+/// How much is done. The defaults are for a data-centre GPU and end within minutes; `tiny` is for tests.
+struct Sizes {
+  int repetitions = 7;
+  // Copies.
+  std::uint64_t copy_bytes = std::uint64_t{16} << 20;   ///< of one batch
+  std::uint64_t copied_bytes = std::uint64_t{8} << 30;  ///< in one repetition
+  // Kernels; outputs of 256 MiB and more.
+  std::int64_t kernel_samples = 1024;
+  std::int64_t kernel_side = 224;
+  int launches = 50;
+  // Files of images, (samples, 3, side, side).
+  std::uint64_t samples = 64000;
+  std::uint64_t side = 128;
+  std::uint64_t chunk_samples = 32;
+  std::uint64_t window_chunks = 16;  ///< of the shuffle
+  std::int64_t batch_size = 128;
+  int epoch_repetitions = 5;
+  std::chrono::milliseconds limit_time{2000};
+  // Soak.
+  std::uint64_t soak_batches = 100'000;
+  std::uint64_t soak_samples = 65536;
+  std::uint64_t soak_sample_bytes = 4096;
+  std::int64_t soak_batch_size = 256;
+  // Training with LibTorch.
+  std::uint64_t train_samples = 12800;
+  std::uint64_t train_side = 224;
+  std::int64_t train_batch_size = 256;
+  int train_steps = 100;  ///< in one repetition
+  int train_repetitions = 3;
+  std::chrono::milliseconds use_time{32000};
+
+  static Sizes tiny();
+};
+
+/// Made once a run. For one thread.
+class Bench {
+ public:
+  /// Files lie in a folder of their own below `folder`, removed with this object. `workers` is the number
+  /// of decoding threads of "all workers".
+  Bench(const Sizes& sizes, const std::filesystem::path& folder, int workers, int device);
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+  ~Bench();
+
+  Sizes sizes;
+  int workers;
+  int device;
+
+  /// A file of images and labels that is written when first asked for.
+  struct FileSpec {
+    std::string filter = "gzip:4";
+    std::uint64_t samples = 0;
+    std::uint64_t side = 0;
+  };
+  std::filesystem::path file(const FileSpec& spec);
+  /// The file for benchmarks without training.
+  std::filesystem::path images(const std::string& filter);
+  /// Where other files may be put.
+  const std::filesystem::path& folder() const noexcept { return folder_; }
+
+  /// Options for `workers` threads that decode all they deliver: nothing is kept for reuse. Memory is set in
+  /// figures, since what a virtual machine says is free may be less than it would get.
+  DataLoaderOptions decoding_options(std::int64_t batch_size) const;
+  /// "chunk:K", which decodes each chunk once.
+  Shuffle window() const;
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, std::filesystem::path> files_;
+};
+
+/// One or more names of the list in the README, measured together.
+struct Benchmark {
+  std::vector<std::string> names;
+  std::function<std::vector<Row>(Bench&)> run;
+};
+
+std::vector<Row> measure_h2d(Bench& bench);
+std::vector<Row> measure_u8_against_f32(Bench& bench);
+std::vector<Row> measure_normalize(Bench& bench);
+std::vector<Row> measure_overlap(Bench& bench);
+std::vector<Row> measure_threads(Bench& bench);
+std::vector<Row> measure_soak(Bench& bench);
+
+/// Those that need no LibTorch.
+std::vector<Benchmark> plain_benchmarks();
+
+/// The program: --list; --only NAME[,NAME…], --out FILE, --folder DIR, --workers N, --device N, --tiny. Each
+/// benchmark that throws becomes a row with its message, and the others go on. 0 when all asked for ran, 1
+/// when one failed, 2 for wrong usage.
+int run_benchmarks(const std::vector<std::string>& arguments, const std::vector<Benchmark>& benchmarks);
+
+/// Seconds since construction.
+class Seconds {
+ public:
+  double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace h5feed::bench

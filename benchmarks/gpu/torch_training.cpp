@@ -1,0 +1,337 @@
+// Training of residual networks, fed by the loader, by batches that are on the GPU already, and naively.
+#include <ATen/Context.h>
+#include <c10/cuda/CUDAStream.h>
+#include <fmt/format.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "cuda/device_choice.hpp"
+#include "cuda/handles.hpp"
+#include "examples/resnet.hpp"
+#include "gpu/torch_benches.hpp"
+#include "h5feed/device.hpp"
+#include "h5feed/gpu.hpp"
+#include "h5feed/gpu_monitor.hpp"
+
+namespace h5feed::bench {
+namespace {
+
+using gpu::check;
+
+constexpr int kWarmUpSteps = 10;  // cuDNN chooses its algorithms in them
+constexpr std::int64_t kClasses = 1000;
+
+torch::ScalarType torch_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return torch::kFloat32;
+    case DType::f16:
+      return torch::kFloat16;
+    case DType::bf16:
+      return torch::kBFloat16;
+    case DType::i64:
+      return torch::kInt64;
+    default:
+      throw std::logic_error("a type that training does not use");
+  }
+}
+
+/// Batches of images (B,3,H,W) and labels (B), in GPU memory.
+struct Example {
+  torch::Tensor images;
+  torch::Tensor labels;
+};
+
+/// Bfloat16, channels last, SGD with momentum: as ResNets are trained for speed.
+class Trainer {
+ public:
+  Trainer(example::ResNet network, torch::Device device)
+      : network_(std::move(network)), optimizer_(prepared(network_, device)), device_(device) {
+    at::globalContext().setBenchmarkCuDNN(true);
+  }
+
+  /// Enqueues one step on the current stream.
+  void step(const Example& example) {
+    const torch::Tensor images = example.images.to(torch::kBFloat16, /*non_blocking=*/true)
+                                     .contiguous(torch::MemoryFormat::ChannelsLast);
+    optimizer_.zero_grad();
+    const torch::Tensor logits = network_->forward(images).to(torch::kFloat32);
+    torch::nn::functional::cross_entropy(logits, example.labels).backward();
+    optimizer_.step();
+  }
+
+  cudaStream_t stream() const { return c10::cuda::getCurrentCUDAStream(device_.index()).stream(); }
+  void wait() const { check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize", {device_.index()}); }
+  torch::Device device() const noexcept { return device_; }
+
+ private:
+  static torch::optim::SGD prepared(example::ResNet& network, torch::Device device) {
+    network->to(device, torch::kBFloat16);
+    for (torch::Tensor& parameter : network->parameters()) {
+      if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
+    }
+    network->train();
+    return torch::optim::SGD(network->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+  }
+
+  example::ResNet network_;
+  torch::optim::SGD optimizer_;
+  torch::Device device_;
+};
+
+/// Views of a batch that is on the GPU, for as long as the batch lives.
+Example view_of(const DeviceBatch& batch, torch::Device device) {
+  const auto view = [&](const DeviceTensor& tensor) {
+    return torch::from_blob(tensor.data, tensor.shape, tensor.strides,
+                            torch::TensorOptions(torch_type(tensor.dtype)).device(device));
+  };
+  return {view(batch.data()), view(batch.target())};
+}
+
+Dataset training_data(Bench& bench) {
+  const auto file = bench.file({.samples = bench.sizes.train_samples, .side = bench.sizes.train_side});
+  return Dataset::open({.files = {file}, .data = "images", .target = "labels"});
+}
+
+DataLoaderOptions training_options(const Bench& bench) {
+  DataLoaderOptions options = bench.decoding_options(bench.sizes.train_batch_size);
+  options.shuffle = bench.window();
+  options.drop_last = true;
+  options.cache_bytes = std::uint64_t{1} << 30;  // the chunks of a window, never the file
+  options.normalize = Normalize{.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+  return options;
+}
+
+DataLoaderOptions gpu_options(const Bench& bench) {
+  DataLoaderOptions options = training_options(bench);
+  options.device = fmt::format("cuda:{}", bench.device);
+  options.device_backend = gpu::backend();
+  return options;
+}
+
+// The next batch of whatever epoch.
+Batch endless(DataLoader& loader) {
+  std::optional<Batch> batch = loader.next();
+  if (!batch) batch = loader.next();
+  return std::move(batch.value());
+}
+
+void step_from(DataLoader& loader, Trainer& trainer) {
+  const Batch batch = endless(loader);
+  batch.gpu->use_on(trainer.stream());
+  trainer.step(view_of(*batch.gpu, trainer.device()));
+}
+
+// A batch that stays on the GPU.
+Example resident_example(DataLoader& loader, const Trainer& trainer) {
+  const Batch batch = endless(loader);
+  batch.gpu->use_on(trainer.stream());
+  const Example view = view_of(*batch.gpu, trainer.device());
+  return {view.images.clone(), view.labels.clone()};
+}
+
+template <typename Step>
+double seconds_of(int steps, const Trainer& trainer, Step step) {
+  trainer.wait();
+  const Seconds clock;
+  for (int i = 0; i < steps; ++i) step();
+  trainer.wait();
+  return clock.elapsed();
+}
+
+/// Time stamps on a stream.
+class TimeStamp {
+ public:
+  TimeStamp() {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreateWithFlags", {});
+    event_ = gpu::Event(event);
+  }
+  void record(cudaStream_t stream) const {
+    check(cudaEventRecord(event_.get(), stream), "cudaEventRecord", {});
+  }
+  double seconds_since(const TimeStamp& begin) const {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin.event_.get(), event_.get()), "cudaEventElapsedTime", {});
+    return static_cast<double>(milliseconds) / 1000;
+  }
+
+ private:
+  gpu::Event event_;
+};
+
+// Seconds in which the stream of the training waited for batches, over `steps` steps.
+double exposed_seconds(int steps, DataLoader& loader, Trainer& trainer) {
+  std::vector<std::pair<TimeStamp, TimeStamp>> waits(static_cast<std::size_t>(steps));
+  for (const auto& [begin, end] : waits) {
+    const Batch batch = endless(loader);
+    begin.record(trainer.stream());
+    batch.gpu->use_on(trainer.stream());
+    end.record(trainer.stream());
+    trainer.step(view_of(*batch.gpu, trainer.device()));
+  }
+  trainer.wait();
+  double seconds = 0;
+  for (const auto& [begin, end] : waits) seconds += end.seconds_since(begin);
+  return seconds;
+}
+
+torch::Device device_of(const Bench& bench) {
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(bench.device)};
+}
+
+struct Use {
+  GpuUse gpu;
+  double images_per_s = 0;
+};
+
+// Trains for `use_time` under the eyes of NVML.
+template <typename Step>
+Use use_while(Bench& bench, const Trainer& trainer, Step step) {
+  for (int i = 0; i < kWarmUpSteps; ++i) step();
+  trainer.wait();
+  const auto probe = gpu::monitor(gpu::pci_id_of(bench.device), std::chrono::milliseconds(100));
+  const double wanted_s = std::chrono::duration<double>(bench.sizes.use_time).count();
+  const GpuUse before = probe->use();
+  const Seconds clock;
+  int steps = 0;
+  for (; clock.elapsed() < wanted_s; ++steps) {
+    step();
+    // The host must not run ahead for longer than is measured.
+    if (steps % 16 == 15) trainer.wait();
+  }
+  trainer.wait();
+  const double seconds = clock.elapsed();
+  return {probe->use() - before, steps * static_cast<double>(bench.sizes.train_batch_size) / seconds};
+}
+
+std::vector<Row> use_rows(const std::string& name, const Use& use, double resident_images_per_s) {
+  const auto row = [&](const std::string& suffix, const SeenValues& share, const char* what) {
+    Row made{.name = name + suffix, .unit = "%"};
+    if (const auto mean = share.mean()) {
+      made.pairs = {{*mean * 100}, {100}};
+      made.note = fmt::format("{}, mean of {} readings", what, share.count);
+    } else {
+      made.not_run = fmt::format("the driver does not tell {}", what);
+    }
+    return made;
+  };
+  return {row("", use.gpu.busy, "the share of time in which a kernel ran (NVML)"),
+          row("_sm", use.gpu.sm_active, "the share of active SM cycles (GPM)"),
+          {.name = name + "_images",
+           .unit = "images/s",
+           .pairs = {{use.images_per_s}, {resident_images_per_s}},
+           .note = "ResNet-50; ceiling: with one batch that stays on the GPU"}};
+}
+
+double resident_images_per_s(Bench& bench, Trainer& trainer, const Example& resident) {
+  for (int i = 0; i < kWarmUpSteps; ++i) trainer.step(resident);
+  const double seconds = seconds_of(bench.sizes.train_steps, trainer, [&] { trainer.step(resident); });
+  return bench.sizes.train_steps * static_cast<double>(bench.sizes.train_batch_size) / seconds;
+}
+
+}  // namespace
+
+std::vector<Row> measure_stall(Bench& bench) {
+  const gpu::DeviceGuard guard(bench.device);
+  DataLoader loader(training_data(bench), gpu_options(bench));
+  Trainer trainer(example::resnet50(kClasses), device_of(bench));
+  const Example resident = resident_example(loader, trainer);
+  const int steps = bench.sizes.train_steps;
+  for (int i = 0; i < kWarmUpSteps; ++i) trainer.step(resident);
+
+  const auto fed = [&] { return seconds_of(steps, trainer, [&] { step_from(loader, trainer); }); };
+  const auto alone = [&] { return seconds_of(steps, trainer, [&] { trainer.step(resident); }); };
+  const Pairs times = alternate(bench.sizes.train_repetitions, fed, alone);
+  Row stall{.name = "stall_resnet50", .unit = "s"};
+  for (std::size_t i = 0; i < times.values.size(); ++i) {
+    stall.pairs.values.push_back((times.values[i] - times.ceilings[i]) / steps);
+    stall.pairs.ceilings.push_back(times.values[i] / steps);
+  }
+  stall.note = fmt::format(
+      "a step of ResNet-50, {} images in bfloat16, fed by the loader, less one with a batch on the "
+      "GPU; of the fed step",
+      bench.sizes.train_batch_size);
+
+  Row exposed{.name = "exposed_copy", .unit = "s"};
+  for (int i = 0; i < bench.sizes.train_repetitions; ++i) {
+    trainer.wait();
+    const Seconds clock;
+    const double waited = exposed_seconds(steps, loader, trainer);
+    exposed.pairs.values.push_back(waited / steps);
+    exposed.pairs.ceilings.push_back(clock.elapsed() / steps);
+  }
+  exposed.note = "time in which the training's stream waited for copy and kernel of its batch; of the step";
+  return {std::move(stall), std::move(exposed)};
+}
+
+std::vector<Row> measure_epoch_against_memory(Bench& bench) {
+  const gpu::DeviceGuard guard(bench.device);
+  DataLoader loader(training_data(bench), gpu_options(bench));
+  Trainer trainer(example::resnet18(kClasses), device_of(bench));
+  std::vector<Example> all;
+  while (const auto batch = loader.next()) {
+    batch->gpu->use_on(trainer.stream());
+    const Example view = view_of(*batch->gpu, trainer.device());
+    all.push_back({view.images.clone(), view.labels.clone()});
+  }
+  for (int i = 0; i < kWarmUpSteps; ++i) trainer.step(all.front());
+
+  const auto epoch = [&] {
+    return seconds_of(1, trainer, [&] {
+      while (const auto batch = loader.next()) {
+        batch->gpu->use_on(trainer.stream());
+        trainer.step(view_of(*batch->gpu, trainer.device()));
+      }
+    });
+  };
+  const auto from_memory = [&] {
+    return seconds_of(1, trainer, [&] {
+      for (const Example& example : all) trainer.step(example);
+    });
+  };
+  return {{.name = "epoch_vs_memory",
+           .unit = "s",
+           .pairs = alternate(bench.sizes.epoch_repetitions, epoch, from_memory),
+           .note = fmt::format(
+               "an epoch of ResNet-18, {} batches of {} in bfloat16; against the same loop over batches "
+               "on the GPU",
+               all.size(), bench.sizes.train_batch_size)}};
+}
+
+std::vector<Row> measure_gpu_use_naive(Bench& bench) {
+  const gpu::DeviceGuard guard(bench.device);
+  // What is written without a thought: one thread reads, decodes and converts between the steps, and float32
+  // is copied from pageable memory. h5feed's own reading is kept, which is no slower than libhdf5's.
+  DataLoaderOptions options = training_options(bench);
+  options.num_workers = 0;
+  DataLoader loader(training_data(bench), options);
+  Trainer trainer(example::resnet50(kClasses), device_of(bench));
+  const auto example = [&] {
+    const Batch batch = endless(loader);
+    const auto on_gpu = [&](const HostTensor& tensor) {
+      return torch::from_blob(tensor.bytes.get(), tensor.shape,
+                              torch::TensorOptions(torch_type(tensor.dtype)))
+          .to(trainer.device());
+    };
+    return Example{on_gpu(batch.data), on_gpu(batch.target)};
+  };
+  const double ceiling = resident_images_per_s(bench, trainer, example());
+  return use_rows("gpu_use_naive", use_while(bench, trainer, [&] { trainer.step(example()); }), ceiling);
+}
+
+std::vector<Row> measure_gpu_use_h5feed(Bench& bench) {
+  const gpu::DeviceGuard guard(bench.device);
+  DataLoader loader(training_data(bench), gpu_options(bench));
+  Trainer trainer(example::resnet50(kClasses), device_of(bench));
+  const double ceiling = resident_images_per_s(bench, trainer, resident_example(loader, trainer));
+  return use_rows("gpu_use_h5feed", use_while(bench, trainer, [&] { step_from(loader, trainer); }), ceiling);
+}
+
+}  // namespace h5feed::bench

@@ -1,0 +1,195 @@
+// Several processes that train together: who this one is, and how they talk, over LibTorch's c10d and Gloo.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/types.h>
+
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace example {
+
+/// This process among those that were started together.
+struct Ranks {
+  int rank = 0;
+  int local_rank = 0;  ///< among those on the same machine
+  int world_size = 1;
+  std::string launcher = "none";
+};
+
+namespace detail {
+
+inline std::optional<int> number_in_environment(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return std::nullopt;
+  int number = 0;
+  const std::string_view view(text);
+  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), number);
+  if (error != std::errc() || end != view.data() + view.size()) {
+    throw std::runtime_error(std::string(name) + " is \"" + text + "\", not a number");
+  }
+  return number;
+}
+
+}  // namespace detail
+
+/// Reads what torchrun, Open MPI's mpirun, MPICH's mpiexec or Slurm's srun set, in this order; one process
+/// where none of them did. Throws std::runtime_error for numbers that cannot be.
+inline Ranks ranks_from_environment() {
+  struct Launcher {
+    const char* name;
+    const char* rank;
+    const char* local_rank;
+    const char* world_size;
+  };
+  static constexpr Launcher kLaunchers[] = {
+      {"torchrun", "RANK", "LOCAL_RANK", "WORLD_SIZE"},
+      {"mpirun (Open MPI)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"},
+      {"mpiexec (MPICH)", "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"},
+      {"Slurm", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"},
+  };
+  for (const Launcher& launcher : kLaunchers) {
+    const auto rank = detail::number_in_environment(launcher.rank);
+    const auto world_size = detail::number_in_environment(launcher.world_size);
+    if (!rank || !world_size) continue;
+    if (*world_size < 1 || *rank < 0 || *rank >= *world_size) {
+      throw std::runtime_error(std::string(launcher.rank) + " is " + std::to_string(*rank) + " and " +
+                               launcher.world_size + " " + std::to_string(*world_size) +
+                               "; the rank must be 0 to the world size - 1");
+    }
+    return {*rank, detail::number_in_environment(launcher.local_rank).value_or(0), *world_size,
+            launcher.name};
+  }
+  return {};
+}
+
+/// How the processes find each other.
+struct Meeting {
+  /// A file on storage that all see, new for each run. Empty: a TCP store on rank 0, at MASTER_ADDR and
+  /// MASTER_PORT, by default 127.0.0.1 and 29500.
+  std::string file;
+  /// After so long without an answer the others count as gone.
+  std::chrono::milliseconds timeout = std::chrono::seconds(60);
+};
+
+/// Collective operations of all ranks: each rank calls the same ones in the same order. For one thread. They
+/// block, and throw std::runtime_error where another rank has died, or does not answer within the timeout.
+class Communicator {
+ public:
+  Communicator(const Ranks& ranks, const Meeting& meeting) : ranks_(ranks) {
+    if (ranks.world_size == 1) return;
+    guarded("meeting the other ranks", [&] {
+      auto options = c10d::ProcessGroupGloo::Options::create(meeting.timeout);
+      options->devices.push_back(network_device(meeting));
+      options->timeout = meeting.timeout;
+      group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(open_store(meeting), ranks.rank, ranks.world_size,
+                                                           options);
+    });
+  }
+
+  const Ranks& ranks() const noexcept { return ranks_; }
+
+  /// Rank 0's values, everywhere. Contiguous tensors on the CPU.
+  void broadcast(std::vector<torch::Tensor> tensors) {
+    if (!group_) return;
+    guarded("a broadcast", [&] {
+      for (torch::Tensor& tensor : tensors) {
+        std::vector<torch::Tensor> one = {tensor};
+        group_->broadcast(one)->wait();
+      }
+    });
+  }
+
+  /// The sum over all ranks, everywhere, with the same bits. All tensors are on their way at once; each is
+  /// contiguous and on the CPU.
+  void sum(std::vector<torch::Tensor> tensors) {
+    if (!group_) return;
+    guarded("summing over the ranks", [&] {
+      std::vector<decltype(group_->allreduce(tensors))> running;
+      for (torch::Tensor& tensor : tensors) {
+        std::vector<torch::Tensor> one = {tensor};
+        running.push_back(group_->allreduce(one));
+      }
+      for (auto& work : running) work->wait();
+    });
+  }
+
+  /// Throws std::runtime_error, on all ranks alike, where `value` is not the same on all of them.
+  void require_equal(const std::string& what, std::uint64_t value) {
+    const torch::Tensor first = torch::empty({1}, torch::kInt64);
+    std::memcpy(first.data_ptr(), &value, sizeof value);
+    const torch::Tensor mine = first.clone();
+    broadcast({first});
+    const torch::Tensor different = (first != mine).to(torch::kInt64);
+    sum({different});
+    const auto count = different.item<std::int64_t>();
+    if (count == 0) return;
+    throw std::runtime_error(what + " of " + std::to_string(count) + " of " +
+                             std::to_string(ranks_.world_size) + " ranks is not that of rank 0" +
+                             (torch::equal(first, mine) ? "" : ", this one among them") +
+                             "; start all with the same file and options");
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Store> open_store(const Meeting& meeting) const {
+    if (!meeting.file.empty()) return c10::make_intrusive<c10d::FileStore>(meeting.file, ranks_.world_size);
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<std::uint16_t>(
+        detail::number_in_environment("MASTER_PORT").value_or(options.kDefaultPort));
+    // torchrun's agent has opened the store already.
+    const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+    options.isServer = ranks_.rank == 0 && (agent == nullptr || std::string_view(agent) != "True");
+    options.numWorkers = static_cast<std::size_t>(ranks_.world_size);
+    options.waitWorkers = false;
+    options.timeout = meeting.timeout;
+    const auto store = c10::make_intrusive<c10d::TCPStore>(master_address(), options);
+    return c10::make_intrusive<c10d::PrefixStore>("h5feed", store);
+  }
+
+  static std::string master_address() {
+    const char* const address = std::getenv("MASTER_ADDR");
+    return address == nullptr ? "127.0.0.1" : address;
+  }
+
+  static std::shared_ptr<::gloo::transport::Device> network_device(const Meeting& meeting) {
+    if (const char* const interface = std::getenv("GLOO_SOCKET_IFNAME")) {
+      return c10d::ProcessGroupGloo::createDeviceForInterface(interface);
+    }
+    const std::string address = master_address();
+    if (!meeting.file.empty() || address == "127.0.0.1" || address == "localhost") {
+      return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
+    }
+    return c10d::ProcessGroupGloo::createDefaultDevice();
+  }
+
+  template <typename Call>
+  void guarded(const char* what, const Call& call) const {
+    try {
+      call();
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      throw std::runtime_error(std::string(what) + " failed; another rank has ended or does not answer: " +
+                               text.substr(0, text.find('\n')));
+    }
+  }
+
+  const Ranks ranks_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;  // null: a single process
+};
+
+}  // namespace example

@@ -1,0 +1,220 @@
+// A DataLoader with LibTorch's face. Part of h5feed/torch.hpp.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/data/example.h>
+#include <torch/serialize/archive.h>
+#include <torch/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "h5feed/batch.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/dataset.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/options.hpp"
+#include "h5feed/state.hpp"
+#include "h5feed/stats.hpp"
+#include "h5feed/torch_sampler.hpp"
+#include "h5feed/torch_tensor.hpp"
+
+namespace h5feed {
+
+namespace detail {
+
+/// Fills in the seed, and refuses types that LibTorch cannot hold, and GPUs, before any thread is started.
+inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOptions options) {
+  if (options.device.starts_with("cuda")) {
+    throw OptionError("device \"" + options.device +
+                      "\": batches of a TorchDataLoader are on the CPU; move them with to(), or use "
+                      "h5feed::DataLoader for batches on the GPU");
+  }
+  options.device_backend.reset();
+  if (!options.normalize) require_torch_dtype(dataset.dtype());
+  if (options.target_dtype) require_torch_target(*options.target_dtype);
+  // Several processes need one seed: the loader asks for it.
+  if (!options.seed && options.world_size == 1) {
+    auto generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    options.seed = at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+  }
+  return options;
+}
+
+}  // namespace detail
+
+/// What a `TorchDataLoader` delivers: LibTorch's example, whose `data` is (B,C,H,W) or as stored and whose
+/// `target` is (B), (B,K), …, an undefined tensor where the dataset has no target; and where it came from.
+struct TorchBatch : torch::data::Example<> {
+  std::vector<std::int64_t> indices;  ///< sample numbers in the dataset, in batch order
+};
+
+/// A `DataLoader` whose batches are `TorchBatch`, on the CPU. Tensors own their memory: they may be kept,
+/// moved from and modified, also after the loader is gone.
+///
+/// Threads as for `DataLoader`: the iterators, `set_epoch()`, `warm_up()`, `state()`, `restore()`, `save()`
+/// and `load()` are for one thread at a time, the rest may be called from any. Worker threads run no ATen
+/// operation, but for transforms and a `collate_fn` that do.
+///
+/// With a sampler of LibTorch the order is the sampler's: it is reset, and asked for the whole epoch, by
+/// every `begin()`, as LibTorch's loader does. So the next epoch is not prepared while one runs, `seed` has
+/// no effect, and a list of 8 bytes a sample is kept.
+class TorchDataLoader {
+ public:
+  using Example = torch::data::Example<>;
+
+  /// Throws OptionError, also for a `device` that is a GPU; DatasetError where `options` do not fit the
+  /// data, or the batches would have a type LibTorch does not have (u16, u32, u64).
+  TorchDataLoader(Dataset dataset, DataLoaderOptions options)
+      : loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))) {}
+
+  /// The same with a sampler of LibTorch. `options.sampler`, `shuffle` and `batch_sampler` must be unset.
+  TorchDataLoader(Dataset dataset, std::shared_ptr<detail::TorchOrder> order, DataLoaderOptions options)
+      : order_(std::move(order)),
+        loader_(dataset, detail::prepare_for_torch(dataset, with_order(std::move(options), order_))) {}
+
+  /// Single-pass input iterator with the semantics of LibTorch's. `begin()` starts an epoch, a batch
+  /// is fetched when it is first looked at (blocking until it is ready), the end is reached only when
+  /// the epoch is exhausted, moving past it throws. Leaving a loop early and beginning again is fine.
+  /// Copies share one position. Errors as for `DataLoader::next`.
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = TorchBatch;
+    using difference_type = std::ptrdiff_t;
+    using pointer = TorchBatch*;
+    using reference = TorchBatch&;
+
+    Iterator() : Iterator(DataLoader::Iterator()) {}
+
+    /// The current batch; it may be moved from.
+    TorchBatch& operator*() const {
+      if (!position_->current) {
+        Batch& batch = *position_->batches;
+        position_->current =
+            TorchBatch{{detail::to_tensor(std::move(batch.data)), detail::to_tensor(std::move(batch.target))},
+                       std::move(batch.indices)};
+      }
+      return *position_->current;
+    }
+    TorchBatch* operator->() const { return &**this; }
+
+    Iterator& operator++() {
+      ++position_->batches;
+      position_->current.reset();
+      return *this;
+    }
+
+    bool operator==(const Iterator& other) const {
+      return position_ == other.position_ || position_->batches == other.position_->batches;
+    }
+
+   private:
+    friend class TorchDataLoader;
+    struct Position {
+      DataLoader::Iterator batches;
+      std::optional<TorchBatch> current;  // of the batch that `batches` stands at, once looked at
+    };
+    explicit Iterator(DataLoader::Iterator batches)
+        : position_(std::make_shared<Position>(Position{std::move(batches), std::nullopt})) {}
+
+    std::shared_ptr<Position> position_;  // never null
+  };
+
+  Iterator begin() {
+    if (order_) order_->begin(next_epoch_);
+    ++next_epoch_;
+    return Iterator(loader_.begin());
+  }
+  Iterator end() { return {}; }
+
+  /// Batches of one epoch.
+  std::size_t size() const noexcept { return loader_.size(); }
+
+  /// The number of the epoch that the next `begin()` starts. Without it epochs count 0, 1, 2, … A sampler of
+  /// LibTorch that has a `set_epoch` is told.
+  void set_epoch(std::uint64_t epoch) {
+    if (order_) order_->set_epoch(epoch);
+    next_epoch_ = epoch;
+    loader_.set_epoch(epoch);
+  }
+
+  /// As `DataLoader`'s. A run that is resumed takes over the seed that was saved, whatever Torch's generator
+  /// gave this loader.
+  /// With a sampler of LibTorch `warm_up()` does nothing, and `restore()` throws StateError for a state in
+  /// mid-epoch, which does not hold the sampler's order: use `save()` and `load()`.
+  void warm_up() {
+    if (!order_) loader_.warm_up();
+  }
+  LoaderState state() const { return loader_.state(); }
+  void restore(const LoaderState& state) {
+    if (order_ && state.position > 0) {
+      throw StateError(
+          "a state in mid-epoch does not hold the order of LibTorch's sampler; use save() and load(), or "
+          "options.shuffle instead of the sampler");
+    }
+    loader_.restore(state);
+    next_epoch_ = state.epoch;
+  }
+
+  /// Where the run stands, for `load()` of a loader with the same data and options; with a sampler of
+  /// LibTorch the running epoch's order too, 8 bytes a sample, but not what the sampler draws later epochs
+  /// from (save Torch's generator for that). Throws as `state()`.
+  void save(torch::serialize::OutputArchive& archive) const {
+    const LoaderState saved = state();
+    const std::string bytes = saved.to_bytes();
+    torch::Tensor written = torch::empty({static_cast<std::int64_t>(bytes.size())}, torch::kUInt8);
+    std::memcpy(written.data_ptr(), bytes.data(), bytes.size());
+    archive.write("h5feed_state", written);
+    if (order_ && saved.position > 0) archive.write("h5feed_order", order_->list());
+  }
+
+  /// The next `begin()` goes on where `save()` was called. Throws StateError as `restore()`, c10::Error where
+  /// the archive holds no state.
+  void load(torch::serialize::InputArchive& archive) {
+    torch::Tensor written;
+    archive.read("h5feed_state", written);
+    const LoaderState saved = LoaderState::from_bytes(
+        {static_cast<const char*>(written.data_ptr()), static_cast<std::size_t>(written.numel())});
+    if (order_ && saved.position > 0) {
+      torch::Tensor list;
+      archive.read("h5feed_order", list);
+      order_->resume(saved.epoch, list);
+    }
+    loader_.restore(saved);
+    next_epoch_ = saved.epoch;
+  }
+
+  PlanReport plan() const { return loader_.plan(); }
+
+  /// Options with every default filled in, the seed drawn from Torch among them.
+  const ResolvedOptions& options() const noexcept { return loader_.options(); }
+  LoaderStats stats() const { return loader_.stats(); }
+  /// A few lines for people: time, samples/s, wait share and its cause, hit rate, memory.
+  std::string report() const { return loader_.report(); }
+
+ private:
+  static DataLoaderOptions with_order(DataLoaderOptions options, std::shared_ptr<const Sampler> order) {
+    if (options.sampler)
+      throw OptionError("options.sampler is set beside a sampler of LibTorch; use one of them");
+    options.sampler = std::move(order);
+    // Not drawn from Torch's generator, which the sampler is to find as LibTorch's loader would leave it.
+    if (!options.seed) options.seed = 0;
+    return options;
+  }
+
+  const std::shared_ptr<detail::TorchOrder> order_;  // null: the loader's own order
+  DataLoader loader_;
+  std::uint64_t next_epoch_ = 0;
+};
+
+}  // namespace h5feed

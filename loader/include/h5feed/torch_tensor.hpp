@@ -1,0 +1,92 @@
+// Between h5feed's tensors and LibTorch's. Part of h5feed/torch.hpp.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+#include <torch/types.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "h5feed/batch.hpp"
+#include "h5feed/dtype.hpp"
+#include "h5feed/error.hpp"
+
+namespace h5feed::detail {
+
+/// Torch's name for a type; nullopt for u16, u32 and u64, which LibTorch lacks or can hardly compute
+/// with.
+inline std::optional<torch::Dtype> torch_dtype(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::u8:
+      return torch::kUInt8;
+    case DType::i8:
+      return torch::kInt8;
+    case DType::i16:
+      return torch::kInt16;
+    case DType::i32:
+      return torch::kInt32;
+    case DType::i64:
+      return torch::kInt64;
+    case DType::f16:
+      return torch::kFloat16;
+    case DType::f32:
+      return torch::kFloat32;
+    case DType::f64:
+      return torch::kFloat64;
+    case DType::bf16:
+      return torch::kBFloat16;
+    case DType::u16:
+    case DType::u32:
+    case DType::u64:
+      break;
+  }
+  return std::nullopt;
+}
+
+/// Throws DatasetError where LibTorch lacks the type of the data.
+inline void require_torch_dtype(DType dtype) {
+  if (torch_dtype(dtype)) return;
+  throw DatasetError(
+      "the data is " + std::string(name_of(dtype)) +
+      ", a type LibTorch does not have; set options.normalize = {.scale = 1.0} to get its values "
+      "as float32");
+}
+
+/// Throws OptionError where LibTorch lacks the type that targets are to have.
+inline void require_torch_target(DType dtype) {
+  if (torch_dtype(dtype)) return;
+  throw OptionError("target_dtype " + std::string(name_of(dtype)) +
+                    ": LibTorch does not have this type; leave target_dtype unset for int64, or use f32");
+}
+
+/// The same bytes as a tensor, without a copy; the tensor's storage shares their ownership. Undefined
+/// where `host` is.
+inline torch::Tensor to_tensor(HostTensor host) {
+  if (!host.defined()) return {};
+  void* const bytes = host.bytes.get();
+  return torch::from_blob(
+      bytes, host.shape, [owner = std::move(host.bytes)](void*) mutable { owner.reset(); },
+      torch::TensorOptions().dtype(torch_dtype(host.dtype).value()));
+}
+
+/// The other way: `tensor`'s values in row-major order in host memory, without a copy where they lie so.
+/// Undefined where `tensor` is, or has no element. Throws DatasetError for types that h5feed does not have.
+inline HostTensor to_host_tensor(torch::Tensor tensor) {
+  if (!tensor.defined()) return {};
+  tensor = tensor.cpu().contiguous();
+  for (const DType dtype : {DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::f32,
+                            DType::f64, DType::bf16}) {
+    if (torch_dtype(dtype) != tensor.scalar_type()) continue;
+    HostTensor host{nullptr, dtype, tensor.sizes().vec()};
+    const auto owner = std::make_shared<torch::Tensor>(std::move(tensor));
+    host.bytes = std::shared_ptr<std::byte>(owner, static_cast<std::byte*>(owner->data_ptr()));
+    return host;
+  }
+  throw DatasetError(std::string("a transform returned a tensor of ") + c10::toString(tensor.scalar_type()) +
+                     ", which a batch cannot hold; convert it to a numeric type");
+}
+
+}  // namespace h5feed::detail
