@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
@@ -71,18 +72,22 @@ std::string choice_error(const DatasetOptions& options, std::string_view command
 
 }  // namespace
 
-std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets) {
+std::size_t label_rank(std::string_view path) {
   static constexpr std::array<std::string_view, 5> kUsualNames = {"labels", "label", "targets", "target",
                                                                   "y"};
+  const auto usual = std::find(kUsualNames.begin(), kUsualNames.end(), name_of_path(path));
+  return static_cast<std::size_t>(usual - kUsualNames.begin());
+}
+
+std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets) {
   std::string found;
-  auto found_rank = kUsualNames.size() + 1;
+  auto found_rank = std::numeric_limits<std::size_t>::max();
   for (const DatasetEntry& entry : datasets) {
     if (!one_number_a_row(entry) || entry.shape.front() != images.shape.front() ||
         group_of(entry.path) != group_of(images.path)) {
       continue;
     }
-    const auto usual = std::find(kUsualNames.begin(), kUsualNames.end(), name_of_path(entry.path));
-    const auto rank = static_cast<std::size_t>(usual - kUsualNames.begin());
+    const std::size_t rank = label_rank(entry.path);
     if (rank < found_rank) {
       found = entry.path;
       found_rank = rank;

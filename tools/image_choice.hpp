@@ -1,6 +1,7 @@
 // Help with choosing among several datasets that look like images.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,10 @@ namespace h5feed::cli {
 /// images, the error goes on with what to type, e.g.
 /// ". Try: h5feed bench f.h5 --data train/images --target train/labels". Throws as Dataset::open.
 Dataset open_dataset(const DatasetOptions& options, std::string_view command);
+
+/// How usual a dataset's name is for labels: 0 for the most usual one; a larger number the same for all
+/// others.
+std::size_t label_rank(std::string_view path);
 
 /// The labels of `images`: a dataset in the same group with one number for each of its rows. One called
 /// labels, targets or y is preferred. Empty where there is none.

@@ -13,10 +13,12 @@
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "store/chunk_reader.hpp"
+#include "store/file_pool.hpp"
 #include "store/h5_file.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/decode_speed.hpp"
+#include "tools/info_shapes.hpp"
 #include "tools/info_stats.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/output.hpp"
@@ -61,7 +63,7 @@ Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
   if (!entry.listed.numeric) return entry;
   try {
     entry.info = file->describe(entry.listed.path);
-    entry.reader = ChunkReader::open(file, *entry.info);
+    entry.reader = ChunkReader::open(file, *entry.info, nullptr, {.pool = std::make_shared<FilePool>()});
     if (looks_like_images(entry.info->shape, entry.info->dtype)) {
       entry.geometry = data_geometry(*entry.info, InputLayout::automatic);
     }
@@ -186,6 +188,13 @@ std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::s
   return entries;
 }
 
+std::vector<SampleReading> readings_of(const H5File& file, const std::vector<Entry>& entries) {
+  std::vector<DatasetEntry> listed;
+  listed.reserve(entries.size());
+  for (const Entry& entry : entries) listed.push_back(entry.listed);
+  return sample_readings(file, listed);
+}
+
 int info(const InfoArguments& arguments) {
   check_export_places(arguments.output, arguments.file);
   if (arguments.stats.write_attributes && !arguments.stats.stats) {
@@ -219,6 +228,16 @@ int info(const InfoArguments& arguments) {
       if (result.info.path == entry.listed.path) json["datasets"].back()["stats"] = stats_json(result);
     }
   }
+  std::string readings;
+  json["reads_as"] = Json::array();
+  for (const SampleReading& reading : readings_of(*file, entries)) {
+    json["reads_as"].push_back({{"what", reading.what},
+                                {"data", reading.data},
+                                {"target", reading.target.empty() ? Json() : Json(reading.target)},
+                                {"note", reading.note.empty() ? Json() : Json(reading.note)}});
+    readings += fmt::format("{}: {}{}\n", reading.what, option_text(reading),
+                            reading.note.empty() ? "" : fmt::format(" (and {})", reading.note));
+  }
   export_results(arguments.output, table, json);
   if (arguments.output.json) {
     print(json_text(json));
@@ -228,6 +247,7 @@ int info(const InfoArguments& arguments) {
     if (table.rows() > 0) text += '\n' + table.to_text();
     if (!geometry.empty()) text += '\n' + geometry;
     if (!forecasts.empty()) text += '\n' + forecasts;
+    if (!readings.empty()) text += '\n' + readings;
     if (!warnings.empty()) text += '\n' + warnings;
     print(text + stats_text(stats));
   }

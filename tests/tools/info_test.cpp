@@ -44,7 +44,9 @@ TEST(Info, PrintsAnAlignedTableAndTheGeometryOfImages) {
       "/labels  20        i64     contiguous  -              none       160 B    160 B   1.00  direct\n"
       "/note    1         string  -           -              -              -        -      -  not numeric\n"
       "\n"
-      "/images: 20 images of 3×8×6 u8 (stored NCHW), 144 B each\n");
+      "/images: 20 images of 3×8×6 u8 (stored NCHW), 144 B each\n"
+      "\n"
+      "20 images: --data /images --target /labels\n");
   EXPECT_EQ(run_program(dir.path(), {"m.h5"}).out, result.out) << "h5feed FILE is h5feed info FILE";
 }
 
@@ -81,6 +83,50 @@ TEST(Info, ShowsOneDatasetOnRequestAndNamesTheOthersWhereItIsMissing) {
   EXPECT_THAT(missing.err,
               ::testing::StartsWith("m.h5: no dataset \"imgs\"; it has /images (20×3×8×6 u8), "));
   EXPECT_THAT(missing.err, ::testing::EndsWith(". Try --data images\n"));
+}
+
+TEST(Info, SaysWhichOptionsReadTheSamples) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "demo.h5");
+    for (const char* const name :
+         {"data", "data/demo_0", "data/demo_0/obs", "data/demo_1", "data/demo_1/obs"})
+      const Hid group(H5Gcreate2(file.id(), name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    file.create({.path = "data/demo_0/obs/image", .shape = {5, 8, 8, 3}});
+    file.create({.path = "data/demo_1/obs/image", .shape = {7, 8, 8, 3}});
+    file.create({.path = "data/demo_0/rewards", .file_type = H5T_IEEE_F64LE, .shape = {5}});
+    file.create({.path = "data/demo_1/rewards", .file_type = H5T_IEEE_F64LE, .shape = {7}});
+    const Hid ragged(H5Tvlen_create(H5T_STD_U8LE));
+    file.create({.path = "encoded_images", .file_type = ragged.get(), .shape = {40}});
+    file.create({.path = "encoded_images_shapes", .file_type = H5T_STD_I32LE, .shape = {40, 3}});
+    file.create({.path = "targets", .file_type = H5T_STD_I16LE, .shape = {40, 1}});
+  }
+  const ProgramResult result = run_program(dir.path(), {"info", "demo.h5"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("\n40 images of variable length: --data /encoded_images --target /targets (and "
+                        "images.shapes = \"/encoded_images_shapes\")\n"));
+  EXPECT_THAT(result.out, HasSubstr("\n2 groups, 12 samples: --data '/data/*/obs/image' --target "
+                                    "'/data/*/rewards'\n"));
+  const Json json = Json::parse(run_program(dir.path(), {"info", "demo.h5", "--json"}).out);
+  EXPECT_EQ(json.at("reads_as")[1],
+            Json::parse(R"({"what": "2 groups, 12 samples", "data": "/data/*/obs/image",
+    "target": "/data/*/rewards", "note": null})"));
+}
+
+TEST(Info, TellsGroupsOfASampleFromGroupsOfManySamples) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "index.h5");
+    for (const char* const name : {"0", "1", "2"}) {
+      const Hid group(H5Gcreate2(file.id(), name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      file.create({.path = std::string(name) + "/data", .file_type = H5T_IEEE_F32LE, .shape = {4, 6}});
+      file.create({.path = std::string(name) + "/target", .file_type = H5T_STD_I64LE});
+    }
+  }
+  EXPECT_THAT(run_program(dir.path(), {"info", "index.h5"}).out,
+              HasSubstr("\n3 groups, 3 samples: --data '/*/data' --target '/*/target' (and sample = "
+                        "SampleUnit::dataset)\n"));
 }
 
 TEST(Info, ExportsItsTable) {

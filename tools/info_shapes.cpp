@@ -1,0 +1,160 @@
+#include "tools/info_shapes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/byte_units.hpp"
+#include "base/natural_order.hpp"
+#include "dataset/geometry.hpp"
+#include "tools/image_choice.hpp"
+#include "tools/output.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+// A file has more than one kind of sample, but not many.
+constexpr std::size_t kMaxReadings = 8;
+
+using Inner = std::vector<std::uint64_t>;
+
+Inner inner_of(const DatasetEntry& entry) {
+  return {entry.shape.begin() + (entry.shape.empty() ? 0 : 1), entry.shape.end()};
+}
+
+struct Candidate {
+  SampleReading reading;
+  std::uint64_t samples = 0;
+};
+
+void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
+  for (const DatasetEntry& entry : entries) {
+    const auto dtype = entry.plain ? dtype_from_name(entry.type_text) : std::nullopt;
+    if (!dtype || !looks_like_images(entry.shape, *dtype)) continue;
+    found.push_back({{fmt::format("{} images", format_count(entry.shape.front())), entry.path,
+                      labels_beside(entry, entries), ""},
+                     entry.shape.front()});
+  }
+}
+
+void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
+  for (const DatasetEntry& entry : entries) {
+    if (entry.type_text != "variable-length" || !file.describe_ragged(entry.path)) continue;
+    const std::string table = entry.path + "_shapes";
+    const bool has_table = std::ranges::any_of(entries, [&](const DatasetEntry& other) {
+      return other.path == table && other.numeric && other.shape.size() == 2 && other.shape[1] == 3;
+    });
+    found.push_back(
+        {{fmt::format("{} images of variable length", format_count(entry.shape.front())), entry.path,
+          labels_beside(entry, entries), has_table ? fmt::format("images.shapes = \"{}\"", table) : ""},
+         entry.shape.front()});
+  }
+}
+
+// "/data/*/image" for "/data/demo_1/image": every name but the last may be that of one group of many.
+std::vector<std::string> patterns_of(const std::string& path) {
+  std::vector<std::string> patterns;
+  std::size_t begin = 1;
+  for (std::size_t end = path.find('/', begin); end != std::string::npos; end = path.find('/', begin)) {
+    patterns.push_back(path.substr(0, begin) + "*" + path.substr(end));
+    begin = end + 1;
+  }
+  return patterns;
+}
+
+struct Family {
+  std::uint64_t members = 0;
+  std::uint64_t rows = 0;
+  std::string type_text;
+  Inner inner;
+  std::vector<std::uint64_t> shape;
+  bool alike = true;       // type and shape but for the rows
+  bool same_shape = true;  // the rows too
+  bool numeric = true;
+};
+
+std::map<std::string, Family> families_of(const std::vector<DatasetEntry>& entries) {
+  std::map<std::string, Family> families;
+  for (const DatasetEntry& entry : entries) {
+    for (const std::string& pattern : patterns_of(entry.path)) {
+      Family& family = families[pattern];
+      if (family.members++ == 0) {
+        family.type_text = entry.type_text;
+        family.inner = inner_of(entry);
+        family.shape = entry.shape;
+      }
+      family.rows += entry.shape.empty() ? 1 : entry.shape.front();
+      family.numeric = family.numeric && entry.numeric;
+      family.same_shape = family.same_shape && entry.shape == family.shape;
+      family.alike = family.alike && entry.type_text == family.type_text && inner_of(entry) == family.inner;
+    }
+  }
+  return families;
+}
+
+void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
+  const std::map<std::string, Family> families = families_of(entries);
+  for (const auto& [pattern, family] : families) {
+    // One dimension is what labels and rewards have.
+    if (family.members < 2 || !family.alike || !family.numeric || family.shape.size() < 2) continue;
+    // Groups for a sample each have a scalar beside it; groups for an episode a row beside every row.
+    std::string target;
+    bool whole = false;
+    const std::string prefix = pattern.substr(0, pattern.find('*') + 1);
+    for (const auto& [other, labels] : families) {
+      if (other == pattern || labels.members != family.members || !labels.alike || !labels.numeric ||
+          !other.starts_with(prefix)) {
+        continue;
+      }
+      const bool scalar = labels.shape.empty();
+      const bool column = labels.shape.size() == 1 && labels.rows == family.rows;
+      if (!scalar && !column) continue;
+      if (target.empty() || label_rank(other) < label_rank(target)) {
+        target = other;
+        whole = scalar;
+      }
+    }
+    const std::uint64_t samples = whole ? family.members : family.rows;
+    std::string note;
+    if (whole) {
+      note = "sample = SampleUnit::dataset";
+    } else if (family.same_shape && target.empty()) {
+      note = "sample = SampleUnit::dataset where each dataset is one sample";
+    }
+    found.push_back(
+        {{fmt::format("{} groups, {} samples", format_count(family.members), format_count(samples)), pattern,
+          target, note},
+         samples});
+  }
+}
+
+std::string quoted(const std::string& path) {
+  return has_wildcard(path) || path.find(' ') != std::string::npos ? fmt::format("'{}'", path) : path;
+}
+
+}  // namespace
+
+std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries) {
+  std::vector<Candidate> found;
+  add_arrays(entries, found);
+  add_ragged(file, entries, found);
+  add_groups(entries, found);
+  std::ranges::stable_sort(found, std::greater(), &Candidate::samples);
+  std::vector<SampleReading> readings;
+  for (Candidate& candidate : found) {
+    if (readings.size() < kMaxReadings) readings.push_back(std::move(candidate.reading));
+  }
+  return readings;
+}
+
+std::string option_text(const SampleReading& reading) {
+  std::string text = "--data " + quoted(printable(reading.data));
+  if (!reading.target.empty()) text += " --target " + quoted(printable(reading.target));
+  return text;
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,26 @@
+// What kinds of data set a file holds, and which --data and --target read them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "store/h5_file.hpp"
+
+namespace h5feed::cli {
+
+/// A way to read a file as samples.
+struct SampleReading {
+  std::string what;    ///< "11 groups with 103 samples", "19 images of variable length"
+  std::string data;    ///< for --data: a path, or a pattern of paths
+  std::string target;  ///< for --target; empty: nothing with as many rows
+  std::string note;    ///< what has to be set beside them in C++; empty: nothing
+};
+
+/// The readings of the datasets in `entries`, those with most samples first: arrays that look like images,
+/// images of variable length, and datasets that many groups have. Reads no data. Throws FileError.
+std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries);
+
+/// The options for a command line, quoted where a shell would change them.
+std::string option_text(const SampleReading& reading);
+
+}  // namespace h5feed::cli
