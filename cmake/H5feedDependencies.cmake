@@ -19,8 +19,8 @@ find_package(Lzf REQUIRED)
 find_package(Blosc REQUIRED)
 find_package(BZip2 REQUIRED)
 find_package(Aec REQUIRED)
-if(H5FEED_BUILD_TESTS)
-  # Until h5feed decodes images, OpenCV is what its transposition and normalization are compared with.
+if(H5FEED_BUILD_TESTS OR H5FEED_BUILD_TOOLS OR H5FEED_BUILD_BENCHMARKS)
+  # `pack` decodes images with it, and tests compare transposition and normalization with it.
   find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc imgcodecs)
 endif()
 
