@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -23,9 +22,10 @@
 #include "tools/output.hpp"
 #include "tools/progress.hpp"
 #include "tools/repack_choice.hpp"
+#include "tools/repack_copy.hpp"
 #include "tools/repack_dataset.hpp"
+#include "tools/repack_parts.hpp"
 #include "tools/repack_report.hpp"
-#include "tools/sha256.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -56,60 +56,13 @@ void check_places(const RepackArguments& arguments) {
   const StagedFile writable(arguments.out, arguments.force);
 }
 
-CopyPlan copy_plan(const std::vector<RepackJob>& jobs, const RepackArguments& arguments) {
-  CopyPlan plan{.latest = arguments.latest()};
-  for (const RepackJob& job : jobs) plan.filled_by_caller.emplace(job.info().path, job.storage);
-  const auto directory = [](const std::string& file) {
-    std::error_code error;
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(file), error).parent_path();
-  };
-  plan.elsewhere = directory(arguments.in) != directory(arguments.out);
-  return plan;
-}
-
-void check_space(const RepackArguments& arguments, const RepackEstimate& estimate) {
-  const std::uint64_t needed = estimate.bytes_out + estimate.scratch_bytes;
-  if (estimate.free_bytes == 0 || needed <= estimate.free_bytes) return;
-  throw FileError(fmt::format("{}: about {} are needed there, {} are free; free some or write elsewhere",
-                              arguments.out, format_bytes(needed), format_bytes(estimate.free_bytes)));
-}
-
-// Digest of all that copy_objects wrote, object by object.
-std::map<std::string, std::string> object_digests(const H5File& file, const CopyPlan& plan) {
-  std::map<std::string, Sha256> digests;
-  visit_values(file, plan, [&](const std::string& object, std::span<const std::byte> bytes) {
-    check_interrupted();
-    digests[object].update(bytes);
-  });
-  std::map<std::string, std::string> texts;
-  for (auto& [object, digest] : digests) texts.emplace(object, digest.finish());
-  return texts;
-}
-
-void verify(const H5File& source, const std::filesystem::path& written, const std::vector<RepackJob>& jobs,
-            const std::vector<ChunkSeals>& seals, const CopyPlan& plan, const RepackSettings& settings,
-            const Advance& advance) {
-  const auto copy = H5File::open(written);
-  const auto ours = object_digests(*copy, plan);
-  for (const auto& [object, digest] : object_digests(source, plan)) {
-    const auto found = ours.find(object);
-    if (found != ours.end() && found->second == digest) continue;
-    throw FileError(fmt::format("{}:{}: the copy differs from the source; report it with this file",
-                                settings.out.string(), object));
-  }
-  const ScopedLogSink quiet(ignore_log);
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const auto reader = ChunkReader::open(copy, copy->describe(jobs[i].info().path));
-    verify_job(jobs[i], *reader, seals[i], settings, advance);
-  }
-}
-
 int repack(const RepackArguments& arguments) {
   const Clock::time_point start = Clock::now();
   check_arguments(arguments);
   const RepackSettings settings = make_settings(arguments);
   check_places(arguments);
   const auto file = H5File::open(arguments.in);
+  if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
   std::vector<RepackJob> jobs = choose_jobs(file, arguments);
   for (RepackJob& job : jobs) plan_job(job, settings);
   const CopyPlan plan = copy_plan(jobs, arguments);
@@ -134,7 +87,10 @@ int repack(const RepackArguments& arguments) {
     for (RepackJob& job : jobs) seals.push_back(write_job(job, writer, settings, advance));
     file->check_unchanged();
     writer.close();
-    if (settings.verify) verify(*file, writer.temporary(), jobs, seals, plan, settings, advance);
+    if (settings.verify) {
+      verify_objects(*file, writer.temporary(), plan, settings.out);
+      verify_jobs(writer.temporary(), jobs, seals, settings, advance);
+    }
   }
   check_interrupted();
   writer.commit();
@@ -160,11 +116,19 @@ into a scratch file beside OUT, whichever is estimated cheaper; the first lines 
 --shuffle-rows moves the rows of every dataset with as many rows as one stored anew, data and labels alike,
 for readers that go through the file in order. Attributes that count rows are not adjusted.
 
+--split N writes the rows of the datasets stored anew, and of those with as many rows, into OUT.part-I-of-N.h5
+beside OUT (for train.h5: train.part-0-of-4.h5), and OUT with all else and a virtual dataset over them, which
+needs HDF5 1.10. Machines that share the folder can each write one with --part I/N; whoever finishes last writes
+OUT. --resume keeps what is complete when the work is interrupted: the same command goes on.
+
 Examples:
   h5feed repack slow.h5 fast.h5 --chunk auto
   h5feed repack slow.h5 fast.h5 --dataset train/images --chunk 100 --filter shuffle+gzip:1 --jobs 8
   h5feed repack slow.h5 raw.h5 --chunk none --maxshape fixed
   h5feed repack train.h5 shuffled.h5 --chunk 100 --shuffle-rows 7
+  h5feed repack huge.h5 fast.h5 --chunk 100 --resume
+  h5feed repack huge.h5 fast.h5 --chunk 100 --split 4 --resume
+  srun --ntasks 4 h5feed repack huge.h5 fast.h5 --chunk 100 --part auto
   h5feed repack huge.h5 fast.h5 --chunk 100x3x218x178 --memory 512MiB --dry-run)";
 
 }  // namespace
@@ -192,6 +156,16 @@ void add_repack(CLI::App& app, Action& action) {
       ->add_option("--shuffle-rows", arguments->shuffle_rows,
                    "Write the rows in an order drawn from SEED, the same for all datasets with as many rows")
       ->type_name("SEED");
+  command
+      ->add_option("--split", arguments->split,
+                   "Write the rows into N files beside OUT, and OUT as a virtual dataset over them")
+      ->type_name("N");
+  command
+      ->add_option("--part", arguments->part,
+                   "Of --split, only file I, counted from 0; auto: as Slurm or mpirun numbers this process")
+      ->type_name("I/N|auto");
+  command->add_flag("--resume", arguments->resume,
+                    "Work in parts that an interruption leaves beside OUT, and go on where they end");
   command->add_option("--libver", arguments->libver, "latest: newest formats, which HDF5 1.8 cannot read")
       ->type_name("latest");
   command->add_flag("--dry-run", arguments->dry_run, "Say what would be done and what it takes, and stop");

@@ -209,40 +209,6 @@ std::optional<RepackJob> untouched_job(const std::shared_ptr<H5File>& file, cons
   return RepackJob{.reader = std::move(reader), .storage = std::move(storage)};
 }
 
-// Rows of data and labels stay together: every dataset with as many rows as a chosen one takes part.
-void shuffle_alike(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries,
-                   const RepackArguments& arguments, std::vector<RepackJob>& jobs) {
-  const std::uint64_t seed = parse_number("--shuffle-rows", arguments.shuffle_rows);
-  std::vector<std::uint64_t> row_counts;
-  for (const RepackJob& job : jobs) {
-    if (job.chosen && job.info().rows() > 1) row_counts.push_back(job.info().rows());
-  }
-  for (const DatasetEntry& entry : entries) {
-    if (entry.shape.empty() ||
-        std::find(row_counts.begin(), row_counts.end(), entry.shape.front()) == row_counts.end()) {
-      continue;
-    }
-    if (!entry.plain) {
-      throw DatasetError(
-          fmt::format("{}:{} has as many rows as a dataset to shuffle, but its elements are {}, which "
-                      "h5feed cannot move; remove it first",
-                      arguments.in, entry.path, entry.type_text));
-    }
-    auto job = std::find_if(jobs.begin(), jobs.end(),
-                            [&](const auto& other) { return other.info().path == entry.path; });
-    if (job == jobs.end()) {
-      DatasetInfo info = file->describe(entry.path);
-      RepackArguments as_it_is = arguments;
-      as_it_is.chunk = as_it_is.filter = as_it_is.max_shape = "";
-      CopiedStorage storage = storage_of(info, as_it_is);
-      job = jobs.insert(jobs.end(),
-                        {.reader = ChunkReader::open(file, std::move(info)), .storage = std::move(storage)});
-    }
-    job->shuffle_key = mix_key(seed, 0, 0);
-    job->storage.rows_move = true;
-  }
-}
-
 }  // namespace
 
 void check_arguments(const RepackArguments& arguments) {
@@ -259,7 +225,14 @@ void check_arguments(const RepackArguments& arguments) {
     throw OptionError(fmt::format("--filter {} needs chunks, and --chunk none has none; drop one of the two",
                                   arguments.filter));
   }
-  if (!arguments.shuffle_rows.empty()) parse_number("--shuffle-rows", arguments.shuffle_rows);
+  if (!arguments.shuffle_rows.empty()) {
+    parse_number("--shuffle-rows", arguments.shuffle_rows);
+    if (!arguments.split.empty() || !arguments.part.empty() || arguments.resume) {
+      throw OptionError(
+          "--shuffle-rows moves rows over the whole dataset; it does not go with --split, --part or "
+          "--resume");
+    }
+  }
   if (arguments.chunk.empty() && arguments.filter.empty() && arguments.max_shape.empty() &&
       !arguments.latest() && arguments.shuffle_rows.empty()) {
     throw OptionError(
@@ -287,8 +260,50 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
     jobs.push_back(
         {.reader = ChunkReader::open(file, std::move(info)), .storage = std::move(storage), .chosen = true});
   }
-  if (!arguments.shuffle_rows.empty()) shuffle_alike(file, entries, arguments, jobs);
+  if (arguments.shuffle_rows.empty()) return jobs;
+  // Rows of data and labels stay together: every dataset with as many rows as a chosen one takes part.
+  add_row_companions(file, arguments, true, jobs);
+  const std::uint64_t seed = parse_number("--shuffle-rows", arguments.shuffle_rows);
+  for (RepackJob& job : jobs) {
+    if (!shares_rows(jobs, job.info().shape)) continue;
+    job.shuffle_key = mix_key(seed, 0, 0);
+    job.storage.rows_move = true;
+  }
   return jobs;
+}
+
+bool shares_rows(const std::vector<RepackJob>& jobs, const std::vector<std::uint64_t>& shape) {
+  return !shape.empty() && shape.front() > 1 &&
+         std::any_of(jobs.begin(), jobs.end(),
+                     [&](const RepackJob& job) { return job.chosen && job.info().rows() == shape.front(); });
+}
+
+void add_row_companions(const std::shared_ptr<H5File>& file, const RepackArguments& arguments, bool refuse,
+                        std::vector<RepackJob>& jobs) {
+  for (const DatasetEntry& entry : file->list_datasets()) {
+    if (!shares_rows(jobs, entry.shape)) continue;
+    if (std::any_of(jobs.begin(), jobs.end(),
+                    [&](const RepackJob& job) { return job.info().path == entry.path; })) {
+      continue;
+    }
+    if (!entry.plain) {
+      if (!refuse) continue;
+      throw DatasetError(
+          fmt::format("{}:{} has as many rows as a dataset to shuffle, but its elements are {}, which "
+                      "h5feed cannot move; remove it first",
+                      arguments.in, entry.path, entry.type_text));
+    }
+    DatasetInfo info = file->describe(entry.path);
+    // Under another of its names it may be chosen already.
+    std::vector<std::string> names = {info.path};
+    for (const RepackJob& job : jobs) names.push_back(job.info().path);
+    const std::vector<std::uint64_t> numbers = object_numbers(*file, names);
+    if (std::find(numbers.begin() + 1, numbers.end(), numbers.front()) != numbers.end()) continue;
+    RepackArguments as_it_is = arguments;
+    as_it_is.chunk = as_it_is.filter = as_it_is.max_shape = "";
+    CopiedStorage storage = storage_of(info, as_it_is);
+    jobs.push_back({.reader = ChunkReader::open(file, std::move(info)), .storage = std::move(storage)});
+  }
 }
 
 }  // namespace h5feed::cli

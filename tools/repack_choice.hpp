@@ -23,6 +23,9 @@ struct RepackArguments {
   std::string max_shape;
   std::string libver;
   std::string shuffle_rows;
+  std::string split;
+  std::string part;
+  bool resume = false;
   bool force = false;
   bool dry_run = false;
   bool no_verify = false;
@@ -38,5 +41,13 @@ void check_arguments(const RepackArguments& arguments);
 /// The datasets to store anew and those whose chunks are copied as they are; not planned yet. What is
 /// neither is left to `copy_objects`. Throws DatasetError and OptionError, naming the dataset.
 std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const RepackArguments& arguments);
+
+/// Adds to `jobs` the datasets with as many rows as a chosen one, labels as a rule, stored as they are.
+/// Throws DatasetError for one whose elements h5feed cannot move, where `refuse` is set; else leaves it out.
+void add_row_companions(const std::shared_ptr<H5File>& file, const RepackArguments& arguments, bool refuse,
+                        std::vector<RepackJob>& jobs);
+
+/// Whether a dataset has as many rows, more than one, as a chosen one of `jobs`.
+bool shares_rows(const std::vector<RepackJob>& jobs, const std::vector<std::uint64_t>& shape);
 
 }  // namespace h5feed::cli

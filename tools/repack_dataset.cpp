@@ -47,6 +47,12 @@ std::span<const std::byte> stored_values(const RepackJob& job, const ChunkBox& b
   return values.first(static_cast<std::size_t>(elements_of(box) * size_of(job.info().dtype)));
 }
 
+std::vector<std::uint64_t> place_in_copy(const RepackJob& job, const ChunkBox& box) {
+  std::vector<std::uint64_t> place = box.start;
+  place.front() += job.first_row;
+  return place;
+}
+
 // One chunk on its way through `in_chunk_order`.
 struct Visit {
   std::uint64_t chunk = 0;
@@ -114,7 +120,8 @@ ChunkSeals copy_chunks(RepackJob& job, H5Writer& writer, const RepackSettings& s
     const ChunkBox box = box_of_chunk(visit.chunk, reader.chunk_shape(), reader.info().shape);
     if (reader.written(visit.chunk)) {
       const std::uint64_t bytes = reader.stored_bytes(visit.chunk);
-      writer.write_chunk(job.info().path, box.start, visit.raw.span().first(static_cast<std::size_t>(bytes)),
+      writer.write_chunk(job.info().path, place_in_copy(job, box),
+                         visit.raw.span().first(static_cast<std::size_t>(bytes)),
                          reader.filter_mask(visit.chunk));
       job.stored_bytes += bytes;
     }
@@ -221,9 +228,10 @@ ChunkSeals write_recut(RepackJob& job, H5Writer& writer, const RepackSettings& s
                                                          : std::span(chunk.encoded);
             job.stored_bytes += bytes.size();
             if (chunked) {
-              writer.write_chunk(info.path, chunk.box.start, bytes);
+              writer.write_chunk(info.path, place_in_copy(job, chunk.box), bytes);
             } else {
-              writer.write_rows(info.path, chunk.box.start.front(), chunk.box.count.front(), bytes);
+              writer.write_rows(info.path, place_in_copy(job, chunk.box).front(), chunk.box.count.front(),
+                                bytes);
             }
           }};
   recut(*reader, job.shapes, *job.plan, settings.out, target, advance);

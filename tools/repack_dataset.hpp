@@ -29,6 +29,7 @@ struct RepackJob {
   /// those of the second step, from rows in their new order; `sort_plan` that of the first, to rows.
   std::optional<std::uint64_t> shuffle_key = {};
   std::optional<RecutPlan> sort_plan = {};
+  std::uint64_t first_row = 0;  ///< of the copy's dataset, where the rows of `reader` go; at a chunk's begin
 
   const DatasetInfo& info() const noexcept { return reader->info(); }
 };

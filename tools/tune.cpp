@@ -1,6 +1,5 @@
 // h5feed tune: which chunks and filters would feed a training run best.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include "tools/output.hpp"
 #include "tools/progress.hpp"
 #include "tools/tune_model.hpp"
+#include "tools/tune_report.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -100,12 +100,6 @@ std::vector<std::string> usual_filters(std::size_t element_bytes) {
   return {"none", "shuffle+gzip:1", "shuffle+gzip:4", "shuffle+lz4", "shuffle+zstd:1"};
 }
 
-bool needs_plugin(const std::string& filter) {
-  const std::vector<FilterSpec> specs = parse_filters(filter, 1);
-  return std::any_of(specs.begin(), specs.end(),
-                     [](const FilterSpec& spec) { return spec.id > filter_id::kSzip; });
-}
-
 class Tune {
  public:
   Tune(const TuneArguments& arguments, TuneSettings settings)
@@ -128,88 +122,19 @@ class Tune {
     cold_ = std::filesystem::file_size(arguments_.file) > system_limits().available_bytes;
   }
 
-  void run() {
+  TuneResult run() {
     read_sample();
     make_trials();
     calibrate();
     predict_all();
     measure_all();
     rank(trials_);
-  }
-
-  Table table() const {
-    Table table({{"chunk", true},
-                 {"filter"},
-                 {"samples/s", true},
-                 {"predicted", true},
-                 {"sample measured", true},
-                 {"sample predicted", true},
-                 {"decodes/chunk", true},
-                 {"size", true},
-                 {"write", true},
-                 {"notes"}});
-    for (const Trial& trial : trials_) {
-      const auto rate = [](double value) {
-        return value > 0 ? format_count(static_cast<std::uint64_t>(value + 0.5)) : std::string("-");
-      };
-      std::string notes = trial.pareto ? "Pareto" : "";
-      if (needs_plugin(trial.candidate.filter)) notes += notes.empty() ? "hdf5plugin" : ", hdf5plugin";
-      table.add_row(
-          {format_count(trial.candidate.chunk_rows), trial.candidate.filter, rate(trial.samples_per_s()),
-           rate(trial.predicted.samples_per_s), rate(trial.sample_measured), rate(trial.sample_predicted),
-           trial.predicted.reads_rows ? "rows" : fmt::format("{:.1f}", trial.predicted.decodes_per_chunk),
-           format_bytes(static_cast<std::uint64_t>(trial.size_bytes)),
-           fmt::format("{:.0f} s", trial.write_seconds), notes});
-    }
-    return table;
-  }
-
-  Json json() const {
-    Json rows = Json::array();
-    for (const Trial& trial : trials_) {
-      rows.push_back({{"chunk_rows", trial.candidate.chunk_rows},
-                      {"filter", trial.candidate.filter},
-                      {"samples_per_s", trial.samples_per_s()},
-                      {"predicted_samples_per_s", trial.predicted.samples_per_s},
-                      {"sample_predicted_samples_per_s", trial.sample_predicted},
-                      {"sample_measured_samples_per_s",
-                       trial.sample_measured > 0 ? Json(trial.sample_measured) : Json()},
-                      {"decodes_per_chunk", trial.predicted.decodes_per_chunk},
-                      {"decoded_bytes", trial.predicted.decoded_bytes},
-                      {"reads_rows", trial.predicted.reads_rows},
-                      {"size_bytes", trial.size_bytes},
-                      {"write_s", trial.write_seconds},
-                      {"pareto", trial.pareto},
-                      {"needs_hdf5plugin", needs_plugin(trial.candidate.filter)}});
-    }
-    const Trial& best = recommended(trials_);
-    return {{"file", arguments_.file},
-            {"data", info().path},
-            {"shape", info().shape},
-            {"batch_size", settings_.use.batch_size},
-            {"shuffle", settings_.use.shuffle.to_string()},
-            {"cache_bytes", settings_.use.cache_bytes},
-            {"num_workers", settings_.use.num_workers},
-            {"cold", cold_},
-            {"sample_rows", sample_.rows()},
-            {"rows", std::move(rows)},
-            {"recommended",
-             {{"chunk_rows", best.candidate.chunk_rows},
-              {"filter", best.candidate.filter},
-              {"reason", reason(best)},
-              {"command", command(best)},
-              {"h5py", h5py_lines(best)}}},
-            {"seconds", seconds()}};
-  }
-
-  std::string verdict() const {
-    const Trial& best = recommended(trials_);
-    std::string text =
-        fmt::format("recommended: chunks of {} samples, {}: {}\n", format_count(best.candidate.chunk_rows),
-                    best.candidate.filter, reason(best));
-    if (needs_plugin(best.candidate.filter)) text += "Python readers need the hdf5plugin package\n";
-    return text + fmt::format("\n  {}\n\nin h5py:\n\n{}\n\ntook {:.0f} s\n", command(best), h5py_lines(best),
-                              seconds());
+    return {.info = info(),
+            .use = settings_.use,
+            .cold = cold_,
+            .sample_rows = sample_.rows(),
+            .trials = std::move(trials_),
+            .seconds = seconds()};
   }
 
   std::string plan_line() const {
@@ -344,57 +269,6 @@ class Tune {
     }
   }
 
-  std::string reason(const Trial& best) const {
-    const Trial& fastest = trials_.front();
-    if (&best == &fastest) {
-      return fmt::format("the fastest, {} samples/s, {} stored",
-                         format_count(static_cast<std::uint64_t>(best.samples_per_s())),
-                         format_bytes(static_cast<std::uint64_t>(best.size_bytes)));
-    }
-    return fmt::format("{:.0f} % of the fastest ({} samples/s) at {:.0f} % of its size ({})",
-                       100 * best.samples_per_s() / fastest.samples_per_s(),
-                       format_count(static_cast<std::uint64_t>(fastest.samples_per_s())),
-                       100 * best.size_bytes / fastest.size_bytes,
-                       format_bytes(static_cast<std::uint64_t>(best.size_bytes)));
-  }
-
-  std::string command(const Trial& best) const {
-    return fmt::format("h5feed repack {} NEW.h5 --dataset {} --chunk {} --filter {}",
-                       printable(arguments_.file), printable(info().path), best.candidate.chunk_rows,
-                       best.candidate.filter);
-  }
-
-  // What a Python writer and reader would say to the same effect.
-  std::string h5py_lines(const Trial& best) const {
-    std::vector<std::uint64_t> chunk = info().shape;
-    chunk.front() = best.candidate.chunk_rows;
-    const std::uint64_t chunk_bytes = best.candidate.chunk_rows * data_.row_bytes;
-    const std::string tail = chunk.size() == 1 ? "," : "";
-    std::string options;
-    for (const FilterSpec& filter : parse_filters(best.candidate.filter, size_of(info().dtype))) {
-      if (filter.id == filter_id::kShuffle) {
-        options += ", shuffle=True";
-      } else if (filter.id == filter_id::kDeflate) {
-        options += fmt::format(", compression=\"gzip\", compression_opts={}", filter.params.front());
-      } else if (filter.id == filter_id::kFletcher32) {
-        options += ", fletcher32=True";
-      } else if (filter.id == filter_id::kLzf) {
-        options += ", compression=\"lzf\"";
-      } else {
-        options += fmt::format(", compression={}", filter.id);
-        if (filter.id != filter_id::kLz4) {
-          options += fmt::format(", compression_opts=({},)", fmt::join(filter.params, ", "));
-        }
-      }
-    }
-    const bool plugin = needs_plugin(best.candidate.filter);
-    return fmt::format(
-        "{}out.create_dataset(\"{}\", data=values, chunks=({}{}){})\n"
-        "h5py.File(\"NEW.h5\", \"r\", rdcc_nbytes={}, rdcc_nslots=10007)  # 16 chunks",
-        plugin ? "import hdf5plugin\n" : "", info().path, fmt::join(chunk, ", "), tail, options,
-        16 * chunk_bytes);
-  }
-
   const Clock::time_point start_;
   const TuneArguments& arguments_;
   TuneSettings settings_;
@@ -417,11 +291,11 @@ int tune(const TuneArguments& arguments) {
   const ScopedLogSink quiet(ignore_log);
   Tune work(arguments, std::move(settings));
   say(work.plan_line());
-  work.run();
-  const Table table = work.table();
-  const Json json = work.json();
+  const TuneResult result = work.run();
+  const Table table = tune_table(result);
+  const Json json = tune_json(result);
   export_results(arguments.output, table, json);
-  print(arguments.output.json ? json_text(json) : table.to_text() + '\n' + work.verdict());
+  print(arguments.output.json ? json_text(json) : table.to_text() + '\n' + tune_verdict(result));
   return kDone;
 }
 

@@ -1,5 +1,7 @@
 #include "tools/tune_sample.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -54,10 +56,12 @@ void read_rows_of(const ChunkReader& reader, std::uint64_t first, std::uint64_t 
   }
 }
 
-DataLoaderOptions options_for(const LoaderUse& use, std::uint64_t number) {
+// For a file of `chunks` chunks: a loader refuses windows of more.
+DataLoaderOptions options_for(const LoaderUse& use, std::uint64_t chunks, std::uint64_t number) {
   DataLoaderOptions options;
   options.batch_size = static_cast<std::int64_t>(use.batch_size);
   options.shuffle = use.shuffle;
+  if (use.shuffle.window_chunks() > chunks) options.shuffle = Shuffle(fmt::format("chunk:{}", chunks));
   options.num_workers = use.num_workers;
   options.cache_bytes = use.cache_bytes;
   options.seed = number;
@@ -154,6 +158,7 @@ CandidateFile::CandidateFile(const RowSample& sample, const Candidate& candidate
   NewDataset dataset{.path = kDataset, .dtype = sample.info.dtype, .shape = sample.info.shape};
   dataset.chunk_shape = dataset.shape;
   dataset.chunk_shape.front() = std::min(candidate.chunk_rows, sample.rows());
+  chunks_ = (sample.rows() + dataset.chunk_shape.front() - 1) / dataset.chunk_shape.front();
   dataset.filters = parse_filters(candidate.filter, size_of(dataset.dtype));
   const std::uint64_t row_bytes = sample.info.row_bytes();
   H5Writer writer(path_, true);
@@ -182,7 +187,7 @@ double CandidateFile::measure(const LoaderUse& use, std::chrono::nanoseconds dur
     if (cold) drop_pages(path_);
     const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
     samples = dataset.size();
-    DataLoader loader(dataset, options_for(use, epoch));
+    DataLoader loader(dataset, options_for(use, chunks_, epoch));
     fastest = std::min(fastest, run_epoch(loader));
   }
   return static_cast<double>(samples) / fastest;
@@ -193,7 +198,7 @@ double CandidateFile::measure_cached(const LoaderUse& use, std::chrono::nanoseco
   const ScopedLogSink quiet(ignore_log);
   const Clock::time_point start = Clock::now();
   const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
-  DataLoaderOptions options = options_for(use, 0);
+  DataLoaderOptions options = options_for(use, chunks_, 0);
   options.row_reads = RowReads::never;
   DataLoader loader(dataset, options);
   run_epoch(loader);

@@ -72,6 +72,7 @@ class CandidateFile {
 
  private:
   std::filesystem::path path_;
+  std::uint64_t chunks_ = 1;
   std::uint64_t stored_bytes_ = 0;
 };
 

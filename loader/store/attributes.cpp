@@ -74,4 +74,24 @@ void update_attributes(const std::filesystem::path& file, const std::string& obj
   }
 }
 
+std::optional<std::string> text_attribute(const std::filesystem::path& file, const std::string& object,
+                                          const std::string& name) {
+  const Hdf5Session session;
+  try {
+    const H5::FileAccPropList access;
+    H5Pset_file_locking(access.getId(), false, true);
+    const H5::H5File opened(file.string(), H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access);
+    const H5::Group group = opened.openGroup(object);
+    if (!group.attrExists(name)) return std::nullopt;
+    const H5::Attribute attribute = group.openAttribute(name);
+    const H5::StrType type = attribute.getStrType();
+    if (type.isVariableStr()) return std::nullopt;
+    std::string text;
+    attribute.read(type, text);
+    return text.c_str();
+  } catch (const H5::Exception&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace h5feed

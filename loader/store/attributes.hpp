@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -21,5 +22,9 @@ struct NamedAttribute {
 /// writers cannot meet. Blocks. Throws FileError.
 void update_attributes(const std::filesystem::path& file, const std::string& object,
                        const std::vector<NamedAttribute>& attributes);
+
+/// The text in an attribute of a group; empty where the file cannot be opened or has none such. Blocks.
+std::optional<std::string> text_attribute(const std::filesystem::path& file, const std::string& object,
+                                          const std::string& name);
 
 }  // namespace h5feed

@@ -8,15 +8,10 @@
 #include <string_view>
 
 #include "store/h5_metadata.hpp"
+#include "store/hdf5_versions.hpp"
 
 namespace h5feed {
 namespace {
-
-#if H5_VERSION_GE(1, 12, 0)
-constexpr auto kGetRegion = H5Rget_region1;
-#else
-constexpr auto kGetRegion = H5Rget_region;
-#endif
 
 // Relative names of the sources of a virtual dataset are looked up beside the file that holds it.
 bool has_relative_sources(hid_t plist) {

@@ -11,21 +11,10 @@
 #include "store/chunk_geometry.hpp"
 #include "store/filters.hpp"
 #include "store/hdf5_types.hpp"
+#include "store/hdf5_versions.hpp"
 
 namespace h5feed {
 namespace {
-
-#if H5_VERSION_GE(1, 12, 0)
-using ObjectInfo = H5O_info2_t;
-constexpr auto kVisitObjects = H5Ovisit3;
-using LinkInfo = H5L_info2_t;
-constexpr auto kLinkInfo = H5Lget_info2;
-#else
-using ObjectInfo = H5O_info_t;
-constexpr auto kVisitObjects = H5Ovisit2;
-using LinkInfo = H5L_info_t;
-constexpr auto kLinkInfo = H5Lget_info;
-#endif
 
 herr_t keep_dataset(hid_t, const char* name, const ObjectInfo* object, void* names) noexcept {
   try {

@@ -39,6 +39,7 @@ H5::DSetCreatPropList creation_properties(const NewDataset& dataset) {
   std::size_t chunk_bytes = size_of(dataset.dtype);
   for (const std::uint64_t extent : dataset.chunk_shape) chunk_bytes *= extent;
   add_filters(plist, dataset.filters, chunk_bytes, size_of(dataset.dtype));
+  if (!dataset.fill_value.empty()) plist.setFillValue(file_type(dataset.dtype), dataset.fill_value.data());
   return plist;
 }
 

@@ -21,6 +21,7 @@ struct NewDataset {
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> chunk_shape;
   std::vector<FilterSpec> filters;
+  std::vector<std::byte> fill_value = {};  ///< one element in the host's byte order; empty: zero
   bool grows = false;  ///< begins without rows, for `set_rows`; `shape` is the most it may come to; chunked
 };
 

@@ -163,7 +163,8 @@ class ObjectCopy {
       const int rank = H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
       calls_.done(H5Sset_extent_simple(space.get(), rank, extent.data(), nullptr), path, kNoProperties);
     }
-    state_.reserve(H5Dget_storage_size(original.get()));
+    const bool view = way == Way::by_caller && !source_.filled.at(object.key).second.parts.empty();
+    state_.reserve(view ? 0 : H5Dget_storage_size(original.get()));
     const ScopedId copied_type = type_in_copy(type.get(), path);
     const ScopedId made =
         calls_.id(H5Dcreate_anon(file_, copied_type.get(), space.get(), properties.get(), H5P_DEFAULT), path,
@@ -224,7 +225,9 @@ class ObjectCopy {
         }
       }
     }
-    if (wanted.chunk_shape.empty()) {
+    if (!wanted.parts.empty()) {
+      add_virtual_parts(plist, original, path, wanted.parts);
+    } else if (wanted.chunk_shape.empty()) {
       if (storage == nullptr && from.getLayout() == H5D_COMPACT) plist.setLayout(H5D_COMPACT);
     } else {
       const std::vector<hsize_t> chunk(wanted.chunk_shape.begin(), wanted.chunk_shape.end());
@@ -237,6 +240,25 @@ class ObjectCopy {
     }
     H5Iinc_ref(plist.getId());
     return ScopedId(plist.getId());
+  }
+
+  void add_virtual_parts(const H5::DSetCreatPropList& plist, hid_t original, const std::string& path,
+                         const std::vector<VirtualPart>& parts) const H5FEED_REQUIRES(hdf5_mutex) {
+    const ScopedId space = calls_.id(H5Dget_space(original), path, "its extent cannot be read");
+    std::array<hsize_t, H5S_MAX_RANK> extent = {}, start = {};
+    const int rank = H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
+    const ScopedId whole = calls_.id(H5Screate_simple(rank, extent.data(), nullptr), path, kNoProperties);
+    for (const VirtualPart& part : parts) {
+      extent.front() = part.rows;
+      const ScopedId rows = calls_.id(H5Screate_simple(rank, extent.data(), nullptr), path, kNoProperties);
+      if (H5Sselect_hyperslab(whole.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr) <
+              0 ||
+          H5Pset_virtual(plist.getId(), whole.get(), part.file.c_str(), part.dataset.c_str(), rows.get()) <
+              0) {
+        calls_.done(-1, path, "cannot be made a view of its parts");
+      }
+      start.front() += part.rows;
+    }
   }
 
   // The same reference in the copy.

@@ -15,14 +15,22 @@
 
 namespace h5feed {
 
+/// Rows of a virtual dataset that another file holds; the parts of one follow each other.
+struct VirtualPart {
+  std::string file;  ///< relative names are looked up beside the file with the virtual dataset
+  std::string dataset;
+  std::uint64_t rows = 0;
+};
+
 /// How a dataset of the copy is stored. Chunks or extents that differ from the source's make it a
 /// dataset anew: type, fill value, attributes and dimension scales stay.
 struct CopiedStorage {
   std::vector<std::uint64_t> chunk_shape;  ///< empty: contiguous
   std::vector<FilterSpec> filters;
   bool unfiltered_edge_chunks = false;
-  bool fixed_max_shape = false;  ///< the dataset cannot grow any more
-  bool rows_move = false;        ///< regions that refer to it would name other rows
+  bool fixed_max_shape = false;         ///< the dataset cannot grow any more
+  std::vector<VirtualPart> parts = {};  ///< not empty: a virtual dataset over them, which nobody fills
+  bool rows_move = false;               ///< regions that refer to it would name other rows
 };
 
 /// What to do with the datasets of a file, by any path that leads to them.

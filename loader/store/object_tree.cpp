@@ -5,17 +5,10 @@
 #include <exception>
 
 #include "h5feed/error.hpp"
+#include "store/hdf5_versions.hpp"
 
 namespace h5feed {
 namespace {
-
-#if H5_VERSION_GE(1, 12, 0)
-using LinkInfo = H5L_info2_t;
-constexpr auto kIterateLinks = H5Literate2;
-#else
-using LinkInfo = H5L_info_t;
-constexpr auto kIterateLinks = H5Literate;
-#endif
 
 // Callbacks run within libhdf5's C code, which no exception may cross.
 herr_t keep_link(hid_t, const char* name, const LinkInfo* info, void* links) noexcept {

@@ -12,17 +12,10 @@
 #include "store/dataset_names.hpp"
 #include "store/h5_file_state.hpp"
 #include "store/h5_metadata.hpp"
+#include "store/hdf5_versions.hpp"
 
 namespace h5feed {
 namespace {
-
-#if H5_VERSION_GE(1, 12, 0)
-using LinkInfo = H5L_info2_t;
-constexpr auto kIterateLinks = H5Literate2;
-#else
-using LinkInfo = H5L_info_t;
-constexpr auto kIterateLinks = H5Literate;
-#endif
 
 constexpr std::size_t kListedMembers = 8;
 
