@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "base/mutex.hpp"
-#include "cuda/float_bits.hpp"
+#include "base/float_bits.hpp"
 #include "store/chunk_geometry.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/repack_plan.hpp"
