@@ -62,7 +62,7 @@ const std::vector<LibraryRule>& library_rules() {
        {"loader/batch/transform", "tools/pack", "benchmarks/peers/", "tests/"}},
       {"Torch",
        std::regex("(torch|ATen|c10|caffe2)/.*"),
-       {"loader/include/h5feed/torch", "examples/", "tests/", "benchmarks/"}},
+       {"loader/include/h5feed/torch", "cuda/include/h5feed/torch", "examples/", "tests/", "benchmarks/"}},
       {"CUDA",
        std::regex("(cuda|cub|thrust|cooperative_groups|nvtx3|nvml|driver_types).*"),
        {"cuda/", "tests/", "benchmarks/gpu/"}},

@@ -76,6 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"tools/pack_images.cpp", "<opencv2/imgcodecs.hpp>", ""},
         Planted{"tools/info.cpp", "<opencv2/imgcodecs.hpp>", "OpenCV has no place there"},
         Planted{"loader/include/h5feed/torch.hpp", "<torch/types.h>", ""},
+        Planted{"cuda/include/h5feed/torch_cuda.hpp", "<ATen/ATen.h>", ""},
+        Planted{"cuda/cuda_device.cpp", "<ATen/ATen.h>", "Torch has no place there"},
         Planted{"tools/bench.cpp", "<torch/torch.h>", "Torch has no place there"},
         Planted{"loader/batch/a.cpp", "<cuda_runtime.h>", "CUDA has no place there"},
         Planted{"cuda/a.cu", "\"batch/normalize.hpp\"", ""},

@@ -1,0 +1,110 @@
+// Types, layouts, crops, echoes and memory of the consumer on the first GPU of the machine: the bytes of the
+// CPU.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "cuda/handles.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/gpu.hpp"
+#include "support/deliveries.hpp"
+#include "support/loader_cases.hpp"
+#include "support/sample_set.hpp"
+
+namespace h5feed::gpu::test {
+namespace {
+
+using h5feed::test::Delivery;
+using h5feed::test::SampleSet;
+
+class DeliveryOnGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    const cudaError_t code = cudaGetDeviceCount(&count);
+    ignore_error(code);
+    if (code != cudaSuccess || count == 0) GTEST_SKIP() << "no GPU";
+    stream_ = make_stream(0);
+  }
+
+  std::vector<std::byte> download(const DeviceTensor& tensor) {
+    std::vector<std::byte> bytes(h5feed::test::bytes_in(tensor.dtype, tensor.shape));
+    check(cudaMemcpyAsync(bytes.data(), tensor.data, bytes.size(), cudaMemcpyDeviceToHost, stream_.get()),
+          "cudaMemcpyAsync", {0});
+    check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize", {0});
+    return bytes;
+  }
+
+  Delivery read(const Batch& batch) {
+    batch.gpu->use_on(stream_.get());
+    Delivery delivery = h5feed::test::without_bytes(batch);
+    delivery.shape = batch.gpu->data().shape;
+    delivery.data = download(batch.gpu->data());
+    delivery.target = download(batch.gpu->target());
+    return delivery;
+  }
+
+  static DataLoaderOptions on_gpu(DataLoaderOptions options) {
+    options.device = "cuda:0";
+    options.device_backend = backend();
+    return options;
+  }
+
+  const SampleSet set_{{.shape = {200, 19, 23, 3}, .chunk_shape = {5, 19, 23, 3}, .gzip = 1}};
+  const Dataset dataset_ = h5feed::test::open(set_);
+  Stream stream_;
+};
+
+TEST_F(DeliveryOnGpu, is_that_of_the_cpu_for_every_type_layout_crop_and_echo) {
+  for (const DType dtype : {DType::u8, DType::f32, DType::f16, DType::bf16}) {
+    for (const OutputLayout layout : {OutputLayout::nchw, OutputLayout::channels_last}) {
+      for (const bool augmented : {false, true}) {
+        DataLoaderOptions options{.batch_size = 17, .shuffle = true, .num_workers = 2, .seed = 6};
+        if (dtype != DType::u8) options.normalize = Normalize{.mean = {0.3, 0.4, 0.5}, .std = {0.25}};
+        options.output_dtype = dtype;
+        options.output_layout = layout;
+        if (augmented) {
+          options.augment =
+              Augment{.horizontal_flip = 0.5,
+                      .random_crop = Augment::RandomCrop{.height = 16, .width = 25, .padding = 3}};
+        }
+        options.echo = {.factor = 2};
+        DataLoader on_cpu(dataset_, options);
+        const auto expected = h5feed::test::rest_of_epoch(on_cpu);
+        DataLoader loader(dataset_, on_gpu(options));
+        std::vector<Delivery> delivered;
+        while (const auto batch = loader.next()) delivered.push_back(read(*batch));
+        ASSERT_TRUE(delivered == expected) << name_of(dtype) << (augmented ? ", augmented" : "");
+      }
+    }
+  }
+}
+
+TEST_F(DeliveryOnGpu, into_the_same_buffers_is_that_of_the_cpu) {
+  DataLoaderOptions options{.batch_size = 16, .shuffle = true, .num_workers = 2, .seed = 6};
+  options.normalize = Normalize{};
+  DataLoader on_cpu(dataset_, options);
+  const auto expected = h5feed::test::rest_of_epoch(on_cpu);
+  options.output_memory = OutputMemory::consumer;
+  DataLoader loader(dataset_, on_gpu(options));
+  constexpr std::int64_t kPixels = 19 * 23;
+  const DeviceMemory data = make_device_memory(16 * 3 * kPixels * sizeof(float), 0);
+  const DeviceMemory target = make_device_memory(16 * sizeof(std::int64_t), 0);
+  const DeviceTensor images{data.get(), DType::f32, {16, 3, 19, 23}, {3 * kPixels, kPixels, 23, 1}};
+  const DeviceTensor labels{target.get(), DType::i64, {16}, {1}};
+  std::size_t i = 0;
+  while (const auto batch = loader.next_into(images, labels, stream_.get())) {
+    ASSERT_TRUE(read(*batch) == expected.at(i)) << i;
+    ++i;
+  }
+  EXPECT_EQ(i, expected.size());
+  const LoaderStats stats = loader.stats();
+  ASSERT_EQ(stats.gpu_memory.size(), 1u);
+  EXPECT_GT(stats.gpu_memory.front().total, stats.gpu_memory.front().loader);
+}
+
+}  // namespace
+}  // namespace h5feed::gpu::test
