@@ -178,8 +178,7 @@ void add_env(CLI::App& app, Action& action) {
   command->footer(
       "Put its output into a bug report. GPUs are asked through NVIDIA's driver; no CUDA is needed.\n\n"
       "Examples:\n"
-      "  h5feed env\n"
-      "  h5feed env --json");
+      "  h5feed env --json > env.json");
   command->callback([arguments, &action] { action = [arguments] { return env(*arguments); }; });
 }
 

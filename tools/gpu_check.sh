@@ -72,9 +72,13 @@ build() {
   mkdir -p "$logs"
   rm -f "$logs/no-torch"
   # The program and the examples are not needed, nor what they are built from.
-  limited tools/build.sh gpu gpu_test gpu_benchmark gpu_results -- \
-    -DH5FEED_BUILD_TOOLS=OFF -DH5FEED_BUILD_EXAMPLES=OFF
-  if ! cmake --build build/gpu --target help | grep -q gpu_benchmark_torch; then
+  local build=(tools/build.sh gpu gpu_test gpu_benchmark gpu_results --
+    -DH5FEED_BUILD_TOOLS=OFF -DH5FEED_BUILD_EXAMPLES=OFF)
+  if ! limited "${build[@]}" -DH5FEED_WITH_TORCH=AUTO; then
+    echo "tools/gpu_check.sh: once more without LibTorch" >&2
+    limited "${build[@]}" -DH5FEED_WITH_TORCH=OFF
+    echo "LibTorch could not be used when this was built" >"$logs/no-torch"
+  elif ! cmake --build build/gpu --target help | grep gpu_benchmark_torch: >/dev/null; then
     echo "no LibTorch with CUDA was found when this was built" >"$logs/no-torch"
   elif ! limited cmake --build build/gpu --target gpu_benchmark_torch; then
     echo "the benchmarks with LibTorch could not be built" >"$logs/no-torch"
@@ -83,7 +87,7 @@ build() {
 }
 
 # first_of FIELD: what nvidia-smi says of the first GPU.
-first_of() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -1; }
+first_of() { nvidia-smi --query-gpu="$1" --format=csv,noheader | sed -n 1p; }
 
 # Sets device, driver, cuda and result.
 look_at_gpu() {
@@ -98,7 +102,7 @@ look_at_gpu() {
   mkdir -p "$logs" "$results"
   device=$(first_of name)
   driver=$(first_of driver_version)
-  cuda=$(sed -n 's/.*CMAKE_CUDA_COMPILER_VERSION "\(.*\)".*/\1/p' build/gpu/CMakeFiles/*/CMakeCUDACompiler.cmake | head -1)
+  cuda=$(sed -n 's/.*CMAKE_CUDA_COMPILER_VERSION "\(.*\)".*/\1/p' build/gpu/CMakeFiles/*/CMakeCUDACompiler.cmake | sed -n 1p)
   result=$results/gpu-$(tr '[:upper:] ' '[:lower:]-' <<<"${device#NVIDIA }")-$(date +%Y%m%d).json
 }
 

@@ -381,7 +381,7 @@ void add_monitor(CLI::App& app, Action& action, std::vector<std::string> watched
       "it "
       "lies elsewhere.\n\n"
       "Examples:\n"
-      "  h5feed monitor\n"
+      "  h5feed monitor --interval 5\n"
       "  h5feed monitor --interval 0.5 -o run.jsonl -- ./train --epochs 3\n"
       "  h5feed monitor --pid 4242 --json");
   command->callback([arguments, &action] { action = [arguments] { return monitor(*arguments); }; });

@@ -129,7 +129,7 @@ std::vector<Benchmark> plain_benchmarks() {
           {{"normalize_plain", "normalize_augmented"}, measure_normalize},
           {{"overlap_worst"}, measure_overlap},
           {{"threads_16"}, measure_threads},
-          {{"soak"}, measure_soak}};
+          {{"soak", "soak_device_growth", "soak_host_growth"}, measure_soak}};
 }
 
 }  // namespace h5feed::bench

@@ -8,7 +8,7 @@
 namespace h5feed::bench {
 namespace {
 
-using gpu::check;
+using namespace gpu;  // NOLINT: this file is about its kernel
 
 constexpr std::int64_t kChannels = 3;
 constexpr std::int32_t kPadding = 4;  // of the random crops
@@ -21,10 +21,10 @@ gpu::DeviceMemory upload(const void* from, std::size_t bytes, int device, cudaSt
   return memory;
 }
 
-std::vector<gpu::SampleTransform> random_transforms(std::int64_t samples) {
+std::vector<SampleTransform> random_transforms(std::int64_t samples) {
   std::mt19937 random(1);
   std::uniform_int_distribution<std::int32_t> offset(-kPadding, kPadding);
-  std::vector<gpu::SampleTransform> transforms;
+  std::vector<SampleTransform> transforms;
   for (std::int64_t i = 0; i < samples; ++i) {
     transforms.push_back({.crop_y = offset(random), .crop_x = offset(random), .flip = offset(random) & 1});
   }
@@ -67,8 +67,8 @@ NormalizeSetup::NormalizeSetup(const Bench& bench, const NormalizeCase& what, cu
   job_.coefficients = coefficients_.get();
   if (!what.augmented) return;
   const auto transforms = random_transforms(job_.layout.samples);
-  crops_ = upload(transforms.data(), transforms.size() * sizeof(gpu::SampleTransform), device_, stream);
-  job_.transforms = static_cast<const gpu::SampleTransform*>(crops_.get());
+  crops_ = upload(transforms.data(), transforms.size() * sizeof(SampleTransform), device_, stream);
+  job_.transforms = static_cast<const SampleTransform*>(crops_.get());
 }
 
 double NormalizeSetup::kernel_seconds() {

@@ -75,22 +75,24 @@ class AdversarialConsumer {
   explicit AdversarialConsumer(int device) : guard_(device), device_(device) {
     for (std::size_t i = 0; i < kStreams; ++i) streams_.push_back(gpu::make_stream(device));
     wrong_ = gpu::make_device_memory(sizeof(std::uint32_t), device);
-    check(cudaMemsetAsync(wrong_.get(), 0, sizeof(std::uint32_t), streams_[0].get()), "cudaMemsetAsync",
-          {device});
-    wait();
+    forget_wrong_samples();
+  }
+
+  /// That no sample is wrong means nothing where the check notices none: one is called by a wrong number.
+  /// Throws std::runtime_error.
+  void prove_that_it_notices(const Batch& batch) {
+    SoakCheck what = check_of(batch);
+    what.expected[what.samples / 2] += 1;
+    batch.gpu->use_on(streams_[0].get());
+    check(launch_soak_check(what, streams_[0].get()), "check", {device_});
+    if (const std::uint32_t wrong = wrong_samples(); wrong != 1) {
+      throw std::runtime_error(fmt::format("the check found {} wrong samples where 1 was planted", wrong));
+    }
+    forget_wrong_samples();
   }
 
   void take(Batch batch) {
-    SoakCheck what;
-    const DeviceTensor& data = batch.gpu->data();
-    what.data = static_cast<const std::uint8_t*>(data.data);
-    what.samples = static_cast<std::uint32_t>(batch.size());
-    what.sample_bytes = static_cast<std::uint32_t>(data.shape.at(1));
-    if (what.samples > kSoakSamples) throw std::logic_error("a check takes at most 256 samples");
-    for (std::uint32_t i = 0; i < what.samples; ++i) {
-      what.expected[i] = static_cast<std::uint32_t>(batch.indices[i]);
-    }
-    what.wrong_samples = static_cast<std::uint32_t*>(wrong_.get());
+    const SoakCheck what = check_of(batch);
     const std::size_t uses = 1 + below(3);
     for (std::size_t i = 0; i < uses; ++i) {
       const cudaStream_t stream = streams_[below(kStreams)].get();
@@ -123,6 +125,24 @@ class AdversarialConsumer {
   void let_all_go() { kept_.clear(); }
 
  private:
+  SoakCheck check_of(const Batch& batch) const {
+    SoakCheck what;
+    const DeviceTensor& data = batch.gpu->data();
+    what.data = static_cast<const std::uint8_t*>(data.data);
+    what.samples = static_cast<std::uint32_t>(batch.size());
+    what.sample_bytes = static_cast<std::uint32_t>(data.shape.at(1));
+    if (what.samples > kSoakSamples) throw std::logic_error("a check takes at most 256 samples");
+    for (std::uint32_t i = 0; i < what.samples; ++i) {
+      what.expected[i] = static_cast<std::uint32_t>(batch.indices[i]);
+    }
+    what.wrong_samples = static_cast<std::uint32_t*>(wrong_.get());
+    return what;
+  }
+  void forget_wrong_samples() {
+    check(cudaMemsetAsync(wrong_.get(), 0, sizeof(std::uint32_t), streams_[0].get()), "cudaMemsetAsync",
+          {device_});
+    wait();
+  }
   std::size_t below(std::size_t bound) {
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random_);
   }
@@ -155,6 +175,7 @@ std::vector<Row> measure_soak(Bench& bench) {
   for (std::uint64_t taken = 0; taken < bench.sizes.soak_batches;) {
     std::optional<Batch> batch = loader.next();
     if (!batch) continue;  // the next epoch
+    if (taken == 0) consumer.prove_that_it_notices(*batch);
     consumer.take(std::move(*batch));
     if (++taken == settled) before = Memory();
   }
