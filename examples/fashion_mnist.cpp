@@ -2,7 +2,17 @@
 // loader. The file is made by `h5feed pack` (tools/demo.sh does it all).
 //
 //   fashion_mnist fashion.h5 --epochs 3 --num-workers 2
-#include <torch/torch.h>
+//
+// Several batch sizes are trained one after the other, each from the same initial weights, with the learning
+// rate scaled with the batch size and warmed up (Goyal et al., "Accurate, large minibatch SGD: training
+// ImageNet in 1 hour", 2017, arXiv 1706.02677, sections 2.1 and 2.2):
+//
+//   fashion_mnist fashion.h5 --batch-size 32,64,128,512 --lr-scaling linear --warmup-epochs 1
+#include <sys/resource.h>
+#include <torch/cuda.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/optim/adam.h>
+#include <torch/utils.h>
 #include <unistd.h>
 #include <h5feed/torch.hpp>
 
@@ -13,43 +23,34 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "examples/small_cnn.hpp"
 
 namespace {
 
 struct Settings {
   std::string file;
   int epochs = 3;
-  std::int64_t batch_size = 64;
+  std::vector<std::int64_t> batch_sizes = {64};
+  std::string lr_scaling = "none";
+  double warmup_epochs = 0;
   std::int64_t num_workers = 2;
   std::uint64_t seed = 1;
   std::string device = "auto";
   double learning_rate = 1e-3;
 };
 
-struct NetImpl : torch::nn::Module {
-  NetImpl() { register_module("layers", layers); }
-  torch::Tensor forward(const torch::Tensor& images) { return layers->forward(images); }
-
-  torch::nn::Sequential layers{torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 16, 3).padding(1)),
-                               torch::nn::ReLU(),
-                               torch::nn::MaxPool2d(2),
-                               torch::nn::Conv2d(torch::nn::Conv2dOptions(16, 32, 3).padding(1)),
-                               torch::nn::ReLU(),
-                               torch::nn::MaxPool2d(2),
-                               torch::nn::Flatten(),
-                               torch::nn::Linear(32 * 7 * 7, 128),
-                               torch::nn::ReLU(),
-                               torch::nn::Linear(128, 10)};
-};
-TORCH_MODULE(Net);
-
 using Loader = std::unique_ptr<h5feed::TorchDataLoader>;
 
-Loader open_loader(const Settings& settings, const std::string& part, bool shuffle) {
+// The batch size that --learning-rate is meant for.
+constexpr double kReferenceBatch = 64;
+
+Loader open_loader(const Settings& settings, std::int64_t batch_size, const std::string& part, bool shuffle) {
   auto data =
       h5feed::Dataset::open({.files = {settings.file}, .data = part + "/images", .target = part + "/labels"});
   h5feed::DataLoaderOptions options{
-      .batch_size = settings.batch_size, .shuffle = shuffle, .num_workers = settings.num_workers};
+      .batch_size = batch_size, .shuffle = shuffle, .num_workers = settings.num_workers};
   options.normalize = {.scale = 1.0 / 255, .mean = {0.2860}, .std = {0.3530}};
   return h5feed::make_data_loader(std::move(data), options);
 }
@@ -58,9 +59,29 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// From the rate that a batch of the reference size would have up to the full rate, step by step.
+class LearningRate {
+ public:
+  LearningRate(const Settings& settings, std::int64_t batch_size, std::size_t steps_per_epoch)
+      : base_(settings.learning_rate),
+        full_(settings.lr_scaling == "linear" ? base_ * static_cast<double>(batch_size) / kReferenceBatch
+                                              : base_),
+        warmup_steps_(settings.warmup_epochs * static_cast<double>(steps_per_epoch)) {}
+
+  double full() const noexcept { return full_; }
+  double at(double step) const noexcept {
+    return step < warmup_steps_ ? base_ + (full_ - base_) * step / warmup_steps_ : full_;
+  }
+
+ private:
+  double base_;
+  double full_;
+  double warmup_steps_;
+};
+
 // Mean loss of one epoch.
-double train(Net& net, torch::optim::Optimizer& optimizer, h5feed::TorchDataLoader& loader,
-             torch::Device device) {
+double train(example::SmallCnn& net, torch::optim::Adam& optimizer, const LearningRate& rate,
+             h5feed::TorchDataLoader& loader, std::size_t first_step, torch::Device device) {
   net->train();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   double loss_sum = 0;
@@ -68,6 +89,10 @@ double train(Net& net, torch::optim::Optimizer& optimizer, h5feed::TorchDataLoad
   for (auto& batch : loader) {
     const auto images = batch.data.to(device);
     const auto labels = batch.target.to(device);
+    for (auto& group : optimizer.param_groups()) {
+      static_cast<torch::optim::AdamOptions&>(group.options())
+          .lr(rate.at(static_cast<double>(first_step + batches)));
+    }
     optimizer.zero_grad();
     const auto loss = torch::nn::functional::cross_entropy(net->forward(images), labels);
     loss.backward();
@@ -84,7 +109,7 @@ double train(Net& net, torch::optim::Optimizer& optimizer, h5feed::TorchDataLoad
 }
 
 // Share of the samples whose class is found, in percent.
-double accuracy(Net& net, h5feed::TorchDataLoader& loader, torch::Device device) {
+double accuracy(example::SmallCnn& net, h5feed::TorchDataLoader& loader, torch::Device device) {
   const torch::NoGradGuard no_grad;
   net->eval();
   std::int64_t correct = 0;
@@ -102,22 +127,33 @@ torch::Device choose_device(const std::string& name) {
   return torch::cuda::is_available() ? torch::Device(torch::kCUDA) : torch::Device(torch::kCPU);
 }
 
-void run(const Settings& settings) {
+double mebibytes(double bytes) { return bytes / (1024.0 * 1024.0); }
+
+double peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+// Trains one batch size; the accuracy at its end.
+double run_batch_size(const Settings& settings, std::int64_t batch_size, torch::Device device) {
   torch::manual_seed(settings.seed);
-  const torch::Device device = choose_device(settings.device);
-  const Loader training = open_loader(settings, "train", true);
-  const Loader testing = open_loader(settings, "test", false);
-  Net net;
+  const Loader training = open_loader(settings, batch_size, "train", true);
+  const Loader testing = open_loader(settings, batch_size, "test", false);
+  example::SmallCnn net(1, 28, 28, 10);
   net->to(device);
-  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(settings.learning_rate));
-  std::printf("training on %s, %lld workers, batches of %lld\n", device.str().c_str(),
-              static_cast<long long>(settings.num_workers), static_cast<long long>(settings.batch_size));
+  const LearningRate rate(settings, batch_size, training->size());
+  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(rate.full()));
+  std::printf("training on %s, %lld workers, batches of %lld, learning rate %g%s\n", device.str().c_str(),
+              static_cast<long long>(settings.num_workers), static_cast<long long>(batch_size), rate.full(),
+              settings.warmup_epochs > 0 ? " after the warm-up" : "");
 
   double test_accuracy = 0;
   for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
     const h5feed::LoaderStats before = training->stats();
     const auto start = std::chrono::steady_clock::now();
-    const double loss = train(net, optimizer, *training, device);
+    const std::size_t first_step = static_cast<std::size_t>(epoch - 1) * training->size();
+    const double loss = train(net, optimizer, rate, *training, first_step, device);
     const double seconds = seconds_since(start);
     const h5feed::LoaderStats after = training->stats();
 
@@ -128,14 +164,29 @@ void run(const Settings& settings) {
     epoch_stats.cache_misses = after.cache_misses - before.cache_misses;
     test_accuracy = accuracy(net, *testing, device);
     std::printf(
-        "epoch %d/%d: loss %.3f, test accuracy %.1f %%, %.0f samples/s, waited for data %.2f %% of the time, "
-        "cache hit rate %.1f %%\n",
-        epoch, settings.epochs, loss, test_accuracy, samples / seconds, 100 * waited / seconds,
-        100 * epoch_stats.cache_hit_rate());
+        "epoch %d/%d: loss %.3f, test accuracy %.1f %%, %.0f samples/s, %.2f s, waited for data %.2f %% of "
+        "the "
+        "time, cache hit rate %.1f %%, peak host memory %.0f MiB\n",
+        epoch, settings.epochs, loss, test_accuracy, samples / seconds, seconds, 100 * waited / seconds,
+        100 * epoch_stats.cache_hit_rate(), mebibytes(peak_memory_bytes()));
     std::fflush(stdout);
   }
   std::printf("%s\n", training->report().c_str());
-  std::printf("test accuracy: %.1f %%\n", test_accuracy);
+  return test_accuracy;
+}
+
+void run(const Settings& settings) {
+  const torch::Device device = choose_device(settings.device);
+  std::string summary;
+  for (const std::int64_t batch_size : settings.batch_sizes) {
+    const double test_accuracy = run_batch_size(settings, batch_size, device);
+    char line[80];
+    std::snprintf(line, sizeof line, "batch size %lld, test accuracy: %.1f %%\n",
+                  static_cast<long long>(batch_size), test_accuracy);
+    summary += line;
+  }
+  if (settings.batch_sizes.size() > 1) std::printf("%s", summary.c_str());
+  std::printf("%s", summary.substr(summary.rfind("test accuracy")).c_str());
 }
 
 }  // namespace
@@ -148,7 +199,18 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", settings.epochs, "Passes over the training data")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--batch-size", settings.batch_size, "Samples per batch")->capture_default_str();
+  app.add_option("--batch-size", settings.batch_sizes, "Samples per batch; several are trained in turn")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--lr-scaling", settings.lr_scaling,
+                 "none, or linear: the learning rate is for batches of 64 and grows with the batch size")
+      ->check(CLI::IsMember({"none", "linear"}))
+      ->capture_default_str();
+  app.add_option("--warmup-epochs", settings.warmup_epochs,
+                 "Epochs, or parts of one, over which a scaled rate is reached")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--num-workers", settings.num_workers,
                  "Threads that read and decode; 0: the training thread")
       ->capture_default_str();

@@ -17,6 +17,7 @@
 #include "h5feed/error.hpp"
 #include "store/byte_source.hpp"
 #include "tools/bench_peer.hpp"
+#include "tools/bench_ranks.hpp"
 #include "tools/bench_report.hpp"
 #include "tools/bench_settings.hpp"
 #include "tools/child_process.hpp"
@@ -51,6 +52,8 @@ struct BenchArguments {
   std::string time_budget = "3s";
   bool cold = false;
   bool warm = false;
+  std::string world_size;
+  std::string shard = "strided";
   std::string peer;
   std::string python;
   OutputOptions output;
@@ -176,6 +179,16 @@ int bench_beside_peer(const BenchArguments& arguments) {
   return bench_against_pytorch(request, arguments.output);
 }
 
+int bench_ranks(const BenchArguments& arguments) {
+  if (arguments.cold) throw OptionError("--world-size measures warm pages; leave out --cold");
+  return bench_world_sizes({.settings = make_settings(arguments),
+                            .world_sizes = parse_list("--world-size", arguments.world_size),
+                            .num_workers = parse_list(
+                                "--num-workers", arguments.num_workers.empty() ? "1" : arguments.num_workers),
+                            .shard = arguments.shard},
+                           arguments.output);
+}
+
 int bench(const BenchArguments& arguments) {
   const BenchSettings settings = make_settings(arguments);
   const std::vector<std::int64_t> workers = arguments.num_workers.empty()
@@ -253,12 +266,16 @@ rows where the loader reads rows, with as many reads in flight as the loader has
 file opened in each worker, one row a sample) and tuned (1 GiB of chunk cache, whole chunks, whole
 batches). Unless told otherwise it uses batches of 512, 4 workers for PyTorch and 12 s a row.
 
+--world-size adds the rates of processes that run at the same time, each for the row's time. "read" is what all
+of them together read in one epoch over the bytes that the file stores: 1 where each chunk is read by one process.
+
 Examples:
   h5feed bench train.h5 --target labels
   h5feed bench fashion.h5 --data train/images --target train/labels --num-workers 0,1,2,4 --shuffle chunk:16
   h5feed bench train.h5 --cache-bytes 256MiB --shuffle full --time-budget 10s --export-json bench.json
   h5feed bench train.h5 --cold --num-workers 2 --shuffle chunk:16
   h5feed bench train.h5 --shuffle chunk:16 --peer pytorch
+  h5feed bench train.h5 --world-size 1,2,4 --shard by_chunk --shuffle chunk:16
   h5feed bench text.h5 --data tokens --input-layout none --json)";
 
 }  // namespace
@@ -298,12 +315,24 @@ void add_bench(CLI::App& app, Action& action) {
                     "Drop the file's pages before each pass; default: rows with and without where the file "
                     "exceeds the free memory");
   command->add_flag("--warm", arguments->warm, "Leave the pages in memory; with --cold: rows of both kinds");
+  option("--world-size", arguments->world_size,
+         "Rows of so many processes that share the samples, each with --num-workers threads (default 1)",
+         "N,N,...");
+  option("--shard", arguments->shard, "How they share: strided, contiguous or by_chunk", "HOW")
+      ->capture_default_str();
   option("--peer", arguments->peer, "Compare with a peer: pytorch", "NAME");
   option("--python", arguments->python, "Interpreter of the peer; default: python3, then Debian's",
          "PROGRAM");
   add_output_options(*command, arguments->output);
   command->footer(kFooter);
   command->callback([arguments, command, &action] {
+    if (!arguments->world_size.empty() && !arguments->peer.empty()) {
+      throw OptionError("--world-size and --peer are measured apart; use one of them");
+    }
+    if (!arguments->world_size.empty()) {
+      action = [arguments] { return bench_ranks(*arguments); };
+      return;
+    }
     if (arguments->peer.empty()) {
       action = [arguments] { return bench(*arguments); };
       return;

@@ -66,18 +66,18 @@ unsigned reads_in_flight(const ResolvedOptions& options) {
 
 class Row {
  public:
-  Row(const BenchSettings& settings, std::int64_t num_workers, bool cold)
-      : settings_(settings),
-        cold_(cold),
-        dataset_(Dataset::open(dataset_options(settings))),
-        options_(loader_options(settings, num_workers)) {
+  explicit Row(const RowRequest& request)
+      : settings_(request.settings),
+        cold_(request.cold),
+        dataset_(Dataset::open(dataset_options(settings_))),
+        options_(loader_options(request)) {
     const DataLoader loader(dataset_, options_);
     resolved_ = loader.options();
     // A second epoch is measured where it can be served from memory; it reads no page, cold or warm.
     fits_cache_ = !cold_ && data().info().total_bytes() <= resolved_.cache_bytes;
     const std::uint64_t warm_parts = 2U + (rows_readable() ? 1U : 0U) + (fits_cache_ ? 1U : 0U);
     const std::uint64_t parts = cold_ ? 3U : warm_parts;
-    slice_ = settings.time_budget / static_cast<std::int64_t>((settings.runs + settings.warmup) * parts);
+    slice_ = settings_.time_budget / static_cast<std::int64_t>((settings_.runs + settings_.warmup) * parts);
   }
 
   void measure() {
@@ -102,6 +102,8 @@ class Row {
               {"cold_random_bytes_per_s", limit(&Limits::cold_random)}}},
             {"resolved",
              {{"data", data().info().path},
+              {"samples", dataset_.size()},
+              {"stored_bytes", data().info().stored_bytes},
               {"shuffle", resolved_.shuffle.to_string()},
               {"cache_bytes", resolved_.cache_bytes},
               {"cache_policy", name_of(resolved_.cache_policy)},
@@ -265,6 +267,7 @@ class Row {
       all.cache_misses += repetition.cache_misses;
       all.rows_direct += repetition.rows_direct;
       all.read_calls += repetition.read_calls;
+      all.read_bytes += repetition.read_bytes;
       all.usage += repetition.usage;
       all.peak_rss_bytes = std::max(all.peak_rss_bytes, repetition.peak_rss_bytes);
       all.epoch_share = std::min(all.epoch_share, repetition.epoch_share);
@@ -299,6 +302,7 @@ class Row {
     row["cache_hit_rate"] = visits > 0 ? static_cast<double>(all.cache_hits) / visits : 0.0;
     row["samples"] = all.samples;  // of all repetitions, as the counters
     row["rows_direct"] = all.rows_direct;
+    row["read_bytes"] = all.read_bytes;
     row["read_calls_per_sample"] = static_cast<double>(all.read_calls) / samples;
     row["read_amplification"] = static_cast<double>(all.decoded_bytes) / (samples * cached_row_bytes());
     row["cpu_s_per_1k_samples"] = (all.usage.user_s + all.usage.system_s) / samples * 1e3;
@@ -334,7 +338,7 @@ int run_bench_row(const std::vector<std::string>& arguments) {
   const ScopedLogSink sink([&](LogLevel level, std::string_view line) {
     if (level == LogLevel::warning && !said) say(line);
   });
-  Row row(request.settings, request.num_workers, request.cold);
+  Row row(request);
   said = true;
   row.measure();
   print(json_text(row.to_json()));

@@ -39,7 +39,10 @@ std::vector<std::string> to_arguments(const RowRequest& request) {
   const Json json = {{"settings", to_json(request.settings)},
                      {"num_workers", request.num_workers},
                      {"quiet", request.quiet},
-                     {"cold", request.cold}};
+                     {"cold", request.cold},
+                     {"rank", request.rank},
+                     {"world_size", request.world_size},
+                     {"shard", request.shard}};
   const BenchSettings& settings = request.settings;
   return {json.dump(-1, ' ', false, Json::error_handler_t::replace), settings.file, settings.data,
           settings.target};
@@ -61,8 +64,13 @@ RowRequest row_request_from(const std::vector<std::string>& arguments) {
   json.at("warmup").get_to(settings.warmup);
   settings.time_budget = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(json.at("time_budget_s").get<double>()));
-  return {settings, request.at("num_workers").get<std::int64_t>(), request.at("quiet").get<bool>(),
-          request.at("cold").get<bool>()};
+  return {settings,
+          request.at("num_workers").get<std::int64_t>(),
+          request.at("quiet").get<bool>(),
+          request.at("cold").get<bool>(),
+          request.at("rank").get<std::int64_t>(),
+          request.at("world_size").get<std::int64_t>(),
+          request.at("shard").get<std::string>()};
 }
 
 DatasetOptions dataset_options(const BenchSettings& settings) {
@@ -81,6 +89,14 @@ DataLoaderOptions loader_options(const BenchSettings& settings, std::int64_t num
                             .cache_policy = parse_cache_policy("--cache-policy", settings.cache_policy),
                             .memory_budget_bytes = settings.memory_budget_bytes};
   if (settings.normalize) options.normalize = Normalize{};
+  return options;
+}
+
+DataLoaderOptions loader_options(const RowRequest& request) {
+  DataLoaderOptions options = loader_options(request.settings, request.num_workers);
+  options.rank = request.rank;
+  options.world_size = request.world_size;
+  options.shard = parse_shard("--shard", request.shard);
   return options;
 }
 

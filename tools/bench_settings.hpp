@@ -38,6 +38,9 @@ struct RowRequest {
   std::int64_t num_workers = 0;
   bool quiet = false;  ///< warnings have been printed by an earlier row
   bool cold = false;   ///< the file's pages are dropped before each pass
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;    ///< processes that share the samples; each is asked for its rank
+  std::string shard = "strided";  ///< how
 };
 
 /// A request as command-line arguments, and back. Paths travel beside the JSON, since they need not be
@@ -48,5 +51,6 @@ RowRequest row_request_from(const std::vector<std::string>& arguments);
 /// What the settings mean to the library. Throw OptionError.
 DatasetOptions dataset_options(const BenchSettings& settings);
 DataLoaderOptions loader_options(const BenchSettings& settings, std::int64_t num_workers);
+DataLoaderOptions loader_options(const RowRequest& request);
 
 }  // namespace h5feed::cli

@@ -12,8 +12,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/mutex.hpp"
 #include "base/float_bits.hpp"
+#include "base/mutex.hpp"
 #include "store/chunk_geometry.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/repack_plan.hpp"
@@ -39,7 +39,7 @@ struct Partial {
 template <typename T>
 constexpr bool kExact = std::is_integral_v<T> && sizeof(T) <= 4;
 
-double value_of(gpu::F16 value) { return static_cast<double>(gpu::to_float(value)); }
+double value_of(F16 value) { return static_cast<double>(to_float(value)); }
 template <typename T>
 double value_of(T value) {
   return static_cast<double>(value);
@@ -166,7 +166,7 @@ std::vector<Partial> partials_of(DType dtype, const std::byte* bytes, std::uint6
       return partials_of<std::int64_t>(bytes, channels, runs);
     case DType::f16:
     case DType::bf16:  // no file stores it
-      return partials_of<gpu::F16>(bytes, channels, runs);
+      return partials_of<F16>(bytes, channels, runs);
     case DType::f32:
       return partials_of<float>(bytes, channels, runs);
     case DType::f64:

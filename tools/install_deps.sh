@@ -13,7 +13,7 @@ packages=(
   libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
   libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev
-  dataset-fashion-mnist
+  dataset-fashion-mnist patch
 )
 # A LibTorch that the user names is used instead of Debian's.
 names_torch() {

@@ -166,6 +166,14 @@ CachePolicy parse_cache_policy(std::string_view option, std::string_view text) {
   refuse(option, text, "lru, clairvoyant or never");
 }
 
+Shard parse_shard(std::string_view option, std::string_view text) {
+  const std::string name = lower(text);
+  if (name == "strided") return Shard::strided;
+  if (name == "contiguous") return Shard::contiguous;
+  if (name == "by_chunk") return Shard::by_chunk;
+  refuse(option, text, "strided, contiguous or by_chunk");
+}
+
 std::optional<std::uint64_t> parse_chunk(std::string_view option, std::string_view text, bool allow_auto) {
   if (allow_auto && text == "auto") return std::nullopt;
   if (text == "none") return 0;

@@ -37,6 +37,9 @@ std::chrono::nanoseconds parse_duration(std::string_view option, std::string_vie
 /// "3,224,224" or "3x224x224": extents of at least 1 whose product fits 63 bits.
 std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view text);
 
+/// "strided", "contiguous" or "by_chunk".
+Shard parse_shard(std::string_view option, std::string_view text);
+
 /// "0,1,2,4": numbers from 0 on, at least one.
 std::vector<std::int64_t> parse_list(std::string_view option, std::string_view text);
 

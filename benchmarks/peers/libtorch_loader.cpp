@@ -5,69 +5,21 @@
 
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "peers/peer_run.hpp"
+#include "peers/shared_file.hpp"
 
 namespace {
 
 using h5feed::peers::PeerRun;
 
-// LibTorch's optional types: its own before 2.0, the standard ones later.
+// LibTorch's optional type: its own before 2.0, the standard one later.
 using OptionalIndices = decltype(std::declval<torch::data::samplers::RandomSampler&>().next(1));
-using OptionalSize = decltype(std::declval<const torch::data::datasets::MNIST&>().size());
 
-// The dataset that all workers read, one at a time.
-class SharedFile {
- public:
-  explicit SharedFile(const PeerRun& run)
-      : file_(run.file, H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, cached()),
-        data_(file_.openDataSet(run.data)),
-        space_(data_.getSpace()) {
-    if (data_.getDataType() != H5::PredType::STD_U8LE) throw std::invalid_argument("the data is not uint8");
-    shape_.resize(static_cast<std::size_t>(space_.getSimpleExtentNdims()));
-    space_.getSimpleExtentDims(shape_.data());
-    const H5::DSetCreatPropList plist = data_.getCreatePlist();
-    if (plist.getLayout() == H5D_CHUNKED) {
-      std::vector<hsize_t> chunk(shape_.size());
-      plist.getChunk(static_cast<int>(chunk.size()), chunk.data());
-      chunk_rows_ = chunk[0];
-    }
-  }
-
-  std::size_t rows() const { return shape_[0]; }
-  std::size_t chunk_rows() const { return chunk_rows_; }
-
-  torch::Tensor read(std::size_t row) {
-    const std::vector<std::int64_t> sample_shape(shape_.begin() + 1, shape_.end());
-    torch::Tensor sample = torch::empty(sample_shape, torch::kUInt8);
-    std::vector<hsize_t> start(shape_.size(), 0);
-    std::vector<hsize_t> count = shape_;
-    start[0] = row;
-    count[0] = 1;
-    const std::lock_guard lock(mutex_);
-    const H5::DataSpace memory(static_cast<int>(count.size()), count.data());
-    space_.selectHyperslab(H5S_SELECT_SET, count.data(), start.data());
-    data_.read(sample.data_ptr(), H5::PredType::NATIVE_UINT8, memory, space_);
-    return sample;
-  }
-
- private:
-  static H5::FileAccPropList cached() {
-    H5::FileAccPropList plist;
-    plist.setCache(0, 11213, std::size_t{1} << 30U, 1.0);
-    return plist;
-  }
-
-  std::mutex mutex_;
-  H5::H5File file_;
-  H5::DataSet data_;
-  H5::DataSpace space_;
-  std::vector<hsize_t> shape_;
-  std::size_t chunk_rows_ = 20;
-};
+using h5feed::peers::OptionalSize;
+using h5feed::peers::SharedFile;
 
 class Rows : public torch::data::datasets::Dataset<Rows, torch::data::TensorExample> {
  public:
@@ -101,7 +53,7 @@ class FixedOrder : public torch::data::samplers::Sampler<> {
 };
 
 void measure(const PeerRun& run) {
-  const auto file = std::make_shared<SharedFile>(run);
+  const auto file = std::make_shared<SharedFile>(run.file, run.data, std::size_t{1} << 30U);
   FixedOrder order(h5feed::peers::row_order(run, file->rows(), file->chunk_rows()));
   auto loader = torch::data::make_data_loader(
       Rows(file).map(torch::data::transforms::Stack<torch::data::TensorExample>()), std::move(order),
