@@ -88,6 +88,8 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
   const std::vector<std::string> rest(rest_begin, components.end());
   const Hdf5Session session;
   const H5::H5File handle = H5FileAccess::handle(file);
+  // A name that has such characters in it is no pattern.
+  if (has_member(handle, "", components)) return {pattern};
   try {
     std::vector<std::string> groups = {""};
     for (auto component = components.begin(); component != rest_begin; ++component) {

@@ -10,7 +10,8 @@ namespace h5feed {
 
 /// The paths that `pattern` stands for, absolute, in natural order (base/natural_order.hpp). Wildcards of
 /// fnmatch(3) stand for names within one group: "data/demo_*/obs/image". What follows the last wildcard has
-/// to be in every group that it matches. Without wildcards: the path itself, looked for by who opens it.
+/// to be in every group that it matches. Without wildcards, or where the path exists as it stands: the path
+/// itself, looked for by who opens it.
 /// Throws DatasetError for a pattern that nothing matches, and for a group that lacks the rest of the path,
 /// naming it and what it has; FileError where libhdf5 cannot list a group.
 std::vector<std::string> expand_path(const H5File& file, const std::string& pattern, std::string_view option);

@@ -143,6 +143,15 @@ TEST_F(Groups, are_named_where_one_lacks_a_member_or_fits_no_pattern) {
               HasSubstr("datasets that are read as one need the same type"));
 }
 
+TEST_F(Groups, may_have_names_that_look_like_patterns) {
+  {
+    H5TestFile file(path());
+    group(file, "a[1]");
+    add(file, "a[1]/x", {4, 6, 5});
+  }
+  EXPECT_EQ(first_difference(Dataset::open({.files = {path()}, .data = "a[1]/x"}), all_), "");
+}
+
 TEST_F(Groups, are_named_where_a_link_leads_nowhere) {
   {
     H5TestFile file(path());

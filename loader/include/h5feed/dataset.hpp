@@ -31,7 +31,8 @@ enum class ImageColor : std::uint8_t { rgb, bgr, gray, unchanged };
 struct ImageOptions {
   /// Size of all samples; both or none. Images of other sizes are scaled to it, without regard to their
   /// proportions: averaged over areas where both dimensions shrink, else bilinearly. 0: the size of
-  /// the first image, which all others need to have.
+  /// the first image, which all others need to have. OpenCV scales on threads of its own to
+  /// sizes of 98,304 pixels and more, and else on the worker's.
   std::int64_t height = 0;
   std::int64_t width = 0;
   ImageColor color = ImageColor::rgb;
