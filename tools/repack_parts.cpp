@@ -123,7 +123,7 @@ class PartedRepack {
 
   void check_parts() const {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      if (!row_job_[i]) continue;
+      if (!jobs_[i].chosen) continue;
       const std::uint64_t unit = unit_rows(jobs_[i]);
       const std::uint64_t chunks = (jobs_[i].info().rows() + unit - 1) / unit;
       if (chunks >= parts_) continue;
@@ -335,8 +335,8 @@ class PartedRepack {
       for (std::uint64_t part = 0; part < parts_; ++part) done += complete(part) ? 1U : 0U;
       if (done == 0) return;
       say(fmt::format(
-          "{} of {} parts are complete and stay, {} and on; the same command with --resume goes on", done,
-          parts_, printable(part_path(0).string())));
+          "{} of {} parts are complete and stay beside {}; the same command with --resume goes on", done,
+          parts_, printable(arguments_.out)));
     } catch (const std::exception&) {
       // The error that is on its way says what matters.
     }

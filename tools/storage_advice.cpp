@@ -90,10 +90,11 @@ std::string forecast_line(const DatasetInfo& info, const ReadForecast& forecast)
       chunks == 0 ? "of contiguous data"
                   : fmt::format("in {} {}", format_count(chunks), chunks == 1 ? "chunk" : "chunks");
   const auto bytes = [](double value) { return format_bytes(static_cast<std::uint64_t>(value)); };
-  return fmt::format("{}: a random sample reads {} {}{}; an epoch in chunk order {}{} of one core",
-                     printable(info.path), bytes(forecast.random_bytes), where,
-                     seconds_text(forecast.random_seconds), bytes(forecast.epoch_bytes),
-                     forecast.epoch_seconds > 0 ? seconds_text(forecast.epoch_seconds) : ", some time");
+  std::string line =
+      fmt::format("{}: a random sample reads {} {}{}; an epoch in chunk order {}{}", printable(info.path),
+                  bytes(forecast.random_bytes), where, seconds_text(forecast.random_seconds),
+                  bytes(forecast.epoch_bytes), seconds_text(forecast.epoch_seconds));
+  return forecast.epoch_seconds > 0 ? line + " of one core" : line;
 }
 
 std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkReader* reader) {
@@ -126,7 +127,7 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
                     repack_command(info, "--chunk auto")));
     break;
   }
-  if (advice.empty() && padding_share(info) >= kWorthwhilePadding) {
+  if (advice.empty() && !split && padding_share(info) >= kWorthwhilePadding) {
     advice.push_back(
         fmt::format("{}: {:.0f} % of its chunks' cells lie outside the data; choose chunks that "
                     "divide the shape: {}",

@@ -306,6 +306,8 @@ few chunks, serving a sample and reading a byte take here; "samples/s" is the pr
 corrected by what the sample showed. A "-" was not measured: the time was over. The order of the rows is by
 samples/s; "Pareto" marks those that none beats in both speed and size. Recommended is the smallest of those
 within 5 % of the fastest. "write" is the time that encoding the whole dataset takes on all cores.
+Rates count the time that the loader works, on as many cores as it has workers, so that other programs do not
+blur them; where the file exceeds memory it is read from storage, and the clock counts.
 
 Examples:
   h5feed tune train.h5

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <limits>
 #include <system_error>
 #include <utility>
 
+#include "base/system_limits.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
 #include "store/chunk_geometry.hpp"
@@ -20,6 +22,7 @@
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
 #include "tools/repack_plan.hpp"
+#include "tools/resources.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -68,14 +71,28 @@ DataLoaderOptions options_for(const LoaderUse& use, std::uint64_t chunks, std::u
   return options;
 }
 
-// Seconds of one epoch.
-double run_epoch(DataLoader& loader) {
+// Threads that can work at once.
+double threads_of(const LoaderUse& use) {
+  return std::clamp<double>(static_cast<double>(use.num_workers), 1, system_limits().cpus);
+}
+
+// Seconds of one epoch: by the clock, or what its threads worked, shared among them.
+double run_epoch(DataLoader& loader, double threads, bool by_clock) {
   const Clock::time_point begin = Clock::now();
+  const ResourceUsage before = resource_usage();
   for (const Batch& batch : loader) {
     static_cast<void>(batch);
     check_interrupted();
   }
-  return seconds_since(begin);
+  const ResourceUsage used = resource_usage() - before;
+  return by_clock ? seconds_since(begin) : (used.user_s + used.system_s) / threads;
+}
+
+// Seconds that this thread worked.
+double worked_seconds() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 }  // namespace
@@ -87,7 +104,9 @@ RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows, Clock::time
   rows = std::clamp<std::uint64_t>(rows, 1, all);
   // Rows of one band of chunks cost what the whole band does, so that runs are as long as bands.
   const std::uint64_t run =
-      std::max<std::uint64_t>((rows + kRuns - 1) / kRuns, std::min(rows, reader.chunk_shape().front()));
+      rows == all
+          ? all
+          : std::max<std::uint64_t>((rows + kRuns - 1) / kRuns, std::min(rows, reader.chunk_shape().front()));
   const std::uint64_t runs = (rows + run - 1) / run;
   sample.values = ByteBuffer(static_cast<std::size_t>(rows * row_bytes));
   ByteBuffer chunk_values;
@@ -126,7 +145,7 @@ CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate
   const auto count = static_cast<double>(chunks);
   std::vector<std::vector<std::byte>> encoded;
   std::uint64_t stored = 0;
-  const Clock::time_point encoding = Clock::now();
+  const double encoding = worked_seconds();
   for (std::uint64_t i = 0; i < chunks; ++i) {
     encoded.push_back(filters.empty() ? std::vector<std::byte>(chunk(i).begin(), chunk(i).end())
                                       : filters.encode(chunk(i)));
@@ -134,13 +153,13 @@ CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate
   }
   CandidateCosts costs{
       .decode_s = std::numeric_limits<double>::infinity(),
-      .encode_s = seconds_since(encoding) / count,
+      .encode_s = (worked_seconds() - encoding) / count,
       .stored_share = static_cast<double>(stored) / (count * static_cast<double>(chunk_bytes))};
   ByteBuffer values(static_cast<std::size_t>(chunk_bytes));
   DecodeScratch scratch;
   for (int pass = 0; pass < kPasses; ++pass) {
     check_interrupted();
-    const Clock::time_point begin = Clock::now();
+    const double begin = worked_seconds();
     for (const std::vector<std::byte>& one : encoded) {
       if (filters.empty()) {
         std::memcpy(values.data(), one.data(), one.size());
@@ -148,7 +167,7 @@ CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate
         filters.decode(one, 0, values.span(), scratch);
       }
     }
-    costs.decode_s = std::min(costs.decode_s, seconds_since(begin) / count);
+    costs.decode_s = std::min(costs.decode_s, (worked_seconds() - begin) / count);
   }
   return costs;
 }
@@ -181,6 +200,8 @@ double CandidateFile::measure(const LoaderUse& use, std::chrono::nanoseconds dur
   constexpr std::uint64_t kLeastEpochs = 2;
   const ScopedLogSink quiet(ignore_log);
   const Clock::time_point start = Clock::now();
+  const double threads = threads_of(use);
+  const bool by_clock = cold;
   double fastest = std::numeric_limits<double>::infinity();
   std::int64_t samples = 0;
   for (std::uint64_t epoch = 0; epoch < kLeastEpochs || Clock::now() - start < duration; ++epoch) {
@@ -188,7 +209,7 @@ double CandidateFile::measure(const LoaderUse& use, std::chrono::nanoseconds dur
     const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
     samples = dataset.size();
     DataLoader loader(dataset, options_for(use, chunks_, epoch));
-    fastest = std::min(fastest, run_epoch(loader));
+    fastest = std::min(fastest, run_epoch(loader, threads, by_clock));
   }
   return static_cast<double>(samples) / fastest;
 }
@@ -201,10 +222,12 @@ double CandidateFile::measure_cached(const LoaderUse& use, std::chrono::nanoseco
   DataLoaderOptions options = options_for(use, chunks_, 0);
   options.row_reads = RowReads::never;
   DataLoader loader(dataset, options);
-  run_epoch(loader);
+  const double threads = threads_of(use);
+  constexpr bool by_clock = false;
+  run_epoch(loader, threads, by_clock);
   double fastest = std::numeric_limits<double>::infinity();
   for (std::uint64_t epoch = 0; epoch < kLeastEpochs || Clock::now() - start < duration; ++epoch) {
-    fastest = std::min(fastest, run_epoch(loader));
+    fastest = std::min(fastest, run_epoch(loader, threads, by_clock));
   }
   return static_cast<double>(dataset.size()) / fastest;
 }

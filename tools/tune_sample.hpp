@@ -32,7 +32,7 @@ struct Candidate {
   std::string filter;  ///< as --filter takes it
 };
 
-/// What a thread takes for a chunk of it, and how small it gets.
+/// What a thread works for a chunk of it, and how small it gets.
 struct CandidateCosts {
   double decode_s = 0;      ///< a chunk, the fastest of several passes
   double encode_s = 0;      ///< a chunk
@@ -64,7 +64,9 @@ class CandidateFile {
   std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
 
   /// Samples a second of the fastest of several first epochs through the loader, each with an empty cache,
-  /// until `duration` is over; at least two. `cold`: the file's pages are dropped before each. Blocks.
+  /// until `duration` is over; at least two. Seconds are those that the process works, divided among as many
+  /// cores as there are workers, so that other programs do not blur them. `cold`: the file's pages are
+  /// dropped before each epoch, and seconds are those of the clock, since the storage counts. Blocks.
   double measure(const LoaderUse& use, std::chrono::nanoseconds duration, bool cold) const;
 
   /// The same for an epoch that is served from the cache.

@@ -62,7 +62,7 @@ void expect_figures(hid_t type, const std::vector<T>& values) {
   const TempDir dir;
   {
     H5TestFile file(dir / "s.h5");
-    file.create({.path = "x", .file_type = type, .shape = {values.size()}, .chunk = {7}});
+    file.create({.path = "x", .file_type = type, .shape = {values.size()}, .chunk = {3}});
     file.write("x", bytes_of(values));
   }
   const auto wanted = expected(values);

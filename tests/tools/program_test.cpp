@@ -43,10 +43,11 @@ TEST(Program, PrintsVersionAndCommit) {
 }
 
 TEST(Program, EveryCommandHasHelpWithExamples) {
-  for (const std::string command : {"info", "check", "generate", "pack", "bench", "env", "monitor"}) {
+  for (const std::string command :
+       {"info", "check", "generate", "pack", "repack", "tune", "bench", "env", "monitor"}) {
     const ProgramResult result = run_program(".", {command, "--help"});
     EXPECT_EQ(result.exit_code, 0) << command;
-    EXPECT_THAT(result.out, HasSubstr("Examples:\n  h5feed " + command + " "));
+    EXPECT_THAT(result.out, HasSubstr("Examples:\n  h5feed " + command));
     EXPECT_EQ(result.err, "");
   }
   EXPECT_THAT(run_program(".", {"--help"}).out, HasSubstr("h5feed FILE is h5feed info FILE"));
@@ -83,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{
             {"bench", "a.h5", "--num-workers", ""}, 2, "--num-workers needs a value; an empty one is none"},
         Mistake{{"info", "a.h5", "--data="}, 2, "--data needs a value; an empty one is none"},
-        Mistake{{"pack", "a.h5", "--idx", "a="}, 2, "--idx \"a=\": name the IDX file behind the ="},
+        Mistake{{"pack", "a.h5", "--idx", "a="}, 2, "--idx \"a=\": name the file behind the ="},
         Mistake{{"info", "a.h5", "--export-csv", "x", "--export-json", "./x"},
                 2,
                 "two exports name ./x; give each its own file"},

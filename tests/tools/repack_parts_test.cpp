@@ -220,10 +220,10 @@ TEST(RepackParts, AskTheLauncherForTheirNumber) {
 TEST(RowRange, DeliversTheRowsOfItsDatasetWhereverItBegins) {
   const TempDir dir;
   write_source(dir);
-  const auto file = H5File::open(dir / "a.h5");
   for (const std::string name : {"images", "labels", "depth", "sparse", "flat"}) {
-    const auto base = ChunkReader::open(file, file->describe(name));
     const auto whole = read_through_libhdf5(dir / "a.h5", name);
+    const auto file = H5File::open(dir / "a.h5");
+    const auto base = ChunkReader::open(file, file->describe(name));
     const std::uint64_t row_bytes = base->info().row_bytes();
     for (std::uint64_t first = 0; first < kRows; first += 3) {
       for (const std::uint64_t rows : {std::uint64_t{1}, kRows / 3, kRows - first}) {
