@@ -23,9 +23,10 @@ void check_address(int device, const char* name, const void* address, const Devi
   cudaPointerAttributes attributes = {};
   const cudaError_t code =
       address == nullptr ? cudaErrorInvalidValue : cudaPointerGetAttributes(&attributes, address);
+  if (code != cudaErrorInvalidValue) check(code, "cudaPointerGetAttributes", {device});
   ignore_error(code);
   const bool on_device = attributes.type == cudaMemoryTypeDevice && attributes.device == device;
-  if (code != cudaSuccess || (!on_device && attributes.type != cudaMemoryTypeManaged)) {
+  if (!on_device && attributes.type != cudaMemoryTypeManaged) {
     throw OptionError(
         fmt::format("next_into: {} is not in memory of cuda:{}; allocate it there", name, device));
   }
