@@ -266,7 +266,8 @@ rows where the loader reads rows, with as many reads in flight as the loader has
 file opened in each worker, one row a sample) and tuned (1 GiB of chunk cache, whole chunks, whole
 batches). Unless told otherwise it uses batches of 512, 4 workers for PyTorch and 12 s a row.
 
---world-size adds the rates of processes that run at the same time, each for the row's time. "read" is what all
+--world-size adds the rates of processes that run at the same time, each for the row's time, but
+at least for one epoch. "read" is what all
 of them together read in one epoch over the bytes that the file stores: 1 where each chunk is read by one process.
 
 Examples:

@@ -146,6 +146,7 @@ int bench_world_sizes(const RanksRequest& request, const OutputOptions& output) 
       const RowRequest row_request{.settings = request.settings,
                                    .num_workers = num_workers,
                                    .quiet = table.rows() > 0,
+                                   .whole_epochs = true,
                                    .world_size = world_size,
                                    .shard = request.shard};
       const Answers answers = run_ranks(row_request);

@@ -69,6 +69,7 @@ class Row {
   explicit Row(const RowRequest& request)
       : settings_(request.settings),
         cold_(request.cold),
+        whole_epochs_(request.whole_epochs),
         dataset_(Dataset::open(dataset_options(settings_))),
         options_(loader_options(request)) {
     const DataLoader loader(dataset_, options_);
@@ -186,10 +187,11 @@ class Row {
     reset_peak_rss();
     const double slice_s = std::chrono::duration<double>(slice_).count();
     const Clock::time_point start = Clock::now();
-    double epoch_s = run_epoch(number, slice_s, repetition);
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    double epoch_s = run_epoch(number, whole_epochs_ ? kNever : slice_s, repetition);
     // Dropping pages is no part of an epoch, but takes its time.
     while ((cold_ ? seconds_since(start) : repetition.seconds) + epoch_s < slice_s) {
-      epoch_s = run_epoch(number, std::numeric_limits<double>::infinity(), repetition);
+      epoch_s = run_epoch(number, kNever, repetition);
     }
     repetition.peak_rss_bytes = peak_rss_bytes();
     return repetition;
@@ -318,6 +320,7 @@ class Row {
 
   const BenchSettings settings_;
   const bool cold_;
+  const bool whole_epochs_;
   const Dataset dataset_;
   const DataLoaderOptions options_;
   ResolvedOptions resolved_;

@@ -40,6 +40,7 @@ std::vector<std::string> to_arguments(const RowRequest& request) {
                      {"num_workers", request.num_workers},
                      {"quiet", request.quiet},
                      {"cold", request.cold},
+                     {"whole_epochs", request.whole_epochs},
                      {"rank", request.rank},
                      {"world_size", request.world_size},
                      {"shard", request.shard}};
@@ -68,6 +69,7 @@ RowRequest row_request_from(const std::vector<std::string>& arguments) {
           request.at("num_workers").get<std::int64_t>(),
           request.at("quiet").get<bool>(),
           request.at("cold").get<bool>(),
+          request.at("whole_epochs").get<bool>(),
           request.at("rank").get<std::int64_t>(),
           request.at("world_size").get<std::int64_t>(),
           request.at("shard").get<std::string>()};

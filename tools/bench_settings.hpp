@@ -36,8 +36,9 @@ Json to_json(const BenchSettings& settings);
 struct RowRequest {
   BenchSettings settings;
   std::int64_t num_workers = 0;
-  bool quiet = false;  ///< warnings have been printed by an earlier row
-  bool cold = false;   ///< the file's pages are dropped before each pass
+  bool quiet = false;         ///< warnings have been printed by an earlier row
+  bool cold = false;          ///< the file's pages are dropped before each pass
+  bool whole_epochs = false;  ///< an epoch longer than its time is not cut
   std::int64_t rank = 0;
   std::int64_t world_size = 1;    ///< processes that share the samples; each is asked for its rank
   std::string shard = "strided";  ///< how

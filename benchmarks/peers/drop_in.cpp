@@ -111,9 +111,7 @@ void run(const std::string& path, const std::string& data, std::size_t workers, 
   };
   std::vector<torch::Tensor> parts;
   const auto whole = h5feed::make_data_loader(open(), h5feed::DataLoaderOptions{.batch_size = 1024});
-  for (auto& batch : *whole) {
-    parts.push_back(batch.data);
-  }
+  for (auto& batch : *whole) parts.push_back(batch.data);
   const torch::Tensor all = torch::cat(parts);
   parts.clear();
 

@@ -3,6 +3,7 @@
 //
 //   mnist FOLDER STEPS: the four idx files of MNIST, unpacked
 #include <torch/data/dataloader.h>
+#include <torch/data/datasets/map.h>
 #include <torch/data/datasets/mnist.h>
 #include <torch/data/samplers/random.h>
 #include <torch/data/samplers/sequential.h>
