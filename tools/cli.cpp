@@ -26,8 +26,8 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::array<std::string_view, 10> kCommands = {
-    "info", "check", "generate", "pack", "repack", "tune", "bench", "env", "monitor", "completion"};
+constexpr std::array<std::string_view, 10> kCommands = {"info", "check", "generate", "pack",    "repack",
+                                                        "tune", "bench", "env",      "monitor", "completion"};
 
 constexpr std::string_view kFirstSteps =
     R"(h5feed feeds deep-learning training from HDF5 files. Three commands to try:

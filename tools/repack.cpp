@@ -1,5 +1,6 @@
 // h5feed repack: the same file with other chunks and filters.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -56,9 +57,18 @@ void check_places(const RepackArguments& arguments) {
   const StagedFile writable(arguments.out, arguments.force);
 }
 
+// glibc raises the size from which it maps blocks apart each time a large one is freed; windows and chunks
+// then come from its heaps, which keep what is freed. A fixed size switches that off (mallopt(3)).
+void return_freed_memory() {
+  constexpr int kMappedBytes = 256 * 1024;
+  ::mallopt(M_MMAP_THRESHOLD, kMappedBytes);
+  ::mallopt(M_ARENA_MAX, 2);
+}
+
 int repack(const RepackArguments& arguments) {
   const Clock::time_point start = Clock::now();
   check_arguments(arguments);
+  return_freed_memory();
   const RepackSettings settings = make_settings(arguments);
   check_places(arguments);
   const auto file = H5File::open(arguments.in);

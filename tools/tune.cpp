@@ -210,7 +210,6 @@ class Tune {
     const double threads =
         std::clamp<double>(static_cast<double>(settings_.use.num_workers), 1, settings_.cpus);
     LoaderUse use = settings_.use;
-    use.shuffle = Shuffle(false);
     use.cache_bytes = 2 * sample_.rows() * data_.row_bytes;
     const auto chunk_work = [&](std::uint64_t chunk_rows) {
       const CandidateFile file(sample_, {chunk_rows, "none"}, scratch_file());
@@ -258,13 +257,17 @@ class Tune {
                               static_cast<double>(trial.candidate.chunk_rows) * trial.costs.encode_s /
                               settings_.cpus;
       const double epochs = 3 * static_cast<double>(sample_.rows()) / trial.sample_predicted;
-      const double left = std::chrono::duration<double>(part(0.95) - Clock::now()).count();
-      if (1.5 * (encoding + epochs) > left) continue;
+      const double left = std::chrono::duration<double>(part(0.9) - Clock::now()).count();
+      if (slowness_ * (encoding + epochs) > left) continue;
+      const Clock::time_point begin = Clock::now();
       const CandidateFile file(sample_, trial.candidate, scratch_file());
-      const double rest = std::chrono::duration<double>(part(0.95) - Clock::now()).count();
+      const double rest = std::chrono::duration<double>(part(0.9) - Clock::now()).count();
       const double slot = std::max(0.0, rest / static_cast<double>(trials_.size() - i) / 2);
       trial.sample_measured =
           file.measure(sample_use_, std::chrono::nanoseconds(static_cast<std::int64_t>(slot * 1e9)), cold_);
+      // Other programs, and what the figures leave out: the next ones are expected to take as long.
+      const double took = std::chrono::duration<double>(Clock::now() - begin).count() - slot;
+      slowness_ = std::max(slowness_, 1.5 * took / (encoding + epochs));
       advance();
     }
   }
@@ -275,6 +278,7 @@ class Tune {
   Dataset dataset_;
   Progress progress_;
   double shown_ = 0;
+  double slowness_ = 1.5;  // of the clock beside the work that is foreseen
   RowShape data_;
   bool cold_ = false;
   RowSample sample_;
