@@ -70,7 +70,7 @@ h5feed::test::Requests requests(const h5feed::Field& data, int epochs) {
   h5feed::test::Requests requests;
   for (int epoch = 0; epoch <= epochs; ++epoch) {
     const h5feed::EpochPlan plan({.num_samples = data.info().rows(),
-                                  .rows_per_chunk = data.map.rows_per_chunk(),
+                                  .rows_per_chunk = data.map.rows().rows_per_chunk(),
                                   .shuffle = "full",
                                   .seed = kSeed,
                                   .batch_size = static_cast<std::uint64_t>(kBatch)},
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
     }
 
     const h5feed::test::Requests known = requests(data, epochs);
-    const h5feed::test::Simulation simulation{data.map.rows_per_chunk(), data.info().rows(),
+    const h5feed::test::Simulation simulation{data.map.rows().rows_per_chunk(), data.info().rows(),
                                               known.size() / static_cast<std::size_t>(epochs + 1),
                                               static_cast<std::uint64_t>(epochs)};
     const auto per_chunk = [&](const std::vector<std::uint64_t>& decodes) {

@@ -22,9 +22,9 @@ enum class InputLayout : std::uint8_t { automatic, nchw, nhwc, nhw, none };
 /// What one sample is: a row of a dataset, or a dataset as a whole (a file or a group for each sample).
 enum class SampleUnit : std::uint8_t { row, dataset };
 
-/// Channels of decoded images. `rgb`, `bgr`: three of 8 bits; grey ones are repeated, alpha is left out, 16 bits
-/// are cut to 8, palettes and CMYK converted. `gray`: one of 8 bits. `unchanged`: as many as the first image
-/// has, in the order R, G, B, alpha, with its 8 or 16 bits, and not turned by EXIF.
+/// Channels of decoded images. `rgb`, `bgr`: three of 8 bits; grey ones are repeated, alpha is left out, 16
+/// bits are cut to 8, palettes and CMYK converted. `gray`: one of 8 bits. `unchanged`: as many as the first
+/// image has, in the order R, G, B, alpha, with its 8 or 16 bits, and not turned by EXIF.
 enum class ImageColor : std::uint8_t { rgb, bgr, gray, unchanged };
 
 /// How variable-length uint8 becomes images: JPEG, PNG and what else OpenCV decodes, turned as EXIF says.
