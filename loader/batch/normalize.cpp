@@ -53,19 +53,19 @@ NormalizeParameters resolve_normalize(const Normalize& normalize, DType dtype, s
 }
 
 template <>
-double rounded_once<double>(double value) noexcept {
+H5FEED_EXPORT double rounded_once<double>(double value) noexcept {
   return value;
 }
 template <>
-float rounded_once<float>(double value) noexcept {
+H5FEED_EXPORT float rounded_once<float>(double value) noexcept {
   return static_cast<float>(value);
 }
 template <>
-F16 rounded_once<F16>(double value) noexcept {
+H5FEED_EXPORT F16 rounded_once<F16>(double value) noexcept {
   return to_f16(static_cast<float>(rounded_to(value, 11, -14)));
 }
 template <>
-BF16 rounded_once<BF16>(double value) noexcept {
+H5FEED_EXPORT BF16 rounded_once<BF16>(double value) noexcept {
   return to_bf16(static_cast<float>(rounded_to(value, 8, -126)));
 }
 

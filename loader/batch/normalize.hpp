@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/float_bits.hpp"
+#include "h5feed/export.hpp"
 #include "h5feed/options.hpp"
 
 namespace h5feed {

@@ -1,6 +1,7 @@
 // Chains of LibTorch's transforms on the workers of a TorchDataLoader. Part of h5feed/torch.hpp.
 #pragma once
 
+#include <torch/data/dataloader.h>  // map.h of LibTorch 1.13 needs it
 #include <torch/data/datasets/map.h>
 #include <torch/data/example.h>
 #include <torch/data/transforms/stack.h>
