@@ -24,3 +24,21 @@ function(h5feed_configure_target target)
     target_link_options(${target} PUBLIC -fsanitize=${H5FEED_SANITIZE})
   endif()
 endfunction()
+
+# h5feed_compile_with_torch_cuda(TARGET SOURCES...): an object library of sources that use CUDA's side of LibTorch,
+# where LibTorch is built without. Debian's has these headers, but for one that a build with CUDA writes: enough to
+# compile, not to link. Makes no target where the headers are not there.
+function(h5feed_compile_with_torch_cuda target)
+  find_path(H5FEED_TORCH_CUDA_HEADERS c10/cuda/CUDAStream.h HINTS ${TORCH_INCLUDE_DIRS})
+  mark_as_advanced(H5FEED_TORCH_CUDA_HEADERS)
+  if(NOT H5FEED_TORCH_CUDA_HEADERS)
+    return()
+  endif()
+  set(stub "${PROJECT_BINARY_DIR}/torch_cuda_stub")
+  file(CONFIGURE OUTPUT "${stub}/c10/cuda/impl/cuda_cmake_macros.h" CONTENT "#pragma once\n")
+  add_library(${target} OBJECT ${ARGN})
+  h5feed_configure_target(${target})
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/cuda/include")
+  target_include_directories(${target} SYSTEM PRIVATE "${stub}" ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(${target} PRIVATE h5feed::torch)
+endfunction()
