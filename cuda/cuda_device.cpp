@@ -235,7 +235,7 @@ class CudaDevice final : public Device {
            static_cast<std::size_t>(batch.target.elements()) * size_of(batch.target.dtype));
     }
     pinned_->copied_on(stream, batch.data.bytes.get(), place);
-    if (transforms_) {
+    if (transforms_ && !batch.transforms.empty()) {
       const std::size_t bytes = batch.transforms.size() * sizeof(SampleTransform);
       const std::shared_ptr<std::byte> memory = transforms_->acquire();
       std::memcpy(memory.get(), batch.transforms.data(), bytes);
