@@ -5,6 +5,7 @@
 #include "store/byte_order.hpp"
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_readers.hpp"
+#include "store/unfetched_chunk_reader.hpp"
 
 namespace h5feed {
 namespace {
@@ -17,10 +18,11 @@ struct Box {
   std::uint64_t bytes = 0;
 };
 
-class FallbackChunkReader final : public ChunkReader {
+// libhdf5 reads and decodes in one call.
+class FallbackChunkReader final : public UnfetchedChunkReader {
  public:
   FallbackChunkReader(DatasetInfo info, std::shared_ptr<H5File> file, std::string reason)
-      : ChunkReader(info, info.chunk_shape.empty() ? rows_as_chunks(info) : info.chunk_shape),
+      : UnfetchedChunkReader(info, info.chunk_shape.empty() ? rows_as_chunks(info) : info.chunk_shape),
         file_(std::move(file)),
         reason_(std::move(reason)) {
     if (info_.layout == StorageLayout::chunked && !info_.filters.empty() &&
@@ -57,27 +59,6 @@ class FallbackChunkReader final : public ChunkReader {
     cost.decode_ns = now_ns() - read_end;
     return cost;
   }
-
-  // libhdf5 reads and decodes in one call.
-  std::uint64_t stored_bytes(std::uint64_t) const override { return 0; }
-  bool stored_decoded(std::uint64_t) const override { return false; }
-  bool written(std::uint64_t) const noexcept override { return true; }
-  std::uint32_t filter_mask(std::uint64_t) const noexcept override { return 0; }
-  ReadCost fetch_chunk(std::uint64_t, std::span<std::byte>) const override {
-    throw std::logic_error("ChunkReader::fetch_chunk: stored_bytes() is 0");
-  }
-  ReadCost decode_chunk(std::uint64_t, std::span<const std::byte>, std::span<std::byte>,
-                        ReadScratch&) const override {
-    throw std::logic_error("ChunkReader::decode_chunk: stored_bytes() is 0");
-  }
-
-  bool rows_readable() const noexcept override { return false; }
-
-  ReadCost read_rows(std::uint64_t, std::uint64_t, std::span<const std::span<std::byte>>) const override {
-    throw std::logic_error("ChunkReader::read_rows: rows_readable() is false");
-  }
-  bool row_resident(std::uint64_t) const noexcept override { return false; }
-  void hint_rows(std::uint64_t, std::uint64_t) const noexcept override {}
 
  private:
   // libhdf5's chunk cache. Every read is of a whole chunk and h5feed keeps the decoded chunk itself, so

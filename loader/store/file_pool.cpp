@@ -9,6 +9,7 @@
 #include "h5feed/error.hpp"
 #include "store/chunk_readers.hpp"
 #include "store/joined_reader.hpp"
+#include "store/unfetched_chunk_reader.hpp"
 
 namespace h5feed {
 namespace {
@@ -54,11 +55,11 @@ class PooledSource final : public ByteSource {
 };
 
 // Reads through libhdf5, from a file that may have been closed in between.
-class ReopenedReader final : public ChunkReader {
+class ReopenedReader final : public UnfetchedChunkReader {
  public:
   ReopenedReader(std::shared_ptr<OpenPool<const ChunkReader>> pool, const ChunkReader& opened,
                  std::filesystem::path path)
-      : ChunkReader(opened.info(), opened.chunk_shape()),
+      : UnfetchedChunkReader(opened.info(), opened.chunk_shape()),
         scratch_bytes_(opened.scratch_bytes()),
         reason_(opened.fallback_reason()),
         slot_(std::move(pool), [this, path = std::move(path)] { return reopen(path); }) {
@@ -71,24 +72,6 @@ class ReopenedReader final : public ChunkReader {
   ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override {
     return slot_.get()->read_chunk(chunk, out, scratch);
   }
-  std::uint64_t stored_bytes(std::uint64_t) const override { return 0; }
-  bool stored_decoded(std::uint64_t) const override { return false; }
-  bool written(std::uint64_t) const noexcept override { return true; }
-  std::uint32_t filter_mask(std::uint64_t) const noexcept override { return 0; }
-  ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
-    return slot_.get()->fetch_chunk(chunk, raw);
-  }
-  ReadCost decode_chunk(std::uint64_t chunk, std::span<const std::byte> raw, std::span<std::byte> out,
-                        ReadScratch& scratch) const override {
-    return slot_.get()->decode_chunk(chunk, raw, out, scratch);
-  }
-  ReadCost read_rows(std::uint64_t first, std::uint64_t count,
-                     std::span<const std::span<std::byte>> outs) const override {
-    return slot_.get()->read_rows(first, count, outs);
-  }
-  bool rows_readable() const noexcept override { return false; }
-  bool row_resident(std::uint64_t) const noexcept override { return false; }
-  void hint_rows(std::uint64_t, std::uint64_t) const noexcept override {}
 
  private:
   std::shared_ptr<const ChunkReader> reopen(const std::filesystem::path& path) const {

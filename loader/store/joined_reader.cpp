@@ -6,6 +6,7 @@
 
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_readers.hpp"
+#include "store/unfetched_chunk_reader.hpp"
 
 namespace h5feed {
 namespace {
@@ -15,10 +16,10 @@ bool same_inner(const std::vector<std::uint64_t>& a, const std::vector<std::uint
 }
 
 // Chunks that hold the same rows, as one that spans them.
-class WholeRowsReader final : public ChunkReader {
+class WholeRowsReader final : public UnfetchedChunkReader {
  public:
   explicit WholeRowsReader(std::shared_ptr<const ChunkReader> inner)
-      : ChunkReader(inner->info(), whole_rows(*inner)), inner_(std::move(inner)) {
+      : UnfetchedChunkReader(inner->info(), whole_rows(*inner)), inner_(std::move(inner)) {
     max_stored_bytes_ = 0;
     pieces_ = inner_->num_chunks() / std::max<std::uint64_t>(1, inner_->rows().num_chunks());
   }
@@ -44,17 +45,6 @@ class WholeRowsReader final : public ChunkReader {
     return cost;
   }
 
-  std::uint64_t stored_bytes(std::uint64_t) const override { return 0; }
-  bool stored_decoded(std::uint64_t) const override { return false; }
-  bool written(std::uint64_t) const noexcept override { return true; }
-  std::uint32_t filter_mask(std::uint64_t) const noexcept override { return 0; }
-  ReadCost fetch_chunk(std::uint64_t, std::span<std::byte>) const override {
-    throw std::logic_error("ChunkReader::fetch_chunk: stored_bytes() is 0");
-  }
-  ReadCost decode_chunk(std::uint64_t, std::span<const std::byte>, std::span<std::byte>,
-                        ReadScratch&) const override {
-    throw std::logic_error("ChunkReader::decode_chunk: stored_bytes() is 0");
-  }
   bool rows_readable() const noexcept override { return inner_->rows_readable(); }
   ReadCost read_rows(std::uint64_t first, std::uint64_t count,
                      std::span<const std::span<std::byte>> outs) const override {
