@@ -20,11 +20,11 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "examples/program.hpp"
 #include "examples/small_cnn.hpp"
 
 namespace {
@@ -217,19 +217,5 @@ int main(int argc, char** argv) {
   app.add_option("--learning-rate", settings.learning_rate, "Step size of Adam")->capture_default_str();
   app.add_option("--seed", settings.seed, "Governs initial weights and order")->capture_default_str();
   app.add_option("--device", settings.device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  try {
-    run(settings);
-  } catch (const h5feed::OptionError& error) {
-    std::fprintf(stderr, "fashion_mnist: %s\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "fashion_mnist: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  return example::run_program(app, argc, argv, "fashion_mnist", [&] { run(settings); });
 }

@@ -13,10 +13,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <stdexcept>
 #include <string>
 
+#include "examples/program.hpp"
 #include "examples/resnet.hpp"
 
 namespace {
@@ -110,19 +110,5 @@ int main(int argc, char** argv) {
   option("--seed", settings.seed, "Governs initial weights and order");
   option("--learning-rate", settings.learning_rate, "Step size of SGD with momentum 0.9");
   option("--device", settings.device, "auto, cpu, cuda or cuda:N");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  try {
-    run(settings);
-  } catch (const h5feed::OptionError& error) {
-    std::fprintf(stderr, "resnet_training: %s\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "resnet_training: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  return example::run_program(app, argc, argv, "resnet_training", [&] { run(settings); });
 }
