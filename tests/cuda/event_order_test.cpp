@@ -18,6 +18,20 @@ struct Played {
   int wrong = 0;
 };
 
+// Lets what is enqueued run, the streams in one order of preference.
+Played finish(FakeCuda& cuda, const std::vector<std::size_t>& preference, std::uint64_t waits_before,
+              const Consumer& consumer, std::uint64_t uses) {
+  Played played;
+  played.stream_waits = cuda.stream_waits() - waits_before;
+  const auto all = cuda.streams();
+  std::vector<cudaStream_t> order;
+  for (const std::size_t i : preference) order.push_back(all[i]);
+  cuda.run(order);
+  EXPECT_EQ(consumer.seen(), static_cast<int>(uses));
+  played.wrong = consumer.wrong();
+  return played;
+}
+
 // Enqueues all batches, then lets the streams run in one order of preference. The consumer uses each batch
 // on two streams; buffers are used two or three times.
 Played play(const std::vector<std::size_t>& preference, std::uint64_t ignored_wait, bool poison) {
@@ -35,15 +49,7 @@ Played play(const std::vector<std::size_t>& preference, std::uint64_t ignored_wa
     consumer.use(batch, ticket, first.get());
     consumer.use(batch, ticket, second.get());
   }
-  Played played;
-  played.stream_waits = cuda.stream_waits() - before;
-  const auto all = cuda.streams();
-  std::vector<cudaStream_t> order;
-  for (const std::size_t i : preference) order.push_back(all[i]);
-  cuda.run(order);
-  EXPECT_EQ(consumer.seen(), static_cast<int>(2 * kBatches));
-  played.wrong = consumer.wrong();
-  return played;
+  return finish(cuda, preference, before, consumer, 2 * kBatches);
 }
 
 // The same with memory of the consumer, on whose one stream the batches are made; `deliveries` of each.
@@ -76,15 +82,7 @@ Played play_given(const std::vector<std::size_t>& preference, std::uint64_t igno
       consumer.use(batch, ticket, stream.get());
     }
   }
-  Played played;
-  played.stream_waits = cuda.stream_waits() - before;
-  const auto all = cuda.streams();
-  std::vector<cudaStream_t> order;
-  for (const std::size_t i : preference) order.push_back(all[i]);
-  cuda.run(order);
-  EXPECT_EQ(consumer.seen(), static_cast<int>(deliveries * kBatches));
-  played.wrong = consumer.wrong();
-  return played;
+  return finish(cuda, preference, before, consumer, deliveries * kBatches);
 }
 
 std::vector<std::vector<std::size_t>> all_orders(std::size_t streams = 4) {
