@@ -107,6 +107,14 @@ void StagedFile::reserve(std::uint64_t bytes) {
   const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd.valid()) fail(target_, "open the temporary file", errno);
   const std::uint64_t ahead = (bytes + kStep - 1) / kStep * kStep;
+  // All of a step but the current one: pages that are still being filled would be written twice.
+  if (reserved_bytes_ >= begun_bytes_ + 2 * kStep) {
+    const std::uint64_t end = reserved_bytes_ - kStep;
+    // Where the file system has no such call, commit() waits for everything.
+    ::sync_file_range(fd.get(), static_cast<off_t>(begun_bytes_), static_cast<off_t>(end - begun_bytes_),
+                      SYNC_FILE_RANGE_WRITE);
+    begun_bytes_ = end;
+  }
   if (claim(fd.get(), ahead) == 0) {
     reserved_bytes_ = ahead;
     return;
