@@ -9,7 +9,6 @@
 //
 //   fashion_mnist fashion.h5 --batch-size 32,64,128,512 --lr-scaling linear --warmup-epochs 1
 #include <sys/resource.h>
-#include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/adam.h>
 #include <torch/utils.h>
@@ -122,11 +121,6 @@ double accuracy(example::SmallCnn& net, h5feed::TorchDataLoader& loader, torch::
   return 100.0 * static_cast<double>(correct) / static_cast<double>(samples);
 }
 
-torch::Device choose_device(const std::string& name) {
-  if (name != "auto") return torch::Device(name);
-  return torch::cuda::is_available() ? torch::Device(torch::kCUDA) : torch::Device(torch::kCPU);
-}
-
 double mebibytes(double bytes) { return bytes / (1024.0 * 1024.0); }
 
 double peak_memory_bytes() {
@@ -176,7 +170,7 @@ double run_batch_size(const Settings& settings, std::int64_t batch_size, torch::
 }
 
 void run(const Settings& settings) {
-  const torch::Device device = choose_device(settings.device);
+  const torch::Device device = example::choose_device(settings.device);
   std::string summary;
   for (const std::int64_t batch_size : settings.batch_sizes) {
     const double test_accuracy = run_batch_size(settings, batch_size, device);

@@ -3,7 +3,6 @@
 //
 //   h5feed generate images.h5 --samples 2000 --shape 3,224,224 --dtype u8 --classes 10 --chunk 32 --filter
 //   gzip:4 resnet_training images.h5 --target labels
-#include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
@@ -37,14 +36,9 @@ struct Settings {
   std::string device = "auto";
 };
 
-torch::Device choose_device(const std::string& name) {
-  if (name != "auto") return torch::Device(name);
-  return torch::cuda::is_available() ? torch::Device(torch::kCUDA) : torch::Device(torch::kCPU);
-}
-
 void run(const Settings& settings) {
   torch::manual_seed(settings.seed);
-  const torch::Device device = choose_device(settings.device);
+  const torch::Device device = example::choose_device(settings.device);
   const auto data =
       h5feed::Dataset::open({.files = {settings.file}, .data = settings.data, .target = settings.target});
   h5feed::DataLoaderOptions options{.batch_size = settings.batch_size,
