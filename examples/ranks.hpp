@@ -158,7 +158,7 @@ class Communicator {
   void sum(std::vector<torch::Tensor> tensors) {
     if (!gloo_) return;
     guarded("summing over the ranks", [&] {
-      std::vector<decltype(gloo_->allreduce(tensors))> running;
+      std::vector<c10::intrusive_ptr<c10d::Work>> running;
       for (torch::Tensor& tensor : tensors) {
         std::vector<torch::Tensor> one = {tensor};
         running.push_back(start_sum(one));
@@ -184,7 +184,7 @@ class Communicator {
   }
 
  private:
-  auto start_sum(std::vector<torch::Tensor>& one) {
+  c10::intrusive_ptr<c10d::Work> start_sum(std::vector<torch::Tensor>& one) {
 #if H5FEED_EXAMPLE_HAS_NCCL
     if (one.front().is_cuda()) return nccl_->allreduce(one);
 #endif

@@ -47,6 +47,7 @@ void run(const Settings& settings) {
                                     .drop_last = true};
   // Mean and deviation of ImageNet, as the published networks take their images.
   options.normalize = {.scale = 1.0 / 255, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+  options.device = example::loader_device(device);
   const auto loader = h5feed::make_data_loader(data, options);
   if (settings.depth != 18 && settings.depth != 50) throw std::runtime_error("--depth takes 18 or 50");
   example::ResNet net =

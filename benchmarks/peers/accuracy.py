@@ -7,8 +7,8 @@ h5feed                h5feed's loader over an HDF5 file (tests/torch/mnist: LibT
 LibTorch in memory    LibTorch's loader over its MNIST dataset, tensors in memory (the program before the patch)
 PyTorch + h5py        PyTorch's DataLoader in Python over the same HDF5 file, one row a sample
 
-Network, initial weights (compared), batch size, optimizer and number of steps are the same; each loader shuffles
-as it does by itself. Needs python3 with torch and h5py, and a Release build with tests.
+Network, initial weights (compared), batch size, optimizer, number of steps and, drawn from Torch's generator, the
+order of samples are the same. Needs python3 with torch and h5py, and a Release build with tests.
 """
 
 import argparse
@@ -42,7 +42,7 @@ LARGEST_DIFFERENCE = 0.5  # points
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--idx", default="/usr/share/datasets/fashion-mnist", help="folder of the four idx files, gzipped")
-    parser.add_argument("--steps", type=int, default=2814, help="default: 3 epochs")
+    parser.add_argument("--steps", type=int, default=938, help="default: an epoch")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"), help="Release build of h5feed, with tests")
     parser.add_argument("--json", help="write the results here")
@@ -68,14 +68,17 @@ def make_net():
     return SmallCnn()
 
 
-def python_loader(file, part, batch_size, shuffle):
+def samples_of(file, part):
     import h5py
+
+    with h5py.File(file, "r") as opened:
+        return opened[part + "/images"].shape[0]
+
+
+def python_loader(file, part, batch_size, order):
     import torch
 
     import pytorch_peer
-
-    with h5py.File(file, "r") as opened:
-        length = opened[part + "/images"].shape[0]
 
     def collate(examples):
         images = torch.stack([torch.from_numpy(image) for image, _ in examples]).unsqueeze(1)
@@ -84,10 +87,11 @@ def python_loader(file, part, batch_size, shuffle):
 
     # Always the large chunk cache: only the accuracy counts here.
     rows = pytorch_peer.PerSample(
-        lambda tuned: pytorch_peer.open_h5py(file, part + "/images", part + "/labels", True), length
+        lambda tuned: pytorch_peer.open_h5py(file, part + "/images", part + "/labels", True), len(order)
     )
+    # A generator of its own: the default one draws the orders, as in LibTorch's loader.
     return torch.utils.data.DataLoader(
-        rows, batch_size=batch_size, shuffle=shuffle, num_workers=2, collate_fn=collate
+        rows, batch_size=batch_size, sampler=order, num_workers=2, collate_fn=collate, generator=torch.Generator()
     )
 
 
@@ -99,11 +103,12 @@ def train_in_python(file, steps, seed):
     net = make_net()
     weights = sum(parameter.detach().double().abs().sum().item() for parameter in net.parameters())
     optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
-    training = python_loader(file, "train", BATCH_SIZE, shuffle=True)
+    samples = samples_of(file, "train")
+    torch.randperm(samples)  # LibTorch's RandomSampler draws an order that it does not use
     net.train()
     step = 0
     while step < steps:
-        for images, labels in training:
+        for images, labels in python_loader(file, "train", BATCH_SIZE, torch.randperm(samples).tolist()):
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(net(images), labels).backward()
             optimizer.step()
@@ -111,12 +116,12 @@ def train_in_python(file, steps, seed):
             if step == steps:
                 break
     net.eval()
-    correct = samples = 0
+    correct = 0
+    tests = samples_of(file, "test")
     with torch.no_grad():
-        for images, labels in python_loader(file, "test", 500, shuffle=False):
+        for images, labels in python_loader(file, "test", 500, list(range(tests))):
             correct += (net(images).argmax(1) == labels).sum().item()
-            samples += len(labels)
-    return weights, 100 * correct / samples
+    return weights, 100 * correct / tests
 
 
 def train_by_program(program, data, steps, seed):
