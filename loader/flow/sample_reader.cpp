@@ -141,8 +141,10 @@ struct SampleReader::State {
     auto bytes = allocate(samples.size() * lane.row_bytes);
     std::byte* const out = bytes.get();
     if (lane.number < kFirstNamed) {
-      (lane.number == kData ? batch.data : batch.target) = {
-          std::move(bytes), lane.dtype, batch_shape(samples.size(), true, lane.field.geometry.shape)};
+      HostTensor& tensor = lane.number == kData ? batch.data : batch.target;
+      tensor.bytes = std::move(bytes);
+      tensor.dtype = lane.dtype;
+      tensor.shape = batch_shape(samples.size(), true, lane.field.geometry.shape);
     } else {
       const std::size_t number = lane.number - kFirstNamed;
       batch.fields[number] =

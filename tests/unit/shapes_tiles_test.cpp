@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -231,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
                              InputLayout::nhwc,
                              {.size = {10, 12}, .edges = TileEdges::pad},
                              9}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& named) { return std::string(named.param.name); });
 
 TEST_F(Tiles, of_colour_images_are_delivered_channels_first) {
   const Images images = make({2, 21, 17, 3});
@@ -442,12 +443,11 @@ TEST_F(Tiles, that_do_not_fit_are_refused_in_one_line) {
 
 // Shapes that no file could hold but that one may claim: nothing of them is ever written.
 TEST_F(Tiles, of_images_near_the_limits_of_64_bits_are_refused_or_counted) {
-  constexpr std::uint64_t kSide = std::uint64_t{1} << 31;
+  // As much as h5feed takes for a shape: 2^61 bytes.
   const std::filesystem::path path = dir_ / "huge.h5";
   {
     H5TestFile file(path);
-    file.create({.path = "huge", .shape = {2, kSide, kSide}, .chunk = {1, 1 << 15, 1 << 15}});
-    file.create({.path = "most", .shape = {1, kSide - 1, kSide * 2 - 1}});
+    file.create({.path = "most", .shape = {1, (1ULL << 31) - 1, 1ULL << 30}});
   }
   const auto open = [&](const std::string& data, const TileOptions& tiles) {
     return Dataset::open({.files = {path}, .data = data, .input_layout = InputLayout::nhw, .tiles = tiles});
@@ -461,6 +461,35 @@ TEST_F(Tiles, of_images_near_the_limits_of_64_bits_are_refused_or_counted) {
   });
   EXPECT_NE(text, "");
 }
+
+#ifdef H5FEED_TILES
+// The example, as a user starts it.
+TEST_F(Tiles, are_put_together_again_by_the_example) {
+  write("a.h5", make({2, 70, 90, 3}), {1, 16, 16, 3});
+  struct Run {
+    const char* arguments;
+    const char* says;
+  };
+  for (const Run& run :
+       {Run{"--size 16 --edges shift",
+            "image 0: 70×90 put together from 30 tiles, every covered value equal, 0 "
+            "pixels in no tile"},
+        Run{"--size 20 --overlap 7 --edges pad", "put together from 35 tiles"},
+        Run{"--size 20 --overlap 7 --edges shift --merge last --num-workers 0", "0 pixels in no tile"},
+        Run{"--size 16 --edges drop", "from 20 tiles, every covered value equal, 1180 pixels in no tile"}}) {
+    const std::string command = std::string("'") + H5FEED_TILES + "' '" + (dir_ / "a.h5").string() +
+                                "' --data images --images 2 " + run.arguments + " 2>&1";
+    FILE* const pipe = popen(command.c_str(), "r");
+    ASSERT_NE(pipe, nullptr);
+    std::string out;
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) out += static_cast<char>(c);
+    EXPECT_EQ(pclose(pipe), 0) << out;
+    EXPECT_THAT(out, HasSubstr(run.says));
+    EXPECT_THAT(out, HasSubstr("image 1: 70×90"));
+    EXPECT_THAT(out, HasSubstr("extra memory"));
+  }
+}
+#endif
 
 TEST_F(Tiles, keep_no_rows_apart_from_their_chunks) {
   const std::filesystem::path path = write("a.h5", make({8, 40, 40}), {1, 20, 20});
