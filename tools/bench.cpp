@@ -55,12 +55,23 @@ struct BenchArguments {
   bool warm = false;
   std::string world_size;
   std::string shard = "strided";
+  std::string device = "cpu";
   std::string peer;
   std::string python;
   OutputOptions output;
 };
 
+// This program has no CUDA in it, so that it runs anywhere.
+void require_cpu(const std::string& device) {
+  if (device == "cpu" || device == "auto") return;
+  throw OptionError(
+      fmt::format("--device \"{}\": this program measures delivery to the CPU (cpu, auto); to a GPU: "
+                  "tools/gpu_check.sh bench",
+                  printable(device)));
+}
+
 BenchSettings make_settings(const BenchArguments& arguments) {
+  require_cpu(arguments.device);
   constexpr std::uint64_t kMostRuns = 1000;
   BenchSettings settings{.file = arguments.file, .data = arguments.data, .target = arguments.target};
   settings.input_layout = arguments.input_layout;
@@ -330,6 +341,8 @@ void add_bench(CLI::App& app, Action& action) {
          "Rows of so many processes that share the samples, each with --num-workers threads (default 1)",
          "N,N,...");
   option("--shard", arguments->shard, "How they share: strided, contiguous or by_chunk", "HOW")
+      ->capture_default_str();
+  option("--device", arguments->device, "cpu or auto; GPUs are measured by tools/gpu_check.sh", "DEVICE")
       ->capture_default_str();
   option("--peer", arguments->peer, "Compare with a peer: pytorch", "NAME");
   option("--python", arguments->python, "Interpreter of the peer; default: python3, then Debian's",

@@ -345,6 +345,15 @@ TEST(Bench, MeasuresTilesOfImages) {
   EXPECT_GT(row.at("share_of_limit"), 0);
 }
 
+TEST(Bench, SaysWhatMeasuresAGpu) {
+  const TempDir dir;
+  write_samples(dir);
+  const ProgramResult gpu = run_program(dir.path(), {"bench", "a.h5", "--device", "cuda:0"});
+  EXPECT_EQ(gpu.exit_code, 2);
+  EXPECT_THAT(gpu.err, HasSubstr("--device \"cuda:0\": this program measures delivery to the CPU"));
+  EXPECT_THAT(gpu.err, HasSubstr("tools/gpu_check.sh bench"));
+}
+
 TEST(Bench, DeliversSingleSamplesWhereAskedTo) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "20", "--shape", "1,8,8"}).exit_code,
