@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,11 +52,20 @@ inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOpt
 
 }  // namespace detail
 
+/// A named field of a batch, on the CPU whatever the device. See `BatchField`.
+struct TorchField {
+  torch::Tensor values;
+  torch::Tensor offsets;  ///< with `Collate::ragged`: B + 1 int64, where each sample begins; else undefined
+  torch::Tensor lengths;  ///< with `Collate::pad`: B int64; else undefined
+};
+
 /// What a `TorchDataLoader` delivers: LibTorch's example, whose `data` is (B,C,H,W) or as stored and whose
 /// `target` is (B), (B,K), …, an undefined tensor where the dataset has no target; and where it came from.
 struct TorchBatch : torch::data::Example<> {
-  std::vector<std::int64_t> indices;   ///< sample numbers in the dataset, in batch order
-  std::vector<TorchBatch> parts = {};  ///< with `devices`: the tensors of each, and none above
+  std::vector<std::int64_t> indices;         ///< sample numbers in the dataset, in batch order
+  std::map<std::string, TorchField> fields;  ///< those of `DatasetOptions::fields`, by name
+  std::vector<SampleOrigin> origins;         ///< with `provenance`: where each sample is stored
+  std::vector<TorchBatch> parts = {};        ///< with `devices`: the tensors of each, and none above
 
   /// `auto& [data, target] = batch`, as LibTorch's example has it.
   template <std::size_t I, typename B>
@@ -84,6 +94,16 @@ struct TorchLoaderOptions : ResolvedOptions {
 
 namespace detail {
 
+/// Throws DatasetError for a type that LibTorch lacks.
+inline TorchField to_torch(BatchField field) {
+  if (!torch_dtype(field.values.dtype)) {
+    throw DatasetError("field \"" + field.name + "\" is " + std::string(name_of(field.values.dtype)) +
+                       ", a type LibTorch does not have; set its dtype, e.g. to f32 or a wider integer");
+  }
+  return {to_tensor(std::move(field.values)), to_tensor(std::move(field.offsets)),
+          to_tensor(std::move(field.lengths))};
+}
+
 inline TorchBatch to_torch(Batch batch) {
   TorchBatch result;
   if (batch.gpu) {
@@ -95,6 +115,11 @@ inline TorchBatch to_torch(Batch batch) {
     result.target = to_tensor(std::move(batch.target));
   }
   result.indices = std::move(batch.indices);
+  for (BatchField& field : batch.fields) {
+    std::string name = field.name;
+    result.fields.emplace(std::move(name), to_torch(std::move(field)));
+  }
+  result.origins = std::move(batch.origins);
   for (Batch& part : batch.parts) result.parts.push_back(to_torch(std::move(part)));
   return result;
 }
