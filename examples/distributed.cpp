@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/device.hpp"
 #include "examples/gradient_sum.hpp"
-#include "examples/program.hpp"
 #include "examples/ranks.hpp"
 #include "examples/small_cnn.hpp"
 
