@@ -31,6 +31,7 @@
 #include "examples/gradient_sum.hpp"
 #include "examples/ranks.hpp"
 #include "examples/small_cnn.hpp"
+#include "examples/training_device.hpp"
 
 namespace {
 

@@ -27,6 +27,7 @@
 #include "examples/device.hpp"
 #include "examples/program.hpp"
 #include "examples/small_cnn.hpp"
+#include "examples/training_device.hpp"
 
 namespace {
 

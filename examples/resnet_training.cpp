@@ -18,6 +18,7 @@
 #include "examples/device.hpp"
 #include "examples/program.hpp"
 #include "examples/resnet.hpp"
+#include "examples/training_device.hpp"
 
 namespace {
 
