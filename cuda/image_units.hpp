@@ -20,8 +20,8 @@ template <typename From, typename To, typename Index>
 struct Images {
   using Source = From;
   using Output = To;
-  static constexpr int kRun = 16 / static_cast<int>(sizeof(To));  // elements
-  static constexpr std::uint32_t kTile = kThreads;                // runs
+  static constexpr std::uint32_t kRun = 16 / sizeof(To);  // elements
+  static constexpr std::uint32_t kTile = kThreads;        // runs
 
   /// Extents of one sample, in elements. An "image" of the output has `out_height` rows: a plane of
   /// (N,C,H,W), a whole sample of (N,H,W,C).
@@ -80,7 +80,7 @@ struct Images {
     const auto place = place_of(tile * kTile, runs_per_sample);
     const auto [samples, in_sample] = runs_per_sample.split(place.rest + thread);
     const auto [row, run] = runs_per_row.split(in_sample);
-    return {place.sample + static_cast<std::int64_t>(samples), row, run * static_cast<Index>(kRun)};
+    return {place.sample + static_cast<std::int64_t>(samples), row, run * Index{kRun}};
   }
 
   /// Where output pixel (y, x) comes from: rows and columns at or beyond the source's extents are padding.
@@ -110,7 +110,7 @@ struct Images {
 };
 
 /// (N,H,W,C) of kChannels to (N,C,H,W): a thread takes whole pixels and gives a run of each plane.
-template <typename From, typename To, int kChannels>
+template <typename From, typename To, std::uint32_t kChannels>
 struct PlanarUnits : Images<From, To, std::uint32_t> {
   using Base = Images<From, To, std::uint32_t>;
   using Base::geometry;
@@ -147,17 +147,17 @@ struct PlanarUnits : Images<From, To, std::uint32_t> {
     if (readable) pixels = Loaded<From, kRun * kChannels>(this->in + window);
     const std::uint32_t width = row_inside ? geometry.in_width : 0;
     H5FEED_UNROLL
-    for (int c = 0; c < kChannels; ++c) {
+    for (std::uint32_t c = 0; c < kChannels; ++c) {
       To result[kRun];
       H5FEED_UNROLL
-      for (int i = 0; i < kRun; ++i) {
+      for (std::uint32_t i = 0; i < kRun; ++i) {
         const From forward = pixels[i * kChannels + c];
         const From backward_value = pixels[(kRun - 1 - i) * kChannels + c];
-        const bool inside = origin.x + static_cast<std::uint32_t>(i) * origin.step < width;
+        const bool inside = origin.x + i * origin.step < width;
         result[i] = values(inside ? (backward ? backward_value : forward) : From{},
-                           static_cast<std::uint32_t>(c));
+                           c);
       }
-      To* const plane = to + static_cast<std::uint32_t>(c) * geometry.out_plane;
+      To* const plane = to + c * geometry.out_plane;
       if (count >= kRun) {
         store_run(plane, result, this->past_caches);
       } else {
@@ -231,9 +231,9 @@ struct RowUnits : Images<From, To, Index> {
         const Index in_row = row_inside ? geometry.in_width * cycle.value() : 0;
         auto channel = static_cast<std::uint32_t>(image + in_cycle);
         H5FEED_UNROLL
-        for (int i = 0; i < kRun; ++i) {
+        for (std::uint32_t i = 0; i < kRun; ++i) {
           const From loaded = origin.step == 1 ? elements[i] : elements[kRun - 1 - i];
-          const bool inside = element + static_cast<Index>(i) * origin.step < in_row;
+          const bool inside = element + Index{i} * origin.step < in_row;
           result[i] = values(inside ? loaded : From{}, channel);
           ++in_cycle;
           ++channel;
@@ -252,7 +252,7 @@ struct RowUnits : Images<From, To, Index> {
                (image + in_cycle) * geometry.in_channel;
     Index column = origin.x;
     H5FEED_UNROLL
-    for (int i = 0; i < kRun; ++i) {
+    for (std::uint32_t i = 0; i < kRun; ++i) {
       const From value = row_inside && column < geometry.in_width ? from[at] : From{};
       result[i] = values(value, static_cast<std::uint32_t>(image + in_cycle));
       at += geometry.in_channel;
