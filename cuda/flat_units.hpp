@@ -1,4 +1,5 @@
-// The normalize kernel for batches whose elements stay where they are: nothing but an element's channel matters.
+// The normalize kernel for batches whose elements stay where they are: nothing but an element's channel
+// matters.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +61,8 @@ struct FlatUnits {
   }
 
  private:
-  H5FEED_HOST_DEVICE static constexpr std::uint32_t element_of(std::uint32_t thread, std::uint32_t run) noexcept {
+  H5FEED_HOST_DEVICE static constexpr std::uint32_t element_of(std::uint32_t thread,
+                                                               std::uint32_t run) noexcept {
     return (run * kThreads + thread) * kRun;
   }
 

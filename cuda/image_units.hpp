@@ -134,8 +134,7 @@ struct PlanarUnits : Images<From, To, std::uint32_t> {
     const std::int64_t window = sample * geometry.in_sample +
                                 static_cast<std::int64_t>(origin.y) * geometry.in_row +
                                 static_cast<std::int64_t>(static_cast<std::int32_t>(left)) * kChannels;
-    const bool readable =
-        row_inside && window >= 0 && window + kRun * kChannels <= this->in_elements;
+    const bool readable = row_inside && window >= 0 && window + kRun * kChannels <= this->in_elements;
     To* const to = this->out + sample * geometry.out_sample + row * geometry.out_row + first;
     const std::uint32_t count = geometry.out_row - first;
 
@@ -154,8 +153,7 @@ struct PlanarUnits : Images<From, To, std::uint32_t> {
         const From forward = pixels[i * kChannels + c];
         const From backward_value = pixels[(kRun - 1 - i) * kChannels + c];
         const bool inside = origin.x + i * origin.step < width;
-        result[i] = values(inside ? (backward ? backward_value : forward) : From{},
-                           c);
+        result[i] = values(inside ? (backward ? backward_value : forward) : From{}, c);
       }
       To* const plane = to + c * geometry.out_plane;
       if (count >= kRun) {
@@ -170,13 +168,11 @@ struct PlanarUnits : Images<From, To, std::uint32_t> {
   /// Runs at the very start and end of the batch, element by element.
   H5FEED_HOST_DEVICE void edge(std::int64_t sample, const typename Base::Origin& origin,
                                const Values<From, To>& values, To* to, std::uint32_t count) const noexcept {
-    const From* const row =
-        this->in + sample * geometry.in_sample + std::int64_t{origin.y} * geometry.in_row;
+    const From* const row = this->in + sample * geometry.in_sample + std::int64_t{origin.y} * geometry.in_row;
     for (std::uint32_t i = 0; i < count && i < kRun; ++i) {
       const std::uint32_t x = origin.x + i * origin.step;
       for (std::uint32_t c = 0; c < kChannels; ++c) {
-        to[c * geometry.out_plane + i] =
-            values(x < geometry.in_width ? row[x * kChannels + c] : From{}, c);
+        to[c * geometry.out_plane + i] = values(x < geometry.in_width ? row[x * kChannels + c] : From{}, c);
       }
     }
   }
@@ -212,8 +208,8 @@ struct RowUnits : Images<From, To, Index> {
     const bool row_inside = origin.y < geometry.in_height;
     const Index count = geometry.out_row - first;
     const std::int64_t sample_start = sample * geometry.in_sample;
-    To* const to = this->out + sample * geometry.out_sample +
-                   static_cast<std::int64_t>(row * geometry.out_row + first);
+    To* const to =
+        this->out + sample * geometry.out_sample + static_cast<std::int64_t>(row * geometry.out_row + first);
     To result[kRun];
 
     if (together && (origin.step == 1 || cycle.value() == 1)) {
@@ -221,10 +217,9 @@ struct RowUnits : Images<From, To, Index> {
       // leave the row, but not the batch.
       const Index element = origin.x * cycle.value() + in_cycle;
       const Index left = origin.step == 1 ? element : element - (kRun - 1);
-      const std::int64_t window = sample_start +
-                                  static_cast<std::int64_t>(image * geometry.in_channel +
-                                                            origin.y * geometry.in_row) +
-                                  static_cast<std::make_signed_t<Index>>(left);
+      const std::int64_t window =
+          sample_start + static_cast<std::int64_t>(image * geometry.in_channel + origin.y * geometry.in_row) +
+          static_cast<std::make_signed_t<Index>>(left);
       if (!row_inside || (window >= 0 && window + kRun <= this->in_elements)) {
         Loaded<From, kRun> elements;
         if (row_inside) elements = Loaded<From, kRun>(this->in + window);
@@ -248,8 +243,8 @@ struct RowUnits : Images<From, To, Index> {
     }
     const From* const from = this->in + sample_start;
     const Index next_pixel = origin.step * geometry.in_pixel - cycle.value() * geometry.in_channel;
-    Index at = origin.y * geometry.in_row + origin.x * geometry.in_pixel +
-               (image + in_cycle) * geometry.in_channel;
+    Index at =
+        origin.y * geometry.in_row + origin.x * geometry.in_pixel + (image + in_cycle) * geometry.in_channel;
     Index column = origin.x;
     H5FEED_UNROLL
     for (std::uint32_t i = 0; i < kRun; ++i) {

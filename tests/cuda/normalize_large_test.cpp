@@ -49,9 +49,8 @@ TEST(NormalizeUnits, keep_the_error_bound_for_all_values_of_16_bit_types) {
   std::vector<std::uint16_t> in(3 * kValues);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint16_t>(i);
   for (const DType from : {DType::u16, DType::i16, DType::f16}) {
-    const NormalizeParameters parameters{.scale = from == DType::f16 ? 0.7 : 1.0 / 65535,
-                                         .mean = {0.485, 0, -0.3},
-                                         .std = {0.229, 1, 4}};
+    const NormalizeParameters parameters{
+        .scale = from == DType::f16 ? 0.7 : 1.0 / 65535, .mean = {0.485, 0, -0.3}, .std = {0.229, 1, 4}};
     for (const DType to : {DType::f32, DType::f16, DType::bf16}) {
       const std::vector<std::byte> coefficients = normalize_coefficients(parameters, from, to);
       std::vector<std::byte> out(in.size() * size_of(to));
@@ -166,8 +165,8 @@ void check_last_sample(const LargeCase& what) {
   const std::vector<SampleTransform> transform(transforms.empty() ? 0 : 1,
                                                transforms.empty() ? SampleTransform{} : transforms.back());
   for_each_output(last, transform, [&](std::int64_t to, std::int64_t from, std::int64_t c) {
-    const auto x = from < 0 ? std::size_t{0} : std::to_integer<std::size_t>(
-                                                   in.data()[first + static_cast<std::size_t>(from)]);
+    const auto x = from < 0 ? std::size_t{0}
+                            : std::to_integer<std::size_t>(in.data()[first + static_cast<std::size_t>(from)]);
     ASSERT_EQ(std::memcmp(out.data() + (first + static_cast<std::size_t>(to)) * 2,
                           table.data() + (static_cast<std::size_t>(c) * 256 + x) * 2, 2),
               0)
