@@ -6,6 +6,7 @@
 #include "cuda/flat_units.hpp"
 #include "cuda/image_units.hpp"
 #include "cuda/normalize.hpp"
+#include "cuda/row_units.hpp"
 
 namespace h5feed::gpu {
 

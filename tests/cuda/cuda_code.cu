@@ -2,7 +2,6 @@
 #include "cuda_code.hpp"
 
 #include <concepts>
-#include <span>
 
 static_assert(__cplusplus >= 202002L, "CUDA sources are C++20");
 #ifdef __CUDA_ARCH__
@@ -23,8 +22,8 @@ struct Extent {
 };
 static_assert(Extent{.height = 1, .width = twice(2)} == Extent{1, 4});
 
-__global__ void fill(std::span<int> values) {
-  if (threadIdx.x < values.size()) values[threadIdx.x] = twice(21);
+__global__ void fill(int* values, int count) {
+  if (const auto i = static_cast<int>(threadIdx.x); i < count) values[i] = twice(21);
 }
 
 }  // namespace

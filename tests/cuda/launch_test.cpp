@@ -211,12 +211,12 @@ TEST(ConvertLaunch, gives_every_label_a_thread_or_a_turn) {
   }
 }
 
-// Of the CMake variable, such as "90-real;75-virtual": what each object must hold.
+// Of CMAKE_CUDA_ARCHITECTURES, such as "90-real 75-virtual": what each object must hold.
 std::set<std::string> code_of(const std::string& architectures) {
   std::set<std::string> code;
   std::size_t begin = 0;
   while (begin < architectures.size()) {
-    const std::size_t end = std::min(architectures.find(';', begin), architectures.size());
+    const std::size_t end = std::min(architectures.find(' ', begin), architectures.size());
     const std::string one = architectures.substr(begin, end - begin);
     const std::string number = one.substr(0, one.find('-'));
     if (!one.ends_with("-virtual")) code.insert("sm_" + number);
@@ -237,7 +237,7 @@ TEST(CudaObjects, hold_machine_code_and_ptx_for_the_architectures_asked_for) {
       EXPECT_FALSE(code.empty()) << asked;
     }
   }
-  EXPECT_EQ(code_of("90-real;75-virtual"), (std::set<std::string>{"sm_90", "compute_75"}));
+  EXPECT_EQ(code_of("90-real 75-virtual"), (std::set<std::string>{"sm_90", "compute_75"}));
 }
 
 TEST(CudaObjects, are_compiled_as_cxx_20) { EXPECT_GE(language_of_cuda_sources(), 202002L); }
