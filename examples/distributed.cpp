@@ -31,6 +31,7 @@
 #include "examples/program.hpp"
 #include "examples/ranks.hpp"
 #include "examples/small_cnn.hpp"
+#include "examples/training_device.hpp"
 
 namespace {
 

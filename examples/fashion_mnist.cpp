@@ -26,6 +26,7 @@
 
 #include "examples/program.hpp"
 #include "examples/small_cnn.hpp"
+#include "examples/training_device.hpp"
 
 namespace {
 

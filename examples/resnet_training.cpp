@@ -17,6 +17,7 @@
 
 #include "examples/program.hpp"
 #include "examples/resnet.hpp"
+#include "examples/training_device.hpp"
 
 namespace {
 
