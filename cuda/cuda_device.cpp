@@ -334,11 +334,13 @@ class CudaDevice final : public Device {
     if (lost_) throw DeviceError(*lost_);
   }
 
-  // An error that a harmless call repeats is one that every call will.
+  // An error that ends the context is repeated by a harmless call. Others pass, such as those of a call that
+  // the capture of a CUDA graph forbids.
   void note_if_lost(const CudaError& error) {
+    const QuietDeviceGuard guard(settings_.device);
     const cudaError_t again = cudaStreamQuery(staged_.copy_stream());
-    if (again == cudaSuccess || again == cudaErrorNotReady) return;
-    ignore_error(again);
+    ignore_error(again == cudaErrorNotReady ? cudaSuccess : again);
+    if (!ends_context(again)) return;
     const MutexLock lock(mutex_);
     if (!lost_) lost_ = error.what();
   }

@@ -37,6 +37,12 @@ struct DeviceRing::State {
   void record_use(Slot& slot, const std::vector<GpuStream>& streams) const {
     slot.consumers = 0;
     for (const GpuStream stream : streams) {
+      cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+      check(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing", {settings.device});
+      if (capture != cudaStreamCaptureStatusNone) {
+        // An event of a capture is part of the graph: no stream outside it can wait for it.
+        throw DeviceError("a batch was let go while a stream that uses it is being captured");
+      }
       if (slot.consumers == slot.consumed.size()) slot.consumed.push_back(make_event(settings.device));
       check(cudaEventRecord(slot.consumed[slot.consumers].get(), stream), "cudaEventRecord",
             {settings.device});

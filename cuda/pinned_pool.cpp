@@ -56,7 +56,9 @@ struct PinnedPool::State {
     for (const Slot& slot : slots) {
       if (slot.state != SlotState::copying) continue;
       for (const CopyEvent& copy : slot.copied) {
-        if (copy.pending) ignore_error(cudaEventSynchronize(copy.event.get()));
+        if (!copy.pending) continue;
+        const QuietDeviceGuard guard(copy.device);
+        ignore_error(cudaEventSynchronize(copy.event.get()));
       }
     }
   }
