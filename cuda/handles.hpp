@@ -96,16 +96,20 @@ inline Stream make_stream(int device) {
   return {stream, device};
 }
 
-inline Event make_event(int device) {
+inline Event make_event(const CallPlace& place) {
   cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags", {device});
-  return {event, device};
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags", place);
+  return {event, place.device};
 }
+inline Event make_event(int device) { return make_event(CallPlace{device}); }
 
-inline DeviceMemory make_device_memory(std::size_t bytes, int device) {
+inline DeviceMemory make_device_memory(std::size_t bytes, const CallPlace& place) {
   void* memory = nullptr;
-  check_allocation(cudaMalloc(&memory, bytes), "cudaMalloc", bytes, {device});
-  return {memory, device};
+  check_allocation(cudaMalloc(&memory, bytes), "cudaMalloc", bytes, place);
+  return {memory, place.device};
+}
+inline DeviceMemory make_device_memory(std::size_t bytes, int device) {
+  return make_device_memory(bytes, CallPlace{device});
 }
 
 }  // namespace h5feed::gpu

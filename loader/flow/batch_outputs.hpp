@@ -25,9 +25,10 @@ class BatchOutputs {
   };
   explicit BatchOutputs(const Parts& parts) : parts_(parts) {}
 
-  /// Gives a job whose samples are known its memory, shapes and crops, and its echoes theirs. Throws
-  /// std::bad_alloc, DeviceError.
-  void prepare(BatchJob& job) const;
+  /// Gives a job whose samples are known its memory, shapes and crops, and its echoes theirs; false, with
+  /// nothing done, where it would have to wait for memory and `wait` is not set. Throws std::bad_alloc,
+  /// DeviceError.
+  bool prepare(BatchJob& job, bool wait) const;
 
   /// Where a field of a batch is assembled.
   static std::byte* bytes_of(const Batch& batch, std::size_t field) noexcept {
@@ -35,7 +36,8 @@ class BatchOutputs {
   }
 
  private:
-  void take_memory(Batch& batch) const;
+  BatchSlot take_slot(const Batch& batch, bool wait) const;
+  void put_into(Batch& batch, BatchSlot slot) const;
   void draw_transforms(BatchJob& job) const;
 
   const Parts parts_;

@@ -81,7 +81,7 @@ TEST(GpuCapture, that_forbade_a_call_does_not_end_the_loader) {
   // Both the poll of the slot and the look whether the device is lost.
   cuda.fail_call_of("cudaEventQuery", 1, cudaErrorStreamCaptureUnsupported);
   cuda.fail_call_of("cudaStreamQuery", 1, cudaErrorStreamCaptureUnsupported);
-  EXPECT_THROW(device->acquire_slot(), gpu::CudaError);
+  EXPECT_THROW(device->acquire_slot({}), gpu::CudaError);
   EXPECT_TRUE(cuda.failed());
   assembled = kind.assemble(*device, 1);
   batch = device->deliver(1, std::move(*assembled), {});
