@@ -4,7 +4,21 @@
 # Torch's package files write to variables that steer every target of the including directory.
 set(H5FEED_TORCH_TOUCHES
   CMAKE_C_FLAGS CMAKE_CXX_FLAGS CMAKE_CUDA_FLAGS CMAKE_EXE_LINKER_FLAGS CMAKE_SHARED_LINKER_FLAGS
-  CMAKE_MODULE_PATH CMAKE_CXX_STANDARD CMAKE_CUDA_STANDARD)
+  CMAKE_MODULE_PATH CMAKE_PREFIX_PATH CMAKE_CXX_STANDARD CMAKE_CUDA_STANDARD)
+
+# The packages of LibTorch look for their own parts (Caffe2, libc10) in the system's folders first: where Debian's
+# LibTorch is installed beside the one that Torch_DIR names, its libraries would come with the other's headers.
+# Prefers what lies with the one that is named. CMAKE_PREFIX_PATH is the caller's to restore.
+macro(h5feed_prefer_named_torch)
+  foreach(h5feed_named_torch IN ITEMS "${Torch_DIR}" "$ENV{Torch_DIR}")
+    if(EXISTS "${h5feed_named_torch}/TorchConfig.cmake")
+      get_filename_component(h5feed_named_torch "${h5feed_named_torch}/../../.." ABSOLUTE)
+      list(PREPEND CMAKE_PREFIX_PATH "${h5feed_named_torch}")
+      break()
+    endif()
+  endforeach()
+  unset(h5feed_named_torch)
+endmacro()
 
 # Where the Python that comes first in PATH (an active virtual environment's) keeps the CMake package of its
 # torch; empty where it has none. Asks for the place of the module only: importing it takes seconds.
@@ -47,11 +61,13 @@ macro(h5feed_find_torch h5feed_torch_mode)
   endforeach()
   set(h5feed_saved_log_level "${CMAKE_MESSAGE_LOG_LEVEL}")
   set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
+  h5feed_prefer_named_torch()
   find_package(Torch QUIET)
   if(NOT Torch_FOUND)
     h5feed_pip_torch(h5feed_torch_from_pip)
     if(h5feed_torch_from_pip)
       set(Torch_DIR "${h5feed_torch_from_pip}" CACHE PATH "CMake package of LibTorch" FORCE)
+      h5feed_prefer_named_torch()
       find_package(Torch QUIET)
     endif()
     unset(h5feed_torch_from_pip)

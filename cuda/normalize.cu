@@ -10,27 +10,26 @@ static_assert(__cplusplus >= 202002L, "CUDA sources are C++20");
 namespace h5feed::gpu {
 namespace {
 
-constexpr int kThreads = 256;  // DALI measured 256 above 512 for this kind of kernel (DALI pull request 3771)
-constexpr int kBlocksPerMultiprocessor = 8;
-// Below the 48 KiB that every device offers without asking, with room for 8 blocks on a multiprocessor.
-constexpr std::int64_t kSharedBytes = 24 << 10;
+// Several times the blocks that fit at once, so that multiprocessors that are done early take more of them; a
+// table is read into shared memory once a block, not once a run.
+constexpr std::int64_t kBlocksPerMultiprocessor = 32;
 
-// Blocks walk over the units in strides: a table is read into shared memory once a block, not once a run.
 template <typename Units>
 __global__ void __launch_bounds__(kThreads)
-    normalize_kernel(const Units units, const void* coefficients, const int shared_words) {
-  using Value = Values<typename Units::Source, typename Units::Output>;
-  extern __shared__ std::uint32_t shared[];
-  const auto* const global = static_cast<const std::uint32_t*>(coefficients);
-  for (int i = static_cast<int>(threadIdx.x); i < shared_words; i += kThreads) shared[i] = global[i];
-  if (shared_words > 0) __syncthreads();
-  const Value values{shared_words > 0 ? reinterpret_cast<const typename Value::Entry*>(shared)
-                                      : static_cast<const typename Value::Entry*>(coefficients)};
-  const std::int64_t size = units.size();
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t unit = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; unit < size;
-       unit += stride) {
-    units(unit, values);
+    normalize_kernel(const Units units, const void* coefficients, const int table_words) {
+  using Table = Values<typename Units::Source, typename Units::Output>;
+  using Entry = typename Table::Entry;
+  if constexpr (Units::kSharedTable) {
+    // Only so does the compiler know that all lookups are in shared memory.
+    extern __shared__ std::uint32_t shared[];
+    const auto* const global = static_cast<const std::uint32_t*>(coefficients);
+    for (int i = static_cast<int>(threadIdx.x); i < table_words; i += static_cast<int>(kThreads)) {
+      shared[i] = global[i];
+    }
+    __syncthreads();
+    run_thread(units, Table{reinterpret_cast<const Entry*>(shared)}, blockIdx.x, gridDim.x, threadIdx.x);
+  } else {
+    run_thread(units, Table{static_cast<const Entry*>(coefficients)}, blockIdx.x, gridDim.x, threadIdx.x);
   }
 }
 
@@ -42,9 +41,8 @@ __global__ void __launch_bounds__(kThreads) convert_kernel(const ConvertJob job)
   }
 }
 
-unsigned blocks_for(std::int64_t units, std::int64_t most) noexcept {
-  const std::int64_t needed = (units + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(std::clamp<std::int64_t>(needed, 1, most));
+unsigned blocks_for(std::int64_t tiles, std::int64_t most) noexcept {
+  return static_cast<unsigned>(std::clamp<std::int64_t>(tiles, 1, most));
 }
 
 }  // namespace
@@ -56,16 +54,13 @@ cudaError_t launch_normalize(const NormalizeJob& job, int multiprocessors, cudaS
   cudaError_t status = cudaErrorInvalidValue;
   with_units(job, [&](auto units) {
     using Units = decltype(units);
-    using Value = Values<typename Units::Source, typename Units::Output>;
-    const std::int64_t bytes = job.layout.channels * Value::kEntriesPerChannel *
-                               static_cast<std::int64_t>(sizeof(typename Value::Entry));
-    const std::int64_t shared_bytes = bytes <= kSharedBytes ? bytes : 0;
-    const std::int64_t most = static_cast<std::int64_t>(multiprocessors) * kBlocksPerMultiprocessor;
+    const std::int64_t bytes = Units::kSharedTable ? table_bytes<Units>(job.layout.channels) : 0;
+    const std::int64_t most = multiprocessors * kBlocksPerMultiprocessor;
     const void* coefficients = job.coefficients;
-    int shared_words = static_cast<int>(shared_bytes / 4);
-    void* arguments[] = {&units, &coefficients, &shared_words};
-    status = cudaLaunchKernel(normalize_kernel<Units>, dim3(blocks_for(units.size(), most)), dim3(kThreads),
-                              arguments, static_cast<std::size_t>(shared_bytes), stream);
+    int table_words = static_cast<int>(bytes / 4);
+    void* arguments[] = {&units, &coefficients, &table_words};
+    status = cudaLaunchKernel(normalize_kernel<Units>, dim3(blocks_for(units.tiles(), most)), dim3(kThreads),
+                              arguments, static_cast<std::size_t>(bytes), stream);
   });
   return status;
 }
@@ -74,8 +69,8 @@ cudaError_t launch_convert(const ConvertJob& job, cudaStream_t stream) noexcept 
   if (job.count == 0) return cudaSuccess;
   ConvertJob argument = job;
   void* arguments[] = {&argument};
-  return cudaLaunchKernel(convert_kernel, dim3(blocks_for(job.count, 1024)), dim3(kThreads), arguments, 0,
-                          stream);
+  const std::int64_t tiles = (job.count + kThreads - 1) / kThreads;
+  return cudaLaunchKernel(convert_kernel, dim3(blocks_for(tiles, 1024)), dim3(kThreads), arguments, 0, stream);
 }
 
 }  // namespace h5feed::gpu

@@ -38,7 +38,7 @@ struct NormalizeJob {
   bool past_caches = false;
 };
 
-/// Enqueues the kernel on `stream`, with about 8 blocks for each of the device's `multiprocessors`. Does
+/// Enqueues the kernel on `stream`, with at most 32 blocks for each of the device's `multiprocessors`. Does
 /// not synchronize: the caller keeps all memory of the job alive until the kernel has run. A batch of no
 /// sample launches nothing.
 cudaError_t launch_normalize(const NormalizeJob& job, int multiprocessors, cudaStream_t stream) noexcept;

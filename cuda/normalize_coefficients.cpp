@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "cuda/normalize.hpp"
-#include "cuda/normalize_core.hpp"
+#include "cuda/values.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed::gpu {

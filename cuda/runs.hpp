@@ -15,6 +15,9 @@ namespace detail {
 struct alignas(16) FourWords {
   std::uint32_t words[4];
 };
+struct alignas(8) TwoWords {
+  std::uint32_t words[2];
+};
 
 H5FEED_HOST_DEVICE inline std::uint32_t load_word(const unsigned char* aligned) noexcept {
 #ifdef __CUDA_ARCH__
@@ -34,6 +37,17 @@ H5FEED_HOST_DEVICE inline FourWords load_four(const unsigned char* aligned) noex
   FourWords four;
   std::memcpy(&four, aligned, sizeof(four));
   return four;
+#endif
+}
+
+H5FEED_HOST_DEVICE inline TwoWords load_two(const unsigned char* aligned) noexcept {
+#ifdef __CUDA_ARCH__
+  const uint2 two = *reinterpret_cast<const uint2*>(aligned);
+  return {{two.x, two.y}};
+#else
+  TwoWords two;
+  std::memcpy(&two, aligned, sizeof(two));
+  return two;
 #endif
 }
 
@@ -95,6 +109,9 @@ class Loaded {
   static constexpr int kWords = kBytes / 4;
   static_assert(kBytes % 4 == 0, "a run is a whole number of words");
 
+  /// Zeros.
+  Loaded() = default;
+
   /// Reads the words of 4 bytes that hold the elements, hence up to 3 bytes on either side of them:
   /// memory before and behind, within the word, must be readable. cudaMalloc aligns to 256 bytes; who
   /// allocates rounds the size up to a multiple of 4.
@@ -108,6 +125,16 @@ class Loaded {
           const detail::FourWords four = detail::load_four(bytes + 16 * i);
           H5FEED_UNROLL
           for (int k = 0; k < 4; ++k) words_[4 * i + k] = four.words[k];
+        }
+        return;
+      }
+    } else if constexpr (kBytes % 8 == 0) {
+      if (address % 8 == 0) {
+        H5FEED_UNROLL
+        for (int i = 0; i < kWords / 2; ++i) {
+          const detail::TwoWords two = detail::load_two(bytes + 8 * i);
+          words_[2 * i] = two.words[0];
+          words_[2 * i + 1] = two.words[1];
         }
         return;
       }
@@ -132,8 +159,17 @@ class Loaded {
   }
 
  private:
-  std::uint32_t words_[static_cast<std::size_t>(kWords)];
+  std::uint32_t words_[static_cast<std::size_t>(kWords)] = {};
 };
+
+/// Stores the first `count` elements.
+template <typename T, std::size_t kCount>
+H5FEED_HOST_DEVICE void store_some(T* to, const T (&values)[kCount], std::uint32_t count) noexcept {
+  H5FEED_UNROLL
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (i < count) to[i] = values[i];
+  }
+}
 
 /// Stores 16 bytes of elements: at once where `to` is aligned, else one by one.
 template <typename T, std::size_t kCount>
@@ -149,8 +185,7 @@ H5FEED_HOST_DEVICE void store_run(T* to, const T (&values)[kCount], bool past_ca
     }
     detail::store_four(reinterpret_cast<unsigned char*>(to), four, past_caches);
   } else {
-    H5FEED_UNROLL
-    for (std::size_t i = 0; i < kCount; ++i) to[i] = values[i];
+    store_some(to, values, kCount);
   }
 }
 

@@ -6,6 +6,7 @@
 //
 // The order of samples is that of a single process with the same seed and global batch, and so is the loss,
 // but for rounding. A checkpoint may be resumed with another number of processes.
+#include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/sgd.h>
 #include <torch/serialize.h>
@@ -27,8 +28,10 @@
 #include <vector>
 
 #include "examples/gradient_sum.hpp"
+#include "examples/program.hpp"
 #include "examples/ranks.hpp"
 #include "examples/small_cnn.hpp"
+#include "examples/training_device.hpp"
 
 namespace {
 
@@ -48,7 +51,28 @@ struct Settings {
   bool log_steps = false;
   std::string meeting_file;
   std::int64_t timeout_s = 60;
+  std::string device = "auto";
+  std::string backend = "auto";
 };
+
+// A GPU for each rank of a machine; with Gloo they may share them.
+torch::Device device_of(const Settings& settings, const example::Ranks& ranks) {
+  torch::Device device = example::choose_device(settings.device);
+  if (!device.is_cuda()) return device;
+  const auto gpus = static_cast<int>(torch::cuda::device_count());
+  if (gpus == 0) throw std::runtime_error("--device " + settings.device + ": LibTorch finds no GPU");
+  if (ranks.local_rank >= gpus && settings.backend != "gloo") {
+    throw std::runtime_error("local rank " + std::to_string(ranks.local_rank) + " has no GPU of its own (" +
+                             std::to_string(gpus) + " here); start fewer ranks, or use --backend gloo");
+  }
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(ranks.local_rank % gpus)};
+}
+
+example::GpuSums gpu_sums(const Settings& settings, const torch::Device& device) {
+  const bool nccl =
+      settings.backend == "nccl" || (settings.backend == "auto" && device.is_cuda() && example::kHasNccl);
+  return nccl ? example::GpuSums::nccl : example::GpuSums::gloo;
+}
 
 // A number that tells samples apart, to be summed over a batch (Steele et al., "Fast splittable pseudorandom
 // number generators", OOPSLA 2014: the mix of SplitMix64).
@@ -63,7 +87,9 @@ class Training {
  public:
   Training(const Settings& settings, const example::Ranks& ranks)
       : settings_(settings),
-        ranks_(ranks, {settings.meeting_file, std::chrono::seconds(settings.timeout_s)}),
+        device_(device_of(settings, ranks)),
+        ranks_(ranks, {settings.meeting_file, std::chrono::seconds(settings.timeout_s)},
+               gpu_sums(settings, device_)),
         seed_(agree_on_seed()),
         dataset_(h5feed::Dataset::open(
             {.files = {settings.file}, .data = settings.data, .target = settings.target})),
@@ -127,6 +153,7 @@ class Training {
                                       .rank = rank,
                                       .world_size = world_size};
     options.normalize = h5feed::Normalize{};
+    options.device = example::loader_device(device_);
     return h5feed::make_data_loader(dataset_, options);
   }
 
@@ -136,6 +163,7 @@ class Training {
     example::SmallCnn net(shape[0], shape[1], shape[2], settings_.classes);
     const torch::NoGradGuard no_grad;
     ranks_.broadcast(net->parameters());
+    net->to(device_);
     return net;
   }
 
@@ -166,8 +194,9 @@ class Training {
     std::int64_t samples_hash = 0;
     if (samples > 0) {
       namespace F = torch::nn::functional;
-      const torch::Tensor loss = F::cross_entropy(net_->forward(batch.data), batch.target,
-                                                  F::CrossEntropyFuncOptions().reduction(torch::kSum));
+      const torch::Tensor loss =
+          F::cross_entropy(net_->forward(batch.data.to(device_)), batch.target.to(device_),
+                           F::CrossEntropyFuncOptions().reduction(torch::kSum));
       loss.backward();
       sums[0] = loss.item<double>();
       sums[1] = static_cast<double>(samples);
@@ -204,7 +233,7 @@ class Training {
   std::uint64_t weights_hash() const {
     std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
     for (const torch::Tensor& parameter : net_->parameters()) {
-      const torch::Tensor values = parameter.detach().contiguous();
+      const torch::Tensor values = parameter.detach().cpu().contiguous();
       const auto* const bytes = static_cast<const unsigned char*>(values.data_ptr());
       for (std::size_t i = 0; i < values.nbytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3;
     }
@@ -231,7 +260,7 @@ class Training {
   void resume() {
     if (settings_.checkpoint.empty() || !std::filesystem::exists(settings_.checkpoint)) return;
     torch::serialize::InputArchive archive, net, optimizer, loader;
-    archive.load_from(settings_.checkpoint);
+    archive.load_from(settings_.checkpoint, device_);
     archive.read("net", net);
     archive.read("optimizer", optimizer);
     archive.read("loader", loader);
@@ -247,6 +276,7 @@ class Training {
   }
 
   const Settings settings_;
+  const torch::Device device_;
   example::Communicator ranks_;
   const std::uint64_t seed_;
   const h5feed::Dataset dataset_;
@@ -289,6 +319,10 @@ int main(int argc, char** argv) {
   option("--meet", settings.meeting_file, "Find the other ranks by this new file, not by MASTER_ADDR");
   option("--timeout", settings.timeout_s, "Seconds after which silent ranks count as gone")
       ->check(CLI::PositiveNumber);
+  option("--device", settings.device, "auto, cpu or cuda: the GPU of each rank's local number");
+  option("--backend", settings.backend,
+         "What sums gradients on GPUs: auto (NCCL where LibTorch has it), gloo or nccl")
+      ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
   app.add_flag("--log-steps", settings.log_steps, "A line for each step");
   try {
     app.parse(argc, argv);

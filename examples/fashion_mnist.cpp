@@ -9,11 +9,11 @@
 //
 //   fashion_mnist fashion.h5 --batch-size 32,64,128,512 --lr-scaling linear --warmup-epochs 1
 #include <sys/resource.h>
-#include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/adam.h>
 #include <torch/utils.h>
 #include <unistd.h>
+#include <h5feed/gpu_monitor.hpp>
 #include <h5feed/torch.hpp>
 
 #include <CLI/CLI.hpp>
@@ -26,6 +26,7 @@
 
 #include "examples/program.hpp"
 #include "examples/small_cnn.hpp"
+#include "examples/training_device.hpp"
 
 namespace {
 
@@ -46,12 +47,15 @@ using Loader = std::unique_ptr<h5feed::TorchDataLoader>;
 // The batch size that --learning-rate is meant for.
 constexpr double kReferenceBatch = 64;
 
-Loader open_loader(const Settings& settings, std::int64_t batch_size, const std::string& part, bool shuffle) {
+Loader open_loader(const Settings& settings, std::int64_t batch_size, const std::string& part, bool shuffle,
+                   torch::Device device, std::shared_ptr<const h5feed::GpuProbe> probe) {
   auto data =
       h5feed::Dataset::open({.files = {settings.file}, .data = part + "/images", .target = part + "/labels"});
   h5feed::DataLoaderOptions options{
       .batch_size = batch_size, .shuffle = shuffle, .num_workers = settings.num_workers};
   options.normalize = {.scale = 1.0 / 255, .mean = {0.2860}, .std = {0.3530}};
+  options.device = example::loader_device(device);
+  options.gpu_probe = std::move(probe);
   return h5feed::make_data_loader(std::move(data), options);
 }
 
@@ -122,11 +126,6 @@ double accuracy(example::SmallCnn& net, h5feed::TorchDataLoader& loader, torch::
   return 100.0 * static_cast<double>(correct) / static_cast<double>(samples);
 }
 
-torch::Device choose_device(const std::string& name) {
-  if (name != "auto") return torch::Device(name);
-  return torch::cuda::is_available() ? torch::Device(torch::kCUDA) : torch::Device(torch::kCPU);
-}
-
 double mebibytes(double bytes) { return bytes / (1024.0 * 1024.0); }
 
 double peak_memory_bytes() {
@@ -135,11 +134,38 @@ double peak_memory_bytes() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
+// Looks at the GPU; null where there is none, or several to choose from.
+std::shared_ptr<const h5feed::GpuProbe> watch_gpu(torch::Device device) {
+  if (!device.is_cuda()) return nullptr;
+  try {
+    return h5feed::gpu::monitor();
+  } catch (const h5feed::DeviceError& error) {
+    std::fprintf(stderr, "fashion_mnist: GPU use is not shown: %s\n", error.what());
+    return nullptr;
+  }
+}
+
+// ", GPU busy 41 %, device memory 612 MiB", of what is known.
+std::string gpu_columns(const h5feed::GpuUse& use, const std::vector<h5feed::GpuMemory>& memory) {
+  std::string text;
+  char column[64];
+  if (const auto busy = use.busy.mean()) {
+    std::snprintf(column, sizeof column, ", GPU busy %.0f %%", 100 * *busy);
+    text += column;
+  }
+  for (const h5feed::GpuMemory& gpu : memory) {
+    std::snprintf(column, sizeof column, ", device memory %.0f MiB",
+                  mebibytes(static_cast<double>(gpu.total - gpu.free)));
+    text += column;
+  }
+  return text.empty() ? ", no GPU" : text;
+}
+
 // Trains one batch size; the accuracy at its end.
 double run_batch_size(const Settings& settings, std::int64_t batch_size, torch::Device device) {
   torch::manual_seed(settings.seed);
-  const Loader training = open_loader(settings, batch_size, "train", true);
-  const Loader testing = open_loader(settings, batch_size, "test", false);
+  const Loader training = open_loader(settings, batch_size, "train", true, device, watch_gpu(device));
+  const Loader testing = open_loader(settings, batch_size, "test", false, device, nullptr);
   example::SmallCnn net(1, 28, 28, 10);
   net->to(device);
   const LearningRate rate(settings, batch_size, training->size());
@@ -164,11 +190,12 @@ double run_batch_size(const Settings& settings, std::int64_t batch_size, torch::
     epoch_stats.cache_misses = after.cache_misses - before.cache_misses;
     test_accuracy = accuracy(net, *testing, device);
     std::printf(
-        "epoch %d/%d: loss %.3f, test accuracy %.1f %%, %.0f samples/s, %.2f s, waited for data %.2f %% of "
-        "the "
-        "time, cache hit rate %.1f %%, peak host memory %.0f MiB\n",
-        epoch, settings.epochs, loss, test_accuracy, samples / seconds, seconds, 100 * waited / seconds,
-        100 * epoch_stats.cache_hit_rate(), mebibytes(peak_memory_bytes()));
+        "epoch %d/%d: batch size %lld, learning rate %g, loss %.3f, test accuracy %.1f %%, %.0f samples/s, "
+        "%.2f s, waited for data %.2f %% of the time, cache hit rate %.1f %%%s, peak host memory %.0f MiB\n",
+        epoch, settings.epochs, static_cast<long long>(batch_size),
+        rate.at(static_cast<double>(first_step + training->size() - 1)), loss, test_accuracy,
+        samples / seconds, seconds, 100 * waited / seconds, 100 * epoch_stats.cache_hit_rate(),
+        gpu_columns(after.gpu - before.gpu, after.gpu_memory).c_str(), mebibytes(peak_memory_bytes()));
     std::fflush(stdout);
   }
   std::printf("%s\n", training->report().c_str());
@@ -176,7 +203,7 @@ double run_batch_size(const Settings& settings, std::int64_t batch_size, torch::
 }
 
 void run(const Settings& settings) {
-  const torch::Device device = choose_device(settings.device);
+  const torch::Device device = example::choose_device(settings.device);
   std::string summary;
   for (const std::int64_t batch_size : settings.batch_sizes) {
     const double test_accuracy = run_batch_size(settings, batch_size, device);

@@ -13,7 +13,7 @@ namespace example {
 
 /// Packs gradients into tensors of about 25 MB, last layers first, since one large all-reduce is faster than
 /// many small ones, and several are on their way at once (Li et al., "PyTorch Distributed", VLDB 2020,
-/// arXiv 2006.15704, section 3.2.1). Buckets are in host memory, which Gloo needs.
+/// arXiv 2006.15704, section 3.2.1).
 class GradientSum {
  public:
   static constexpr std::size_t kBucketBytes = std::size_t{25} << 20;
@@ -38,7 +38,7 @@ class GradientSum {
   /// shares the ranks have, also none (an undefined gradient counts as 0). Returns `also`, summed. Blocks.
   torch::Tensor run(Communicator& ranks, std::int64_t samples, const torch::Tensor& also) {
     std::vector<torch::Tensor> sums;
-    for (const auto& bucket : buckets_) sums.push_back(packed(bucket));
+    for (const auto& bucket : buckets_) sums.push_back(ranks.summable(packed(bucket)));
     const torch::Tensor total = torch::full({1}, samples, torch::kInt64);
     const torch::Tensor also_sum = also.clone();
     sums.push_back(total);
@@ -56,7 +56,7 @@ class GradientSum {
       const torch::Tensor gradient = parameter.grad();
       flat.push_back((gradient.defined() ? gradient : torch::zeros_like(parameter)).detach().flatten());
     }
-    return torch::cat(flat).cpu().contiguous();
+    return torch::cat(flat);
   }
 
   static void unpack(const torch::Tensor& sum, const std::vector<torch::Tensor>& parameters) {

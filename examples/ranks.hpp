@@ -1,4 +1,5 @@
-// Several processes that train together: who this one is, and how they talk, over LibTorch's c10d and Gloo.
+// Several processes that train together: who this one is, and how they talk, over LibTorch's c10d: Gloo for
+// tensors on the CPU, NCCL for those on GPUs where LibTorch has it.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -8,6 +9,14 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+// A LibTorch with NCCL says so; its header needs that of NCCL, which it does not bring.
+#if defined(USE_C10D_NCCL) && __has_include(<nccl.h>)
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#define H5FEED_EXAMPLE_HAS_NCCL 1
+#else
+#define H5FEED_EXAMPLE_HAS_NCCL 0
+#endif
 
 #include <charconv>
 #include <chrono>
@@ -87,43 +96,72 @@ struct Meeting {
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
 };
 
+/// What sums over tensors on GPUs: NCCL itself, or Gloo by way of host memory, also for ranks that share a
+/// GPU, which NCCL refuses.
+enum class GpuSums { gloo, nccl };
+
+inline constexpr bool kHasNccl = H5FEED_EXAMPLE_HAS_NCCL != 0;
+
 /// Collective operations of all ranks: each rank calls the same ones in the same order. For one thread. They
 /// block, and throw std::runtime_error where another rank has died, or does not answer within the timeout.
 class Communicator {
  public:
-  Communicator(const Ranks& ranks, const Meeting& meeting) : ranks_(ranks) {
+  /// Throws std::runtime_error also for `GpuSums::nccl` where there is none.
+  Communicator(const Ranks& ranks, const Meeting& meeting, GpuSums gpu_sums = GpuSums::gloo) : ranks_(ranks) {
+    if (gpu_sums == GpuSums::nccl && !kHasNccl)
+      throw std::runtime_error("this LibTorch has no NCCL; use Gloo");
     if (ranks.world_size == 1) return;
     guarded("meeting the other ranks", [&] {
+      const auto store = open_store(meeting);
       auto options = c10d::ProcessGroupGloo::Options::create(meeting.timeout);
       options->devices.push_back(network_device(meeting));
       options->timeout = meeting.timeout;
-      group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(open_store(meeting), ranks.rank, ranks.world_size,
-                                                           options);
+      gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
+          c10::make_intrusive<c10d::PrefixStore>("gloo", store), ranks.rank, ranks.world_size, options);
+#if H5FEED_EXAMPLE_HAS_NCCL
+      if (gpu_sums == GpuSums::gloo) return;
+      // wait() is to block, and to throw where a rank has gone, instead of ending the process by its own
+      // means: the names of LibTorch up to 2.1 and from 2.2 on.
+      ::setenv("NCCL_BLOCKING_WAIT", "1", 0);
+      ::setenv("TORCH_NCCL_BLOCKING_WAIT", "1", 0);
+      const auto nccl = c10d::ProcessGroupNCCL::Options::create();
+      nccl->timeout = meeting.timeout;
+      nccl_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+          c10::make_intrusive<c10d::PrefixStore>("nccl", store), ranks.rank, ranks.world_size, nccl);
+#endif
     });
   }
 
   const Ranks& ranks() const noexcept { return ranks_; }
 
+  /// `tensor`, contiguous, where `sum()` takes it: in host memory, but for NCCL.
+  torch::Tensor summable(const torch::Tensor& tensor) const {
+#if H5FEED_EXAMPLE_HAS_NCCL
+    if (nccl_ && tensor.is_cuda()) return tensor.contiguous();
+#endif
+    return tensor.cpu().contiguous();
+  }
+
   /// Rank 0's values, everywhere. Contiguous tensors on the CPU.
   void broadcast(std::vector<torch::Tensor> tensors) {
-    if (!group_) return;
+    if (!gloo_) return;
     guarded("a broadcast", [&] {
       for (torch::Tensor& tensor : tensors) {
         std::vector<torch::Tensor> one = {tensor};
-        group_->broadcast(one)->wait();
+        gloo_->broadcast(one)->wait();
       }
     });
   }
 
-  /// The sum over all ranks, everywhere, with the same bits. All tensors are on their way at once; each is
-  /// contiguous and on the CPU.
+  /// The sum over all ranks, everywhere, with the same bits. All tensors are on their way at once; each is as
+  /// `summable()` has it.
   void sum(std::vector<torch::Tensor> tensors) {
-    if (!group_) return;
+    if (!gloo_) return;
     guarded("summing over the ranks", [&] {
-      std::vector<decltype(group_->allreduce(tensors))> running;
+      std::vector<c10::intrusive_ptr<c10d::Work>> running;
       for (torch::Tensor& tensor : tensors) {
         std::vector<torch::Tensor> one = {tensor};
-        running.push_back(group_->allreduce(one));
+        running.push_back(start_sum(one));
       }
       for (auto& work : running) work->wait();
     });
@@ -146,6 +184,13 @@ class Communicator {
   }
 
  private:
+  c10::intrusive_ptr<c10d::Work> start_sum(std::vector<torch::Tensor>& one) {
+#if H5FEED_EXAMPLE_HAS_NCCL
+    if (one.front().is_cuda()) return nccl_->allreduce(one);
+#endif
+    return gloo_->allreduce(one);
+  }
+
   c10::intrusive_ptr<c10d::Store> open_store(const Meeting& meeting) const {
     if (!meeting.file.empty()) return c10::make_intrusive<c10d::FileStore>(meeting.file, ranks_.world_size);
     c10d::TCPStoreOptions options;
@@ -189,7 +234,10 @@ class Communicator {
   }
 
   const Ranks ranks_;
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;  // null: a single process
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;  // null: a single process
+#if H5FEED_EXAMPLE_HAS_NCCL
+  c10::intrusive_ptr<c10d::ProcessGroupNCCL> nccl_;  // null: sums go through host memory
+#endif
 };
 
 }  // namespace example

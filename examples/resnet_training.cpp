@@ -3,7 +3,6 @@
 //
 //   h5feed generate images.h5 --samples 2000 --shape 3,224,224 --dtype u8 --classes 10 --chunk 32 --filter
 //   gzip:4 resnet_training images.h5 --target labels
-#include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
@@ -18,6 +17,7 @@
 
 #include "examples/program.hpp"
 #include "examples/resnet.hpp"
+#include "examples/training_device.hpp"
 
 namespace {
 
@@ -37,14 +37,9 @@ struct Settings {
   std::string device = "auto";
 };
 
-torch::Device choose_device(const std::string& name) {
-  if (name != "auto") return torch::Device(name);
-  return torch::cuda::is_available() ? torch::Device(torch::kCUDA) : torch::Device(torch::kCPU);
-}
-
 void run(const Settings& settings) {
   torch::manual_seed(settings.seed);
-  const torch::Device device = choose_device(settings.device);
+  const torch::Device device = example::choose_device(settings.device);
   const auto data =
       h5feed::Dataset::open({.files = {settings.file}, .data = settings.data, .target = settings.target});
   h5feed::DataLoaderOptions options{.batch_size = settings.batch_size,
@@ -53,6 +48,7 @@ void run(const Settings& settings) {
                                     .drop_last = true};
   // Mean and deviation of ImageNet, as the published networks take their images.
   options.normalize = {.scale = 1.0 / 255, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+  options.device = example::loader_device(device);
   const auto loader = h5feed::make_data_loader(data, options);
   if (settings.depth != 18 && settings.depth != 50) throw std::runtime_error("--depth takes 18 or 50");
   example::ResNet net =

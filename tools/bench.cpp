@@ -39,6 +39,7 @@ struct BenchArguments {
   std::string data;
   std::string target;
   std::string input_layout = "auto";
+  TileText tiles;
   std::string num_workers;
   std::string batch_size = "256";
   std::string shuffle = "sequential";
@@ -54,15 +55,27 @@ struct BenchArguments {
   bool warm = false;
   std::string world_size;
   std::string shard = "strided";
+  std::string device = "cpu";
   std::string peer;
   std::string python;
   OutputOptions output;
 };
 
+// This program has no CUDA in it, so that it runs anywhere.
+void require_cpu(const std::string& device) {
+  if (device == "cpu" || device == "auto") return;
+  throw OptionError(
+      fmt::format("--device \"{}\": this program measures delivery to the CPU (cpu, auto); to a GPU: "
+                  "tools/gpu_check.sh bench",
+                  printable(device)));
+}
+
 BenchSettings make_settings(const BenchArguments& arguments) {
+  require_cpu(arguments.device);
   constexpr std::uint64_t kMostRuns = 1000;
   BenchSettings settings{.file = arguments.file, .data = arguments.data, .target = arguments.target};
   settings.input_layout = arguments.input_layout;
+  settings.tiles = arguments.tiles;
   settings.batch_size = std::nullopt;
   if (arguments.batch_size != "none") {
     settings.batch_size = parse_integer("--batch-size", arguments.batch_size);
@@ -277,6 +290,7 @@ Examples:
   h5feed bench train.h5 --cold --num-workers 2 --shuffle chunk:16
   h5feed bench train.h5 --shuffle chunk:16 --peer pytorch
   h5feed bench train.h5 --world-size 1,2,4 --shard by_chunk --shuffle chunk:16
+  h5feed bench slides.h5 --tile-size 512 --tile-overlap 64 --tile-edges shift --batch-size 16
   h5feed bench text.h5 --data tokens --input-layout none --json)";
 
 }  // namespace
@@ -294,6 +308,13 @@ void add_bench(CLI::App& app, Action& action) {
   option("--target", arguments->target, "Dataset of the targets; default: none", "PATH");
   option("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW, or none: as stored", "LAYOUT")
       ->capture_default_str();
+  option("--tile-size", arguments->tiles.size, "Samples are windows of the images: pixels, or HEIGHTxWIDTH",
+         "N");
+  option("--tile-stride", arguments->tiles.stride, "From one tile to the next; default: their size", "N");
+  option("--tile-overlap", arguments->tiles.overlap, "Pixels that neighbours share, instead of --tile-stride",
+         "N");
+  option("--tile-edges", arguments->tiles.edges,
+         "Tiles that reach over the edge: drop (default), pad with zeros, or shift back", "HOW");
   option("--num-workers,--workers", arguments->num_workers,
          "A row for each; default: 0, 1, 2, 4 and so on, up to the usable cores", "N,N,...");
   option("--batch-size", arguments->batch_size, "Samples per batch, or none: single samples", "N")
@@ -321,12 +342,18 @@ void add_bench(CLI::App& app, Action& action) {
          "N,N,...");
   option("--shard", arguments->shard, "How they share: strided, contiguous or by_chunk", "HOW")
       ->capture_default_str();
+  option("--device", arguments->device, "cpu or auto; GPUs are measured by tools/gpu_check.sh", "DEVICE")
+      ->capture_default_str();
   option("--peer", arguments->peer, "Compare with a peer: pytorch", "NAME");
   option("--python", arguments->python, "Interpreter of the peer; default: python3, then Debian's",
          "PROGRAM");
   add_output_options(*command, arguments->output);
   command->footer(kFooter);
   command->callback([arguments, command, &action] {
+    if (!arguments->tiles.size.empty() && (!arguments->peer.empty() || arguments->cold)) {
+      throw OptionError(
+          "--tile-size is measured by itself, with pages in memory; leave out --peer and --cold");
+    }
     if (!arguments->world_size.empty() && !arguments->peer.empty()) {
       throw OptionError("--world-size and --peer are measured apart; use one of them");
     }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <ranges>
 #include <thread>
 #include <vector>
 
@@ -118,11 +119,17 @@ double measure_decode_limit(const Field& data, const LimitSetup& setup) {
       reader.read_chunk(number, thread->chunk.span(), thread->scratch);
       const std::uint64_t piece = number % map.pieces();
       const auto [first, end] = map.rows().rows_of(number / map.pieces());
+      std::vector<std::uint64_t> pieces;
       for (std::uint64_t row = first; row < end; ++row) {
+        if (map.tiled()) {
+          pieces.clear();
+          map.append_pieces(row, pieces);
+          if (!std::ranges::binary_search(pieces, piece)) continue;
+        }
         if (map.rows_contiguous()) {
           std::memcpy(thread->slots.next(), map.row_in_chunk(thread->chunk.data(), row), map.row_bytes());
         } else {
-          map.copy_piece(map.row_in_chunk(thread->chunk.data(), row), piece, thread->slots.next());
+          map.copy_piece(map.row_in_chunk(thread->chunk.data(), row), row, piece, thread->slots.next());
         }
       }
       return reader.chunk_bytes();

@@ -1,7 +1,5 @@
 #include "tools/bench_settings.hpp"
 
-#include "tools/option_text.hpp"
-
 namespace h5feed::cli {
 namespace {
 
@@ -23,6 +21,10 @@ Json to_json(const BenchSettings& settings) {
           {"data", settings.data},
           {"target", settings.target},
           {"input_layout", settings.input_layout},
+          {"tile_size", settings.tiles.size},
+          {"tile_stride", settings.tiles.stride},
+          {"tile_overlap", settings.tiles.overlap},
+          {"tile_edges", settings.tiles.edges},
           {"batch_size", or_null(settings.batch_size)},
           {"shuffle", settings.shuffle},
           {"cache_bytes", or_null(settings.cache_bytes)},
@@ -54,6 +56,10 @@ RowRequest row_request_from(const std::vector<std::string>& arguments) {
   const Json& json = request.at("settings");
   BenchSettings settings{.file = arguments.at(1), .data = arguments.at(2), .target = arguments.at(3)};
   json.at("input_layout").get_to(settings.input_layout);
+  json.at("tile_size").get_to(settings.tiles.size);
+  json.at("tile_stride").get_to(settings.tiles.stride);
+  json.at("tile_overlap").get_to(settings.tiles.overlap);
+  json.at("tile_edges").get_to(settings.tiles.edges);
   settings.batch_size = optional_from<std::int64_t>(json.at("batch_size"));
   json.at("shuffle").get_to(settings.shuffle);
   settings.cache_bytes = optional_from<std::uint64_t>(json.at("cache_bytes"));
@@ -79,7 +85,8 @@ DatasetOptions dataset_options(const BenchSettings& settings) {
   return {.files = {settings.file},
           .data = settings.data,
           .target = settings.target,
-          .input_layout = parse_layout("--input-layout", settings.input_layout)};
+          .input_layout = parse_layout("--input-layout", settings.input_layout),
+          .tiles = parse_tiles(settings.tiles)};
 }
 
 DataLoaderOptions loader_options(const BenchSettings& settings, std::int64_t num_workers) {

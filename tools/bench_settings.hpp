@@ -9,6 +9,7 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
+#include "tools/option_text.hpp"
 #include "tools/output.hpp"
 
 namespace h5feed::cli {
@@ -18,6 +19,7 @@ struct BenchSettings {
   std::string data;
   std::string target;
   std::string input_layout = "auto";
+  TileText tiles;
   std::optional<std::int64_t> batch_size = 256;  ///< unset: single samples
   std::string shuffle = "sequential";
   std::optional<std::uint64_t> cache_bytes;  ///< unset: the loader's default

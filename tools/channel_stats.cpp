@@ -60,38 +60,35 @@ void for_each(const T* values, const ChannelRuns& runs, const Visit& visit) {
   }
 }
 
-// Adds up in 64 bits as far as that cannot overflow: 2^16 values of 16 bits squared, one of 32.
+// Adds up blocks that cannot overflow: 2^15 squares of 8 bits in 32 bits, 2^30 of 16 bits in 64. Of narrow
+// sums a register holds more.
 template <typename T>
 void add_exactly(const T* values, const ChannelRuns& runs, Partial& partial) {
-  constexpr std::uint64_t kBlock = std::uint64_t{1} << 30U;
+  constexpr bool kByte = sizeof(T) == 1;
+  constexpr std::uint64_t kBlock = std::uint64_t{1} << (kByte ? 15U : 30U);
+  using Value = std::conditional_t<kByte, std::int16_t, std::int64_t>;
+  using Sum = std::conditional_t<kByte, std::int32_t, std::int64_t>;
+  using Squares = std::conditional_t<(sizeof(T) <= 2), Sum, UInt128>;
   T low = std::numeric_limits<T>::max(), high = std::numeric_limits<T>::lowest();
   for (std::uint64_t run = 0; run < runs.runs; ++run) {
     for (std::uint64_t first = 0; first < runs.length; first += kBlock) {
       const T* const begin = values + run * runs.stride + first;
       const std::uint64_t count = std::min(kBlock, runs.length - first);
-      std::int64_t sum = 0;
-      if constexpr (sizeof(T) <= 2) {
-        std::uint64_t squares = 0;
-        for (std::uint64_t i = 0; i < count; ++i) {
-          const auto value = static_cast<std::int64_t>(begin[i]);
-          sum += value;
-          squares += static_cast<std::uint64_t>(value * value);
-          low = std::min(low, begin[i]);
-          high = std::max(high, begin[i]);
-        }
-        partial.squares += squares;
-      } else {
-        UInt128 squares = 0;
-        for (std::uint64_t i = 0; i < count; ++i) {
-          const auto value = static_cast<std::int64_t>(begin[i]);
-          sum += value;
+      Sum sum = 0;
+      Squares squares = 0;
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const auto value = static_cast<Value>(begin[i]);
+        sum += value;
+        if constexpr (sizeof(T) <= 2) {
+          squares += static_cast<Squares>(value) * value;
+        } else {
           const auto size = static_cast<std::uint64_t>(value < 0 ? -value : value);
           squares += size * size;
-          low = std::min(low, begin[i]);
-          high = std::max(high, begin[i]);
         }
-        partial.squares += squares;
+        low = std::min(low, begin[i]);
+        high = std::max(high, begin[i]);
       }
+      partial.squares += static_cast<UInt128>(squares);
       partial.sum += sum;
     }
   }

@@ -86,7 +86,12 @@ _h5feed() {{
     _files
   fi
 }}
-compdef _h5feed h5feed
+# Loaded from $fpath, this file is the function's body of the first call; sourced, it only defines it.
+if [[ ${{funcstack[1]}} == _h5feed ]]; then
+  _h5feed "$@"
+else
+  compdef _h5feed h5feed
+fi
 )",
       described, cases);
 }

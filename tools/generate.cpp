@@ -41,6 +41,7 @@ struct GenerateArguments {
   std::string filter;
   std::string seed = "1";
   bool force = false;
+  bool json = false;
 };
 
 // What is to be written.
@@ -152,7 +153,7 @@ int generate(const GenerateArguments& arguments) {
         },
         progress);
   }
-  print(file.commit(start));
+  print(file.commit(start, arguments.json));
   return kDone;
 }
 
@@ -187,6 +188,7 @@ void add_generate(CLI::App& app, Action& action) {
       ->capture_default_str()
       ->type_name("N");
   command->add_flag("--force", arguments->force, "Replace OUT where it exists");
+  command->add_flag("--json", arguments->json, "Print JSON instead of text");
   command->footer(
       "Examples:\n"
       "  h5feed generate demo.h5 --samples 2000 --shape 3,64,64\n"

@@ -6,9 +6,11 @@
 #     test   runs the tests; needs a GPU
 #     bench  runs the benchmarks of the README that have no value yet; needs a GPU
 #     all    all three (default)
-#     --commit SHA   names the commit where git is not there; with git the tree must be clean
+#     --commit SHA   names the commit where git is not there; with git the tree must be clean, and this its HEAD
 #     --results DIR  instead of benchmarks/results
-# Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX; without the first two a LibTorch of python3's is used. Each
+# Needs the packages of tools/install_deps.sh; liblzf-dev and libbz2-dev are among them, also where packages are
+# brought along to a machine without a network. Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX; without the first
+# two a LibTorch of python3's is used. Each
 # stage ends within 8 minutes. What has not run by then stands in the JSON with its reason; a further call on
 # the same day and commit goes on from there.
 set -euo pipefail
@@ -19,28 +21,41 @@ command_line="tools/gpu_check.sh $*"
 commit=""
 results=benchmarks/results
 stage=all
+
+# fail TEXT [CODE]
+fail() {
+  echo "tools/gpu_check.sh: $1" >&2
+  exit "${2:-1}"
+}
+
 while [ $# -gt 0 ]; do
   case $1 in
-    --commit) commit=${2:?--commit needs a commit}; shift 2 ;;
-    --results) results=${2:?--results needs a directory}; shift 2 ;;
+    --commit | --results)
+      [ -n "${2:-}" ] || fail "$1 needs a value" 2
+      case $1 in --commit) commit=$2 ;; *) results=$2 ;; esac
+      shift 2
+      ;;
     build | test | bench | all) stage=$1; shift ;;
-    *) echo "tools/gpu_check.sh: unknown argument \"$1\"; see its first lines" >&2; exit 2 ;;
+    *) fail "unknown argument \"$1\"; see its first lines" 2 ;;
   esac
 done
 
-if git rev-parse --git-dir >/dev/null 2>&1; then
-  # The result of an earlier stage is no change of what is measured.
-  if [ -n "$(git status --porcelain -- . ':!benchmarks/results')" ]; then
-    echo "tools/gpu_check.sh: the tree has changes that are not committed, so no commit names what is measured; commit them" >&2
-    exit 1
+# A repository further up is not this tree's.
+if [ -e .git ]; then
+  head=$(git rev-parse HEAD) || fail "git does not read this tree (its message is above), so no commit names what is measured"
+  if [ -n "$commit" ] && [ "$(git rev-parse --verify --quiet "$commit^{commit}")" != "$head" ]; then
+    fail "--commit $commit is not what is checked out, which is $head; leave it out"
   fi
-  commit=$(git rev-parse HEAD)
+  # The result of an earlier stage is no change of what is measured.
+  changes=$(git status --porcelain -- . ':!benchmarks/results') || fail "git status failed (its message is above)"
+  [ -z "$changes" ] || fail "the tree has changes that are not committed, so no commit names what is measured; commit them"
+  commit=$head
 elif [ -z "$commit" ]; then
-  echo "tools/gpu_check.sh: no git here; name the commit with --commit SHA" >&2
-  exit 1
+  fail "no git here; name the commit with --commit SHA"
 fi
 
 readonly tests=build/gpu/tests/gpu/gpu_test
+readonly torch_tests=build/gpu/tests/gpu/torch_gpu_test
 readonly programs=build/gpu/benchmarks/gpu
 readonly logs=build/gpu/check
 readonly torch_names="normalize_vs_eager normalize_vs_eager_f16 stall_resnet50 exposed_copy epoch_vs_memory gpu_use_naive gpu_use_h5feed"
@@ -66,11 +81,14 @@ find_torch() {
   export CMAKE_PREFIX_PATH=$prefix
 }
 
+# has_target NAME: of what the preset gpu was configured to build.
+has_target() { cmake --build build/gpu --target help | grep "$1: " >/dev/null; }
+
 build() {
   begin_stage build
   find_torch
   mkdir -p "$logs"
-  rm -f "$logs/no-torch"
+  rm -f "$logs/no-torch" "$torch_tests"
   # The program and the examples are not needed, nor what they are built from.
   local build=(tools/build.sh gpu gpu_test gpu_benchmark gpu_results --
     -DH5FEED_BUILD_TOOLS=OFF -DH5FEED_BUILD_EXAMPLES=OFF)
@@ -78,9 +96,9 @@ build() {
     echo "tools/gpu_check.sh: once more without LibTorch" >&2
     limited "${build[@]}" -DH5FEED_WITH_TORCH=OFF
     echo "LibTorch could not be used when this was built" >"$logs/no-torch"
-  elif ! cmake --build build/gpu --target help | grep gpu_benchmark_torch: >/dev/null; then
+  elif ! has_target gpu_benchmark_torch; then
     echo "no LibTorch with CUDA was found when this was built" >"$logs/no-torch"
-  elif ! limited cmake --build build/gpu --target gpu_benchmark_torch; then
+  elif ! limited cmake --build build/gpu --target gpu_benchmark_torch torch_gpu_test; then
     echo "the benchmarks with LibTorch could not be built" >"$logs/no-torch"
     exit 1
   fi
@@ -92,12 +110,10 @@ first_of() { nvidia-smi --query-gpu="$1" --format=csv,noheader | sed -n 1p; }
 # Sets device, driver, cuda and result.
 look_at_gpu() {
   if ! command -v nvidia-smi >/dev/null || ! nvidia-smi >/dev/null 2>&1; then
-    echo "tools/gpu_check.sh: nvidia-smi finds no GPU; run this stage on a machine that has one" >&2
-    exit 1
+    fail "nvidia-smi finds no GPU; run this stage on a machine that has one"
   fi
   if [ ! -x "$tests" ] || [ ! -x "$programs/gpu_results" ]; then
-    echo "tools/gpu_check.sh: nothing is built; run tools/gpu_check.sh build first" >&2
-    exit 1
+    fail "nothing is built; run tools/gpu_check.sh build first"
   fi
   mkdir -p "$logs" "$results"
   device=$(first_of name)
@@ -110,19 +126,24 @@ look_at_gpu() {
 merge() {
   local reason=$1
   shift
-  "$programs/gpu_results" merge "$result" "$commit" "$device" "$driver" "$cuda" "$command_line" "$reason" "$@"
+  "$programs/gpu_results" merge "$result" "$commit" "$device" "$driver" "$cuda" "$command_line" "$reason" "$@" ||
+    fail "$result could not be written (the reason is above)"
 }
+
+# compute-sanitizer, which lies beside nvcc also where neither is in PATH.
+sanitizer=$(PATH="$PATH:$(dirname "${CUDACXX:-/usr/local/cuda/bin/nvcc}"):/usr/local/cuda/bin" \
+  command -v compute-sanitizer || true)
 
 # under_sanitizer TOOL: "passed" or "failed", or why it did not run.
 under_sanitizer() {
-  if ! command -v compute-sanitizer >/dev/null; then
+  if [ -z "$sanitizer" ]; then
     echo "not run: compute-sanitizer is not installed"
     return
   fi
   local log=$logs/$1.log code=0
   # Not the batch of 2^31 elements, which takes hours there.
-  limited compute-sanitizer --tool "$1" --error-exitcode 99 "$tests" \
-    --gtest_filter='OnGpu.*:-*two_to_the_31st*' >"$log" 2>&1 || code=$?
+  limited "$sanitizer" --tool "$1" --error-exitcode 99 "$tests" \
+    --gtest_filter='*OnGpu.*:-*two_to_the_31st*' >"$log" 2>&1 || code=$?
   if grep -qi 'device not supported\|not supported on this' "$log"; then
     echo "not run: compute-sanitizer refuses this device"
   elif [ "$code" -eq 0 ]; then
@@ -140,13 +161,15 @@ check() {
   look_at_gpu
   local outcome=0
   limited "$tests" 2>&1 | tee "$logs/tests.log" || outcome=1
+  if [ -x "$torch_tests" ]; then
+    limited "$torch_tests" 2>&1 | tee -a "$logs/tests.log" || outcome=1
+  fi
   local passed skipped failed
   passed=$(grep -c '^\[       OK \]' "$logs/tests.log" || true)
   skipped=$(grep -c '^\[  SKIPPED \].*ms)' "$logs/tests.log" || true)
   failed=$(grep -c '^\[  FAILED  \].*ms)' "$logs/tests.log" || true)
   if ! grep -q '^\[       OK \] OnGpu' "$logs/tests.log"; then
-    echo "tools/gpu_check.sh: no test ran on the GPU: $(grep -m1 'no GPU' "$logs/tests.log" || echo "see $logs/tests.log")" >&2
-    exit 1
+    fail "no test ran on the GPU: $(grep -m1 'no GPU' "$logs/tests.log" || echo "see $logs/tests.log")"
   fi
   local memcheck racecheck
   memcheck=$(under_sanitizer memcheck)
@@ -162,11 +185,25 @@ JSON
   fi
 }
 
-# run_benchmarks PROGRAM NAMES: those of NAMES that PROGRAM has.
+# not_run REASON NAMES...: rows without a value.
+not_run() {
+  local reason=$1
+  shift
+  printf '{"name": "%s", "value": null, "unit": "", "ceiling": null, "ratio": null, "repetitions": [], "not_run": "'"$reason"'"}\n' \
+    "$@" | paste -sd, | sed 's/.*/{"rows": [&]}/'
+}
+
+# run_benchmarks PROGRAM NAMES: those of NAMES, a line each, that PROGRAM has. Its rows are in $logs/PROGRAM.json.
 run_benchmarks() {
-  local program=$programs/$1 names
+  local program=$programs/$1 listed names wanted
   rm -f "$logs/$1.json"
-  names=$("$program" --list | grep -Fx "$(tr , '\n' <<<"$2")" | paste -sd, -) || true
+  if ! listed=$("$program" --list 2>"$logs/$1.log"); then
+    echo "tools/gpu_check.sh: $program does not start: $(cat "$logs/$1.log")" >&2
+    mapfile -t wanted <<<"$2"
+    not_run "$1 did not start" "${wanted[@]}" >"$logs/$1.json"
+    return 1
+  fi
+  names=$(grep -Fx "$2" <<<"$listed" | paste -sd, -) || true
   [ -n "$names" ] || return 0
   # Beside the build, which has room for files of some GB; a temporary directory may be memory.
   rm -rf "$logs/files"
@@ -182,22 +219,27 @@ bench() {
   look_at_gpu
   local names outcome=0 reason="out of time; call tools/gpu_check.sh bench again"
   merge "$reason" -
-  names=$("$programs/gpu_results" missing "$result")
+  names=$("$programs/gpu_results" missing "$result") || fail "$result could not be read (the reason is above)"
   if [ -z "$names" ]; then
     echo "every benchmark has a value in $result; remove it to measure anew"
   else
-    run_benchmarks gpu_benchmark "$names" || outcome=1
-    merge "$reason" - "$logs/gpu_benchmark.json"
+    local with_torch without
+    with_torch=$(tr ' ' '\n' <<<"$torch_names" | grep -Fx "$(tr , '\n' <<<"$names")") || true
+    without=$(tr , '\n' <<<"$names" | grep -vFx "$(tr ' ' '\n' <<<"$torch_names")") || true
+    rm -f "$logs"/gpu_benchmark*.json
+    if [ -n "$without" ]; then
+      run_benchmarks gpu_benchmark "$without" || outcome=1
+      merge "$reason" - "$logs/gpu_benchmark.json"
+    fi
     if [ -f "$logs/no-torch" ]; then
       # shellcheck disable=SC2086  # names are words
-      printf '{"name": "%s", "value": null, "unit": "", "ceiling": null, "ratio": null, "repetitions": [], "not_run": "'"$(cat "$logs/no-torch")"'"}\n' \
-        $torch_names | paste -sd, | sed 's/.*/{"rows": [&]}/' >"$logs/gpu_benchmark_torch.json"
-    else
-      run_benchmarks gpu_benchmark_torch "$names" || outcome=1
+      not_run "$(cat "$logs/no-torch")" $torch_names >"$logs/gpu_benchmark_torch.json"
+    elif [ -n "$with_torch" ]; then
+      run_benchmarks gpu_benchmark_torch "$with_torch" || outcome=1
     fi
     merge "$reason" - "$logs/gpu_benchmark.json" "$logs/gpu_benchmark_torch.json"
   fi
-  "$programs/gpu_results" table "$result"
+  "$programs/gpu_results" table "$result" || fail "$result could not be read (the reason is above)"
   echo "written $result"
   return "$outcome"
 }

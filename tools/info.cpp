@@ -235,6 +235,7 @@ int info(const InfoArguments& arguments) {
                                 {"data", reading.data},
                                 {"target", reading.target.empty() ? Json() : Json(reading.target)},
                                 {"note", reading.note.empty() ? Json() : Json(reading.note)}});
+    if (reading.tile_size > 0) json["reads_as"].back()["tile_size"] = reading.tile_size;
     readings += fmt::format("{}: {}{}\n", reading.what, option_text(reading),
                             reading.note.empty() ? "" : fmt::format(" (and {})", reading.note));
   }

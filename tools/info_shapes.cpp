@@ -35,8 +35,44 @@ void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
   for (const DatasetEntry& entry : entries) {
     const auto dtype = entry.plain ? dtype_from_name(entry.type_text) : std::nullopt;
     if (!dtype || !looks_like_images(entry.shape, *dtype)) continue;
-    found.push_back({{fmt::format("{} images", format_count(entry.shape.front())), entry.path,
-                      labels_beside(entry, entries), ""},
+    found.push_back({{.what = fmt::format("{} images", format_count(entry.shape.front())),
+                      .data = entry.path,
+                      .target = labels_beside(entry, entries)},
+                     entry.shape.front()});
+  }
+}
+
+// From this side on an image is more than a network takes at once.
+constexpr std::uint64_t kTiledSide = 2048;
+constexpr std::uint64_t kTileSide = 512;
+
+// The tile that fits the chunks of an image, which are cut in both dimensions, or not at all.
+std::optional<std::uint64_t> tile_side(const H5File& file, const DatasetEntry& entry) {
+  const DatasetInfo info = file.describe(entry.path);
+  const SampleGeometry geometry = data_geometry(info, InputLayout::automatic);
+  const auto height = static_cast<std::uint64_t>(geometry.shape[1]);
+  const auto width = static_cast<std::uint64_t>(geometry.shape[2]);
+  if (std::min(height, width) < kTiledSide) return std::nullopt;
+  if (info.chunk_shape.empty()) return kTileSide;
+  const std::size_t y =
+      info.shape.size() == 4 && info.shape[1] == static_cast<std::uint64_t>(geometry.shape[0]) ? 2 : 1;
+  const std::uint64_t chunk = std::min(info.chunk_shape[y], info.chunk_shape[y + 1]);
+  const bool cut = info.chunk_shape[y] < height && info.chunk_shape[y + 1] < width;
+  return cut ? std::max<std::uint64_t>(1, std::min(std::max(chunk, kTileSide / chunk * chunk), kTiledSide))
+             : kTileSide;
+}
+
+// Large images are read in windows as well.
+void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
+  for (const DatasetEntry& entry : entries) {
+    const auto dtype = entry.plain ? dtype_from_name(entry.type_text) : std::nullopt;
+    if (!dtype || !looks_like_images(entry.shape, *dtype)) continue;
+    const std::optional<std::uint64_t> side = tile_side(file, entry);
+    if (!side) continue;
+    found.push_back({{.what = fmt::format("tiles of {} images", format_count(entry.shape.front())),
+                      .data = entry.path,
+                      .target = labels_beside(entry, entries),
+                      .tile_size = *side},
                      entry.shape.front()});
   }
 }
@@ -141,6 +177,7 @@ std::string quoted(const std::string& path) {
 std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries) {
   std::vector<Candidate> found;
   add_arrays(entries, found);
+  add_tiles(file, entries, found);
   add_ragged(file, entries, found);
   add_groups(entries, found);
   std::ranges::stable_sort(found, std::greater(), &Candidate::samples);
@@ -154,6 +191,7 @@ std::vector<SampleReading> sample_readings(const H5File& file, const std::vector
 std::string option_text(const SampleReading& reading) {
   std::string text = "--data " + quoted(printable(reading.data));
   if (!reading.target.empty()) text += " --target " + quoted(printable(reading.target));
+  if (reading.tile_size > 0) text += fmt::format(" --tile-size {}", reading.tile_size);
   return text;
 }
 

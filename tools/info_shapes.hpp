@@ -1,6 +1,7 @@
 // What kinds of data set a file holds, and which --data and --target read them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,11 @@ namespace h5feed::cli {
 
 /// A way to read a file as samples.
 struct SampleReading {
-  std::string what;    ///< "11 groups with 103 samples", "19 images of variable length"
-  std::string data;    ///< for --data: a path, or a pattern of paths
-  std::string target;  ///< for --target; empty: nothing with as many rows
-  std::string note;    ///< what has to be set beside them in C++; empty: nothing
+  std::string what;             ///< "11 groups with 103 samples", "19 images of variable length"
+  std::string data;             ///< for --data: a path, or a pattern of paths
+  std::string target;           ///< for --target; empty: nothing with as many rows
+  std::string note = {};        ///< what has to be set beside them in C++; empty: nothing
+  std::uint64_t tile_size = 0;  ///< for --tile-size; 0: whole samples
 };
 
 /// The readings of the datasets in `entries`, those with most samples first: arrays that look like images,

@@ -31,14 +31,20 @@ void NewFile::write(const NewDataset& dataset, Production production, const RowP
       "{} ({} {}): {}; {} decoded, {} stored, ratio {:.2f}\n", dataset.path, format_shape(dataset.shape),
       name_of(dataset.dtype), storage_text(dataset), format_bytes(decoded), format_bytes(stored),
       stored > 0 ? static_cast<double>(decoded) / static_cast<double>(stored) : 1.0));
+  note(dataset.path, name_of(dataset.dtype), dataset.shape, dataset.chunk_shape, dataset.filters, stored);
 }
 
 PackedImages NewFile::write_images(const ImageSet& set, const ImageTarget& target, Progress& progress) {
   PackedImages packed = pack_images(writer_, set, target, progress);
+  if (skipped_.is_null()) skipped_ = Json::array();
+  for (const SkippedImage& image : packed.skipped) {
+    skipped_.push_back({{"file", image.file.string()}, {"reason", image.reason}});
+  }
   const std::uint64_t images = packed.labels.size();
   if (target.store_bytes) {
     lines_.push_back(fmt::format("{} ({} files of differing size): {} stored\n", target.images, images,
                                  format_bytes(packed.stored_bytes)));
+    note(target.images, "bytes", {images}, {}, {}, packed.stored_bytes);
     return packed;
   }
   std::vector<std::uint64_t> shape = target.format.shape();
@@ -49,6 +55,7 @@ PackedImages NewFile::write_images(const ImageSet& set, const ImageTarget& targe
                                format_filters(target.filters), format_bytes(decoded),
                                format_bytes(packed.stored_bytes),
                                static_cast<double>(decoded) / static_cast<double>(packed.stored_bytes)));
+  note(target.images, name_of(DType::u8), shape, target.chunk_shape, target.filters, packed.stored_bytes);
   describe(target.images, stats_attributes(packed.stats));
   return packed;
 }
@@ -57,13 +64,32 @@ void NewFile::describe(const std::string& path, const std::vector<NamedAttribute
   for (const NamedAttribute& attribute : attributes) writer_.write_attribute(path, attribute);
 }
 
-std::string NewFile::commit(std::chrono::steady_clock::time_point start) {
+void NewFile::note(const std::string& path, std::string_view dtype, const std::vector<std::uint64_t>& shape,
+                   const std::vector<std::uint64_t>& chunk_shape, const std::vector<FilterSpec>& filters,
+                   std::uint64_t stored_bytes) {
+  datasets_.push_back({{"path", path},
+                       {"dtype", dtype},
+                       {"shape", shape},
+                       {"chunk", chunk_shape},
+                       {"filter", format_filters(filters)},
+                       {"stored_bytes", stored_bytes}});
+}
+
+std::string NewFile::commit(std::chrono::steady_clock::time_point start, bool as_json) {
   writer_.commit();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const std::uint64_t file_bytes = std::filesystem::file_size(path_);
+  if (as_json) {
+    Json json = {{"out", path_.string()}, {"datasets", datasets_}};
+    if (!skipped_.is_null()) json["skipped"] = skipped_;
+    json["file_bytes"] = file_bytes;
+    json["seconds"] = elapsed.count();
+    return json_text(json);
+  }
   std::string text;
   for (const std::string& line : lines_) text += line;
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   return text + fmt::format("wrote {} ({}) in {:.1f} s\n", printable(path_.string()),
-                            format_bytes(std::filesystem::file_size(path_)), elapsed.count());
+                            format_bytes(file_bytes), elapsed.count());
 }
 
 NamedAttribute class_names_attribute(const std::vector<std::string>& names) {

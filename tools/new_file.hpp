@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "h5feed/dtype.hpp"
 #include "store/h5_writer.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/output.hpp"
 #include "tools/pack_images.hpp"
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
@@ -33,15 +35,21 @@ class NewFile {
   /// Writes attributes of a dataset. Throws FileError.
   void describe(const std::string& path, const std::vector<NamedAttribute>& attributes);
 
-  /// Finishes the file. Returns what was written, a line for each dataset and one for the file with
-  /// the time since `start`. Throws FileError.
-  std::string commit(std::chrono::steady_clock::time_point start);
+  /// Finishes the file. Returns what was written, with the time since `start`: a line for each dataset and
+  /// one for the file, or the same as JSON. Throws FileError.
+  std::string commit(std::chrono::steady_clock::time_point start, bool as_json);
 
  private:
   std::filesystem::path path_;
   UnfinishedOutput unfinished_;  // outlives the writer, which removes the file
   H5Writer writer_;
+  void note(const std::string& path, std::string_view dtype, const std::vector<std::uint64_t>& shape,
+            const std::vector<std::uint64_t>& chunk_shape, const std::vector<FilterSpec>& filters,
+            std::uint64_t stored_bytes);
+
   std::vector<std::string> lines_;
+  Json datasets_ = Json::array();
+  Json skipped_;  // null unless images were written
 };
 
 /// The meaning of labels 0, 1, …: strings; where they are too many for an attribute that HDF5 1.8 reads, one

@@ -55,7 +55,40 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+TileExtent parse_extent(std::string_view option, std::string_view text) {
+  const std::vector<std::string_view> parts = split(text, "x");
+  const auto height = whole<std::int64_t>(parts.front());
+  const auto width = whole<std::int64_t>(parts.back());
+  if (!height || !width || parts.size() > 2)
+    refuse(option, text, "pixels, such as 512, or 512x768 for height and width");
+  return {*height, *width};
+}
+
+TileEdges parse_edges(std::string_view option, std::string_view text) {
+  const std::string name = lower(text);
+  if (name == "drop") return TileEdges::drop;
+  if (name == "pad") return TileEdges::pad;
+  if (name == "shift") return TileEdges::shift;
+  refuse(option, text, "drop, pad or shift");
+}
+
 }  // namespace
+
+std::optional<TileOptions> parse_tiles(const TileText& text) {
+  if (text.size.empty()) {
+    for (const auto& [option, value] :
+         {std::pair("--tile-stride", &text.stride), std::pair("--tile-overlap", &text.overlap),
+          std::pair("--tile-edges", &text.edges)}) {
+      if (!value->empty()) throw OptionError(fmt::format("{} needs --tile-size", option));
+    }
+    return std::nullopt;
+  }
+  TileOptions tiles{.size = parse_extent("--tile-size", text.size)};
+  if (!text.stride.empty()) tiles.stride = parse_extent("--tile-stride", text.stride);
+  if (!text.overlap.empty()) tiles.overlap = parse_extent("--tile-overlap", text.overlap);
+  if (!text.edges.empty()) tiles.edges = parse_edges("--tile-edges", text.edges);
+  return tiles;
+}
 
 std::uint64_t parse_number(std::string_view option, std::string_view text, std::uint64_t lowest,
                            std::uint64_t highest) {

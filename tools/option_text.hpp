@@ -37,6 +37,18 @@ std::chrono::nanoseconds parse_duration(std::string_view option, std::string_vie
 /// "3,224,224" or "3x224x224": extents of at least 1 whose product fits 63 bits.
 std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view text);
 
+/// Tiles as a command line has them; all empty: none.
+struct TileText {
+  std::string size;     ///< "512", or "512x768": height and width
+  std::string stride;   ///< likewise
+  std::string overlap;  ///< likewise
+  std::string edges;    ///< "drop", "pad" or "shift"
+};
+
+/// From --tile-size, --tile-stride, --tile-overlap and --tile-edges; empty without a size, which the others
+/// need.
+std::optional<TileOptions> parse_tiles(const TileText& text);
+
 /// "strided", "contiguous" or "by_chunk".
 Shard parse_shard(std::string_view option, std::string_view text);
 

@@ -46,6 +46,7 @@ struct PackArguments {
   std::string on_error = "fail";
   std::string jobs;
   bool force = false;
+  bool json = false;
 };
 
 // One NAME=FILE.
@@ -199,7 +200,7 @@ std::string pack_arrays(const PackArguments& arguments, std::vector<Input> input
       }
     }
   }
-  return file.commit(start);
+  return file.commit(start, arguments.json);
 }
 
 ImageTarget image_target(const PackArguments& arguments) {
@@ -308,7 +309,7 @@ std::string pack_image_sets(const PackArguments& arguments) {
     }
   }
   list_skipped(skipped);
-  return file.commit(start);
+  return file.commit(start, arguments.json);
 }
 
 int pack(const PackArguments& arguments) {
@@ -396,6 +397,7 @@ void add_pack(CLI::App& app, Action& action) {
                    "Samples per chunk; auto: about 1 MiB, at most 20,000 samples; none: contiguous storage");
   add_filter_option(*command, arguments->filter, "gzip:4");
   command->add_flag("--force", arguments->force, "Replace OUT where it exists");
+  command->add_flag("--json", arguments->json, "Print JSON instead of text");
   command->footer(kFooter);
   command->callback([arguments, &action] { action = [arguments] { return pack(*arguments); }; });
 }

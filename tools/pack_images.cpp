@@ -22,12 +22,14 @@ namespace {
 // Rows of files that are written at once, and that lie in one chunk of addresses.
 constexpr std::uint64_t kRaggedRows = 256;
 
+// One image on its way; used again and again, since fresh memory for the pixels of each costs a page fault
+// for every 4 KiB.
 struct Loaded {
   std::uint64_t item = 0;
-  std::vector<std::byte> bytes;  // the file, or its pixels
+  std::vector<std::byte> file;
+  ByteBuffer pixels;
   std::string problem;
 };
-using LoadedPtr = std::shared_ptr<Loaded>;
 
 // Rows that are written together. A whole chunk of pixels; rows behind the last one are zero.
 struct Block {
@@ -35,7 +37,7 @@ struct Block {
   std::uint64_t count = 0;
   ByteBuffer pixels;
   std::vector<std::byte> encoded;
-  std::vector<LoadedPtr> files;
+  std::vector<std::vector<std::byte>> files;
 };
 using BlockPtr = std::shared_ptr<Block>;
 
@@ -49,7 +51,8 @@ class ImagePacker {
         row_bytes_(target.store_bytes ? 1 : target.format.bytes()),
         block_rows_(target.store_bytes ? kRaggedRows : target.chunk_shape.front()),
         stats_(target.format.shape(), target.format.channels_last ? 2 : 0),
-        filters_(target.filters, static_cast<std::size_t>(block_rows_ * row_bytes_), 1) {}
+        filters_(target.filters, static_cast<std::size_t>(block_rows_ * row_bytes_), 1),
+        ring_(4 * std::size_t{target.jobs}) {}
 
   PackedImages run() {
     create();
@@ -57,14 +60,14 @@ class ImagePacker {
     arena.execute([&] {
       using tbb::filter_mode;
       tbb::parallel_pipeline(
-          4 * std::size_t{target_.jobs},
-          tbb::make_filter<void, LoadedPtr>(filter_mode::serial_in_order, [&](auto& control) {
+          ring_.size(),
+          tbb::make_filter<void, Loaded*>(filter_mode::serial_in_order, [&](auto& control) {
             return take(control);
-          }) & tbb::make_filter<LoadedPtr, LoadedPtr>(filter_mode::parallel, [&](LoadedPtr loaded) {
+          }) & tbb::make_filter<Loaded*, Loaded*>(filter_mode::parallel, [&](Loaded* loaded) {
             load(*loaded);
             return loaded;
-          }) & tbb::make_filter<LoadedPtr, BlockPtr>(filter_mode::serial_in_order, [&](LoadedPtr loaded) {
-            return gather(std::move(loaded));
+          }) & tbb::make_filter<Loaded*, BlockPtr>(filter_mode::serial_in_order, [&](Loaded* loaded) {
+            return gather(*loaded);
           }) & tbb::make_filter<BlockPtr, BlockPtr>(filter_mode::parallel, [&](BlockPtr block) {
             if (block) encode(*block);
             return block;
@@ -97,42 +100,43 @@ class ImagePacker {
     writer_.create_dataset(dataset);
   }
 
-  LoadedPtr take(tbb::flow_control& control) {
+  Loaded* take(tbb::flow_control& control) {
     check_interrupted();
     if (next_ == set_.items.size()) {
       control.stop();
       return nullptr;
     }
-    auto loaded = std::make_shared<Loaded>();
-    loaded->item = next_++;
-    return loaded;
+    // Images leave in order, so the one that comes round is free.
+    Loaded& loaded = ring_[next_ % ring_.size()];
+    loaded.item = next_++;
+    return &loaded;
   }
 
   void load(Loaded& loaded) const {
     try {
-      loaded.bytes = read_image_file(set_.items[loaded.item].file);
+      loaded.problem.clear();
+      loaded.file = read_image_file(set_.items[loaded.item].file);
       if (target_.store_bytes) {
-        check_image_bytes(loaded.bytes);
+        check_image_bytes(loaded.file);
         return;
       }
-      std::vector<std::byte> pixels(static_cast<std::size_t>(row_bytes_));
-      decode_image(loaded.bytes, target_.format, pixels);
-      loaded.bytes = std::move(pixels);
+      loaded.pixels.resize_discard(static_cast<std::size_t>(row_bytes_));
+      decode_image(loaded.file, target_.format, loaded.pixels.span());
     } catch (const BadImage& bad) {
       loaded.problem = bad.what();
     }
   }
 
   // The block that is full with this image; null where none is.
-  BlockPtr gather(LoadedPtr loaded) {
+  BlockPtr gather(Loaded& loaded) {
     progress_.advance(1);
-    const ImageItem& item = set_.items[loaded->item];
-    if (!loaded->problem.empty()) {
+    const ImageItem& item = set_.items[loaded.item];
+    if (!loaded.problem.empty()) {
       if (!target_.skip_bad) {
         throw FileError(fmt::format("{} {}; mend or remove it, or leave bad images out with --on-error skip",
-                                    item.file.string(), loaded->problem));
+                                    item.file.string(), loaded.problem));
       }
-      result_.skipped.push_back({item.file, std::move(loaded->problem)});
+      result_.skipped.push_back({item.file, std::move(loaded.problem)});
       return nullptr;
     }
     if (!block_) {
@@ -143,9 +147,9 @@ class ImagePacker {
     }
     result_.labels.push_back(item.label);
     if (target_.store_bytes) {
-      block_->files.push_back(std::move(loaded));
+      block_->files.push_back(std::move(loaded.file));
     } else {
-      std::memcpy(block_->pixels.data() + block_->count * row_bytes_, loaded->bytes.data(), row_bytes_);
+      std::memcpy(block_->pixels.data() + block_->count * row_bytes_, loaded.pixels.data(), row_bytes_);
     }
     if (++block_->count < block_rows_) return nullptr;
     return std::exchange(block_, nullptr);
@@ -162,9 +166,9 @@ class ImagePacker {
   void write(const Block& block) {
     if (target_.store_bytes) {
       std::vector<std::span<const std::byte>> rows;
-      for (const LoadedPtr& file : block.files) {
-        rows.emplace_back(file->bytes);
-        result_.stored_bytes += file->bytes.size();
+      for (const std::vector<std::byte>& file : block.files) {
+        rows.emplace_back(file);
+        result_.stored_bytes += file.size();
       }
       writer_.set_rows(target_.images, block.first + block.count);
       writer_.write_ragged(target_.images, block.first, rows);
@@ -195,6 +199,7 @@ class ImagePacker {
   const std::uint64_t block_rows_;
   ByteStats stats_;
   const FilterPipeline filters_;
+  std::vector<Loaded> ring_;
   std::uint64_t next_ = 0;
   BlockPtr block_;
   PackedImages result_;

@@ -69,11 +69,13 @@ int repack(const RepackArguments& arguments) {
   const Clock::time_point start = Clock::now();
   check_arguments(arguments);
   return_freed_memory();
-  const RepackSettings settings = make_settings(arguments);
+  RepackSettings settings = make_settings(arguments);
   check_places(arguments);
   const auto file = H5File::open(arguments.in);
   if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
   std::vector<RepackJob> jobs = choose_jobs(file, arguments);
+  settings = settings_for(jobs, settings);
+  ::malloc_trim(0);  // of what opening the file took
   for (RepackJob& job : jobs) plan_job(job, settings);
   const CopyPlan plan = copy_plan(jobs, arguments);
   check_copyable(*file, plan);

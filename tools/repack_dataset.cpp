@@ -9,10 +9,12 @@
 #include <numeric>
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "plan/permutation.hpp"
 #include "store/byte_order.hpp"
 #include "store/chunk_geometry.hpp"
+#include "store/chunk_index.hpp"
 #include "store/chunk_readers.hpp"
 #include "store/filters.hpp"
 #include "tools/interrupt.hpp"
@@ -45,6 +47,10 @@ std::span<const std::byte> stored_values(const RepackJob& job, const ChunkBox& b
                                          std::span<const std::byte> values) {
   if (!job.storage.chunk_shape.empty()) return values;
   return values.first(static_cast<std::size_t>(elements_of(box) * size_of(job.info().dtype)));
+}
+
+std::uint64_t free_bytes(const RepackSettings& settings) noexcept {
+  return settings.memory_bytes - std::min(settings.memory_bytes, settings.held_bytes);
 }
 
 std::vector<std::uint64_t> place_in_copy(const RepackJob& job, const ChunkBox& box) {
@@ -94,7 +100,7 @@ void in_chunk_order(std::uint64_t chunks, unsigned jobs, std::size_t visits,
 
 std::size_t visits_within(const ChunkReader& reader, const RepackSettings& settings) {
   const std::uint64_t each = reader.chunk_bytes() + reader.max_stored_bytes() + reader.scratch_bytes();
-  const std::uint64_t fit = settings.memory_bytes / 2 / std::max<std::uint64_t>(1, each);
+  const std::uint64_t fit = free_bytes(settings) / 2 / std::max<std::uint64_t>(1, each);
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(fit, 1, 2 * std::uint64_t{settings.jobs}));
 }
 
@@ -146,7 +152,7 @@ class RowMemory final : public ByteSource {
 };
 
 bool sorts_in_memory(const RepackJob& job, const RepackSettings& settings) {
-  return job.info().total_bytes() <= settings.memory_bytes / kSortShare;
+  return job.info().total_bytes() <= free_bytes(settings) / kSortShare;
 }
 
 void check_encoders(const RepackJob& job) {
@@ -244,6 +250,27 @@ std::vector<std::uint64_t> target_chunk_shape(const DatasetInfo& info, const Cop
   return storage.chunk_shape.empty() ? rows_as_chunks(info) : storage.chunk_shape;
 }
 
+std::uint64_t bytes_of_chunk_tables(const std::vector<RepackJob>& jobs, bool verify) {
+  constexpr std::uint64_t kSealBytes = 33;
+  std::uint64_t bytes = 0;
+  for (const RepackJob& job : jobs) {
+    const DatasetInfo& info = job.info();
+    if (info.layout == StorageLayout::chunked) bytes += job.reader->num_chunks() * sizeof(ChunkLocation);
+    if (!verify || info.total_bytes() == 0) continue;
+    const std::uint64_t chunks = product(chunk_grid(info.shape, target_chunk_shape(info, job.storage)));
+    bytes += chunks * (kSealBytes + sizeof(ChunkLocation));
+  }
+  return bytes;
+}
+
+RepackSettings settings_for(const std::vector<RepackJob>& jobs, RepackSettings settings) {
+  settings.held_bytes = bytes_of_chunk_tables(jobs, settings.verify);
+  if (settings.held_bytes < settings.memory_bytes / 2) return settings;
+  throw OptionError(fmt::format("--memory {} cannot hold the places of all chunks ({}); give at least {}",
+                                format_bytes(settings.memory_bytes), format_bytes(settings.held_bytes),
+                                format_bytes_ceil(2 * settings.held_bytes + kMiB)));
+}
+
 void plan_job(RepackJob& job, const RepackSettings& settings) {
   const DatasetInfo& info = job.info();
   job.plan.reset();
@@ -264,6 +291,7 @@ void plan_job(RepackJob& job, const RepackSettings& settings) {
   const std::uint64_t encode_bytes =
       filters.empty() ? target_bytes : 2 * target_bytes + 2 * filters.max_encoded_bytes();
   RecutLimits limits{.memory_bytes = settings.memory_bytes,
+                     .held_bytes = settings.held_bytes,
                      .jobs = settings.jobs,
                      .decode_bytes = job.reader->chunk_bytes() + job.reader->scratch_bytes(),
                      .encode_bytes = encode_bytes};
@@ -271,7 +299,7 @@ void plan_job(RepackJob& job, const RepackSettings& settings) {
     job.plan = plan_recut(job.shapes, limits, info.path);
     return;
   }
-  if (sorts_in_memory(job, settings)) limits.memory_bytes -= info.total_bytes();
+  if (sorts_in_memory(job, settings)) limits.held_bytes += info.total_bytes();
   const std::vector<std::uint64_t> rows = rows_as_chunks(info);
   const std::uint64_t rows_bytes = product(rows) * job.shapes.element_bytes;
   RecutShapes to_rows = job.shapes;
@@ -285,10 +313,9 @@ void plan_job(RepackJob& job, const RepackSettings& settings) {
 }
 
 std::uint64_t memory_bytes_of(const RepackJob& job, const RepackSettings& settings) {
-  std::uint64_t bytes = job.plan ? job.plan->memory_bytes : 0;
-  if (!job.shuffle_key) return bytes;
+  std::uint64_t bytes = job.plan ? job.plan->memory_bytes : settings.held_bytes;
   if (job.sort_plan) bytes = std::max(bytes, job.sort_plan->memory_bytes);
-  return bytes + (sorts_in_memory(job, settings) ? job.info().total_bytes() : 0);
+  return bytes;
 }
 
 std::uint64_t scratch_bytes_of(const RepackJob& job, const RepackSettings& settings) {

@@ -37,9 +37,16 @@ struct RepackJob {
 struct RepackSettings {
   std::filesystem::path out;
   std::uint64_t memory_bytes = 0;
+  std::uint64_t held_bytes = 0;  ///< of them, by tables of chunks from the beginning to the end
   unsigned jobs = 1;
   bool verify = true;
 };
+
+/// What is known of each chunk of the jobs' sources and copies while all of them are worked on.
+std::uint64_t bytes_of_chunk_tables(const std::vector<RepackJob>& jobs, bool verify);
+
+/// `settings` with `held_bytes` for `jobs`. Throws OptionError where they leave nothing of the memory.
+RepackSettings settings_for(const std::vector<RepackJob>& jobs, RepackSettings settings);
 
 /// Digests of the decoded target chunks as they came from the source.
 struct ChunkSeals {

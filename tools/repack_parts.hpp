@@ -2,9 +2,7 @@
 // machines.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "store/h5_file.hpp"
 #include "tools/repack_choice.hpp"
@@ -14,16 +12,6 @@ namespace h5feed::cli {
 
 /// Whether the user asked for parts: --split, --part or --resume.
 bool in_parts(const RepackArguments& arguments) noexcept;
-
-/// Which parts are to be written.
-struct PartChoice {
-  std::uint64_t parts = 0;                 ///< of --split; 0: as many as resuming needs
-  std::optional<std::uint64_t> only = {};  ///< of --part
-};
-
-/// From --split and --part; `auto` asks the environment of Slurm (SLURM_PROCID, SLURM_NTASKS), Open MPI
-/// (OMPI_COMM_WORLD_RANK, _SIZE) and of other launchers (PMI_RANK, PMI_SIZE). Throws OptionError.
-PartChoice part_choice(const RepackArguments& arguments);
 
 /// Writes what is missing of the parts, each under a temporary name until it is complete and verified. With
 /// --split the parts stay, and OUT becomes a file with virtual datasets over them as soon as all are there;

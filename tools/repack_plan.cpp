@@ -108,8 +108,8 @@ std::optional<RecutPlan> plan_with(const RecutShapes& shapes, const RecutLimits&
                                    std::size_t encoders, std::size_t windows) {
   const std::uint64_t usable = limits.memory_bytes - limits.memory_bytes / kUncountedShare;
   const std::uint64_t buffers = jobs * limits.decode_bytes + encoders * limits.encode_bytes;
-  if (buffers >= usable) return std::nullopt;
-  const std::uint64_t each = (usable - buffers) / windows;
+  if (limits.held_bytes + buffers >= usable) return std::nullopt;
+  const std::uint64_t each = (usable - limits.held_bytes - buffers) / windows;
   const auto region = fitting_region(shapes, each);
   if (!region) return std::nullopt;
   RecutPlan plan{.region = *region, .windows = windows, .encoders = encoders, .jobs = jobs};
@@ -123,7 +123,7 @@ std::optional<RecutPlan> plan_with(const RecutShapes& shapes, const RecutLimits&
     plan.bands_per_step *= 2;
   }
   plan.window_bytes = (window_rows(shapes, rows, plan.bands_per_step) + carried_rows(shapes)) * bytes_per_row;
-  plan.memory_bytes = windows * plan.window_bytes + buffers;
+  plan.memory_bytes = limits.held_bytes + windows * plan.window_bytes + buffers;
   return plan;
 }
 
@@ -146,11 +146,15 @@ RecutPlan plan_recut(const RecutShapes& shapes, const RecutLimits& limits, const
   }
   if (best) return *best;
   const std::uint64_t target = chunk_bytes(shapes.target_chunk, shapes.element_bytes);
-  const std::uint64_t least = limits.decode_bytes + limits.encode_bytes + target + kMiB;
+  const std::uint64_t least = limits.held_bytes + limits.decode_bytes + limits.encode_bytes + target + kMiB;
   throw OptionError(fmt::format(
-      "--memory {} cannot hold one source chunk ({}) and one target chunk ({}) of {}; give at least {}",
+      "--memory {} cannot hold one source chunk ({}) and one target chunk ({}) of {}{}; give at least {}",
       format_bytes(limits.memory_bytes), format_bytes(chunk_bytes(shapes.source_chunk, shapes.element_bytes)),
-      format_bytes(target), dataset, format_bytes_ceil(least + least / (kUncountedShare - 1) + 1)));
+      format_bytes(target), dataset,
+      limits.held_bytes < kMiB
+          ? ""
+          : fmt::format(" beside the places of all chunks ({})", format_bytes(limits.held_bytes)),
+      format_bytes_ceil(least + least / (kUncountedShare - 1) + 1)));
 }
 
 std::uint64_t elements_of(const ChunkBox& box) noexcept {

@@ -22,6 +22,7 @@ struct RecutShapes {
 /// What limits a plan, and what the parts of the work take.
 struct RecutLimits {
   std::uint64_t memory_bytes = 0;
+  std::uint64_t held_bytes = 0;  ///< of them, not for this work
   unsigned jobs = 1;
   std::uint64_t decode_bytes = 0;  ///< one thread's buffers for a source chunk
   std::uint64_t encode_bytes = 0;  ///< one target chunk under way, in all its forms

@@ -152,6 +152,7 @@ class Tune {
  private:
   static constexpr std::uint64_t kLargestRow = 64 * kMiB;
   static constexpr std::uint64_t kSampleBytes = 48 * kMiB;
+  static constexpr std::uint64_t kCostBytes = 2 * kMiB;  // of chunks to encode and decode
 
   const ChunkReader& reader() const { return *dataset_.state()->data.reader; }
   const DatasetInfo& info() const { return reader().info(); }
@@ -201,38 +202,59 @@ class Tune {
     }
   }
 
-  // What serving a sample, reading a chunk and reading a byte take, from plain chunks of two sizes.
+  // What serving a sample and bringing a chunk into memory take, from chunks of the smallest and the largest
+  // size, plain and coded.
   void calibrate() {
-    const auto slot = std::chrono::duration_cast<std::chrono::nanoseconds>(settings_.budget * 0.02);
-    const std::uint64_t small = trials_.front().candidate.chunk_rows,
-                        large = trials_.back().candidate.chunk_rows;
     machine_.cpus = settings_.cpus;
-    const double threads =
-        std::clamp<double>(static_cast<double>(settings_.use.num_workers), 1, settings_.cpus);
+    const bool plain =
+        std::find(settings_.filters.begin(), settings_.filters.end(), "none") != settings_.filters.end();
+    const auto coded = std::find_if(settings_.filters.begin(), settings_.filters.end(),
+                                    [](const std::string& filter) { return filter != "none"; });
+    const std::uint64_t large = trials_.back().candidate.chunk_rows;
+    {
+      const CandidateFile file(sample_, {large, "none"}, scratch_file());
+      machine_.serve_s = 1 / file.measure_cached(calibration_use(), calibration_slot());
+      advance();
+    }
+    if (plain) machine_.plain = beside_decoding("none");
+    if (coded != settings_.filters.end()) machine_.coded = beside_decoding(*coded);
+  }
+
+  // So that each chunk is read once.
+  LoaderUse calibration_use() const {
     LoaderUse use = settings_.use;
     use.cache_bytes = 2 * sample_.rows() * data_.row_bytes;
+    return use;
+  }
+  std::chrono::nanoseconds calibration_slot() const {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(settings_.budget * 0.015);
+  }
+
+  MachineCosts::PerChunk beside_decoding(const std::string& filter) {
+    const std::uint64_t small = trials_.front().candidate.chunk_rows,
+                        large = trials_.back().candidate.chunk_rows;
+    const double threads =
+        std::clamp<double>(static_cast<double>(settings_.use.num_workers), 1, settings_.cpus);
     const auto chunk_work = [&](std::uint64_t chunk_rows) {
-      const CandidateFile file(sample_, {chunk_rows, "none"}, scratch_file());
-      if (chunk_rows == large) machine_.serve_s = 1 / file.measure_cached(use, slot);
-      const double rate = file.measure(use, slot, cold_);
+      const Candidate candidate{chunk_rows, filter};
+      const CandidateFile file(sample_, candidate, scratch_file());
+      const double rate = file.measure(calibration_use(), calibration_slot(), cold_);
+      const double decode_s = filter == "none" ? 0 : measure_costs(sample_, candidate, kCostBytes).decode_s;
       advance();
-      return std::max(0.0, (1 / rate - machine_.serve_s) * static_cast<double>(chunk_rows) * threads);
+      return std::max(0.0,
+                      (1 / rate - machine_.serve_s) * static_cast<double>(chunk_rows) * threads - decode_s);
     };
-    const double large_s = chunk_work(large);
-    const double small_s = small == large ? 0 : chunk_work(small);
     const auto bytes = [&](std::uint64_t chunk_rows) {
       return static_cast<double>(chunk_rows * data_.row_bytes);
     };
-    if (small != large) {
-      machine_.byte_s = std::max(0.0, (large_s - small_s) / (bytes(large) - bytes(small)));
-      machine_.chunk_s = std::max(0.0, small_s - machine_.byte_s * bytes(small));
-    } else {
-      machine_.byte_s = large_s / bytes(large);
-    }
+    const double large_s = chunk_work(large);
+    if (small == large) return {.byte_s = large_s / bytes(large)};
+    const double small_s = chunk_work(small);
+    const double byte_s = std::max(0.0, (large_s - small_s) / (bytes(large) - bytes(small)));
+    return {.chunk_s = std::max(0.0, small_s - byte_s * bytes(small)), .byte_s = byte_s};
   }
 
   void predict_all() {
-    constexpr std::uint64_t kCostBytes = 2 * kMiB;
     for (Trial& trial : trials_) {
       // When time is short, less is looked at; never nothing.
       const std::uint64_t bytes = Clock::now() < part(0.4) ? kCostBytes : 1;
@@ -253,6 +275,7 @@ class Tune {
     for (std::size_t i = 0; i < trials_.size(); ++i) {
       check_interrupted();
       Trial& trial = trials_[i];
+      correct(trial, trials_);
       const double encoding = static_cast<double>(sample_.rows()) /
                               static_cast<double>(trial.candidate.chunk_rows) * trial.costs.encode_s /
                               settings_.cpus;
@@ -269,6 +292,9 @@ class Tune {
       const double took = std::chrono::duration<double>(Clock::now() - begin).count() - slot;
       slowness_ = std::max(slowness_, 1.5 * took / (encoding + epochs));
       advance();
+    }
+    for (Trial& trial : trials_) {
+      if (trial.sample_measured == 0) correct(trial, trials_);
     }
   }
 
@@ -306,8 +332,9 @@ int tune(const TuneArguments& arguments) {
 constexpr const char* kFooter =
     R"(A sample of the data, spread over it, is stored in each candidate's way in a temporary file and read through
 the loader with the batch size, order, cache and workers that are given. Predictions come from what decoding a
-few chunks, serving a sample and reading a byte take here; "samples/s" is the prediction for the whole dataset,
-corrected by what the sample showed. A "-" was not measured: the time was over. The order of the rows is by
+few chunks, serving a sample and bringing a chunk into memory take here; each is made before its candidate is
+measured, and corrected by what those measured before have shown. "samples/s" is the prediction for the whole
+dataset, corrected by what the sample showed. A "-" was not measured: the time was over. The order of the rows is by
 samples/s; "Pareto" marks those that none beats in both speed and size. Recommended is the smallest of those
 within 5 % of the fastest. "write" is the time that encoding the whole dataset takes on all cores.
 Rates count the time that the loader works, on as many cores as it has workers, so that other programs do not

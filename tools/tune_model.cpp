@@ -39,12 +39,12 @@ Prediction predict(const RowShape& data, const Candidate& candidate, const Candi
       std::clamp<double>(static_cast<double>(use.num_workers), 1, static_cast<double>(machine.cpus));
   // Plain chunks are read to where they are needed: nothing is left to decode.
   const bool plain = candidate.filter == "none";
-  const double read_s =
-      machine.chunk_s + static_cast<double>(chunk_bytes) * costs.stored_share * machine.byte_s;
+  const MachineCosts::PerChunk& beside = plain ? machine.plain : machine.coded;
+  const double read_s = beside.chunk_s + static_cast<double>(chunk_bytes) * beside.byte_s;
   double chunk_work = decodes * (read_s + (plain ? 0 : costs.decode_s)) / threads;
   prediction.decoded_bytes = decodes * static_cast<double>(chunk_bytes);
   const double row_work =
-      rows * (machine.chunk_s + static_cast<double>(data.row_bytes) * machine.byte_s) / threads;
+      rows * (machine.plain.chunk_s + static_cast<double>(data.row_bytes) * machine.plain.byte_s) / threads;
   if (plain && use.shuffle.kind() == Shuffle::Kind::full && prediction.decodes_per_chunk > 1 &&
       row_work < chunk_work) {
     prediction.reads_rows = true;
@@ -58,6 +58,33 @@ Prediction predict(const RowShape& data, const Candidate& candidate, const Candi
 double Trial::samples_per_s() const {
   return sample_measured > 0 ? predicted.samples_per_s * sample_measured / sample_predicted
                              : predicted.samples_per_s;
+}
+
+double shown_correction(std::span<const Trial> trials, const Candidate& candidate) {
+  // Shares of a measurement that count for another filter, for one that decodes where the other does not, and
+  // for chunks of twice the size; and the weight of the model itself.
+  constexpr double kOtherFilter = 0.3, kOtherKind = 0.05, kTwiceTheSize = 0.7, kModel = 0.2;
+  double weights = kModel, logs = 0;
+  for (const Trial& trial : trials) {
+    if (trial.sample_measured == 0) continue;
+    const Candidate& other = trial.candidate;
+    const bool same_kind = (other.filter == "none") == (candidate.filter == "none");
+    const double doublings = std::abs(std::log2(static_cast<double>(other.chunk_rows)) -
+                                      std::log2(static_cast<double>(candidate.chunk_rows)));
+    const double weight = std::pow(kTwiceTheSize, doublings) * (other.filter == candidate.filter ? 1
+                                                                : same_kind ? kOtherFilter
+                                                                            : kOtherKind);
+    weights += weight;
+    logs += weight * std::log(trial.sample_measured * trial.correction / trial.sample_predicted);
+  }
+  return std::exp(logs / weights);
+}
+
+void correct(Trial& trial, std::span<const Trial> trials) {
+  const double correction = shown_correction(trials, trial.candidate);
+  trial.sample_predicted *= correction / trial.correction;
+  trial.predicted.samples_per_s *= correction / trial.correction;
+  trial.correction = correction;
 }
 
 void rank(std::vector<Trial>& trials) {

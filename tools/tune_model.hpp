@@ -20,10 +20,13 @@ struct RowShape {
 struct MachineCosts {
   /// One sample that is served from the cache, through the loader as it is used: gathering, order, hand-over.
   double serve_s = 0;
-  /// One chunk beside its decoding: a read, and finding it.
-  double chunk_s = 0;
-  /// One stored byte, read into memory.
-  double byte_s = 0;
+  /// What a chunk takes beside decoding it.
+  struct PerChunk {
+    double chunk_s = 0;  ///< finding it, a read, its place in the cache
+    double byte_s = 0;   ///< for each decoded byte: reading, and memory that is touched for the first time
+  };
+  PerChunk plain;  ///< read to where they are needed
+  PerChunk coded;  ///< read, then decoded into memory of their own
   unsigned cpus = 1;
 };
 
@@ -46,6 +49,7 @@ struct Trial {
   CandidateCosts costs;
   Prediction predicted;         ///< of the whole dataset
   double sample_predicted = 0;  ///< samples/s of the sample, its cache smaller in proportion
+  double correction = 1;        ///< of the two above, by what was measured before this candidate was
   double sample_measured = 0;   ///< 0: the time was over
   double size_bytes = 0;        ///< of the whole dataset, stored
   double write_seconds = 0;     ///< of the whole dataset, encoding alone
@@ -54,6 +58,13 @@ struct Trial {
   /// Of the whole dataset: predicted, and corrected by what the sample showed.
   double samples_per_s() const;
 };
+
+/// By how much the model's figures for `candidate` are to be multiplied, as the measured ones of `trials`
+/// show: those of its filter and of like chunks count most. 1 where none was measured.
+double shown_correction(std::span<const Trial> trials, const Candidate& candidate);
+
+/// Multiplies the figures of a trial that was not measured yet by what `trials` show.
+void correct(Trial& trial, std::span<const Trial> trials);
 
 /// The fastest first. Marks those that none beats in both speed and size.
 void rank(std::vector<Trial>& trials);

@@ -3,9 +3,11 @@
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
 #include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -15,9 +17,8 @@
 #include "cuda/handles.hpp"
 #include "examples/resnet.hpp"
 #include "gpu/torch_benches.hpp"
-#include "h5feed/device.hpp"
-#include "h5feed/gpu.hpp"
 #include "h5feed/gpu_monitor.hpp"
+#include "h5feed/torch.hpp"
 
 namespace h5feed::bench {
 namespace {
@@ -48,7 +49,7 @@ struct Example {
   torch::Tensor labels;
 };
 
-/// Bfloat16, channels last, SGD with momentum: as ResNets are trained for speed.
+/// Bfloat16 with batch norm in float32, channels last, SGD with momentum: as ResNets are trained for speed.
 class Trainer {
  public:
   Trainer(example::ResNet network, torch::Device device)
@@ -73,6 +74,10 @@ class Trainer {
  private:
   static torch::optim::SGD prepared(example::ResNet& network, torch::Device device) {
     network->to(device, torch::kBFloat16);
+    for (const auto& module : network->modules()) {
+      // cuDNN's batch norm takes 16-bit images with statistics and weights in float32.
+      if (auto* const norm = module->as<torch::nn::BatchNorm2d>()) norm->to(torch::kFloat32);
+    }
     for (torch::Tensor& parameter : network->parameters()) {
       if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
     }
@@ -84,15 +89,6 @@ class Trainer {
   torch::optim::SGD optimizer_;
   torch::Device device_;
 };
-
-/// Views of a batch that is on the GPU, for as long as the batch lives.
-Example view_of(const DeviceBatch& batch, torch::Device device) {
-  const auto view = [&](const DeviceTensor& tensor) {
-    return torch::from_blob(tensor.data, tensor.shape, tensor.strides,
-                            torch::TensorOptions(torch_type(tensor.dtype)).device(device));
-  };
-  return {view(batch.data()), view(batch.target())};
-}
 
 Dataset training_data(Bench& bench) {
   const auto file = bench.file({.samples = bench.sizes.train_samples, .side = bench.sizes.train_side});
@@ -109,34 +105,49 @@ DataLoaderOptions training_options(const Bench& bench) {
 }
 
 // As the network takes them: the kernel that normalizes leaves nothing to convert.
-DataLoaderOptions gpu_options(const Bench& bench) {
+DataLoaderOptions gpu_options(const Bench& bench, OutputMemory memory) {
   DataLoaderOptions options = training_options(bench);
   options.output_dtype = DType::bf16;
   options.output_layout = OutputLayout::channels_last;
+  options.output_memory = memory;
   options.device = fmt::format("cuda:{}", bench.device);
-  options.device_backend = gpu::backend();
   return options;
 }
 
-// The next batch of whatever epoch.
-Batch endless(DataLoader& loader) {
-  std::optional<Batch> batch = loader.next();
-  if (!batch) batch = loader.next();
-  return std::move(batch.value());
-}
+/// What a LibTorch program takes its batches from, epoch after epoch.
+class Feed {
+ public:
+  explicit Feed(Bench& bench, OutputMemory memory = OutputMemory::consumer)
+      : loader_(make_data_loader(training_data(bench), gpu_options(bench, memory))),
+        position_(loader_->begin()) {}
 
-void step_from(DataLoader& loader, Trainer& trainer) {
-  const Batch batch = endless(loader);
-  batch.gpu->use_on(trainer.stream());
-  trainer.step(view_of(*batch.gpu, trainer.device()));
-}
+  /// The next batch of this epoch, or nothing, once, at its end.
+  std::optional<Example> next_of_epoch() {
+    if (position_ == loader_->end()) {
+      position_ = loader_->begin();
+      return std::nullopt;
+    }
+    Example example{std::move(position_->data), std::move(position_->target)};
+    ++position_;
+    return example;
+  }
+
+  /// The next batch of whatever epoch.
+  Example next() {
+    std::optional<Example> example = next_of_epoch();
+    if (!example) example = next_of_epoch();
+    return std::move(example.value());
+  }
+
+ private:
+  std::unique_ptr<TorchDataLoader> loader_;
+  TorchDataLoader::Iterator position_;
+};
 
 // A batch that stays on the GPU.
-Example resident_example(DataLoader& loader, const Trainer& trainer) {
-  const Batch batch = endless(loader);
-  batch.gpu->use_on(trainer.stream());
-  const Example view = view_of(*batch.gpu, trainer.device());
-  return {view.images.clone(), view.labels.clone()};
+Example resident_example(Feed& feed) {
+  const Example example = feed.next();
+  return {example.images.clone(), example.labels.clone()};
 }
 
 template <typename Step>
@@ -169,15 +180,14 @@ class TimeStamp {
   gpu::Event event_;
 };
 
-// Seconds in which the stream of the training waited for batches, over `steps` steps.
-double exposed_seconds(int steps, DataLoader& loader, Trainer& trainer) {
+// Seconds between the end of a step and the start of the next on the training's stream, over `steps` steps.
+double exposed_seconds(int steps, Feed& feed, Trainer& trainer) {
   std::vector<std::pair<TimeStamp, TimeStamp>> waits(static_cast<std::size_t>(steps));
   for (const auto& [begin, end] : waits) {
-    const Batch batch = endless(loader);
     begin.record(trainer.stream());
-    batch.gpu->use_on(trainer.stream());
+    const Example example = feed.next();
     end.record(trainer.stream());
-    trainer.step(view_of(*batch.gpu, trainer.device()));
+    trainer.step(example);
   }
   trainer.wait();
   double seconds = 0;
@@ -241,57 +251,67 @@ double resident_images_per_s(Bench& bench, Trainer& trainer, const Example& resi
 
 }  // namespace
 
-std::vector<Row> measure_stall(Bench& bench) {
-  const gpu::DeviceGuard guard(bench.device);
-  DataLoader loader(training_data(bench), gpu_options(bench));
+namespace {
+
+// `suffix` tells rows of other memory than the default from those of the default.
+std::vector<Row> stall_rows(Bench& bench, OutputMemory memory, const char* suffix, const char* where) {
+  Feed feed(bench, memory);
   Trainer trainer(example::resnet50(kClasses), device_of(bench));
-  const Example resident = resident_example(loader, trainer);
+  const Example resident = resident_example(feed);
   const int steps = bench.sizes.train_steps;
   for (int i = 0; i < kWarmUpSteps; ++i) trainer.step(resident);
 
-  const auto fed = [&] { return seconds_of(steps, trainer, [&] { step_from(loader, trainer); }); };
+  const auto fed = [&] { return seconds_of(steps, trainer, [&] { trainer.step(feed.next()); }); };
   const auto alone = [&] { return seconds_of(steps, trainer, [&] { trainer.step(resident); }); };
   const Pairs times = alternate(bench.sizes.train_repetitions, fed, alone);
-  Row stall{.name = "stall_resnet50", .unit = "s"};
+  Row stall{.name = std::string("stall_resnet50") + suffix, .unit = "s"};
   for (std::size_t i = 0; i < times.values.size(); ++i) {
     stall.pairs.values.push_back((times.values[i] - times.ceilings[i]) / steps);
     stall.pairs.ceilings.push_back(times.values[i] / steps);
   }
   stall.note = fmt::format(
-      "a step of ResNet-50, {} images in bfloat16, fed by the loader, less one with a batch on the "
+      "a step of ResNet-50, {} images in bfloat16, fed by the loader into {}, less one with a batch on the "
       "GPU; of the fed step",
-      bench.sizes.train_batch_size);
+      bench.sizes.train_batch_size, where);
 
-  Row exposed{.name = "exposed_copy", .unit = "s"};
+  Row exposed{.name = std::string("exposed_copy") + suffix, .unit = "s"};
   for (int i = 0; i < bench.sizes.train_repetitions; ++i) {
     trainer.wait();
     const Seconds clock;
-    const double waited = exposed_seconds(steps, loader, trainer);
+    const double waited = exposed_seconds(steps, feed, trainer);
     exposed.pairs.values.push_back(waited / steps);
     exposed.pairs.ceilings.push_back(clock.elapsed() / steps);
   }
-  exposed.note = "time in which the training's stream waited for copy and kernel of its batch; of the step";
+  exposed.note = fmt::format(
+      "time between steps on the training's stream, in which it waited for the host, the copy or the kernel "
+      "of its "
+      "batch; into {}; of the step",
+      where);
   return {std::move(stall), std::move(exposed)};
+}
+
+}  // namespace
+
+std::vector<Row> measure_stall(Bench& bench) {
+  const gpu::DeviceGuard guard(bench.device);
+  std::vector<Row> rows = stall_rows(bench, OutputMemory::consumer, "", "tensors of LibTorch's allocator");
+  for (Row& row : stall_rows(bench, OutputMemory::ring, "_ring", "the loader's own ring")) {
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 std::vector<Row> measure_epoch_against_memory(Bench& bench) {
   const gpu::DeviceGuard guard(bench.device);
-  DataLoader loader(training_data(bench), gpu_options(bench));
+  Feed feed(bench);
   Trainer trainer(example::resnet18(kClasses), device_of(bench));
   std::vector<Example> all;
-  while (const auto batch = loader.next()) {
-    batch->gpu->use_on(trainer.stream());
-    const Example view = view_of(*batch->gpu, trainer.device());
-    all.push_back({view.images.clone(), view.labels.clone()});
-  }
+  while (auto example = feed.next_of_epoch()) all.push_back(std::move(*example));
   for (int i = 0; i < kWarmUpSteps; ++i) trainer.step(all.front());
 
   const auto epoch = [&] {
     return seconds_of(1, trainer, [&] {
-      while (const auto batch = loader.next()) {
-        batch->gpu->use_on(trainer.stream());
-        trainer.step(view_of(*batch->gpu, trainer.device()));
-      }
+      while (const auto example = feed.next_of_epoch()) trainer.step(*example);
     });
   };
   const auto from_memory = [&] {
@@ -317,13 +337,14 @@ std::vector<Row> measure_gpu_use_naive(Bench& bench) {
   DataLoader loader(training_data(bench), options);
   Trainer trainer(example::resnet50(kClasses), device_of(bench));
   const auto example = [&] {
-    const Batch batch = endless(loader);
+    std::optional<Batch> batch = loader.next();
+    if (!batch) batch = loader.next();
     const auto on_gpu = [&](const HostTensor& tensor) {
       return torch::from_blob(tensor.bytes.get(), tensor.shape,
                               torch::TensorOptions(torch_type(tensor.dtype)))
           .to(trainer.device());
     };
-    return Example{on_gpu(batch.data), on_gpu(batch.target)};
+    return Example{on_gpu(batch->data), on_gpu(batch->target)};
   };
   const double ceiling = resident_images_per_s(bench, trainer, example());
   return use_rows("gpu_use_naive", use_while(bench, trainer, [&] { trainer.step(example()); }), ceiling);
@@ -331,10 +352,10 @@ std::vector<Row> measure_gpu_use_naive(Bench& bench) {
 
 std::vector<Row> measure_gpu_use_h5feed(Bench& bench) {
   const gpu::DeviceGuard guard(bench.device);
-  DataLoader loader(training_data(bench), gpu_options(bench));
+  Feed feed(bench);
   Trainer trainer(example::resnet50(kClasses), device_of(bench));
-  const double ceiling = resident_images_per_s(bench, trainer, resident_example(loader, trainer));
-  return use_rows("gpu_use_h5feed", use_while(bench, trainer, [&] { step_from(loader, trainer); }), ceiling);
+  const double ceiling = resident_images_per_s(bench, trainer, resident_example(feed));
+  return use_rows("gpu_use_h5feed", use_while(bench, trainer, [&] { trainer.step(feed.next()); }), ceiling);
 }
 
 }  // namespace h5feed::bench

@@ -8,17 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "peers/fixed_order.hpp"
 #include "peers/peer_run.hpp"
 #include "peers/shared_file.hpp"
 
 namespace {
 
-using h5feed::peers::PeerRun;
-
-// LibTorch's optional type: its own before 2.0, the standard one later.
-using OptionalIndices = decltype(std::declval<torch::data::samplers::RandomSampler&>().next(1));
-
+using h5feed::peers::FixedOrder;
 using h5feed::peers::OptionalSize;
+using h5feed::peers::PeerRun;
 using h5feed::peers::SharedFile;
 
 class Rows : public torch::data::datasets::Dataset<Rows, torch::data::TensorExample> {
@@ -29,27 +27,6 @@ class Rows : public torch::data::datasets::Dataset<Rows, torch::data::TensorExam
 
  private:
   std::shared_ptr<SharedFile> file_;
-};
-
-// Rows in a given order, again and again.
-class FixedOrder : public torch::data::samplers::Sampler<> {
- public:
-  explicit FixedOrder(std::vector<std::size_t> order) : order_(std::move(order)) {}
-  void reset(OptionalSize = OptionalSize()) override { position_ = 0; }
-  OptionalIndices next(std::size_t batch_size) override {
-    if (position_ == order_.size()) return OptionalIndices();
-    const std::size_t end = std::min(position_ + batch_size, order_.size());
-    std::vector<std::size_t> batch(order_.begin() + static_cast<std::ptrdiff_t>(position_),
-                                   order_.begin() + static_cast<std::ptrdiff_t>(end));
-    position_ = end;
-    return batch;
-  }
-  void save(torch::serialize::OutputArchive&) const override {}
-  void load(torch::serialize::InputArchive&) override {}
-
- private:
-  std::vector<std::size_t> order_;
-  std::size_t position_ = 0;
 };
 
 void measure(const PeerRun& run) {

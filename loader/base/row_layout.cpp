@@ -1,6 +1,7 @@
 #include "base/row_layout.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace h5feed {
 
@@ -43,6 +44,25 @@ RowLayout::Rows RowLayout::rows_of(std::uint64_t chunk) const noexcept {
   const std::uint64_t begin = (chunk - run.first_chunk) * run.rows_per_chunk;
   return {run.first_row + std::max(begin, run.skipped) - run.skipped,
           std::min(run.first_row + begin + run.rows_per_chunk - run.skipped, run_end)};
+}
+
+RowLayout RowLayout::multiplied(std::uint64_t parts) const {
+  RowLayout layout = *this;
+  layout.num_rows_ *= parts;
+  if (regular()) {
+    // A chunk may be made for far more rows than there are.
+    layout.rows_per_chunk_ = std::min(rows_per_chunk_, std::max<std::uint64_t>(1, num_rows_)) * parts;
+    return layout;
+  }
+  layout.rows_per_chunk_ *= parts;
+  std::vector<Placed> placed = *runs_;
+  for (Placed& run : placed) {
+    run.first_row *= parts;
+    run.rows_per_chunk *= parts;
+    run.skipped *= parts;
+  }
+  layout.runs_ = std::make_shared<const std::vector<Placed>>(std::move(placed));
+  return layout;
 }
 
 std::uint64_t RowLayout::fingerprint() const noexcept {

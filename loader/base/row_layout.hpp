@@ -54,6 +54,10 @@ class RowLayout {
   }
   Rows rows_of(std::uint64_t chunk) const noexcept;
 
+  /// The same chunks where every row is `parts` rows; their number, and that of a chunk's rows where
+  /// `regular()` is false, fits 64 bits. Throws std::bad_alloc.
+  RowLayout multiplied(std::uint64_t parts) const;
+
   /// A number that differs where the chunks do.
   std::uint64_t fingerprint() const noexcept;
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/image_decoder.hpp"
+#include "batch/jpeg_end.hpp"
 
 namespace h5feed {
 namespace {
@@ -143,6 +144,7 @@ class OpenCvDecoder final : public ImageDecoder {
     if (encoded.empty()) throw ImageError("it has no bytes");
     if (encoded.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw ImageError("it has more than 2 GiB");
+    if (!jpeg_is_whole(encoded)) throw ImageError("its JPEG is cut short; restore it, or leave it out");
     try {
       // Read only.
       const cv::Mat bytes(1, static_cast<int>(encoded.size()), CV_8U, const_cast<std::byte*>(encoded.data()));

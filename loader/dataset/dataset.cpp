@@ -4,24 +4,26 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
-#include "dataset/field_opener.hpp"
 #include "dataset/file_list.hpp"
+#include "dataset/sample_opener.hpp"
+#include "dataset/tile_reader.hpp"
 #include "h5feed/error.hpp"
 #include "plan/sample_subset.hpp"
 #include "store/h5_file.hpp"
 
 namespace h5feed {
 
-Field::Field(std::shared_ptr<const ChunkReader> chunk_reader, SampleGeometry sample_geometry)
-    : reader(std::move(chunk_reader)), geometry(std::move(sample_geometry)), map(*reader) {}
+Field::Field(std::shared_ptr<const ChunkReader> chunk_reader, SampleGeometry sample_geometry,
+             const std::optional<Tiling>& tiling)
+    : reader(std::move(chunk_reader)), geometry(std::move(sample_geometry)), map(*reader, tiling) {}
 
 namespace {
 
@@ -59,90 +61,13 @@ std::string only_image_dataset(const H5File& file) {
                                  count_word(images.size()), fmt::join(candidates, ", ")));
 }
 
-// A target whose rows are not those of the samples.
-[[noreturn]] void refuse_rows(const std::string& file, const std::string& target_path,
-                              std::uint64_t target_rows, const std::string& data_path,
-                              std::uint64_t data_rows) {
-  throw DatasetError(fmt::format("{}: {} has {} rows, {} has {}; a target needs one row per sample", file,
-                                 target_path, format_count(target_rows), data_path, format_count(data_rows)));
-}
-
-// Opens a file and what the fields have in it, all or nothing. A file that a writer appends to just then is
-// looked at once more, as what was learned of it does not belong together.
-void open_file(const std::filesystem::path& path, std::span<FieldOpener* const> fields,
-               const DatasetAccess::WrapSource& wrap) {
-  constexpr int kAttempts = 3;
-  for (int attempt = 1;; ++attempt) {
-    const auto file = H5File::open(path);
-    try {
-      std::vector<std::vector<JoinedPart>> parts;
-      // Only the data's bytes are wrapped.
-      for (FieldOpener* const field : fields)
-        parts.push_back(field->open(file, field == fields.front() ? wrap : DatasetAccess::WrapSource()));
-      std::vector<std::uint64_t> rows;
-      for (std::size_t i = 0; i < fields.size(); ++i) {
-        rows.push_back(0);
-        for (const JoinedPart& part : parts[i]) rows.back() += part.rows;
-        if (rows[i] != rows.front()) {
-          const auto path_of = [&](std::size_t field) {
-            return parts[field].empty() ? fields[field]->path() : parts[field].front().reader->info().path;
-          };
-          refuse_rows(file->path().string(), path_of(i), rows[i], path_of(0), rows.front());
-        }
-      }
-      for (std::size_t i = 0; i < fields.size(); ++i) fields[i]->keep(std::move(parts[i]));
-      return;
-    } catch (const FileError&) {
-      if (attempt == kAttempts || file->unchanged()) throw;
-    }
-  }
-}
-
-ImageSource image_source(const DatasetOptions& options) {
-  const ImageOptions& images = options.images;
-  // What OpenCV scales to; more is a mistake.
-  constexpr std::int64_t kMaxSide = 32'767;
-  if (images.height < 0 || images.width < 0 || images.height > kMaxSide || images.width > kMaxSide ||
-      (images.height == 0) != (images.width == 0)) {
-    throw OptionError(fmt::format("images.height and images.width must be 1 to {}, or both 0; got {} and {}",
-                                  kMaxSide, images.height, images.width));
-  }
-  ImageTarget target{.height = static_cast<std::uint64_t>(images.height),
-                     .width = static_cast<std::uint64_t>(images.width)};
-  switch (images.color) {
-    case ImageColor::rgb:
-      target.color = ImageTarget::Color::rgb;
-      break;
-    case ImageColor::bgr:
-      target.color = ImageTarget::Color::bgr;
-      break;
-    case ImageColor::gray:
-      target.color = ImageTarget::Color::gray;
-      break;
-    case ImageColor::unchanged:
-      target.color = ImageTarget::Color::unchanged;
-      break;
-  }
-  ImageSource source{.decoder = make_image_decoder(target), .shapes = images.shapes};
-  if (options.input_layout != InputLayout::automatic)
-    source.planar = options.input_layout == InputLayout::nchw;
-  return source;
-}
-
-Field make_target(std::shared_ptr<const ChunkReader> reader) {
-  SampleGeometry geometry = target_geometry(reader->info());
-  Field field(std::move(reader), std::move(geometry));
-  const std::uint64_t bytes = field.info().total_bytes();
-  if (bytes > 0 && bytes <= kResidentFieldBytes)
-    field.resident = read_all(*field.reader, system_limits().cpus);
-  return field;
-}
-
 }  // namespace
 
 Dataset Dataset::open(const DatasetOptions& options) { return DatasetAccess::open(options, {}); }
 
 Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wrap) {
+  if (options.tiles) check_tile_options(*options.tiles);
+  check_field_names(options.fields);
   if (!options.target_files.empty() && options.target.empty()) {
     throw OptionError(
         "target_files are given without target; name the dataset in them that holds the targets");
@@ -151,19 +76,31 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   const auto pool = std::make_shared<FilePool>();
   const std::string data_path =
       options.data.empty() ? only_image_dataset(*H5File::open(files.front())) : options.data;
-  FieldOpener data({data_path, "--data", options.sample, files.size(), image_source(options)}, pool);
+  FieldOpener data(
+      {data_path, "--data", options.sample, files.size(), image_source(options.images, options.input_layout)},
+      pool);
   std::optional<FieldOpener> target;
   const bool target_apart = !options.target_files.empty();
   const std::vector<std::filesystem::path> target_files =
       target_apart ? expand_files(options.target_files) : files;
   if (!options.target.empty())
-    target.emplace(FieldOpener::Spec{options.target, "--target", options.sample, target_files.size()}, pool);
-  std::vector<FieldOpener*> together = {&data};
+    target.emplace(FieldSpec{options.target, "--target", options.sample, target_files.size()}, pool);
+  std::deque<NamedFieldOpener> named;
+  for (const FieldOptions& field : options.fields)
+    named.emplace_back(field, field.files.empty() ? files : expand_files(field.files), options.sample, pool);
+  std::vector<PartOpener*> together = {&data};
   if (target && !target_apart) together.push_back(&*target);
+  for (NamedFieldOpener& field : named) {
+    if (!field.apart()) together.push_back(&field.opener());
+  }
   for (const std::filesystem::path& file : files) open_file(file, together, wrap);
-  if (target_apart) {
-    FieldOpener* const apart = &*target;
-    for (const std::filesystem::path& file : target_files) open_file(file, {&apart, 1}, {});
+  const auto open_apart = [](PartOpener& field, const std::vector<std::filesystem::path>& own_files) {
+    PartOpener* const alone = &field;
+    for (const std::filesystem::path& file : own_files) open_file(file, {&alone, 1}, {});
+  };
+  if (target_apart) open_apart(*target, target_files);
+  for (NamedFieldOpener& field : named) {
+    if (field.apart()) open_apart(field.opener(), field.files());
   }
 
   if (!options.images.shapes.empty() && !data.decodes())
@@ -171,20 +108,26 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
         "images.shapes is a table for data of variable length, which this is not; leave it out");
   auto reader = data.finish();
   const DatasetInfo& info = reader->info();
-  SampleGeometry geometry = data_geometry(info, data.decodes() ? InputLayout::nhwc : options.input_layout);
+  const InputLayout layout = decided_layout(info, data.decodes() ? InputLayout::nhwc : options.input_layout);
   if (info.rows() == 0 || info.row_elements() == 0) {
     throw DatasetError(fmt::format("{}:{} ({}) holds no samples", info.file, info.path, info.shape_text()));
   }
+  std::optional<Tiling> tiling;
+  if (options.tiles) tiling = make_tiling(info, layout, *options.tiles);
   std::optional<Field> target_field;
   if (target) {
     auto target_reader = target->finish();
-    const DatasetInfo& own = target_reader->info();
-    if (own.rows() != info.rows()) refuse_rows(own.file, own.path, own.rows(), info.path, info.rows());
-    target_field = make_target(std::move(target_reader));
+    check_rows_of("target", target_reader->info(), info);
+    target_field = make_target(std::move(target_reader), tiling);
   }
+  std::vector<NamedField> fields;
+  for (NamedFieldOpener& field : named) fields.push_back(field.finish(info, tiling));
   std::string name = info.file;
-  return Dataset(std::make_shared<const DatasetState>(DatasetState{
-      options, std::move(name), Field(std::move(reader), std::move(geometry)), std::move(target_field)}));
+  if (tiling) reader = as_tiles(std::move(reader), *tiling);
+  SampleGeometry geometry = data_geometry(reader->info(), layout);
+  return Dataset(std::make_shared<const DatasetState>(
+      DatasetState{options, std::move(name), Field(std::move(reader), std::move(geometry), tiling),
+                   std::move(target_field), std::move(fields), tiling}));
 }
 
 void Dataset::refresh() {
@@ -202,8 +145,26 @@ SampleOrigin Dataset::origin(std::int64_t sample) const {
     throw OptionError(fmt::format("there is no sample {}; the dataset has {}", sample,
                                   format_count(state_->data.info().rows())));
   }
-  RowOrigin origin = state_->data.reader->origin(static_cast<std::uint64_t>(sample));
-  return {std::move(origin.file), std::move(origin.path), static_cast<std::int64_t>(origin.row)};
+  return origin_of(*state_, sample);
+}
+
+SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample) {
+  RowOrigin origin = dataset.data.reader->origin(static_cast<std::uint64_t>(sample));
+  return {.file = std::move(origin.file),
+          .path = std::move(origin.path),
+          .row = static_cast<std::int64_t>(origin.row),
+          .image = origin.image ? static_cast<std::int64_t>(*origin.image) : sample,
+          .y = static_cast<std::int64_t>(origin.y),
+          .x = static_cast<std::int64_t>(origin.x)};
+}
+
+std::optional<TileGrid> Dataset::tile_grid() const noexcept {
+  if (!state_->tiling) return {};
+  const Tiling& tiling = *state_->tiling;
+  return TileGrid{.image_height = static_cast<std::int64_t>(tiling.y.extent),
+                  .image_width = static_cast<std::int64_t>(tiling.x.extent),
+                  .rows = static_cast<std::int64_t>(tiling.y.count),
+                  .columns = static_cast<std::int64_t>(tiling.x.count)};
 }
 
 std::int64_t Dataset::size() const noexcept {

@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
 #include "base/mutex.hpp"
 #include "dataset/geometry.hpp"
+#include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"
 #include "h5feed/dataset.hpp"
 #include "store/chunk_reader.hpp"
@@ -20,17 +22,37 @@ namespace h5feed {
 /// Fields of at most this many decoded bytes (labels, as a rule) are read whole at open.
 inline constexpr std::uint64_t kResidentFieldBytes = 64 * kMiB;
 
+/// Numbers of a sample's fields; named ones follow.
+inline constexpr std::size_t kData = 0, kTarget = 1, kFirstNamed = 2;
+
 /// One HDF5 dataset whose rows belong to the samples.
 struct Field {
-  Field(std::shared_ptr<const ChunkReader> chunk_reader, SampleGeometry sample_geometry);
+  Field(std::shared_ptr<const ChunkReader> chunk_reader, SampleGeometry sample_geometry,
+        const std::optional<Tiling>& tiling = {});
 
   const DatasetInfo& info() const noexcept { return reader->info(); }
   bool is_resident() const noexcept { return resident.data() != nullptr; }
+  /// The row that belongs to a sample.
+  std::uint64_t row_of(std::uint64_t sample) const noexcept { return sample / samples_per_row; }
 
   std::shared_ptr<const ChunkReader> reader;
   SampleGeometry geometry;
   SampleMap map;
-  ByteBuffer resident;  ///< all rows, when the field was read at open; else empty
+  ByteBuffer resident;                ///< all rows, when the field was read at open; else empty
+  std::uint64_t samples_per_row = 1;  ///< above 1: a row is that of an image, for all its tiles
+};
+
+/// One of `DatasetOptions::fields`: either `rows` or `ragged`.
+struct NamedField {
+  FieldOptions options;
+  std::optional<Field> rows;                  ///< samples of one shape
+  std::shared_ptr<const RaggedField> ragged;  ///< samples that differ in length
+  std::uint64_t samples_per_row = 1;          ///< as Field's; of `ragged`
+
+  /// The row of `ragged` that belongs to a sample.
+  std::uint64_t row_of(std::uint64_t sample) const noexcept { return sample / samples_per_row; }
+  /// As delivered.
+  DType dtype() const noexcept;
 };
 
 class LoaderGroup;
@@ -47,8 +69,23 @@ struct DatasetState {
   std::string file;        ///< for messages: the first of several
   Field data;
   std::optional<Field> target;
+  std::vector<NamedField> fields;
+  std::optional<Tiling> tiling;  ///< samples are tiles
   std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();
+
+  /// Data, target and named fields, counted from 0.
+  std::size_t num_fields() const noexcept { return kFirstNamed + fields.size(); }
+  /// Field `number` where its samples have one shape; null for a ragged one and for no target.
+  const Field* field(std::size_t number) const noexcept {
+    if (number == kData) return &data;
+    if (number == kTarget) return target ? &*target : nullptr;
+    const NamedField& named = fields[number - kFirstNamed];
+    return named.rows ? &*named.rows : nullptr;
+  }
 };
+
+/// Where a sample, which exists, is stored. Throws std::bad_alloc.
+SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample);
 
 /// Opens datasets over other bytes than the file's own.
 struct DatasetAccess {

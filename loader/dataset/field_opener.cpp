@@ -12,7 +12,7 @@
 
 namespace h5feed {
 
-bool FieldOpener::alone() const { return spec_.num_files == 1 && !has_wildcard(spec_.path); }
+bool PartOpener::alone() const { return spec_.num_files == 1 && !has_wildcard(spec_.path); }
 
 void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first) const {
   if (info.dtype == first.dtype && info.shape.size() == first.shape.size() &&
@@ -21,7 +21,7 @@ void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first)
   }
   // A sample that is a dataset as a whole is shown as the file has it.
   const auto shown = [&](DatasetInfo shape) {
-    if (spec_.unit == SampleUnit::dataset) shape.shape.erase(shape.shape.begin());
+    if (spec().unit == SampleUnit::dataset) shape.shape.erase(shape.shape.begin());
     return shape.shape_text();
   };
   throw DatasetError(
@@ -29,74 +29,75 @@ void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first)
                   "shape{}, leave "
                   "it out or open it by itself",
                   info.file, info.path, shown(info), first.file, first.path, shown(first),
-                  spec_.unit == SampleUnit::row ? " but for the first dimension" : ""));
+                  spec().unit == SampleUnit::row ? " but for the first dimension" : ""));
 }
 
 std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H5File>& file,
                                                          const std::string& path,
                                                          const DatasetAccess::WrapSource& wrap) {
   ReaderSettings settings{.pool = pool_, .log_fallback = !said_fallback_};
-  if (spec_.images) {
+  if (spec().images) {
     if (const std::optional<DatasetInfo> references = file->describe_ragged(path)) {
       decodes_ = true;
       const auto source = wrap ? wrap(file->bytes()) : alone() ? file->bytes() : pool_->source(file->path());
-      auto images = open_images(file, *references, *spec_.images, source, settings);
+      auto images = open_images(file, *references, *spec().images, source, settings);
       // All that follow have the extent of the first.
       const std::vector<std::uint64_t>& shape = images->info().shape;
       if (shape.front() > 0)
-        spec_.images->extent = ImageExtent{shape[1], shape[2], shape[3], images->info().dtype};
+        spec().images->extent = ImageExtent{shape[1], shape[2], shape[3], images->info().dtype};
       return images;
     }
   }
-  DatasetInfo info = file->describe(path, spec_.option);
-  if (info.shape.empty() && spec_.unit == SampleUnit::row) {
+  DatasetInfo info = file->describe(path, spec().option);
+  if (info.shape.empty() && spec().unit == SampleUnit::row) {
     throw DatasetError(fmt::format("{}:{} is a scalar; {}", info.file, info.path,
-                                   spec_.option == "--data" ? "samples need a first dimension to count them"
-                                                            : "a target needs one row per sample"));
+                                   spec().option == "--data" ? "samples need a first dimension to count them"
+                                                             : "a target needs one row per sample"));
   }
   auto reader = alone() || wrap
                     ? ChunkReader::open(file, std::move(info), wrap ? wrap(file->bytes()) : nullptr, settings)
                     : pool_->reader(file, std::move(info), settings);
   said_fallback_ = said_fallback_ || !reader->direct();
-  if (spec_.unit == SampleUnit::row) return reader;
+  if (spec().unit == SampleUnit::row) return reader;
   return as_one_row(std::move(reader));
 }
 
-std::vector<JoinedPart> FieldOpener::open(const std::shared_ptr<H5File>& file,
-                                          const DatasetAccess::WrapSource& wrap) {
-  std::vector<JoinedPart> parts;
+std::uint64_t FieldOpener::look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) {
+  found_.clear();
+  std::uint64_t all_rows = 0;
   last_file_ = file->path().string();
-  for (const std::string& path : expand_path(*file, spec_.path, spec_.option)) {
+  for (const std::string& path : expand_path(*file, spec().path, spec().option)) {
     auto reader = open_one(file, path, wrap);
     // Images that there are none of have no size either.
     if (decodes_ && reader->info().rows() == 0) continue;
-    const ChunkReader& first = !parts_.empty()  ? *parts_.front().reader
-                               : !parts.empty() ? *parts.front().reader
-                                                : *reader;
+    const ChunkReader& first = !parts_.empty()   ? *parts_.front().reader
+                               : !found_.empty() ? *found_.front().reader
+                                                 : *reader;
     check_alike(reader->info(), first.info());
     const std::uint64_t rows = reader->info().rows();
-    parts.push_back({std::move(reader), 0, rows});
+    all_rows += rows;
+    found_.push_back({std::move(reader), 0, rows});
   }
-  return parts;
+  note_place(found_.empty() ? spec().path : found_.front().reader->info().path);
+  return all_rows;
 }
 
-void FieldOpener::keep(std::vector<JoinedPart> parts) {
-  for (JoinedPart& part : parts) {
-    rows_ += part.rows;
-    parts_.push_back(std::move(part));
-  }
+void FieldOpener::keep() {
+  for (JoinedPart& part : found_) parts_.push_back(std::move(part));
+  found_.clear();
 }
 
 std::shared_ptr<const ChunkReader> FieldOpener::finish() {
-  if (parts_.empty()) throw DatasetError(fmt::format("{}: {} holds no samples", last_file_, spec_.path));
+  if (parts_.empty()) throw DatasetError(fmt::format("{}: {} holds no samples", last_file_, spec().path));
   if (parts_.size() == 1) return std::move(parts_.front().reader);
   const DatasetInfo& first = parts_.front().reader->info();
   std::string file = first.file;
-  if (spec_.num_files > 1) {
-    file += fmt::format(" and {} more {}", format_count(spec_.num_files - 1),
-                        spec_.num_files == 2 ? "file" : "files");
+  if (spec().num_files > 1) {
+    file += fmt::format(" and {} more {}", format_count(spec().num_files - 1),
+                        spec().num_files == 2 ? "file" : "files");
   }
-  std::string path = has_wildcard(spec_.path) && !spec_.path.starts_with('/') ? '/' + spec_.path : spec_.path;
+  std::string path =
+      has_wildcard(spec().path) && !spec().path.starts_with('/') ? '/' + spec().path : spec().path;
   if (!has_wildcard(path)) path = first.path;
   return join_readers(std::move(parts_), std::move(file), std::move(path));
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
@@ -13,50 +14,73 @@
 
 namespace h5feed {
 
-/// Not thread-safe.
-class FieldOpener {
+/// Where to look for a field.
+struct FieldSpec {
+  std::string path;    ///< of the dataset, or a pattern (store/path_pattern.hpp)
+  std::string option;  ///< what the user calls it: "--data"
+  SampleUnit unit = SampleUnit::row;
+  /// Files of the list: where there are more than one, none stays open.
+  std::size_t num_files = 1;
+  /// What makes samples of bytes of variable length; empty: nothing does.
+  std::optional<ImageSource> images = {};
+};
+
+/// Looks for a field in one file after the other. Not thread-safe.
+class PartOpener {
  public:
-  struct Spec {
-    std::string path;    ///< of the dataset, or a pattern (store/path_pattern.hpp)
-    std::string option;  ///< what the user calls it: "--data"
-    SampleUnit unit = SampleUnit::row;
-    /// Files of the list: where there are more than one, none stays open.
-    std::size_t num_files = 1;
-    /// What makes samples of bytes of variable length; empty: nothing does.
-    std::optional<ImageSource> images = {};
-  };
+  explicit PartOpener(FieldSpec spec) : spec_(std::move(spec)) {}
+  virtual ~PartOpener() = default;
+  PartOpener(const PartOpener&) = delete;
+  PartOpener& operator=(const PartOpener&) = delete;
 
-  FieldOpener(Spec spec, std::shared_ptr<FilePool> pool) : spec_(std::move(spec)), pool_(std::move(pool)) {}
+  /// How many rows `file` has of the field. What was looked at before and not kept is forgotten. `wrap`:
+  /// DatasetAccess. Throws FileError, DatasetError, also where they do not go with those kept before.
+  virtual std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) = 0;
 
-  /// The field's rows in `file`. `wrap`: DatasetAccess. Throws FileError, DatasetError, also where they do
-  /// not go with those kept before.
-  std::vector<JoinedPart> open(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap);
+  /// Appends what `look` found.
+  virtual void keep() = 0;
 
-  /// Appends what `open` returned.
-  void keep(std::vector<JoinedPart> parts);
+  /// "target" or "field", for messages.
+  const char* kind() const noexcept { return spec_.option == "--target" ? "target" : "field"; }
 
-  /// Rows kept so far.
-  std::uint64_t rows() const noexcept { return rows_; }
+  /// The first dataset of the last look, or what the user named.
+  const std::string& place() const noexcept { return place_; }
+
+ protected:
+  FieldSpec& spec() noexcept { return spec_; }
+  const FieldSpec& spec() const noexcept { return spec_; }
+  /// Whether the field is one dataset of one file.
+  bool alone() const;
+  void note_place(std::string place) { place_ = std::move(place); }
+
+ private:
+  FieldSpec spec_;
+  std::string place_ = spec_.path;
+};
+
+/// A field whose samples have one shape.
+class FieldOpener final : public PartOpener {
+ public:
+  FieldOpener(FieldSpec spec, std::shared_ptr<FilePool> pool)
+      : PartOpener(std::move(spec)), pool_(std::move(pool)) {}
+
+  std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) override;
+  void keep() override;
 
   /// Whether the rows kept are images of variable length, each delivered as (H,W,C).
   bool decodes() const noexcept { return decodes_; }
-
-  /// As the user named it.
-  const std::string& path() const noexcept { return spec_.path; }
 
   /// All rows as one dataset. Throws DatasetError where there are only files of no images.
   std::shared_ptr<const ChunkReader> finish();
 
  private:
-  bool alone() const;
   std::shared_ptr<const ChunkReader> open_one(const std::shared_ptr<H5File>& file, const std::string& path,
                                               const DatasetAccess::WrapSource& wrap);
   void check_alike(const DatasetInfo& info, const DatasetInfo& first) const;
 
-  Spec spec_;
   const std::shared_ptr<FilePool> pool_;
+  std::vector<JoinedPart> found_;
   std::vector<JoinedPart> parts_;
-  std::uint64_t rows_ = 0;
   std::string last_file_;  // that something was looked for in
   bool decodes_ = false;
   bool said_fallback_ = false;

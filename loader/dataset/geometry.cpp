@@ -48,26 +48,41 @@ bool looks_like_images(const std::vector<std::uint64_t>& shape, DType dtype) noe
   return guess(shape, dtype) != InputLayout::automatic;
 }
 
-SampleGeometry data_geometry(const DatasetInfo& info, InputLayout layout) {
+InputLayout decided_layout(const DatasetInfo& info, InputLayout layout) {
   const auto& shape = info.shape;
   if (shape.empty()) {
     throw DatasetError(
         fmt::format("{}:{} is a scalar; samples need a first dimension to count them", info.file, info.path));
   }
-  const bool stated = layout != InputLayout::automatic;
-  if (!stated) layout = guess(shape, info.dtype);
+  if (layout == InputLayout::automatic) layout = guess(shape, info.dtype);
   switch (layout) {
     case InputLayout::automatic:
       refuse(info, "its layout cannot be told from its shape");
     case InputLayout::nchw:
       if (shape.size() != 4) refuse(info, "input_layout NCHW needs 4 dimensions");
-      return image(shape[1], shape[2], shape[3], false);
+      break;
     case InputLayout::nhwc:
       if (shape.size() != 4) refuse(info, "input_layout NHWC needs 4 dimensions");
-      return image(shape[3], shape[1], shape[2], true);
+      break;
     case InputLayout::nhw:
       if (shape.size() != 3) refuse(info, "input_layout NHW needs 3 dimensions");
+      break;
+    case InputLayout::none:
+      break;
+  }
+  return layout;
+}
+
+SampleGeometry data_geometry(const DatasetInfo& info, InputLayout layout) {
+  const auto& shape = info.shape;
+  switch (decided_layout(info, layout)) {
+    case InputLayout::nchw:
+      return image(shape[1], shape[2], shape[3], false);
+    case InputLayout::nhwc:
+      return image(shape[3], shape[1], shape[2], true);
+    case InputLayout::nhw:
       return image(1, shape[1], shape[2], false);
+    case InputLayout::automatic:
     case InputLayout::none:
       break;
   }

@@ -20,6 +20,9 @@ struct SampleGeometry {
 /// Whether `automatic` can decide the layout of this dataset.
 bool looks_like_images(const std::vector<std::uint64_t>& shape, DType dtype) noexcept;
 
+/// `layout`, or what `automatic` decides. Throws DatasetError as `data_geometry`.
+InputLayout decided_layout(const DatasetInfo& info, InputLayout layout);
+
 /// Applies the rules of `InputLayout`. Throws DatasetError that prints the shape and the choices
 /// where the layout has to be stated or does not fit.
 SampleGeometry data_geometry(const DatasetInfo& info, InputLayout layout);

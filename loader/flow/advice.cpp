@@ -15,32 +15,49 @@ namespace {
 constexpr std::uint64_t kSuggestedWindowChunks = 16;
 
 // Chunk rows of the grid that an epoch needs: all chunks that hold the same samples count as one. A rank, or
-// a subset, takes only some of a chunk's samples.
+// a subset, takes only some of a chunk's samples. Tiles are in some of the chunks of their image only: there
+// each chunk counts, and every part of a tile in one as a sample of it.
 struct ChunkGroups {
   std::uint64_t count;
   std::uint64_t rows;
   std::uint64_t bytes;
+  std::uint64_t side_by_side = 1;  // needed for consecutive samples
+  double parts = 1;                // of a sample, each in a chunk that counts
 
   ChunkGroups(const Field& data, const ResolvedOptions& options)
       : count(options.chunks_per_epoch),
         rows(std::max<std::uint64_t>(1, options.samples_per_epoch / count)),
-        bytes(data.reader->chunk_bytes() * data.map.pieces()) {}
+        bytes(data.reader->chunk_bytes() * data.map.pieces()) {
+    if (!data.map.tiled()) return;
+    count *= data.map.pieces();
+    parts = data.map.chunks_per_sample();
+    rows = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(std::llround(static_cast<double>(options.samples_per_epoch) * parts /
+                                                   static_cast<double>(count))));
+    bytes = data.reader->chunk_bytes();
+    side_by_side = data.map.chunks_side_by_side();
+  }
 
   explicit ChunkGroups(const ChunkPattern& pattern)
       : count(pattern.chunks), rows(pattern.rows_per_chunk), bytes(pattern.chunk_bytes) {}
 };
 
 // Chunks that consecutive samples come from.
-std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle) {
+std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle, std::uint64_t pieces = 1) {
   switch (shuffle.kind()) {
     case Shuffle::Kind::sequential:
-      return 1;
+      return groups.side_by_side;
     case Shuffle::Kind::full:
       return groups.count;
     case Shuffle::Kind::chunk:
       break;
   }
-  return std::min(shuffle.window_chunks(), groups.count);
+  return std::min(shuffle.window_chunks() * pieces, groups.count);
+}
+
+// The same where windows are of images.
+std::uint64_t chunks_in_play(const ChunkGroups& groups, const Field& data, const Shuffle& shuffle) {
+  return chunks_in_play(groups, shuffle, data.map.tiled() ? data.map.pieces() : 1);
 }
 
 // How often a batch-wise order visits a chunk in play, and the share of visits that a cache for `held`
@@ -87,8 +104,8 @@ constexpr double kWorthSaying = 0.8;
 
 }  // namespace
 
-bool rows_are_foreseeable(const ResolvedOptions& options) noexcept {
-  return options.world_size == 1 && !options.sampled;
+bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& options) noexcept {
+  return options.world_size == 1 && !options.sampled && !dataset.tiling;
 }
 
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options) {
@@ -105,9 +122,9 @@ RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& op
 
 double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options) {
   const ChunkGroups groups(dataset.data, options);
-  const std::uint64_t in_play = chunks_in_play(groups, options.shuffle);
+  const std::uint64_t in_play = chunks_in_play(groups, dataset.data, options.shuffle);
   const double chunks = static_cast<double>(in_play);
-  const double batch = static_cast<double>(options.batch_size);
+  const double batch = static_cast<double>(options.batch_size) * groups.parts;
   const CacheLayout layout = cache_layout(dataset, options);
   const auto chunks_in = [&](std::uint64_t bytes) {
     return static_cast<double>(bytes) / static_cast<double>(groups.bytes);
@@ -140,7 +157,7 @@ PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options,
   report.batches = batches;
   report.chunks = groups.count;
   report.cache_bytes_fit = cached_data_bytes(dataset, options);
-  const bool foreseeable = rows_are_foreseeable(options);
+  const bool foreseeable = rows_are_foreseeable(dataset, options);
   if (!options.row_reads && (foreseeable || options.cache_policy != CachePolicy::clairvoyant)) {
     const bool fits = report.cache_bytes_fit <= options.cache_bytes;
     report.decodes_per_chunk = fits ? 0 : expected_decodes_per_chunk(dataset, options);
@@ -150,18 +167,18 @@ PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options,
   }
   report.mixing = mixing_of(dataset, options, options.shuffle);
   report.cache_bytes = options.cache_bytes;
-  report.cache_bytes_decode_once = chunks_in_play(groups, options.shuffle) * groups.bytes;
+  report.cache_bytes_decode_once = chunks_in_play(groups, dataset.data, options.shuffle) * groups.bytes;
   return report;
 }
 
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
   if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return {};
   // How a sampler orders samples is not known, nor what a rank's next share has in common with this one.
-  if (options.cache_policy == CachePolicy::clairvoyant && !rows_are_foreseeable(options)) return {};
+  if (options.cache_policy == CachePolicy::clairvoyant && !rows_are_foreseeable(dataset, options)) return {};
   const double decodes = expected_decodes_per_chunk(dataset, options);
   if (decodes < 2) return {};
   const ChunkGroups groups(dataset.data, options);
-  const std::uint64_t in_play = chunks_in_play(groups, options.shuffle);
+  const std::uint64_t in_play = chunks_in_play(groups, dataset.data, options.shuffle);
   const bool by_rows = options.cache_policy == CachePolicy::clairvoyant;
   std::string line = fmt::format(
       "{} decodes each chunk about {} times with cache {}",
@@ -170,14 +187,15 @@ std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& o
   if (options.cache_policy != CachePolicy::lru) {
     line += fmt::format(" and cache_policy={}", name_of(options.cache_policy));
   }
-  if (!by_rows && rows_are_foreseeable(options)) {
+  if (!by_rows && rows_are_foreseeable(dataset, options)) {
     const double rows = forecast_rows(dataset, options).later_epochs;
     if (rows < decodes * kWorthSaying) line += fmt::format(" (cache_policy=clairvoyant: {})", times(rows));
   }
+  const std::uint64_t window_unit = dataset.tiling ? dataset.data.map.pieces() : 1;
   const std::uint64_t held =
       by_rows ? cache_layout(dataset, options).samples / groups.rows : options.cache_bytes / groups.bytes;
-  const std::uint64_t window = std::min(kSuggestedWindowChunks, held);
-  if (window > 0 && window < in_play && !options.sampled) {
+  const std::uint64_t window = std::min(kSuggestedWindowChunks, held / window_unit);
+  if (window > 0 && window * window_unit < in_play && !options.sampled) {
     const Shuffle windowed("chunk:" + std::to_string(window));
     line += fmt::format("; shuffle=\"{}\" once (mixing {:.2f})", windowed.to_string(),
                         mixing_of(dataset, options, windowed));

@@ -27,7 +27,7 @@ double lru_decodes_per_chunk(const ChunkPattern& pattern);
 
 /// Whether the next lines can be told: with several ranks each epoch deals a rank other samples, and a
 /// sampler does not say beforehand which come.
-bool rows_are_foreseeable(const ResolvedOptions& options) noexcept;
+bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& options) noexcept;
 
 /// What `CachePolicy::clairvoyant` makes of the same order and `cache_bytes`: about the best that is
 /// possible.

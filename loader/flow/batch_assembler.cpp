@@ -24,6 +24,9 @@ namespace {
 constexpr std::size_t kStreamedRowBytes = 4096;
 constexpr std::size_t kStreamedBatchBytes = std::size_t{16} << 20;
 
+// Samples that differ in length are read one by one: a task has a few of them.
+constexpr std::size_t kRaggedVisitRows = 32;
+
 /// The rows of a batch that lie in one chunk (in the first of them, where samples span several).
 struct ChunkRows {
   std::uint64_t chunk = 0;
@@ -52,24 +55,36 @@ std::vector<ChunkRows> rows_by_chunk(const std::vector<RowAt>& rows, const Sampl
 BatchAssembler::BatchAssembler(const Parts& parts)
     : parts_(parts),
       outputs_({parts.dataset, parts.options, parts.format, parts.placement, parts.device}),
+      lanes_(parts.dataset.num_fields()),
+      served_(parts.dataset.num_fields()),
       scratch_pool_(std::make_unique<ScratchPool>(parts.options.concurrent_decodes)) {
-  lanes_[kData] = make_lane(kData, parts.placement.on_host().kernel());
+  lanes_[kData] = make_lane(kData, parts.placement.on_host().kernel(), parts.format.data_row_bytes);
   if (parts.options.row_reads) {
     const Lane& data = lanes_[kData];
     const bool as_they_are = data.kernel->is_copy() && parts.format.outputs == 1;
     direct_.emplace(DirectRows::Parts{*data.field, as_they_are, data.row_bytes, parts.counters});
   }
   if (parts.dataset.target) {
-    check_target_range(*parts.dataset.target, parts.format.target_dtype);
+    check_range(*parts.dataset.target, parts.format.target_dtype, "target", "target_dtype");
     lanes_[kTarget] =
-        make_lane(kTarget, row_kernel_spec(*parts.dataset.target, parts.format.target_dtype, {}));
+        make_lane(kTarget, row_kernel_spec(*parts.dataset.target, parts.format.target_dtype, {}),
+                  parts.format.target_row_bytes);
+  }
+  for (std::size_t i = 0; i < parts.dataset.fields.size(); ++i) {
+    const NamedField& named = parts.dataset.fields[i];
+    if (named.ragged) {
+      lanes_[kFirstNamed + i].ragged = std::make_unique<const RaggedRows>(named);
+      continue;
+    }
+    check_range(*named.rows, named.dtype(), named.options.name, "dtype of the field");
+    lanes_[kFirstNamed + i] =
+        make_lane(kFirstNamed + i, row_kernel_spec(named), parts.format.fields[i].row_bytes);
   }
 }
 
-BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKernelSpec spec) {
-  const Field& field = lane_number == kData ? parts_.dataset.data : *parts_.dataset.target;
-  const std::size_t row_bytes =
-      lane_number == kData ? parts_.format.data_row_bytes : parts_.format.target_row_bytes;
+BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKernelSpec spec,
+                                               std::size_t row_bytes) {
+  const Field& field = *parts_.dataset.field(lane_number);
   const std::size_t prepared_bytes =
       row_bytes * parts_.options.max_batch_rows * parts_.options.prefetch_batches * parts_.format.outputs;
   spec.past_caches = field.map.row_bytes() >= kStreamedRowBytes && prepared_bytes >= kStreamedBatchBytes;
@@ -92,8 +107,8 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
 }
 
 ReadAhead::Parts BatchAssembler::read_ahead_parts(ChunkAgenda& agenda) const {
-  std::array<const ChunkReader*, kFields> readers = {};
-  for (std::size_t lane = 0; lane < kFields; ++lane) {
+  std::vector<const ChunkReader*> readers(lanes_.size());
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
     const Field* const field = lanes_[lane].field;
     if (field != nullptr && !field->is_resident()) readers[lane] = field->reader.get();
   }
@@ -125,9 +140,17 @@ std::uint64_t BatchAssembler::row_bytes_held() const {
 
 bool BatchAssembler::plan(BatchJob& job, bool wait) const {
   if (job.batch.indices.empty()) job.batch.indices = job.plan->batch(job.number);
+  if (parts_.options.provenance && job.batch.origins.empty()) {
+    job.batch.origins.reserve(job.batch.indices.size());
+    for (const std::int64_t sample : job.batch.indices)
+      job.batch.origins.push_back(origin_of(parts_.dataset, sample));
+  }
   if (!outputs_.prepare(job, wait)) return false;
-  for (std::size_t lane = 0; lane < kFields; ++lane) {
+  job.rows.resize(lanes_.size());
+  job.staging.resize(lanes_.size());
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
     if (lanes_[lane].field != nullptr) plan_lane(job, lane);
+    if (lanes_[lane].ragged) plan_ragged(job, lane);
   }
   job.remaining.store(job.visits.size(), std::memory_order_relaxed);
   return true;
@@ -152,7 +175,7 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   const auto& indices = job.batch.indices;
   if (lane.field->is_resident()) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
-      const auto row = static_cast<std::size_t>(indices[i]);
+      const std::uint64_t row = lane.field->row_of(static_cast<std::uint64_t>(indices[i]));
       place(job, lane_number, lane.field->resident.data() + row * map.row_bytes(),
             static_cast<std::uint32_t>(i));
     }
@@ -162,7 +185,8 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   std::vector<RowAt>& rows = job.rows[lane_number];
   rows.reserve(indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    rows.push_back({static_cast<std::uint64_t>(indices[i]), static_cast<std::uint32_t>(i)});
+    rows.push_back(
+        {lane.field->row_of(static_cast<std::uint64_t>(indices[i])), static_cast<std::uint32_t>(i)});
   }
   std::ranges::sort(rows, [](const RowAt& a, const RowAt& b) {
     return std::pair(a.row, a.position) < std::pair(b.row, b.position);
@@ -170,6 +194,10 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   if (lane.staging) job.staging[lane_number] = lane.staging->acquire();
   if (lane_number == kData && parts_.options.row_reads) {
     direct_->plan(job, lane_number);
+    return;
+  }
+  if (map.tiled()) {
+    plan_tiles(job, lane_number);
     return;
   }
   for (const ChunkRows& group : rows_by_chunk(rows, map)) {
@@ -183,6 +211,55 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   }
 }
 
+// A tile is in few of the chunks that hold its image: each visit has a list of its own, one behind the other
+// in the job's rows.
+void BatchAssembler::plan_tiles(BatchJob& job, std::size_t lane_number) const {
+  const SampleMap& map = lanes_[lane_number].field->map;
+  const std::vector<RowAt> tiles = std::move(job.rows[lane_number]);
+  std::vector<RowAt>& listed = job.rows[lane_number];
+  listed.clear();
+  std::vector<std::uint64_t> pieces;
+  for (const ChunkRows& group : rows_by_chunk(tiles, map)) {
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> parts;  // piece, place in `tiles`
+    for (std::uint32_t i = group.first_row; i < group.first_row + group.num_rows; ++i) {
+      pieces.clear();
+      map.append_pieces(tiles[i].row, pieces);
+      for (const std::uint64_t piece : pieces) parts.emplace_back(piece, i);
+    }
+    std::ranges::sort(parts);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::uint64_t piece = parts[i].first;
+      if (i == 0 || piece != parts[i - 1].first) {
+        job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
+                              .piece = static_cast<std::uint32_t>(piece),
+                              .chunk = group.chunk + piece,
+                              .first_row = static_cast<std::uint32_t>(listed.size())});
+      }
+      ++job.visits.back().num_rows;
+      listed.push_back(tiles[parts[i].second]);
+    }
+  }
+}
+
+void BatchAssembler::plan_ragged(BatchJob& job, std::size_t lane_number) const {
+  const std::size_t samples = job.batch.indices.size();
+  for (std::size_t first = 0; first < samples; first += kRaggedVisitRows) {
+    job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
+                          .first_row = static_cast<std::uint32_t>(first),
+                          .num_rows = static_cast<std::uint32_t>(std::min(kRaggedVisitRows, samples - first)),
+                          .direct = true});
+  }
+}
+
+// Rows of a ragged visit are places in the batch.
+void BatchAssembler::read_ragged(BatchJob& job, const Visit& visit) const {
+  const std::size_t number = visit.field - kFirstNamed;
+  std::vector<BatchField*> outs = {&job.batch.fields[number]};
+  for (Batch& echo : job.echoes) outs.push_back(&echo.fields[number]);
+  for (std::size_t i = visit.first_row; i < visit.first_row + visit.num_rows; ++i)
+    count_read(parts_.counters, lanes_[visit.field].ragged->read(job.batch.indices[i], i, outs));
+}
+
 // `row_in_chunk` (number within the visit, sample): where the chunk's part of the sample begins.
 template <typename RowInChunk>
 void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const {
@@ -194,7 +271,7 @@ void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk&
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::byte* const from = row_in_chunk(i, rows[i].row);
     if (lane.staging) {
-      map.copy_piece(from, visit.piece, staged + rows[i].position * map.row_bytes());
+      map.copy_piece(from, rows[i].row, visit.piece, staged + rows[i].position * map.row_bytes());
     } else {
       place(job, visit.field, from, rows[i].position);
     }
@@ -206,6 +283,10 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
   const Visit& visit = ref.visit();
   if (ref.job->failed.load(std::memory_order_acquire)) {
     if (!visit.direct && !agenda.claim(ref)) return {};
+    return {.finished = {ref}};
+  }
+  if (visit.direct && lanes_[visit.field].ragged) {
+    read_ragged(*ref.job, visit);
     return {.finished = {ref}};
   }
   if (visit.direct) {
@@ -268,6 +349,7 @@ BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAge
   Outcome outcome;
   for (std::uint64_t piece = 0; piece < pieces; ++piece) {
     const ChunkKey key{kData, chunk * pieces + piece};
+    if (lanes_[kData].field->map.samples_in(key.chunk) == 0) continue;
     // Planned meanwhile: its tasks load it, or a reader thread fetches it already.
     if (agenda.contains(key)) continue;
     if (const auto& keeper = lanes_[kData].keeper; keeper && keeper->holds_due_rows(key.chunk)) continue;
@@ -333,18 +415,21 @@ void BatchAssembler::serve(const VisitRef& ref, ChunkCache::Pin& pin) const {
   const SampleMap& map = lanes_[visit.field].field->map;
   const std::byte* const chunk = pin.bytes().data();
   gather(*ref.job, visit, [&](std::size_t, std::uint64_t row) { return map.row_in_chunk(chunk, row); });
-  const std::uint64_t rows = map.rows().rows_of(visit.chunk / map.pieces()).count();
+  const std::uint64_t rows = map.samples_in(visit.chunk) * lanes_[visit.field].field->samples_per_row;
   if (served_[visit.field].add(visit.chunk, ref.job->round, visit.num_rows, rows)) pin.retire();
 }
 
 void BatchAssembler::finish(BatchJob& job) const {
-  for (std::size_t lane_number = 0; lane_number < kFields; ++lane_number) {
+  for (std::size_t lane_number = 0; lane_number < lanes_.size(); ++lane_number) {
     const Lane& lane = lanes_[lane_number];
     if (!lane.staging) continue;
     const TimeInto gathering(parts_.counters.gather_ns);
-    const std::byte* const staged = job.staging[lane_number].get();
+    std::byte* const staged = job.staging[lane_number].get();
     for (std::size_t i = 0; i < job.batch.indices.size(); ++i) {
-      place(job, lane_number, staged + i * lane.field->map.row_bytes(), static_cast<std::uint32_t>(i));
+      std::byte* const sample = staged + i * lane.field->map.row_bytes();
+      lane.field->map.fill_edges(lane.field->row_of(static_cast<std::uint64_t>(job.batch.indices[i])),
+                                 sample);
+      place(job, lane_number, sample, static_cast<std::uint32_t>(i));
     }
     job.staging[lane_number].reset();
   }

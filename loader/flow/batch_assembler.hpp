@@ -1,7 +1,6 @@
 // The work on one batch: which chunks it needs, and its rows copied out of them.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "flow/chunk_agenda.hpp"
 #include "flow/counters.hpp"
 #include "flow/direct_rows.hpp"
+#include "flow/field_batch.hpp"
 #include "flow/placement.hpp"
 #include "flow/read_ahead.hpp"
 #include "flow/resolve_options.hpp"
@@ -98,16 +98,20 @@ class BatchAssembler {
  private:
   /// One field on its way from chunk to batch.
   struct Lane {
-    const Field* field = nullptr;  ///< null: the dataset has no such field
+    const Field* field = nullptr;  ///< null: the dataset has no such field, or it is ragged
+    std::unique_ptr<const RaggedRows> ragged;
     std::unique_ptr<const RowKernel> kernel;
     std::size_t row_bytes = 0;            ///< delivered
     std::unique_ptr<BufferPool> staging;  ///< only where samples span chunks
     std::unique_ptr<RowKeeper> keeper;    ///< only where rows are kept instead of chunks
   };
 
-  Lane make_lane(std::size_t lane_number, RowKernelSpec spec);
+  Lane make_lane(std::size_t lane_number, RowKernelSpec spec, std::size_t row_bytes);
   void place(BatchJob& job, std::size_t lane_number, const std::byte* row, std::uint32_t position) const;
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
+  void plan_tiles(BatchJob& job, std::size_t lane_number) const;
+  void plan_ragged(BatchJob& job, std::size_t lane_number) const;
+  void read_ragged(BatchJob& job, const Visit& visit) const;
   bool serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const;
   bool in_memory(ChunkKey key, const ChunkAgenda& agenda) const;
   Outcome load_uncached(ChunkKey key, ChunkAgenda& agenda, ReadScratch& scratch) const;
@@ -120,9 +124,9 @@ class BatchAssembler {
 
   Parts parts_;
   BatchOutputs outputs_;
-  std::array<Lane, kFields> lanes_;
-  std::optional<DirectRows> direct_;                // only where rows of the data bypass the cache
-  mutable std::array<ServedRows, kFields> served_;  // thread-safe
+  std::vector<Lane> lanes_;
+  std::optional<DirectRows> direct_;        // only where rows of the data bypass the cache
+  mutable std::vector<ServedRows> served_;  // thread-safe
   std::unique_ptr<ScratchPool> scratch_pool_;
 };
 

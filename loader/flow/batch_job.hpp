@@ -1,7 +1,6 @@
 // One batch on its way from plan to consumer.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +10,12 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "dataset/dataset_state.hpp"
 #include "h5feed/batch.hpp"
 #include "h5feed/device.hpp"
 #include "plan/epoch_plan.hpp"
 
 namespace h5feed {
-
-/// Fields of a sample, as indices.
-inline constexpr std::size_t kData = 0, kTarget = 1, kFields = 2;
 
 /// Row `row` of a field goes to place `position` of the batch.
 struct RowAt {
@@ -58,10 +55,10 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   // Written by the plan task; read-only afterwards, except for the bytes that `batch` points to, of
   // which every visit writes its own rows.
   Batch batch;
-  PartGaps gaps;                                 ///< of the data of `batch`
-  std::vector<Batch> echoes;                     ///< the same samples once more each, in memory of their own
-  std::array<std::vector<RowAt>, kFields> rows;  ///< in file order
-  std::array<std::shared_ptr<std::byte>, kFields> staging;  ///< stored rows, where samples span chunks
+  PartGaps gaps;                         ///< of the data of `batch`
+  std::vector<Batch> echoes;             ///< the same samples once more each, in memory of their own
+  std::vector<std::vector<RowAt>> rows;  ///< of each field, in file order; of tiles, visit by visit
+  std::vector<std::shared_ptr<std::byte>> staging;  ///< of each field: stored rows, where samples span chunks
   std::vector<Visit> visits;
 
   std::atomic<std::size_t> remaining = 0;  ///< visits not done yet

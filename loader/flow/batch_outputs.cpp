@@ -6,19 +6,19 @@
 #include <vector>
 
 #include "batch/strides.hpp"
+#include "flow/field_batch.hpp"
 
 namespace h5feed {
-namespace {
-
-std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
-                                      const std::vector<std::int64_t>& sample) {
-  std::vector<std::int64_t> shape;
-  if (batched) shape.push_back(static_cast<std::int64_t>(count));
-  shape.insert(shape.end(), sample.begin(), sample.end());
-  return shape;
+BatchOutputs::BatchOutputs(const Parts& parts) : parts_(parts) {
+  for (std::size_t i = 0; i < parts_.dataset.fields.size(); ++i) {
+    const bool alike = parts_.dataset.fields[i].rows.has_value();
+    // As many as a device keeps: prepared ones, one at the consumer and one it is about to let go.
+    const std::size_t kept = (parts_.options.prefetch_batches + 2) * parts_.format.outputs;
+    pools_.push_back(alike ? std::make_unique<BufferPool>(
+                                 static_cast<std::size_t>(parts_.format.fields[i].batch_bytes), kept)
+                           : nullptr);
+  }
 }
-
-}  // namespace
 
 bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
   BatchSlot slot = take_slot(job.batch, wait);
@@ -28,6 +28,7 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
   for (std::uint64_t repeat = job.first_repeat + 1; repeat < parts_.format.outputs; ++repeat) {
     Batch& echo = job.echoes.emplace_back();
     echo.indices = job.batch.indices;
+    echo.origins = job.batch.origins;
     echo.epoch = job.batch.epoch;
     echo.number = job.batch.number;
     put_into(echo, take_slot(echo, true));
@@ -47,10 +48,18 @@ void BatchOutputs::put_into(Batch& batch, BatchSlot slot) const {
   batch.data.dtype = parts_.format.data_dtype;
   batch.data.shape = batch_shape(count, parts_.options.batched, conversion.shape);
   if (conversion.out_channels_last) batch.data.strides = dense_strides(batch.data.shape, true);
+  for (std::size_t number = 0; number < parts_.dataset.fields.size(); ++number)
+    batch.fields.push_back(take_field(number, batch.indices));
   if (!parts_.dataset.target) return;
   batch.target = std::move(slot.target);
   batch.target.dtype = parts_.format.target_dtype;
   batch.target.shape = batch_shape(count, parts_.options.batched, parts_.dataset.target->geometry.shape);
+}
+
+BatchField BatchOutputs::take_field(std::size_t number, const std::vector<std::int64_t>& samples) const {
+  const NamedField& field = parts_.dataset.fields[number];
+  if (!field.rows) return make_ragged_field(field, samples, parts_.options.batched);
+  return make_field(field, samples.size(), parts_.options.batched, pools_[number]->acquire());
 }
 
 // A GPU that converts gets those of all its deliveries in one list.

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
 
+#include "batch/buffer_pool.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/batch_job.hpp"
 #include "flow/placement.hpp"
@@ -23,7 +27,8 @@ class BatchOutputs {
     const Placement& placement;
     Device& device;
   };
-  explicit BatchOutputs(const Parts& parts) : parts_(parts) {}
+  /// Throws std::bad_alloc.
+  explicit BatchOutputs(const Parts& parts);
 
   /// Gives a job whose samples are known its memory, shapes and crops, and its echoes theirs; false, with
   /// nothing done, where it would have to wait for memory and `wait` is not set. Throws std::bad_alloc,
@@ -32,15 +37,19 @@ class BatchOutputs {
 
   /// Where a field of a batch is assembled.
   static std::byte* bytes_of(const Batch& batch, std::size_t field) noexcept {
-    return field == kData ? batch.data.bytes.get() : batch.target.bytes.get();
+    if (field == kData) return batch.data.bytes.get();
+    if (field == kTarget) return batch.target.bytes.get();
+    return batch.fields[field - kFirstNamed].values.bytes.get();
   }
 
  private:
   BatchSlot take_slot(const Batch& batch, bool wait) const;
   void put_into(Batch& batch, BatchSlot slot) const;
+  BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples) const;
   void draw_transforms(BatchJob& job) const;
 
   const Parts parts_;
+  std::vector<std::unique_ptr<BufferPool>> pools_;  // of named fields; null for ragged ones
 };
 
 }  // namespace h5feed

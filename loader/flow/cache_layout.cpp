@@ -10,8 +10,11 @@ namespace {
 // Calls `visit` with each field whose chunks are decoded.
 template <typename Visit>
 void for_each_cached(const DatasetState& dataset, const ResolvedOptions& options, const Visit& visit) {
-  if (!dataset.data.is_resident() && !options.row_reads) visit(dataset.data);
-  if (dataset.target && !dataset.target->is_resident()) visit(*dataset.target);
+  for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
+    const Field* const field = dataset.field(number);
+    if (field == nullptr || field->is_resident() || (number == kData && options.row_reads)) continue;
+    visit(*field);
+  }
 }
 
 }  // namespace

@@ -59,8 +59,9 @@ const ResolvedOptions& DataLoader::options() const noexcept { return state_->opt
 
 PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options) {
   const DatasetState& state = *dataset.state();
-  const DeliveryFormat format = assembly_format(resolve_placement(options, state), options, state);
+  const Placement placement = resolve_placement(options, state);
   ResolvedOptions resolved = resolve_order(options, state, dataset.chosen().get());
+  const DeliveryFormat format = assembly_format(placement, options, state, resolved.max_batch_rows);
   LoaderGroup::of(state)->join([&](const MemoryUse& others) {
     const Resolution resolution = resolve_options(options, state, resolved, format, system_limits(), others);
     resolved = resolution.options;

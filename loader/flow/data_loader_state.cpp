@@ -34,9 +34,9 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       limits(system_limits()),
       placement(resolve_placement(user, *dataset)),
       provide_output(placement.gpus.empty() ? ProvideOutput() : user.provide_output),
-      format(assembly_format(placement, user, *dataset)),
       group(LoaderGroup::of(*dataset)),
       options(resolve_order(user, *dataset, chosen.get())),
+      format(assembly_format(placement, user, *dataset, options.max_batch_rows)),
       seat(join_group(user)),
       budget_given(user.memory_budget_bytes.has_value()),
       trace(user.trace),
@@ -111,11 +111,12 @@ DataFacts DataLoader::State::data_facts() const {
   facts.fit_bytes = cached_data_bytes(*dataset, options);
   facts.cache_bytes = own_cache ? options.cache_bytes : cache.capacity_bytes();
   facts.budget_bound_by = budget_given ? "memory_budget_bytes" : limits.memory_bound_by;
-  for (const Field* field : {&dataset->data, dataset->target ? &*dataset->target : nullptr}) {
+  for (std::size_t number = 0; number < dataset->num_fields(); ++number) {
+    const Field* const field = dataset->field(number);
     if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;
   }
   std::call_once(forecast_made, [this] {
-    if (rows_are_foreseeable(options)) forecast = forecast_rows(*dataset, options);
+    if (rows_are_foreseeable(*dataset, options)) forecast = forecast_rows(*dataset, options);
   });
   facts.optimum = forecast;
   return facts;
@@ -359,13 +360,23 @@ std::optional<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     Counters::add(counters.errors, 1);
     throw;
   }
-  for (Batch& part : batch.parts) part.repeat = batch.repeat;
+  auto origin = batch.origins.begin();
+  for (Batch& part : batch.parts) {
+    part.repeat = batch.repeat;
+    if (batch.origins.empty()) continue;
+    const auto end = origin + part.size();
+    part.origins.assign(origin, end);
+    origin = end;
+  }
   const auto samples = static_cast<std::uint64_t>(batch.size());
-  const std::uint64_t target_bytes = dataset->target ? dataset->target->info().row_bytes() : 0;
+  std::uint64_t sample_bytes = 0;
+  for (std::size_t number = 0; number < dataset->num_fields(); ++number) {
+    if (const Field* const field = dataset->field(number)) sample_bytes += field->info().row_bytes();
+  }
   Counters::add(counters.batches, 1);
   Counters::add(counters.samples, samples);
   if (batch.repeat > 0) Counters::add(counters.samples_echoed, samples);
-  Counters::add(counters.bytes_delivered, samples * (dataset->data.info().row_bytes() + target_bytes));
+  Counters::add(counters.bytes_delivered, samples * sample_bytes);
   return batch;
 }
 

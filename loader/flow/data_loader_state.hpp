@@ -62,9 +62,9 @@ struct DataLoader::State {
   const SystemLimits limits;
   const Placement placement;
   const ProvideOutput provide_output;  ///< what `next()` uses; empty on the CPU
-  const DeliveryFormat format;
   const std::shared_ptr<LoaderGroup> group;
   ResolvedOptions options;  ///< completed by `join_group`; then changed by `restore` alone: the seed
+  const DeliveryFormat format;
   const std::unique_ptr<LoaderGroup::Seat> seat;
   const bool budget_given;  ///< `memory_budget_bytes` was set by the user
   const std::shared_ptr<TraceSink> trace;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "batch/row_kernel.hpp"
 #include "dataset/dataset_state.hpp"
@@ -13,8 +14,12 @@ namespace h5feed {
 /// that do not fit the field.
 RowKernelSpec row_kernel_spec(const Field& field, DType to, const std::optional<Normalize>& normalize);
 
-/// Labels that wrap around would train a wrong model in silence: throws OptionError where a target that is
-/// in memory has a value that `to` cannot hold.
-void check_target_range(const Field& target, DType to);
+/// What delivers a sample of a named field; of a ragged one, an element. Throws OptionError likewise.
+RowKernelSpec row_kernel_spec(const NamedField& field);
+
+/// Labels that wrap around would train a wrong model in silence: throws OptionError where a field that is
+/// in memory has a value that `to` cannot hold. `what` is "target" or the field's name, `option` what chooses
+/// the type.
+void check_range(const Field& field, DType to, const std::string& what, const char* option);
 
 }  // namespace h5feed

@@ -99,8 +99,8 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
 }
 
 DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptions& options,
-                               const DatasetState& dataset) {
-  DeliveryFormat format = delivery_format(options, dataset, placement.on_host());
+                               const DatasetState& dataset, std::uint64_t max_batch_rows) {
+  DeliveryFormat format = delivery_format(options, dataset, placement.on_host(), max_batch_rows);
   if (placement.gpus.empty()) {
     format.outputs = static_cast<std::size_t>(std::max<std::int64_t>(1, options.echo.factor));
   } else {

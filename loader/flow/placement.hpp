@@ -27,9 +27,9 @@ struct Placement {
 /// `resolve_conversion` refuses; DeviceError where no GPU is usable.
 Placement resolve_placement(const DataLoaderOptions& options, const DatasetState& dataset);
 
-/// What workers assemble.
+/// What workers assemble; `max_batch_rows` as for `delivery_format`.
 DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptions& options,
-                               const DatasetState& dataset);
+                               const DatasetState& dataset, std::uint64_t max_batch_rows);
 
 /// The device of a loader. `slot` is a full batch as assembled. Throws OptionError, DeviceError.
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,

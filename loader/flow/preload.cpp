@@ -31,13 +31,17 @@ std::vector<Wanted> wanted_chunks(const DatasetState& dataset, const SampleSubse
   const auto add = [&](std::uint32_t number, const Field& field) {
     if (field.is_resident()) return;
     const std::uint64_t pieces = field.map.pieces();
-    for (const ChunkGroup& group : chunk_groups(field.map.rows(), chosen)) {
-      for (std::uint64_t piece = 0; piece < pieces; ++piece)
-        wanted.push_back({{number, group.chunk * pieces + piece}, field.reader.get()});
+    // A subset counts samples; where those share a row, all rows are loaded.
+    const SampleSubset* const own = field.samples_per_row == 1 ? chosen : nullptr;
+    for (const ChunkGroup& group : chunk_groups(field.map.rows(), own)) {
+      for (std::uint64_t chunk = group.chunk * pieces; chunk < (group.chunk + 1) * pieces; ++chunk) {
+        if (field.map.samples_in(chunk) > 0) wanted.push_back({{number, chunk}, field.reader.get()});
+      }
     }
   };
-  add(kData, dataset.data);
-  if (dataset.target) add(kTarget, *dataset.target);
+  for (std::uint32_t number = 0; number < dataset.num_fields(); ++number) {
+    if (const Field* const field = dataset.field(number)) add(number, *field);
+  }
   return wanted;
 }
 

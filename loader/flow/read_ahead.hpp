@@ -1,7 +1,6 @@
 // Threads that fetch stored bytes while the workers decode.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -28,7 +27,7 @@ class ReadAhead {
     ChunkAgenda& agenda;
     /// Whether the visits of a chunk need nothing from the file: then it is not fetched.
     std::function<bool(ChunkKey)> in_memory;
-    std::array<const ChunkReader*, kFields> readers;  ///< of fields that go through the cache, else null
+    std::vector<const ChunkReader*> readers;  ///< of fields that go through the cache, else null
     Counters& counters;
     /// Loads a chunk whose stored bytes need no decoding: straight to where they are wanted.
     std::function<void(ChunkKey)> load_stored;

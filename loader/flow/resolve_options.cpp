@@ -88,8 +88,12 @@ class Budget {
         row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes),
         rows_apart_(options.cache_policy == CachePolicy::clairvoyant),
         shares_cache_(options.cache_policy == CachePolicy::lru) {
-    count_field(dataset.data, options.row_reads);
-    if (dataset.target) count_field(*dataset.target, false);
+    for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
+      if (const Field* const field = dataset.field(number))
+        count_field(*field, number == kData && options.row_reads);
+    }
+    for (const FieldFormat& field : format.fields)
+      row_bytes_ += (field.batch_bytes + batch_size_ - 1) / batch_size_;
   }
 
   // Needed with `decodes` chunks being decoded at once and `io_depth` read ahead. Decoded chunks are the
@@ -217,13 +221,14 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
 }
 
 void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, ResolvedOptions& resolved) {
-  const std::uint64_t batch_bytes =
+  std::uint64_t batch_bytes =
       product(resolved.max_batch_rows * format.outputs, format.data_row_bytes + format.target_row_bytes);
+  for (const FieldFormat& field : format.fields) batch_bytes += product(field.batch_bytes, format.outputs);
   const std::uint64_t fitting = prefetch_bytes / batch_bytes;
   if (fitting == 0) {
     throw OptionError(fmt::format("prefetch_bytes {} holds no batch of {} × {} B; use at least {}",
                                   format_bytes(prefetch_bytes), resolved.max_batch_rows,
-                                  format_count(format.data_row_bytes + format.target_row_bytes),
+                                  format_count(batch_bytes / (resolved.max_batch_rows * format.outputs)),
                                   format_bytes_ceil(batch_bytes)));
   }
   resolved.prefetch_batches = std::min<std::size_t>(resolved.prefetch_batches, fitting);
@@ -253,10 +258,30 @@ bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dat
   return rows_cheaper_than_chunks(dataset, resolved);
 }
 
+FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) {
+  FieldFormat format{.dtype = field.dtype()};
+  const std::size_t value_bytes = size_of(format.dtype);
+  if (field.rows) {
+    const SampleGeometry& geometry = field.rows->geometry;
+    format.row_bytes = geometry.channels * geometry.pixels * value_bytes;
+    format.batch_bytes = product(max_batch_rows, format.row_bytes);
+    return format;
+  }
+  const RaggedField& rows = *field.ragged;
+  format.row_bytes = rows.element_values() * value_bytes;
+  // A row may come several times: with a sampler, or for several tiles.
+  const std::uint64_t elements =
+      field.options.collate == Collate::ragged && field.samples_per_row == 1 && max_batch_rows <= rows.rows()
+          ? rows.most_elements(max_batch_rows)
+          : product(max_batch_rows, rows.longest());
+  format.batch_bytes = product(elements, format.row_bytes);
+  return format;
+}
+
 }  // namespace
 
 DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset,
-                               const Conversion& on_host) {
+                               const Conversion& on_host, std::uint64_t max_batch_rows) {
   DeliveryFormat format;
   const auto elements = [](const Field& field) { return field.geometry.channels * field.geometry.pixels; };
   format.data_dtype = on_host.to;
@@ -268,7 +293,9 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
   } else if (options.target_dtype) {
     throw OptionError("target_dtype needs a target; name one when opening the dataset, or leave it unset");
   }
-  for (const Field* field : {&dataset.data, dataset.target ? &*dataset.target : nullptr}) {
+  for (const NamedField& field : dataset.fields) format.fields.push_back(field_format(field, max_batch_rows));
+  for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
+    const Field* const field = dataset.field(number);
     if (field == nullptr || field->is_resident() || field->map.rows_contiguous()) continue;
     format.staging_row_bytes += field->map.row_bytes();
   }
@@ -292,6 +319,7 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
   resolved.drop_last = options.drop_last;
   resolved.timeout = options.timeout;
   resolved.in_order = options.in_order;
+  resolved.provenance = options.provenance;
   resolved.cache_policy = options.cache_policy;
   // Whether rows bypass the cache depends on the cache's size, which depends on what chunks need.
   const Budget budget(dataset, format, resolved, others);
@@ -301,6 +329,11 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
     throw OptionError(
         "cache_policy = clairvoyant needs to know when a sample comes, which a sampler does not tell, nor a "
         "subset that is not in file order; use a shuffle, or cache_policy = lru");
+  }
+  if (dataset.tiling && resolved.cache_policy == CachePolicy::clairvoyant) {
+    throw OptionError(
+        "cache_policy = clairvoyant keeps the samples of a chunk apart, and tiles share their chunks; use "
+        "cache_policy = lru");
   }
   resolved.row_reads = resolve_row_reads(options, dataset, resolved);
   return {resolved, budget.use(resolved)};

@@ -72,11 +72,26 @@ std::int64_t largest_batch(const BatchSampler& sampler) {
   return static_cast<std::int64_t>(largest);
 }
 
-// What one rank delivers in an epoch. A sampler's size is taken from its first epoch.
+// Whether an epoch goes through the samples as they are stored, as far as its beginning tells.
+bool follows_the_file(const EpochSamples& epoch) {
+  constexpr std::uint64_t kBeginning = 4096;
+  const std::uint64_t end = std::min(epoch.size(), kBeginning);
+  for (std::uint64_t i = 1; i < end; ++i) {
+    if (epoch.at(i) < epoch.at(i - 1)) return false;
+  }
+  return true;
+}
+
+// What one rank delivers in an epoch. A sampler's size, and whether its order is that of the file, are taken
+// from its first epoch.
 void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t chunks,
                  ResolvedOptions& resolved) {
   const std::uint64_t ranks = resolved.world_size;
-  if (options.sampler) samples = epoch_of(*options.sampler, resolved.seed, 0)->size();
+  if (options.sampler) {
+    const auto epoch = epoch_of(*options.sampler, resolved.seed, 0);
+    samples = epoch->size();
+    if (follows_the_file(*epoch)) resolved.shuffle = Shuffle(false);
+  }
   if (options.batch_sampler)
     samples = epoch_of(*options.batch_sampler, resolved.seed, 0)->size() * resolved.max_batch_rows;
   resolved.samples_per_epoch = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
@@ -122,7 +137,7 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   const bool as_given = chosen != nullptr && !chosen->ascending() && options.shard != Shard::by_chunk &&
                         options.shuffle.kind() == Shuffle::Kind::sequential;
   resolved.sampled = options.sampler != nullptr || options.batch_sampler != nullptr || as_given;
-  // Chunks come in no order that could be foreseen.
+  // Chunks come in no order that could be foreseen, but for samplers that follow the file.
   resolved.shuffle = resolved.sampled ? Shuffle(true) : options.shuffle;
   resolved.batch_size =
       options.batch_sampler ? largest_batch(*options.batch_sampler) : options.batch_size.value_or(1);

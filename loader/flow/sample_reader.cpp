@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <semaphore>
 #include <utility>
 #include <variant>
@@ -14,6 +15,7 @@
 #include "dataset/dataset_state.hpp"
 #include "flow/batch_job.hpp"
 #include "flow/counters.hpp"
+#include "flow/field_batch.hpp"
 #include "flow/field_kernel.hpp"
 #include "flow/loader_group.hpp"
 #include "flow/resolve_options.hpp"
@@ -37,6 +39,19 @@ DataLoaderOptions as_loader_options(const SampleReaderOptions& options, const Sy
   as_loader.target_dtype = options.target_dtype;
   as_loader.row_reads = options.row_reads;
   return as_loader;
+}
+
+// Which of `rows`, all of one row of the chunk grid, have a part in which piece.
+std::map<std::uint64_t, std::vector<std::size_t>> parts_by_piece(const SampleMap& map,
+                                                                 std::span<const RowAt> rows) {
+  std::map<std::uint64_t, std::vector<std::size_t>> parts;
+  std::vector<std::uint64_t> pieces;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    pieces.clear();
+    map.append_pieces(rows[i].row, pieces);
+    for (const std::uint64_t piece : pieces) parts[piece].push_back(i);
+  }
+  return parts;
 }
 
 std::shared_ptr<std::byte> allocate(std::size_t bytes) {
@@ -65,20 +80,31 @@ struct SampleReader::State {
         resolved(join_group()),
         scratch(resolved.concurrent_decodes) {
     const DatasetState& state = *dataset.state();
-    lanes.push_back(
-        make_lane(kData, state.data, format.data_dtype, format.data_row_bytes, options.normalize));
-    if (!state.target) return;
-    check_target_range(*state.target, format.target_dtype);
-    lanes.push_back(
-        make_lane(kTarget, *state.target, format.target_dtype, format.target_row_bytes, std::nullopt));
+    lanes.push_back(make_lane(kData, state.data,
+                              row_kernel_spec(state.data, format.data_dtype, options.normalize),
+                              format.data_row_bytes));
+    if (state.target) {
+      check_range(*state.target, format.target_dtype, "target", "target_dtype");
+      lanes.push_back(make_lane(kTarget, *state.target,
+                                row_kernel_spec(*state.target, format.target_dtype, std::nullopt),
+                                format.target_row_bytes));
+    }
+    for (std::uint32_t i = 0; i < state.fields.size(); ++i) {
+      const NamedField& named = state.fields[i];
+      ragged.push_back(named.ragged ? std::make_unique<const RaggedRows>(named) : nullptr);
+      if (named.ragged) continue;
+      check_range(*named.rows, named.dtype(), named.options.name, "dtype of the field");
+      lanes.push_back(
+          make_lane(kFirstNamed + i, *named.rows, row_kernel_spec(named), format.fields[i].row_bytes));
+    }
   }
 
   ResolvedOptions join_group() {
     const SystemLimits limits = system_limits();
     const DataLoaderOptions as_loader = as_loader_options(options, limits);
     const DatasetState& state = *dataset.state();
-    format = delivery_format(as_loader, state, resolve_conversion(as_loader, state));
     ResolvedOptions order = resolve_order(as_loader, state, dataset.chosen().get());
+    format = delivery_format(as_loader, state, resolve_conversion(as_loader, state), order.max_batch_rows);
     seat = group->join([&](const MemoryUse& others) {
       const Resolution resolution = resolve_options(as_loader, state, order, format, limits, others);
       order = resolution.options;
@@ -87,14 +113,9 @@ struct SampleReader::State {
     return order;
   }
 
-  Lane make_lane(std::uint32_t number, const Field& field, DType dtype, std::size_t row_bytes,
-                 const std::optional<Normalize>& normalize) const {
-    return {number,
-            field,
-            dtype,
-            row_bytes,
-            number == kData && resolved.row_reads,
-            make_row_kernel(row_kernel_spec(field, dtype, normalize))};
+  Lane make_lane(std::uint32_t number, const Field& field, const RowKernelSpec& spec,
+                 std::size_t row_bytes) const {
+    return {number, field, spec.to, row_bytes, number == kData && resolved.row_reads, make_row_kernel(spec)};
   }
 
   std::vector<std::int64_t> file_samples(std::span<const std::int64_t> samples) const {
@@ -114,18 +135,28 @@ struct SampleReader::State {
     return numbers;
   }
 
-  HostTensor read_lane(const Lane& lane, const std::vector<std::int64_t>& samples) {
-    HostTensor tensor{allocate(samples.size() * lane.row_bytes), lane.dtype, {}};
-    tensor.shape.push_back(static_cast<std::int64_t>(samples.size()));
-    const auto& sample_shape = lane.field.geometry.shape;
-    tensor.shape.insert(tensor.shape.end(), sample_shape.begin(), sample_shape.end());
+  // Reads a lane's part of a batch whose indices are set.
+  void read_lane(const Lane& lane, Batch& batch) {
+    const std::vector<std::int64_t>& samples = batch.indices;
+    auto bytes = allocate(samples.size() * lane.row_bytes);
+    std::byte* const out = bytes.get();
+    if (lane.number < kFirstNamed) {
+      HostTensor& tensor = lane.number == kData ? batch.data : batch.target;
+      tensor.bytes = std::move(bytes);
+      tensor.dtype = lane.dtype;
+      tensor.shape = batch_shape(samples.size(), true, lane.field.geometry.shape);
+    } else {
+      const std::size_t number = lane.number - kFirstNamed;
+      batch.fields[number] =
+          make_field(dataset.state()->fields[number], samples.size(), true, std::move(bytes));
+    }
     std::vector<RowAt> rows;
     rows.reserve(samples.size());
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      rows.push_back({static_cast<std::uint64_t>(samples[i]), static_cast<std::uint32_t>(i)});
+      rows.push_back(
+          {lane.field.row_of(static_cast<std::uint64_t>(samples[i])), static_cast<std::uint32_t>(i)});
     }
     std::ranges::sort(rows, {}, &RowAt::row);
-    std::byte* const out = tensor.bytes.get();
     if (lane.field.is_resident()) {
       const std::size_t stored_bytes = lane.field.map.row_bytes();
       for (const RowAt& at : rows) {
@@ -143,7 +174,14 @@ struct SampleReader::State {
         rest = rest.subspan(count);
       }
     }
-    return tensor;
+  }
+
+  void read_ragged(std::size_t number, Batch& batch) {
+    const NamedField& field = dataset.state()->fields[number];
+    batch.fields[number] = make_ragged_field(field, batch.indices, true);
+    BatchField* const out = &batch.fields[number];
+    for (std::size_t i = 0; i < batch.indices.size(); ++i)
+      count_read(counters, ragged[number]->read(batch.indices[i], i, {&out, 1}));
   }
 
   void read_rows(const Lane& lane, std::span<const RowAt> rows, std::byte* out) {
@@ -164,20 +202,22 @@ struct SampleReader::State {
   void gather(const Lane& lane, std::uint64_t chunk, std::span<const RowAt> rows, std::byte* out) {
     const SampleMap& map = lane.field.map;
     ByteBuffer staging(map.rows_contiguous() ? 0 : rows.size() * map.row_bytes());
-    for (std::uint64_t piece = 0; piece < map.pieces(); ++piece) {
+    for (const auto& [piece, in_piece] : parts_by_piece(map, rows)) {
       const ChunkCache::Pin pin = pin_chunk(lane, chunk + piece);
       const TimeInto gathering(counters.gather_ns);
-      for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (const std::size_t i : in_piece) {
         const std::byte* const from = map.row_in_chunk(pin.bytes().data(), rows[i].row);
         if (map.rows_contiguous()) {
           lane.kernel->run(from, out + rows[i].position * lane.row_bytes);
         } else {
-          map.copy_piece(from, piece, staging.data() + i * map.row_bytes());
+          map.copy_piece(from, rows[i].row, piece, staging.data() + i * map.row_bytes());
         }
       }
     }
     for (std::size_t i = 0; i < rows.size() && !map.rows_contiguous(); ++i) {
-      lane.kernel->run(staging.data() + i * map.row_bytes(), out + rows[i].position * lane.row_bytes);
+      std::byte* const sample = staging.data() + i * map.row_bytes();
+      map.fill_edges(rows[i].row, sample);
+      lane.kernel->run(sample, out + rows[i].position * lane.row_bytes);
     }
   }
 
@@ -213,6 +253,7 @@ struct SampleReader::State {
   const ResolvedOptions resolved;
   ScratchPool scratch;
   std::vector<Lane> lanes;
+  std::vector<std::unique_ptr<const RaggedRows>> ragged;  // by named field; null for those in lanes
   Counters counters;
 };
 
@@ -224,8 +265,10 @@ SampleReader::~SampleReader() = default;
 Batch SampleReader::read(std::span<const std::int64_t> samples) const {
   Batch batch;
   batch.indices = state_->file_samples(samples);
-  for (const State::Lane& lane : state_->lanes) {
-    (lane.number == kData ? batch.data : batch.target) = state_->read_lane(lane, batch.indices);
+  batch.fields.resize(state_->ragged.size());
+  for (const State::Lane& lane : state_->lanes) state_->read_lane(lane, batch);
+  for (std::size_t number = 0; number < state_->ragged.size(); ++number) {
+    if (state_->ragged[number]) state_->read_ragged(number, batch);
   }
   Counters& counters = state_->counters;
   Counters::add(counters.batches, 1);

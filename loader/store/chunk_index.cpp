@@ -135,6 +135,8 @@ ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
     const Hdf5Session session;
     try {
       list_chunks(H5FileAccess::handle(file), info, index);
+      // libhdf5 would keep what the walk took of memory.
+      H5garbage_collect();
     } catch (const H5::Exception& error) {
       throw FileError(fmt::format("{}:{}: libhdf5 cannot list the chunks: {}", info.file, info.path,
                                   error.getDetailMsg()));

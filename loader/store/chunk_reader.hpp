@@ -30,6 +30,10 @@ struct RowOrigin {
   std::string file;
   std::string path;       ///< of the dataset
   std::uint64_t row = 0;  ///< in it
+  /// Where rows are windows of images: which image among all, and where in it. Else unset.
+  std::optional<std::uint64_t> image = {};
+  std::uint64_t y = 0;
+  std::uint64_t x = 0;
 };
 
 /// Per-thread buffers of `read_chunk`. Not thread-safe.
@@ -133,7 +137,9 @@ class ChunkReader {
   virtual bool row_resident(std::uint64_t row) const noexcept = 0;
 
   /// File, dataset and row that a row comes from. Throws std::bad_alloc.
-  virtual RowOrigin origin(std::uint64_t row) const { return {info_.file, info_.path, row}; }
+  virtual RowOrigin origin(std::uint64_t row) const {
+    return {.file = info_.file, .path = info_.path, .row = row};
+  }
 
   /// "train.h5:/images: chunk (12,0,0,0) (samples 1200-1299)", the start of every error about it.
   virtual std::string describe_chunk(std::uint64_t chunk) const;

@@ -154,8 +154,8 @@ void limit_metadata_cache(const H5::FileAccPropList& access) {
   if (H5Pget_mdc_config(access.getId(), &config) < 0)
     throw H5::PropListIException("H5Pget_mdc_config", "failed");
   config.set_initial_size = true;
-  config.initial_size = config.min_size = kMiB;
-  config.max_size = 4 * kMiB;
+  // As stored; in memory, entries of a chunk index take about eight times as much.
+  config.initial_size = config.min_size = config.max_size = kMiB;
   if (H5Pset_mdc_config(access.getId(), &config) < 0)
     throw H5::PropListIException("H5Pset_mdc_config", "failed");
 }
@@ -248,13 +248,19 @@ DatasetInfo H5File::describe(const std::string& name, std::string_view option) c
 }
 
 std::optional<DatasetInfo> H5File::describe_ragged(const std::string& name) const {
+  std::optional<VlenInfo> info = describe_vlen(name);
+  if (!info || size_of(info->dtype) != 1) return std::nullopt;
+  return std::move(info->references);
+}
+
+std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
   const std::size_t reference_bytes = heap_format().reference_bytes();
   const Hdf5Session session;
   const std::string path = absolute_path(name);
   const H5::H5File handle = H5FileAccess::handle(*this);
   try {
     if (path == "/" || handle.childObjType(path) != H5O_TYPE_DATASET) return std::nullopt;
-    return read_ragged_info(path_.string(), path, handle.openDataSet(path), reference_bytes);
+    return read_vlen_info(path_.string(), path, handle.openDataSet(path), reference_bytes);
   } catch (const H5::Exception&) {
     return std::nullopt;
   }

@@ -27,6 +27,15 @@ struct DatasetEntry {
   bool plain = false;                ///< and its values are of the type that the file says
 };
 
+/// A dataset of numbers of variable length.
+struct VlenInfo {
+  /// Rows of `heap_format().reference_bytes()` bytes, `values_per_element` of them in one element of the
+  /// file.
+  DatasetInfo references;
+  DType dtype = DType::u8;    ///< of the numbers
+  bool byte_swapped = false;  ///< stored in the other byte order than the host's
+};
+
 /// Read-only handle. Takes no file lock (H5Pset_file_locking), so that files on NFS or files held by
 /// a writer open. Thread-safe: all libhdf5 calls of the process happen under one mutex of ours,
 /// because the C++ API of libhdf5 is not covered by the library's own lock. Methods block on it.
@@ -63,9 +72,11 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// cannot open what is there.
   DatasetInfo describe(const std::string& name, std::string_view option = "--data") const;
 
-  /// A one-dimensional dataset of uint8 (or int8) of variable length, as references to its values: rows of
-  /// `heap_format().reference_bytes()` bytes, `values_per_element` of them in one element of the file. Empty
-  /// for anything else, and for what cannot be opened.
+  /// A one-dimensional dataset of numbers of variable length. Empty for anything else, and for what cannot be
+  /// opened.
+  std::optional<VlenInfo> describe_vlen(const std::string& name) const;
+
+  /// The references of one of uint8 (or int8). Empty for anything else.
   std::optional<DatasetInfo> describe_ragged(const std::string& name) const;
 
   /// How this file refers to values of variable length. Throws FileError.

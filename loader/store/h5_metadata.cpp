@@ -252,15 +252,15 @@ DatasetInfo read_info(const std::string& file_name, const std::string& path, con
   return read_stored(file_name, path, dataset, type);
 }
 
-std::optional<DatasetInfo> read_ragged_info(const std::string& file_name, const std::string& path,
-                                            const H5::DataSet& dataset, std::size_t reference_bytes) {
+std::optional<VlenInfo> read_vlen_info(const std::string& file_name, const std::string& path,
+                                       const H5::DataSet& dataset, std::size_t reference_bytes) {
   if (dataset.getTypeClass() != H5T_VLEN) return std::nullopt;
-  const H5::DataType element = dataset.getVarLenType().getSuper();
-  const Extent extent = read_extent(dataset);
-  if (element.getClass() != H5T_INTEGER || element.getSize() != 1 || extent.shape.size() != 1)
-    return std::nullopt;
-  return read_stored(file_name, path, dataset,
-                     {DType::u8, false, "variable-length", static_cast<unsigned>(reference_bytes), false});
+  const StoredType element = classify_vlen_element(dataset);
+  if (!element.dtype || read_extent(dataset).shape.size() != 1) return std::nullopt;
+  return VlenInfo{
+      read_stored(file_name, path, dataset,
+                  {DType::u8, false, "variable-length", static_cast<unsigned>(reference_bytes), false}),
+      *element.dtype, element.byte_swapped};
 }
 
 }  // namespace h5feed

@@ -24,10 +24,10 @@ std::string link_target(hid_t file, const std::string& path);
 /// overflows, H5::Exception where libhdf5 fails.
 DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset);
 
-/// The same of a dataset (N) of single bytes of variable length, as references of `reference_bytes` bytes.
-/// Empty where it is anything else. Throws as `read_info`.
-std::optional<DatasetInfo> read_ragged_info(const std::string& file_name, const std::string& path,
-                                            const H5::DataSet& dataset, std::size_t reference_bytes);
+/// The same of a dataset (N) of numbers of variable length, with references of `reference_bytes` bytes. Empty
+/// where it is anything else. Throws as `read_info`.
+std::optional<VlenInfo> read_vlen_info(const std::string& file_name, const std::string& path,
+                                       const H5::DataSet& dataset, std::size_t reference_bytes);
 
 /// The filters of a chunked dataset, in the order in which they are applied on writing; none for other
 /// layouts. Throws H5::Exception.

@@ -129,6 +129,21 @@ StoredType classify_type(const H5::DataSet& dataset) {
   }
 }
 
+StoredType classify_vlen_element(const H5::DataSet& dataset) {
+  const H5::DataType element = dataset.getVarLenType().getSuper();
+  if (element.getClass() == H5T_INTEGER) {
+    H5::IntType integer;
+    integer.copy(element);
+    return classify_integer(integer);
+  }
+  if (element.getClass() == H5T_FLOAT) {
+    H5::FloatType real;
+    real.copy(element);
+    return classify_float(real);
+  }
+  return {{}, false, "variable-length"};
+}
+
 H5::DataType memory_type(const H5::DataSet& dataset) {
   H5::DataType type;
   type.copy(dataset.getDataType());

@@ -25,6 +25,9 @@ struct StoredType {
 /// Throws H5::Exception.
 StoredType classify_type(const H5::DataSet& dataset);
 
+/// The numbers of a dataset of variable length. Throws H5::Exception.
+StoredType classify_vlen_element(const H5::DataSet& dataset);
+
 /// The dataset's type in the host's byte order, of an enumeration its integers: what H5Dread converts to.
 /// Throws H5::Exception.
 H5::DataType memory_type(const H5::DataSet& dataset);

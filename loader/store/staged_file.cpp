@@ -18,6 +18,9 @@
 namespace h5feed {
 namespace {
 
+// Storage is claimed and written to in steps of this size.
+constexpr std::uint64_t kStep = 8 * kMiB;
+
 std::filesystem::path directory_of(const std::filesystem::path& target) {
   return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
 }
@@ -101,8 +104,8 @@ StagedFile::~StagedFile() {
 }
 
 void StagedFile::reserve(std::uint64_t bytes) {
+  send_to_storage(bytes);
   // Ahead in large steps, for few calls and long extents; only what is needed when that fails.
-  constexpr std::uint64_t kStep = 8 * kMiB;
   if (bytes <= reserved_bytes_) return;
   const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd.valid()) fail(target_, "open the temporary file", errno);
@@ -113,6 +116,17 @@ void StagedFile::reserve(std::uint64_t bytes) {
   }
   if (const int error = claim(fd.get(), bytes); error != 0) fail_full(target_, error);
   reserved_bytes_ = bytes;
+}
+
+void StagedFile::send_to_storage(std::uint64_t bytes) noexcept {
+  // The last steps are still being filled: their pages would be written twice.
+  if (bytes < begun_bytes_ + 3 * kStep) return;
+  const std::uint64_t end = bytes / kStep * kStep - kStep;
+  const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
+  // Where this fails, commit() has more to wait for.
+  ::sync_file_range(fd.get(), static_cast<off_t>(begun_bytes_), static_cast<off_t>(end - begun_bytes_),
+                    SYNC_FILE_RANGE_WRITE);
+  begun_bytes_ = end;
 }
 
 void StagedFile::commit() {

@@ -22,7 +22,9 @@ class StagedFile {
 
   /// Claims storage for the first `bytes` of the temporary file, which exists by now, without changing
   /// its size, so that later writes there cannot run out of space. Does nothing where the file system
-  /// has no such call. Throws FileError: no space left, or above the process's limit.
+  /// has no such call. Called again and again as the file grows, it also starts sending to storage what lies
+  /// well before `bytes`, so that `commit` finds little left to wait for. Throws FileError: no space left, or
+  /// above the process's limit.
   void reserve(std::uint64_t bytes);
 
   /// Makes the temporary file durable and renames it onto the target, which is untouched on failure.
@@ -30,10 +32,13 @@ class StagedFile {
   void commit();
 
  private:
+  void send_to_storage(std::uint64_t bytes) noexcept;
+
   const std::filesystem::path target_;
   const std::filesystem::path temporary_;
   const bool overwrite_;
   std::uint64_t reserved_bytes_ = 0;
+  std::uint64_t begun_bytes_ = 0;  // on their way to storage
   bool committed_ = false;
 };
 

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "cuda/normalize.hpp"
-#include "cuda/normalize_core.hpp"
+#include "cuda/values.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed::gpu {

@@ -76,6 +76,10 @@ TEST_F(GpuBenchmarks, run_to_their_end_and_write_a_row_for_every_name) {
   for (const json& row : rows()) {
     const std::string name = row["name"];
     EXPECT_TRUE(seen.insert(name).second) << name << " comes twice";
+    if (name == "threads_16") {
+      EXPECT_EQ(row["not_run"], "asks for 16 CPUs; threads_2_* tell of these");
+      continue;
+    }
     ASSERT_FALSE(row.contains("not_run")) << row.dump();
     EXPECT_FALSE(row["unit"].get<std::string>().empty()) << name;
     ASSERT_FALSE(row["repetitions"].empty()) << name;

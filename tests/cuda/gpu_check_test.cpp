@@ -52,6 +52,14 @@ case "$*" in
 esac
 )sh";
 
+constexpr const char* kGit = R"sh(#!/bin/sh
+case "$*" in
+  *"rev-parse HEAD") cat head ;;
+  *rev-parse*) echo "$*" | sed 's/.* //; s/^{commit}//' ;;
+  *status*) cat changes 2>/dev/null || true ;;
+esac
+)sh";
+
 class GpuCheck : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -81,12 +89,10 @@ class GpuCheck : public ::testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  // Exit code; what was said is in `out`. Git is told that there is none, wherever the temporary directory
-  // lies.
+  // Exit code; what was said is in `out`.
   int check(const std::string& arguments) {
     const std::string command = "cd '" + dir_.path().string() +
-                                "' && GIT_DIR=/no/such/place PATH=\"$PWD/bin:$PATH\" tools/gpu_check.sh " +
-                                arguments + " >out 2>&1";
+                                "' && PATH=\"$PWD/bin:$PATH\" tools/gpu_check.sh " + arguments + " >out 2>&1";
     const int status = std::system(command.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
@@ -152,12 +158,54 @@ TEST_F(GpuCheck, says_what_it_lacks) {
   EXPECT_EQ(check("test"), 1);
   EXPECT_EQ(content("out"), "tools/gpu_check.sh: no git here; name the commit with --commit SHA\n");
   EXPECT_EQ(check("--commit c1 frob"), 2);
+  EXPECT_EQ(check("test --commit"), 2);
+  EXPECT_EQ(content("out"), "tools/gpu_check.sh: --commit needs a value\n");
   fs::remove(dir_ / "build/gpu/tests/gpu/gpu_test");
   EXPECT_EQ(check("--commit c1 test"), 1);
   EXPECT_THAT(content("out"), HasSubstr("nothing is built; run tools/gpu_check.sh build first"));
   script("bin/nvidia-smi", "#!/bin/sh\nexit 9\n");
   EXPECT_EQ(check("--commit c1 bench"), 1);
   EXPECT_THAT(content("out"), HasSubstr("nvidia-smi finds no GPU; run this stage on a machine that has one"));
+}
+
+TEST_F(GpuCheck, believes_git_where_the_tree_is_a_repository) {
+  fs::create_directories(dir_ / ".git");
+  script("bin/git", kGit);
+  write("head", "c7");
+  ASSERT_EQ(check("test"), 0) << content("out");
+  EXPECT_EQ(result()["commit"], "c7");
+  EXPECT_EQ(check("--commit c6 test"), 1);
+  EXPECT_THAT(content("out"), HasSubstr("--commit c6 is not what is checked out, which is c7"));
+  write("changes", " M cuda/normalize.cu\n");
+  EXPECT_EQ(check("test"), 1);
+  EXPECT_THAT(content("out"), HasSubstr("changes that are not committed"));
+  // As of a tree of another user: no reason to believe --commit.
+  script("bin/git", "#!/bin/sh\necho 'fatal: detected dubious ownership' >&2\nexit 128\n");
+  EXPECT_EQ(check("--commit c1 test"), 1);
+  EXPECT_THAT(content("out"), HasSubstr("git does not read this tree"));
+}
+
+TEST_F(GpuCheck, tells_a_program_that_does_not_start_from_one_without_time) {
+  script("build/gpu/benchmarks/gpu/gpu_benchmark",
+         "#!/bin/sh\necho 'libcudart.so.13: not found' >&2\nexit 127\n");
+  EXPECT_EQ(check("--commit c1 bench"), 1);
+  EXPECT_THAT(content("out"), HasSubstr("does not start: libcudart.so.13: not found"));
+  EXPECT_EQ(row(result(), "soak")["not_run"], "gpu_benchmark did not start");
+}
+
+TEST_F(GpuCheck, fails_where_its_results_cannot_be_read) {
+  for (const char* stage : {"test", "bench"}) {
+    write("benchmarks/results/gpu-h200-20260102.json", "{\"commit\": ");
+    EXPECT_EQ(check(std::string("--commit c1 ") + stage), 1) << stage;
+    EXPECT_THAT(content("out"), HasSubstr("gpu-h200-20260102.json could not be written")) << stage;
+  }
+}
+
+TEST_F(GpuCheck, runs_the_tests_with_libtorch_where_they_were_built) {
+  script("build/gpu/tests/gpu/torch_gpu_test",
+         "#!/bin/sh\necho '[       OK ] Memory/TorchOnGpu.one (1 ms)'\n");
+  ASSERT_EQ(check("--commit c1 test"), 0) << content("out");
+  EXPECT_EQ(result()["tests"]["passed"], 3);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "cuda/normalize_core.hpp"
+#include "cuda/normalize_dispatch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -297,31 +297,13 @@ TEST(NormalizeUnits, keep_infinities_and_nans_of_float_sources) {
   EXPECT_EQ(out[6], INFINITY);
 }
 
-// Places beyond 2^31 elements, without the memory: a unit is asked where it would load and store.
-TEST(NormalizeUnits, count_and_address_beyond_two_to_the_31st) {
-  const std::int64_t samples = (std::int64_t{1} << 33) / (3 * 224 * 224) + 1;
-  const PlanarUnits<std::uint8_t, float, 3> units{{nullptr, nullptr, nullptr,
-                                                   ImageLayout{.samples = samples,
-                                                               .channels = 3,
-                                                               .in_height = 1,
-                                                               .in_width = 224 * 224,
-                                                               .out_height = 1,
-                                                               .out_width = 224 * 224,
-                                                               .in_channels_last = true},
-                                                   false}};
-  EXPECT_EQ(units.size(), samples * 224 * 224 / 4);
-  EXPECT_EQ(divide((std::int64_t{1} << 40) + 5, 7).whole, ((std::int64_t{1} << 40) + 5) / 7);
-  EXPECT_EQ(divide((std::int64_t{1} << 40) + 5, 7).rest, ((std::int64_t{1} << 40) + 5) % 7);
-  EXPECT_EQ(divide(4294967295, 2).whole, 2147483647);
-}
-
 TEST(NormalizeUnits, of_no_sample_are_none) {
   ImageLayout layout{
       .samples = 0, .channels = 3, .in_height = 4, .in_width = 4, .out_height = 4, .out_width = 4};
   int calls = 0;
   EXPECT_TRUE(with_units(NormalizeJob{.layout = layout}, [&](const auto& units) {
     ++calls;
-    EXPECT_EQ(units.size(), 0);
+    EXPECT_EQ(units.tiles(), 0);
   }));
   EXPECT_EQ(calls, 1);
 }

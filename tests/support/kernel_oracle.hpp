@@ -13,13 +13,18 @@
 
 namespace h5feed::gpu::test {
 
-/// All units of `job`, in order. False where the types are not supported.
+/// All threads of a grid of three blocks, in order. False where the types are not supported.
 inline bool run_on_cpu(const NormalizeJob& job) {
   return with_units(job, [&](const auto& units) {
     using Units = std::remove_cvref_t<decltype(units)>;
-    using Value = Values<typename Units::Source, typename Units::Output>;
-    const Value values{static_cast<const typename Value::Entry*>(job.coefficients)};
-    for (std::int64_t unit = 0; unit < units.size(); ++unit) units(unit, values);
+    using Table = Values<typename Units::Source, typename Units::Output>;
+    const Table values{static_cast<const typename Table::Entry*>(job.coefficients)};
+    constexpr std::int64_t kBlocks = 3;
+    for (std::int64_t block = 0; block < kBlocks; ++block) {
+      for (std::uint32_t thread = 0; thread < kThreads; ++thread) {
+        run_thread(units, values, block, kBlocks, thread);
+      }
+    }
   });
 }
 

@@ -324,6 +324,34 @@ TEST(Bench, RefusesOptionsTheLoaderRefusesBeforeTheFirstRow) {
   EXPECT_THAT(refused({"--memory-budget-bytes", "64KiB"}),
               MatchesRegex("memory_budget_bytes 64 KiB cannot hold batch_size [^\n]*\n"));
   EXPECT_THAT(refused({"--shuffle", "chunks"}), MatchesRegex("shuffle \"chunks\" [^\n]*\n"));
+  EXPECT_EQ(refused({"--tile-size", "8", "--tile-edges", "round"}),
+            "--tile-edges \"round\": give drop, pad or shift\n");
+  EXPECT_EQ(refused({"--tile-size", "8x8x3"}),
+            "--tile-size \"8x8x3\": give pixels, such as 512, or 512x768 for height and width\n");
+  EXPECT_EQ(refused({"--tile-overlap", "2"}), "--tile-overlap needs --tile-size\n");
+  EXPECT_EQ(refused({"--tile-size", "8", "--tile-stride", "0"}),
+            "tiles.stride must be 1 to 2147483647 in height and width; got 0×0\n");
+}
+
+TEST(Bench, MeasuresTilesOfImages) {
+  const TempDir dir;
+  write_samples(dir);
+  const Json json =
+      bench_json(dir, {"--tile-size", "8x16", "--target", "labels", "--num-workers", "1", "--runs", "1"});
+  EXPECT_EQ(json.at("settings").at("tile_size"), "8x16");
+  const Json& row = json.at("rows")[0];
+  EXPECT_EQ(row.at("samples").get<std::uint64_t>() % (2 * kSamples), 0U)
+      << "two tiles an image, whole epochs";
+  EXPECT_GT(row.at("share_of_limit"), 0);
+}
+
+TEST(Bench, SaysWhatMeasuresAGpu) {
+  const TempDir dir;
+  write_samples(dir);
+  const ProgramResult gpu = run_program(dir.path(), {"bench", "a.h5", "--device", "cuda:0"});
+  EXPECT_EQ(gpu.exit_code, 2);
+  EXPECT_THAT(gpu.err, HasSubstr("--device \"cuda:0\": this program measures delivery to the CPU"));
+  EXPECT_THAT(gpu.err, HasSubstr("tools/gpu_check.sh bench"));
 }
 
 TEST(Bench, DeliversSingleSamplesWhereAskedTo) {

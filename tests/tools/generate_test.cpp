@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -52,6 +53,21 @@ TEST(Generate, ContentIsAFunctionOfSeedAndSampleWhateverTheStorage) {
   const auto file = H5File::open(dir / "b.h5");
   EXPECT_EQ(file->describe("images").layout, StorageLayout::contiguous);
   EXPECT_EQ(file->describe("labels").layout, StorageLayout::contiguous);
+}
+
+TEST(Generate, SaysAsJsonWhatItWrote) {
+  const TempDir dir;
+  const ProgramResult result = run_program(
+      dir.path(), {"generate", "a.h5", "--samples", "30", "--shape", "3,4,4", "--chunk", "7", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["out"], "a.h5");
+  EXPECT_EQ(json["datasets"][0]["path"], "/images");
+  EXPECT_EQ(json["datasets"][0]["shape"], nlohmann::json({30, 3, 4, 4}));
+  EXPECT_EQ(json["datasets"][0]["chunk"], nlohmann::json({7, 3, 4, 4}));
+  EXPECT_EQ(json["datasets"][0]["filter"], "gzip:4");
+  EXPECT_EQ(json["datasets"][1]["path"], "/labels");
+  EXPECT_FALSE(json.contains("skipped")) << "no images were read";
 }
 
 TEST(Generate, StoresLabelsOfEveryClassInTheSmallestUsualType) {

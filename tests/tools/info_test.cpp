@@ -129,6 +129,21 @@ TEST(Info, TellsGroupsOfASampleFromGroupsOfManySamples) {
                         "SampleUnit::dataset)\n"));
 }
 
+TEST(Info, SaysThatLargeImagesAreReadInTiles) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "slides.h5");
+    file.create({.path = "slides", .shape = {3, 2500, 2600, 3}, .chunk = {1, 256, 256, 3}});
+    file.create({.path = "stage", .file_type = H5T_STD_I64LE, .shape = {3}});
+  }
+  const ProgramResult result = run_program(dir.path(), {"info", "slides.h5"});
+  EXPECT_THAT(result.out, HasSubstr("\n3 images: --data /slides"));
+  EXPECT_THAT(result.out, HasSubstr("\ntiles of 3 images: --data /slides"));
+  EXPECT_THAT(result.out, HasSubstr(" --tile-size 512\n"));
+  const Json json = Json::parse(run_program(dir.path(), {"info", "slides.h5", "--json"}).out);
+  EXPECT_EQ(json.at("reads_as")[1].at("tile_size"), 512);
+}
+
 TEST(Info, ExportsItsTable) {
   const TempDir dir;
   write_mixed_file(dir / "m.h5");

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <string>
 #include <vector>
@@ -148,9 +150,17 @@ TEST(PackImages, EndsAtABadImageOrListsItAndLeavesItOut) {
                 HasSubstr("\nphotos/cat/b.jpg is cut short: a JPEG without its end; mend or remove it, "
                           "or leave bad images out with --on-error skip\n"));
     EXPECT_FALSE(std::filesystem::exists(dir / "p.h5"));
-    arguments.insert(arguments.end(), {"--on-error", "skip"});
+    arguments.insert(arguments.end(), {"--on-error", "skip", "--json"});
     const ProgramResult skipped = run_program(dir.path(), arguments);
     ASSERT_EQ(skipped.exit_code, 0) << skipped.err;
+    const auto json = nlohmann::json::parse(skipped.out);
+    ASSERT_EQ(json["skipped"].size(), 2U);
+    EXPECT_EQ(json["skipped"][1]["file"], "photos/dog/empty.png");
+    EXPECT_EQ(json["skipped"][1]["reason"], "is empty");
+    ASSERT_EQ(json["datasets"].size(), 2U);
+    EXPECT_EQ(json["datasets"][0]["path"], "/images");
+    EXPECT_EQ(json["datasets"][0]["shape"][0], 3);
+    EXPECT_EQ(json["file_bytes"], std::filesystem::file_size(dir / "p.h5"));
     EXPECT_THAT(skipped.err, HasSubstr("; 1 other files are no images\n"
                                        "left out: photos/cat/b.jpg is cut short: a JPEG without its end\n"
                                        "left out: photos/dog/empty.png is empty\n"));

@@ -19,7 +19,7 @@
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
-#include "tools/repack_parts.hpp"
+#include "tools/repack_part_plan.hpp"
 #include "tools/row_range_reader.hpp"
 
 namespace h5feed::test {

@@ -134,6 +134,18 @@ TEST(Repack, NamesTheLeastMemoryThatHoldsOneChunkOfEachKind) {
   }
   limits.memory_bytes = 2 << 20;
   EXPECT_LE(cli::plan_recut(shapes, limits, "/x").memory_bytes, limits.memory_bytes);
+  // What is held throughout counts, and is named.
+  limits.held_bytes = 1 << 20;
+  EXPECT_LE(cli::plan_recut(shapes, limits, "/x").memory_bytes, limits.memory_bytes);
+  limits.held_bytes = 7 << 18;
+  try {
+    cli::plan_recut(shapes, limits, "/x");
+    FAIL() << "it fits?";
+  } catch (const OptionError& error) {
+    EXPECT_STREQ(error.what(),
+                 "--memory 2 MiB cannot hold one source chunk (7.8 KiB) and one target chunk (7.8 KiB) of /x "
+                 "beside the places of all chunks (1.8 MiB); give at least 4 MiB");
+  }
 }
 
 TEST(Repack, LaysOutScratchFilesWithoutGapsOrOverlaps) {

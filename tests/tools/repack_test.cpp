@@ -272,6 +272,25 @@ TEST(Repack, ShufflesTheRowsOfDataAndLabelsAlike) {
             "move; remove it first\n");
 }
 
+TEST(Repack, CountsThePlacesOfChunksInItsMemory) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "a.h5");
+    file.create({.path = "x", .shape = {200, 500}, .chunk = {1, 1}});
+    file.write("x", patterned_bytes(100'000));
+  }
+  // 100,000 source chunks and two of the target.
+  const ProgramResult refused = repack(dir, {"--dataset", "x", "--chunk", "100", "--memory", "3MiB"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, ::testing::MatchesRegex(
+                               "--memory 3 MiB cannot hold the places of all chunks [(]2.3 MiB[)]; give at "
+                               "least [0-9.]+ MiB\n"));
+  const ProgramResult done = repack(dir, {"--dataset", "x", "--chunk", "100", "--memory", "16MiB", "--json"});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_GT(Json::parse(done.out)["estimate"]["memory_bytes"], 100'000 * 24);
+  EXPECT_EQ(decoded(dir, "b.h5", "x"), decoded(dir, "a.h5", "x"));
+}
+
 TEST(Repack, StaysWithinItsMemoryWhereOneRowOfSourceChunksDoesNotFit) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "wide.h5", "--samples", "2000", "--shape", "6000", "--dtype",

@@ -24,7 +24,10 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 constexpr cli::RowShape kData = {.rows = 100'000, .row_bytes = 12'288};
-constexpr cli::MachineCosts kMachine = {.serve_s = 2e-6, .chunk_s = 10e-6, .byte_s = 1e-10, .cpus = 4};
+constexpr cli::MachineCosts kMachine = {.serve_s = 2e-6,
+                                        .plain = {.chunk_s = 10e-6, .byte_s = 1e-10},
+                                        .coded = {.chunk_s = 20e-6, .byte_s = 2e-10},
+                                        .cpus = 4};
 
 cli::LoaderUse use_of(const char* shuffle, std::uint64_t cache_bytes, std::int64_t workers = 0) {
   return {.batch_size = 256, .shuffle = Shuffle(shuffle), .cache_bytes = cache_bytes, .num_workers = workers};
@@ -33,8 +36,10 @@ cli::LoaderUse use_of(const char* shuffle, std::uint64_t cache_bytes, std::int64
 TEST(TuneModel, AddsUpWhatAnEpochTakes) {
   const cli::CandidateCosts costs = {.decode_s = 1e-3, .encode_s = 0, .stored_share = 0.5};
   const auto one = predict(kData, {100, "gzip:1"}, costs, use_of("sequential", kGiB), kMachine);
-  // 1,000 chunks of 1 ms, 10 µs and 614,400 stored bytes; 100,000 samples of 2 µs.
-  EXPECT_DOUBLE_EQ(one.samples_per_s, 1e5 / (1000 * (1e-3 + 10e-6 + 614'400e-10) + 0.2));
+  // 1,000 chunks of 1 ms, 20 µs and 1,228,800 bytes; 100,000 samples of 2 µs.
+  EXPECT_DOUBLE_EQ(one.samples_per_s, 1e5 / (1000 * (1e-3 + 20e-6 + 1'228'800 * 2e-10) + 0.2));
+  const auto plain = predict(kData, {100, "none"}, costs, use_of("sequential", kGiB), kMachine);
+  EXPECT_DOUBLE_EQ(plain.samples_per_s, 1e5 / (1000 * (10e-6 + 1'228'800 * 1e-10) + 0.2));
   EXPECT_EQ(one.decodes_per_chunk, 1);
   EXPECT_EQ(one.decoded_bytes, 1e5 * 12'288);
   const auto four = predict(kData, {100, "gzip:1"}, costs, use_of("sequential", kGiB, 4), kMachine);
@@ -89,6 +94,29 @@ TEST(TuneModel, BelievesMeasurementsOverPredictions) {
   EXPECT_EQ(trials[1].samples_per_s(), 80);
   EXPECT_EQ(trials[2].samples_per_s(), 50);
   EXPECT_EQ(cli::recommended(trials).candidate.chunk_rows, 2U);
+}
+
+TEST(TuneModel, CorrectsPredictionsByWhatWasMeasuredBefore) {
+  std::vector<Trial> trials = {trial(100, 100, 10, 50), trial(200, 100, 10), trial(100, 100, 10),
+                               trial(100, 100, 10)};
+  trials[2].candidate.filter = "lz4";
+  trials[3].candidate.filter = "none";
+  const auto shown = [&](std::size_t i) { return cli::shown_correction(trials, trials[i].candidate); };
+  EXPECT_LT(shown(0), shown(1)) << "like chunks count most";
+  EXPECT_LT(shown(1), shown(2)) << "and the same filter";
+  EXPECT_LT(shown(2), shown(3)) << "and what decodes as well";
+  EXPECT_LT(shown(3), 1);
+  EXPECT_GT(shown(0), 0.5) << "the model keeps its weight";
+  EXPECT_EQ(cli::shown_correction({}, trials[0].candidate), 1);
+  // Corrected twice is corrected once, and what a corrected trial shows is still about the model.
+  correct(trials[1], trials);
+  correct(trials[1], trials);
+  EXPECT_DOUBLE_EQ(trials[1].sample_predicted, 100 * trials[1].correction);
+  EXPECT_DOUBLE_EQ(trials[1].predicted.samples_per_s, 100 * trials[1].correction);
+  const double before = shown(1);
+  trials[1].sample_measured = 100 * before;
+  EXPECT_NEAR(shown(1), before, 0.1);
+  EXPECT_LT(shown(1), before + 1e-9) << "two say so";
 }
 
 TEST(TuneModel, TriesRoundSizesFromSmallToLarge) {

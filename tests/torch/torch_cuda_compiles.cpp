@@ -1,7 +1,25 @@
 // Compiled against CUDA's headers and LibTorch's, and linked nowhere: that the adapter fits both.
 #include <optional>
+#include <vector>
 
 #include "h5feed/torch.hpp"
+
+#if __has_include(<nccl.h>) && __has_include(<gloo/transport/device.h>)
+#define USE_C10D_NCCL  // as a LibTorch with NCCL defines it
+#include "examples/gradient_sum.hpp"
+
+static_assert(example::kHasNccl);
+
+namespace example {
+
+// What examples/distributed.cpp does on GPUs.
+torch::Tensor sum_gradients_by_nccl(const Ranks& ranks, const std::vector<torch::Tensor>& parameters) {
+  Communicator communicator(ranks, {}, GpuSums::nccl);
+  return GradientSum(parameters).run(communicator, 1, torch::zeros({1}));
+}
+
+}  // namespace example
+#endif
 
 static_assert(h5feed::detail::kTorchHasCuda);
 

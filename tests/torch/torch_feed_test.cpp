@@ -73,6 +73,10 @@ TEST_F(TorchFeed, means_by_libtorchs_options_what_libtorch_means) {
   EXPECT_EQ(loader->options().prefetch_batches, 4U);  // 3, to a whole number for each worker
   EXPECT_FALSE(loader->options().in_order);
   EXPECT_EQ(loader->options().timeout, std::chrono::milliseconds(60'000));
+  // The names of LibTorch's resolved options.
+  EXPECT_EQ(loader->options().workers, 2U);
+  EXPECT_EQ(loader->options().max_jobs, 4U);
+  EXPECT_FALSE(loader->options().enforce_ordering);
   EXPECT_EQ(loader->size(), 6U);
 }
 
@@ -153,6 +157,31 @@ TEST_F(TorchFeed, tells_which_samples_a_batch_has) {
     test::append_targets(batch, targets);
     EXPECT_EQ(batch.indices, targets);
   }
+}
+
+TEST_F(TorchFeed, a_batch_unpacks_into_data_and_target_and_may_be_moved_from) {
+  const auto loader =
+      h5feed::make_data_loader<samplers::SequentialSampler>(stacked(), TorchOptions(50).workers(1));
+  std::vector<torch::Tensor> kept;
+  for (auto& [data, target] : *loader) {
+    EXPECT_EQ(data.size(0), target.size(0));
+    kept.push_back(std::move(data));
+  }
+  ASSERT_EQ(kept.size(), 2U);
+  EXPECT_TRUE(torch::equal(kept[1][0], test::stored_image(set_, 50)));
+  std::vector<Example> examples;
+  for (torch::data::Example<>& batch : *loader) examples.push_back(std::move(batch));
+  EXPECT_TRUE(torch::equal(examples[0].data, kept[0]));
+}
+
+TEST_F(TorchFeed, says_nothing_of_decoding_twice_where_libtorchs_sampler_follows_the_file) {
+  DataLoaderOptions options{.batch_size = 8};
+  options.cache_bytes = 1000;  // two chunks
+  const auto sequential =
+      h5feed::make_data_loader(test::open(set_), samplers::SequentialSampler(100), options);
+  EXPECT_EQ(sequential->plan().decodes_per_chunk, 1.0);
+  const auto random = h5feed::make_data_loader(test::open(set_), samplers::RandomSampler(100), options);
+  EXPECT_GT(*random->plan().decodes_per_chunk, 2.0);
 }
 
 TEST_F(TorchFeed, computes_normalize_and_stack_while_it_gathers) {

@@ -245,6 +245,44 @@ TEST_F(Images, that_do_not_decode_are_named) {
   EXPECT_THAT(refusal(), HasSubstr("holds no samples"));
 }
 
+// OpenCV fills the rest with grey and says nothing.
+TEST_F(Images, that_were_cut_short_are_named_and_not_filled_with_grey) {
+  const Bytes good = encoded(picture(24, 30, 3, 1), ".jpg");
+  const auto cut = [](const Bytes& image, std::size_t bytes) {
+    return Bytes(image.begin(), image.end() - static_cast<std::ptrdiff_t>(bytes));
+  };
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{2}, std::size_t{40}, good.size() / 2}) {
+    write({good, cut(good, bytes)});
+    EXPECT_EQ(refusal(),
+              "x.h5:/encoded: sample 1 does not decode: its JPEG is cut short; restore it, or leave it out")
+        << bytes;
+    std::filesystem::remove(path());
+  }
+  // A thumbnail in the header has an end of its own.
+  const Bytes small = encoded(picture(8, 8, 3, 2), ".jpg");
+  const std::size_t length = small.size() + 2;
+  Bytes with_thumbnail = {good[0],
+                          good[1],
+                          std::byte{0xFF},
+                          std::byte{0xEF},
+                          static_cast<std::byte>(length >> 8),
+                          static_cast<std::byte>(length & 0xFF)};
+  with_thumbnail.insert(with_thumbnail.end(), small.begin(), small.end());
+  with_thumbnail.insert(with_thumbnail.end(), good.begin() + 2, good.end());
+  Bytes with_more = good;
+  with_more.insert(with_more.end(), 100, std::byte{0});
+  write({good, with_thumbnail, with_more});
+  const test::LoadedRows rows = test::load_rows(open(), {.batch_size = 4});
+  EXPECT_EQ(rows.data.at(1), rows.data.at(0));
+  EXPECT_EQ(rows.data.at(2), rows.data.at(0));
+  std::filesystem::remove(path());
+  write({good, cut(with_thumbnail, 5)});
+  EXPECT_THAT(refusal(), HasSubstr("sample 1 does not decode: its JPEG is cut short"));
+  std::filesystem::remove(path());
+  write({encoded(picture(24, 30, 3, 1), ".png"), cut(encoded(picture(24, 30, 3, 1), ".png"), 200)});
+  EXPECT_THAT(refusal(), HasSubstr("sample 1 does not decode"));
+}
+
 TEST_F(Images, that_fail_do_not_end_the_epoch) {
   const Bytes good = encoded(picture(24, 30, 3, 1), ".png");
   write({good, {std::byte{1}}, good, good});

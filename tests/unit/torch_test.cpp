@@ -374,5 +374,50 @@ TEST_F(TorchLoader, leaves_torchs_thread_settings_alone) {
   EXPECT_EQ(torch::get_num_threads(), threads);
 }
 
+TEST_F(TorchLoader, DeliversNamedFieldsAsTensorsByName) {
+  const fs::path file = directory_ / "fields.h5";
+  {
+    H5Writer writer(file, true);
+    for (std::uint64_t group = 0; group < 6; ++group) {
+      const std::string prefix = "/sample_" + std::to_string(group);
+      write(writer, prefix + "/image", {2, 3}, counting<float>(6));
+      write(writer, prefix + "/points", {group + 1, 2}, counting<std::int32_t>((group + 1) * 2));
+      write(writer, prefix + "/wide", {1}, counting<std::uint64_t>(1));
+    }
+  }
+  DatasetOptions options{.files = {file},
+                         .data = "sample_*/image",
+                         .sample = SampleUnit::dataset,
+                         .input_layout = InputLayout::none};
+  options.fields = {
+      {.name = "points", .data = "sample_*/points", .collate = Collate::ragged, .dtype = DType::f32},
+      {.name = "padded", .data = "sample_*/points", .collate = Collate::pad}};
+  const auto loader = make_data_loader(
+      Dataset::open(options), DataLoaderOptions{.batch_size = 4, .num_workers = 2, .provenance = true});
+  const TorchBatch batch = *loader->begin();
+  const TorchField& points = batch.fields.at("points");
+  EXPECT_EQ(points.values.sizes().vec(), (std::vector<std::int64_t>{10, 2}));
+  EXPECT_EQ(points.values.scalar_type(), torch::kFloat32);
+  EXPECT_TRUE(torch::equal(points.offsets, torch::tensor({0, 1, 3, 6, 10}, torch::kInt64)));
+  EXPECT_FALSE(points.lengths.defined());
+  const TorchField& padded = batch.fields.at("padded");
+  EXPECT_EQ(padded.values.sizes().vec(), (std::vector<std::int64_t>{4, 4, 2}));
+  EXPECT_TRUE(torch::equal(padded.lengths, torch::tensor({1, 2, 3, 4}, torch::kInt64)));
+  EXPECT_EQ(padded.values[1].sum().item<std::int64_t>(), 0 + 1 + 2 + 3);
+  EXPECT_TRUE(
+      torch::equal(points.values.slice(0, 3, 6), padded.values[2].slice(0, 0, 3).to(torch::kFloat32)));
+  ASSERT_EQ(batch.origins.size(), 4U);
+  EXPECT_EQ(batch.origins[2].path, "/sample_2/image");
+
+  options.fields = {{.name = "wide", .data = "sample_*/wide"}};
+  const auto refused = make_data_loader(Dataset::open(options), DataLoaderOptions{});
+  try {
+    refused->begin();
+    FAIL() << "u64 is delivered";
+  } catch (const DatasetError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("field \"wide\" is u64, a type LibTorch does not have"));
+  }
+}
+
 }  // namespace
 }  // namespace h5feed

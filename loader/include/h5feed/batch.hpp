@@ -6,8 +6,11 @@
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "h5feed/dataset.hpp"
 #include "h5feed/dtype.hpp"
 
 namespace h5feed {
@@ -49,6 +52,16 @@ struct SampleTransform {
   bool operator==(const SampleTransform&) const = default;
 };
 
+/// A named field of a batch, in host memory on every device. See `Collate`.
+struct BatchField {
+  std::string name;
+  HostTensor values;
+  /// With `Collate::ragged` B + 1 int64: sample i is values [offsets[i], offsets[i + 1]). Else undefined.
+  HostTensor offsets = {};
+  /// With `Collate::pad` B int64: the length of each sample. Else undefined.
+  HostTensor lengths = {};
+};
+
 class DeviceBatch;
 
 /// One batch: `data` (B,C,H,W) or as stored, `target` (B), (B,K), …; without the first dimension when
@@ -57,6 +70,10 @@ struct Batch {
   HostTensor data;
   HostTensor target;
   std::vector<std::int64_t> indices;  ///< sample numbers in the dataset, in batch order
+  /// Where each sample is stored, in batch order; empty without `DataLoaderOptions::provenance`.
+  std::vector<SampleOrigin> origins = {};
+  /// Those of `DatasetOptions::fields`, in that order.
+  std::vector<BatchField> fields = {};
   std::uint64_t epoch = 0;
   std::uint64_t number = 0;  ///< within the epoch
   /// What `DataLoaderOptions::augment` did to each sample, in batch order, so that boxes or masks can be
@@ -69,6 +86,14 @@ struct Batch {
   std::vector<Batch> parts = {};
 
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(indices.size()); }
+
+  /// Throws std::out_of_range for a name that no field has.
+  const BatchField& field(std::string_view name) const {
+    for (const BatchField& candidate : fields) {
+      if (candidate.name == name) return candidate;
+    }
+    throw std::out_of_range("h5feed::Batch::field: no field \"" + std::string(name) + "\"");
+  }
 };
 
 }  // namespace h5feed

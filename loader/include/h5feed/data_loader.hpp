@@ -37,6 +37,7 @@ struct ResolvedOptions {
   bool drop_last = false;
   std::optional<std::chrono::milliseconds> timeout;
   bool in_order = true;
+  bool provenance = false;
   std::uint64_t seed = 0;
   std::uint64_t cache_bytes = 0;
   /// `lru` also where the option said otherwise, but all data fits the cache: then nothing is ever evicted.

@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
+#include "h5feed/field.hpp"
 
 namespace h5feed {
 
@@ -42,6 +44,71 @@ struct ImageOptions {
   std::string shapes;
 };
 
+/// Pixels of a tile, or between tiles, down and across. Converts from one number for both.
+struct TileExtent {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  constexpr TileExtent() = default;
+  constexpr TileExtent(std::int64_t both)
+      : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
+  constexpr TileExtent(std::int64_t down, std::int64_t across) : height(down), width(across) {}
+};
+
+/// What happens at the lower and right edges of an image that tiles do not divide evenly. `drop`: only tiles
+/// that lie in the image, the rest of it is never delivered. `pad`: the last tiles reach over the edge, where
+/// their pixels are 0 as stored, before `normalize`. `shift`: the last tiles are moved back until they end
+/// with the image, and overlap their neighbours.
+enum class TileEdges : std::uint8_t { drop, pad, shift };
+
+/// Samples are windows of the images that the dataset holds. They are numbered row by row from the upper left
+/// corner, image after image, so that in sequential order, and within a window of `chunk:K`, the tiles of an
+/// image stay together and each of its chunks is decoded once, as long as the cache holds those that a row
+/// of tiles touches.
+struct TileOptions {
+  /// At least 1×1. Larger than the image only with `TileEdges::pad`.
+  TileExtent size;
+  /// From one tile to the next, at least 1×1; larger ones leave gaps. Default: `size`, or what `overlap`
+  /// says.
+  std::optional<TileExtent> stride = {};
+  /// Pixels that neighbours have in common, less than `size`. Excludes `stride`.
+  std::optional<TileExtent> overlap = {};
+  TileEdges edges = TileEdges::drop;
+};
+
+/// How each image is cut.
+struct TileGrid {
+  std::int64_t image_height = 0;
+  std::int64_t image_width = 0;
+  std::int64_t rows = 0;     ///< of tiles in an image
+  std::int64_t columns = 0;  ///< likewise
+
+  std::int64_t per_image() const noexcept { return rows * columns; }
+};
+
+/// Something else that belongs to each sample beside data and target: boxes, a mask, a second camera, text.
+/// A field has as many rows as the data (one a group or file with `SampleUnit::dataset`; with tiles, one an
+/// image). Numbers of variable length are read as samples that differ in length.
+struct FieldOptions {
+  /// Under which `Batch::field` finds it; not empty, each once.
+  std::string name;
+  /// Path of its dataset, or a pattern, as `DatasetOptions::data`. Empty: `name`.
+  std::string data = {};
+  /// Files of it, as `DatasetOptions::files`. Empty: the files of the samples.
+  std::vector<std::filesystem::path> files = {};
+  /// What one sample of it is. Default: as of the data.
+  std::optional<SampleUnit> sample = {};
+  /// NCHW, NHWC and NHW deliver images as (B,C,H,W); `none` as stored.
+  InputLayout input_layout = InputLayout::none;
+  /// Set: bytes of variable length are images to decode; unset: numbers.
+  std::optional<ImageOptions> images = {};
+  Collate collate = Collate::stack;
+  /// Default: as stored, with `normalize` f32. A value that the type cannot hold is refused for fields that
+  /// are read at open (64 MiB and less); other fields convert as C++ does.
+  std::optional<DType> dtype = {};
+  std::optional<Normalize> normalize = {};
+};
+
 /// What to open. Several files, and several datasets of a file, are one: their samples follow each other in
 /// the order of the list, of a pattern in natural order (traj_2 before traj_10). They need the same type and
 /// the same shape but for the first dimension.
@@ -61,6 +128,13 @@ struct DatasetOptions {
   InputLayout input_layout = InputLayout::automatic;
   /// Where `data` holds images of variable length.
   ImageOptions images = {};
+  /// Set: samples are tiles of the images. Needs NCHW, NHWC or NHW, stated or recognised; a dataset that is a
+  /// single image is read with `SampleUnit::dataset`. A target of the images' height and width, such as a
+  /// mask, is cut likewise, as (N,H,W) or in the layout of the data; any other belongs to all tiles of its
+  /// image.
+  std::optional<TileOptions> tiles = {};
+  /// Any number of further fields, delivered as `Batch::fields`.
+  std::vector<FieldOptions> fields = {};
 };
 
 /// Where a sample is stored.
@@ -68,6 +142,11 @@ struct SampleOrigin {
   std::string file;
   std::string path;      ///< of its dataset in the file
   std::int64_t row = 0;  ///< in that dataset; 0 where the dataset is the sample
+  /// Of a tile: the number of its image among all that were opened, and where in it the tile begins.
+  /// Otherwise the number of the sample, and 0.
+  std::int64_t image = 0;
+  std::int64_t y = 0;
+  std::int64_t x = 0;
 };
 
 struct DatasetAccess;
@@ -118,6 +197,8 @@ class H5FEED_EXPORT Dataset {
 
   /// Shape of one sample as delivered: (C,H,W) for images, as stored with `InputLayout::none`.
   const std::vector<std::int64_t>& sample_shape() const noexcept;
+  /// How images were cut into samples; empty without `DatasetOptions::tiles`.
+  std::optional<TileGrid> tile_grid() const noexcept;
   /// Stored element type of the data.
   DType dtype() const noexcept;
   bool has_target() const noexcept;

@@ -14,6 +14,7 @@
 #include "h5feed/device.hpp"
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
+#include "h5feed/field.hpp"
 #include "h5feed/gpu_probe.hpp"
 #include "h5feed/sampler.hpp"
 #include "h5feed/trace.hpp"
@@ -47,17 +48,6 @@ class H5FEED_EXPORT Shuffle {
  private:
   Kind kind_ = Kind::sequential;
   std::uint64_t window_chunks_ = 0;
-};
-
-/// out = (x · scale − mean) / std, per channel. Computed in float64 and rounded once to `output_dtype`; for
-/// uint8 by a table of 256 values a channel, hence correctly rounded for every input.
-struct Normalize {
-  /// Default: 1/255 for uint8 data, 1 for every other type.
-  std::optional<double> scale;
-  /// One value for all channels, or one a channel; empty = 0.
-  std::vector<double> mean;
-  /// As `mean`; empty = 1. Must not contain 0.
-  std::vector<double> std;
 };
 
 /// How the delivered images lie in memory. Shapes are (B,C,H,W) in both; `channels_last` is what PyTorch
@@ -227,6 +217,9 @@ struct DataLoaderOptions {
   /// Type of the targets; default int64 for integers, else as stored. A target that the type cannot hold is
   /// refused for targets that are read at open (64 MiB and less); larger ones convert as C++ does.
   std::optional<DType> target_dtype = {};
+  /// `Batch::origins`: file, dataset and row of each sample, and of a tile its place in the image. Costs the
+  /// workers two strings a sample.
+  bool provenance = false;
   RowReads row_reads = RowReads::automatic;
   /// Receives begin and end of every stage on every thread; unset costs nothing.
   std::shared_ptr<TraceSink> trace = {};

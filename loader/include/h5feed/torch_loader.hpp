@@ -6,14 +6,18 @@
 #include <torch/serialize/archive.h>
 #include <torch/types.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,14 +52,57 @@ inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOpt
 
 }  // namespace detail
 
+/// A named field of a batch, on the CPU whatever the device. See `BatchField`.
+struct TorchField {
+  torch::Tensor values;
+  torch::Tensor offsets;  ///< with `Collate::ragged`: B + 1 int64, where each sample begins; else undefined
+  torch::Tensor lengths;  ///< with `Collate::pad`: B int64; else undefined
+};
+
 /// What a `TorchDataLoader` delivers: LibTorch's example, whose `data` is (B,C,H,W) or as stored and whose
 /// `target` is (B), (B,K), …, an undefined tensor where the dataset has no target; and where it came from.
 struct TorchBatch : torch::data::Example<> {
-  std::vector<std::int64_t> indices;   ///< sample numbers in the dataset, in batch order
-  std::vector<TorchBatch> parts = {};  ///< with `devices`: the tensors of each, and none above
+  std::vector<std::int64_t> indices;         ///< sample numbers in the dataset, in batch order
+  std::map<std::string, TorchField> fields;  ///< those of `DatasetOptions::fields`, by name
+  std::vector<SampleOrigin> origins;         ///< with `provenance`: where each sample is stored
+  std::vector<TorchBatch> parts = {};        ///< with `devices`: the tensors of each, and none above
+
+  /// `auto& [data, target] = batch`, as LibTorch's example has it.
+  template <std::size_t I, typename B>
+  requires std::derived_from<std::remove_cvref_t<B>, TorchBatch>
+  friend auto&& get(B&& batch) noexcept {
+    if constexpr (I == 0) {
+      return std::forward<B>(batch).data;
+    } else {
+      return std::forward<B>(batch).target;
+    }
+  }
+};
+
+/// `ResolvedOptions`, and the same under the names of LibTorch's `FullDataLoaderOptions`.
+struct TorchLoaderOptions : ResolvedOptions {
+  explicit TorchLoaderOptions(const ResolvedOptions& options)
+      : ResolvedOptions(options),
+        workers(static_cast<std::size_t>(options.num_workers)),
+        max_jobs(options.prefetch_batches),
+        enforce_ordering(options.in_order) {}
+
+  std::size_t workers;
+  std::size_t max_jobs;
+  bool enforce_ordering;
 };
 
 namespace detail {
+
+/// Throws DatasetError for a type that LibTorch lacks.
+inline TorchField to_torch(BatchField field) {
+  if (!torch_dtype(field.values.dtype)) {
+    throw DatasetError("field \"" + field.name + "\" is " + std::string(name_of(field.values.dtype)) +
+                       ", a type LibTorch does not have; set its dtype, e.g. to f32 or a wider integer");
+  }
+  return {to_tensor(std::move(field.values)), to_tensor(std::move(field.offsets)),
+          to_tensor(std::move(field.lengths))};
+}
 
 inline TorchBatch to_torch(Batch batch) {
   TorchBatch result;
@@ -68,6 +115,11 @@ inline TorchBatch to_torch(Batch batch) {
     result.target = to_tensor(std::move(batch.target));
   }
   result.indices = std::move(batch.indices);
+  for (BatchField& field : batch.fields) {
+    std::string name = field.name;
+    result.fields.emplace(std::move(name), to_torch(std::move(field)));
+  }
+  result.origins = std::move(batch.origins);
   for (Batch& part : batch.parts) result.parts.push_back(to_torch(std::move(part)));
   return result;
 }
@@ -94,12 +146,14 @@ class TorchDataLoader {
   /// Throws OptionError, also for a GPU that h5feed or LibTorch was built without; DatasetError where
   /// `options` do not fit the data, or the batches would have a type LibTorch does not have (u16, u32, u64).
   TorchDataLoader(Dataset dataset, DataLoaderOptions options)
-      : loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))) {}
+      : loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))),
+        options_(loader_.options()) {}
 
   /// The same with a sampler of LibTorch. `options.sampler`, `shuffle` and `batch_sampler` must be unset.
   TorchDataLoader(Dataset dataset, std::shared_ptr<detail::TorchOrder> order, DataLoaderOptions options)
       : order_(std::move(order)),
-        loader_(dataset, detail::prepare_for_torch(dataset, with_order(std::move(options), order_))) {}
+        loader_(dataset, detail::prepare_for_torch(dataset, with_order(std::move(options), order_))),
+        options_(loader_.options()) {}
 
   /// Single-pass input iterator with the semantics of LibTorch's. `begin()` starts an epoch, a batch
   /// is fetched when it is first looked at (blocking until it is ready), the end is reached only when
@@ -178,8 +232,7 @@ class TorchDataLoader {
           "a state in mid-epoch does not hold the order of LibTorch's sampler; use save() and load(), or "
           "options.shuffle instead of the sampler");
     }
-    loader_.restore(state);
-    next_epoch_ = state.epoch;
+    resume(state);
   }
 
   /// Where the run stands, for `load()` of a loader with the same data and options; with a sampler of
@@ -194,11 +247,12 @@ class TorchDataLoader {
     if (order_ && saved.position > 0) archive.write("h5feed_order", order_->list());
   }
 
-  /// The next `begin()` goes on where `save()` was called. Throws StateError as `restore()`, c10::Error where
-  /// the archive holds no state.
+  /// The next `begin()` goes on where `save()` was called, whatever device the archive was loaded to. Throws
+  /// StateError as `restore()`, c10::Error where the archive holds no state.
   void load(torch::serialize::InputArchive& archive) {
     torch::Tensor written;
     archive.read("h5feed_state", written);
+    written = written.to(torch::kCPU, torch::kUInt8).contiguous();
     const LoaderState saved = LoaderState::from_bytes(
         {static_cast<const char*>(written.data_ptr()), static_cast<std::size_t>(written.numel())});
     if (order_ && saved.position > 0) {
@@ -206,19 +260,24 @@ class TorchDataLoader {
       archive.read("h5feed_order", list);
       order_->resume(saved.epoch, list);
     }
-    loader_.restore(saved);
-    next_epoch_ = saved.epoch;
+    resume(saved);
   }
 
   PlanReport plan() const { return loader_.plan(); }
 
   /// Options with every default filled in, the seed drawn from Torch among them.
-  const ResolvedOptions& options() const noexcept { return loader_.options(); }
+  const TorchLoaderOptions& options() const noexcept { return options_; }
   LoaderStats stats() const { return loader_.stats(); }
   /// A few lines for people: time, samples/s, wait share and its cause, hit rate, memory.
   std::string report() const { return loader_.report(); }
 
  private:
+  void resume(const LoaderState& state) {
+    loader_.restore(state);
+    options_ = TorchLoaderOptions(loader_.options());  // with the seed of the state
+    next_epoch_ = state.epoch;
+  }
+
   static DataLoaderOptions with_order(DataLoaderOptions options, std::shared_ptr<const Sampler> order) {
     if (options.sampler)
       throw OptionError("options.sampler is set beside a sampler of LibTorch; use one of them");
@@ -230,7 +289,15 @@ class TorchDataLoader {
 
   const std::shared_ptr<detail::TorchOrder> order_;  // null: the loader's own order
   DataLoader loader_;
+  TorchLoaderOptions options_;
   std::uint64_t next_epoch_ = 0;
 };
 
 }  // namespace h5feed
+
+template <>
+struct std::tuple_size<h5feed::TorchBatch> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, h5feed::TorchBatch> {
+  using type = torch::Tensor;
+};

@@ -61,7 +61,7 @@ class TorchOrder final : public Sampler {
 
   /// The order of an epoch that is to go on.
   void resume(std::uint64_t epoch, const torch::Tensor& list) {
-    const torch::Tensor samples = list.to(torch::kInt64).contiguous();
+    const torch::Tensor samples = list.to(torch::kCPU, torch::kInt64).contiguous();
     const auto* const first = samples.data_ptr<std::int64_t>();
     keep(epoch, std::make_shared<const List>(std::vector<std::int64_t>(first, first + samples.numel())));
     resumed_ = epoch;

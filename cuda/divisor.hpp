@@ -1,0 +1,58 @@
+// Division by numbers that are known before a kernel starts.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+
+namespace h5feed::gpu {
+
+template <typename Index>
+struct Split {
+  Index whole;
+  Index rest;
+};
+
+/// Divides numbers of type Index, uint32 or uint64.
+template <typename Index>
+class Divisor {
+ public:
+  /// `value` > 0.
+  explicit Divisor(std::uint64_t value) noexcept : value_(static_cast<Index>(value)) {}
+
+  H5FEED_HOST_DEVICE Index value() const noexcept { return value_; }
+  H5FEED_HOST_DEVICE Split<Index> split(Index number) const noexcept {
+    return {number / value_, number % value_};
+  }
+
+ private:
+  Index value_;
+};
+
+/// A multiplication and a shift, where the GPU's own division takes some 20 instructions. Exact for numbers
+/// below 2^31: T. Granlund, P. L. Montgomery, "Division by Invariant Integers using Multiplication",
+/// PLDI 1994, theorem 4.2 with N = 31 and l = ⌈log2 value⌉.
+template <>
+class Divisor<std::uint32_t> {
+ public:
+  /// 0 < `value` < 2^31.
+  explicit Divisor(std::uint64_t value) noexcept : value_(static_cast<std::uint32_t>(value)) {
+    while (std::uint64_t{1} << (shift_ - 31) < value) ++shift_;
+    factor_ = static_cast<std::uint32_t>((std::uint64_t{1} << shift_) / value + 1);
+  }
+
+  H5FEED_HOST_DEVICE std::uint32_t value() const noexcept { return value_; }
+
+  /// `number` < 2^31.
+  H5FEED_HOST_DEVICE Split<std::uint32_t> split(std::uint32_t number) const noexcept {
+    const auto whole = static_cast<std::uint32_t>(std::uint64_t{number} * factor_ >> shift_);
+    return {whole, number - whole * value_};
+  }
+
+ private:
+  std::uint32_t value_;
+  std::uint32_t factor_;
+  std::uint32_t shift_ = 31;
+};
+
+}  // namespace h5feed::gpu

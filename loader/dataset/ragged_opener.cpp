@@ -1,0 +1,71 @@
+#include "dataset/ragged_opener.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "h5feed/error.hpp"
+#include "store/path_pattern.hpp"
+
+namespace h5feed {
+namespace {
+
+std::string described(const RaggedPart& part) {
+  const std::string inner = part.element_shape().empty() ? "" : "×" + format_shape(part.element_shape());
+  return fmt::format("{} is of samples of any length{} of {}", part.place(), inner, name_of(part.dtype()));
+}
+
+}  // namespace
+
+std::shared_ptr<const RaggedPart> RaggedOpener::open_one(const std::shared_ptr<H5File>& file,
+                                                         const std::string& path) {
+  const ReaderSettings settings{.pool = pool_};
+  if (spec().unit == SampleUnit::row) {
+    if (const std::optional<VlenInfo> info = file->describe_vlen(path))
+      return open_vlen(file, *info, alone() ? nullptr : pool_->source(file->path()), settings);
+    const DatasetInfo info = file->describe(path, spec().option);
+    throw DatasetError(fmt::format("{}:{} is {}, not of variable length as the field is elsewhere", info.file,
+                                   info.path, info.shape_text()));
+  }
+  DatasetInfo info = file->describe(path, spec().option);
+  if (info.shape.empty()) {
+    throw DatasetError(
+        fmt::format("{}:{} is a scalar, which has no length; use collate = stack", info.file, info.path));
+  }
+  auto reader = alone() ? ChunkReader::open(file, std::move(info), nullptr, settings)
+                        : pool_->reader(file, std::move(info), settings);
+  return as_ragged_row(std::move(reader));
+}
+
+std::uint64_t RaggedOpener::look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource&) {
+  found_.clear();
+  std::uint64_t rows = 0;
+  std::string first_path;
+  for (const std::string& path : expand_path(*file, spec().path, spec().option)) {
+    auto part = open_one(file, path);
+    const RaggedPart& first = !parts_.empty() ? *parts_.front() : !found_.empty() ? *found_.front() : *part;
+    if (part->dtype() != first.dtype() || part->element_shape() != first.element_shape()) {
+      throw DatasetError(fmt::format(
+          "{}, {}; datasets that are read as one need the same type and the same shape but for the "
+          "first dimension, leave it out or open it by itself",
+          described(*part), described(first)));
+    }
+    rows += part->rows();
+    if (found_.empty()) first_path = path;
+    found_.push_back(std::move(part));
+  }
+  note_place(found_.empty() ? spec().path : first_path);
+  return rows;
+}
+
+void RaggedOpener::keep() {
+  for (auto& part : found_) parts_.push_back(std::move(part));
+  found_.clear();
+}
+
+std::shared_ptr<const RaggedField> RaggedOpener::finish() {
+  if (parts_.empty()) throw DatasetError(fmt::format("{}: no samples", spec().path));
+  return std::make_shared<const RaggedField>(std::move(parts_));
+}
+
+}  // namespace h5feed

@@ -1,0 +1,34 @@
+// A field whose samples differ in length, collected from file after file.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataset/field_opener.hpp"
+#include "dataset/ragged_field.hpp"
+
+namespace h5feed {
+
+/// Numbers of variable length; or with `SampleUnit::dataset` a dataset a sample, alike but for the first
+/// dimension. Not thread-safe.
+class RaggedOpener final : public PartOpener {
+ public:
+  RaggedOpener(FieldSpec spec, std::shared_ptr<FilePool> pool)
+      : PartOpener(std::move(spec)), pool_(std::move(pool)) {}
+
+  std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) override;
+  void keep() override;
+
+  /// All rows. Throws DatasetError where there are none.
+  std::shared_ptr<const RaggedField> finish();
+
+ private:
+  std::shared_ptr<const RaggedPart> open_one(const std::shared_ptr<H5File>& file, const std::string& path);
+
+  const std::shared_ptr<FilePool> pool_;
+  std::vector<std::shared_ptr<const RaggedPart>> found_;
+  std::vector<std::shared_ptr<const RaggedPart>> parts_;
+};
+
+}  // namespace h5feed

@@ -1,0 +1,213 @@
+#include "dataset/sample_opener.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
+#include "dataset/tile_reader.hpp"
+#include "h5feed/error.hpp"
+#include "store/h5_file.hpp"
+#include "store/path_pattern.hpp"
+
+namespace h5feed {
+namespace {
+
+// A target or field whose rows are not those of the samples.
+[[noreturn]] void refuse_rows(std::string_view what, std::string_view place, std::uint64_t rows,
+                              std::string_view data_path, std::uint64_t data_rows) {
+  throw DatasetError(fmt::format("{} has {} rows, {} has {}; a {} needs one row per sample", place,
+                                 format_count(rows), data_path, format_count(data_rows), what));
+}
+
+// A mask goes with the pixels, anything else with the image.
+std::optional<Tiling> tiling_of_target(const DatasetInfo& info, const std::optional<Tiling>& of_data) {
+  if (!of_data) return {};
+  const auto& images = of_data->image_shape;
+  const std::uint64_t height = images[of_data->y_dimension];
+  const std::uint64_t width = images[of_data->x_dimension];
+  Tiling tiling = *of_data;
+  tiling.image_shape = info.shape;
+  if (info.shape.size() == 3 && info.shape[1] == height && info.shape[2] == width) {
+    tiling.y_dimension = 1;
+    tiling.x_dimension = 2;
+    return tiling;
+  }
+  const bool alike = info.shape.size() == images.size() && info.shape[of_data->y_dimension] == height &&
+                     info.shape[of_data->x_dimension] == width;
+  return alike ? std::optional(std::move(tiling)) : std::nullopt;
+}
+
+// Reads what is small; with tiles of the data, a field that is not cut has a row for each image.
+Field small_field_read(Field field, const std::optional<Tiling>& of_data) {
+  if (field.map.tiled()) return field;
+  if (of_data) field.samples_per_row = of_data->per_image();
+  const std::uint64_t bytes = field.info().total_bytes();
+  if (bytes > 0 && bytes <= kResidentFieldBytes)
+    field.resident = read_all(*field.reader, system_limits().cpus);
+  return field;
+}
+
+std::string_view name_of(Collate collate) noexcept { return collate == Collate::pad ? "pad" : "ragged"; }
+
+void check_types(const FieldOptions& options) {
+  const DType to = options.dtype.value_or(DType::f32);
+  if (options.normalize && is_integer(to)) {
+    throw OptionError(fmt::format("field \"{}\": dtype must be f32, f16, bf16 or f64 with normalize; got {}",
+                                  options.name, h5feed::name_of(to)));
+  }
+}
+
+}  // namespace
+
+ImageSource image_source(const ImageOptions& images, InputLayout layout) {
+  // What OpenCV scales to; more is a mistake.
+  constexpr std::int64_t kMaxSide = 32'767;
+  if (images.height < 0 || images.width < 0 || images.height > kMaxSide || images.width > kMaxSide ||
+      (images.height == 0) != (images.width == 0)) {
+    throw OptionError(fmt::format("images.height and images.width must be 1 to {}, or both 0; got {} and {}",
+                                  kMaxSide, images.height, images.width));
+  }
+  ImageTarget target{.height = static_cast<std::uint64_t>(images.height),
+                     .width = static_cast<std::uint64_t>(images.width)};
+  switch (images.color) {
+    case ImageColor::rgb:
+      target.color = ImageTarget::Color::rgb;
+      break;
+    case ImageColor::bgr:
+      target.color = ImageTarget::Color::bgr;
+      break;
+    case ImageColor::gray:
+      target.color = ImageTarget::Color::gray;
+      break;
+    case ImageColor::unchanged:
+      target.color = ImageTarget::Color::unchanged;
+      break;
+  }
+  ImageSource source{.decoder = make_image_decoder(target), .shapes = images.shapes};
+  if (layout != InputLayout::automatic) source.planar = layout == InputLayout::nchw;
+  return source;
+}
+
+void open_file(const std::filesystem::path& path, std::span<PartOpener* const> fields,
+               const DatasetAccess::WrapSource& wrap) {
+  constexpr int kAttempts = 3;
+  for (int attempt = 1;; ++attempt) {
+    const auto file = H5File::open(path);
+    try {
+      std::uint64_t rows = 0;
+      for (PartOpener* const field : fields) {
+        // Only the data's bytes are wrapped.
+        const bool first = field == fields.front();
+        const std::uint64_t own = field->look(file, first ? wrap : DatasetAccess::WrapSource());
+        if (first) rows = own;
+        if (own != rows) {
+          refuse_rows(field->kind(), fmt::format("{}: {}", file->path().string(), field->place()), own,
+                      fields.front()->place(), rows);
+        }
+      }
+      for (PartOpener* const field : fields) field->keep();
+      return;
+    } catch (const FileError&) {
+      if (attempt == kAttempts || file->unchanged()) throw;
+    }
+  }
+}
+
+NamedFieldOpener::NamedFieldOpener(const FieldOptions& options, std::vector<std::filesystem::path> files,
+                                   SampleUnit unit, std::shared_ptr<FilePool> pool)
+    : options_(options), files_(std::move(files)) {
+  check_types(options_);
+  FieldSpec spec{options_.data.empty() ? options_.name : options_.data,
+                 fmt::format("field \"{}\": data =", options_.name), options_.sample.value_or(unit),
+                 files_.size()};
+  bool ragged = spec.unit == SampleUnit::dataset && options_.collate != Collate::stack;
+  if (options_.images) {
+    spec.images = image_source(*options_.images, options_.input_layout);
+    ragged = false;
+  } else if (spec.unit == SampleUnit::row) {
+    const auto file = H5File::open(files_.front());
+    ragged = file->describe_vlen(expand_path(*file, spec.path, spec.option).front()).has_value();
+  }
+  if (ragged) {
+    ragged_.emplace(std::move(spec), std::move(pool));
+  } else {
+    alike_.emplace(std::move(spec), std::move(pool));
+  }
+}
+
+PartOpener& NamedFieldOpener::opener() noexcept {
+  if (alike_) return *alike_;
+  return *ragged_;
+}
+
+NamedField NamedFieldOpener::finish(const DatasetInfo& data, const std::optional<Tiling>& tiling) {
+  if (ragged_) return finish_ragged(data, tiling);
+  auto reader = alike_->finish();
+  check_rows_of("field", reader->info(), data);
+  const InputLayout layout =
+      decided_layout(reader->info(), alike_->decodes() ? InputLayout::nhwc : options_.input_layout);
+  if (options_.collate != Collate::stack &&
+      (layout != InputLayout::none || reader->info().shape.size() < 2)) {
+    throw OptionError(
+        fmt::format("{}:{} ({}): collate = {} is for samples of one dimension and more that are delivered as "
+                    "stored; use collate = stack for field \"{}\"",
+                    reader->info().file, reader->info().path, reader->info().shape_text(),
+                    name_of(options_.collate), options_.name));
+  }
+  const std::optional<Tiling> own = tiling_of_target(reader->info(), tiling);
+  if (own) reader = as_tiles(std::move(reader), *own);
+  SampleGeometry geometry = data_geometry(reader->info(), layout);
+  NamedField field{.options = options_, .rows = {}, .ragged = {}};
+  field.rows.emplace(small_field_read({std::move(reader), std::move(geometry), own}, tiling));
+  return field;
+}
+
+NamedField NamedFieldOpener::finish_ragged(const DatasetInfo& data, const std::optional<Tiling>& tiling) {
+  NamedField field{.options = options_, .rows = {}, .ragged = ragged_->finish()};
+  const RaggedField& rows = *field.ragged;
+  if (rows.rows() != data.rows()) refuse_rows("field", rows.place(), rows.rows(), data.path, data.rows());
+  if (tiling) field.samples_per_row = tiling->per_image();
+  if (options_.collate != Collate::stack) return field;
+  for (std::uint64_t row = 0; row < rows.rows(); ++row) {
+    if (rows.length(row) == rows.length(0)) continue;
+    throw DatasetError(
+        fmt::format("{}: sample {} has length {}, sample 0 has {}; set collate = pad or ragged for field "
+                    "\"{}\"",
+                    rows.place(), row, rows.length(row), rows.length(0), options_.name));
+  }
+  return field;
+}
+
+DType NamedField::dtype() const noexcept {
+  const DType stored = rows ? rows->info().dtype : ragged->dtype();
+  return options.dtype.value_or(options.normalize ? DType::f32 : stored);
+}
+
+void check_field_names(std::span<const FieldOptions> fields) {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].name.empty()) {
+      throw OptionError(fmt::format("field {} has no name; give it one, by which Batch::field finds it", i));
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (fields[j].name == fields[i].name)
+        throw OptionError(fmt::format("field \"{}\" comes twice; name each once", fields[i].name));
+    }
+  }
+}
+
+Field make_target(std::shared_ptr<const ChunkReader> reader, const std::optional<Tiling>& of_data) {
+  const std::optional<Tiling> tiling = tiling_of_target(reader->info(), of_data);
+  if (tiling) reader = as_tiles(std::move(reader), *tiling);
+  SampleGeometry geometry = target_geometry(reader->info());
+  return small_field_read({std::move(reader), std::move(geometry), tiling}, of_data);
+}
+
+void check_rows_of(const char* what, const DatasetInfo& field, const DatasetInfo& data) {
+  if (field.rows() == data.rows()) return;
+  refuse_rows(what, fmt::format("{}: {}", field.file, field.path), field.rows(), data.path, data.rows());
+}
+
+}  // namespace h5feed
