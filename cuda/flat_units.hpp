@@ -1,4 +1,5 @@
-// The normalize kernel for batches whose elements stay where they are: nothing but an element's channel matters.
+// The normalize kernel for batches whose elements stay where they are: nothing but an element's channel
+// matters.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,9 @@ struct FlatUnits {
   using Source = From;
   using Output = To;
   static constexpr bool kSharedTable = true;
-  static constexpr int kRun = 16 / static_cast<int>(sizeof(To));  // elements
-  static constexpr int kRunBytes = kRun * static_cast<int>(sizeof(From));
-  static constexpr int kRunsPerThread = kRunBytes < 16 ? 16 / kRunBytes : 1;
+  static constexpr std::uint32_t kRun = 16 / sizeof(To);  // elements
+  static constexpr std::uint32_t kRunBytes = kRun * sizeof(From);
+  static constexpr std::uint32_t kRunsPerThread = kRunBytes < 16 ? 16 / kRunBytes : 1;
   static constexpr std::uint32_t kTile = kThreads * kRunsPerThread * kRun;  // elements
 
   const From* in;
@@ -43,11 +44,11 @@ struct FlatUnits {
     if (elements - first >= kTile) {
       Loaded<From, kRun> runs[kRunsPerThread];
       H5FEED_UNROLL
-      for (int k = 0; k < kRunsPerThread; ++k) {
+      for (std::uint32_t k = 0; k < kRunsPerThread; ++k) {
         runs[k] = Loaded<From, kRun>(from + element_of(thread, k));
       }
       H5FEED_UNROLL
-      for (int k = 0; k < kRunsPerThread; ++k) {
+      for (std::uint32_t k = 0; k < kRunsPerThread; ++k) {
         const std::uint32_t at = element_of(thread, k);
         store(to + at, runs[k], start + at, values);
       }
@@ -60,8 +61,9 @@ struct FlatUnits {
   }
 
  private:
-  H5FEED_HOST_DEVICE static constexpr std::uint32_t element_of(std::uint32_t thread, int run) noexcept {
-    return (static_cast<std::uint32_t>(run) * kThreads + thread) * kRun;
+  H5FEED_HOST_DEVICE static constexpr std::uint32_t element_of(std::uint32_t thread,
+                                                               std::uint32_t run) noexcept {
+    return (run * kThreads + thread) * kRun;
   }
 
   /// `position`: of the run, counted from the start of a sample.
@@ -72,10 +74,10 @@ struct FlatUnits {
     To result[kRun];
     if (offset + kRun <= plane.value()) {
       H5FEED_UNROLL
-      for (int i = 0; i < kRun; ++i) result[i] = values(run[i], channel);
+      for (std::uint32_t i = 0; i < kRun; ++i) result[i] = values(run[i], channel);
     } else {
       H5FEED_UNROLL
-      for (int i = 0; i < kRun; ++i) {
+      for (std::uint32_t i = 0; i < kRun; ++i) {
         result[i] = values(run[i], channel);
         if (++offset < plane.value()) continue;
         offset = 0;

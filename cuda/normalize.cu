@@ -70,7 +70,8 @@ cudaError_t launch_convert(const ConvertJob& job, cudaStream_t stream) noexcept 
   ConvertJob argument = job;
   void* arguments[] = {&argument};
   const std::int64_t tiles = (job.count + kThreads - 1) / kThreads;
-  return cudaLaunchKernel(convert_kernel, dim3(blocks_for(tiles, 1024)), dim3(kThreads), arguments, 0, stream);
+  return cudaLaunchKernel(convert_kernel, dim3(blocks_for(tiles, 1024)), dim3(kThreads), arguments, 0,
+                          stream);
 }
 
 }  // namespace h5feed::gpu

@@ -6,6 +6,7 @@
 #include "cuda/flat_units.hpp"
 #include "cuda/image_units.hpp"
 #include "cuda/normalize.hpp"
+#include "cuda/row_units.hpp"
 
 namespace h5feed::gpu {
 
@@ -25,7 +26,7 @@ namespace detail {
 template <typename From, typename To>
 FlatUnits<From, To> flat_units(const NormalizeJob& job, const ImageLayout& layout) noexcept {
   // Of one channel a plane may have any size: all its elements are treated alike.
-  const std::int64_t plane = layout.channels == 1        ? 1 << 20
+  const std::int64_t plane = layout.channels == 1       ? 1 << 20
                              : layout.out_channels_last ? 1
                                                         : layout.out_height * layout.out_width;
   const auto divisor = [](std::int64_t value) {

@@ -102,11 +102,11 @@ H5FEED_HOST_DEVICE inline std::uint32_t to_bits(std::uint8_t value) noexcept { r
 
 /// kCount neighbouring elements in registers. Every index below must be a constant once loops are
 /// unrolled, else the compiler moves the words to slow local memory.
-template <typename T, int kCount>
+template <typename T, std::uint32_t kCount>
 class Loaded {
  public:
-  static constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
-  static constexpr int kWords = kBytes / 4;
+  static constexpr std::uint32_t kBytes = kCount * sizeof(T);
+  static constexpr std::uint32_t kWords = kBytes / 4;
   static_assert(kBytes % 4 == 0, "a run is a whole number of words");
 
   /// Zeros.
@@ -121,17 +121,17 @@ class Loaded {
     if constexpr (kBytes % 16 == 0) {
       if (address % 16 == 0) {
         H5FEED_UNROLL
-        for (int i = 0; i < kWords / 4; ++i) {
+        for (std::uint32_t i = 0; i < kWords / 4; ++i) {
           const detail::FourWords four = detail::load_four(bytes + 16 * i);
           H5FEED_UNROLL
-          for (int k = 0; k < 4; ++k) words_[4 * i + k] = four.words[k];
+          for (std::uint32_t k = 0; k < 4; ++k) words_[4 * i + k] = four.words[k];
         }
         return;
       }
     } else if constexpr (kBytes % 8 == 0) {
       if (address % 8 == 0) {
         H5FEED_UNROLL
-        for (int i = 0; i < kWords / 2; ++i) {
+        for (std::uint32_t i = 0; i < kWords / 2; ++i) {
           const detail::TwoWords two = detail::load_two(bytes + 8 * i);
           words_[2 * i] = two.words[0];
           words_[2 * i + 1] = two.words[1];
@@ -142,24 +142,24 @@ class Loaded {
     const auto off = static_cast<unsigned>(address % 4);
     const unsigned char* const aligned = bytes - off;
     H5FEED_UNROLL
-    for (int i = 0; i < kWords; ++i) words_[i] = detail::load_word(aligned + 4 * i);
+    for (std::uint32_t i = 0; i < kWords; ++i) words_[i] = detail::load_word(aligned + 4 * i);
     if (off != 0) {
       const std::uint32_t last = detail::load_word(aligned + kBytes);
       H5FEED_UNROLL
-      for (int i = 0; i < kWords; ++i) {
+      for (std::uint32_t i = 0; i < kWords; ++i) {
         words_[i] = detail::joined(words_[i], i + 1 < kWords ? words_[i + 1] : last, 8 * off);
       }
     }
   }
 
-  H5FEED_HOST_DEVICE T operator[](int i) const noexcept {
-    constexpr int kPerWord = 4 / static_cast<int>(sizeof(T));
-    constexpr int kBits = 8 * static_cast<int>(sizeof(T));
+  H5FEED_HOST_DEVICE T operator[](std::uint32_t i) const noexcept {
+    constexpr std::uint32_t kPerWord = 4 / sizeof(T);
+    constexpr std::uint32_t kBits = 8 * sizeof(T);
     return detail::from_bits<T>(words_[i / kPerWord] >> (kBits * (i % kPerWord)));
   }
 
  private:
-  std::uint32_t words_[static_cast<std::size_t>(kWords)] = {};
+  std::uint32_t words_[kWords] = {};
 };
 
 /// Stores the first `count` elements.

@@ -28,7 +28,7 @@ H5FEED_HOST_DEVICE Place<Index> place_of(std::int64_t position, const Divisor<In
     const auto [whole, rest] = sample.split(static_cast<Index>(position));
     return {static_cast<std::int64_t>(whole), rest};
   }
-  const std::int64_t size = sample.value();
+  const auto size = static_cast<std::int64_t>(sample.value());
   return {position / size, static_cast<Index>(position % size)};
 }
 

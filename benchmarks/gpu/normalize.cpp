@@ -22,14 +22,32 @@ Row measure(Bench& bench, const NormalizeCase& what) {
 
 std::vector<Row> measure_normalize(Bench& bench) {
   // The named rows are the kernel as the loader launches it.
-  static constexpr NormalizeCase kCases[] = {{"normalize_plain", DType::f32, false, false},
-                                             {"normalize_plain_streaming", DType::f32, false, true},
-                                             {"normalize_plain_f16", DType::f16, false, false},
-                                             {"normalize_plain_bf16", DType::bf16, false, false},
-                                             {"normalize_augmented", DType::f32, true, false},
-                                             {"normalize_augmented_streaming", DType::f32, true, true},
-                                             {"normalize_augmented_f16", DType::f16, true, false},
-                                             {"normalize_augmented_bf16", DType::bf16, true, false}};
+  static constexpr NormalizeCase kCases[] = {
+      {.name = "normalize_plain", .to = DType::f32},
+      {.name = "normalize_plain_streaming", .to = DType::f32, .past_caches = true},
+      {.name = "normalize_plain_f16", .to = DType::f16},
+      {.name = "normalize_plain_bf16", .to = DType::bf16},
+      {.name = "normalize_augmented", .to = DType::f32, .augmented = true, .in_channels_last = true},
+      {.name = "normalize_augmented_streaming",
+       .to = DType::f32,
+       .augmented = true,
+       .past_caches = true,
+       .in_channels_last = true},
+      {.name = "normalize_augmented_f16", .to = DType::f16, .augmented = true, .in_channels_last = true},
+      {.name = "normalize_augmented_bf16", .to = DType::bf16, .augmented = true, .in_channels_last = true},
+      {.name = "channels_last", .to = DType::f32, .in_channels_last = true, .out_channels_last = true},
+      {.name = "channels_last_augmented",
+       .to = DType::f32,
+       .augmented = true,
+       .in_channels_last = true,
+       .out_channels_last = true},
+      {.name = "channels_last_augmented_f16",
+       .to = DType::f16,
+       .augmented = true,
+       .in_channels_last = true,
+       .out_channels_last = true},
+      {.name = "nchw_to_nhwc", .to = DType::f32, .out_channels_last = true},
+      {.name = "nchw_to_nhwc_f16", .to = DType::f16, .out_channels_last = true}};
   std::vector<Row> rows;
   for (const NormalizeCase& what : kCases) rows.push_back(measure(bench, what));
   return rows;

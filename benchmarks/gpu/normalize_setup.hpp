@@ -16,8 +16,10 @@ namespace h5feed::bench {
 struct NormalizeCase {
   const char* name;
   DType to;
-  bool augmented;    ///< NHWC to NCHW with flip and crop; else NCHW as it is
-  bool past_caches;  ///< streaming stores
+  bool augmented = false;          ///< flip and crop
+  bool past_caches = false;        ///< streaming stores
+  bool in_channels_last = false;   ///< NHWC, else NCHW
+  bool out_channels_last = false;  ///< likewise
 };
 
 /// Owns the memory of both. For one thread.
@@ -34,7 +36,7 @@ class NormalizeSetup {
 
   /// Bytes that a launch reads and writes. A copy of half as many reads and writes the same number.
   std::size_t moved_bytes() const noexcept { return moved_bytes_; }
-  /// The images, (samples, 3, side, side) of uint8.
+  /// The images, random uint8 of (samples, 3, side, side), or the same number otherwise ordered.
   void* images() const noexcept { return in_.get(); }
   std::string description() const;
 

@@ -1,5 +1,6 @@
 // 16-bit floats as bits: IEEE 754 binary16 and bfloat16 (the upper half of a binary32). Rounding is to
-// nearest, ties to even, the same on CPU and GPU.
+// nearest, ties to even, the same on CPU and GPU, which converts by its own instructions where it has them; a
+// NaN stays a NaN, but which one is not the same.
 #pragma once
 
 #include <bit>
@@ -37,6 +38,11 @@ H5FEED_HOST_DEVICE inline float float_of(std::uint32_t bits) noexcept {
 
 /// Exact.
 H5FEED_HOST_DEVICE inline float to_float(F16 half) noexcept {
+#ifdef __CUDA_ARCH__
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half.bits));
+  return value;
+#else
   const std::uint32_t sign = (half.bits & 0x8000u) << 16;
   const std::uint32_t exponent = half.bits >> 10 & 0x1Fu;
   const std::uint32_t mantissa = half.bits & 0x3FFu;
@@ -46,6 +52,7 @@ H5FEED_HOST_DEVICE inline float to_float(F16 half) noexcept {
   }
   if (exponent == 0x1F) return float_of(sign | 0x7F800000u | mantissa << 13);
   return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
+#endif
 }
 
 /// Exact.
@@ -55,6 +62,11 @@ H5FEED_HOST_DEVICE inline float to_float(BF16 value) noexcept {
 
 /// Nearest binary16; infinity from 65520 on, a quiet NaN for a NaN.
 H5FEED_HOST_DEVICE inline F16 to_f16(float value) noexcept {
+#ifdef __CUDA_ARCH__
+  F16 half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(value));
+  return half;
+#else
   constexpr std::uint32_t kInfinity = 0x7F800000u;
   const std::uint32_t all = bits_of(value);
   const auto sign = static_cast<std::uint16_t>(all >> 16 & 0x8000u);
@@ -69,13 +81,20 @@ H5FEED_HOST_DEVICE inline F16 to_f16(float value) noexcept {
   }
   const std::uint32_t rounded = magnitude + 0xFFFu + (magnitude >> 13 & 1u);
   return {static_cast<std::uint16_t>(sign | (rounded - 0x38000000u) >> 13)};
+#endif
 }
 
 /// Nearest bfloat16; a quiet NaN for a NaN.
 H5FEED_HOST_DEVICE inline BF16 to_bf16(float value) noexcept {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  BF16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+#else
   const std::uint32_t all = bits_of(value);
   if ((all & 0x7FFFFFFFu) > 0x7F800000u) return {static_cast<std::uint16_t>(all >> 16 | 0x40u)};
   return {static_cast<std::uint16_t>((all + 0x7FFFu + (all >> 16 & 1u)) >> 16)};
+#endif
 }
 
 }  // namespace h5feed

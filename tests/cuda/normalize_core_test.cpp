@@ -160,7 +160,7 @@ TEST(NormalizeUnits, plain_give_every_type_layout_and_channel_count) {
   for (const DType from : kSources) {
     for (const DType to : kOutputs) {
       for (const std::int64_t channels : {1, 2, 3, 4, 5}) {
-        for (const Extent size : {Extent{1, 1}, {3, 5}, {8, 8}, {7, 16}, {1, 33}, {16, 12}}) {
+        for (const Extent size : {Extent{1, 1}, {3, 5}, {8, 8}, {7, 16}, {1, 33}, {16, 12}, {41, 40}}) {
           for (const bool in_last : {false, true}) {
             for (const bool out_last : {false, true}) {
               check_case({.samples = 3,
@@ -234,6 +234,29 @@ TEST(NormalizeUnits, take_any_alignment_of_elements) {
             check_case(layout, from, to, transforms, {in, out}, ++seed);
             if (HasFatalFailure()) return;
           }
+        }
+      }
+    }
+  }
+}
+
+// Tiles of several thousand elements, which are loaded before any is stored.
+TEST(NormalizeUnits, of_whole_tiles_take_any_alignment) {
+  std::uint32_t seed = 9000;
+  for (const DType from : kSources) {
+    for (const DType to : kOutputs) {
+      for (const bool last : {false, true}) {
+        for (const Alignment units : {Alignment{1, 0}, {0, 1}, {2, 2}, {3, 7}}) {
+          const ImageLayout layout{.samples = 5,
+                                   .channels = 3,
+                                   .in_height = 33,
+                                   .in_width = 31,
+                                   .out_height = 33,
+                                   .out_width = 31,
+                                   .in_channels_last = last,
+                                   .out_channels_last = last};
+          check_case(layout, from, to, {}, {units.in * size_of(from), units.out * size_of(to)}, ++seed);
+          if (HasFatalFailure()) return;
         }
       }
     }
