@@ -73,6 +73,7 @@ def main():
             "of": len(tuned["rows"]),
             "seconds": round(tuned["seconds"], 1),
             "error_median": round(statistics.median(errors), 3),
+            "error_max": round(errors[-1], 3),
             "within_15_percent": sum(error <= 0.15 for error in errors),
             "choice": f'{tuned["recommended"]["chunk_rows"]} {tuned["recommended"]["filter"]}',
         }

@@ -15,27 +15,15 @@ std::string place_text(const CallPlace& place) {
   return text;
 }
 
-// The errors after which, by the runtime's documentation, every call of the process on that device fails.
-bool ends_context(cudaError_t code) noexcept {
-  switch (code) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorLaunchFailure:
-    case cudaErrorECCUncorrectable:
-    case cudaErrorDevicesUnavailable:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::string next_step(cudaError_t code) {
+  if (code == cudaErrorUnknown) {
+    return "the GPU or its driver has failed, as when a GPU falls off the bus; look for Xid errors in the "
+           "kernel's log and at nvidia-smi, and start the program again";
+  }
+  if (code == cudaErrorDevicesUnavailable) {
+    return "another process has this GPU for itself, or its compute mode forbids it; see nvidia-smi -q -d "
+           "COMPUTE, and choose another device, end that process, or set nvidia-smi -c DEFAULT";
+  }
   if (means_no_gpu(code)) return why_no_gpu(code);
   if (ends_context(code)) {
     return "the context of this device is lost; look for a faulty kernel with compute-sanitizer, or for a "
@@ -73,6 +61,28 @@ void check_allocation(cudaError_t code, const char* call, std::uint64_t bytes, c
              "{} were asked for on a device{}; lower batch_size or copy_depth (batches prefetched to the "
              "GPU), split batches into micro-batches, or let delivered batches go earlier",
              format_bytes(bytes), left));
+}
+
+bool ends_context(cudaError_t code) noexcept {
+  switch (code) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool means_no_gpu(cudaError_t code) noexcept {

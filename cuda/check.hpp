@@ -43,6 +43,9 @@ void check_allocation(cudaError_t code, const char* call, std::uint64_t bytes, c
 /// one: no driver, a driver too old, no device, a driver that cannot be initialized.
 bool means_no_gpu(cudaError_t code) noexcept;
 
+/// Whether, by the runtime's documentation, every later call of the process on that device fails too.
+bool ends_context(cudaError_t code) noexcept;
+
 /// Why, in words for people, and what to do: "no NVIDIA driver is loaded; …".
 std::string why_no_gpu(cudaError_t code);
 

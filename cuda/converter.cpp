@@ -27,7 +27,7 @@ Converter::Converter(const DeviceFormat& format, int device, cudaStream_t upload
         "cudaDeviceGetAttribute", {device});
   if (!format.converts()) return;
   const std::vector<std::byte> bytes = normalize_coefficients(parameters_of(format), format.from, format.to);
-  coefficients_ = CountedMemory(bytes.size(), device, std::move(ledger));
+  coefficients_ = CountedMemory(bytes.size(), CallPlace{device}, std::move(ledger));
   // The one wait for the GPU, before there is any batch: the bytes end with this function.
   check(cudaMemcpyAsync(coefficients_.get(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice, upload),
         "cudaMemcpyAsync", {device});

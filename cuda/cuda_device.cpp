@@ -20,30 +20,11 @@
 #include "cuda/device_ring.hpp"
 #include "cuda/given_batch.hpp"
 #include "cuda/handles.hpp"
+#include "cuda/slot_layout.hpp"
 #include "cuda/staged_ring.hpp"
 
 namespace h5feed::gpu {
 namespace {
-
-constexpr std::size_t kTargetAlignment = 64;  // of the target behind the data, in a host slot
-
-std::size_t target_offset(const SlotBytes& bytes) {
-  return (bytes.data + kTargetAlignment - 1) / kTargetAlignment * kTargetAlignment;
-}
-
-PinnedPool::Settings pool_settings(const CudaDeviceSettings& settings, std::size_t slot_bytes,
-                                   std::size_t slots) {
-  return {.slot_bytes = slot_bytes,
-          .slots = slots,
-          .device = settings.device,
-          .touch_threads = settings.touch_threads,
-          .best = settings.best_pinning,
-          .poison = settings.poison};
-}
-
-std::size_t transform_count(const DeviceFormat& format) {
-  return format.augments ? static_cast<std::size_t>(format.rows * format.deliveries) : 0;
-}
 
 // Bytes of the device that are in use, whoever uses them. Makes the context, where there is none yet.
 std::uint64_t used_bytes(int device) {
@@ -81,11 +62,11 @@ class CudaDevice final : public Device {
         guard_at_start_(std::in_place, settings.device),
         used_at_start_(used_bytes(settings.device)),
         owns_pool_(!pool),
-        pinned_(pool ? std::move(pool) : make_batch_pool(settings)),
+        layout_(SlotLayout::of(settings.format)),
+        pinned_(pool ? std::move(pool) : make_batch_pool(settings, layout_.bytes)),
         // One batch may be copied while the others are on their way or, to be repeated, stay.
         staged_({.device = settings.device,
-                 .bytes = settings.format.slot,
-                 .transforms = transform_count(settings.format),
+                 .layout = layout_,
                  .slots = settings.capacity.depth + (settings.format.deliveries > 1 ? 2 : 1)},
                 ledger_),
         converter_(settings.format, settings.device, staged_.copy_stream(), ledger_),
@@ -97,18 +78,20 @@ class CudaDevice final : public Device {
                                  .poison = settings.poison},
             ledger_)),
         converts_ahead_(settings.capacity.own_outputs) {
-    if (settings.format.augments) {
-      transforms_.emplace(pool_settings(settings, transform_count(settings.format) * sizeof(SampleTransform),
-                                        settings.capacity.depth + 2));
-    }
     guard_at_start_.reset();
   }
 
-  BatchSlot acquire_slot() override {
+  BatchSlot acquire_slot(const SlotRequest& request) override {
     refuse_if_lost();
     try {
       const DeviceGuard guard(settings_.device);
-      return batch_slot(*pinned_, settings_.format.slot);
+      BatchSlot slot;
+      const std::shared_ptr<std::byte> memory = acquire_for(request, *pinned_, settings_.device);
+      slot.free = memory != nullptr;
+      if (!slot.free) return slot;
+      slot.data.bytes = {memory, memory.get() + layout_.data_offset};
+      if (has_target()) slot.target.bytes = memory;
+      return slot;
     } catch (const CudaError& error) {
       note_if_lost(error);
       throw;
@@ -168,10 +151,14 @@ class CudaDevice final : public Device {
   std::uint64_t lent_bytes() const override { return ring_->lent() * ring_->slot_bytes(); }
   std::uint64_t allocations() const override { return ring_->allocated(); }
 
+  SlotWaits slot_waits() const override { return pinned_->waits(); }
+
   DeviceMemoryUse memory() const override {
     DeviceMemoryUse use;
-    if (owns_pool_) use.pinned = pinned_->pinned_bytes();
-    if (transforms_) use.pinned += transforms_->pinned_bytes();
+    if (owns_pool_) {
+      use.pinned = pinned_->pinned_bytes();
+      use.pageable_slots = pinned_->overflows();
+    }
     GpuMemory gpu{.device = settings_.device,
                   .loader = ledger_->bytes(),
                   .loader_peak = ledger_->peak(),
@@ -200,9 +187,9 @@ class CudaDevice final : public Device {
       auto staged = std::make_shared<StagedOnly>(settings_.device, ring_);
       try {
         staged->staged = staged_.acquire(place);
-        enqueue_copies(batch, *staged->staged, place);
+        enqueue_copy(batch, *staged->staged, place);
         if (converts_ahead_.load(std::memory_order_relaxed)) {
-          staged->output = ring_->acquire();
+          staged->output = ring_->acquire(place);
           convert(batch, staged->staged, *staged->output, 0, place);
         }
       } catch (...) {
@@ -224,23 +211,24 @@ class CudaDevice final : public Device {
     ignore_error(cudaStreamSynchronize(ring_->compute_stream()));
   }
 
-  void enqueue_copies(const Batch& batch, StagedRing::Slot& slot, const CallPlace& place) {
+  // Completes what is in front of the data in the batch's slot, and copies all of it at once.
+  void enqueue_copy(const Batch& batch, StagedRing::Slot& slot, const CallPlace& place) {
     const cudaStream_t stream = staged_.copy_stream();
-    const auto copy = [&](void* to, const void* from, std::size_t bytes) {
-      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync", place);
-    };
-    copy(slot.data, batch.data.bytes.get(), batch.indices.size() * converter_.staged_sample_bytes());
-    if (batch.target.defined()) {
-      copy(slot.target, batch.target.bytes.get(),
-           static_cast<std::size_t>(batch.target.elements()) * size_of(batch.target.dtype));
-    }
-    pinned_->copied_on(stream, batch.data.bytes.get(), place);
-    if (transforms_ && !batch.transforms.empty()) {
-      const std::size_t bytes = batch.transforms.size() * sizeof(SampleTransform);
-      const std::shared_ptr<std::byte> memory = transforms_->acquire();
-      std::memcpy(memory.get(), batch.transforms.data(), bytes);
-      copy(slot.transforms, memory.get(), bytes);
-      transforms_->copied_on(stream, memory.get(), place);
+    if (batch.size() > 0) {
+      std::byte* const begin = batch.data.bytes.get() - layout_.data_offset;
+      const std::size_t target_bytes =
+          has_target() ? static_cast<std::size_t>(batch.target.elements()) * size_of(batch.target.dtype) : 0;
+      // Of a part of a batch, the target was assembled with that of the whole.
+      if (target_bytes > 0 && batch.target.bytes.get() != begin) {
+        std::memcpy(begin, batch.target.bytes.get(), target_bytes);
+      }
+      if (settings_.format.augments) {
+        std::memcpy(begin + layout_.transforms_offset, batch.transforms.data(),
+                    batch.transforms.size() * sizeof(SampleTransform));
+      }
+      pinned_->copy(slot.memory.get(), begin,
+                    layout_.data_offset + batch.indices.size() * converter_.staged_sample_bytes(), stream,
+                    place);
     }
     check(cudaEventRecord(slot.copied.get(), stream), "cudaEventRecord", place);
   }
@@ -261,7 +249,7 @@ class CudaDevice final : public Device {
                   void* target, std::uint64_t nth, const CallPlace& place) {
     check(cudaStreamWaitEvent(stream, staged->copied.get(), 0), "cudaStreamWaitEvent", place);
     StagedBatch from{.data = staged->data, .target = staged->target, .samples = batch.size()};
-    if (transforms_) from.transforms = staged->transforms + nth * batch.indices.size();
+    if (settings_.format.augments) from.transforms = staged->transforms + nth * batch.indices.size();
     if (has_target()) from.target_elements = batch.target.elements();
     converter_.enqueue(from, data, target, stream, place);
     staged.read_on(stream, place);
@@ -286,7 +274,7 @@ class CudaDevice final : public Device {
         const DeviceOutput given = provide(settings_.device, data, has_target() ? &target : nullptr);
         const MutexLock lock(enqueue_mutex_);
         const DeviceGuard guard(settings_.device);
-        check_given(settings_.device, given, data, has_target() ? &target : nullptr);
+        check_given(place, given, data, has_target() ? &target : nullptr);
         data.data = given.data;
         target.data = given.target;
         try {
@@ -295,12 +283,12 @@ class CudaDevice final : public Device {
           ignore_error(cudaStreamSynchronize(given.stream));
           throw;
         }
-        return make_given_batch(settings_.device, given, std::move(data), std::move(target));
+        return make_given_batch(place, given, std::move(data), std::move(target));
       }
       const MutexLock lock(enqueue_mutex_);
       const DeviceGuard guard(settings_.device);
       if (!output) {
-        output = ring_->acquire();
+        output = ring_->acquire(place);
         try {
           convert(batch, staged, *output, nth, place);
         } catch (...) {
@@ -311,7 +299,7 @@ class CudaDevice final : public Device {
       }
       data.data = output->data;
       if (has_target()) target.data = output->target;
-      return ring_->hand_over(std::move(output), std::move(data), std::move(target));
+      return ring_->hand_over(std::move(output), std::move(data), std::move(target), place);
     } catch (const CudaError& error) {
       note_if_lost(error);
       throw;
@@ -334,11 +322,13 @@ class CudaDevice final : public Device {
     if (lost_) throw DeviceError(*lost_);
   }
 
-  // An error that a harmless call repeats is one that every call will.
+  // An error that ends the context is repeated by a harmless call. Others pass, such as those of a call that
+  // the capture of a CUDA graph forbids.
   void note_if_lost(const CudaError& error) {
+    const QuietDeviceGuard guard(settings_.device);
     const cudaError_t again = cudaStreamQuery(staged_.copy_stream());
-    if (again == cudaSuccess || again == cudaErrorNotReady) return;
-    ignore_error(again);
+    ignore_error(again == cudaErrorNotReady ? cudaSuccess : again);
+    if (!ends_context(again)) return;
     const MutexLock lock(mutex_);
     if (!lost_) lost_ = error.what();
   }
@@ -348,8 +338,8 @@ class CudaDevice final : public Device {
   const std::uint64_t used_at_start_;
   const std::shared_ptr<MemoryLedger> ledger_ = std::make_shared<MemoryLedger>();
   const bool owns_pool_;
+  const SlotLayout layout_;
   const std::shared_ptr<PinnedPool> pinned_;
-  std::optional<PinnedPool> transforms_;  // only where batches have them
   StagedRing staged_;
   const Converter converter_;
   const std::shared_ptr<DeviceRing> ring_;
@@ -366,18 +356,18 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-std::shared_ptr<PinnedPool> make_batch_pool(const CudaDeviceSettings& settings) {
-  const SlotBytes& slot = settings.format.slot;
-  return std::make_shared<PinnedPool>(
-      pool_settings(settings, target_offset(slot) + slot.target, settings.capacity.host_slots));
+std::shared_ptr<PinnedPool> make_batch_pool(const CudaDeviceSettings& settings, std::size_t slot_bytes) {
+  return std::make_shared<PinnedPool>(PinnedPool::Settings{.slot_bytes = slot_bytes,
+                                                           .slots = settings.capacity.host_slots,
+                                                           .device = settings.device,
+                                                           .touch_threads = settings.touch_threads,
+                                                           .best = settings.best_pinning,
+                                                           .poison = settings.poison,
+                                                           .check_sources = settings.check_sources});
 }
 
-BatchSlot batch_slot(PinnedPool& pool, const SlotBytes& bytes) {
-  const std::shared_ptr<std::byte> memory = pool.acquire();
-  BatchSlot slot;
-  slot.data.bytes = memory;
-  if (bytes.target > 0) slot.target.bytes = {memory, memory.get() + target_offset(bytes)};
-  return slot;
+std::shared_ptr<std::byte> acquire_for(const SlotRequest& request, PinnedPool& pool, int device) {
+  return pool.acquire({device, request.epoch, request.batch}, request.wait);
 }
 
 std::unique_ptr<Device> make_cuda_device(const CudaDeviceSettings& settings,

@@ -12,9 +12,9 @@
 namespace h5feed::gpu {
 
 #ifdef NDEBUG
-inline constexpr bool kPoisonByDefault = false;
+inline constexpr bool kDebugBuild = false;
 #else
-inline constexpr bool kPoisonByDefault = true;
+inline constexpr bool kDebugBuild = true;
 #endif
 
 struct CudaDeviceSettings {
@@ -23,20 +23,21 @@ struct CudaDeviceSettings {
   DeviceCapacity capacity;
   unsigned touch_threads = 4;
   Pinning best_pinning = Pinning::registered;
-  bool poison = kPoisonByDefault;  ///< slots that are let go are overwritten, on host and device
+  bool poison = kDebugBuild;         ///< slots that are let go are overwritten, on host and device
+  bool check_sources = kDebugBuild;  ///< as PinnedPool
 };
 
-/// Host memory for batches of a format: data, and behind it the target.
-std::shared_ptr<PinnedPool> make_batch_pool(const CudaDeviceSettings& settings);
+/// Host memory for batches, in slots of `slot_bytes`.
+std::shared_ptr<PinnedPool> make_batch_pool(const CudaDeviceSettings& settings, std::size_t slot_bytes);
 
-/// A slot of it.
-BatchSlot batch_slot(PinnedPool& pool, const SlotBytes& bytes);
+/// A slot of it; null where the request says not to wait for one. As PinnedPool::acquire.
+std::shared_ptr<std::byte> acquire_for(const SlotRequest& request, PinnedPool& pool, int device);
 
-/// A Device that assembles batches in pinned memory, copies each tensor with one asynchronous copy on a
-/// stream of its own, and converts on a second stream, so that the copy of one batch and the kernel of the
-/// batch before it overlap; a batch that is delivered to memory of the consumer is converted on the
-/// consumer's stream. Streams wait for each other by events; the host waits for none of them, but for a free
-/// pinned slot when all are being copied.
+/// A Device that assembles batches in pinned memory, copies each with one asynchronous copy, of target,
+/// transforms and data (cuda/slot_layout.hpp), on a stream of its own, and converts on a second stream, so
+/// that the copy of one batch and the kernel of the batch before it overlap; a batch that is delivered to
+/// memory of the consumer is converted on the consumer's stream. Streams wait for each other by events; the
+/// host waits for none of them, but for a free pinned slot when all are being copied.
 ///
 /// The copy of a batch begins when it is assembled and at most `depth` batches before its turn; the worker
 /// that assembled it enqueues it, or the consumer's thread on taking an earlier one. There is no thread to
@@ -47,7 +48,8 @@ BatchSlot batch_slot(PinnedPool& pool, const SlotBytes& bytes);
 /// every further call throws DeviceError with the first message. Throws OptionError, DeviceError,
 /// std::bad_alloc.
 ///
-/// `pool`: where the slots come from, which devices may share; null: a pool of its own.
+/// `pool`: where the slots come from, which devices may share; null: a pool of its own. With a shared one the
+/// data of a batch has `SlotLayout::data_offset` bytes in front of it, in the same slot, that belong to it.
 std::unique_ptr<Device> make_cuda_device(const CudaDeviceSettings& settings,
                                          std::shared_ptr<PinnedPool> pool = nullptr);
 

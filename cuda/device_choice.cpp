@@ -3,14 +3,19 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <numeric>
+#include <vector>
 
 #include "base/byte_units.hpp"
 #include "cuda/check.hpp"
+#include "cuda/contexts.hpp"
 #include "cuda/handles.hpp"
 #include "cuda/nvml.hpp"
 #include "h5feed/error.hpp"
@@ -19,8 +24,7 @@
 namespace h5feed::gpu {
 namespace {
 
-// Asked of NVML where it can be: CUDA creates a context, of some hundred MiB, on every device it is asked
-// for.
+// Asked of NVML where it can be: CUDA creates a context, of some hundred MiB, for the question.
 std::uint64_t free_bytes(Nvml* nvml, int device) {
   if (nvml != nullptr) {
     const std::optional<unsigned> gpu = nvml->find(pci_id_of(device));
@@ -28,29 +32,34 @@ std::uint64_t free_bytes(Nvml* nvml, int device) {
       if (const auto free = nvml->read(*gpu).memory_free_bytes) return *free;
     }
   }
-  const DeviceGuard guard(device);
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", {device});
+  std::size_t free = 0;
+  // A device that fails here comes last; whoever tries to use it says why.
+  ignore_error(free_memory(device, free));
   return free;
 }
 
-// The program's own choice where it made one; else the device with most free memory.
-int best_device(int count) {
+// The device the program has chosen: one that it made current, or has a context on while it is current, as
+// after cudaSetDevice(0).
+std::optional<int> chosen_by_program() {
   int current = 0;
   check(cudaGetDevice(&current), "cudaGetDevice", {0});
-  if (current != 0 || count == 1) return current;
+  if (current == 0 && !has_context(0)) return std::nullopt;
+  return current;
+}
+
+// What may be taken, best first.
+std::vector<int> candidates(int count) {
+  if (const std::optional<int> chosen = chosen_by_program()) return {*chosen};
+  std::vector<int> devices(static_cast<std::size_t>(count));
+  std::iota(devices.begin(), devices.end(), 0);
+  if (count == 1) return devices;
   std::string no_nvml;
   const std::shared_ptr<Nvml> nvml = Nvml::load("", no_nvml);
-  int best = 0;
-  std::uint64_t most = 0;
-  for (int device = 0; device < count; ++device) {
-    const std::uint64_t free = free_bytes(nvml.get(), device);
-    if (free > most) {
-      most = free;
-      best = device;
-    }
-  }
-  return best;
+  std::vector<std::uint64_t> free;
+  for (const int device : devices) free.push_back(free_bytes(nvml.get(), device));
+  std::ranges::stable_sort(devices, std::ranges::greater(),
+                           [&](int device) { return free[static_cast<std::size_t>(device)]; });
+  return devices;
 }
 
 std::optional<int> automatic() {
@@ -62,15 +71,23 @@ std::optional<int> automatic() {
     log(LogLevel::info, fmt::format("device \"auto\": the CPU; {}", why_no_gpu(code)));
     return std::nullopt;
   }
+  std::string why;
   try {
-    const int device = best_device(count);
-    log(LogLevel::info, fmt::format("device \"auto\": cuda:{} (PCI {})", device, pci_id_of(device)));
-    return device;
+    for (const int device : candidates(count)) {
+      try {
+        // The context that the loader needs: another process may have the device for itself.
+        const DeviceGuard guard(device);
+        log(LogLevel::info, fmt::format("device \"auto\": cuda:{} (PCI {})", device, pci_id_of(device)));
+        return device;
+      } catch (const DeviceError& error) {
+        if (why.empty()) why = error.what();
+      }
+    }
   } catch (const DeviceError& error) {
-    log(LogLevel::warning,
-        fmt::format("device \"auto\": the CPU, as a GPU is there but fails: {}", error.what()));
-    return std::nullopt;
+    why = error.what();
   }
+  log(LogLevel::warning, fmt::format("device \"auto\": the CPU, as a GPU is there but fails: {}", why));
+  return std::nullopt;
 }
 
 }  // namespace

@@ -35,9 +35,9 @@ class MemoryLedger {
 class CountedMemory {
  public:
   CountedMemory() = default;
-  /// On the current device, which is named for messages. Throws CudaError that names the bytes.
-  CountedMemory(std::size_t bytes, int device, std::shared_ptr<MemoryLedger> ledger)
-      : memory_(make_device_memory(bytes, device)), bytes_(bytes), ledger_(std::move(ledger)) {
+  /// On the current device, `place.device`. Throws CudaError that names the bytes.
+  CountedMemory(std::size_t bytes, const CallPlace& place, std::shared_ptr<MemoryLedger> ledger)
+      : memory_(make_device_memory(bytes, place)), bytes_(bytes), ledger_(std::move(ledger)) {
     ledger_->add(bytes_);
   }
   CountedMemory(CountedMemory&& other) noexcept = default;

@@ -24,31 +24,36 @@ struct DeviceRing::State {
         slot_bytes(aligned_for_device(from.bytes.data) + aligned_for_device(from.bytes.target)),
         compute(make_stream(from.device)) {}
 
-  std::unique_ptr<Slot> allocate() const {
+  std::unique_ptr<Slot> allocate(const CallPlace& place) const {
     auto slot = std::make_unique<Slot>();
-    slot->ready = make_event(settings.device);
-    slot->memory = CountedMemory(slot_bytes, settings.device, ledger);
+    slot->ready = make_event(place);
+    slot->memory = CountedMemory(slot_bytes, place, ledger);
     slot->data = slot->memory.get();
     slot->target = slot->data + aligned_for_device(settings.bytes.data);
     return slot;
   }
 
   // Puts an event behind what the consumer has enqueued.
-  void record_use(Slot& slot, const std::vector<GpuStream>& streams) const {
+  void record_use(Slot& slot, const std::vector<GpuStream>& streams, const CallPlace& place) const {
     slot.consumers = 0;
     for (const GpuStream stream : streams) {
-      if (slot.consumers == slot.consumed.size()) slot.consumed.push_back(make_event(settings.device));
-      check(cudaEventRecord(slot.consumed[slot.consumers].get(), stream), "cudaEventRecord",
-            {settings.device});
+      cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+      check(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing", place);
+      if (capture != cudaStreamCaptureStatusNone) {
+        // An event of a capture is part of the graph: no stream outside it can wait for it.
+        throw DeviceError("a batch was let go while a stream that uses it is being captured");
+      }
+      if (slot.consumers == slot.consumed.size()) slot.consumed.push_back(make_event(place));
+      check(cudaEventRecord(slot.consumed[slot.consumers].get(), stream), "cudaEventRecord", place);
       ++slot.consumers;
     }
   }
 
-  void poison(const Slot& slot) const {
-    const CallPlace place{settings.device};
+  void poison(Slot& slot, const CallPlace& place) const {
     for (std::size_t i = 0; i < slot.consumers; ++i) {
       check(cudaStreamWaitEvent(compute.get(), slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
     }
+    slot.consumers = 0;  // the stream of the next kernel has waited for them
     check(cudaMemsetAsync(slot.data, kPoison, slot_bytes, compute.get()), "cudaMemsetAsync", place);
   }
 
@@ -78,8 +83,10 @@ struct DeviceRing::State {
 
 class DeviceRing::HeldBatch final : public DeviceBatch {
  public:
-  HeldBatch(std::shared_ptr<State> state, std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target)
-      : state_(std::move(state)),
+  HeldBatch(std::shared_ptr<State> state, std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target,
+            const CallPlace& place)
+      : place_(place),
+        state_(std::move(state)),
         slot_(std::move(slot)),
         data_(std::move(data)),
         target_(std::move(target)) {}
@@ -87,8 +94,8 @@ class DeviceRing::HeldBatch final : public DeviceBatch {
   ~HeldBatch() override {
     try {
       const DeviceGuard guard(state_->settings.device);
-      state_->record_use(*slot_, streams_);
-      if (state_->settings.poison) state_->poison(*slot_);
+      state_->record_use(*slot_, streams_, place_);
+      if (state_->settings.poison) state_->poison(*slot_, place_);
       state_->put(std::move(slot_));
     } catch (...) {
       // A stream that no longer exists, or a device that has failed.
@@ -103,11 +110,12 @@ class DeviceRing::HeldBatch final : public DeviceBatch {
   void use_on(GpuStream stream) override {
     const MutexLock lock(mutex_);
     const DeviceGuard guard(device());
-    check(cudaStreamWaitEvent(stream, slot_->ready.get(), 0), "cudaStreamWaitEvent", {device()});
+    check(cudaStreamWaitEvent(stream, slot_->ready.get(), 0), "cudaStreamWaitEvent", place_);
     if (std::ranges::find(streams_, stream) == streams_.end()) streams_.push_back(stream);
   }
 
  private:
+  const CallPlace place_;
   std::shared_ptr<State> state_;
   std::unique_ptr<Slot> slot_;
   DeviceTensor data_;
@@ -119,7 +127,7 @@ class DeviceRing::HeldBatch final : public DeviceBatch {
 DeviceRing::DeviceRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger)
     : state_(std::make_shared<State>(settings, std::move(ledger))) {
   std::deque<std::unique_ptr<Slot>> slots;
-  for (std::size_t i = 0; i < settings.slots; ++i) slots.push_back(state_->allocate());
+  for (std::size_t i = 0; i < settings.slots; ++i) slots.push_back(state_->allocate({settings.device}));
   const MutexLock lock(state_->mutex);
   state_->free = std::move(slots);
   state_->allocated = settings.slots;
@@ -129,7 +137,7 @@ DeviceRing::~DeviceRing() = default;
 
 cudaStream_t DeviceRing::compute_stream() const noexcept { return state_->compute.get(); }
 
-std::unique_ptr<DeviceRing::Slot> DeviceRing::acquire() {
+std::unique_ptr<DeviceRing::Slot> DeviceRing::acquire(const CallPlace& place) {
   bool say = false;
   {
     const MutexLock lock(state_->mutex);
@@ -147,7 +155,7 @@ std::unique_ptr<DeviceRing::Slot> DeviceRing::acquire() {
                     "keep, or let batches go",
                     format_bytes(state_->slot_bytes), state_->settings.device));
   }
-  std::unique_ptr<Slot> slot = state_->allocate();
+  std::unique_ptr<Slot> slot = state_->allocate(place);
   const MutexLock lock(state_->mutex);
   ++state_->lent;
   ++state_->allocated;
@@ -155,8 +163,8 @@ std::unique_ptr<DeviceRing::Slot> DeviceRing::acquire() {
 }
 
 std::shared_ptr<DeviceBatch> DeviceRing::hand_over(std::unique_ptr<Slot> slot, DeviceTensor data,
-                                                   DeviceTensor target) {
-  return std::make_shared<HeldBatch>(state_, std::move(slot), std::move(data), std::move(target));
+                                                   DeviceTensor target, const CallPlace& place) {
+  return std::make_shared<HeldBatch>(state_, std::move(slot), std::move(data), std::move(target), place);
 }
 
 void DeviceRing::give_back(std::unique_ptr<Slot> slot) noexcept {

@@ -52,10 +52,11 @@ class DeviceRing {
   cudaStream_t compute_stream() const noexcept;
 
   /// Takes a slot. With the device current. Throws CudaError: out of memory.
-  std::unique_ptr<Slot> acquire();
+  std::unique_ptr<Slot> acquire(const CallPlace& place);
 
-  /// A batch that owns the slot, which is filled by work in front of `slot->ready`.
-  std::shared_ptr<DeviceBatch> hand_over(std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target);
+  /// The batch of `place`, which owns the slot; that is filled by work in front of `slot->ready`.
+  std::shared_ptr<DeviceBatch> hand_over(std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target,
+                                         const CallPlace& place);
 
   /// Takes back a slot that nobody but the ring's stream has used.
   void give_back(std::unique_ptr<Slot> slot) noexcept;

@@ -12,7 +12,8 @@
 namespace h5feed::gpu {
 namespace {
 
-void check_address(int device, const char* name, const void* address, const DeviceTensor& tensor) {
+void check_address(const CallPlace& place, const char* name, const void* address,
+                   const DeviceTensor& tensor) {
   std::int64_t elements = 1;
   for (const std::int64_t extent : tensor.shape) elements *= extent;
   if (elements == 0) return;
@@ -23,25 +24,25 @@ void check_address(int device, const char* name, const void* address, const Devi
   cudaPointerAttributes attributes = {};
   const cudaError_t code =
       address == nullptr ? cudaErrorInvalidValue : cudaPointerGetAttributes(&attributes, address);
-  if (code != cudaErrorInvalidValue) check(code, "cudaPointerGetAttributes", {device});
+  if (code != cudaErrorInvalidValue) check(code, "cudaPointerGetAttributes", place);
   ignore_error(code);
-  const bool on_device = attributes.type == cudaMemoryTypeDevice && attributes.device == device;
+  const bool on_device = attributes.type == cudaMemoryTypeDevice && attributes.device == place.device;
   if (!on_device && attributes.type != cudaMemoryTypeManaged) {
     throw OptionError(
-        fmt::format("next_into: {} is not in memory of cuda:{}; allocate it there", name, device));
+        fmt::format("next_into: {} is not in memory of cuda:{}; allocate it there", name, place.device));
   }
 }
 
 class GivenBatch final : public DeviceBatch {
  public:
-  GivenBatch(int device, const DeviceOutput& given, DeviceTensor data, DeviceTensor target)
-      : device_(device),
+  GivenBatch(const CallPlace& place, const DeviceOutput& given, DeviceTensor data, DeviceTensor target)
+      : place_(place),
         stream_(given.stream),
         owner_(given.owner),
         data_(std::move(data)),
         target_(std::move(target)) {}
 
-  int device() const noexcept override { return device_; }
+  int device() const noexcept override { return place_.device; }
   const DeviceTensor& data() const noexcept override { return data_; }
   const DeviceTensor& target() const noexcept override { return target_; }
 
@@ -49,14 +50,14 @@ class GivenBatch final : public DeviceBatch {
 
   void use_on(GpuStream stream) override {
     if (stream == stream_) return;
-    const DeviceGuard guard(device_);
-    const Event made = make_event(device_);
-    check(cudaEventRecord(made.get(), stream_), "cudaEventRecord", {device_});
-    check(cudaStreamWaitEvent(stream, made.get(), 0), "cudaStreamWaitEvent", {device_});
+    const DeviceGuard guard(device());
+    const Event made = make_event(place_);
+    check(cudaEventRecord(made.get(), stream_), "cudaEventRecord", place_);
+    check(cudaStreamWaitEvent(stream, made.get(), 0), "cudaStreamWaitEvent", place_);
   }
 
  private:
-  const int device_;
+  const CallPlace place_;
   const cudaStream_t stream_;
   const std::shared_ptr<void> owner_;
   const DeviceTensor data_;
@@ -65,15 +66,15 @@ class GivenBatch final : public DeviceBatch {
 
 }  // namespace
 
-void check_given(int device, const DeviceOutput& given, const DeviceTensor& data,
+void check_given(const CallPlace& place, const DeviceOutput& given, const DeviceTensor& data,
                  const DeviceTensor* target) {
-  check_address(device, "data", given.data, data);
-  if (target != nullptr) check_address(device, "target", given.target, *target);
+  check_address(place, "data", given.data, data);
+  if (target != nullptr) check_address(place, "target", given.target, *target);
 }
 
-std::shared_ptr<DeviceBatch> make_given_batch(int device, const DeviceOutput& given, DeviceTensor data,
-                                              DeviceTensor target) {
-  return std::make_shared<GivenBatch>(device, given, std::move(data), std::move(target));
+std::shared_ptr<DeviceBatch> make_given_batch(const CallPlace& place, const DeviceOutput& given,
+                                              DeviceTensor data, DeviceTensor target) {
+  return std::make_shared<GivenBatch>(place, given, std::move(data), std::move(target));
 }
 
 }  // namespace h5feed::gpu

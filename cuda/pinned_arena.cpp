@@ -14,6 +14,7 @@
 
 #include "base/byte_units.hpp"
 #include "cuda/check.hpp"
+#include "cuda/handles.hpp"
 #include "h5feed/log.hpp"
 
 namespace h5feed::gpu {
@@ -70,10 +71,10 @@ void touch(std::byte* data, std::size_t bytes, unsigned threads) {
 }  // namespace
 
 PinnedArena::PinnedArena(std::size_t bytes, int device, unsigned touch_threads, Pinning best)
-    : bytes_(bytes) {
+    : bytes_(bytes), device_(device) {
   if (bytes == 0) return;
-  if (best == Pinning::registered && try_register(device, std::max(1U, touch_threads))) return;
-  if (best != Pinning::pageable && try_allocate(device)) return;
+  if (best == Pinning::registered && try_register(std::max(1U, touch_threads))) return;
+  if (best != Pinning::pageable && try_allocate()) return;
   map();
   log(LogLevel::warning,
       fmt::format(
@@ -84,15 +85,16 @@ PinnedArena::PinnedArena(std::size_t bytes, int device, unsigned touch_threads, 
 }
 
 PinnedArena::~PinnedArena() {
+  const QuietDeviceGuard guard(device_);
   if (pinning_ == Pinning::registered) ignore_error(cudaHostUnregister(data_));
   if (pinning_ == Pinning::allocated) ignore_error(cudaFreeHost(data_));
   unmap();
 }
 
-bool PinnedArena::try_register(int device, unsigned touch_threads) {
+bool PinnedArena::try_register(unsigned touch_threads) {
   map();
   ::madvise(mapping_, mapped_bytes_, MADV_HUGEPAGE);
-  prefer_node(mapping_, mapped_bytes_, numa_node_of(device));
+  prefer_node(mapping_, mapped_bytes_, numa_node_of(device_));
   touch(data_, bytes_, touch_threads);
   const cudaError_t code = cudaHostRegister(data_, bytes_, cudaHostRegisterPortable);
   if (code == cudaSuccess) {
@@ -100,12 +102,12 @@ bool PinnedArena::try_register(int device, unsigned touch_threads) {
     return true;
   }
   unmap();
-  if (!refused(code)) check(code, "cudaHostRegister", {device});
+  if (!refused(code)) check(code, "cudaHostRegister", {device_});
   ignore_error(code);
   return false;
 }
 
-bool PinnedArena::try_allocate(int device) {
+bool PinnedArena::try_allocate() {
   void* memory = nullptr;
   const cudaError_t code = cudaHostAlloc(&memory, bytes_, cudaHostAllocPortable);
   if (code == cudaSuccess) {
@@ -113,7 +115,7 @@ bool PinnedArena::try_allocate(int device) {
     pinning_ = Pinning::allocated;
     return true;
   }
-  if (!refused(code)) check(code, "cudaHostAlloc", {device});
+  if (!refused(code)) check(code, "cudaHostAlloc", {device_});
   ignore_error(code);
   return false;
 }

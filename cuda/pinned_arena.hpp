@@ -31,12 +31,13 @@ class PinnedArena {
   Pinning pinning() const noexcept { return pinning_; }
 
  private:
-  bool try_register(int device, unsigned touch_threads);
-  bool try_allocate(int device);
+  bool try_register(unsigned touch_threads);
+  bool try_allocate();
   void map();
   void unmap() noexcept;
 
   std::size_t bytes_;
+  int device_;
   std::byte* data_ = nullptr;
   void* mapping_ = nullptr;  // holds `data_`; null where that came from the driver
   std::size_t mapped_bytes_ = 0;

@@ -9,6 +9,7 @@
 
 #include "cuda/check.hpp"
 #include "cuda/pinned_arena.hpp"
+#include "h5feed/device.hpp"
 
 namespace h5feed::gpu {
 
@@ -18,8 +19,9 @@ namespace h5feed::gpu {
 /// 2. leased: workers fill it, or it waits for its copy. Its owner holds the lease.
 /// 3. leased and copied: a copy from it is on a stream; the owner has not let go yet.
 /// 4. copying: the lease is gone, an event behind a copy is not done. It becomes free when a later
-///    `acquire` or `lent` finds all done: events are polled, no call waits for the GPU but
-///    `acquire` when all slots are copying, and the destructor.
+///    `acquire` or `lent` finds all done: events are polled, the oldest copy first; no call waits for the
+///    GPU but `acquire` when all slots are copying, and the destructor. Of several threads that wait one
+///    polls, less and less often.
 ///
 /// Thread-safe. Leases may outlive the pool; the memory then lives as long as they do.
 class PinnedPool {
@@ -31,6 +33,9 @@ class PinnedPool {
     unsigned touch_threads = 4;
     Pinning best = Pinning::registered;
     bool poison = false;  ///< overwrite slots that become free, so that a late reader is noticed
+    /// Ask the driver before each copy whether the arena is pinned as it should be: a pageable source would
+    /// make the host wait, silently.
+    bool check_sources = false;
   };
 
   /// With `device` current. Throws as PinnedArena.
@@ -39,16 +44,19 @@ class PinnedPool {
   PinnedPool& operator=(const PinnedPool&) = delete;
   ~PinnedPool();
 
-  /// A free slot, aligned to 64 bytes. Waits while all are copying, which ends without the consumer's doing.
-  /// When all are leased it takes pageable memory beside the arena instead, which is counted by
-  /// `overflows`. With `device` current. Throws CudaError when the GPU has failed; std::bad_alloc.
-  std::shared_ptr<std::byte> acquire();
+  /// A free slot, aligned to 256 bytes. Where all are copying it waits, which ends without the consumer's
+  /// doing, or returns null if not to `wait`. When all are leased it takes pageable memory beside the arena
+  /// instead, which is counted by `overflows` and logged once. `place` is for messages. With `device`
+  /// current. Throws CudaError when the GPU has failed; std::bad_alloc.
+  std::shared_ptr<std::byte> acquire(const CallPlace& place, bool wait = true);
 
-  /// A copy of bytes from `from` on, within a slot, was put onto `stream` of `place.device`, which is
-  /// current: that slot stays as it is until what is on the stream now is done. Once for every stream that
-  /// copies from it. Throws CudaError; the caller then makes sure that the copy is over before it lets the
-  /// lease go.
-  void copied_on(cudaStream_t stream, const std::byte* from, const CallPlace& place);
+  /// Puts one copy of bytes from `from` on, within a slot, onto `stream` of `place.device`, which is current:
+  /// that slot stays as it is until the copy is done. May be called for several streams. Throws CudaError;
+  /// the caller then makes sure that the copy is over before it lets the lease go.
+  void copy(void* to, const std::byte* from, std::size_t bytes, cudaStream_t stream, const CallPlace& place);
+
+  /// How long threads had to wait in `acquire`, and for what.
+  SlotWaits waits() const noexcept;
 
   Pinning pinning() const noexcept;
   /// Of the arena, where it is pinned.
@@ -65,6 +73,8 @@ class PinnedPool {
  private:
   struct State;
   class Lease;
+  void check_pinned(const std::byte* from, const CallPlace& place) const;
+
   std::shared_ptr<State> state_;
 };
 

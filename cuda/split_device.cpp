@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cuda/handles.hpp"
+#include "cuda/slot_layout.hpp"
 
 namespace h5feed::gpu {
 namespace {
@@ -20,11 +21,11 @@ Share share_of(std::size_t part, std::size_t parts, std::size_t samples) {
   return {samples * part / parts, samples * (part + 1) / parts};
 }
 
-// The same bytes from a sample on, with their ownership.
-HostTensor cut(const HostTensor& whole, const Share& share, std::size_t sample_bytes) {
+// The same bytes from a place on, with their ownership.
+HostTensor cut(const HostTensor& whole, const Share& share, std::size_t offset) {
   HostTensor part = whole;
   part.shape.front() = static_cast<std::int64_t>(share.size());
-  if (whole.defined()) part.bytes = {whole.bytes, whole.bytes.get() + share.begin * sample_bytes};
+  if (whole.defined()) part.bytes = {whole.bytes, whole.bytes.get() + offset};
   return part;
 }
 
@@ -37,26 +38,35 @@ std::vector<T> cut(const std::vector<T>& all, const Share& share) {
 class SplitDevice final : public Device {
  public:
   SplitDevice(const std::vector<int>& devices, const CudaDeviceSettings& settings)
-      : format_(settings.format) {
-    CudaDeviceSettings whole = settings;
-    whole.device = devices.front();
-    {
-      const DeviceGuard guard(whole.device);
-      pool_ = make_batch_pool(whole);
-    }
-    pool_device_ = whole.device;
+      : format_(settings.format), pool_device_(devices.front()) {
     CudaDeviceSettings part = settings;
     part.format.rows = (format_.rows + devices.size() - 1) / devices.size();
     part.format.slot = {part.format.rows * data_bytes(), part.format.rows * target_bytes()};
+    // The target of the whole batch; then for each part what precedes its data, and its data.
+    gaps_ = {devices.size(), SlotLayout::of(part.format).data_offset};
+    first_data_ = aligned_for_device(format_.slot.target) + gaps_.bytes;
+    CudaDeviceSettings whole = settings;
+    whole.device = pool_device_;
+    {
+      const DeviceGuard guard(pool_device_);
+      pool_ = make_batch_pool(whole, first_data_ + (gaps_.parts - 1) * gaps_.bytes + format_.slot.data);
+    }
     for (const int device : devices) {
       part.device = device;
       parts_.push_back(make_cuda_device(part, pool_));
     }
   }
 
-  BatchSlot acquire_slot() override {
+  BatchSlot acquire_slot(const SlotRequest& request) override {
     const DeviceGuard guard(pool_device_);
-    return batch_slot(*pool_, format_.slot);
+    BatchSlot slot;
+    const std::shared_ptr<std::byte> memory = acquire_for(request, *pool_, pool_device_);
+    slot.free = memory != nullptr;
+    if (!slot.free) return slot;
+    slot.data.bytes = {memory, memory.get() + first_data_};
+    slot.gaps = gaps_;
+    if (format_.slot.target > 0) slot.target.bytes = memory;
+    return slot;
   }
 
   void stage(std::uint64_t ticket, const std::shared_ptr<Batch>& assembled) noexcept override {
@@ -97,8 +107,10 @@ class SplitDevice final : public Device {
     return count;
   }
 
+  SlotWaits slot_waits() const override { return pool_->waits(); }
+
   DeviceMemoryUse memory() const override {
-    DeviceMemoryUse use{.pinned = pool_->pinned_bytes()};
+    DeviceMemoryUse use{.pinned = pool_->pinned_bytes(), .pageable_slots = pool_->overflows()};
     for (const auto& part : parts_) {
       DeviceMemoryUse of_part = part->memory();
       use.pinned += of_part.pinned;
@@ -122,8 +134,8 @@ class SplitDevice final : public Device {
       part.epoch = batch.epoch;
       part.number = batch.number;
       part.indices = cut(batch.indices, share);
-      part.data = cut(batch.data, share, data_bytes());
-      if (format_.slot.target > 0) part.target = cut(batch.target, share, target_bytes());
+      part.data = cut(batch.data, share, share.begin * data_bytes() + i * gaps_.bytes);
+      if (format_.slot.target > 0) part.target = cut(batch.target, share, share.begin * target_bytes());
       for (std::size_t d = 0; d < deliveries; ++d) {
         std::ranges::copy(cut(batch.transforms, {d * samples + share.begin, d * samples + share.end}),
                           std::back_inserter(part.transforms));
@@ -151,7 +163,9 @@ class SplitDevice final : public Device {
   }
 
   const DeviceFormat format_;
-  int pool_device_ = 0;
+  const int pool_device_;
+  PartGaps gaps_;
+  std::size_t first_data_ = 0;  // in a slot
   std::shared_ptr<PinnedPool> pool_;
   std::vector<std::unique_ptr<Device>> parts_;
 };

@@ -12,19 +12,17 @@ namespace h5feed::gpu {
 struct StagedRing::State {
   State(const Settings& from, std::shared_ptr<MemoryLedger> to)
       : settings(from), ledger(std::move(to)), copy(make_stream(from.device)) {
-    for (std::size_t i = 0; i < from.slots; ++i) free.push_back(allocate());
+    for (std::size_t i = 0; i < from.slots; ++i) free.push_back(allocate({from.device}));
   }
 
-  std::unique_ptr<Slot> allocate() const {
-    const std::size_t data = aligned_for_device(settings.bytes.data);
-    const std::size_t target = aligned_for_device(settings.bytes.target);
+  std::unique_ptr<Slot> allocate(const CallPlace& place) const {
+    const SlotLayout& layout = settings.layout;
     auto slot = std::make_unique<Slot>();
-    slot->copied = make_event(settings.device);
-    slot->memory =
-        CountedMemory(data + target + settings.transforms * sizeof(SampleTransform), settings.device, ledger);
-    slot->data = slot->memory.get();
-    slot->target = slot->data + data;
-    slot->transforms = reinterpret_cast<SampleTransform*>(slot->target + target);
+    slot->copied = make_event(place);
+    slot->memory = CountedMemory(layout.bytes, place, ledger);
+    slot->target = slot->memory.get();
+    slot->transforms = reinterpret_cast<const SampleTransform*>(slot->target + layout.transforms_offset);
+    slot->data = slot->target + layout.data_offset;
     return slot;
   }
 
@@ -61,7 +59,7 @@ StagedRing::Lease StagedRing::acquire(const CallPlace& place) {
       state_->free.pop_front();
     }
   }
-  if (!slot) slot = state_->allocate();
+  if (!slot) slot = state_->allocate(place);
   Lease lease(state_, std::move(slot));
   // The copy overwrites what kernels of the slot's last batch read.
   for (std::size_t i = 0; i < lease->num_readers; ++i) {
@@ -93,7 +91,7 @@ void StagedRing::Lease::read_on(cudaStream_t stream, const CallPlace& place) {
                              [&](const Slot::Reader& known) { return known.stream == stream; });
   if (reader == end) {
     if (slot.num_readers == slot.readers.size()) {
-      slot.readers.push_back({stream, make_event(state_->settings.device)});
+      slot.readers.push_back({stream, make_event(place)});
     }
     reader = slot.readers.begin() + static_cast<std::ptrdiff_t>(slot.num_readers);
     reader->stream = stream;

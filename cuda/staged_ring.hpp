@@ -9,8 +9,8 @@
 
 #include "cuda/device_memory.hpp"
 #include "cuda/handles.hpp"
+#include "cuda/slot_layout.hpp"
 #include "h5feed/batch.hpp"
-#include "h5feed/device.hpp"
 
 namespace h5feed::gpu {
 
@@ -22,17 +22,16 @@ class StagedRing {
  public:
   struct Settings {
     int device = 0;
-    SlotBytes bytes;             ///< of a full batch
-    std::size_t transforms = 0;  ///< of all deliveries of a full batch
-    std::size_t slots = 2;       ///< allocated at once
+    SlotLayout layout;
+    std::size_t slots = 2;  ///< allocated at once
   };
 
   struct Slot {
-    CountedMemory memory;
-    std::byte* data = nullptr;
-    std::byte* target = nullptr;
-    SampleTransform* transforms = nullptr;
-    Event copied;  ///< behind the copies
+    CountedMemory memory;  ///< laid out as the host's slots
+    const std::byte* data = nullptr;
+    const std::byte* target = nullptr;
+    const SampleTransform* transforms = nullptr;
+    Event copied;  ///< behind the copy
 
     /// Kernels on `stream` that read the slot are behind its event.
     struct Reader {

@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/device.hpp"
 #include "examples/gradient_sum.hpp"
-#include "examples/program.hpp"
 #include "examples/ranks.hpp"
 #include "examples/small_cnn.hpp"
 #include "examples/training_device.hpp"
@@ -69,6 +69,9 @@ torch::Device device_of(const Settings& settings, const example::Ranks& ranks) {
 }
 
 example::GpuSums gpu_sums(const Settings& settings, const torch::Device& device) {
+  if (settings.backend == "nccl" && !device.is_cuda()) {
+    throw std::runtime_error("--backend nccl sums on GPUs, and the training is on the CPU; use gloo");
+  }
   const bool nccl =
       settings.backend == "nccl" || (settings.backend == "auto" && device.is_cuda() && example::kHasNccl);
   return nccl ? example::GpuSums::nccl : example::GpuSums::gloo;

@@ -115,7 +115,9 @@ std::vector<std::string> table_row(const Entry& entry) {
 std::vector<std::string> advice_of(const Entry& entry) {
   std::vector<std::string> lines;
   if (!entry.info) return lines;
-  if (std::string warning = sample_cost_warning(*entry.info); !warning.empty()) {
+  // What is to be read in tiles is stored in tiles for a reason.
+  const std::optional<std::uint64_t> tile = suggested_tile(*entry.info);
+  if (std::string warning = sample_cost_warning(*entry.info); !warning.empty() && !tile) {
     lines.push_back(std::move(warning));
   }
   for (std::string& line : storage_advice(*entry.info, entry.reader.get())) lines.push_back(std::move(line));

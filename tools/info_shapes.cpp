@@ -46,28 +46,12 @@ void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
 constexpr std::uint64_t kTiledSide = 2048;
 constexpr std::uint64_t kTileSide = 512;
 
-// The tile that fits the chunks of an image, which are cut in both dimensions, or not at all.
-std::optional<std::uint64_t> tile_side(const H5File& file, const DatasetEntry& entry) {
-  const DatasetInfo info = file.describe(entry.path);
-  const SampleGeometry geometry = data_geometry(info, InputLayout::automatic);
-  const auto height = static_cast<std::uint64_t>(geometry.shape[1]);
-  const auto width = static_cast<std::uint64_t>(geometry.shape[2]);
-  if (std::min(height, width) < kTiledSide) return std::nullopt;
-  if (info.chunk_shape.empty()) return kTileSide;
-  const std::size_t y =
-      info.shape.size() == 4 && info.shape[1] == static_cast<std::uint64_t>(geometry.shape[0]) ? 2 : 1;
-  const std::uint64_t chunk = std::min(info.chunk_shape[y], info.chunk_shape[y + 1]);
-  const bool cut = info.chunk_shape[y] < height && info.chunk_shape[y + 1] < width;
-  return cut ? std::max<std::uint64_t>(1, std::min(std::max(chunk, kTileSide / chunk * chunk), kTiledSide))
-             : kTileSide;
-}
-
 // Large images are read in windows as well.
 void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
   for (const DatasetEntry& entry : entries) {
     const auto dtype = entry.plain ? dtype_from_name(entry.type_text) : std::nullopt;
     if (!dtype || !looks_like_images(entry.shape, *dtype)) continue;
-    const std::optional<std::uint64_t> side = tile_side(file, entry);
+    const std::optional<std::uint64_t> side = suggested_tile(file.describe(entry.path));
     if (!side) continue;
     found.push_back({{.what = fmt::format("tiles of {} images", format_count(entry.shape.front())),
                       .data = entry.path,
@@ -173,6 +157,23 @@ std::string quoted(const std::string& path) {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> suggested_tile(const DatasetInfo& info) {
+  if (!looks_like_images(info.shape, info.dtype)) return std::nullopt;
+  const SampleGeometry geometry = data_geometry(info, InputLayout::automatic);
+  const auto height = static_cast<std::uint64_t>(geometry.shape[1]);
+  const auto width = static_cast<std::uint64_t>(geometry.shape[2]);
+  if (std::min(height, width) < kTiledSide) return std::nullopt;
+  if (info.chunk_shape.empty()) return kTileSide;
+  const bool planar =
+      info.shape.size() == 4 && info.shape[1] == static_cast<std::uint64_t>(geometry.shape[0]);
+  const std::size_t y = planar ? 2 : 1;
+  const std::uint64_t chunk = std::min(info.chunk_shape[y], info.chunk_shape[y + 1]);
+  const bool cut = info.chunk_shape[y] < height && info.chunk_shape[y + 1] < width;
+  if (!cut) return kTileSide;
+  // Whole chunks, about as large as a network takes them.
+  return std::min(std::max(chunk, kTileSide / chunk * chunk), kTiledSide);
+}
 
 std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries) {
   std::vector<Candidate> found;

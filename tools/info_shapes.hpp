@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct SampleReading {
 /// The readings of the datasets in `entries`, those with most samples first: arrays that look like images,
 /// images of variable length, and datasets that many groups have. Reads no data. Throws FileError.
 std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries);
+
+/// Side of the tiles in which images of this dataset are best read, whole chunks where its chunks cut the
+/// images; empty where they are small enough to be samples, or are no images.
+std::optional<std::uint64_t> suggested_tile(const DatasetInfo& info);
 
 /// The options for a command line, quoted where a shell would change them.
 std::string option_text(const SampleReading& reading);

@@ -75,7 +75,7 @@ class Ring {
     const Seconds clock;
     for (std::uint64_t i = 0; i < batches; ++i, ++ticket_) {
       auto assembled = std::make_shared<Batch>();
-      assembled->data = device_->acquire_slot().data;
+      assembled->data = device_->acquire_slot({}).data;
       assembled->data.dtype = dtype_;
       assembled->data.shape = {1, static_cast<std::int64_t>(elements_)};
       assembled->indices = {0};

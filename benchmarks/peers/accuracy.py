@@ -12,6 +12,7 @@ order of samples are the same. Needs python3 with torch and h5py, and a Release 
 """
 
 import argparse
+import concurrent.futures
 import datetime
 import gzip
 import json
@@ -44,6 +45,8 @@ def parse_arguments():
     parser.add_argument("--idx", default="/usr/share/datasets/fashion-mnist", help="folder of the four idx files, gzipped")
     parser.add_argument("--steps", type=int, default=938, help="default: an epoch")
     parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at once")
+    parser.add_argument("--train-in-python", metavar="FILE", help=argparse.SUPPRESS)  # one training; prints its result
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"), help="Release build of h5feed, with tests")
     parser.add_argument("--json", help="write the results here")
     return parser.parse_args()
@@ -124,10 +127,9 @@ def train_in_python(file, steps, seed):
     return weights, 100 * correct / tests
 
 
-def train_by_program(program, data, steps, seed):
-    output = subprocess.run(
-        [program, data, str(steps), str(seed)], check=True, capture_output=True, text=True
-    ).stdout
+def train_by(command):
+    """The same, of a program that prints what tests/torch/mnist/mnist.cpp prints."""
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     weights = float(re.search(r"^initial weights (\S+)$", output, re.MULTILINE).group(1))
     return weights, float(re.search(r"^accuracy (\S+) %$", output, re.MULTILINE).group(1))
 
@@ -147,27 +149,31 @@ def prepare(idx_folder, build, folder):
 def main():
     options = parse_arguments()
     os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported; the sums of all three in the same order
+    if options.train_in_python:
+        weights, accuracy = train_in_python(options.train_in_python, options.steps, int(options.seeds))
+        print(f"initial weights {weights:.6f}\naccuracy {accuracy:.2f} %")
+        return
     programs = os.path.join(options.build, "tests", "torch")
-    with tempfile.TemporaryDirectory() as folder:
+    seeds = options.seeds.split(",")
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         file = prepare(options.idx, options.build, folder)
-        contenders = {
-            "h5feed": lambda seed: train_by_program(
-                os.path.join(programs, "mnist_with_h5feed"), file, options.steps, seed
-            ),
-            "LibTorch in memory": lambda seed: train_by_program(
-                os.path.join(programs, "mnist"), folder, options.steps, seed
-            ),
-            "PyTorch + h5py": lambda seed: train_in_python(file, options.steps, seed),
+        steps = str(options.steps)
+        commands = {
+            "h5feed": lambda seed: [os.path.join(programs, "mnist_with_h5feed"), file, steps, seed],
+            "LibTorch in memory": lambda seed: [os.path.join(programs, "mnist"), folder, steps, seed],
+            "PyTorch + h5py": lambda seed: [
+                sys.executable, __file__, "--train-in-python", file, "--steps", steps, "--seeds", seed
+            ],
         }
-        accuracies = {name: [] for name in contenders}
-        for seed in map(int, options.seeds.split(",")):
-            initial = {}
-            for name, train in contenders.items():
-                initial[name], accuracy = train(seed)
-                accuracies[name].append(round(accuracy, 2))
-                print(f"seed {seed}, {name}: {accuracy:.2f} %", flush=True)
-            if max(initial.values()) - min(initial.values()) > 1e-5:
-                sys.exit(f"accuracy.py: seed {seed} gave different initial weights: {initial}")
+        trainings = {
+            name: [pool.submit(train_by, command(seed)) for seed in seeds] for name, command in commands.items()
+        }
+        results = {name: [training.result() for training in made] for name, made in trainings.items()}
+    for i, seed in enumerate(seeds):
+        weights = [results[name][i][0] for name in commands]
+        if max(weights) - min(weights) > 1e-5:
+            sys.exit(f"accuracy.py: seed {seed} gave different initial weights: {weights}")
+    accuracies = {name: [accuracy for _, accuracy in made] for name, made in results.items()}
     import h5py
     import torch
 

@@ -8,9 +8,13 @@
 //            a quarter, a half and all of them, and the most descriptors the process had
 //   virtual  1,000 files of ten such samples behind a virtual dataset, against one file
 // The two sides take turns; medians of samples/s, their ratio, and every round. Files are in the page cache.
+// On a machine that does other work as well, the processor time of a sample says more: "cpu_us" has its
+// medians, and "cpu_ratio" how many times that of the first side the second one's is, as "ratio" has the
+// speeds.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <hdf5.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,6 +29,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
@@ -133,29 +138,51 @@ void write_jpegs(const fs::path& path, std::vector<std::vector<unsigned char>>& 
   H5Fclose(file);
 }
 
-// Samples/s of one epoch.
-double epoch_rate(h5feed::DataLoader& loader) {
-  const Clock::time_point start = Clock::now();
-  std::int64_t samples = 0;
-  loader.start_epoch();
-  while (const auto batch = loader.next()) samples += batch->size();
-  return static_cast<double>(samples) / seconds_since(start);
+struct Rate {
+  double per_s = 0;
+  double cpu_us = 0;  // of all threads, for a sample
+};
+
+double cpu_seconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-double imdecode_rate(const std::vector<std::vector<unsigned char>>& jpegs) {
+// `work` returns how many samples it did.
+Rate rate_of(const std::function<std::size_t()>& work) {
+  const double cpu = cpu_seconds();
+  const Clock::time_point start = Clock::now();
+  const auto samples = static_cast<double>(work());
+  return {samples / seconds_since(start), (cpu_seconds() - cpu) / samples * 1e6};
+}
+
+// One epoch.
+Rate epoch_rate(h5feed::DataLoader& loader) {
+  return rate_of([&] {
+    std::size_t samples = 0;
+    loader.start_epoch();
+    while (const auto batch = loader.next()) samples += static_cast<std::size_t>(batch->size());
+    return samples;
+  });
+}
+
+std::size_t imdecode_all(const std::vector<std::vector<unsigned char>>& jpegs) {
   std::atomic<std::size_t> next = 0;
   std::atomic<std::size_t> pixels = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < jpegs.size(); i = next++)
       pixels += cv::imdecode(jpegs[i], cv::IMREAD_COLOR).total();
   };
-  const Clock::time_point start = Clock::now();
   {
     std::vector<std::jthread> threads;
     for (std::int64_t i = 0; i < kWorkers; ++i) threads.emplace_back(work);
   }
   if (pixels == 0) throw std::runtime_error("dataset_shapes: nothing was decoded");
-  return static_cast<double>(jpegs.size()) / seconds_since(start);
+  return jpegs.size();
 }
 
 double median(std::vector<double> values) {
@@ -163,21 +190,25 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void compare(const char* name, const char* a_name, const std::function<double()>& a, const char* b_name,
-             const std::function<double()>& b, int rounds, const std::string& more) {
+void compare(const char* name, const char* a_name, const std::function<Rate()>& a, const char* b_name,
+             const std::function<Rate()>& b, int rounds, const std::string& more) {
   a();
   b();
-  std::vector<double> a_rates;
-  std::vector<double> b_rates;
+  std::vector<double> a_rates, b_rates, a_cpu, b_cpu;
   for (int round = 0; round < rounds; ++round) {
-    a_rates.push_back(a());
-    b_rates.push_back(b());
+    for (const auto& [side, rates, cpu] :
+         {std::tuple(&a, &a_rates, &a_cpu), std::tuple(&b, &b_rates, &b_cpu)}) {
+      const Rate rate = (*side)();
+      rates->push_back(rate.per_s);
+      cpu->push_back(rate.cpu_us);
+    }
   }
   fmt::print(
-      "{{\"case\": \"{}\", \"{}\": {:.0f}, \"{}\": {:.0f}, \"ratio\": {:.3f}, \"{}_rounds\": [{:.0f}], "
-      "\"{}_rounds\": [{:.0f}]{}}}\n",
-      name, a_name, median(a_rates), b_name, median(b_rates), median(a_rates) / median(b_rates), a_name,
-      fmt::join(a_rates, ", "), b_name, fmt::join(b_rates, ", "), more);
+      "{{\"case\": \"{}\", \"{}\": {:.0f}, \"{}\": {:.0f}, \"ratio\": {:.3f}, \"cpu_us\": [{:.1f}, {:.1f}], "
+      "\"cpu_ratio\": {:.3f}, \"{}_rounds\": [{:.0f}], \"{}_rounds\": [{:.0f}]{}}}\n",
+      name, a_name, median(a_rates), b_name, median(b_rates), median(a_rates) / median(b_rates),
+      median(a_cpu), median(b_cpu), median(b_cpu) / median(a_cpu), a_name, fmt::join(a_rates, ", "), b_name,
+      fmt::join(b_rates, ", "), more);
 }
 
 std::size_t descriptors() {
@@ -197,8 +228,9 @@ void run_jpeg(const fs::path& folder, int rounds) {
   h5feed::DataLoader loader(h5feed::Dataset::open({.files = {folder / "jpeg.h5"}, .data = "images"}),
                             loader_options());
   compare(
-      "jpeg", "loader", [&] { return epoch_rate(loader); }, "imdecode", [&] { return imdecode_rate(jpegs); },
-      rounds, fmt::format(", \"mean_bytes\": {}", bytes / jpegs.size()));
+      "jpeg", "loader", [&] { return epoch_rate(loader); }, "imdecode",
+      [&] { return rate_of([&] { return imdecode_all(jpegs); }); }, rounds,
+      fmt::format(", \"mean_bytes\": {}", bytes / jpegs.size()));
 }
 
 void run_list(const fs::path& folder, int rounds) {
@@ -218,7 +250,7 @@ void run_list(const fs::path& folder, int rounds) {
   compare(
       "list", "list",
       [&] {
-        const double rate = epoch_rate(list);
+        const Rate rate = epoch_rate(list);
         most = std::max(most, descriptors());
         return rate;
       },

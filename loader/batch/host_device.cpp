@@ -20,7 +20,7 @@ class HostDevice final : public Device {
         data_(bytes.data, expected_buffers),
         target_(bytes.target, bytes.target > 0 ? expected_buffers : 0) {}
 
-  BatchSlot acquire_slot() override {
+  BatchSlot acquire_slot(const SlotRequest&) override {
     BatchSlot slot;
     slot.data.bytes = data_.acquire();
     if (target_.buffer_bytes() > 0) slot.target.bytes = target_.acquire();

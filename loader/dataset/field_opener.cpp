@@ -99,7 +99,14 @@ std::shared_ptr<const ChunkReader> FieldOpener::finish() {
   std::string path =
       has_wildcard(spec().path) && !spec().path.starts_with('/') ? '/' + spec().path : spec().path;
   if (!has_wildcard(path)) path = first.path;
-  return join_readers(std::move(parts_), std::move(file), std::move(path));
+  auto joined = join_readers(std::move(parts_), std::move(file), std::move(path));
+  // Each part's bytes can be counted; so must those of all be.
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(joined->info().rows(), joined->info().row_bytes(), &bytes)) {
+    throw DatasetError(fmt::format("{}:{}: {} together are more than can be counted; leave some out",
+                                   joined->info().file, joined->info().path, joined->info().shape_text()));
+  }
+  return joined;
 }
 
 }  // namespace h5feed

@@ -1,12 +1,23 @@
 #include "dataset/sample_map.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <span>
 
+#include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
 #include "store/chunk_geometry.hpp"
 
 namespace h5feed {
+namespace {
+
+// Chunks that hold the same samples: with tiles they are numbered in 32 bits, else listed.
+constexpr std::uint64_t kMaxPieces = 0xFFFFFFFF;
+constexpr std::uint64_t kMaxListedPieces = std::uint64_t{1} << 22;
+
+}  // namespace
 
 SampleMap::SampleMap(const ChunkReader& reader, const std::optional<Tiling>& tiling)
     : rows_(reader.rows()), tiling_(tiling) {
@@ -24,6 +35,12 @@ SampleMap::SampleMap(const ChunkReader& reader, const std::optional<Tiling>& til
   rows_contiguous_ = !tiling_ && std::ranges::equal(shape, chunk);
 
   for (const std::uint64_t cells : inner_grid) num_pieces_ *= cells;
+  if (num_pieces_ > (tiling_ ? kMaxPieces : kMaxListedPieces)) {
+    throw DatasetError(fmt::format(
+        "{}:{} ({}): a sample lies in {} chunks, too many to keep track of; write it once in larger "
+        "chunks",
+        info.file, info.path, info.shape_text(), format_count(num_pieces_)));
+  }
   if (tiling_) {
     tiles_per_row_ = tiling_->per_image();
     return;

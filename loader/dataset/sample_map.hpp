@@ -17,7 +17,7 @@ namespace h5feed {
 /// Immutable and thread-safe.
 class SampleMap {
  public:
-  /// The dataset has at least one dimension. With `tiling`, `reader` is what `as_tiles` made with it.
+  /// With `tiling`, `reader` is from `as_tiles`. Throws DatasetError for samples in too many chunks.
   explicit SampleMap(const ChunkReader& reader, const std::optional<Tiling>& tiling = {});
 
   /// Which samples are in which chunk; where samples span several, these count as one.

@@ -138,14 +138,14 @@ std::uint64_t BatchAssembler::row_bytes_held() const {
   return bytes;
 }
 
-void BatchAssembler::plan(BatchJob& job) const {
-  job.batch.indices = job.plan->batch(job.number);
-  if (parts_.options.provenance) {
+bool BatchAssembler::plan(BatchJob& job, bool wait) const {
+  if (job.batch.indices.empty()) job.batch.indices = job.plan->batch(job.number);
+  if (parts_.options.provenance && job.batch.origins.empty()) {
     job.batch.origins.reserve(job.batch.indices.size());
     for (const std::int64_t sample : job.batch.indices)
       job.batch.origins.push_back(origin_of(parts_.dataset, sample));
   }
-  outputs_.prepare(job);
+  if (!outputs_.prepare(job, wait)) return false;
   job.rows.resize(lanes_.size());
   job.staging.resize(lanes_.size());
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
@@ -153,14 +153,16 @@ void BatchAssembler::plan(BatchJob& job) const {
     if (lanes_[lane].ragged) plan_ragged(job, lane);
   }
   job.remaining.store(job.visits.size(), std::memory_order_relaxed);
+  return true;
 }
 
 // Brings a stored sample to its place in the batch and its echoes.
 void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::byte* row,
                            std::uint32_t position) const {
   const Lane& lane = lanes_[lane_number];
+  const std::size_t offset = job.offset_of(lane_number, position, lane.row_bytes);
   const auto run = [&](const Batch& batch) {
-    lane.kernel->run(row, BatchOutputs::bytes_of(batch, lane_number) + position * lane.row_bytes,
+    lane.kernel->run(row, BatchOutputs::bytes_of(batch, lane_number) + offset,
                      batch.transforms.empty() ? SampleTransform{} : batch.transforms[position]);
   };
   run(job.batch);
@@ -436,6 +438,7 @@ void BatchAssembler::finish(BatchJob& job) const {
 void BatchAssembler::hand_to_device(BatchJob& job, TraceSink* trace) const noexcept {
   if (parts_.placement.gpus.empty()) return;  // the batch is where it is to be
   const TraceSpan span(trace, Stage::transfer, job.ticket);
+  const TimeInto transferring(parts_.counters.transfer_ns);
   parts_.device.stage(job.ticket, {job.shared_from_this(), &job.batch});
 }
 

@@ -50,8 +50,9 @@ class BatchAssembler {
 
   using Scratch = DirectRows::Scratch;
 
-  /// Fills in the job's samples, memory, resident fields and visits. Throws std::bad_alloc.
-  void plan(BatchJob& job) const;
+  /// Fills in the job's samples, memory, resident fields and visits; false where there is no memory now and
+  /// `wait` is not set: the job is then to be planned later. Throws std::bad_alloc, DeviceError.
+  bool plan(BatchJob& job, bool wait) const;
 
   /// After the visits of a planned job were put on the agenda.
   void planned(const BatchJob& job) const { parts_.future.planned(job.first_turn); }

@@ -20,23 +20,30 @@ BatchOutputs::BatchOutputs(const Parts& parts) : parts_(parts) {
   }
 }
 
-void BatchOutputs::prepare(BatchJob& job) const {
-  take_memory(job.batch);
+bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
+  BatchSlot slot = take_slot(job.batch, wait);
+  if (!slot.free) return false;
+  job.gaps = slot.gaps;
+  put_into(job.batch, std::move(slot));
   for (std::uint64_t repeat = job.first_repeat + 1; repeat < parts_.format.outputs; ++repeat) {
     Batch& echo = job.echoes.emplace_back();
     echo.indices = job.batch.indices;
     echo.origins = job.batch.origins;
     echo.epoch = job.batch.epoch;
     echo.number = job.batch.number;
-    take_memory(echo);
+    put_into(echo, take_slot(echo, true));
   }
   draw_transforms(job);
+  return true;
 }
 
-void BatchOutputs::take_memory(Batch& batch) const {
+BatchSlot BatchOutputs::take_slot(const Batch& batch, bool wait) const {
+  return parts_.device.acquire_slot({.epoch = batch.epoch, .batch = batch.number, .wait = wait});
+}
+
+void BatchOutputs::put_into(Batch& batch, BatchSlot slot) const {
   const std::size_t count = batch.indices.size();
   const Conversion& conversion = parts_.placement.conversion;
-  BatchSlot slot = parts_.device.acquire_slot();
   batch.data = std::move(slot.data);
   batch.data.dtype = parts_.format.data_dtype;
   batch.data.shape = batch_shape(count, parts_.options.batched, conversion.shape);

@@ -30,9 +30,10 @@ class BatchOutputs {
   /// Throws std::bad_alloc.
   explicit BatchOutputs(const Parts& parts);
 
-  /// Gives a job whose samples are known its memory, shapes and crops, and its echoes theirs. Throws
-  /// std::bad_alloc, DeviceError.
-  void prepare(BatchJob& job) const;
+  /// Gives a job whose samples are known its memory, shapes and crops, and its echoes theirs; false, with
+  /// nothing done, where it would have to wait for memory and `wait` is not set. Throws std::bad_alloc,
+  /// DeviceError.
+  bool prepare(BatchJob& job, bool wait) const;
 
   /// Where a field of a batch is assembled.
   static std::byte* bytes_of(const Batch& batch, std::size_t field) noexcept {
@@ -42,7 +43,8 @@ class BatchOutputs {
   }
 
  private:
-  void take_memory(Batch& batch) const;
+  BatchSlot take_slot(const Batch& batch, bool wait) const;
+  void put_into(Batch& batch, BatchSlot slot) const;
   BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples) const;
   void draw_transforms(BatchJob& job) const;
 

@@ -17,7 +17,8 @@ struct Counters {
   Counter batches = 0, samples = 0, samples_echoed = 0, bytes_delivered = 0, errors = 0;
   Counter cache_hits = 0, cache_misses = 0, chunk_loads = 0;
   Counter read_calls = 0, bytes_read = 0, bytes_decoded = 0, rows_direct = 0, fallback_chunks = 0;
-  Counter read_ns = 0, decode_ns = 0, gather_ns = 0, wait_ns = 0;
+  Counter read_ns = 0, decode_ns = 0, gather_ns = 0, transfer_ns = 0;
+  Counter wait_ns = 0, wait_gpu_ns = 0, wait_transfer_ns = 0;
 
   static void add(Counter& counter, std::uint64_t value) noexcept {
     counter.fetch_add(value, std::memory_order_relaxed);
@@ -51,7 +52,10 @@ inline LoaderStats snapshot(const Counters& counters) noexcept {
   stats.read_ns = counters.read_ns;
   stats.decode_ns = counters.decode_ns;
   stats.gather_ns = counters.gather_ns;
+  stats.transfer_ns = counters.transfer_ns;
   stats.wait_ns = counters.wait_ns;
+  stats.wait_gpu_ns = counters.wait_gpu_ns;
+  stats.wait_transfer_ns = counters.wait_transfer_ns;
   return stats;
 }
 

@@ -87,6 +87,7 @@ LoaderStats DataLoader::stats() const {
   stats.in_flight_bytes = state_->ring.size() * (slot.data + slot.target) * state_->format.outputs;
   DeviceMemoryUse memory = state_->device->memory();
   stats.pinned_bytes = memory.pinned;
+  stats.pageable_batches = memory.pageable_slots;
   stats.gpu_memory = std::move(memory.gpus);
   return stats;
 }

@@ -292,9 +292,16 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   std::shared_ptr<BatchJob> job;
   {
     const TimeInto waited(counters.wait_ns);
+    const SlotWaits before = device->slot_waits();
+    const Stopwatch watch;
     const TraceSpan span(trace.get(), Stage::wait, taken);
     if (options.num_workers == 0) fill();
     job = wait_for_batch();
+    const SlotWaits after = device->slot_waits();
+    const std::uint64_t all = watch.elapsed_ns();
+    const std::uint64_t for_gpu = std::min(all, after.gpu_ns - before.gpu_ns);
+    Counters::add(counters.wait_gpu_ns, for_gpu);
+    Counters::add(counters.wait_transfer_ns, std::min(all - for_gpu, after.transfer_ns - before.transfer_ns));
   }
   ++delivered;
   ++taken;

@@ -31,6 +31,12 @@ void add_field(std::uint64_t& hash, const Field& field) {
 std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
   std::uint64_t hash = 0;
   add_field(hash, dataset.data);
+  if (dataset.tiling) {
+    for (const TileAxis* const axis : {&dataset.tiling->y, &dataset.tiling->x}) {
+      hash = mix_key(hash, kPlanHash, axis->stride);
+      hash = mix_key(hash, kPlanHash, axis->inside ? 1 : 0);
+    }
+  }
   if (dataset.target) {
     add_field(hash, *dataset.target);
     if (dataset.target->is_resident()) add_bytes(hash, dataset.target->resident.span());

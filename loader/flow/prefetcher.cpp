@@ -1,5 +1,6 @@
 #include "flow/prefetcher.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -31,7 +32,7 @@ void Prefetcher::submit(std::shared_ptr<BatchJob> job) { queue_->push({std::move
 
 void Prefetcher::run_one() {
   Task task;
-  if (queue_->pop(task)) run(task, caller_scratch_);
+  if (queue_->pop(task)) run(task, caller_scratch_, true);
 }
 
 bool Prefetcher::wait_initialized(const TicketRing::Deadline& deadline) {
@@ -68,32 +69,69 @@ void Prefetcher::work(int worker) {
   while (!queue_->stopped()) {
     Task task;
     if (!queue_->try_pop(task)) {
-      if (load_ahead()) continue;
+      if (run_parked(false) || load_ahead() || run_parked(true)) continue;
       if (!queue_->pop(task)) return;
     }
-    run(task, scratch);
+    run(task, scratch, false);
   }
 }
 
-void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch) {
+void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch, bool wait) {
   if (task.step == kPlanStep) {
-    if (!task.job->cancelled.load(std::memory_order_acquire)) run_plan(task);
+    if (!task.job->cancelled.load(std::memory_order_acquire)) run_plan(task, wait);
   } else {
     run_visit({task.job, task.step - 1}, scratch);
   }
 }
 
-void Prefetcher::run_plan(const Task& task) {
+// Plans the earliest job that was parked; false where there is none, or none that this worker may wait for,
+// or still no slot.
+bool Prefetcher::run_parked(bool wait) {
+  Task task;
+  {
+    const MutexLock lock(parked_mutex_);
+    if (parked_.empty() || waits_for_slot_) return false;
+    const auto earliest = std::ranges::min_element(parked_, {}, [](const Task& t) { return t.job->ticket; });
+    task = std::move(*earliest);
+    parked_.erase(earliest);
+    waits_for_slot_ = wait;
+  }
+  if (task.job->cancelled.load(std::memory_order_acquire)) {
+    unpark();
+    return true;
+  }
+  run_plan(task, wait);
+  const MutexLock lock(parked_mutex_);
+  return std::ranges::find(parked_, task.job, &Task::job) == parked_.end();
+}
+
+// Whoever has slept since may find a slot now, or is the next to wait for one.
+void Prefetcher::unpark() {
+  std::vector<Task> tasks;
+  {
+    const MutexLock lock(parked_mutex_);
+    tasks.swap(parked_);
+    waits_for_slot_ = false;
+  }
+  for (Task& task : tasks) queue_->push(std::move(task));
+}
+
+void Prefetcher::run_plan(const Task& task, bool wait) {
   BatchJob& job = *task.job;
   {
     const TraceSpan span(settings_.trace.get(), Stage::plan, job.ticket);
     try {
-      assembler_.plan(job);
+      if (!assembler_.plan(job, wait)) {
+        const MutexLock lock(parked_mutex_);
+        parked_.push_back(task);
+        return;
+      }
     } catch (...) {
       job.fail(std::current_exception());
       job.visits.clear();
     }
   }
+  if (wait) unpark();
   // From here on other threads do the job's visits; their number is read beforehand.
   const auto visits = static_cast<std::uint32_t>(job.visits.size());
   if (visits == 0) complete(job);

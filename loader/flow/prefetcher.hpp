@@ -21,7 +21,8 @@ namespace h5feed {
 /// Owns the worker threads and the queue of tasks. A job becomes one plan task, then one task for every
 /// visit. Plans come first, since a chunk that is loaded serves all visits known by then; after them
 /// earlier tickets. A task whose chunk another worker is loading steps aside and comes back when the
-/// chunk is there, so no worker waits for another.
+/// chunk is there, so no worker waits for another. A plan for which a GPU has no free slot steps aside too;
+/// when there is nothing else to do, one worker waits for the slot.
 class Prefetcher {
  public:
   struct Settings {
@@ -69,8 +70,10 @@ class Prefetcher {
 
   void work(int worker);
   bool initialize(int worker) H5FEED_EXCLUDES(init_mutex_);
-  void run(const Task& task, BatchAssembler::Scratch& scratch);
-  void run_plan(const Task& task);
+  void run(const Task& task, BatchAssembler::Scratch& scratch, bool wait);
+  void run_plan(const Task& task, bool wait);
+  bool run_parked(bool wait) H5FEED_EXCLUDES(parked_mutex_);
+  void unpark() H5FEED_EXCLUDES(parked_mutex_);
   void run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
   ReadAhead::Parts read_ahead_parts();
   bool load_ahead();
@@ -86,6 +89,9 @@ class Prefetcher {
   const std::shared_ptr<TaskQueue<Task, Later>> queue_ = std::make_shared<TaskQueue<Task, Later>>();
   ReadAhead read_ahead_;                    // its threads push to the queue
   BatchAssembler::Scratch caller_scratch_;  // of run_one()
+  Mutex parked_mutex_;
+  std::vector<Task> parked_ H5FEED_GUARDED_BY(parked_mutex_);     // plans for which there was no slot
+  bool waits_for_slot_ H5FEED_GUARDED_BY(parked_mutex_) = false;  // a worker does
   Mutex init_mutex_;
   CondVar init_done_;
   int uninitialized_ H5FEED_GUARDED_BY(init_mutex_);  // workers whose worker_init_fn has not returned

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,28 +25,44 @@ double seconds(std::uint64_t ns) noexcept { return static_cast<double>(ns) * 1e-
 // Below this share of waiting the consumer is the slow side.
 constexpr double kNoticeableWait = 0.05;
 
-// The workers' time by what they did: its shares are what the consumer's waits are charged to.
-struct Work {
-  explicit Work(const LoaderStats& stats)
-      : stages(
-            {{{stats.read_ns, "reading"}, {stats.decode_ns, "decoding"}, {stats.gather_ns, "gathering"}}}) {
-    for (const auto& [ns, name] : stages) total_ns += ns;
+// What the consumer's waits are charged to, as shares of the time. While copies waited for its own work on
+// the GPU the consumer was the slow side; while copies ran it waited for the transfer; the rest is divided as
+// the workers divided their time.
+struct Waits {
+  explicit Waits(const LoaderStats& stats)
+      : total(stats.wait_fraction()), own(std::min(total, ratio(stats.wait_gpu_ns, stats.epoch_ns))) {
+    const double copying = std::min(input(), ratio(stats.wait_transfer_ns, stats.epoch_ns));
+    const std::array<std::uint64_t, 4> work = {stats.read_ns, stats.decode_ns, stats.gather_ns,
+                                               stats.transfer_ns};
+    const std::uint64_t all = std::accumulate(work.begin(), work.end(), std::uint64_t{0});
+    for (std::size_t i = 0; i < work.size(); ++i)
+      stages[i].second = (input() - copying) * ratio(work[i], all);
+    stages.back().second += copying;
   }
 
-  std::array<std::pair<std::uint64_t, const char*>, 3> stages;
-  std::uint64_t total_ns = 0;
+  double input() const noexcept { return total - own; }
+
+  double total;
+  double own;
+  std::array<std::pair<const char*, double>, 4> stages = {
+      {{"reading", 0}, {"decoding", 0}, {"gathering", 0}, {"the transfer", 0}}};
 };
 
 std::string verdict(const LoaderStats& stats) {
-  const double wait = stats.wait_fraction();
-  if (wait < kNoticeableWait) {
-    return fmt::format("the consumer was the slow side: it waited {:.1f} % of the time", wait * 100);
+  const Waits waits(stats);
+  if (waits.input() < kNoticeableWait) {
+    const std::string own =
+        waits.own < 0.001 ? "" : fmt::format(", {:.1f} % for its own work on the GPU", waits.own * 100);
+    return fmt::format("the consumer was the slow side: it waited {:.1f} % of the time{}", waits.total * 100,
+                       own);
   }
-  const Work work(stats);
-  const auto [ns, name] = *std::ranges::max_element(work.stages);
-  return fmt::format(
-      "input-bound: the consumer waited {:.1f} % of the time; the workers spent {:.0f} % of theirs {}",
-      wait * 100, ratio(ns, work.total_ns) * 100, name);
+  const auto& [name, share] =
+      *std::ranges::max_element(waits.stages, {}, [](const auto& stage) { return stage.second; });
+  return fmt::format("input-bound: the consumer waited {:.1f} % of the time; {:.0f} % of that was for {}{}",
+                     waits.total * 100, share / waits.total * 100, name,
+                     waits.own < 0.001 ? ""
+                                       : fmt::format(", {:.0f} % for its own work on the GPU",
+                                                     waits.own / waits.total * 100));
 }
 
 // "the GPU was busy 41 %; of the other 59 points, 55 waited for decoding, 4 were the program's own"; empty
@@ -56,12 +73,12 @@ std::string gpu_verdict(const LoaderStats& stats) {
   if (!busy) return use.empty() ? use : use + "\n";
   const double rest = 100 - std::round(*busy * 100);
   if (rest < 1) return use + "\n";
-  const double waited = std::min(rest, stats.wait_fraction() * 100);
-  const Work work(stats);
+  const Waits waits(stats);
+  const double scale = waits.input() > 0 ? std::min(rest, waits.input() * 100) / waits.input() : 0;
   std::vector<std::string> parts;
   double told = 0;
-  for (const auto& [ns, name] : work.stages) {
-    const double points = std::round(waited * ratio(ns, work.total_ns));
+  for (const auto& [name, share] : waits.stages) {
+    const double points = std::round(share * scale);
     if (points < 1) continue;
     told += points;
     parts.push_back(fmt::format("{:.0f} waited for {}", points, name));
@@ -93,6 +110,10 @@ std::string gpu_memory(const LoaderStats& stats) {
     text += fmt::format("\nhost memory: pinned {}, cache {}, batches in flight {}",
                         format_bytes(stats.pinned_bytes), format_bytes(stats.cache_bytes),
                         format_bytes(stats.in_flight_bytes));
+  }
+  if (stats.pageable_batches > 0) {
+    text +=
+        fmt::format("; batches assembled beside the pinned slots: {}", format_count(stats.pageable_batches));
   }
   for (const GpuMemory& gpu : stats.gpu_memory) {
     text += fmt::format(
@@ -135,8 +156,9 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
   text += verdict(stats) + "\n";
   text += gpu_verdict(stats);
   text += fmt::format(
-      "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s; {} read, {} decoded, {} delivered\n",
+      "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s{}; {} read, {} decoded, {} delivered\n",
       seconds(stats.read_ns), seconds(stats.decode_ns), seconds(stats.gather_ns),
+      stats.gpu_memory.empty() ? "" : fmt::format(", transfer {:.2f} s", seconds(stats.transfer_ns)),
       format_bytes(stats.bytes_read), format_bytes(stats.bytes_decoded), format_bytes(stats.bytes_delivered));
   const std::string would_fit =
       data.fit_bytes > data.cache_bytes

@@ -263,12 +263,12 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
   const std::size_t value_bytes = size_of(format.dtype);
   if (field.rows) {
     const SampleGeometry& geometry = field.rows->geometry;
-    format.row_bytes = geometry.channels * geometry.pixels * value_bytes;
+    format.row_bytes = product(product(geometry.channels, geometry.pixels), value_bytes);
     format.batch_bytes = product(max_batch_rows, format.row_bytes);
     return format;
   }
   const RaggedField& rows = *field.ragged;
-  format.row_bytes = rows.element_values() * value_bytes;
+  format.row_bytes = product(rows.element_values(), value_bytes);
   // A row may come several times: with a sampler, or for several tiles.
   const std::uint64_t elements =
       field.options.collate == Collate::ragged && field.samples_per_row == 1 && max_batch_rows <= rows.rows()

@@ -6,6 +6,7 @@
 
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_readers.hpp"
+#include "store/forwarding_reader.hpp"
 #include "store/unfetched_chunk_reader.hpp"
 
 namespace h5feed {
@@ -80,47 +81,25 @@ class WholeRowsReader final : public UnfetchedChunkReader {
   std::uint64_t pieces_ = 1;
 };
 
-// All goes through to a reader with the same chunks under other names.
-class OneRowReader final : public ChunkReader {
+// The same chunks with one dimension more.
+class OneRowReader final : public ForwardingReader {
  public:
-  explicit OneRowReader(std::shared_ptr<const ChunkReader> inner)
-      : ChunkReader(with_row(inner->info()), with_one(inner->chunk_shape())), inner_(std::move(inner)) {
-    max_stored_bytes_ = inner_->max_stored_bytes();
-  }
+  explicit OneRowReader(const std::shared_ptr<const ChunkReader>& whole)
+      : ForwardingReader(whole, with_row(whole->info()), with_one(whole->chunk_shape()), RowLayout(1, 1)) {}
 
-  std::uint64_t scratch_bytes() const noexcept override { return inner_->scratch_bytes(); }
-  bool direct() const noexcept override { return inner_->direct(); }
-  std::string fallback_reason() const override { return inner_->fallback_reason(); }
-  ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override {
-    return inner_->read_chunk(chunk, out, scratch);
-  }
-  std::uint64_t stored_bytes(std::uint64_t chunk) const override { return inner_->stored_bytes(chunk); }
-  bool stored_decoded(std::uint64_t chunk) const override { return inner_->stored_decoded(chunk); }
-  bool written(std::uint64_t chunk) const noexcept override { return inner_->written(chunk); }
-  std::uint32_t filter_mask(std::uint64_t chunk) const noexcept override {
-    return inner_->filter_mask(chunk);
-  }
-  ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
-    return inner_->fetch_chunk(chunk, raw);
-  }
-  ReadCost decode_chunk(std::uint64_t chunk, std::span<const std::byte> raw, std::span<std::byte> out,
-                        ReadScratch& scratch) const override {
-    return inner_->decode_chunk(chunk, raw, out, scratch);
-  }
   // The one row has all of the inner reader's rows, which lie together where they are one chunk.
   bool rows_readable() const noexcept override {
-    return inner_->rows_readable() && inner_->num_chunks() == 1;
+    return inner().rows_readable() && inner().num_chunks() == 1;
   }
   ReadCost read_rows(std::uint64_t first, std::uint64_t count,
                      std::span<const std::span<std::byte>> outs) const override {
     check_rows(*this, first, count, outs);
-    return inner_->read_rows(0, count * inner_->info().rows(), outs);
+    return inner().read_rows(0, count * inner().info().rows(), outs);
   }
   void hint_rows(std::uint64_t, std::uint64_t) const noexcept override {
-    inner_->hint_rows(0, inner_->info().rows());
+    inner().hint_rows(0, inner().info().rows());
   }
-  bool row_resident(std::uint64_t) const noexcept override { return inner_->row_resident(0); }
-  std::string describe_chunk(std::uint64_t chunk) const override { return inner_->describe_chunk(chunk); }
+  bool row_resident(std::uint64_t) const noexcept override { return inner().row_resident(0); }
 
  private:
   static std::vector<std::uint64_t> with_one(std::vector<std::uint64_t> shape) {
@@ -133,8 +112,6 @@ class OneRowReader final : public ChunkReader {
     if (!info.chunk_shape.empty()) info.chunk_shape = with_one(std::move(info.chunk_shape));
     return info;
   }
-
-  const std::shared_ptr<const ChunkReader> inner_;
 };
 
 class JoinedReader final : public ChunkReader {
@@ -284,7 +261,7 @@ std::vector<JoinedPart> flattened(std::vector<JoinedPart> parts) {
 }  // namespace
 
 std::shared_ptr<const ChunkReader> as_one_row(std::shared_ptr<const ChunkReader> reader) {
-  return std::make_shared<const OneRowReader>(std::move(reader));
+  return std::make_shared<const OneRowReader>(reader);
 }
 
 std::shared_ptr<const ChunkReader> join_readers(std::vector<JoinedPart> parts, std::string file,

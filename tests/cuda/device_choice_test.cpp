@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "cuda/handles.hpp"
@@ -80,7 +81,7 @@ TEST(DeviceChoice, automatic_is_the_cpu_where_no_gpu_can_be_used) {
 TEST(DeviceChoice, automatic_is_the_cpu_where_a_gpu_is_broken) {
   const CapturedLog log;
   FakeCuda cuda;
-  cuda.fail_call(2, cudaErrorIllegalAddress, true);
+  cuda.fail_call_of("cudaGetDevice", 1, cudaErrorIllegalAddress);
   EXPECT_EQ(choose_device("auto"), std::nullopt);
   EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("as a GPU is there but fails")));
 }
@@ -113,6 +114,37 @@ TEST(DeviceChoice, automatic_takes_the_gpu_with_most_free_memory_and_names_its_p
   }
   EXPECT_EQ(choose_device("auto"), 1);
   EXPECT_THAT(log.lines(), ElementsAre("device \"auto\": cuda:1 (PCI 0000:1a:00.0)"));
+}
+
+TEST(DeviceChoice, automatic_follows_a_program_that_has_set_device_0) {
+  const CapturedLog log;
+  const NvmlPath path("/no/such/library.so");
+  FakeCuda cuda({.devices = 3, .memory_bytes = 1 << 20});
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  const gpu::DeviceMemory model = gpu::make_device_memory(1000, 0);
+  EXPECT_EQ(choose_device("auto"), 0) << "though the others have more free memory";
+}
+
+TEST(DeviceChoice, automatic_leaves_a_context_on_no_device_but_the_chosen_one) {
+  const CapturedLog log;
+  const NvmlPath path("/no/such/library.so");
+  FakeCuda cuda({.devices = 3});
+  const std::optional<int> chosen = choose_device("auto");
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(cuda.contexts(), std::set<int>{*chosen});
+}
+
+TEST(DeviceChoice, automatic_passes_over_a_gpu_that_another_process_has_for_itself) {
+  const NvmlPath path("/no/such/library.so");
+  {
+    const CapturedLog log;
+    FakeCuda cuda({.devices = 3, .busy_devices = {0, 1}});
+    EXPECT_EQ(choose_device("auto"), 2);
+  }
+  const CapturedLog log;
+  FakeCuda cuda({.devices = 1, .busy_devices = {0}});
+  EXPECT_EQ(choose_device("auto"), std::nullopt);
+  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("another process has this GPU for itself")));
 }
 
 TEST(DeviceChoice, automatic_follows_the_device_the_program_has_set) {

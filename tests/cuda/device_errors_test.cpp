@@ -138,13 +138,43 @@ TEST(DeviceErrors, name_the_call_the_device_and_the_batch) {
   const auto device = gpu::make_cuda_device(kind.settings(2, 1));
   const auto assembled = kind.assemble(*device, 12);
   assembled->epoch = 3;
-  const std::uint64_t before = cuda.calls();
-  // The current device, the copy of the data, the copy of the target.
-  cuda.fail_call(3, cudaErrorLaunchOutOfResources);
+  cuda.fail_call_of("cudaMemcpyAsync", 1, cudaErrorLaunchOutOfResources);
   EXPECT_THAT(
       message_of([&] { device->deliver(12, std::move(*assembled), {}); }),
       HasSubstr("cuda:0, epoch 3, batch 12: cudaMemcpyAsync failed with cudaErrorLaunchOutOfResources"));
-  EXPECT_GT(cuda.calls(), before);
+}
+
+TEST(DeviceErrors, of_later_calls_name_the_batch_too) {
+  FakeCuda cuda;
+  const BatchKind kind;
+  const auto device = gpu::make_cuda_device(kind.settings(1, 1));
+  auto assembled = kind.assemble(*device, 4);
+  const Batch batch = device->deliver(4, std::move(*assembled), {});
+  cuda.fail_call_of("cudaStreamWaitEvent", 1, cudaErrorLaunchOutOfResources);
+  EXPECT_THAT(message_of([&] { batch.gpu->use_on(nullptr); }), HasSubstr("epoch 0, batch 4: "));
+  cuda.fail_call_of("cudaEventQuery", 1, cudaErrorLaunchOutOfResources);
+  EXPECT_THAT(message_of([&] { device->acquire_slot({.epoch = 2, .batch = 5}); }),
+              HasSubstr("cuda:0, epoch 2, batch 5: cudaEventQuery"));
+  assembled = kind.assemble(*device, 6);
+  cuda.fail_call_of("cudaPointerGetAttributes", 1, cudaErrorLaunchOutOfResources);
+  const gpu::DeviceMemory data = gpu::make_device_memory(4 * 60 * sizeof(float), 0);
+  EXPECT_THAT(message_of([&] {
+                device->deliver(6, std::move(*assembled), [&](int, const DeviceTensor&, const DeviceTensor*) {
+                  return DeviceOutput{data.get(), data.get(), nullptr};
+                });
+              }),
+              HasSubstr("epoch 0, batch 6: cudaPointerGetAttributes"));
+}
+
+TEST(DeviceErrors, tell_a_gpu_that_is_gone_or_taken_from_a_driver_that_cannot_start) {
+  FakeCuda cuda;
+  EXPECT_THAT(message_of([] { gpu::check(cudaErrorUnknown, "cudaMemcpyAsync", {1}); }),
+              HasSubstr("as when a GPU falls off the bus; look for Xid errors"));
+  EXPECT_THAT(message_of([] { gpu::check(cudaErrorDevicesUnavailable, "cudaMalloc", {1}); }),
+              HasSubstr("another process has this GPU for itself"));
+  EXPECT_EQ(gpu::why_no_gpu(cudaErrorUnknown), "the NVIDIA driver cannot be initialized; check nvidia-smi");
+  EXPECT_TRUE(gpu::ends_context(cudaErrorUnknown));
+  EXPECT_FALSE(gpu::ends_context(cudaErrorDevicesUnavailable)) << "the other process may end";
 }
 
 TEST(DeviceErrors, of_staged_batches_come_with_their_delivery) {
@@ -173,7 +203,7 @@ TEST(DeviceErrors, that_end_the_context_end_the_loader_with_the_first_message) {
   const std::string first = message_of([&] { device->deliver(1, std::move(*next), {}); });
   EXPECT_THAT(first,
               AllOf(HasSubstr("cudaErrorIllegalAddress"), HasSubstr("the context of this device is lost")));
-  EXPECT_EQ(message_of([&] { device->acquire_slot(); }), first);
+  EXPECT_EQ(message_of([&] { device->acquire_slot({}); }), first);
   EXPECT_EQ(message_of([&] { device->deliver(2, Batch{}, {}); }), first);
 }
 
@@ -198,7 +228,8 @@ TEST(DeviceErrors, of_memory_for_kept_batches_fail_one_batch_and_pass) {
     const auto assembled = kind.assemble(*device, ticket);
     error = message_of([&] { kept.push_back(device->deliver(ticket, std::move(*assembled), {})); });
   }
-  EXPECT_THAT(error, HasSubstr("cudaErrorMemoryAllocation"));
+  EXPECT_THAT(error, AllOf(HasSubstr("cudaErrorMemoryAllocation"),
+                           HasSubstr("epoch 0, batch " + std::to_string(kept.size()) + ": cudaMalloc")));
   kept.clear();
   const auto assembled = kind.assemble(*device, 30);
   EXPECT_EQ(message_of([&] { device->deliver(30, std::move(*assembled), {}); }), "no error");

@@ -113,6 +113,18 @@ TEST(EventOrder, needs_every_single_wait) {
   }
 }
 
+TEST(EventOrder, needs_every_single_wait_when_it_poisons) {
+  const std::uint64_t waits = play(all_orders().front(), 0, true).stream_waits;
+  // For every batch: kernel for copy, two streams for the kernel, poison for two streams of the consumer,
+  // behind which the next kernel comes anyway; for every use of a buffer again: copy for the last kernel.
+  EXPECT_EQ(waits, 5 * kBatches + (kBatches - 2));
+  for (std::uint64_t wait = 1; wait <= waits; ++wait) {
+    int wrong = 0;
+    for (const auto& order : all_orders()) wrong += play(order, wait, true).wrong;
+    EXPECT_GT(wrong, 0) << "nothing was wrong without wait " << wait;
+  }
+}
+
 TEST(EventOrder, in_memory_of_the_consumer_needs_every_wait_but_the_repeats_of_one) {
   for (const std::uint64_t deliveries : {1U, 2U}) {
     for (const auto& order : all_orders(3)) EXPECT_EQ(play_given(order, 0, deliveries).wrong, 0);

@@ -277,7 +277,7 @@ TEST_F(OnGpu, buffers_are_not_used_again_before_slow_streams_are_done) {
   const DeviceMemory aside = make_device_memory(kBatches * kBytes, 0);
   for (std::uint64_t ticket = 0; ticket < kBatches; ++ticket) {
     auto batch = std::make_shared<Batch>();
-    batch->data = device->acquire_slot().data;
+    batch->data = device->acquire_slot({}).data;
     batch->data.dtype = DType::u8;
     batch->data.shape = {static_cast<std::int64_t>(kBytes)};
     batch->indices = {0};

@@ -48,6 +48,7 @@ struct BatchKind {
     settings.capacity = {host_slots, depth};
     settings.touch_threads = 2;
     settings.poison = poison;
+    settings.check_sources = false;
     return settings;
   }
 
@@ -61,7 +62,7 @@ struct BatchKind {
                                   std::optional<std::int64_t> count = {}) const {
     auto batch = std::make_shared<Batch>();
     const std::int64_t size = count.value_or(samples);
-    BatchSlot slot = device.acquire_slot();
+    BatchSlot slot = device.acquire_slot({.batch = ticket});
     batch->data = std::move(slot.data);
     batch->data.dtype = DType::u8;
     batch->data.shape = {size, 3, pixels};

@@ -15,7 +15,9 @@ FakeCuda::FakeCuda(const FakeCudaSettings& settings) {
   runtime = new Runtime;
   runtime->settings = settings;
   runtime->random.seed(settings.seed);
-  current_device = 0;
+  chosen_device = 0;
+  pushed_devices.clear();
+  capture_mode = cudaStreamCaptureModeGlobal;
   last_error = cudaSuccess;
   for (int device = 0; device < settings.devices; ++device) {
     auto stream = std::make_unique<CUstream_st>();
@@ -55,6 +57,11 @@ FakeCudaLive FakeCuda::live() const {
   return live;
 }
 
+std::set<int> FakeCuda::contexts() const {
+  const Lock lock(rt().mutex);
+  return rt().contexts;
+}
+
 std::uint64_t FakeCuda::calls() const {
   const Lock lock(rt().mutex);
   return rt().calls;
@@ -67,6 +74,19 @@ void FakeCuda::fail_call(std::uint64_t n, cudaError_t error, bool sticky) {
   r.fail_with = error;
   r.fail_sticky = sticky;
   r.failure_happened = false;
+}
+
+void FakeCuda::fail_call_of(const std::string& function, std::uint64_t n, cudaError_t error) {
+  Runtime& r = rt();
+  const Lock lock(r.mutex);
+  r.failing[function] = {r.calls_of[function] + n, error};
+  r.failure_happened = false;
+}
+
+std::uint64_t FakeCuda::calls_of(const std::string& function) const {
+  Runtime& r = rt();
+  const Lock lock(r.mutex);
+  return r.calls_of[function];
 }
 
 void FakeCuda::fail_operation(std::uint64_t n, cudaError_t error) {
@@ -101,6 +121,12 @@ std::uint64_t FakeCuda::pageable_copies() const {
 std::uint64_t FakeCuda::pinned_copies() const {
   const Lock lock(rt().mutex);
   return rt().pinned_copies;
+}
+
+std::uint64_t FakeCuda::pinned_copies_to(int device) const {
+  Runtime& r = rt();
+  const Lock lock(r.mutex);
+  return r.pinned_copies_to[device];
 }
 
 std::uint64_t FakeCuda::pinned_copy_bytes() const {
@@ -154,7 +180,8 @@ cudaError_t fake_launch(cudaStream_t stream, std::function<void()> kernel) {
   const Lock lock(r.mutex);
   if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
   CUstream_st* const target = stream_of(r, stream);
-  if (target == nullptr || target->device != current_device) return remember(cudaErrorInvalidResourceHandle);
+  if (target == nullptr || target->device != current_device())
+    return remember(cudaErrorInvalidResourceHandle);
   enqueue_locked(r, *target, {std::move(kernel), {}, {}});
   return cudaSuccess;
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct FakeCudaSettings {
   unsigned seed = 1;                                ///< of the delays
   cudaError_t device_count_error = cudaSuccess;     ///< what a machine without a usable GPU answers
   int driver_version = 13000;
+  std::set<int> busy_devices = {};  ///< another process has them for itself
   bool refuse_register = false;
   bool refuse_host_alloc = false;
 };
@@ -43,10 +45,18 @@ class FakeCuda {
 
   FakeCudaLive live() const;
 
+  /// Devices that the process has a context on, of some hundred MiB on a real one. As on CUDA 12 and later
+  /// cudaSetDevice makes one, and so does almost every call, on the device that is current for its thread.
+  std::set<int> contexts() const;
+
   /// Calls that may fail, since the start. Destroying and freeing calls never fail and do not count.
   std::uint64_t calls() const;
   /// The n-th such call from now on (1 is the next) returns `error`; all later ones too where `sticky`.
   void fail_call(std::uint64_t n, cudaError_t error, bool sticky = false);
+  /// The n-th call from now on of one function of the runtime returns `error`.
+  void fail_call_of(const std::string& function, std::uint64_t n, cudaError_t error);
+  /// Calls of one function since the start.
+  std::uint64_t calls_of(const std::string& function) const;
   /// The n-th operation from now on that runs on a stream ends the context with `error`.
   void fail_operation(std::uint64_t n, cudaError_t error);
   /// Whether a failure asked for has happened.
@@ -60,6 +70,7 @@ class FakeCuda {
   /// Copies from host memory that is not pinned, and from pinned memory.
   std::uint64_t pageable_copies() const;
   std::uint64_t pinned_copies() const;
+  std::uint64_t pinned_copies_to(int device) const;
   std::uint64_t pinned_copy_bytes() const;
   /// Times the host waited for the device by a synchronizing call.
   std::uint64_t host_waits() const;

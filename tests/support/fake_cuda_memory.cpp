@@ -28,7 +28,7 @@ cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
   const Lock lock(r.mutex);
   *count = 0;
   if (r.settings.device_count_error != cudaSuccess) return remember(r.settings.device_count_error);
-  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter_without_context(r); error != cudaSuccess) return error;
   *count = r.settings.devices;
   return cudaSuccess;
 }
@@ -36,17 +36,18 @@ cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
 cudaError_t CUDARTAPI cudaGetDevice(int* device) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
-  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
-  *device = current_device;
+  if (const cudaError_t error = enter_without_context(r); error != cudaSuccess) return error;
+  *device = current_device();
   return cudaSuccess;
 }
 
 cudaError_t CUDARTAPI cudaSetDevice(int device) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
-  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter_without_context(r); error != cudaSuccess) return error;
   if (device < 0 || device >= r.settings.devices) return remember(cudaErrorInvalidDevice);
-  current_device = device;
+  (pushed_devices.empty() ? chosen_device : pushed_devices.back()) = device;
+  use_context(r);
   return cudaSuccess;
 }
 
@@ -64,7 +65,7 @@ cudaError_t CUDARTAPI cudaRuntimeGetVersion(int* version) {
 cudaError_t CUDARTAPI cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
-  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter_without_context(r); error != cudaSuccess) return error;
   std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0", device + 0x19);
   return cudaSuccess;
 }
@@ -72,7 +73,7 @@ cudaError_t CUDARTAPI cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
 cudaError_t CUDARTAPI cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
-  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter_without_context(r); error != cudaSuccess) return error;
   *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : 0;
   return cudaSuccess;
 }
@@ -84,7 +85,7 @@ cudaError_t CUDARTAPI cudaMemGetInfo(size_t* free, size_t* total) {
   *total = r.settings.memory_bytes;
   *free = r.settings.memory_bytes;
   for (const auto& [data, memory] : r.device_memory) {
-    if (memory.device == current_device) *free -= memory.bytes;
+    if (memory.device == current_device()) *free -= memory.bytes;
   }
   return cudaSuccess;
 }
@@ -92,23 +93,25 @@ cudaError_t CUDARTAPI cudaMemGetInfo(size_t* free, size_t* total) {
 cudaError_t CUDARTAPI cudaMalloc(void** data, size_t bytes) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
-  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter_unsafe(r); error != cudaSuccess) return error;
   std::size_t used = 0;
   for (const auto& [begin, memory] : r.device_memory)
-    used += memory.device == current_device ? memory.bytes : 0;
+    used += memory.device == current_device() ? memory.bytes : 0;
   if (used + bytes > r.settings.memory_bytes) return remember(cudaErrorMemoryAllocation);
   const std::size_t rounded = (bytes + 255) / 256 * 256;
   *data = std::aligned_alloc(256, rounded);
   // Fresh memory of a device holds anything.
   std::memset(*data, 0xCD, rounded);
-  r.device_memory[static_cast<char*>(*data)] = {bytes, current_device};
+  r.device_memory[static_cast<char*>(*data)] = {bytes, current_device()};
   return cudaSuccess;
 }
 
 cudaError_t CUDARTAPI cudaFree(void* data) {
   Runtime& r = rt();
   Lock lock(r.mutex);
+  use_context(r);
   if (data == nullptr) return cudaSuccess;
+  if (refused_by_capture(r) != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
   const auto found = r.device_memory.find(static_cast<char*>(data));
   if (found == r.device_memory.end()) misuse("cudaFree of memory that is not allocated");
   const int device = found->second.device;
@@ -124,7 +127,7 @@ cudaError_t CUDARTAPI cudaFree(void* data) {
 cudaError_t CUDARTAPI cudaHostAlloc(void** data, size_t bytes, unsigned int) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
-  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter_unsafe(r); error != cudaSuccess) return error;
   if (r.settings.refuse_host_alloc) return remember(cudaErrorMemoryAllocation);
   const std::size_t rounded = (bytes + 4095) / 4096 * 4096;
   *data = std::aligned_alloc(4096, rounded);
@@ -135,6 +138,7 @@ cudaError_t CUDARTAPI cudaHostAlloc(void** data, size_t bytes, unsigned int) {
 cudaError_t CUDARTAPI cudaFreeHost(void* data) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
+  use_context(r);
   if (r.pinned.erase(static_cast<char*>(data)) == 0) misuse("cudaFreeHost of memory that is not allocated");
   std::free(data);
   return remember(r.sticky);
@@ -143,7 +147,7 @@ cudaError_t CUDARTAPI cudaFreeHost(void* data) {
 cudaError_t CUDARTAPI cudaHostRegister(void* data, size_t bytes, unsigned int) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
-  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter_unsafe(r); error != cudaSuccess) return error;
   if (r.settings.refuse_register) return remember(cudaErrorMemoryAllocation);
   r.registered[static_cast<char*>(data)] = {bytes, 0};
   return cudaSuccess;
@@ -152,6 +156,7 @@ cudaError_t CUDARTAPI cudaHostRegister(void* data, size_t bytes, unsigned int) {
 cudaError_t CUDARTAPI cudaHostUnregister(void* data) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
+  use_context(r);
   if (r.registered.erase(static_cast<char*>(data)) == 0) misuse("cudaHostUnregister of other memory");
   return remember(r.sticky);
 }
@@ -165,6 +170,8 @@ cudaError_t CUDARTAPI cudaPointerGetAttributes(cudaPointerAttributes* attributes
   if (const Memory* const memory = memory_at(r.device_memory, data, 1)) {
     attributes->type = cudaMemoryTypeDevice;
     attributes->device = memory->device;
+  } else if (memory_at(r.pinned, data, 1) != nullptr || memory_at(r.registered, data, 1) != nullptr) {
+    attributes->type = cudaMemoryTypeHost;
   }
   return cudaSuccess;
 }
@@ -192,6 +199,7 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
   if (memory_at(r.pinned, from, bytes) != nullptr || memory_at(r.registered, from, bytes) != nullptr) {
     ++r.pinned_copies;
     r.pinned_copy_bytes += bytes;
+    ++r.pinned_copies_to[memory_at(r.device_memory, to, bytes)->device];
     enqueue_locked(r, *target, {copy, {}, {}});
     return cudaSuccess;
   }

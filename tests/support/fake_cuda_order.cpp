@@ -12,7 +12,7 @@ cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned i
   const Lock lock(r.mutex);
   if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
   auto made = std::make_unique<CUstream_st>();
-  made->device = current_device;
+  made->device = current_device();
   *stream = made.get();
   start(r, *made);
   r.streams.push_back(std::move(made));
@@ -22,6 +22,7 @@ cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned i
 cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t stream) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
+  use_context(r);
   if (stream_of(r, stream) == nullptr) misuse("cudaStreamDestroy of a stream that does not exist");
   stream->live = false;
   return remember(r.sticky);
@@ -42,7 +43,7 @@ cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event
 cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t stream) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
-  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter_unsafe(r); error != cudaSuccess) return error;
   CUstream_st* const target = stream_of(r, stream);
   if (target == nullptr) return remember(cudaErrorInvalidResourceHandle);
   return idle(*target) ? cudaSuccess : cudaErrorNotReady;
@@ -51,7 +52,7 @@ cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t stream) {
 cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t stream) {
   Runtime& r = rt();
   Lock lock(r.mutex);
-  const cudaError_t error = enter(r);
+  const cudaError_t error = enter_unsafe(r);
   CUstream_st* const target = stream_of(r, stream);
   if (target == nullptr) return remember(cudaErrorInvalidResourceHandle);
   // Also with an error the work is over when the call returns.
@@ -64,7 +65,7 @@ cudaError_t CUDARTAPI cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int)
   const Lock lock(r.mutex);
   if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
   auto made = std::make_unique<CUevent_st>();
-  made->device = current_device;
+  made->device = current_device();
   *event = made.get();
   r.events[made.get()] = std::move(made);
   return cudaSuccess;
@@ -73,6 +74,7 @@ cudaError_t CUDARTAPI cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int)
 cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
+  use_context(r);
   if (r.events.erase(event) == 0) misuse("cudaEventDestroy of an event that does not exist");
   return remember(r.sticky);
 }
@@ -93,7 +95,7 @@ cudaError_t CUDARTAPI cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
-  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  if (const cudaError_t error = enter_unsafe(r); error != cudaSuccess) return error;
   if (!r.events.contains(event)) return remember(cudaErrorInvalidResourceHandle);
   return !event->latest || event->latest->done ? cudaSuccess : cudaErrorNotReady;
 }
@@ -101,7 +103,7 @@ cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) {
 cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
   Runtime& r = rt();
   Lock lock(r.mutex);
-  const cudaError_t error = enter(r);
+  const cudaError_t error = enter_unsafe(r);
   if (!r.events.contains(event)) return remember(cudaErrorInvalidResourceHandle);
   if (const auto latest = event->latest) {
     host_wait(r, lock, [&] { return latest->done; });

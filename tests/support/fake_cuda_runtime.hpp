@@ -13,7 +13,10 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/fake_cuda.hpp"
@@ -38,6 +41,10 @@ struct CUstream_st {
   int device = 0;
   bool live = true;
   bool busy = false;  // an operation is running
+  bool capturing = false;
+  bool capture_broken = false;
+  cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+  std::thread::id captured_by = {};
   std::deque<h5feed::test::fake::Operation> queue = {};
   std::thread thread = {};
 };
@@ -65,8 +72,14 @@ struct Runtime {
   std::map<char*, Memory> device_memory;
   std::map<char*, Memory> pinned;
   std::map<char*, Memory> registered;
+  std::set<int> contexts;        // devices that have one
+  std::map<int, int> retained;   // by the driver's calls
+  std::set<int> made_by_retain;  // nobody else holds these
   std::uint64_t calls = 0, fail_at = 0, operations = 0, fail_operation_at = 0, waits = 0, ignored_wait = 0;
   std::uint64_t pageable_copies = 0, pinned_copies = 0, pinned_copy_bytes = 0, host_waits = 0;
+  std::map<int, std::uint64_t> pinned_copies_to;  // by device
+  std::map<std::string, std::uint64_t> calls_of;
+  std::map<std::string, std::pair<std::uint64_t, cudaError_t>> failing;  // by name: which one, and how
   cudaError_t fail_with = cudaSuccess;
   bool fail_sticky = false;
   cudaError_t operation_error = cudaSuccess;
@@ -79,7 +92,9 @@ using Lock = std::unique_lock<std::mutex>;
 
 // Never destroyed: threads of streams may outlive main().
 extern Runtime* runtime;
-extern thread_local int current_device;
+extern thread_local int chosen_device;                // by cudaSetDevice
+extern thread_local std::vector<int> pushed_devices;  // by cuCtxPushCurrent, on top of that
+extern thread_local cudaStreamCaptureMode capture_mode;
 extern thread_local cudaError_t last_error;
 
 /// Ends the program: what the program under test must not do.
@@ -91,8 +106,21 @@ Runtime& rt();
 /// Keeps an error for cudaGetLastError.
 cudaError_t remember(cudaError_t error);
 
-/// Every call that may fail begins here, with the runtime's mutex held.
-cudaError_t enter(Runtime& r);
+/// The device whose context a call of this thread uses.
+int current_device();
+
+/// What a call leaves that needs a context, as almost all do: one on the current device.
+void use_context(Runtime& r);
+
+/// Every call that may fail begins here, with the runtime's mutex held; those that need no context with the
+/// second.
+cudaError_t enter(Runtime& r, const char* call = __builtin_FUNCTION());
+cudaError_t enter_without_context(Runtime& r, const char* call = __builtin_FUNCTION());
+
+/// Calls that CUDA calls unsafe during a capture: they end the captures that forbid them, and fail.
+cudaError_t refused_by_capture(Runtime& r);
+/// `enter` of such a call.
+cudaError_t enter_unsafe(Runtime& r, const char* call = __builtin_FUNCTION());
 
 // Of streams; with the mutex held.
 bool idle(const CUstream_st& stream);

@@ -10,7 +10,9 @@
 namespace h5feed::test::fake {
 
 Runtime* runtime = nullptr;
-thread_local int current_device = 0;
+thread_local int chosen_device = 0;
+thread_local std::vector<int> pushed_devices;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 thread_local cudaError_t last_error = cudaSuccess;
 
 void misuse(const char* what) {
@@ -28,9 +30,43 @@ cudaError_t remember(cudaError_t error) {
   return error;
 }
 
-cudaError_t enter(Runtime& r) {
+int current_device() { return pushed_devices.empty() ? chosen_device : pushed_devices.back(); }
+
+void use_context(Runtime& r) { r.contexts.insert(current_device()); }
+
+cudaError_t refused_by_capture(Runtime& r) {
+  if (capture_mode == cudaStreamCaptureModeRelaxed) return cudaSuccess;
+  bool refused = false;
+  for (const auto& stream : r.streams) {
+    const bool here = stream->captured_by == std::this_thread::get_id();
+    const bool forbids = here ? stream->capture_mode != cudaStreamCaptureModeRelaxed
+                              : stream->capture_mode == cudaStreamCaptureModeGlobal &&
+                                    capture_mode == cudaStreamCaptureModeGlobal;
+    if (!stream->capturing || !forbids) continue;
+    stream->capture_broken = refused = true;
+  }
+  return refused ? remember(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+}
+
+cudaError_t enter_unsafe(Runtime& r, const char* call) {
+  if (const cudaError_t error = enter(r, call); error != cudaSuccess) return error;
+  return refused_by_capture(r);
+}
+
+cudaError_t enter(Runtime& r, const char* call) {
+  use_context(r);
+  return enter_without_context(r, call);
+}
+
+cudaError_t enter_without_context(Runtime& r, const char* call) {
   ++r.calls;
+  const std::uint64_t number = ++r.calls_of[call];
   if (r.sticky != cudaSuccess) return remember(r.sticky);
+  if (const auto failing = r.failing.find(call);
+      failing != r.failing.end() && failing->second.first == number) {
+    r.failure_happened = true;
+    return remember(failing->second.second);
+  }
   if (r.fail_at != 0 && r.calls == r.fail_at) {
     r.failure_happened = true;
     if (r.fail_sticky) r.sticky = r.fail_with;
@@ -118,7 +154,7 @@ void host_wait(Runtime& r, Lock& lock, const std::function<bool()>& done) {
 bool idle(const CUstream_st& stream) { return stream.queue.empty() && !stream.busy; }
 
 CUstream_st* stream_of(Runtime& r, cudaStream_t handle) {
-  if (handle == nullptr) return r.default_streams[static_cast<std::size_t>(current_device)].get();
+  if (handle == nullptr) return r.default_streams[static_cast<std::size_t>(current_device())].get();
   for (const auto& stream : r.streams) {
     if (stream.get() == handle) return stream->live ? handle : nullptr;
   }
@@ -126,6 +162,7 @@ CUstream_st* stream_of(Runtime& r, cudaStream_t handle) {
 }
 
 void enqueue_locked(Runtime& r, CUstream_st& stream, Operation operation) {
+  if (stream.capturing) return;  // becomes part of a graph, which nothing runs
   stream.queue.push_back(std::move(operation));
   r.changed.notify_all();
 }

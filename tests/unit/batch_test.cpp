@@ -208,7 +208,7 @@ TEST(BufferPool, aligns_for_simd) {
 
 TEST(HostDevice, has_no_target_memory_where_there_is_no_target) {
   const auto device = make_host_device({.data = 100, .target = 0}, 2);
-  const BatchSlot slot = device->acquire_slot();
+  const BatchSlot slot = device->acquire_slot({});
   EXPECT_TRUE(slot.data.defined());
   EXPECT_FALSE(slot.target.defined());
   EXPECT_EQ(device->lent_bytes(), 100u);

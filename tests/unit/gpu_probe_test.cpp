@@ -83,6 +83,23 @@ TEST(GpuUse, of_a_stretch_of_time_is_the_difference_of_two_looks) {
   EXPECT_DOUBLE_EQ(use.busy.mean().value(), 0.5);
 }
 
+TEST(Verdict, calls_the_consumer_slow_where_slots_waited_for_its_own_work_on_the_gpu) {
+  LoaderStats stats = waiting_stats(0.997);
+  stats.wait_gpu_ns = 9'800'000'000;
+  EXPECT_THAT(report_of(stats),
+              HasSubstr("the consumer was the slow side: it waited 99.7 % of the time, 98.0 % "
+                        "for its own work on the GPU\n"));
+  stats.wait_gpu_ns = 4'000'000'000;
+  EXPECT_THAT(report_of(stats),
+              HasSubstr("input-bound: the consumer waited 99.7 % of the time; 54 % of that was "
+                        "for decoding, 40 % for its own work on the GPU\n"));
+  stats.wait_gpu_ns = 0;
+  stats.wait_transfer_ns = 8'000'000'000;
+  EXPECT_THAT(
+      report_of(stats),
+      HasSubstr("input-bound: the consumer waited 99.7 % of the time; 80 % of that was for the transfer\n"));
+}
+
 TEST(Verdict, charges_the_idle_time_of_the_gpu_to_what_the_consumer_waited_for) {
   LoaderStats stats = waiting_stats(0.61);
   stats.gpu = use_of({0.41});

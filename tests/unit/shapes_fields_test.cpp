@@ -376,6 +376,82 @@ TEST_F(Fields, that_do_not_fit_are_refused_in_one_line) {
   EXPECT_THAT(loading({.name = "pose", .normalize = Normalize{.std = {0}}}), HasSubstr("std"));
 }
 
+TEST_F(Fields, without_any_element_are_delivered_as_such) {
+  {
+    const Hid file(H5Fopen(path().c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    put(file.get(), "nothing", H5T_STD_I32LE, H5T_NATIVE_INT, {kSamples, 0}, nullptr);
+    const Hid type(H5Tvlen_create(H5T_NATIVE_DOUBLE));
+    put(file.get(), "unwritten", type.get(), type.get(), {kSamples}, nullptr);
+  }
+  const Dataset dataset =
+      Dataset::open(with({{.name = "nothing"},
+                          {.name = "none", .data = "nothing", .collate = Collate::ragged},
+                          {.name = "unwritten", .collate = Collate::ragged},
+                          {.name = "padded", .data = "unwritten", .collate = Collate::pad}}));
+  for (const std::int64_t workers : {0, 2}) {
+    DataLoader loader(dataset, {.batch_size = 4, .shuffle = true, .num_workers = workers, .preload = true});
+    std::int64_t seen = 0;
+    for (const Batch& batch : loader) {
+      seen += batch.size();
+      EXPECT_EQ(batch.field("nothing").values.shape, (std::vector<std::int64_t>{batch.size(), 0}));
+      EXPECT_EQ(batch.field("none").values.elements(), 0);
+      EXPECT_EQ(batch.field("unwritten").values.elements(), 0);
+      EXPECT_EQ(batch.field("padded").values.shape, (std::vector<std::int64_t>{batch.size(), 0}));
+    }
+    EXPECT_EQ(seen, kSamples);
+  }
+  EXPECT_EQ(SampleReader(dataset).read(std::vector<std::int64_t>{4, 4}).field("nothing").values.elements(),
+            0);
+}
+
+// As many numbers as a file can claim: what they take is refused, not allocated.
+TEST_F(Fields, larger_than_memory_are_refused) {
+  const std::filesystem::path groups = dir_ / "huge.h5";
+  {
+    const Hid file(H5Fcreate(groups.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
+    for (const char* const name : {"a", "b"}) {
+      put(file.get(), std::string(name) + "/x", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2, 3},
+          counted<std::uint8_t>(6, 0).data());
+      put(file.get(), std::string(name) + "/huge", H5T_STD_U8LE, H5T_NATIVE_UINT8, {1ULL << 61}, nullptr);
+      put(file.get(), std::string(name) + "/wide", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2, 1ULL << 60}, nullptr);
+    }
+  }
+  for (const char* const name : {"huge", "wide"}) {
+    for (const Collate collate : {Collate::stack, Collate::pad, Collate::ragged}) {
+      const auto open = [&] {
+        return Dataset::open({.files = {groups},
+                              .data = "*/x",
+                              .sample = SampleUnit::dataset,
+                              .input_layout = InputLayout::none,
+                              .fields = {{.name = "field",
+                                          .data = std::string("*/") + name,
+                                          .collate = collate,
+                                          .dtype = DType::f64}}});
+      };
+      EXPECT_THAT(refusal_of<Error>([&] { DataLoader(open(), {.batch_size = 2}); }),
+                  testing::AnyOf(HasSubstr("memory_budget_bytes"),
+                                 HasSubstr("a sample lies in 2,199,023,255,552 chunks")))
+          << name;
+    }
+  }
+}
+
+TEST_F(Fields, that_are_too_many_bytes_together_are_refused) {
+  const std::filesystem::path groups = dir_ / "huge.h5";
+  {
+    const Hid file(H5Fcreate(groups.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
+    for (const char* const name : {"a", "b", "c", "d", "e"})
+      put(file.get(), std::string(name) + "/x", H5T_STD_U8LE, H5T_NATIVE_UINT8, {(1ULL << 62) - 1}, nullptr);
+  }
+  EXPECT_THAT(refusal_of<DatasetError>([&] {
+                Dataset::open({.files = {groups},
+                               .data = "*/x",
+                               .sample = SampleUnit::dataset,
+                               .input_layout = InputLayout::none});
+              }),
+              HasSubstr("together are more than can be counted; leave some out"));
+}
+
 // A reference that claims more than the file has must not be believed.
 TEST_F(Fields, whose_lengths_are_damaged_are_refused) {
   std::vector<std::byte> bytes = test::file_bytes(path());

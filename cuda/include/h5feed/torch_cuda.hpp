@@ -3,6 +3,8 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -74,6 +76,11 @@ inline TorchTensors cuda_tensors(const Batch& batch) {
 /// for.
 inline void prepare_for_cuda(DataLoaderOptions& options) {
   if (!options.device_backend) options.device_backend = gpu::backend();
+  // "auto" follows what is current for CUDA, which LibTorch tells it only with its next call.
+  if (options.device == "auto" && c10::cuda::device_count() > 0) {
+    if (const auto current = c10::cuda::current_device(); current != 0)
+      C10_CUDA_CHECK(cudaSetDevice(current));
+  }
   if (options.output_memory.value_or(OutputMemory::consumer) == OutputMemory::consumer) {
     options.provide_output = torch_output;
   }

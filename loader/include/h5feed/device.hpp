@@ -83,14 +83,41 @@ struct GpuMemory {
 
 /// Memory of a device beside batches that are delivered.
 struct DeviceMemoryUse {
-  std::uint64_t pinned = 0;  ///< bytes of host memory that is pinned
+  std::uint64_t pinned = 0;          ///< bytes of host memory that is pinned
+  std::uint64_t pageable_slots = 0;  ///< slots that had to be taken beside it so far
   std::vector<GpuMemory> gpus = {};
+};
+
+/// Wall time in which a GPU had no free slot for the next batch, in nanoseconds since the loader was made.
+struct SlotWaits {
+  std::uint64_t gpu_ns = 0;       ///< the copies waited for work of the consumer on the GPU
+  std::uint64_t transfer_ns = 0;  ///< copies were running
+};
+
+/// Room between the samples of a slot: for batches of n samples in k `parts`, sample p, of the part i that
+/// begins with sample ⌊n·i/k⌋, lies at p times the size of a sample plus i · `bytes`.
+struct PartGaps {
+  std::size_t parts = 1;
+  std::size_t bytes = 0;
+
+  std::size_t before(std::size_t sample, std::size_t samples) const noexcept {
+    return bytes == 0 ? 0 : ((sample + 1) * parts - 1) / samples * bytes;
+  }
 };
 
 /// Memory that workers fill with one batch. Move-only in spirit: one owner at a time.
 struct BatchSlot {
   HostTensor data;
   HostTensor target;
+  PartGaps gaps = {};  ///< of the data
+  bool free = true;    ///< false: there was no slot now, and this is none
+};
+
+/// What a slot is asked for.
+struct SlotRequest {
+  std::uint64_t epoch = 0;  ///< of the batch, for messages
+  std::uint64_t batch = 0;
+  bool wait = true;  ///< for copies that are under way, where no slot is free
 };
 
 /// Bytes of the two tensors of a full batch.
@@ -106,9 +133,9 @@ class H5FEED_EXPORT Device {
   virtual ~Device() = default;
 
   /// Memory for one batch of up to `SlotBytes`. Called by workers, many at once. Never waits for the
-  /// consumer to give a batch back; a GPU may make it wait for copies that are under way. Throws
-  /// std::bad_alloc, DeviceError.
-  virtual BatchSlot acquire_slot() = 0;
+  /// consumer to give a batch back; a GPU may make it wait for copies that are under way, or return
+  /// none where the request says not to. Throws std::bad_alloc, DeviceError.
+  virtual BatchSlot acquire_slot(const SlotRequest& request) = 0;
 
   /// A batch is assembled. Called once for each, by the worker that finished it, in any order, before
   /// the consumer can take it; `ticket` counts batches over the loader's life. A GPU begins the copy of
@@ -131,6 +158,7 @@ class H5FEED_EXPORT Device {
   /// Bytes of buffers lent out now (in preparation or with the consumer), and buffers ever allocated.
   virtual std::uint64_t lent_bytes() const = 0;
   virtual std::uint64_t allocations() const = 0;
+  virtual SlotWaits slot_waits() const { return {}; }
   /// May call CUDA. Does not throw.
   virtual DeviceMemoryUse memory() const { return {}; }
 };

@@ -32,7 +32,12 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t read_ns = 0;
   std::uint64_t decode_ns = 0;
   std::uint64_t gather_ns = 0;
-  std::uint64_t wait_ns = 0;   ///< the consumer's wall time inside `next()`
+  std::uint64_t transfer_ns = 0;  ///< putting batches onto GPUs
+  std::uint64_t wait_ns = 0;      ///< the consumer's wall time inside `next()`
+  /// Of `wait_ns`, while there was no free slot for the next batch: because copies waited for the consumer's
+  /// own work on the GPU, which makes the consumer the slow side; because copies were running.
+  std::uint64_t wait_gpu_ns = 0;
+  std::uint64_t wait_transfer_ns = 0;
   std::uint64_t epoch_ns = 0;  ///< wall time from the start of epochs to their end (or to now)
 
   std::uint64_t cache_bytes = 0;           ///< held by the cache now
@@ -40,6 +45,7 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t outputs_allocated = 0;     ///< output buffers allocated over the loader's life
   std::uint64_t in_flight_bytes = 0;       ///< host memory of batches in preparation or ready, now
   std::uint64_t pinned_bytes = 0;          ///< host memory that is pinned for copies to a GPU
+  std::uint64_t pageable_batches = 0;      ///< assembled beside it, as none was free: slower copies
   std::vector<GpuMemory> gpu_memory = {};  ///< one for each GPU the loader delivers to; empty on the CPU
 
   /// While epochs ran; without readings where there is no `gpu_probe`.

@@ -1,0 +1,110 @@
+// CUDA graphs beside a loader, on the first GPU of the machine: captured while its workers prepare batches,
+// replayed on the batches that next_into() brings to their addresses.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "cuda/handles.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/gpu.hpp"
+#include "support/deliveries.hpp"
+#include "support/loader_cases.hpp"
+#include "support/sample_set.hpp"
+
+namespace h5feed::gpu::test {
+namespace {
+
+using h5feed::test::SampleSet;
+
+class GraphOnGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    const cudaError_t code = cudaGetDeviceCount(&count);
+    ignore_error(code);
+    if (code != cudaSuccess || count == 0) GTEST_SKIP() << "no GPU";
+    stream_ = make_stream(0);
+    data_ = make_device_memory(kDataBytes, 0);
+    target_ = make_device_memory(kBatch * sizeof(std::int64_t), 0);
+    out_ = make_device_memory(kDataBytes, 0);
+  }
+
+  static void run(cudaError_t code) { check(code, "test", {0}); }
+
+  DataLoaderOptions options() const {
+    DataLoaderOptions options{.batch_size = kBatch, .shuffle = true, .num_workers = 3, .seed = 6};
+    options.normalize = Normalize{};
+    options.drop_last = true;
+    return options;
+  }
+
+  DeviceTensor images() const {
+    return {data_.get(), DType::f32, {kBatch, 3, 19, 23}, {3 * kPixels, kPixels, 23, 1}};
+  }
+  DeviceTensor labels() const { return {target_.get(), DType::i64, {kBatch}, {1}}; }
+
+  // "The training step": the images of the fixed address, copied aside on `stream`.
+  void step(cudaStream_t stream) {
+    run(cudaMemcpyAsync(out_.get(), data_.get(), kDataBytes, cudaMemcpyDeviceToDevice, stream));
+  }
+
+  std::vector<std::byte> result() {
+    std::vector<std::byte> bytes(kDataBytes);
+    run(cudaMemcpyAsync(bytes.data(), out_.get(), kDataBytes, cudaMemcpyDeviceToHost, stream_.get()));
+    run(cudaStreamSynchronize(stream_.get()));
+    return bytes;
+  }
+
+  static constexpr std::int64_t kBatch = 16;
+  static constexpr std::int64_t kPixels = 19 * 23;
+  static constexpr std::size_t kDataBytes = kBatch * 3 * kPixels * sizeof(float);
+
+  const SampleSet set_{{.shape = {400, 19, 23, 3}, .chunk_shape = {5, 19, 23, 3}, .gzip = 1}};
+  const Dataset dataset_ = h5feed::test::open(set_);
+  Stream stream_;
+  DeviceMemory data_, target_, out_;
+};
+
+TEST_F(GraphOnGpu, is_captured_and_replayed_while_workers_prepare_batches) {
+  DataLoader on_cpu(dataset_, options());
+  const auto expected = h5feed::test::rest_of_epoch(on_cpu);
+  DataLoaderOptions gpu_options = options();
+  gpu_options.device = "cuda:0";
+  gpu_options.device_backend = backend();
+  gpu_options.output_memory = OutputMemory::consumer;
+  DataLoader loader(dataset_, gpu_options);
+  const Stream captured = make_stream(0);
+  std::size_t i = 0;
+  for (int round = 0; round < 3; ++round) {
+    // Four batches come while a capture is under way on another stream, in the mode that forbids most, and
+    // workers poll and copy; then four that the graph works on.
+    cudaGraph_t graph = nullptr;
+    run(cudaStreamBeginCapture(captured.get(), cudaStreamCaptureModeGlobal));
+    step(captured.get());
+    for (int n = 0; n < 4; ++n, ++i) {
+      const auto batch = loader.next_into(images(), labels(), stream_.get());
+      ASSERT_TRUE(batch);
+    }
+    run(cudaStreamEndCapture(captured.get(), &graph));
+    cudaGraphExec_t step_graph = nullptr;
+    run(cudaGraphInstantiate(&step_graph, graph, 0));
+    run(cudaGraphDestroy(graph));
+    for (int n = 0; n < 4; ++n, ++i) {
+      const auto batch = loader.next_into(images(), labels(), stream_.get());
+      ASSERT_TRUE(batch);
+      run(cudaGraphLaunch(step_graph, stream_.get()));
+      const std::vector<std::byte> replayed = result();
+      ASSERT_EQ(std::memcmp(replayed.data(), expected.at(i).data.data(), kDataBytes), 0) << i;
+    }
+    run(cudaGraphExecDestroy(step_graph));
+  }
+  EXPECT_EQ(i, 24u);
+  EXPECT_TRUE(loader.next_into(images(), labels(), stream_.get())) << "the loader goes on";
+}
+
+}  // namespace
+}  // namespace h5feed::gpu::test
