@@ -93,8 +93,10 @@ struct RowUnits : Images<From, To, Index> {
     Index at = row.start + column * geometry.in_pixel + in_cycle * geometry.in_channel;
     H5FEED_UNROLL
     for (std::uint32_t i = 0; i < kRun; ++i) {
-      result[i] =
-          values(column < row.width ? from[at] : From{}, static_cast<std::uint32_t>(row.image + in_cycle));
+      // A load in any case, of the sample's first element if need be: a branch for each is slower.
+      const bool inside = column < row.width;
+      const From loaded = from[inside ? at : 0];
+      result[i] = values(inside ? loaded : From{}, static_cast<std::uint32_t>(row.image + in_cycle));
       at += geometry.in_channel;
       if (++in_cycle == cycle.value()) {
         in_cycle = 0;

@@ -27,7 +27,6 @@
 #include <string>
 #include <vector>
 
-#include "examples/device.hpp"
 #include "examples/gradient_sum.hpp"
 #include "examples/ranks.hpp"
 #include "examples/small_cnn.hpp"

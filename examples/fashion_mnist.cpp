@@ -24,7 +24,6 @@
 #include <string>
 #include <vector>
 
-#include "examples/device.hpp"
 #include "examples/program.hpp"
 #include "examples/small_cnn.hpp"
 #include "examples/training_device.hpp"

@@ -15,7 +15,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "examples/device.hpp"
 #include "examples/program.hpp"
 #include "examples/resnet.hpp"
 #include "examples/training_device.hpp"

@@ -84,8 +84,8 @@ void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch, bool wa
   }
 }
 
-// Plans the earliest job that was parked; false where there is none, or none that this worker may wait for,
-// or still no slot.
+// Plans the earliest job that was parked; false where there is none, another worker waits for a slot already, or
+// there is still none.
 bool Prefetcher::run_parked(bool wait) {
   Task task;
   {
@@ -97,7 +97,7 @@ bool Prefetcher::run_parked(bool wait) {
     waits_for_slot_ = wait;
   }
   if (task.job->cancelled.load(std::memory_order_acquire)) {
-    unpark();
+    if (wait) unpark();
     return true;
   }
   run_plan(task, wait);

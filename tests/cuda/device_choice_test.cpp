@@ -105,13 +105,12 @@ TEST(DeviceChoice, automatic_asks_nvml_for_free_memory_and_creates_no_context_fo
 TEST(DeviceChoice, automatic_takes_the_gpu_with_most_free_memory_and_names_its_place) {
   const CapturedLog log;
   const NvmlPath path("/no/such/library.so");
-  FakeCuda cuda({.devices = 3, .memory_bytes = 1 << 20});
-  gpu::DeviceMemory on_0, on_2;
-  on_0 = gpu::make_device_memory(1000, 0);
-  {
-    const gpu::DeviceGuard guard(2);
-    on_2 = gpu::make_device_memory(2000, 2);
-  }
+  FakeCuda cuda({.devices = 3, .memory_bytes = 1 << 20, .busy_devices = {0}});
+  const auto allocate = [](std::size_t bytes, int device) {
+    const gpu::DeviceGuard guard(device);
+    return gpu::make_device_memory(bytes, device);
+  };
+  const gpu::DeviceMemory on_1 = allocate(1000, 1), on_2 = allocate(2000, 2);
   EXPECT_EQ(choose_device("auto"), 1);
   EXPECT_THAT(log.lines(), ElementsAre("device \"auto\": cuda:1 (PCI 0000:1a:00.0)"));
 }

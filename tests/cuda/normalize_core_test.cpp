@@ -110,15 +110,6 @@ double output_value(const Outcome& outcome, DType to, std::int64_t index) {
   }
 }
 
-// The spacing of the 16-bit type's values around `value`, half of which its rounding may add.
-double half_step(DType to, double value) {
-  if (to == DType::f32) return 0;
-  const int digits = to == DType::f16 ? 11 : 8;
-  const int least = to == DType::f16 ? -14 : -126;
-  const int exponent = value == 0 ? least : std::max(std::ilogb(value), least);
-  return std::ldexp(1.0, exponent - digits);
-}
-
 void check_case(const ImageLayout& layout, DType from, DType to,
                 const std::vector<SampleTransform>& transforms, Alignment alignment, std::uint32_t seed) {
   const double scale = from == DType::u8                          ? 1.0 / 255
@@ -140,11 +131,9 @@ void check_case(const ImageLayout& layout, DType from, DType to,
       return;
     }
     const auto channel = static_cast<std::uint64_t>(c);
-    const double exact = parameters.apply(x, channel);
-    const double bound =
-        std::ldexp(std::fabs(x * parameters.scale) + std::fabs(parameters.mean[channel]), -22) /
-        parameters.std[channel];
-    ASSERT_NEAR(output_value(outcome, to, out), exact, bound + half_step(to, exact)) << "output " << out;
+    ASSERT_NEAR(output_value(outcome, to, out), parameters.apply(x, channel),
+                error_bound(parameters, x, channel, to))
+        << "output " << out;
   });
 }
 

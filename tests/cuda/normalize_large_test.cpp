@@ -32,18 +32,6 @@ double output_of(DType type, const std::byte* at) {
   return type == DType::f16 ? to_float(F16{bits}) : to_float(BF16{bits});
 }
 
-// The error bound of float32, and half the spacing of a 16-bit type's values around the result.
-double bound_of(const NormalizeParameters& parameters, double x, std::uint64_t channel, DType to) {
-  const double computed =
-      std::ldexp(std::fabs(x * parameters.scale) + std::fabs(parameters.mean[channel]), -22) /
-      parameters.std[channel];
-  const double exact = parameters.apply(x, channel);
-  if (to == DType::f32 || exact == 0) return computed;
-  const int digits = to == DType::f16 ? 11 : 8;
-  const int least = to == DType::f16 ? -14 : -126;
-  return computed + std::ldexp(1.0, std::max(std::ilogb(exact), least) - digits);
-}
-
 TEST(NormalizeUnits, keep_the_error_bound_for_all_values_of_16_bit_types) {
   constexpr std::int64_t kValues = 1 << 16;
   std::vector<std::uint16_t> in(3 * kValues);
@@ -79,7 +67,7 @@ TEST(NormalizeUnits, keep_the_error_bound_for_all_values_of_16_bit_types) {
           ASSERT_EQ(ours, std::copysign(INFINITY, exact)) << name_of(to) << " of value " << in[i];
           continue;
         }
-        ASSERT_NEAR(ours, exact, bound_of(parameters, x, channel, to))
+        ASSERT_NEAR(ours, exact, error_bound(parameters, x, channel, to))
             << name_of(from) << " to " << name_of(to) << ", channel " << channel << ", value " << in[i];
       }
     }

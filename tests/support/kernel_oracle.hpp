@@ -1,6 +1,7 @@
 // Runs the units of the normalize kernel on the CPU, and says by the plainest code what they must give.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,20 @@ inline bool run_on_cpu(const NormalizeJob& job) {
       }
     }
   });
+}
+
+/// By how much the result for a source other than uint8 may differ from the exact one: the bound in
+/// float32, and half the spacing of a 16-bit type around the result.
+inline double error_bound(const NormalizeParameters& parameters, double x, std::uint64_t channel, DType to) {
+  const double computed =
+      std::ldexp(std::fabs(x * parameters.scale) + std::fabs(parameters.mean[channel]), -22) /
+      parameters.std[channel];
+  const double exact = parameters.apply(x, channel);
+  if (to == DType::f32) return computed;
+  const int digits = to == DType::f16 ? 11 : 8;
+  const int least = to == DType::f16 ? -14 : -126;
+  const int exponent = exact == 0 ? least : std::max(std::ilogb(exact), least);
+  return computed + std::ldexp(1.0, exponent - digits);
 }
 
 /// Bytes at a chosen distance from an address aligned to 64, with readable bytes on both sides, as a GPU
