@@ -47,7 +47,7 @@ class Gate {
   std::atomic<bool> done_ = false;
 };
 
-TEST(GpuSlots, that_wait_for_the_consumer_hold_up_no_batch_that_has_one_and_are_charged_to_the_consumer) {
+TEST(GpuSlots, that_wait_for_work_of_the_consumer_are_charged_to_the_consumer) {
   // What the loader can deliver at least while the consumer's stream stands still: one whose kernel came
   // before the consumer let it go, the three copied ones behind it, and as many as there are slots.
   constexpr std::size_t kWithoutTheGpu = 1 + 3 + 4;
