@@ -163,9 +163,11 @@ double seconds_of(int steps, const Trainer& trainer, Step step) {
 class TimeStamp {
  public:
   TimeStamp() {
+    int device = 0;
+    check(cudaGetDevice(&device), "cudaGetDevice", {});
     cudaEvent_t event = nullptr;
-    check(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreateWithFlags", {});
-    event_ = gpu::Event(event);
+    check(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreateWithFlags", {device});
+    event_ = gpu::Event(event, device);
   }
   void record(cudaStream_t stream) const {
     check(cudaEventRecord(event_.get(), stream), "cudaEventRecord", {});
