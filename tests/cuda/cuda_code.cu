@@ -1,5 +1,5 @@
 // Compiles only as C++20, for host and device.
-#include "cuda_code.hpp"
+#include "cuda/cuda_code.hpp"
 
 #include <concepts>
 

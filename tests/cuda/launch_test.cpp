@@ -15,7 +15,7 @@
 
 #include "cuda/convert_core.hpp"
 #include "cuda/normalize.hpp"
-#include "cuda_code.hpp"
+#include "cuda/cuda_code.hpp"
 #include "support/fake_cuda_launch.hpp"
 #include "support/kernel_oracle.hpp"
 
