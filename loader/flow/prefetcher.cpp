@@ -84,8 +84,8 @@ void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch, bool wa
   }
 }
 
-// Plans the earliest job that was parked; false where there is none, another worker waits for a slot already, or
-// there is still none.
+// Plans the earliest job that was parked; false where there is none, another worker waits for a slot already,
+// or there is still none.
 bool Prefetcher::run_parked(bool wait) {
   Task task;
   {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "cuda/convert_core.hpp"
-#include "cuda/normalize.hpp"
 #include "cuda/cuda_code.hpp"
+#include "cuda/normalize.hpp"
 #include "support/fake_cuda_launch.hpp"
 #include "support/kernel_oracle.hpp"
 
