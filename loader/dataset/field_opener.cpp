@@ -64,6 +64,7 @@ std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H
 
 std::uint64_t FieldOpener::look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) {
   found_.clear();
+  begin_look();
   std::uint64_t all_rows = 0;
   last_file_ = file->path().string();
   for (const std::string& path : expand_path(*file, spec().path, spec().option)) {
@@ -76,9 +77,9 @@ std::uint64_t FieldOpener::look(const std::shared_ptr<H5File>& file, const Datas
     check_alike(reader->info(), first.info());
     const std::uint64_t rows = reader->info().rows();
     all_rows += rows;
+    note_part(reader->info().path, rows);
     found_.push_back({std::move(reader), 0, rows});
   }
-  note_place(found_.empty() ? spec().path : found_.front().reader->info().path);
   return all_rows;
 }
 

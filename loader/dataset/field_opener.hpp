@@ -25,6 +25,12 @@ struct FieldSpec {
   std::optional<ImageSource> images = {};
 };
 
+/// A dataset that holds rows of a field.
+struct PartRows {
+  std::string path;
+  std::uint64_t rows = 0;
+};
+
 /// Looks for a field in one file after the other. Not thread-safe.
 class PartOpener {
  public:
@@ -44,18 +50,25 @@ class PartOpener {
   const char* kind() const noexcept { return spec_.option == "--target" ? "target" : "field"; }
 
   /// The first dataset of the last look, or what the user named.
-  const std::string& place() const noexcept { return place_; }
+  const std::string& place() const noexcept { return looked_.empty() ? spec_.path : looked_.front().path; }
+  /// Those of the last look that have rows.
+  const std::vector<PartRows>& looked() const noexcept { return looked_; }
+  /// As the user wrote it.
+  const std::string& pattern() const noexcept { return spec_.path; }
 
  protected:
   FieldSpec& spec() noexcept { return spec_; }
   const FieldSpec& spec() const noexcept { return spec_; }
   /// Whether the field is one dataset of one file.
   bool alone() const;
-  void note_place(std::string place) { place_ = std::move(place); }
+  void begin_look() noexcept { looked_.clear(); }
+  void note_part(std::string path, std::uint64_t rows) {
+    if (rows > 0) looked_.push_back({std::move(path), rows});
+  }
 
  private:
   FieldSpec spec_;
-  std::string place_ = spec_.path;
+  std::vector<PartRows> looked_;
 };
 
 /// A field whose samples have one shape.

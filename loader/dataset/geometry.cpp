@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "h5feed/error.hpp"
@@ -94,7 +95,9 @@ SampleGeometry data_geometry(const DatasetInfo& info, InputLayout layout) {
 
 SampleGeometry target_geometry(const DatasetInfo& info) {
   SampleGeometry geometry;
-  const bool squeeze = info.shape.size() == 2 && info.shape[1] == 1;
+  const bool squeeze =
+      !info.shape.empty() && std::ranges::all_of(info.shape.begin() + 1, info.shape.end(),
+                                                 [](std::uint64_t extent) { return extent == 1; });
   if (!squeeze && !info.shape.empty()) geometry.shape = as_signed(info.shape, 1);
   geometry.pixels = info.row_elements();
   return geometry;

@@ -27,7 +27,7 @@ InputLayout decided_layout(const DatasetInfo& info, InputLayout layout);
 /// where the layout has to be stated or does not fit.
 SampleGeometry data_geometry(const DatasetInfo& info, InputLayout layout);
 
-/// Targets: (N,1) is squeezed to (N), everything else stays.
+/// Targets: (N,1), (N,1,1), … are squeezed to (N), everything else stays.
 SampleGeometry target_geometry(const DatasetInfo& info);
 
 }  // namespace h5feed

@@ -39,8 +39,8 @@ std::shared_ptr<const RaggedPart> RaggedOpener::open_one(const std::shared_ptr<H
 
 std::uint64_t RaggedOpener::look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource&) {
   found_.clear();
+  begin_look();
   std::uint64_t rows = 0;
-  std::string first_path;
   for (const std::string& path : expand_path(*file, spec().path, spec().option)) {
     auto part = open_one(file, path);
     const RaggedPart& first = !parts_.empty() ? *parts_.front() : !found_.empty() ? *found_.front() : *part;
@@ -51,10 +51,9 @@ std::uint64_t RaggedOpener::look(const std::shared_ptr<H5File>& file, const Data
           described(*part), described(first)));
     }
     rows += part->rows();
-    if (found_.empty()) first_path = path;
+    note_part(path, part->rows());
     found_.push_back(std::move(part));
   }
-  note_place(found_.empty() ? spec().path : first_path);
   return rows;
 }
 

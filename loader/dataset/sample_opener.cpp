@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/natural_order.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/tile_reader.hpp"
 #include "h5feed/error.hpp"
@@ -20,6 +23,53 @@ namespace {
                               std::string_view data_path, std::uint64_t data_rows) {
   throw DatasetError(fmt::format("{} has {} rows, {} has {}; a {} needs one row per sample", place,
                                  format_count(rows), data_path, format_count(data_rows), what));
+}
+
+std::vector<std::string_view> components_of(std::string_view path) {
+  std::vector<std::string_view> components;
+  for (std::size_t begin = path.find_first_not_of('/'); begin < path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    components.push_back(path.substr(begin, end - begin));
+    begin = path.find_first_not_of('/', end);
+  }
+  return components;
+}
+
+// The names that `path` has where `pattern` has the wildcards that `other` has, in the same order; empty
+// where the two patterns differ in them.
+std::vector<std::string_view> matched_names(std::string_view path, std::string_view pattern,
+                                            std::string_view other) {
+  const auto wild = [](std::string_view text) {
+    std::vector<std::string_view> components = components_of(text);
+    std::erase_if(components, [](std::string_view part) { return !has_wildcard(part); });
+    return components;
+  };
+  std::vector<std::string_view> names;
+  if (wild(pattern) != wild(other)) return names;
+  const auto parts = components_of(path);
+  const auto pattern_parts = components_of(pattern);
+  for (std::size_t i = 0; i < std::min(parts.size(), pattern_parts.size()); ++i) {
+    if (has_wildcard(pattern_parts[i])) names.push_back(parts[i]);
+  }
+  return names;
+}
+
+// Two patterns of one file go group by group: equal sums would hide labels that belong to other groups.
+void check_groups(const PartOpener& field, const PartOpener& data, const std::string& file) {
+  if (!has_wildcard(field.pattern()) || !has_wildcard(data.pattern())) return;
+  for (std::size_t i = 0; i < std::min(field.looked().size(), data.looked().size()); ++i) {
+    const PartRows& own = field.looked()[i];
+    const PartRows& of_data = data.looked()[i];
+    if (matched_names(own.path, field.pattern(), data.pattern()) !=
+        matched_names(of_data.path, data.pattern(), field.pattern())) {
+      throw DatasetError(fmt::format(
+          "{}: {} would go with {}; a {} needs the same groups as the data, add what lacks or leave it out "
+          "of both patterns",
+          file, own.path, of_data.path, field.kind()));
+    }
+    if (own.rows != of_data.rows)
+      refuse_rows(field.kind(), fmt::format("{}: {}", file, own.path), own.rows, of_data.path, of_data.rows);
+  }
 }
 
 // A mask goes with the pixels, anything else with the image.
@@ -103,6 +153,7 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
         const bool first = field == fields.front();
         const std::uint64_t own = field->look(file, first ? wrap : DatasetAccess::WrapSource());
         if (first) rows = own;
+        if (!first) check_groups(*field, *fields.front(), file->path().string());
         if (own != rows) {
           refuse_rows(field->kind(), fmt::format("{}: {}", file->path().string(), field->place()), own,
                       fields.front()->place(), rows);

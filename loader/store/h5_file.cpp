@@ -14,6 +14,7 @@
 #include "store/h5_metadata.hpp"
 #include "store/hdf5_types.hpp"
 #include "store/superblock.hpp"
+#include "store/within_file.hpp"
 
 namespace h5feed {
 namespace {
@@ -48,14 +49,31 @@ std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wa
 // "a link to parts.h5:/images" for a name, or the first part of it, that leads nowhere; empty where it is
 // none.
 std::string dangling_link(const H5::H5File& handle, const std::string& path) {
+  const WithinFile within;
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string part = path.substr(0, end);
-    if (H5Lexists(handle.getId(), part.c_str(), H5P_DEFAULT) <= 0) return {};
-    if (H5Oexists_by_name(handle.getId(), part.c_str(), H5P_DEFAULT) <= 0) {
+    if (H5Lexists(handle.getId(), part.c_str(), within.links()) <= 0) return {};
+    if (!within.has_object(handle, part)) {
       const std::string target = link_target(handle.getId(), part);
       return target.empty() ? std::string() : fmt::format("{} is a link to {}", part, target);
     }
     if (end == std::string::npos) return {};
+  }
+}
+
+// Reading there takes the other file: its datasets' addresses are not of this one.
+void refuse_other_file(const WithinFile& within, const std::filesystem::path& file, const std::string& name,
+                       std::string_view option) {
+  const std::filesystem::path other = within.other_file();
+  if (other.empty()) return;
+  // As libhdf5 looks for it, but for prefixes that a program sets.
+  for (const std::filesystem::path& place :
+       {other, file.parent_path() / other, file.parent_path() / other.filename()}) {
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(place, ignored)) continue;
+    throw DatasetError(fmt::format(
+        "{}: \"{}\" lies in another file, behind a link to {}:{}; open {} itself, {} {}", file.string(), name,
+        other.string(), within.other_path(), place.string(), option, within.other_path()));
   }
 }
 
@@ -238,11 +256,12 @@ DatasetInfo H5File::describe(const std::string& name, std::string_view option) c
   const std::string file = path_.string();
   const std::string path = absolute_path(name);
   const H5::H5File handle = H5FileAccess::handle(*this);
+  const WithinFile within;
   try {
-    if (path == "/" || handle.childObjType(path) == H5O_TYPE_GROUP)
-      throw_is_group(handle, file, name, option);
-    return read_info(file, path, handle.openDataSet(path));
+    if (path == "/" || within.type_of(handle, path) == H5I_GROUP) throw_is_group(handle, file, name, option);
+    return read_info(file, path, handle.openDataSet(path, within.datasets()));
   } catch (const H5::Exception&) {
+    refuse_other_file(within, path_, name, option);
     throw_not_opened(handle, file, name, option, session.error());
   }
 }
@@ -259,8 +278,9 @@ std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
   const std::string path = absolute_path(name);
   const H5::H5File handle = H5FileAccess::handle(*this);
   try {
-    if (path == "/" || handle.childObjType(path) != H5O_TYPE_DATASET) return std::nullopt;
-    return read_vlen_info(path_.string(), path, handle.openDataSet(path), reference_bytes);
+    const WithinFile within;
+    if (path == "/" || within.type_of(handle, path) != H5I_DATASET) return std::nullopt;
+    return read_vlen_info(path_.string(), path, handle.openDataSet(path, within.datasets()), reference_bytes);
   } catch (const H5::Exception&) {
     return std::nullopt;
   }

@@ -13,6 +13,7 @@
 #include "store/h5_file_state.hpp"
 #include "store/h5_metadata.hpp"
 #include "store/hdf5_versions.hpp"
+#include "store/within_file.hpp"
 
 namespace h5feed {
 namespace {
@@ -41,8 +42,8 @@ std::vector<std::string> components_of(std::string_view path) {
 
 bool is_group(const H5::H5File& file, const std::string& path) {
   if (path.empty()) return true;
-  return H5Oexists_by_name(file.getId(), path.c_str(), H5P_DEFAULT) > 0 &&
-         file.childObjType(path) == H5O_TYPE_GROUP;
+  const WithinFile within;
+  return within.has_object(file, path) && within.type_of(file, path) == H5I_GROUP;
 }
 
 std::vector<std::string> members_of(const H5::H5File& file, const std::string& group) {
@@ -55,10 +56,11 @@ std::vector<std::string> members_of(const H5::H5File& file, const std::string& g
 }
 
 bool has_member(const H5::H5File& file, const std::string& group, const std::vector<std::string>& rest) {
+  const WithinFile within;
   std::string path = group;
   for (const std::string& component : rest) {
     path += '/' + component;
-    if (H5Lexists(file.getId(), path.c_str(), H5P_DEFAULT) <= 0) return false;
+    if (H5Lexists(file.getId(), path.c_str(), within.links()) <= 0) return false;
   }
   return true;
 }
@@ -112,6 +114,13 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
                                      pattern, list_text(read_entries(handle, complete))));
     }
     for (std::string& group : groups) {
+      if (!rest.empty() && !is_group(handle, group)) {
+        const std::string target = link_target(handle.getId(), group);
+        throw DatasetError(fmt::format(
+            "{}: \"{}\" matches {}, which is {}; choose a pattern that leaves it out", file.path().string(),
+            pattern, group,
+            target.empty() ? "no group" : fmt::format("a link to {}, no group of this file", target)));
+      }
       if (!has_member(handle, group, rest))
         throw_without_member(handle, file.path().string(), group, fmt::format("{}", fmt::join(rest, "/")));
       for (const std::string& component : rest) group += '/' + component;

@@ -1,6 +1,7 @@
 // Group for an episode, group for a sample, file for a sample.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <vector>
@@ -168,6 +169,93 @@ TEST_F(Groups, are_named_where_a_link_leads_nowhere) {
             "demo.hdf5: /g/external is a link to gone.h5:/images, which is not there; restore it");
   EXPECT_EQ(refusal({.files = {path()}, .data = "g/external/more"}),
             "demo.hdf5: /g/external is a link to gone.h5:/images, which is not there; restore it");
+}
+
+// Addresses of another file's data, looked up in this one, would be somebody else's bytes.
+TEST_F(Groups, do_not_reach_into_other_files) {
+  const std::filesystem::path other = dir_ / "parts.h5";
+  {
+    H5TestFile file(other);
+    add(file, "flat", {4, 6, 5});
+    add(file, "chunked", {4, 6, 5}, {2, 6, 5});
+  }
+  ASSERT_EQ(::mkfifo((dir_ / "pipe.h5").c_str(), 0600), 0);
+  {
+    H5TestFile file(path());
+    add(file, "x", {4, 6, 5});
+    add(file, "y", {4});
+    const auto link = [&](const char* to_file, const char* to, const char* name) {
+      test::require(H5Lcreate_external(to_file, to, file.id(), name, H5P_DEFAULT, H5P_DEFAULT), name);
+    };
+    link("parts.h5", "/flat", "flat");
+    link("parts.h5", "/chunked", "chunked");
+    link("parts.h5", "/", "all");
+    link("pipe.h5", "/x", "pipe");
+    test::require(H5Lcreate_soft("/all/flat", file.id(), "soft", H5P_DEFAULT, H5P_DEFAULT), "soft");
+  }
+  for (const char* const name : {"flat", "soft", "all/flat"}) {
+    EXPECT_EQ(refusal({.files = {path()}, .data = name}),
+              std::string("demo.hdf5: \"") + name +
+                  "\" lies in another file, behind a link to parts.h5:" + (name[0] == 'f' ? "/flat" : "/") +
+                  "; open parts.h5 itself, --data " + (name[0] == 'f' ? "/flat" : "/"));
+  }
+  EXPECT_THAT(refusal({.files = {path()}, .data = "chunked"}),
+              HasSubstr("open parts.h5 itself, --data /chunked"));
+  EXPECT_THAT(refusal({.files = {path()}, .data = "x", .target = "flat"}),
+              HasSubstr("open parts.h5 itself, --target /flat"));
+  EXPECT_THAT(refusal({.files = {path()}, .data = "x", .fields = {{.name = "flat"}}}),
+              HasSubstr("open parts.h5 itself"));
+  EXPECT_THAT(refusal({.files = {path()}, .data = "a*/flat"}),
+              HasSubstr("matches /all, which is a link to parts.h5:/, no group of this file"));
+  EXPECT_THAT(refusal({.files = {path()}, .data = "pipe"}), HasSubstr("/pipe is a link to pipe.h5:/x"));
+  EXPECT_EQ(Dataset::open({.files = {path()}, .data = "x", .target = "y"}).size(), 4);
+}
+
+TEST_F(Groups, go_with_the_targets_of_the_same_group) {
+  {
+    H5TestFile file(path());
+    for (const char* const name :
+         {"data", "data/demo_0", "data/demo_1", "a", "a/0", "a/1", "a/2", "b", "b/0", "b/1", "b/5"})
+      group(file, name);
+    add(file, "data/demo_0/rgb", {5, 6, 5});
+    add(file, "data/demo_1/rgb", {4, 6, 5});
+    add(file, "data/demo_0/act", {4, 2});
+    add(file, "data/demo_1/act", {5, 2});
+    for (const char* const name : {"a/0/x", "a/1/x", "a/2/x"}) add(file, name, {3, 6, 5});
+    for (const char* const name : {"b/0/y", "b/1/y", "b/5/y"}) add(file, name, {3});
+  }
+  EXPECT_EQ(
+      refusal({.files = {path()}, .data = "data/demo_*/rgb", .target = "data/demo_*/act"}),
+      "demo.hdf5: /data/demo_0/act has 4 rows, /data/demo_0/rgb has 5; a target needs one row per sample");
+  EXPECT_EQ(
+      refusal({.files = {path()}, .data = "a/*/x", .target = "b/*/y"}),
+      "demo.hdf5: /b/5/y would go with /a/2/x; a target needs the same groups as the data, add what lacks or "
+      "leave it out of both patterns");
+  EXPECT_THAT(refusal({.files = {path()}, .data = "a/*/x", .fields = {{.name = "y", .data = "b/*/y"}}}),
+              HasSubstr("/b/5/y would go with /a/2/x; a field needs the same groups"));
+  EXPECT_EQ(Dataset::open({.files = {path()}, .data = "a/[01]/x", .target = "b/[01]/y"}).size(), 6);
+}
+
+TEST_F(Groups, may_have_neighbours_that_a_narrower_pattern_leaves_out) {
+  {
+    H5TestFile file(path());
+    for (const char* const name : {"data", "data/demo_0"}) group(file, name);
+    add(file, "data/demo_0/rgb", {4, 6, 5});
+    add(file, "data/note", {3});
+  }
+  EXPECT_EQ(
+      refusal({.files = {path()}, .data = "data/*/rgb"}),
+      "demo.hdf5: \"data/*/rgb\" matches /data/note, which is no group; choose a pattern that leaves it out");
+}
+
+TEST_F(Groups, of_targets_with_dimensions_of_one_give_one_number_a_sample) {
+  {
+    H5TestFile file(path());
+    add(file, "x", {4, 6, 5});
+    add(file, "y", {4, 1, 1, 1});
+  }
+  const Dataset dataset = Dataset::open({.files = {path()}, .data = "x", .target = "y"});
+  EXPECT_TRUE(dataset.state()->target->geometry.shape.empty());
 }
 
 }  // namespace
