@@ -20,6 +20,14 @@
 namespace h5feed {
 namespace {
 
+// Whether something beside the images has pixels of its own.
+bool has_masks(const DatasetState& dataset) {
+  const auto is_mask = [](const Field& field) { return field.geometry.shape.size() >= 2; };
+  return (dataset.target && is_mask(*dataset.target)) ||
+         std::ranges::any_of(dataset.fields,
+                             [&](const NamedField& field) { return field.rows && is_mask(*field.rows); });
+}
+
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::hours kForever(24 * 365 * 10);
@@ -57,6 +65,12 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
   const std::string advice = shuffle_advice(*dataset, options);
   if (!advice.empty()) log(LogLevel::warning, advice);
+  if (user.augment && has_masks(*dataset)) {
+    log(LogLevel::warning,
+        "augment flips and crops the images alone: targets and fields of two dimensions and more stay as "
+        "stored; "
+        "Batch::transforms tells what to do with them");
+  }
   if (options.world_size > 1) {
     log(LogLevel::info, fmt::format("rank {} of {}: seed {}, plan {:016x}, {} batches an epoch", options.rank,
                                     options.world_size, options.seed, plan_identity(), batches_per_epoch));

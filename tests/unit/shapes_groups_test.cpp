@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
+#include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
+#include "support/captured_log.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/loaded_rows.hpp"
 #include "support/refusal.hpp"
@@ -20,8 +22,10 @@ using test::first_difference;
 using test::H5TestFile;
 using test::refusal_of;
 using test::TempDir;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class Groups : public testing::Test {
  protected:
@@ -256,6 +260,27 @@ TEST_F(Groups, of_targets_with_dimensions_of_one_give_one_number_a_sample) {
   }
   const Dataset dataset = Dataset::open({.files = {path()}, .data = "x", .target = "y"});
   EXPECT_TRUE(dataset.state()->target->geometry.shape.empty());
+}
+
+TEST_F(Groups, of_masks_are_spoken_of_where_augment_leaves_them_alone) {
+  {
+    H5TestFile file(path());
+    add(file, "x", {4, 6, 5});
+    add(file, "mask", {4, 6, 5});
+    add(file, "label", {4});
+  }
+  const auto log_of = [&](const DatasetOptions& options) {
+    const test::CapturedLog log;
+    DataLoaderOptions flipped{.batch_size = 2};
+    flipped.augment = Augment{.horizontal_flip = 0.5};
+    const DataLoader loader(Dataset::open(options), flipped);
+    return log.lines();
+  };
+  const auto speaks = Contains(HasSubstr("augment flips and crops the images alone"));
+  EXPECT_THAT(log_of({.files = {path()}, .data = "x", .target = "mask"}), speaks);
+  EXPECT_THAT(log_of({.files = {path()}, .data = "x", .fields = {{.name = "mask"}}}), speaks);
+  EXPECT_THAT(log_of({.files = {path()}, .data = "x", .target = "label", .fields = {{.name = "label"}}}),
+              Not(speaks));
 }
 
 }  // namespace
