@@ -237,9 +237,10 @@ int info(const InfoArguments& arguments) {
                                 {"data", reading.data},
                                 {"target", reading.target.empty() ? Json() : Json(reading.target)},
                                 {"note", reading.note.empty() ? Json() : Json(reading.note)}});
+    if (!reading.input_layout.empty()) json["reads_as"].back()["input_layout"] = reading.input_layout;
     if (reading.tile_size > 0) json["reads_as"].back()["tile_size"] = reading.tile_size;
     readings += fmt::format("{}: {}{}\n", reading.what, option_text(reading),
-                            reading.note.empty() ? "" : fmt::format(" (and {})", reading.note));
+                            reading.note.empty() ? "" : fmt::format(" (and in code {})", reading.note));
   }
   export_results(arguments.output, table, json);
   if (arguments.output.json) {

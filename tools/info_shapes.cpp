@@ -1,11 +1,13 @@
 #include "tools/info_shapes.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/byte_units.hpp"
@@ -31,10 +33,39 @@ struct Candidate {
   std::uint64_t samples = 0;
 };
 
+bool is_images(const DatasetEntry& entry) {
+  const auto dtype = entry.plain ? dtype_from_name(entry.type_text) : std::nullopt;
+  return dtype && looks_like_images(entry.shape, *dtype);
+}
+
+bool is_channels(std::uint64_t extent) noexcept { return extent == 1 || extent == 3 || extent == 4; }
+
+// A depth or a mask of one image: its height and width.
+std::string map_beside(std::uint64_t height, std::uint64_t width, const std::vector<DatasetEntry>& entries) {
+  for (const DatasetEntry& entry : entries) {
+    if (entry.numeric && entry.shape == std::vector{height, width}) return entry.path;
+  }
+  return {};
+}
+
+// What may be N grey images may also be one image of several channels; a map of its size beside it leaves no
+// doubt.
 void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
   for (const DatasetEntry& entry : entries) {
-    const auto dtype = entry.plain ? dtype_from_name(entry.type_text) : std::nullopt;
-    if (!dtype || !looks_like_images(entry.shape, *dtype)) continue;
+    if (!is_images(entry)) continue;
+    const auto& shape = entry.shape;
+    const bool planar = shape.size() == 3 && is_channels(shape[0]);
+    if (planar || (shape.size() == 3 && is_channels(shape[2]))) {
+      const std::uint64_t height = shape[planar ? 1 : 0], width = shape[planar ? 2 : 1];
+      const std::string map = map_beside(height, width, entries);
+      found.push_back({{.what = fmt::format("one image of {}×{} in a file", height, width),
+                        .data = entry.path,
+                        .target = map,
+                        .note = fmt::format("sample = SampleUnit::dataset, input_layout = InputLayout::{}",
+                                            planar ? "nchw" : "nhwc")},
+                       1});
+      if (!map.empty()) continue;
+    }
     found.push_back({{.what = fmt::format("{} images", format_count(entry.shape.front())),
                       .data = entry.path,
                       .target = labels_beside(entry, entries)},
@@ -49,8 +80,7 @@ constexpr std::uint64_t kTileSide = 512;
 // Large images are read in windows as well.
 void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
   for (const DatasetEntry& entry : entries) {
-    const auto dtype = entry.plain ? dtype_from_name(entry.type_text) : std::nullopt;
-    if (!dtype || !looks_like_images(entry.shape, *dtype)) continue;
+    if (!is_images(entry)) continue;
     const std::optional<std::uint64_t> side = suggested_tile(file.describe(entry.path));
     if (!side) continue;
     found.push_back({{.what = fmt::format("tiles of {} images", format_count(entry.shape.front())),
@@ -116,6 +146,55 @@ std::map<std::string, Family> families_of(const std::vector<DatasetEntry>& entri
   return families;
 }
 
+// The pattern with as much of the names written out as leaves out neighbours that have no such dataset; empty
+// where no beginning of the names does.
+std::string narrowed(const std::string& pattern, const std::vector<DatasetEntry>& entries) {
+  const std::size_t star = pattern.find('*');
+  const std::string before = pattern.substr(0, star), after = pattern.substr(star + 1);
+  std::set<std::string> with, all;
+  for (const DatasetEntry& entry : entries) {
+    if (!entry.path.starts_with(before)) continue;
+    const std::string name = entry.path.substr(star, entry.path.find('/', star) - star);
+    all.insert(name);
+    if (entry.path == before + name + after) with.insert(name);
+  }
+  if (with.empty() || with == all) return pattern;
+  // Sorted: what first and last have in common, all have.
+  const std::string& first = *with.begin();
+  const std::string& last = *with.rbegin();
+  const std::string common(first.begin(), std::ranges::mismatch(first, last).in1);
+  const bool leaves_out = std::ranges::none_of(
+      all, [&](const std::string& name) { return !with.contains(name) && name.starts_with(common); });
+  return leaves_out ? before + common + "*" + after : std::string();
+}
+
+bool in_groups(const DatasetEntry& entry, const std::map<std::string, Family>& families) {
+  return std::ranges::any_of(patterns_of(entry.path), [&](const std::string& pattern) {
+    const Family& family = families.at(pattern);
+    return family.members > 1 && family.alike;
+  });
+}
+
+// Rows of numbers that are no images, delivered as stored.
+void add_rows(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
+  const std::map<std::string, Family> families = families_of(entries);
+  for (const DatasetEntry& entry : entries) {
+    const bool rows =
+        entry.numeric && entry.shape.size() >= 2 && entry.shape.front() > 0 && entry.shape[1] > 1;
+    const bool is_target = std::ranges::any_of(
+        found, [&](const Candidate& other) { return other.reading.target == entry.path; });
+    if (!rows || is_target || is_images(entry) || entry.path.ends_with("_shapes") ||
+        in_groups(entry, families))
+      continue;
+    found.push_back({{.what = fmt::format("{} samples of {}", format_count(entry.shape.front()),
+                                          fmt::join(inner_of(entry), "×")),
+                      .data = entry.path,
+                      .target = labels_beside(entry, entries),
+                      .input_layout = "none"},
+                     entry.shape.front()});
+  }
+}
+
 void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
   const std::map<std::string, Family> families = families_of(entries);
   for (const auto& [pattern, family] : families) {
@@ -130,7 +209,7 @@ void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
           !other.starts_with(prefix)) {
         continue;
       }
-      const bool scalar = labels.shape.empty();
+      const bool scalar = labels.shape.empty() && family.same_shape;
       const bool column = labels.shape.size() == 1 && labels.rows == family.rows;
       if (!scalar && !column) continue;
       if (target.empty() || label_rank(other) < label_rank(target)) {
@@ -138,6 +217,9 @@ void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
         whole = scalar;
       }
     }
+    const std::string data = narrowed(pattern, entries);
+    if (data.empty()) continue;
+    if (!target.empty()) target = narrowed(target, entries);
     const std::uint64_t samples = whole ? family.members : family.rows;
     std::string note;
     if (whole) {
@@ -146,7 +228,7 @@ void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
       note = "sample = SampleUnit::dataset where each dataset is one sample";
     }
     found.push_back(
-        {{fmt::format("{} groups, {} samples", format_count(family.members), format_count(samples)), pattern,
+        {{fmt::format("{} groups, {} samples", format_count(family.members), format_count(samples)), data,
           target, note},
          samples});
   }
@@ -181,6 +263,7 @@ std::vector<SampleReading> sample_readings(const H5File& file, const std::vector
   add_tiles(file, entries, found);
   add_ragged(file, entries, found);
   add_groups(entries, found);
+  add_rows(entries, found);
   std::ranges::stable_sort(found, std::greater(), &Candidate::samples);
   std::vector<SampleReading> readings;
   for (Candidate& candidate : found) {
@@ -192,6 +275,7 @@ std::vector<SampleReading> sample_readings(const H5File& file, const std::vector
 std::string option_text(const SampleReading& reading) {
   std::string text = "--data " + quoted(printable(reading.data));
   if (!reading.target.empty()) text += " --target " + quoted(printable(reading.target));
+  if (!reading.input_layout.empty()) text += " --input-layout " + reading.input_layout;
   if (reading.tile_size > 0) text += fmt::format(" --tile-size {}", reading.tile_size);
   return text;
 }

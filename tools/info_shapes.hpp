@@ -12,15 +12,17 @@ namespace h5feed::cli {
 
 /// A way to read a file as samples.
 struct SampleReading {
-  std::string what;             ///< "11 groups with 103 samples", "19 images of variable length"
-  std::string data;             ///< for --data: a path, or a pattern of paths
-  std::string target;           ///< for --target; empty: nothing with as many rows
-  std::string note = {};        ///< what has to be set beside them in C++; empty: nothing
-  std::uint64_t tile_size = 0;  ///< for --tile-size; 0: whole samples
+  std::string what;               ///< "11 groups with 103 samples", "19 images of variable length"
+  std::string data;               ///< for --data: a path, or a pattern of paths
+  std::string target;             ///< for --target; empty: nothing with as many rows
+  std::string note = {};          ///< what has to be set beside them in C++; empty: nothing
+  std::string input_layout = {};  ///< for --input-layout; empty: what the shape tells
+  std::uint64_t tile_size = 0;    ///< for --tile-size; 0: whole samples
 };
 
 /// The readings of the datasets in `entries`, those with most samples first: arrays that look like images,
-/// images of variable length, and datasets that many groups have. Reads no data. Throws FileError.
+/// or one image, images of variable length, rows of numbers, and datasets that many groups have. Reads no
+/// data. Throws FileError.
 std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries);
 
 /// Side of the tiles in which images of this dataset are best read, whole chunks where its chunks cut the

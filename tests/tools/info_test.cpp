@@ -103,9 +103,10 @@ TEST(Info, SaysWhichOptionsReadTheSamples) {
   }
   const ProgramResult result = run_program(dir.path(), {"info", "demo.h5"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out,
-              HasSubstr("\n40 images of variable length: --data /encoded_images --target /targets (and "
-                        "images.shapes = \"/encoded_images_shapes\")\n"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("\n40 images of variable length: --data /encoded_images --target /targets (and in code "
+                "images.shapes = \"/encoded_images_shapes\")\n"));
   EXPECT_THAT(result.out, HasSubstr("\n2 groups, 12 samples: --data '/data/*/obs/image' --target "
                                     "'/data/*/rewards'\n"));
   const Json json = Json::parse(run_program(dir.path(), {"info", "demo.h5", "--json"}).out);
@@ -125,8 +126,47 @@ TEST(Info, TellsGroupsOfASampleFromGroupsOfManySamples) {
     }
   }
   EXPECT_THAT(run_program(dir.path(), {"info", "index.h5"}).out,
-              HasSubstr("\n3 groups, 3 samples: --data '/*/data' --target '/*/target' (and sample = "
+              HasSubstr("\n3 groups, 3 samples: --data '/*/data' --target '/*/target' (and in code sample = "
                         "SampleUnit::dataset)\n"));
+}
+
+TEST(Info, SaysHowRowsOfNumbersAndSingleImagesAreRead) {
+  const TempDir dir;
+  {
+    H5TestFile rows(dir / "rows.h5");
+    rows.create({.path = "train", .file_type = H5T_IEEE_F32LE, .shape = {90, 25}});
+    rows.create({.path = "label", .file_type = H5T_STD_I64LE, .shape = {90}});
+    H5TestFile depth(dir / "depth.h5");
+    depth.create({.path = "rgb", .shape = {3, 40, 50}});
+    depth.create({.path = "depth", .file_type = H5T_IEEE_F32LE, .shape = {40, 50}});
+    H5TestFile slide(dir / "slide.h5");
+    slide.create({.path = "slide", .shape = {700, 800, 3}});
+  }
+  EXPECT_THAT(run_program(dir.path(), {"info", "rows.h5"}).out,
+              HasSubstr("\n90 samples of 25: --data /train --target /label --input-layout none\n"));
+  const std::string depth = run_program(dir.path(), {"info", "depth.h5"}).out;
+  EXPECT_THAT(depth,
+              HasSubstr("\none image of 40×50 in a file: --data /rgb --target /depth (and in code sample = "
+                        "SampleUnit::dataset, input_layout = InputLayout::nchw)\n"));
+  EXPECT_THAT(depth, ::testing::Not(::testing::AnyOf(HasSubstr("\n3 images: "), HasSubstr("40 samples"))));
+  const std::string slide = run_program(dir.path(), {"info", "slide.h5"}).out;
+  EXPECT_THAT(slide, HasSubstr("\none image of 700×800 in a file: --data /slide (and in code "));
+  EXPECT_THAT(slide, HasSubstr("\n700 images: --data /slide\n"));
+}
+
+TEST(Info, LeavesOutOfItsPatternsWhatDoesNotFit) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "demo.h5");
+    for (const char* const name : {"data", "data/demo_0", "data/demo_1", "data/other"})
+      const Hid group(H5Gcreate2(file.id(), name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    file.create({.path = "data/demo_0/rgb", .shape = {5, 8, 8, 3}});
+    file.create({.path = "data/demo_1/rgb", .shape = {7, 8, 8, 3}});
+    for (const char* const name : {"data/demo_0/lab", "data/demo_1/lab", "data/other/x"})
+      file.create({.path = name, .file_type = H5T_STD_I64LE});
+  }
+  EXPECT_THAT(run_program(dir.path(), {"info", "demo.h5"}).out,
+              HasSubstr("\n2 groups, 12 samples: --data '/data/demo_*/rgb'\n"));
 }
 
 TEST(Info, SaysThatLargeImagesAreReadInTiles) {
