@@ -106,6 +106,10 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   if (!options.images.shapes.empty() && !data.decodes())
     throw OptionError(
         "images.shapes is a table for data of variable length, which this is not; leave it out");
+  if ((options.images.height != 0 || options.images.width != 0) && !data.decodes())
+    throw OptionError(
+        "images.height and images.width scale images of variable length, which these are not; leave them "
+        "out");
   auto reader = data.finish();
   const DatasetInfo& info = reader->info();
   const InputLayout layout = decided_layout(info, data.decodes() ? InputLayout::nhwc : options.input_layout);

@@ -72,8 +72,10 @@ void check_groups(const PartOpener& field, const PartOpener& data, const std::st
   }
 }
 
-// A mask goes with the pixels, anything else with the image.
-std::optional<Tiling> tiling_of_target(const DatasetInfo& info, const std::optional<Tiling>& of_data) {
+// A mask goes with the pixels, anything else with the image. A mask of another layout than the images' says
+// so.
+std::optional<Tiling> tiling_of_target(const DatasetInfo& info, const std::optional<Tiling>& of_data,
+                                       InputLayout layout = InputLayout::none) {
   if (!of_data) return {};
   const auto& images = of_data->image_shape;
   const std::uint64_t height = images[of_data->y_dimension];
@@ -85,8 +87,12 @@ std::optional<Tiling> tiling_of_target(const DatasetInfo& info, const std::optio
     tiling.x_dimension = 2;
     return tiling;
   }
-  const bool alike = info.shape.size() == images.size() && info.shape[of_data->y_dimension] == height &&
-                     info.shape[of_data->x_dimension] == width;
+  if (layout == InputLayout::nchw || layout == InputLayout::nhwc) {
+    tiling.y_dimension = layout == InputLayout::nchw ? 2 : 1;
+    tiling.x_dimension = tiling.y_dimension + 1;
+  }
+  const bool alike = info.shape.size() == images.size() && info.shape[tiling.y_dimension] == height &&
+                     info.shape[tiling.x_dimension] == width;
   return alike ? std::optional(std::move(tiling)) : std::nullopt;
 }
 
@@ -208,11 +214,18 @@ NamedField NamedFieldOpener::finish(const DatasetInfo& data, const std::optional
                     reader->info().file, reader->info().path, reader->info().shape_text(),
                     name_of(options_.collate), options_.name));
   }
-  const std::optional<Tiling> own = tiling_of_target(reader->info(), tiling);
+  const std::optional<Tiling> own = tiling_of_target(reader->info(), tiling, layout);
   if (own) reader = as_tiles(std::move(reader), *own);
   SampleGeometry geometry = data_geometry(reader->info(), layout);
   NamedField field{.options = options_, .rows = {}, .ragged = {}};
-  field.rows.emplace(small_field_read({std::move(reader), std::move(geometry), own}, tiling));
+  Field rows{std::move(reader), std::move(geometry), own};
+  // An image that does not decode fails its batch, not the opening.
+  if (alike_->decodes()) {
+    if (tiling && !own) rows.samples_per_row = tiling->per_image();
+    field.rows.emplace(std::move(rows));
+  } else {
+    field.rows.emplace(small_field_read(std::move(rows), tiling));
+  }
   return field;
 }
 

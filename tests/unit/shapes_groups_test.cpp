@@ -260,6 +260,9 @@ TEST_F(Groups, of_targets_with_dimensions_of_one_give_one_number_a_sample) {
   }
   const Dataset dataset = Dataset::open({.files = {path()}, .data = "x", .target = "y"});
   EXPECT_TRUE(dataset.state()->target->geometry.shape.empty());
+  EXPECT_EQ(
+      refusal({.files = {path()}, .data = "x", .images = {.height = 8, .width = 8}}),
+      "images.height and images.width scale images of variable length, which these are not; leave them out");
 }
 
 TEST_F(Groups, of_masks_are_spoken_of_where_augment_leaves_them_alone) {

@@ -387,6 +387,30 @@ TEST_F(Tiles, carry_the_label_of_their_image_or_their_part_of_a_mask) {
   }
 }
 
+TEST_F(Tiles, cut_fields_by_the_layout_that_these_have) {
+  const Images images = make({4, 3, 20, 30}, 2, 3);
+  const Images mask = make({4, 20, 30, 1});
+  const std::filesystem::path path = write("a.h5", images);
+  const std::filesystem::path masks = write("masks.h5", mask);
+  const Dataset dataset = Dataset::open(
+      {.files = {path},
+       .data = "images",
+       .tiles = TileOptions{.size = {8, 12}, .edges = TileEdges::pad},
+       .fields = {{.name = "mask", .data = "images", .files = {masks}, .input_layout = InputLayout::nhwc}}});
+  DataLoader loader(dataset, {.batch_size = 5, .provenance = true});
+  while (const auto batch = loader.next()) {
+    const std::vector<std::byte> parts = bytes_of(batch->field("mask").values);
+    ASSERT_EQ(parts.size(), batch->origins.size() * 8 * 12);
+    for (std::size_t i = 0; i < batch->origins.size(); ++i) {
+      const SampleOrigin& origin = batch->origins[i];
+      const auto part =
+          mask.window(static_cast<std::uint64_t>(origin.image), static_cast<std::uint64_t>(origin.y),
+                      static_cast<std::uint64_t>(origin.x), 8, 12);
+      EXPECT_EQ(std::memcmp(part.data(), parts.data() + i * part.size(), part.size()), 0);
+    }
+  }
+}
+
 TEST_F(Tiles, come_at_any_place_from_a_sample_reader_and_in_subsets) {
   const Images images = make({3, 25, 33});
   const Dataset dataset = Dataset::open({.files = {write("a.h5", images, {1, 10, 10})},
