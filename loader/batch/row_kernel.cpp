@@ -101,7 +101,8 @@ class CopyKernel final : public RowKernel {
 
  private:
   void do_run(const std::byte* from, std::byte* to, const SampleTransform&) const noexcept override {
-    std::memcpy(to, from, bytes_);
+    // Rows of no elements have no memory either.
+    if (bytes_ > 0) std::memcpy(to, from, bytes_);
   }
 
   std::size_t bytes_;
