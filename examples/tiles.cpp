@@ -13,6 +13,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/program.hpp"
@@ -23,6 +24,7 @@ struct Settings {
   std::string file;
   std::string data;
   bool one_image = false;
+  std::string input_layout = "auto";
   std::int64_t size = 512;
   std::int64_t overlap = 0;
   std::string edges = "shift";
@@ -105,6 +107,27 @@ h5feed::TileEdges edges_of(const std::string& name) {
   return edges.at(name);
 }
 
+h5feed::InputLayout layout_of(const std::string& name) {
+  const std::map<std::string, h5feed::InputLayout> layouts = {{"auto", h5feed::InputLayout::automatic},
+                                                              {"NCHW", h5feed::InputLayout::nchw},
+                                                              {"NHWC", h5feed::InputLayout::nhwc},
+                                                              {"NHW", h5feed::InputLayout::nhw}};
+  return layouts.at(name);
+}
+
+/// The library names its own options; these are this program's.
+std::string with_option_names(std::string text) {
+  const std::vector<std::pair<std::string, std::string>> names = {
+      {"tiles.edges = ", "--edges "},         {"tiles.size", "--size"},
+      {"tiles.overlap", "--overlap"},         {"open it with sample = dataset", "add --one-image"},
+      {"input_layout = ", "--input-layout "}, {", NHW, or none to deliver it as stored", " or NHW"}};
+  for (const auto& [from, to] : names) {
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 void report(std::int64_t image, const Mosaic& mosaic, const std::vector<std::uint8_t>& whole,
@@ -122,17 +145,28 @@ void report(std::int64_t image, const Mosaic& mosaic, const std::vector<std::uin
       static_cast<long long>(found.uncovered), mebibytes(mosaic.bytes()), mebibytes(whole.size()));
 }
 
+h5feed::Dataset open(const h5feed::DatasetOptions& options) {
+  try {
+    return h5feed::Dataset::open(options);
+  } catch (const h5feed::OptionError& error) {
+    throw h5feed::OptionError(with_option_names(error.what()));
+  } catch (const h5feed::DatasetError& error) {
+    throw h5feed::DatasetError(with_option_names(error.what()));
+  }
+}
+
 void run(const Settings& settings) {
-  h5feed::DatasetOptions images{.files = {settings.file}, .data = settings.data};
+  h5feed::DatasetOptions images{
+      .files = {settings.file}, .data = settings.data, .input_layout = layout_of(settings.input_layout)};
   if (settings.one_image) images.sample = h5feed::SampleUnit::dataset;
   h5feed::DatasetOptions tiles = images;
   tiles.tiles = h5feed::TileOptions{
       .size = settings.size, .overlap = settings.overlap, .edges = edges_of(settings.edges)};
-  const h5feed::Dataset tiled = h5feed::Dataset::open(tiles);
+  const h5feed::Dataset tiled = open(tiles);
   if (tiled.dtype() != h5feed::DType::u8)
     throw std::runtime_error(settings.file + ": the images are not uint8; choose others with --data");
   const h5feed::TileGrid grid = *tiled.tile_grid();
-  const h5feed::SampleReader whole(h5feed::Dataset::open(images));
+  const h5feed::SampleReader whole(open(images));
   const std::int64_t count = std::min(settings.images, whole.dataset().size());
 
   std::vector<std::int64_t> wanted(static_cast<std::size_t>(count * grid.per_image()));
@@ -171,6 +205,9 @@ int main(int argc, char** argv) {
   app.add_option("--data", settings.data,
                  "Dataset of the images; default: the only one that looks like images");
   app.add_flag("--one-image", settings.one_image, "The dataset is one image, (H,W,C) or (H,W)");
+  app.add_option("--input-layout", settings.input_layout, "auto, NCHW, NHWC or NHW")
+      ->check(CLI::IsMember({"auto", "NCHW", "NHWC", "NHW"}))
+      ->capture_default_str();
   app.add_option("--size", settings.size, "Height and width of a tile")->capture_default_str();
   app.add_option("--overlap", settings.overlap, "Pixels that neighbours share")->capture_default_str();
   app.add_option("--edges", settings.edges, "drop, pad or shift")
@@ -179,8 +216,12 @@ int main(int argc, char** argv) {
   app.add_option("--merge", settings.merge, "Of tiles that share a pixel: average, or last")
       ->check(CLI::IsMember({"average", "last"}))
       ->capture_default_str();
-  app.add_option("--images", settings.images, "How many images")->capture_default_str();
-  app.add_option("--batch-size", settings.batch_size, "Tiles per batch")->capture_default_str();
+  app.add_option("--images", settings.images, "How many images")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--batch-size", settings.batch_size, "Tiles per batch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--num-workers", settings.num_workers, "Threads that read")->capture_default_str();
   return example::run_program(app, argc, argv, "tiles", [&] { run(settings); });
 }

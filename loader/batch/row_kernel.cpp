@@ -264,4 +264,15 @@ std::optional<std::size_t> first_out_of_range(DType from, std::span<const std::b
   });
 }
 
+std::string number_text(DType dtype, const std::byte* value) {
+  return with_type_of(dtype, [&](auto type) {
+    const auto number = load<decltype(type)>(value, 0);
+    if constexpr (std::is_same_v<decltype(type), F16>) {
+      return fmt::format("{}", to_float(number));
+    } else {
+      return fmt::format("{}", number);
+    }
+  });
+}
+
 }  // namespace h5feed

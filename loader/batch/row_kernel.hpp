@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "batch/normalize.hpp"
 #include "h5feed/batch.hpp"
@@ -56,5 +57,8 @@ std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec);
 /// nullopt when all fit, or `to` is a float type.
 std::optional<std::size_t> first_out_of_range(DType from, std::span<const std::byte> values,
                                               DType to) noexcept;
+
+/// "-3", "0.25": the number at `value`, as short as tells it from its neighbours.
+std::string number_text(DType dtype, const std::byte* value);
 
 }  // namespace h5feed

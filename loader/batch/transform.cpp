@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <opencv2/core.hpp>
@@ -35,7 +37,10 @@ int flags_of(Color color) {
 }
 
 // OpenCV's messages have several lines and its own file names.
-std::string reason_of(const cv::Exception& error) { return error.err.empty() ? "OpenCV failed" : error.err; }
+std::string reason_of(const cv::Exception& error) {
+  return fmt::format("OpenCV failed{}{}; store it as JPEG or PNG, or leave it out",
+                     error.err.empty() ? "" : ": ", error.err);
+}
 
 ImageExtent extent_of_mat(const cv::Mat& image) {
   if (image.depth() != CV_8U && image.depth() != CV_16U)
@@ -67,6 +72,22 @@ void swap_channels(const cv::Mat& from, cv::Mat& to) {
 void resize(const cv::Mat& from, cv::Mat& to) {
   const bool shrinks = to.rows <= from.rows && to.cols <= from.cols;
   cv::resize(from, to, to.size(), 0, 0, shrinks ? cv::INTER_AREA : cv::INTER_LINEAR);
+}
+
+// A PNG of color type 4 (PNG specification, 11.2.2 IHDR), of which OpenCV makes four channels.
+bool is_gray_alpha_png(std::span<const std::byte> encoded) {
+  constexpr std::array<unsigned char, 8> kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+  constexpr std::size_t kColorType = 25;
+  return encoded.size() > kColorType &&
+         std::memcmp(encoded.data(), kSignature.data(), kSignature.size()) == 0 &&
+         encoded[kColorType] == std::byte{4};
+}
+
+cv::Mat gray_and_alpha(const cv::Mat& image) {
+  cv::Mat two(image.size(), CV_MAKETYPE(image.depth(), 2));
+  const std::array<int, 4> from_to = {0, 0, 3, 1};
+  cv::mixChannels(&image, 1, &two, 1, from_to.data(), 2);
+  return two;
 }
 
 class OpenCvDecoder final : public ImageDecoder {
@@ -104,8 +125,9 @@ class OpenCvDecoder final : public ImageDecoder {
     constexpr std::uint64_t kMaxSide = std::numeric_limits<std::int16_t>::max();
     if (from.height < 1 || from.height > kMaxSide || from.width < 1 || from.width > kMaxSide ||
         from.channels < 1 || from.channels > 4 || pixels.size() != from.bytes()) {
-      throw ImageError(fmt::format("{} bytes are no image of {}×{}×{}", pixels.size(), from.height,
-                                   from.width, from.channels));
+      throw ImageError(
+          fmt::format("{} bytes are no image of {}×{}×{}; correct its row of the table of shapes",
+                      pixels.size(), from.height, from.width, from.channels));
     }
     check(scaled(from), extent);
     std::vector<std::byte> interleaved;
@@ -141,15 +163,18 @@ class OpenCvDecoder final : public ImageDecoder {
 
  private:
   cv::Mat decoded(std::span<const std::byte> encoded) const {
-    if (encoded.empty()) throw ImageError("it has no bytes");
+    if (encoded.empty()) throw ImageError("it has no bytes; restore it, or leave it out");
     if (encoded.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-      throw ImageError("it has more than 2 GiB");
+      throw ImageError("it has more than 2 GiB; store it smaller");
     if (!jpeg_is_whole(encoded)) throw ImageError("its JPEG is cut short; restore it, or leave it out");
     try {
       // Read only.
       const cv::Mat bytes(1, static_cast<int>(encoded.size()), CV_8U, const_cast<std::byte*>(encoded.data()));
       cv::Mat image = cv::imdecode(bytes, flags_of(target_.color));
-      if (image.empty()) throw ImageError("no image that OpenCV can decode");
+      if (image.empty())
+        throw ImageError("it is no image that OpenCV can decode; store it as JPEG or PNG, or leave it out");
+      if (target_.color == Color::unchanged && image.channels() == 4 && is_gray_alpha_png(encoded))
+        return gray_and_alpha(image);
       return image;
     } catch (const cv::Exception& error) {
       throw ImageError(reason_of(error));

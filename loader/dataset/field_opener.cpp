@@ -50,9 +50,11 @@ std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H
   }
   DatasetInfo info = file->describe(path, spec().option);
   if (info.shape.empty() && spec().unit == SampleUnit::row) {
-    throw DatasetError(fmt::format("{}:{} is a scalar; {}", info.file, info.path,
-                                   spec().option == "--data" ? "samples need a first dimension to count them"
-                                                             : "a target needs one row per sample"));
+    throw DatasetError(fmt::format(
+        "{}:{} is a scalar; {}; name another dataset, or set sample = dataset where each is one sample",
+        info.file, info.path,
+        spec().option == "--data" ? "samples need a first dimension to count them"
+                                  : fmt::format("a {} needs one row per sample", kind())));
   }
   auto reader = alone() || wrap
                     ? ChunkReader::open(file, std::move(info), wrap ? wrap(file->bytes()) : nullptr, settings)

@@ -28,10 +28,14 @@ std::uint64_t RaggedField::most_elements(std::uint64_t count) const {
   return elements;
 }
 
-ReadCost RaggedField::read(std::uint64_t row, std::span<std::byte> out) const {
-  // The last part that begins at or before the row: parts without rows begin where the next one does.
+// The last part that begins at or before the row: parts without rows begin where the next one does.
+std::size_t RaggedField::part_of(std::uint64_t row) const {
   const auto next = std::ranges::upper_bound(first_rows_, row);
-  const auto number = static_cast<std::size_t>(next - first_rows_.begin()) - 1;
+  return static_cast<std::size_t>(next - first_rows_.begin()) - 1;
+}
+
+ReadCost RaggedField::read(std::uint64_t row, std::span<std::byte> out) const {
+  const std::size_t number = part_of(row);
   return parts_[number]->read(row - first_rows_[number], out);
 }
 

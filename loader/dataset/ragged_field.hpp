@@ -1,6 +1,7 @@
 // A field whose samples differ in length, from part to part.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,6 +19,8 @@ class RaggedField {
 
   /// Place of the first part, for messages.
   const std::string& place() const noexcept { return parts_.front()->place(); }
+  /// Of the part that has the row.
+  const std::string& place_of(std::uint64_t row) const { return parts_[part_of(row)]->place(); }
   DType dtype() const noexcept { return parts_.front()->dtype(); }
   /// Of one element: what follows the first dimension of a sample.
   const std::vector<std::uint64_t>& element_shape() const noexcept { return parts_.front()->element_shape(); }
@@ -35,6 +38,8 @@ class RaggedField {
   ReadCost read(std::uint64_t row, std::span<std::byte> out) const;
 
  private:
+  std::size_t part_of(std::uint64_t row) const;
+
   std::vector<std::shared_ptr<const RaggedPart>> parts_;
   std::vector<std::uint64_t> first_rows_;  // of each part
   std::vector<std::uint64_t> lengths_;

@@ -24,8 +24,10 @@ std::shared_ptr<const RaggedPart> RaggedOpener::open_one(const std::shared_ptr<H
     if (const std::optional<VlenInfo> info = file->describe_vlen(path))
       return open_vlen(file, *info, alone() ? nullptr : pool_->source(file->path()), settings);
     const DatasetInfo info = file->describe(path, spec().option);
-    throw DatasetError(fmt::format("{}:{} is {}, not of variable length as the field is elsewhere", info.file,
-                                   info.path, info.shape_text()));
+    throw DatasetError(
+        fmt::format("{}:{} is {}, not of variable length as the field is elsewhere; leave "
+                    "it out",
+                    info.file, info.path, info.shape_text()));
   }
   DatasetInfo info = file->describe(path, spec().option);
   if (info.shape.empty()) {
@@ -63,7 +65,8 @@ void RaggedOpener::keep() {
 }
 
 std::shared_ptr<const RaggedField> RaggedOpener::finish() {
-  if (parts_.empty()) throw DatasetError(fmt::format("{}: no samples", spec().path));
+  if (parts_.empty())
+    throw DatasetError(fmt::format("{} holds no samples; name another dataset", spec().path));
   return std::make_shared<const RaggedField>(std::move(parts_));
 }
 

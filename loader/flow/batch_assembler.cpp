@@ -14,6 +14,7 @@
 #include "flow/cache_layout.hpp"
 #include "flow/field_kernel.hpp"
 #include "flow/trace_span.hpp"
+#include "flow/visit_plan.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -23,32 +24,6 @@ namespace {
 // they would push out the chunks that are being decoded, and be gone themselves when they are consumed.
 constexpr std::size_t kStreamedRowBytes = 4096;
 constexpr std::size_t kStreamedBatchBytes = std::size_t{16} << 20;
-
-// Samples that differ in length are read one by one: a task has a few of them.
-constexpr std::size_t kRaggedVisitRows = 32;
-
-/// The rows of a batch that lie in one chunk (in the first of them, where samples span several).
-struct ChunkRows {
-  std::uint64_t chunk = 0;
-  std::uint32_t first_row = 0;
-  std::uint32_t num_rows = 0;
-  std::uint32_t first_position = 0;
-};
-
-// `rows` are in file order. The groups come in the order in which the batch needs them first: where a
-// batch reaches from one window of chunks into the next, the old window's chunks are then visited
-// before the new ones push them out of a cache that just holds a window.
-std::vector<ChunkRows> rows_by_chunk(const std::vector<RowAt>& rows, const SampleMap& map) {
-  std::vector<ChunkRows> groups;
-  for (std::uint32_t i = 0; i < rows.size(); ++i) {
-    const std::uint64_t chunk = map.chunk_of(rows[i].row, 0);
-    if (groups.empty() || groups.back().chunk != chunk) groups.push_back({chunk, i, 0, rows[i].position});
-    ++groups.back().num_rows;
-    groups.back().first_position = std::min(groups.back().first_position, rows[i].position);
-  }
-  std::ranges::sort(groups, {}, &ChunkRows::first_position);
-  return groups;
-}
 
 }  // namespace
 
@@ -76,7 +51,7 @@ BatchAssembler::BatchAssembler(const Parts& parts)
       lanes_[kFirstNamed + i].ragged = std::make_unique<const RaggedRows>(named);
       continue;
     }
-    check_range(*named.rows, named.dtype(), named.options.name, "dtype of the field");
+    check_range(*named.rows, named.dtype(), named.options.name, kFieldDType);
     lanes_[kFirstNamed + i] =
         make_lane(kFirstNamed + i, row_kernel_spec(named), parts.format.fields[i].row_bytes);
   }
@@ -197,58 +172,10 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
     return;
   }
   if (map.tiled()) {
-    plan_tiles(job, lane_number);
+    plan_tiles(job, lane_number, map);
     return;
   }
-  for (const ChunkRows& group : rows_by_chunk(rows, map)) {
-    for (std::uint32_t piece = 0; piece < map.pieces(); ++piece) {
-      job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
-                            .piece = piece,
-                            .chunk = group.chunk + piece,
-                            .first_row = group.first_row,
-                            .num_rows = group.num_rows});
-    }
-  }
-}
-
-// A tile is in few of the chunks that hold its image: each visit has a list of its own, one behind the other
-// in the job's rows.
-void BatchAssembler::plan_tiles(BatchJob& job, std::size_t lane_number) const {
-  const SampleMap& map = lanes_[lane_number].field->map;
-  const std::vector<RowAt> tiles = std::move(job.rows[lane_number]);
-  std::vector<RowAt>& listed = job.rows[lane_number];
-  listed.clear();
-  std::vector<std::uint64_t> pieces;
-  for (const ChunkRows& group : rows_by_chunk(tiles, map)) {
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> parts;  // piece, place in `tiles`
-    for (std::uint32_t i = group.first_row; i < group.first_row + group.num_rows; ++i) {
-      pieces.clear();
-      map.append_pieces(tiles[i].row, pieces);
-      for (const std::uint64_t piece : pieces) parts.emplace_back(piece, i);
-    }
-    std::ranges::sort(parts);
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const std::uint64_t piece = parts[i].first;
-      if (i == 0 || piece != parts[i - 1].first) {
-        job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
-                              .piece = static_cast<std::uint32_t>(piece),
-                              .chunk = group.chunk + piece,
-                              .first_row = static_cast<std::uint32_t>(listed.size())});
-      }
-      ++job.visits.back().num_rows;
-      listed.push_back(tiles[parts[i].second]);
-    }
-  }
-}
-
-void BatchAssembler::plan_ragged(BatchJob& job, std::size_t lane_number) const {
-  const std::size_t samples = job.batch.indices.size();
-  for (std::size_t first = 0; first < samples; first += kRaggedVisitRows) {
-    job.visits.push_back({.field = static_cast<std::uint32_t>(lane_number),
-                          .first_row = static_cast<std::uint32_t>(first),
-                          .num_rows = static_cast<std::uint32_t>(std::min(kRaggedVisitRows, samples - first)),
-                          .direct = true});
-  }
+  plan_chunks(job, lane_number, map);
 }
 
 // Rows of a ragged visit are places in the batch.

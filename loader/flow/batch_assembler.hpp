@@ -109,8 +109,6 @@ class BatchAssembler {
   Lane make_lane(std::size_t lane_number, RowKernelSpec spec, std::size_t row_bytes);
   void place(BatchJob& job, std::size_t lane_number, const std::byte* row, std::uint32_t position) const;
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
-  void plan_tiles(BatchJob& job, std::size_t lane_number) const;
-  void plan_ragged(BatchJob& job, std::size_t lane_number) const;
   void read_ragged(BatchJob& job, const Visit& visit) const;
   bool serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const;
   bool in_memory(ChunkKey key, const ChunkAgenda& agenda) const;

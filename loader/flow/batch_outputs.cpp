@@ -14,9 +14,10 @@ BatchOutputs::BatchOutputs(const Parts& parts) : parts_(parts) {
     const bool alike = parts_.dataset.fields[i].rows.has_value();
     // As many as a device keeps: prepared ones, one at the consumer and one it is about to let go.
     const std::size_t kept = (parts_.options.prefetch_batches + 2) * parts_.format.outputs;
-    pools_.push_back(alike ? std::make_unique<BufferPool>(
-                                 static_cast<std::size_t>(parts_.format.fields[i].batch_bytes), kept)
-                           : nullptr);
+    // Defined, also without a single byte.
+    const auto bytes =
+        static_cast<std::size_t>(std::max<std::uint64_t>(parts_.format.fields[i].batch_bytes, 1));
+    pools_.push_back(alike ? std::make_unique<BufferPool>(bytes, kept) : nullptr);
   }
 }
 

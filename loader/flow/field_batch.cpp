@@ -107,7 +107,18 @@ BatchField make_ragged_field(const NamedField& field, const std::vector<std::int
 RaggedRows::RaggedRows(const NamedField& field)
     : field_(field),
       kernel_(make_row_kernel(row_kernel_spec(field))),
-      to_bytes_(static_cast<std::size_t>(field.ragged->element_values()) * size_of(field.dtype())) {}
+      to_bytes_(static_cast<std::size_t>(field.ragged->element_values()) * size_of(field.dtype())),
+      narrows_(is_integer(field.dtype()) && field.dtype() != field.ragged->dtype()) {}
+
+// As for fields in memory, when the sample is read.
+void RaggedRows::check_range(std::int64_t sample, std::uint64_t row,
+                             std::span<const std::byte> stored) const {
+  const DType from = field_.ragged->dtype();
+  const auto misfit = first_out_of_range(from, stored, field_.dtype());
+  if (!misfit) return;
+  refuse_value(field_.ragged->place_of(row), field_.options.name, static_cast<std::uint64_t>(sample),
+               number_text(from, stored.data() + *misfit * size_of(from)), field_.dtype(), kFieldDType);
+}
 
 ReadCost RaggedRows::read(std::int64_t sample, std::size_t position,
                           std::span<BatchField* const> outs) const {
@@ -118,6 +129,7 @@ ReadCost RaggedRows::read(std::int64_t sample, std::size_t position,
   if (elements == 0 || from_bytes == 0) return {};
   ByteBuffer stored(elements * from_bytes);
   const ReadCost cost = rows.read(row, stored.span());
+  if (narrows_) check_range(sample, row, stored.span().first(elements * from_bytes));
   for (BatchField* const out : outs) {
     std::size_t first = 0;  // element
     if (out->offsets.defined()) {

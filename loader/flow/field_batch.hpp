@@ -33,13 +33,16 @@ class RaggedRows {
 
   /// Reads sample number `sample`, which is at `position` of a batch, into `outs`: the batch's part and those
   /// of its echoes, all made by `make_ragged_field` of the same samples. Blocks. Throws FileError,
-  /// ChunkError, std::bad_alloc.
+  /// ChunkError, OptionError for a value that the field's integer type cannot hold, std::bad_alloc.
   ReadCost read(std::int64_t sample, std::size_t position, std::span<BatchField* const> outs) const;
 
  private:
+  void check_range(std::int64_t sample, std::uint64_t row, std::span<const std::byte> stored) const;
+
   const NamedField& field_;
   const std::unique_ptr<const RowKernel> kernel_;
   const std::size_t to_bytes_;  // of a delivered element
+  const bool narrows_;          // to an integer type that may not hold what is stored
 };
 
 }  // namespace h5feed

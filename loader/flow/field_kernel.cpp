@@ -37,9 +37,15 @@ void check_range(const Field& field, DType to, const std::string& what, const ch
   const DatasetInfo& info = field.info();
   const auto misfit = first_out_of_range(info.dtype, field.resident.span(), to);
   if (!misfit) return;
-  throw OptionError(fmt::format("{}:{}: the {} of sample {} does not fit {}; choose a wider {}", info.file,
-                                info.path, what, *misfit / info.row_elements() * field.samples_per_row,
-                                name_of(to), option));
+  refuse_value(fmt::format("{}:{}", info.file, info.path), what,
+               *misfit / info.row_elements() * field.samples_per_row,
+               number_text(info.dtype, field.resident.data() + *misfit * size_of(info.dtype)), to, option);
+}
+
+void refuse_value(const std::string& place, const std::string& what, std::uint64_t sample,
+                  const std::string& value, DType to, const char* option) {
+  throw OptionError(fmt::format("{}: the {} of sample {} is {}, which {} cannot hold; choose a wider {}",
+                                place, what, sample, value, name_of(to), option));
 }
 
 }  // namespace h5feed

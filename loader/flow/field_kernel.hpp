@@ -1,6 +1,7 @@
 // From a field as it is stored to its part of a batch.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -21,5 +22,12 @@ RowKernelSpec row_kernel_spec(const NamedField& field);
 /// in memory has a value that `to` cannot hold. `what` is "target" or the field's name, `option` what chooses
 /// the type.
 void check_range(const Field& field, DType to, const std::string& what, const char* option);
+
+/// Throws the OptionError of `check_range` for `value`, found in a sample of the dataset at `place`.
+[[noreturn]] void refuse_value(const std::string& place, const std::string& what, std::uint64_t sample,
+                               const std::string& value, DType to, const char* option);
+
+/// The `option` that chooses the type of a named field.
+inline constexpr const char* kFieldDType = "dtype of the field";
 
 }  // namespace h5feed

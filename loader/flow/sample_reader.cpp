@@ -93,7 +93,7 @@ struct SampleReader::State {
       const NamedField& named = state.fields[i];
       ragged.push_back(named.ragged ? std::make_unique<const RaggedRows>(named) : nullptr);
       if (named.ragged) continue;
-      check_range(*named.rows, named.dtype(), named.options.name, "dtype of the field");
+      check_range(*named.rows, named.dtype(), named.options.name, kFieldDType);
       lanes.push_back(
           make_lane(kFirstNamed + i, *named.rows, row_kernel_spec(named), format.fields[i].row_bytes));
     }

@@ -9,101 +9,16 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
-#include "store/dataset_names.hpp"
 #include "store/h5_file_state.hpp"
 #include "store/h5_metadata.hpp"
 #include "store/hdf5_types.hpp"
+#include "store/refused_open.hpp"
 #include "store/superblock.hpp"
+#include "store/virtual_circle.hpp"
 #include "store/within_file.hpp"
 
 namespace h5feed {
 namespace {
-
-constexpr std::string_view kRestore = "restore the file from a good copy";
-
-// Why libhdf5 refused a file that has the HDF5 signature.
-std::string reason_refused(const std::string& name, const ByteSource& bytes,
-                           const std::string& library_reason) {
-  const std::optional<Superblock> superblock = read_superblock(bytes);
-  if (superblock && bytes.size() < superblock->end_of_file) {
-    return fmt::format(
-        "{}: truncated: the file has {} bytes, its header says {}; copy it again from its source", name,
-        format_count(bytes.size()), format_count(superblock->end_of_file));
-  }
-  if (superblock && superblock->open_for_write) {
-    return fmt::format("{0} was not closed by its writer; if none runs: h5clear -s {0}", name);
-  }
-  return fmt::format("{}: libhdf5 cannot open it: {}; {}", name, library_reason, kRestore);
-}
-
-std::string absolute_path(const std::string& name) {
-  return "/" + name.substr(std::min(name.find_first_not_of('/'), name.size()));
-}
-
-std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wanted,
-                 std::string_view option) {
-  const std::string closest = closest_dataset(entries, wanted, option == "--data");
-  return closest.empty() ? std::string() : fmt::format(". Try {} {}", option, closest);
-}
-
-// "a link to parts.h5:/images" for a name, or the first part of it, that leads nowhere; empty where it is
-// none.
-std::string dangling_link(const H5::H5File& handle, const std::string& path) {
-  const WithinFile within;
-  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-    const std::string part = path.substr(0, end);
-    if (H5Lexists(handle.getId(), part.c_str(), within.links()) <= 0) return {};
-    if (!within.has_object(handle, part)) {
-      const std::string target = link_target(handle.getId(), part);
-      return target.empty() ? std::string() : fmt::format("{} is a link to {}", part, target);
-    }
-    if (end == std::string::npos) return {};
-  }
-}
-
-// Reading there takes the other file: its datasets' addresses are not of this one.
-void refuse_other_file(const WithinFile& within, const std::filesystem::path& file, const std::string& name,
-                       std::string_view option) {
-  const std::filesystem::path other = within.other_file();
-  if (other.empty()) return;
-  // As libhdf5 looks for it, but for prefixes that a program sets.
-  for (const std::filesystem::path& place :
-       {other, file.parent_path() / other, file.parent_path() / other.filename()}) {
-    std::error_code ignored;
-    if (!std::filesystem::is_regular_file(place, ignored)) continue;
-    throw DatasetError(fmt::format(
-        "{}: \"{}\" lies in another file, behind a link to {}:{}; open {} itself, {} {}", file.string(), name,
-        other.string(), within.other_path(), place.string(), option, within.other_path()));
-  }
-}
-
-// What to say about a name that cannot be opened at all.
-[[noreturn]] void throw_not_opened(const H5::H5File& handle, const std::string& file, const std::string& name,
-                                   std::string_view option, const std::string& library_reason) {
-  bool complete = false;
-  const std::vector<DatasetEntry> entries = read_entries(handle, complete);
-  const std::string path = absolute_path(name);
-  for (const DatasetEntry& entry : entries) {
-    if (entry.path != path) continue;
-    throw FileError(
-        fmt::format("{}:{}: libhdf5 cannot open it: {}; {}", file, path, library_reason, kRestore));
-  }
-  if (const std::string link = dangling_link(handle, path); !link.empty())
-    throw DatasetError(fmt::format("{}: {}, which is not there; restore it", file, link));
-  throw DatasetError(fmt::format("{}: no dataset \"{}\"; it has {}{}", file, name, list_text(entries),
-                                 hint(entries, name, option)));
-}
-
-[[noreturn]] void throw_is_group(const H5::H5File& handle, const std::string& file, const std::string& name,
-                                 std::string_view option) {
-  bool complete = false;
-  std::vector<DatasetEntry> entries = read_entries(handle, complete);
-  std::string prefix = absolute_path(name);
-  if (!prefix.ends_with('/')) prefix += '/';
-  std::erase_if(entries, [&prefix](const DatasetEntry& entry) { return !entry.path.starts_with(prefix); });
-  throw DatasetError(fmt::format("{}: \"{}\" is a group; it has {}{}", file, name, list_text(entries),
-                                 hint(entries, "", option)));
-}
 
 bool is_prime(std::size_t number) {
   for (std::size_t factor = 2; factor * factor <= number; ++factor) {
@@ -185,6 +100,11 @@ H5::DataSet H5FileAccess::reader(const H5File& file, const DatasetInfo& info,
   return H5::DataSet(id);
 }
 
+bool H5FileAccess::has_reader(const H5File& file, const DatasetInfo& info) {
+  const MutexLock lock(hdf5_mutex);
+  return file.state_->readers.contains(info.path);
+}
+
 // Of the path: libhdf5 and the recording driver open the file by its name.
 std::optional<FileFingerprint> fingerprint_of(const std::filesystem::path& path) {
   struct stat status = {};
@@ -220,7 +140,7 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
     if (!open_without_locks(name, state->file)) {
       const std::string reason = session.error();
       if (!open_as_the_host_did(name, state->file))
-        throw FileError(reason_refused(name, *state->bytes, reason));
+        throw FileError(why_not_opened(name, *state->bytes, reason));
     }
   }
   return std::shared_ptr<H5File>(new H5File(path, std::move(state)));
@@ -261,8 +181,7 @@ DatasetInfo H5File::describe(const std::string& name, std::string_view option) c
     if (path == "/" || within.type_of(handle, path) == H5I_GROUP) throw_is_group(handle, file, name, option);
     return read_info(file, path, handle.openDataSet(path, within.datasets()));
   } catch (const H5::Exception&) {
-    refuse_other_file(within, path_, name, option);
-    throw_not_opened(handle, file, name, option, session.error());
+    throw_not_opened(handle, within, path_, name, option, session.error());
   }
 }
 
@@ -360,6 +279,8 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
   for (const std::uint64_t extent : count) bytes *= extent;
   if (bytes != out.size()) throw std::invalid_argument("H5File::read_hyperslab: out is of another size");
   if (out.empty()) return;
+  if (info.layout == StorageLayout::virtual_dataset && !H5FileAccess::has_reader(*this, info))
+    refuse_circle(*this, info);
   const Hdf5Session session;
   try {
     const H5::DataSet dataset = H5FileAccess::reader(*this, info, chunk_cache_bytes);

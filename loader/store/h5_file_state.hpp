@@ -47,6 +47,9 @@ class H5FileAccess {
   /// H5::Exception.
   static H5::DataSet reader(const H5File& file, const DatasetInfo& info, std::uint64_t chunk_cache_bytes)
       H5FEED_REQUIRES(hdf5_mutex);
+
+  /// Whether that call has come.
+  static bool has_reader(const H5File& file, const DatasetInfo& info) H5FEED_EXCLUDES(hdf5_mutex);
 };
 
 }  // namespace h5feed

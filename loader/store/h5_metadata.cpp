@@ -237,26 +237,36 @@ DatasetInfo read_stored(const std::string& file_name, const std::string& path, c
   return info;
 }
 
+// Numbers of variable length, (N); of anything else no dtype.
+StoredType classify_ragged(const H5::DataSet& dataset) {
+  if (dataset.getTypeClass() != H5T_VLEN || read_extent(dataset).shape.size() != 1) return {};
+  return classify_vlen_element(dataset);
+}
+
 }  // namespace
 
 DatasetInfo read_info(const std::string& file_name, const std::string& path, const H5::DataSet& dataset) {
   const StoredType type = classify_type(dataset);
   if (!type.dtype) {
-    const std::string_view ragged = type.text == "variable-length" ? " (ragged)" : "";
+    if (const StoredType element = classify_ragged(dataset); element.dtype) {
+      throw DatasetError(fmt::format(
+          "{}:{}: the elements are {} of variable length; they can be a named field, with collate = "
+          "ragged or pad, beside data whose samples are alike",
+          file_name, path, name_of(*element.dtype)));
+    }
     throw DatasetError(
-        fmt::format("{}:{}: the elements are {}{}; h5feed reads integers of 8, 16, 32 or 64 bits, their "
+        fmt::format("{}:{}: the elements are {}; h5feed reads integers of 8, 16, 32 or 64 bits, their "
                     "enumerations, IEEE floats of 16, 32 or 64 bits and complex numbers of these, store the "
                     "data as one of these",
-                    file_name, path, type.text, ragged));
+                    file_name, path, type.text));
   }
   return read_stored(file_name, path, dataset, type);
 }
 
 std::optional<VlenInfo> read_vlen_info(const std::string& file_name, const std::string& path,
                                        const H5::DataSet& dataset, std::size_t reference_bytes) {
-  if (dataset.getTypeClass() != H5T_VLEN) return std::nullopt;
-  const StoredType element = classify_vlen_element(dataset);
-  if (!element.dtype || read_extent(dataset).shape.size() != 1) return std::nullopt;
+  const StoredType element = classify_ragged(dataset);
+  if (!element.dtype) return std::nullopt;
   return VlenInfo{
       read_stored(file_name, path, dataset,
                   {DType::u8, false, "variable-length", static_cast<unsigned>(reference_bytes), false}),

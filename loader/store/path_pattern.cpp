@@ -77,6 +77,24 @@ bool has_member(const H5::H5File& file, const std::string& group, const std::vec
                   more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
+[[noreturn]] void throw_no_group(const H5::H5File& handle, const std::string& file,
+                                 const std::string& pattern, const std::string& path,
+                                 const std::string& member, std::string_view option) {
+  const std::string place = fmt::format("{}: \"{}\" matches {}", file, pattern, path);
+  const WithinFile within;
+  within.has_object(handle, path);
+  if (!within.other_file().empty()) {
+    throw DatasetError(fmt::format(
+        "{}, which lies in another file, behind a link to {}:{}; open the files that such links "
+        "lead to, {} {}",
+        place, within.other_file(), within.other_path(), option, within.other_path_to('/' + member)));
+  }
+  const std::string target = link_target(handle.getId(), path);
+  throw DatasetError(
+      fmt::format("{}, which is {}; choose a pattern that leaves it out", place,
+                  target.empty() ? "no group" : fmt::format("a link to {}, no group of this file", target)));
+}
+
 }  // namespace
 
 std::vector<std::string> expand_path(const H5File& file, const std::string& pattern,
@@ -115,11 +133,8 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
     }
     for (std::string& group : groups) {
       if (!rest.empty() && !is_group(handle, group)) {
-        const std::string target = link_target(handle.getId(), group);
-        throw DatasetError(fmt::format(
-            "{}: \"{}\" matches {}, which is {}; choose a pattern that leaves it out", file.path().string(),
-            pattern, group,
-            target.empty() ? "no group" : fmt::format("a link to {}, no group of this file", target)));
+        throw_no_group(handle, file.path().string(), pattern, group, fmt::format("{}", fmt::join(rest, "/")),
+                       option);
       }
       if (!has_member(handle, group, rest))
         throw_without_member(handle, file.path().string(), group, fmt::format("{}", fmt::join(rest, "/")));

@@ -52,8 +52,10 @@ std::optional<Superblock> read_superblock(const ByteSource& source) {
   Superblock block;
   block.user_block_bytes = *offset;
   block.end_of_file = little_endian(std::span(bytes).subspan(addresses + 2 * width, width));
-  constexpr std::size_t kWriterFlags = 0x1 | 0x4;  // open for write, open for single-writer mode
-  block.open_for_write = version == 3 && (at(11) & kWriterFlags) != 0;
+  constexpr std::size_t kWriterFlag = 0x1;
+  constexpr std::size_t kSwmrFlag = 0x4;
+  block.open_for_swmr = version == 3 && (at(11) & kSwmrFlag) != 0;
+  block.open_for_write = block.open_for_swmr || (version == 3 && (at(11) & kWriterFlag) != 0);
   return block;
 }
 

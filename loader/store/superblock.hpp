@@ -13,6 +13,7 @@ struct Superblock {
   std::uint64_t user_block_bytes = 0;  ///< bytes before it
   std::uint64_t end_of_file = 0;       ///< size the file had when it was written last
   bool open_for_write = false;         ///< marked as open by a writer; version 3 only
+  bool open_for_swmr = false;  ///< by one that others may read beside (single writer, multiple readers)
 };
 
 /// Empty when there is no HDF5 signature, or the version is unknown. Nothing else is verified.

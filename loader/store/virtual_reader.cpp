@@ -1,23 +1,27 @@
 #include <fmt/format.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "h5feed/error.hpp"
 #include "store/chunk_readers.hpp"
 #include "store/file_pool.hpp"
 #include "store/joined_reader.hpp"
+#include "store/virtual_circle.hpp"
 #include "store/virtual_sources.hpp"
 
 namespace h5feed {
 namespace {
 
-// Virtual datasets of virtual datasets, and no dataset that is its own source.
-constexpr unsigned kMaxDepth = 16;
-
-[[noreturn]] void rethrow_for_source(const DatasetInfo& info, std::size_t number) {
+[[noreturn]] void rethrow_for_source(const DatasetInfo& info, std::size_t number, unsigned depth) {
   const std::string place =
       fmt::format("{}:{}: source {} of the virtual dataset: ", info.file, info.path, number);
   try {
+    throw;
+  } catch (const TooDeepVirtual& error) {
+    rethrow_too_deep(error, info, depth);
+  } catch (const VirtualCircle&) {
     throw;
   } catch (const DatasetError& error) {
     throw DatasetError(place + error.what());
@@ -65,26 +69,25 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
   std::vector<JoinedPart> parts;
   Sources sources(file);
   ReaderSettings inner = settings;
-  if (++inner.depth > kMaxDepth) {
-    throw FileError(
-        fmt::format("{}:{}: virtual datasets refer to each other more than {} deep; is it its own source?",
-                    info.file, info.path, kMaxDepth));
-  }
+  if (++inner.depth > kMaxVirtualDepth) throw TooDeepVirtual(info);
   for (std::size_t i = 0; i < mapping.sources.size(); ++i) {
     VirtualSource& source = mapping.sources[i];
     try {
       const std::shared_ptr<H5File>& opened = sources.open(source);
       DatasetInfo own = opened->describe(source.path);
-      if (!mapping.other_reason.empty()) continue;  // it is there, which is all that libhdf5 needs
-      if (!fits(own, source, info)) {
+      if (mapping.other_reason.empty() && !fits(own, source, info))
         mapping.other_reason = "it is a virtual dataset of sources of another type or shape";
+      if (!mapping.other_reason.empty()) {
+        // It is there, which is all that libhdf5 needs; but in a circle of sources it would go on for ever.
+        inner.log_fallback = false;
+        if (own.layout == StorageLayout::virtual_dataset) open_virtual(opened, own, inner);
         continue;
       }
       auto reader = settings.pool->reader(opened, std::move(own), inner);
       if (source.one_row) reader = as_one_row(std::move(reader));
       parts.push_back({std::move(reader), source.first_row, source.rows});
     } catch (const Error&) {
-      rethrow_for_source(info, i);
+      rethrow_for_source(info, i, inner.depth);
     }
   }
   if (mapping.other_reason.empty() && !parts.empty())

@@ -23,6 +23,10 @@ bool WithinFile::has_object(const H5::H5File& file, const std::string& path) con
   return H5Oexists_by_name(file.getId(), path.c_str(), links()) > 0;
 }
 
+std::string WithinFile::other_path_to(const std::string& rest) const {
+  return met_.path == "/" && !rest.empty() ? rest : met_.path + rest;
+}
+
 H5I_type_t WithinFile::type_of(const H5::H5File& file, const std::string& path) const {
   const hid_t object = H5Oopen(file.getId(), path.c_str(), links());
   if (object < 0) throw H5::FileIException("H5Oopen", "failed");

@@ -29,6 +29,8 @@ class WithinFile {
   /// The file that a path led into, as the link has it, and the object there; empty where none did.
   const std::string& other_file() const noexcept { return met_.file; }
   const std::string& other_path() const noexcept { return met_.path; }
+  /// What `rest`, "/images" or nothing, names behind that object.
+  std::string other_path_to(const std::string& rest) const;
 
  private:
   struct Met {

@@ -11,6 +11,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/deliveries.hpp"
+#include "support/first_gpu.hpp"
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
@@ -20,30 +21,18 @@ namespace {
 using h5feed::test::Delivery;
 using h5feed::test::SampleSet;
 
-class DeliveryOnGpu : public ::testing::Test {
+class DeliveryOnGpu : public FirstGpu {
  protected:
-  void SetUp() override {
-    int count = 0;
-    const cudaError_t code = cudaGetDeviceCount(&count);
-    ignore_error(code);
-    if (code != cudaSuccess || count == 0) GTEST_SKIP() << "no GPU";
-    stream_ = make_stream(0);
-  }
-
-  std::vector<std::byte> download(const DeviceTensor& tensor) {
-    std::vector<std::byte> bytes(h5feed::test::bytes_in(tensor.dtype, tensor.shape));
-    check(cudaMemcpyAsync(bytes.data(), tensor.data, bytes.size(), cudaMemcpyDeviceToHost, stream_.get()),
-          "cudaMemcpyAsync", {0});
-    check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize", {0});
-    return bytes;
+  std::vector<std::byte> values_of(const DeviceTensor& tensor) const {
+    return download(tensor.data, h5feed::test::bytes_in(tensor.dtype, tensor.shape));
   }
 
   Delivery read(const Batch& batch) {
     batch.gpu->use_on(stream_.get());
     Delivery delivery = h5feed::test::without_bytes(batch);
     delivery.shape = batch.gpu->data().shape;
-    delivery.data = download(batch.gpu->data());
-    delivery.target = download(batch.gpu->target());
+    delivery.data = values_of(batch.gpu->data());
+    delivery.target = values_of(batch.gpu->target());
     return delivery;
   }
 
@@ -55,7 +44,6 @@ class DeliveryOnGpu : public ::testing::Test {
 
   const SampleSet set_{{.shape = {200, 19, 23, 3}, .chunk_shape = {5, 19, 23, 3}, .gzip = 1}};
   const Dataset dataset_ = h5feed::test::open(set_);
-  Stream stream_;
 };
 
 TEST_F(DeliveryOnGpu, is_that_of_the_cpu_for_every_type_layout_crop_and_echo) {

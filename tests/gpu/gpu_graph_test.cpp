@@ -12,6 +12,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/deliveries.hpp"
+#include "support/first_gpu.hpp"
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
@@ -20,20 +21,15 @@ namespace {
 
 using h5feed::test::SampleSet;
 
-class GraphOnGpu : public ::testing::Test {
+class GraphOnGpu : public FirstGpu {
  protected:
   void SetUp() override {
-    int count = 0;
-    const cudaError_t code = cudaGetDeviceCount(&count);
-    ignore_error(code);
-    if (code != cudaSuccess || count == 0) GTEST_SKIP() << "no GPU";
-    stream_ = make_stream(0);
+    FirstGpu::SetUp();
+    if (IsSkipped()) return;
     data_ = make_device_memory(kDataBytes, 0);
     target_ = make_device_memory(kBatch * sizeof(std::int64_t), 0);
     out_ = make_device_memory(kDataBytes, 0);
   }
-
-  static void run(cudaError_t code) { check(code, "test", {0}); }
 
   DataLoaderOptions options() const {
     DataLoaderOptions options{.batch_size = kBatch, .shuffle = true, .num_workers = 3, .seed = 6};
@@ -52,20 +48,12 @@ class GraphOnGpu : public ::testing::Test {
     run(cudaMemcpyAsync(out_.get(), data_.get(), kDataBytes, cudaMemcpyDeviceToDevice, stream));
   }
 
-  std::vector<std::byte> result() {
-    std::vector<std::byte> bytes(kDataBytes);
-    run(cudaMemcpyAsync(bytes.data(), out_.get(), kDataBytes, cudaMemcpyDeviceToHost, stream_.get()));
-    run(cudaStreamSynchronize(stream_.get()));
-    return bytes;
-  }
-
   static constexpr std::int64_t kBatch = 16;
   static constexpr std::int64_t kPixels = 19 * 23;
   static constexpr std::size_t kDataBytes = kBatch * 3 * kPixels * sizeof(float);
 
   const SampleSet set_{{.shape = {400, 19, 23, 3}, .chunk_shape = {5, 19, 23, 3}, .gzip = 1}};
   const Dataset dataset_ = h5feed::test::open(set_);
-  Stream stream_;
   DeviceMemory data_, target_, out_;
 };
 
@@ -97,7 +85,7 @@ TEST_F(GraphOnGpu, is_captured_and_replayed_while_workers_prepare_batches) {
       const auto batch = loader.next_into(images(), labels(), stream_.get());
       ASSERT_TRUE(batch);
       run(cudaGraphLaunch(step_graph, stream_.get()));
-      const std::vector<std::byte> replayed = result();
+      const std::vector<std::byte> replayed = download(out_.get(), kDataBytes);
       ASSERT_EQ(std::memcmp(replayed.data(), expected.at(i).data.data(), kDataBytes), 0) << i;
     }
     run(cudaGraphExecDestroy(step_graph));

@@ -18,6 +18,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/captured_log.hpp"
+#include "support/first_gpu.hpp"
 #include "support/kernel_oracle.hpp"
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
@@ -26,15 +27,6 @@ namespace h5feed::gpu::test {
 namespace {
 
 using h5feed::test::CapturedLog;
-
-// Why there is no GPU to test on; empty when there is one.
-std::string no_gpu() {
-  int count = 0;
-  const cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaSuccess && count > 0) return {};
-  ignore_error(code);
-  return "no GPU: " + why_no_gpu(code == cudaSuccess ? cudaErrorNoDevice : code);
-}
 
 // Whether a value is a NaN, of a float type.
 bool is_nan(DType type, const std::byte* value) {
@@ -61,28 +53,13 @@ bool same_values(DType type, const std::vector<std::byte>& ours, const std::byte
   return true;
 }
 
-class OnGpu : public ::testing::Test {
+class OnGpu : public FirstGpu {
  protected:
-  void SetUp() override {
-    if (const std::string why = no_gpu(); !why.empty()) GTEST_SKIP() << why;
-    stream_ = make_stream(0);
-  }
-
-  void run(cudaError_t code) { check(code, "test", {0}); }
-  void wait() { run(cudaStreamSynchronize(stream_.get())); }
-
   // Device memory with the given bytes, and room for reads of whole words.
   DeviceMemory upload(const void* from, std::size_t bytes) {
     DeviceMemory memory = make_device_memory((bytes + 15) / 16 * 16 + 16, 0);
     if (bytes > 0) run(cudaMemcpyAsync(memory.get(), from, bytes, cudaMemcpyHostToDevice, stream_.get()));
     return memory;
-  }
-
-  std::vector<std::byte> download(const void* from, std::size_t bytes) {
-    std::vector<std::byte> to(bytes);
-    run(cudaMemcpyAsync(to.data(), from, bytes, cudaMemcpyDeviceToHost, stream_.get()));
-    wait();
-    return to;
   }
 
   // GPU and CPU do the same job; `in_offset` and `out_offset` in bytes.
@@ -135,8 +112,6 @@ class OnGpu : public ::testing::Test {
           << job.layout.out_channels_last << ", offsets " << in_offset << ", " << out_offset;
     }
   }
-
-  Stream stream_;
 };
 
 TEST_F(OnGpu, the_normalize_kernel_equals_the_cpu_for_every_type_layout_flip_crop_and_alignment) {

@@ -29,6 +29,38 @@ void append_png_chunk(Bytes& png, std::string_view kind, const Bytes& content) {
                                                             static_cast<uInt>(body.size()))));
 }
 
+Bytes from_hex(std::string_view text) {
+  Bytes bytes;
+  int digit = 0;
+  unsigned value = 0;
+  for (const char c : text) {
+    value = value * 16 + static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
+    if (++digit % 2 == 0) bytes.push_back(static_cast<std::byte>(value & 0xff));
+  }
+  return bytes;
+}
+
+// Of 2×2 pixels: `rows` with a filter byte before each.
+Bytes small_png(unsigned depth, unsigned color_type, const std::vector<unsigned char>& rows,
+                const Bytes& palette = {}) {
+  Bytes png;
+  append(png, {0x89, 'P', 'N', 'G', 13, 10, 26, 10});
+  Bytes header;
+  append_big_endian(header, 2);
+  append_big_endian(header, 2);
+  append(header, {depth, color_type, 0, 0, 0});
+  append_png_chunk(png, "IHDR", header);
+  if (!palette.empty()) append_png_chunk(png, "PLTE", palette);
+  Bytes packed(::compressBound(rows.size()));
+  uLongf bytes = packed.size();
+  if (::compress(reinterpret_cast<Bytef*>(packed.data()), &bytes, rows.data(), rows.size()) != Z_OK)
+    throw std::runtime_error("zlib failed");
+  packed.resize(bytes);
+  append_png_chunk(png, "IDAT", packed);
+  append_png_chunk(png, "IEND", {});
+  return png;
+}
+
 }  // namespace
 
 cv::Mat picture(int height, int width, int channels, unsigned seed, int depth) {
@@ -57,25 +89,15 @@ Bytes with_orientation(const Bytes& jpeg, unsigned orientation) {
 }
 
 Bytes palette_png() {
-  Bytes png;
-  append(png, {0x89, 'P', 'N', 'G', 13, 10, 26, 10});
-  Bytes header;
-  append_big_endian(header, 2);
-  append_big_endian(header, 2);
-  append(header, {8, 3, 0, 0, 0});
-  append_png_chunk(png, "IHDR", header);
   Bytes palette;
   append(palette, {255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255});
-  append_png_chunk(png, "PLTE", palette);
-  const unsigned char rows[] = {0, 0, 1, 0, 2, 3};  // a filter byte before each row
-  Bytes packed(::compressBound(sizeof rows));
-  uLongf bytes = packed.size();
-  if (::compress(reinterpret_cast<Bytef*>(packed.data()), &bytes, rows, sizeof rows) != Z_OK)
-    throw std::runtime_error("zlib failed");
-  packed.resize(bytes);
-  append_png_chunk(png, "IDAT", packed);
-  append_png_chunk(png, "IEND", {});
-  return png;
+  return small_png(8, 3, {0, 0, 1, 0, 2, 3}, palette);
+}
+
+Bytes gray_alpha_png() { return small_png(8, 4, {0, 10, 255, 20, 128, 0, 30, 0, 40, 1}); }
+
+Bytes deep_gray_alpha_png() {
+  return small_png(16, 4, {0, 1, 10, 255, 255, 2, 20, 128, 0, 0, 3, 30, 0, 0, 4, 40, 0, 1});
 }
 
 Bytes cmyk_jpeg() {
@@ -85,14 +107,20 @@ Bytes cmyk_jpeg() {
       "010101010101010101010101010101010101010101010101010101010101010101010101010101ffc000140800080008"
       "044311004d11005911004b1100ffc40017000003010000000000000000000000000004090a0bffc40014100100000000"
       "000000000000000000000000ffda000e0443004d0059004b00003f00bf80ecff00cfe1ffd9";
-  Bytes bytes;
-  int digit = 0;
-  unsigned value = 0;
-  for (const char c : kHex) {
-    value = value * 16 + static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
-    if (++digit % 2 == 0) bytes.push_back(static_cast<std::byte>(value & 0xff));
-  }
-  return bytes;
+  return from_hex(kHex);
+}
+
+Bytes ycck_jpeg() {
+  // Made with libjpeg at quality 100, without subsampling.
+  constexpr std::string_view kHex =
+      "ffd8ffee000e41646f626500640000000002ffdb00430001010101010101010101010101010101010101010101010101"
+      "010101010101010101010101010101010101010101010101010101010101010101010101010101ffdb00430101010101"
+      "010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101"
+      "010101010101010101010101ffc00014080010001004011100021101031101041100ffc4001600010101000000000000"
+      "000000000000000a000bffc40014100100000000000000000000000000000000ffc40017010003010000000000000000"
+      "000000000000090a0bffc40014110100000000000000000000000000000000ffda000e040100021103110400003f00cf"
+      "fc03f82602a75fc22502b7615e3fe06eda615603feffd9";
+  return from_hex(kHex);
 }
 
 void write_ragged(const H5TestFile& file, const std::string& path, const std::vector<Bytes>& values,

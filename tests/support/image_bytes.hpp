@@ -26,8 +26,18 @@ Bytes with_orientation(const Bytes& jpeg, unsigned orientation);
 /// A PNG of 2×2 pixels from a palette: red, green, blue, white.
 Bytes palette_png();
 
+/// A PNG of 2×2 pixels of grey (10, 20, 30, 40) with alpha (255, 128, 0, 1).
+Bytes gray_alpha_png();
+
+/// The same of 16 bits: (266, 532, 798, 1064) with alpha (65535, 32768, 0, 1).
+Bytes deep_gray_alpha_png();
+
 /// A JPEG of 8×8 pixels in CMYK as Adobe writes it, all of the inks 0, 128, 255, 64.
 Bytes cmyk_jpeg();
+
+/// A JPEG of 16×16 pixels in YCCK, as Adobe's programs save CMYK, with a quarter each of the inks (0, 0, 0,
+/// 0), (255, 0, 0, 0), (0, 255, 0, 64) and (0, 0, 255, 128), from the upper left by rows.
+Bytes ycck_jpeg();
 
 /// How to store values of variable length.
 struct RaggedStorage {

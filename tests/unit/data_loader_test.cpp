@@ -196,9 +196,9 @@ TEST(DataLoaderTargets, of_several_columns_stay) {
 
 TEST(DataLoaderTargets, that_do_not_fit_their_type_are_refused) {
   const SampleSet set({.shape = {30, 8, 6}, .label_dtype = DType::i64, .first_label = 250});
-  EXPECT_EQ(
-      refusal<OptionError>(open(set), {.target_dtype = DType::u8}),
-      set.path().string() + ":/labels: the target of sample 6 does not fit u8; choose a wider target_dtype");
+  EXPECT_EQ(refusal<OptionError>(open(set), {.target_dtype = DType::u8}),
+            set.path().string() +
+                ":/labels: the target of sample 6 is 256, which u8 cannot hold; choose a wider target_dtype");
   EXPECT_EQ(refusal<OptionError>(open(set), {.target_dtype = DType::i16}), "accepted");
 }
 

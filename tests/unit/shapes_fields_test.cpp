@@ -5,126 +5,29 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/sample_reader.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
+#include "support/field_file.hpp"
 
 namespace h5feed {
 namespace {
 
+using test::counted;
+using test::Fields;
 using test::Hid;
-using test::refusal_of;
-using test::require;
-using test::TempDir;
+using test::kSamples;
+using test::length_of;
+using test::put;
+using test::put_vlen;
+using test::read_vlen;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr std::int64_t kSamples = 23;
-
-// Sizes that differ from sample to sample, some of them 0.
-std::size_t length_of(std::int64_t sample) { return static_cast<std::size_t>(sample * 7 % 5); }
-
-template <typename T>
-std::vector<T> counted(std::size_t count, T first) {
-  std::vector<T> values(count);
-  std::iota(values.begin(), values.end(), first);
-  return values;
-}
-
-void put(hid_t file, const std::string& path, hid_t file_type, hid_t type, const std::vector<hsize_t>& shape,
-         const void* values, const std::vector<hsize_t>& chunk = {}) {
-  const Hid links(H5Pcreate(H5P_LINK_CREATE));
-  require(H5Pset_create_intermediate_group(links.get(), 1), "H5Pset_create_intermediate_group");
-  const Hid space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr));
-  const Hid plist(H5Pcreate(H5P_DATASET_CREATE));
-  if (!chunk.empty()) {
-    require(H5Pset_chunk(plist.get(), static_cast<int>(chunk.size()), chunk.data()), "H5Pset_chunk");
-    require(H5Pset_deflate(plist.get(), 1), "H5Pset_deflate");
-  }
-  const Hid set(
-      H5Dcreate2(file, path.c_str(), file_type, space.get(), links.get(), plist.get(), H5P_DEFAULT));
-  if (values != nullptr)
-    require(H5Dwrite(set.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "H5Dwrite");
-}
-
-// Numbers of variable length, written as h5py writes them.
-template <typename T>
-void put_vlen(hid_t file, const std::string& path, hid_t file_element, hid_t element,
-              std::vector<std::vector<T>> rows) {
-  const Hid file_type(H5Tvlen_create(file_element));
-  const Hid type(H5Tvlen_create(element));
-  std::vector<hvl_t> values;
-  for (std::vector<T>& row : rows) values.push_back({row.size(), row.data()});
-  put(file, path, file_type.get(), type.get(), {values.size()}, values.data());
-}
-
-// The same through H5Dread, one by one.
-template <typename T>
-std::vector<std::vector<T>> read_vlen(const std::filesystem::path& path, const std::string& name,
-                                      hid_t element) {
-  const Hid file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
-  const Hid set(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT));
-  const Hid space(H5Dget_space(set.get()));
-  const Hid type(H5Tvlen_create(element));
-  std::vector<hvl_t> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space.get())));
-  require(H5Dread(set.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), "H5Dread");
-  std::vector<std::vector<T>> rows;
-  for (const hvl_t& value : values) {
-    const T* const begin = static_cast<const T*>(value.p);
-    rows.emplace_back(begin, begin + value.len);
-  }
-  require(H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, values.data()), "H5Dvlen_reclaim");
-  return rows;
-}
-
-class Fields : public testing::Test {
- protected:
-  Fields() {
-    const Hid file(H5Fcreate(path().c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
-    put(file.get(), "images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {kSamples, 4, 5},
-        counted<std::uint8_t>(kSamples * 20, 0).data(), {5, 4, 5});
-    put(file.get(), "labels", H5T_STD_I32LE, H5T_NATIVE_INT, {kSamples}, counted<int>(kSamples, 100).data());
-    put(file.get(), "pose", H5T_IEEE_F32BE, H5T_NATIVE_FLOAT, {kSamples, 3},
-        counted<float>(kSamples * 3, -10).data(), {4, 2});
-    put(file.get(), "depth", H5T_STD_U16LE, H5T_NATIVE_UINT16, {kSamples, 2, 3},
-        counted<std::uint16_t>(kSamples * 6, 1000).data(), {6, 2, 3});
-    put(file.get(), "camera", H5T_STD_U8LE, H5T_NATIVE_UINT8, {kSamples, 2, 2, 3},
-        counted<std::uint8_t>(kSamples * 12, 5).data(), {3, 2, 2, 3});
-    std::vector<std::vector<float>> boxes;
-    std::vector<std::vector<std::int16_t>> words;
-    for (std::int64_t sample = 0; sample < kSamples; ++sample) {
-      boxes.push_back(counted<float>(length_of(sample), static_cast<float>(sample * 100)));
-      words.push_back(counted<std::int16_t>(2, static_cast<std::int16_t>(sample)));
-    }
-    put_vlen(file.get(), "boxes", H5T_IEEE_F32BE, H5T_NATIVE_FLOAT, boxes);
-    put_vlen(file.get(), "words", H5T_STD_I16LE, H5T_NATIVE_INT16, words);
-    put(file.get(), "short", H5T_STD_I32LE, H5T_NATIVE_INT, {kSamples - 1},
-        counted<int>(kSamples - 1, 0).data());
-  }
-
-  std::filesystem::path path() const { return dir_ / "a.h5"; }
-
-  DatasetOptions with(std::vector<FieldOptions> fields) const {
-    return {.files = {path()}, .data = "images", .target = "labels", .fields = std::move(fields)};
-  }
-
-  std::string refusal(std::vector<FieldOptions> fields) const {
-    std::string text = refusal_of<Error>([&] { Dataset::open(with(std::move(fields))); });
-    const std::string prefix = dir_.path().string() + "/";
-    for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix))
-      text.erase(at, prefix.size());
-    return text;
-  }
-
-  TempDir dir_;
-};
 
 // What belongs to a sample, from the file by libhdf5.
 struct Expected {
@@ -349,31 +252,26 @@ TEST_F(Fields, travel_with_every_echo_in_memory_of_its_own) {
   }
 }
 
-TEST_F(Fields, that_do_not_fit_are_refused_in_one_line) {
-  EXPECT_EQ(refusal({{.name = "short"}}),
-            "a.h5: /short has 22 rows, /images has 23; a field needs one row per sample");
-  EXPECT_THAT(refusal({{.name = "poses"}}), HasSubstr("a.h5: no dataset \"poses\"; it has "));
-  EXPECT_THAT(refusal({{.name = "poses"}}), HasSubstr("Try field \"poses\": data = pose"));
-  EXPECT_EQ(refusal({{.name = ""}}), "field 0 has no name; give it one, by which Batch::field finds it");
-  EXPECT_EQ(refusal({{.name = "pose"}, {.name = "pose"}}), "field \"pose\" comes twice; name each once");
-  EXPECT_EQ(
-      refusal({{.name = "boxes"}}),
-      "a.h5:/boxes: sample 1 has length 2, sample 0 has 0; set collate = pad or ragged for field \"boxes\"");
-  EXPECT_EQ(
-      refusal({{.name = "labels", .collate = Collate::ragged}}),
-      "a.h5:/labels (23 i32): collate = ragged is for samples of one dimension and more that are delivered "
-      "as stored; use collate = stack for field \"labels\"");
-  EXPECT_EQ(refusal({{.name = "pose", .dtype = DType::i64, .normalize = Normalize{}}}),
-            "field \"pose\": dtype must be f32, f16, bf16 or f64 with normalize; got i64");
-  EXPECT_THAT(refusal({{.name = "camera", .input_layout = InputLayout::nhw}}),
-              HasSubstr("input_layout NHW needs 3 dimensions"));
-  EXPECT_THAT(refusal({{.name = "pose", .files = {dir_ / "no_*.h5"}}}), HasSubstr("no file matches"));
-  const auto loading = [&](FieldOptions field) {
-    return refusal_of<OptionError>([&] { DataLoader(Dataset::open(with({std::move(field)})), {}); });
-  };
-  EXPECT_THAT(loading({.name = "depth", .dtype = DType::i8}),
-              HasSubstr("the depth of sample 0 does not fit i8; choose a wider dtype of the field"));
-  EXPECT_THAT(loading({.name = "pose", .normalize = Normalize{.std = {0}}}), HasSubstr("std"));
+// As NumPy and PyTorch round, and as data and targets do.
+TEST_F(Fields, too_large_for_their_float_type_are_infinite) {
+  {
+    const Hid file(H5Fopen(path().c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    put(file.get(), "large", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, {kSamples},
+        std::vector<double>(kSamples, 1e300).data());
+    put_vlen(file.get(), "larger", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE,
+             std::vector<std::vector<double>>(kSamples, {-1e300, 2}));
+  }
+  DatasetOptions options = with({{.name = "large", .dtype = DType::f32},
+                                 {.name = "half", .data = "large", .dtype = DType::f16},
+                                 {.name = "larger", .collate = Collate::ragged, .dtype = DType::f32}});
+  options.target = "large";
+  DataLoader loader(Dataset::open(options), {.batch_size = 1, .target_dtype = DType::f32});
+  const auto batch = loader.next();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(batch->field("large").values.as<float>()[0], kInfinity);
+  EXPECT_EQ(std::to_integer<unsigned>(batch->field("half").values.bytes.get()[1]), 0x7CU);
+  EXPECT_THAT(batch->field("larger").values.as<float>(), ElementsAre(-kInfinity, 2.0F));
+  EXPECT_EQ(batch->target.as<float>()[0], kInfinity);
 }
 
 TEST_F(Fields, without_any_element_are_delivered_as_such) {
@@ -393,6 +291,10 @@ TEST_F(Fields, without_any_element_are_delivered_as_such) {
     std::int64_t seen = 0;
     for (const Batch& batch : loader) {
       seen += batch.size();
+      for (const BatchField& field : batch.fields) EXPECT_TRUE(field.values.defined()) << field.name;
+      EXPECT_EQ(batch.field("nothing").values.dtype, DType::i32);
+      EXPECT_EQ(batch.field("unwritten").values.dtype, DType::f64);
+      EXPECT_EQ(batch.field("unwritten").values.shape, (std::vector<std::int64_t>{0}));
       EXPECT_EQ(batch.field("nothing").values.shape, (std::vector<std::int64_t>{batch.size(), 0}));
       EXPECT_EQ(batch.field("none").values.elements(), 0);
       EXPECT_EQ(batch.field("unwritten").values.elements(), 0);
@@ -402,82 +304,6 @@ TEST_F(Fields, without_any_element_are_delivered_as_such) {
   }
   EXPECT_EQ(SampleReader(dataset).read(std::vector<std::int64_t>{4, 4}).field("nothing").values.elements(),
             0);
-}
-
-// As many numbers as a file can claim: what they take is refused, not allocated.
-TEST_F(Fields, larger_than_memory_are_refused) {
-  const std::filesystem::path groups = dir_ / "huge.h5";
-  {
-    const Hid file(H5Fcreate(groups.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
-    for (const char* const name : {"a", "b"}) {
-      put(file.get(), std::string(name) + "/x", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2, 3},
-          counted<std::uint8_t>(6, 0).data());
-      put(file.get(), std::string(name) + "/huge", H5T_STD_U8LE, H5T_NATIVE_UINT8, {1ULL << 61}, nullptr);
-      put(file.get(), std::string(name) + "/wide", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2, 1ULL << 60}, nullptr);
-    }
-  }
-  for (const char* const name : {"huge", "wide"}) {
-    for (const Collate collate : {Collate::stack, Collate::pad, Collate::ragged}) {
-      const auto open = [&] {
-        return Dataset::open({.files = {groups},
-                              .data = "*/x",
-                              .sample = SampleUnit::dataset,
-                              .input_layout = InputLayout::none,
-                              .fields = {{.name = "field",
-                                          .data = std::string("*/") + name,
-                                          .collate = collate,
-                                          .dtype = DType::f64}}});
-      };
-      EXPECT_THAT(refusal_of<Error>([&] { DataLoader(open(), {.batch_size = 2}); }),
-                  testing::AnyOf(HasSubstr("memory_budget_bytes"),
-                                 HasSubstr("a sample lies in 2,199,023,255,552 chunks")))
-          << name;
-    }
-  }
-}
-
-TEST_F(Fields, that_are_too_many_bytes_together_are_refused) {
-  const std::filesystem::path groups = dir_ / "huge.h5";
-  {
-    const Hid file(H5Fcreate(groups.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT));
-    for (const char* const name : {"a", "b", "c", "d", "e"})
-      put(file.get(), std::string(name) + "/x", H5T_STD_U8LE, H5T_NATIVE_UINT8, {(1ULL << 62) - 1}, nullptr);
-  }
-  EXPECT_THAT(refusal_of<DatasetError>([&] {
-                Dataset::open({.files = {groups},
-                               .data = "*/x",
-                               .sample = SampleUnit::dataset,
-                               .input_layout = InputLayout::none});
-              }),
-              HasSubstr("together are more than can be counted; leave some out"));
-}
-
-// A reference that claims more than the file has must not be believed.
-TEST_F(Fields, whose_lengths_are_damaged_are_refused) {
-  std::vector<std::byte> bytes = test::file_bytes(path());
-  // Sample 3 of the words: length 2, then the address of its heap; its object is the fourth of them.
-  const std::vector<std::vector<std::int16_t>> words =
-      read_vlen<std::int16_t>(path(), "words", H5T_NATIVE_INT16);
-  ASSERT_EQ(words.size(), static_cast<std::size_t>(kSamples));
-  const Hid file(H5Fopen(path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
-  const Hid set(H5Dopen2(file.get(), "words", H5P_DEFAULT));
-  const haddr_t offset = H5Dget_offset(set.get());
-  ASSERT_NE(offset, HADDR_UNDEF);
-  const auto damage = [&](std::size_t row, std::uint32_t length) {
-    std::vector<std::byte> damaged = bytes;
-    std::memcpy(damaged.data() + offset + row * 16, &length, sizeof(length));
-    const std::filesystem::path copy = dir_ / ("damaged_" + std::to_string(length) + ".h5");
-    test::replace_file(copy, damaged);
-    return copy;
-  };
-  DatasetOptions options = with({{.name = "words", .collate = Collate::ragged}});
-  options.files = {damage(3, 0xFFFFFFFF)};
-  EXPECT_THAT(
-      refusal_of<ChunkError>([&] { Dataset::open(options); }),
-      HasSubstr("/words: sample 3 is corrupt: it claims 4,294,967,295 values, more than the file has"));
-  options.files = {damage(3, 100)};
-  DataLoader loader(Dataset::open(options), {.batch_size = kSamples, .num_workers = 2});
-  EXPECT_THAT(refusal_of<ChunkError>([&] { loader.next(); }), HasSubstr("/words: sample 3 is corrupt"));
 }
 
 }  // namespace

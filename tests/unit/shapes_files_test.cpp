@@ -23,7 +23,7 @@ namespace {
 
 using test::first_difference;
 using test::H5TestFile;
-using test::refusal_of;
+using test::refusal_in;
 using test::TempDir;
 using test::TestDataset;
 using testing::ElementsAre;
@@ -72,15 +72,6 @@ class ManyFiles {
 };
 
 FilterSpec gzip() { return {.id = 1, .params = {1}}; }
-
-template <typename Make>
-std::string message(const TempDir& dir, const Make& make) {
-  std::string text = refusal_of<Error>(make);
-  const std::string prefix = dir.path().string() + "/";
-  for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix))
-    text.erase(at, prefix.size());
-  return text;
-}
 
 TEST(NaturalOrder, compares_digits_as_numbers) {
   std::vector<std::string> names = {"traj_10", "traj_2",  "traj_1", "traj_02", "b",
@@ -184,7 +175,7 @@ TEST(FileList, names_what_does_not_belong) {
   const auto refuse = [&](const std::string& name) {
     DatasetOptions options = many.options();
     options.files.push_back(dir / name);
-    return message(dir, [&] { Dataset::open(options); });
+    return refusal_in<Error>(dir.path(), [&] { Dataset::open(options); });
   };
   EXPECT_EQ(refuse("other.h5"),
             "other.h5:/images is 3×6×4 u8, a.h5:/images is 7×5×4 u8; datasets that are read as one need the "
@@ -196,10 +187,10 @@ TEST(FileList, names_what_does_not_belong) {
   EXPECT_EQ(refuse("x*.h5"), "x*.h5: no file matches; check the folder and pattern");
   DatasetOptions options = many.options();
   options.target_files = {dir / "short.h5"};
-  EXPECT_EQ(message(dir, [&] { Dataset::open(options); }),
+  EXPECT_EQ(refusal_in<Error>(dir.path(), [&] { Dataset::open(options); }),
             "short.h5: /labels has 2 rows, /images has 7; a target needs one row per sample");
   options.target.clear();
-  EXPECT_THAT(message(dir, [&] { Dataset::open(options); }),
+  EXPECT_THAT(refusal_in<Error>(dir.path(), [&] { Dataset::open(options); }),
               StartsWith("target_files are given without target"));
 }
 
@@ -214,8 +205,9 @@ TEST(FileList, names_the_file_whose_chunk_is_corrupt) {
   ASSERT_NE(row, bytes.end());
   *row ^= std::byte{1};
   test::replace_file(path, bytes);
-  EXPECT_THAT(message(many.dir(), [&] { test::load_rows(Dataset::open(many.options()), {}); }),
-              StartsWith("b.h5:/images: chunk (1,0,0) (samples 3-5) is corrupt"));
+  EXPECT_THAT(
+      refusal_in<Error>(many.dir().path(), [&] { test::load_rows(Dataset::open(many.options()), {}); }),
+      StartsWith("b.h5:/images: chunk (1,0,0) (samples 3-5) is corrupt"));
 }
 
 TEST(FilePool, bounds_the_files_that_are_open) {
@@ -253,10 +245,10 @@ TEST(FilePool, refuses_a_file_that_was_replaced_while_it_was_closed) {
   std::ofstream(dir / "y") << "other";
   pool->source(dir / "y")->read(0, {&first, 1});
   std::filesystem::rename(dir / "y", path);
-  EXPECT_EQ(message(dir,
-                    [&] {
-                      source->read(0, {&first, 1});
-                    }),
+  EXPECT_EQ(refusal_in<Error>(dir.path(),
+                              [&] {
+                                source->read(0, {&first, 1});
+                              }),
             "x: the file was replaced or cut short since it was opened; open it again");
 }
 

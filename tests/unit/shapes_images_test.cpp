@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <opencv2/core/utility.hpp>
 #include <opencv2/imgcodecs.hpp>
@@ -13,55 +12,24 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
 #include "support/image_bytes.hpp"
+#include "support/image_file.hpp"
 #include "support/loaded_rows.hpp"
-#include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
 namespace h5feed {
 namespace {
 
 using test::Bytes;
+using test::decoded;
 using test::encoded;
 using test::first_difference;
 using test::H5TestFile;
+using test::Images;
 using test::picture;
 using test::planes;
-using test::refusal_of;
-using test::TempDir;
 using test::write_ragged;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-cv::Mat decoded(const Bytes& bytes, int flags = cv::IMREAD_COLOR) {
-  const cv::Mat view(1, static_cast<int>(bytes.size()), CV_8U, const_cast<std::byte*>(bytes.data()));
-  return cv::imdecode(view, flags);
-}
-
-class Images : public testing::Test {
- protected:
-  void write(const std::vector<Bytes>& values, const test::RaggedStorage& storage = {},
-             test::TestFileOptions options = {}) {
-    const H5TestFile file(path(), options);
-    write_ragged(file, "encoded", values, storage);
-  }
-  Dataset open(const ImageOptions& images = {}) const {
-    return Dataset::open({.files = {path()}, .data = "encoded", .images = images});
-  }
-  std::string refusal(const ImageOptions& images = {}, bool load = true) const {
-    std::string text = refusal_of<Error>([&] {
-      const Dataset dataset = open(images);
-      if (load) test::load_rows(dataset, {.batch_size = 4});
-    });
-    const std::string prefix = dir_.path().string() + "/";
-    for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix))
-      text.erase(at, prefix.size());
-    return text;
-  }
-  std::filesystem::path path() const { return dir_ / "x.h5"; }
-
-  TempDir dir_;
-};
 
 TEST_F(Images, in_jpeg_are_decoded_from_any_storage) {
   std::vector<Bytes> jpegs;
@@ -131,91 +99,6 @@ TEST_F(Images, are_scaled_where_their_sizes_differ) {
   EXPECT_EQ(first_difference(dataset, expected), "");
 }
 
-TEST_F(Images, have_their_channels_as_the_option_says) {
-  const cv::Mat image = picture(6, 5, 3, 4);
-  write({encoded(image, ".png")});
-  EXPECT_EQ(first_difference(open({.color = ImageColor::rgb}), planes(image)), "");
-  EXPECT_EQ(first_difference(open({.color = ImageColor::bgr}), planes(image, false)), "");
-  EXPECT_EQ(first_difference(open({.color = ImageColor::unchanged}), planes(image)), "");
-  const Dataset as_gray = open({.color = ImageColor::gray});
-  EXPECT_THAT(as_gray.sample_shape(), ElementsAre(1, 6, 5));
-  EXPECT_EQ(first_difference(as_gray, planes(decoded(encoded(image, ".png"), cv::IMREAD_GRAYSCALE))), "");
-}
-
-TEST_F(Images, in_gray_get_three_equal_channels) {
-  const cv::Mat image = picture(6, 5, 1, 4);
-  write({encoded(image, ".png")});
-  const Bytes plane = planes(image);
-  Bytes three;
-  for (int i = 0; i < 3; ++i) three.insert(three.end(), plane.begin(), plane.end());
-  EXPECT_EQ(first_difference(open(), three), "");
-  EXPECT_EQ(first_difference(open({.color = ImageColor::unchanged}), plane), "");
-}
-
-TEST_F(Images, with_alpha_lose_it_unless_unchanged) {
-  const cv::Mat image = picture(6, 5, 4, 4);
-  write({encoded(image, ".png")});
-  cv::Mat without;
-  cv::cvtColor(image, without, cv::COLOR_BGRA2BGR);
-  EXPECT_EQ(first_difference(open(), planes(without)), "");
-  const Dataset dataset = open({.color = ImageColor::unchanged});
-  EXPECT_THAT(dataset.sample_shape(), ElementsAre(4, 6, 5));
-  EXPECT_EQ(first_difference(dataset, planes(image)), "");
-}
-
-TEST_F(Images, of_16_bits_are_cut_to_8_unless_unchanged) {
-  const cv::Mat image = picture(6, 5, 3, 4, CV_16U);
-  write({encoded(image, ".png")});
-  cv::Mat upper(image.size(), CV_8UC3);
-  std::transform(
-      image.begin<cv::Vec3w>(), image.end<cv::Vec3w>(), upper.begin<cv::Vec3b>(), [](const cv::Vec3w& v) {
-        return cv::Vec3b(static_cast<std::uint8_t>(v[0] >> 8), static_cast<std::uint8_t>(v[1] >> 8),
-                         static_cast<std::uint8_t>(v[2] >> 8));
-      });
-  EXPECT_EQ(first_difference(open(), planes(upper)), "");
-  const Dataset dataset = open({.color = ImageColor::unchanged});
-  EXPECT_EQ(dataset.dtype(), DType::u16);
-  EXPECT_EQ(first_difference(dataset, planes(image)), "");
-}
-
-TEST_F(Images, with_a_palette_have_its_colors) {
-  write({test::palette_png()});
-  const unsigned char expected[] = {255, 0, 0, 255, 0, 255, 0, 255, 0, 0, 255, 255};
-  const auto bytes = std::as_bytes(std::span(expected));
-  EXPECT_EQ(first_difference(open(), {bytes.begin(), bytes.end()}), "");
-}
-
-TEST_F(Images, in_cmyk_become_rgb) {
-  write({test::cmyk_jpeg()});
-  const test::LoadedRows rows = test::load_rows(open(), {});
-  const Bytes& pixels = rows.data.at(0);
-  ASSERT_EQ(pixels.size(), 3 * 64u);
-  // (255 − C)(255 − K) / 255, and so on, to within OpenCV's and JPEG's rounding.
-  EXPECT_NEAR(std::to_integer<int>(pixels[0]), 191, 2);
-  EXPECT_NEAR(std::to_integer<int>(pixels[64]), 95, 2);
-  EXPECT_NEAR(std::to_integer<int>(pixels[128]), 0, 2);
-}
-
-TEST_F(Images, are_turned_as_exif_says) {
-  const Bytes jpeg = encoded(picture(16, 24, 3, 7), ".jpg");
-  const cv::Mat upright = decoded(jpeg);
-  // EXIF 2.3, tag 0x0112: where row 0 and column 0 are.
-  const auto turned = [&](unsigned orientation) {
-    cv::Mat result = upright.clone();
-    if (orientation >= 5) cv::transpose(upright, result);
-    if (orientation == 2 || orientation == 6) cv::flip(result, result, 1);
-    if (orientation == 3 || orientation == 7) cv::flip(result, result, -1);
-    if (orientation == 4 || orientation == 8) cv::flip(result, result, 0);
-    return result;
-  };
-  for (unsigned orientation = 1; orientation <= 8; ++orientation) {
-    SCOPED_TRACE(orientation);
-    write({test::with_orientation(jpeg, orientation)});
-    EXPECT_EQ(first_difference(open(), planes(turned(orientation))), "");
-    EXPECT_EQ(first_difference(open({.color = ImageColor::unchanged}), planes(upright)), "");
-  }
-}
-
 TEST_F(Images, leave_opencvs_settings_alone) {
   const int threads = cv::getNumThreads();
   write({encoded(picture(30, 30, 3, 1), ".jpg")});
@@ -227,11 +110,16 @@ TEST_F(Images, that_do_not_decode_are_named) {
   const Bytes good = encoded(picture(24, 30, 3, 1), ".png");
   const Bytes text = {std::byte{'n'}, std::byte{'o'}};
   write({good, good, text});
-  EXPECT_EQ(refusal(), "x.h5:/encoded: sample 2 does not decode: no image that OpenCV can decode");
+  EXPECT_EQ(refusal(),
+            "x.h5:/encoded: sample 2 does not decode: it is no image that OpenCV can decode; store it as "
+            "JPEG or PNG, or leave it out");
   write({good, {}});
-  EXPECT_EQ(refusal(), "x.h5:/encoded: sample 1 does not decode: it has no bytes");
+  EXPECT_EQ(refusal(),
+            "x.h5:/encoded: sample 1 does not decode: it has no bytes; restore it, or leave it out");
   write({text, good});
-  EXPECT_EQ(refusal({}, false), "x.h5:/encoded: sample 0 does not decode: no image that OpenCV can decode");
+  EXPECT_EQ(refusal({}, false),
+            "x.h5:/encoded: sample 0 does not decode: it is no image that OpenCV can decode; store it as "
+            "JPEG or PNG, or leave it out");
   write({good, encoded(picture(24, 31, 3, 1), ".png")});
   EXPECT_EQ(refusal(),
             "x.h5:/encoded: sample 1 does not decode: it is 24×31×3 u8, the first is 24×30×3 u8; set "

@@ -2,133 +2,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
-#include "h5feed/error.hpp"
 #include "h5feed/sample_reader.hpp"
 #include "support/h5_test_file.hpp"
+#include "support/image_tiles.hpp"
 #include "support/loaded_rows.hpp"
-#include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
 namespace h5feed {
 namespace {
 
+using test::bytes_of;
 using test::first_difference;
 using test::H5TestFile;
-using test::refusal_of;
-using test::TempDir;
+using test::StoredImages;
+using test::Tiles;
 using testing::HasSubstr;
-
-// Images as bytes of a file, in any layout.
-struct Images {
-  std::vector<std::uint64_t> shape;  // as stored
-  std::size_t y = 1;                 // dimensions of height and width
-  std::size_t x = 2;
-  std::vector<std::byte> bytes;
-
-  std::byte at(const std::vector<std::uint64_t>& place) const {
-    std::uint64_t element = 0;
-    for (std::size_t d = 0; d < shape.size(); ++d) element = element * shape[d] + place[d];
-    return bytes[element];
-  }
-
-  // The window at (top, left), as stored, with zeros where the image has ended.
-  std::vector<std::byte> window(std::uint64_t image, std::uint64_t top, std::uint64_t left,
-                                std::uint64_t height, std::uint64_t width) const {
-    std::vector<std::uint64_t> extent = shape;
-    extent[0] = 1;
-    extent[y] = height;
-    extent[x] = width;
-    std::uint64_t elements = 1;
-    for (const std::uint64_t n : extent) elements *= n;
-    std::vector<std::byte> out(elements);
-    for (std::uint64_t element = 0; element < elements; ++element) {
-      std::vector<std::uint64_t> place(shape.size());
-      std::uint64_t rest = element;
-      for (std::size_t d = shape.size(); d-- > 0;) {
-        place[d] = rest % extent[d];
-        rest /= extent[d];
-      }
-      place[0] = image;
-      place[y] += top;
-      place[x] += left;
-      if (place[y] < shape[y] && place[x] < shape[x]) out[element] = at(place);
-    }
-    return out;
-  }
-};
-
-std::vector<std::byte> bytes_of(const HostTensor& tensor) {
-  const auto size = static_cast<std::size_t>(tensor.elements()) * size_of(tensor.dtype);
-  return {tensor.bytes.get(), tensor.bytes.get() + size};
-}
-
-class Tiles : public testing::Test {
- protected:
-  std::filesystem::path write(const std::string& name, const Images& images,
-                              std::vector<std::uint64_t> chunk = {}) {
-    const std::filesystem::path path = dir_ / name;
-    H5TestFile file(path);
-    test::TestDataset dataset{.path = "images", .shape = images.shape, .chunk = std::move(chunk)};
-    if (!dataset.chunk.empty()) dataset.filters = {{.id = 1, .params = {1}}};
-    file.create(dataset);
-    file.write("images", images.bytes);
-    return path;
-  }
-
-  static Images make(std::vector<std::uint64_t> shape, std::size_t y = 1, std::size_t x = 2) {
-    std::size_t elements = 1;
-    for (const std::uint64_t extent : shape) elements *= extent;
-    return {std::move(shape), y, x, test::random_bytes(elements, static_cast<unsigned>(elements))};
-  }
-
-  // Every tile by its origin, against the image.
-  static void expect_tiles(const Dataset& dataset, const Images& images, std::uint64_t height,
-                           std::uint64_t width, const DataLoaderOptions& given) {
-    DataLoaderOptions options = given;
-    options.provenance = true;
-    DataLoader loader(dataset, options);
-    std::int64_t seen = 0;
-    while (const auto batch = loader.next()) {
-      ASSERT_EQ(batch->origins.size(), static_cast<std::size_t>(batch->size()));
-      const std::vector<std::byte> bytes = bytes_of(batch->data);
-      const std::size_t tile_bytes = bytes.size() / batch->origins.size();
-      for (std::size_t i = 0; i < batch->origins.size(); ++i) {
-        const SampleOrigin& origin = batch->origins[i];
-        const auto tile =
-            images.window(static_cast<std::uint64_t>(origin.image), static_cast<std::uint64_t>(origin.y),
-                          static_cast<std::uint64_t>(origin.x), height, width);
-        ASSERT_EQ(tile.size(), tile_bytes);
-        ASSERT_EQ(std::memcmp(tile.data(), bytes.data() + i * tile_bytes, tile_bytes), 0)
-            << "tile " << batch->indices[i] << " at " << origin.image << ", " << origin.y << ", " << origin.x;
-        const SampleOrigin again = dataset.origin(batch->indices[i]);
-        EXPECT_EQ(again.y, origin.y);
-        EXPECT_EQ(again.x, origin.x);
-        ++seen;
-      }
-    }
-    EXPECT_EQ(seen, dataset.size());
-  }
-
-  std::string refusal(const DatasetOptions& options) const {
-    std::string text = refusal_of<Error>([&] { Dataset::open(options); });
-    const std::string prefix = dir_.path().string() + "/";
-    for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix))
-      text.erase(at, prefix.size());
-    return text;
-  }
-
-  TempDir dir_;
-};
 
 struct TileCase {
   const char* name;
@@ -147,7 +41,7 @@ class TileCases : public Tiles, public testing::WithParamInterface<TileCase> {};
 TEST_P(TileCases, are_the_windows_of_the_images_whatever_order_and_workers) {
   const TileCase& tile_case = GetParam();
   const bool planar = tile_case.layout == InputLayout::nchw;
-  const Images images = make(tile_case.shape, planar ? 2 : 1, planar ? 3 : 2);
+  const StoredImages images = make(tile_case.shape, planar ? 2 : 1, planar ? 3 : 2);
   const Dataset dataset = Dataset::open({.files = {write("a.h5", images, tile_case.chunk)},
                                          .data = "images",
                                          .input_layout = tile_case.layout,
@@ -235,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& named) { return std::string(named.param.name); });
 
 TEST_F(Tiles, of_colour_images_are_delivered_channels_first) {
-  const Images images = make({2, 21, 17, 3});
+  const StoredImages images = make({2, 21, 17, 3});
   const Dataset dataset = Dataset::open({.files = {write("a.h5", images, {1, 8, 8, 3})},
                                          .tiles = TileOptions{.size = 8, .edges = TileEdges::pad}});
   ASSERT_EQ(dataset.sample_shape(), (std::vector<std::int64_t>{3, 8, 8}));
@@ -256,11 +150,11 @@ TEST_F(Tiles, of_colour_images_are_delivered_channels_first) {
 }
 
 TEST_F(Tiles, of_planes_whose_channels_are_chunks_of_their_own_and_of_a_list_of_files) {
-  const Images all = make({5, 3, 19, 23}, 2, 3);
+  const StoredImages all = make({5, 3, 19, 23}, 2, 3);
   const std::size_t image_bytes = all.bytes.size() / 5;
   const auto part = [&](std::uint64_t first, std::uint64_t count) {
     const auto begin = all.bytes.begin() + static_cast<std::ptrdiff_t>(first * image_bytes);
-    return Images{
+    return StoredImages{
         {count, 3, 19, 23}, 2, 3, {begin, begin + static_cast<std::ptrdiff_t>(count * image_bytes)}};
   };
   const Dataset dataset = Dataset::open(
@@ -279,7 +173,7 @@ TEST_F(Tiles, of_planes_whose_channels_are_chunks_of_their_own_and_of_a_list_of_
 }
 
 TEST_F(Tiles, of_one_image_that_is_a_dataset_of_its_own) {
-  Images image = make({1, 22, 31, 3});
+  StoredImages image = make({1, 22, 31, 3});
   const std::filesystem::path path = dir_ / "one.h5";
   {
     H5TestFile file(path);
@@ -304,7 +198,7 @@ TEST_F(Tiles, of_one_image_that_is_a_dataset_of_its_own) {
 
 // 512×512 of 5000×5000×3 by chunks of (512,512,3), at an eighth of the size and with two images.
 TEST_F(Tiles, in_image_order_decode_every_chunk_once) {
-  const Images images = make({2, 625, 625, 3});
+  const StoredImages images = make({2, 625, 625, 3});
   const std::filesystem::path path = write("a.h5", images, {1, 64, 64, 3});
   struct Case {
     TileOptions tiles;
@@ -327,7 +221,7 @@ TEST_F(Tiles, in_image_order_decode_every_chunk_once) {
 }
 
 TEST_F(Tiles, of_one_image_stay_together_in_windows_of_chunks) {
-  const Images images = make({12, 20, 30});
+  const StoredImages images = make({12, 20, 30});
   const Dataset dataset = Dataset::open(
       {.files = {write("a.h5", images, {1, 10, 10})}, .data = "images", .tiles = TileOptions{.size = 10}});
   DataLoader loader(dataset, {.batch_size = 6, .shuffle = "chunk:2", .provenance = true});
@@ -341,8 +235,8 @@ TEST_F(Tiles, of_one_image_stay_together_in_windows_of_chunks) {
 }
 
 TEST_F(Tiles, carry_the_label_of_their_image_or_their_part_of_a_mask) {
-  const Images images = make({4, 20, 30, 3});
-  const Images mask = make({4, 20, 30});
+  const StoredImages images = make({4, 20, 30, 3});
+  const StoredImages mask = make({4, 20, 30});
   const std::filesystem::path path = write("a.h5", images, {1, 10, 10, 3});
   const std::vector<std::int32_t> labels = {7, 5, 3, 9};
   {
@@ -388,8 +282,8 @@ TEST_F(Tiles, carry_the_label_of_their_image_or_their_part_of_a_mask) {
 }
 
 TEST_F(Tiles, cut_fields_by_the_layout_that_these_have) {
-  const Images images = make({4, 3, 20, 30}, 2, 3);
-  const Images mask = make({4, 20, 30, 1});
+  const StoredImages images = make({4, 3, 20, 30}, 2, 3);
+  const StoredImages mask = make({4, 20, 30, 1});
   const std::filesystem::path path = write("a.h5", images);
   const std::filesystem::path masks = write("masks.h5", mask);
   const Dataset dataset = Dataset::open(
@@ -412,7 +306,7 @@ TEST_F(Tiles, cut_fields_by_the_layout_that_these_have) {
 }
 
 TEST_F(Tiles, come_at_any_place_from_a_sample_reader_and_in_subsets) {
-  const Images images = make({3, 25, 33});
+  const StoredImages images = make({3, 25, 33});
   const Dataset dataset = Dataset::open({.files = {write("a.h5", images, {1, 10, 10})},
                                          .data = "images",
                                          .tiles = TileOptions{.size = 10, .edges = TileEdges::pad}});
@@ -427,103 +321,6 @@ TEST_F(Tiles, come_at_any_place_from_a_sample_reader_and_in_subsets) {
   }
   DataLoader loader(dataset.subset(std::vector<std::int64_t>{3, 30, 31}), {.batch_size = 3, .preload = true});
   EXPECT_EQ(loader.next()->indices, (std::vector<std::int64_t>{3, 30, 31}));
-}
-
-TEST_F(Tiles, that_do_not_fit_are_refused_in_one_line) {
-  const std::filesystem::path path = write("a.h5", make({3, 20, 30}), {1, 10, 10});
-  const auto refused = [&](const TileOptions& tiles, InputLayout layout = InputLayout::automatic) {
-    return refusal({.files = {path}, .data = "images", .input_layout = layout, .tiles = tiles});
-  };
-  EXPECT_EQ(refused({.size = 0}), "tiles.size must be 1 to 2147483647 in height and width; got 0×0");
-  EXPECT_EQ(refused({}), "tiles.size must be 1 to 2147483647 in height and width; got 0×0");
-  EXPECT_EQ(refused({.size = {4, -1}}), "tiles.size must be 1 to 2147483647 in height and width; got 4×-1");
-  EXPECT_EQ(refused({.size = 4, .stride = TileExtent{0, 4}}),
-            "tiles.stride must be 1 to 2147483647 in height and width; got 0×4");
-  EXPECT_EQ(refused({.size = 4, .stride = 4, .overlap = 1}),
-            "tiles.stride and tiles.overlap exclude each other; set one of them");
-  EXPECT_EQ(refused({.size = 4, .overlap = TileExtent{1, 4}}),
-            "tiles.overlap 1×4 must be smaller than tiles.size 4×4");
-  EXPECT_EQ(refused({.size = 4, .overlap = -1}),
-            "tiles.overlap must be 0 to 2147483647 in height and width; got -1×-1");
-  const std::string too_large =
-      "a.h5:/images (3×20×30 u8): tiles of 21×30 do not fit into images of 20×30; use a smaller tiles.size, "
-      "or "
-      "tiles.edges = pad";
-  EXPECT_EQ(refused({.size = {21, 30}}), too_large);
-  EXPECT_EQ(refused({.size = {21, 30}, .edges = TileEdges::shift}), too_large);
-  EXPECT_EQ(
-      refused({.size = 4}, InputLayout::none),
-      "a.h5:/images: tiles need to know which dimensions are height and width; state it: input_layout = "
-      "NCHW, NHWC or NHW");
-  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
-  EXPECT_THAT(refused({.size = kHuge}), HasSubstr("tiles.size must be 1 to 2147483647"));
-  EXPECT_EQ(
-      refused({.size = 2147483647, .edges = TileEdges::pad}),
-      "a.h5:/images: a tile of 2147483647×2147483647 is larger than any memory; use a smaller tiles.size");
-  const std::filesystem::path one = write("one.h5", make({50, 60, 3}), {10, 10, 3});
-  EXPECT_THAT(refusal({.files = {one}, .data = "images", .tiles = TileOptions{.size = 10}}),
-              HasSubstr("If the dataset is one image, open it with sample = dataset"));
-}
-
-// Shapes that no file could hold but that one may claim: nothing of them is ever written.
-TEST_F(Tiles, of_images_near_the_limits_of_64_bits_are_refused_or_counted) {
-  // As much as h5feed takes for a shape: 2^61 bytes.
-  const std::filesystem::path path = dir_ / "huge.h5";
-  {
-    H5TestFile file(path);
-    file.create({.path = "most", .shape = {1, (1ULL << 31) - 1, 1ULL << 30}});
-  }
-  const auto open = [&](const std::string& data, const TileOptions& tiles) {
-    return Dataset::open({.files = {path}, .data = data, .input_layout = InputLayout::nhw, .tiles = tiles});
-  };
-  EXPECT_THAT(refusal_of<DatasetError>([&] { open("most", {.size = 1, .stride = 1}); }),
-              HasSubstr("more than 9,007,199,254,740,992 tiles; use a larger tiles.stride"));
-  EXPECT_THAT(refusal_of<DatasetError>([&] { open("most", {.size = 2147483646, .edges = TileEdges::pad}); }),
-              HasSubstr("is larger than any memory; use a smaller tiles.size"));
-  // Few tiles of a size that can be: they are counted, and the first needs a chunk that no memory holds.
-  const Dataset dataset = open("most", {.size = 1024, .stride = 2147483647});
-  EXPECT_EQ(dataset.size(), 1);
-  EXPECT_THAT(refusal_of<OptionError>([&] { DataLoader(dataset, {}); }), HasSubstr("memory_budget_bytes"));
-}
-
-#ifdef H5FEED_TILES
-// The example, as a user starts it.
-TEST_F(Tiles, are_put_together_again_by_the_example) {
-  write("a.h5", make({2, 70, 90, 3}), {1, 16, 16, 3});
-  struct Run {
-    const char* arguments;
-    const char* says;
-  };
-  for (const Run& run :
-       {Run{"--size 16 --edges shift",
-            "image 0: 70×90 put together from 30 tiles, every covered value equal, 0 "
-            "pixels in no tile"},
-        Run{"--size 20 --overlap 7 --edges pad", "put together from 35 tiles"},
-        Run{"--size 20 --overlap 7 --edges shift --merge last --num-workers 0", "0 pixels in no tile"},
-        Run{"--size 16 --edges drop", "from 20 tiles, every covered value equal, 1180 pixels in no tile"}}) {
-    const std::string command = std::string("'") + H5FEED_TILES + "' '" + (dir_ / "a.h5").string() +
-                                "' --data images --images 2 " + run.arguments + " 2>&1";
-    FILE* const pipe = popen(command.c_str(), "r");
-    ASSERT_NE(pipe, nullptr);
-    std::string out;
-    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) out += static_cast<char>(c);
-    EXPECT_EQ(pclose(pipe), 0) << out;
-    EXPECT_THAT(out, HasSubstr(run.says));
-    EXPECT_THAT(out, HasSubstr("image 1: 70×90"));
-    EXPECT_THAT(out, HasSubstr("extra memory"));
-  }
-}
-#endif
-
-TEST_F(Tiles, keep_no_rows_apart_from_their_chunks) {
-  const std::filesystem::path path = write("a.h5", make({8, 40, 40}), {1, 20, 20});
-  const Dataset dataset =
-      Dataset::open({.files = {path}, .data = "images", .tiles = TileOptions{.size = 20}});
-  EXPECT_THAT(refusal_of<OptionError>([&] {
-                DataLoader(dataset,
-                           {.shuffle = true, .cache_bytes = 1000, .cache_policy = CachePolicy::clairvoyant});
-              }),
-              HasSubstr("cache_policy = lru"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "store/dataset_names.hpp"
 #include "store/h5_file.hpp"
 #include "support/h5_test_file.hpp"
+#include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
 namespace h5feed {
@@ -18,34 +19,19 @@ namespace {
 
 using test::H5TestFile;
 using test::Hid;
+using test::refusal_in;
 using test::TempDir;
-
-// The message without the directory, as a user in that directory sees it.
-template <typename Error, typename Call>
-std::string message_of(const TempDir& dir, const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    std::string text = error.what();
-    const std::string prefix = dir.path().string() + "/";
-    for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix)) {
-      text.erase(at, prefix.size());
-    }
-    return text;
-  }
-  return "nothing was thrown";
-}
 
 class StoreFile : public testing::Test {
  protected:
   std::filesystem::path path() const { return dir_ / "train.h5"; }
 
   std::string open_message() const {
-    return message_of<FileError>(dir_, [this] { H5File::open(path()); });
+    return refusal_in<FileError>(dir_.path(), [this] { H5File::open(path()); });
   }
   std::string describe_message(const std::string& name, std::string_view option = "--data") const {
     const auto file = H5File::open(path());
-    return message_of<DatasetError>(dir_, [&] { file->describe(name, option); });
+    return refusal_in<DatasetError>(dir_.path(), [&] { file->describe(name, option); });
   }
 
   TempDir dir_;
@@ -96,6 +82,42 @@ TEST_F(StoreFile, SaysThatTheWriterDidNotCloseTheFile) {
   }
   test::replace_file(path(), bytes);
   EXPECT_EQ(open_message(), "train.h5 was not closed by its writer; if none runs: h5clear -s train.h5");
+}
+
+TEST_F(StoreFile, SaysThatASwmrWriterHasTheFile) {
+  {
+    H5TestFile file(path(), {.latest = true});
+    file.create({.shape = {3000}, .max_shape = {4000}, .chunk = {500}});
+  }
+  const Hid locks(H5Pcreate(H5P_FILE_ACCESS));
+  test::require(H5Pset_libver_bounds(locks.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST),
+                "H5Pset_libver_bounds");
+  test::require(H5Pset_file_locking(locks.get(), false, true), "H5Pset_file_locking");
+  {
+    const Hid writer(H5Fopen(path().c_str(), H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE, locks.get()));
+    // Beside the writer: in this process libhdf5 would give the file that it has open.
+    test::replace_file(dir_ / "copy.h5", test::file_bytes(path()));
+    EXPECT_EQ(
+        test::refusal_in<FileError>(dir_.path(), [&] { H5File::open(dir_ / "copy.h5"); }),
+        "copy.h5 is open in a SWMR writer, beside which h5feed does not read; open it once the writer has "
+        "closed it; if none runs: h5clear -s copy.h5");
+  }
+  EXPECT_EQ(open_message(), "accepted") << "the writer has closed it";
+}
+
+TEST_F(StoreFile, SaysHowNumbersOfVariableLengthAreRead) {
+  const Hid ragged(H5Tvlen_create(H5T_STD_I32LE));
+  {
+    H5TestFile file(path());
+    file.create({.path = "x", .file_type = ragged.get(), .shape = {4}});
+    file.create({.path = "table", .file_type = ragged.get(), .shape = {4, 2}});
+  }
+  EXPECT_EQ(describe_message("x"),
+            "train.h5:/x: the elements are i32 of variable length; they can be a named field, with collate = "
+            "ragged or pad, beside data whose samples are alike");
+  EXPECT_THAT(describe_message("table"),
+              testing::StartsWith("train.h5:/table: the elements are variable-length; h5feed reads"));
+  EXPECT_EQ(H5File::open(path())->list_datasets().front().type_text, "variable-length");
 }
 
 TEST_F(StoreFile, SaysWhyLibhdf5RefusesADamagedFile) {
@@ -208,7 +230,6 @@ TEST_F(StoreFile, ListsEachDatasetOnceWhateverLinksThereAre) {
 TEST_F(StoreFile, RefusesEveryTypeThatIsNotNumeric) {
   const Hid string(H5Tcopy(H5T_C_S1));
   test::require(H5Tset_size(string.get(), H5T_VARIABLE), "H5Tset_size");
-  const Hid ragged(H5Tvlen_create(H5T_STD_U8LE));
   const Hid compound(H5Tcreate(H5T_COMPOUND, 2));
   test::require(H5Tinsert(compound.get(), "a", 0, H5T_STD_U8LE), "H5Tinsert");
   const Hid enumeration(H5Tenum_create(H5T_STD_I8LE));
@@ -221,22 +242,17 @@ TEST_F(StoreFile, RefusesEveryTypeThatIsNotNumeric) {
   const Hid brain_float(H5Tcopy(H5T_IEEE_F32LE));
   test::require(H5Tset_fields(brain_float.get(), 15, 7, 8, 0, 7), "H5Tset_fields");
   test::require(H5Tset_size(brain_float.get(), 2), "H5Tset_size");
-  const std::pair<hid_t, std::string> types[] = {{string.get(), "string"},
-                                                 {H5T_C_S1, "string"},
-                                                 {ragged.get(), "variable-length"},
-                                                 {compound.get(), "compound"},
-                                                 {array.get(), "array"},
-                                                 {odd.get(), "12-bit integer"},
-                                                 {brain_float.get(), "16-bit float of another format"},
-                                                 {H5T_STD_B8LE, "bitfield"},
-                                                 {H5T_STD_REF_OBJ, "reference"}};
+  const std::pair<hid_t, std::string> types[] = {
+      {string.get(), "string"},      {H5T_C_S1, "string"},
+      {compound.get(), "compound"},  {array.get(), "array"},
+      {odd.get(), "12-bit integer"}, {brain_float.get(), "16-bit float of another format"},
+      {H5T_STD_B8LE, "bitfield"},    {H5T_STD_REF_OBJ, "reference"}};
   for (const auto& [type, text] : types) {
     {
       H5TestFile file(path());
       file.create({.path = "x", .file_type = type, .shape = {4}});
     }
-    const std::string ragged_note = text == "variable-length" ? " (ragged)" : "";
-    EXPECT_EQ(describe_message("x"), "train.h5:/x: the elements are " + text + ragged_note +
+    EXPECT_EQ(describe_message("x"), "train.h5:/x: the elements are " + text +
                                          "; h5feed reads integers of 8, 16, 32 or 64 bits, their "
                                          "enumerations, IEEE floats of 16, 32 or 64 "
                                          "bits and complex numbers of these, store the data as one of these");
@@ -305,7 +321,7 @@ TEST_F(StoreFile, ReadsRowsThroughLibhdf5) {
   std::vector<std::byte> box(2 * 2);
   file->read_hyperslab(info, std::vector<std::uint64_t>{1, 3}, std::vector<std::uint64_t>{2, 1}, box);
   EXPECT_EQ(box, (std::vector<std::byte>{values[14], values[15], values[22], values[23]}));
-  EXPECT_EQ(message_of<FileError>(dir_, [&] { file->read_rows(info, 8, 3, rows); })
+  EXPECT_EQ(refusal_in<FileError>(dir_.path(), [&] { file->read_rows(info, 8, 3, rows); })
                 .find("train.h5:/x: libhdf5 "
                       "cannot read 3×4"),
             0U);

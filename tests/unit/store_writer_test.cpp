@@ -13,6 +13,7 @@
 #include "store/filters.hpp"
 #include "store/h5_writer.hpp"
 #include "support/h5_test_file.hpp"
+#include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
 namespace h5feed {
@@ -37,18 +38,8 @@ class StoreWriter : public testing::Test {
   }
 
   template <typename Call>
-  std::string message_of(const Call& call) const {
-    try {
-      call();
-    } catch (const FileError& error) {
-      std::string text = error.what();
-      const std::string prefix = dir_.path().string() + "/";
-      for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix)) {
-        text.erase(at, prefix.size());
-      }
-      return text;
-    }
-    return "nothing was thrown";
+  std::string refusal(const Call& call) const {
+    return test::refusal_in<FileError>(dir_.path(), call);
   }
 
   // Images in encoded chunks, labels contiguous, attributes.
@@ -186,7 +177,7 @@ TEST_F(StoreWriter, KeepsItsTemporaryFileBesideTheTarget) {
 
 TEST_F(StoreWriter, RefusesAnExistingTargetUnlessAskedToOverwrite) {
   test::replace_file(path(), test::patterned_bytes(10));
-  EXPECT_EQ(message_of([this] { H5Writer(path(), false); }),
+  EXPECT_EQ(refusal([this] { H5Writer(path(), false); }),
             "out.h5 exists; choose another name, or --force to replace it");
   EXPECT_EQ(test::file_bytes(path()).size(), 10U);
   H5Writer writer(path(), true);
@@ -198,24 +189,24 @@ TEST_F(StoreWriter, RefusesAnExistingTargetUnlessAskedToOverwrite) {
 TEST_F(StoreWriter, DoesNotReplaceATargetThatAppearedMeanwhile) {
   H5Writer writer(path(), false);
   test::replace_file(path(), test::patterned_bytes(10));
-  EXPECT_EQ(message_of([&writer] { writer.commit(); }),
+  EXPECT_EQ(refusal([&writer] { writer.commit(); }),
             "out.h5 exists; choose another name, or --force to replace it");
   EXPECT_EQ(test::file_bytes(path()).size(), 10U);
 }
 
 TEST_F(StoreWriter, NamesAMissingDirectory) {
-  EXPECT_EQ(message_of([this] { H5Writer(dir_ / "no" / "out.h5", false); }),
+  EXPECT_EQ(refusal([this] { H5Writer(dir_ / "no" / "out.h5", false); }),
             "no/out.h5: there is no directory no; create it first");
-  EXPECT_EQ(message_of([this] { H5Writer(dir_.path(), true); }).find("is a directory; name a file in it") !=
+  EXPECT_EQ(refusal([this] { H5Writer(dir_.path(), true); }).find("is a directory; name a file in it") !=
                 std::string::npos,
             true);
 }
 
 TEST_F(StoreWriter, SaysWhichDatasetCannotBeCreated) {
   H5Writer writer(path(), false);
-  EXPECT_THAT(message_of([&] { writer.create_dataset({.path = "/x", .shape = {2}, .chunk_shape = {3}}); }),
+  EXPECT_THAT(refusal([&] { writer.create_dataset({.path = "/x", .shape = {2}, .chunk_shape = {3}}); }),
               testing::StartsWith("out.h5: cannot create /x: "));
-  EXPECT_EQ(message_of([&] { writer.write_chunk("/y", Shape{0}, {}); }), "out.h5: no dataset /y was created");
+  EXPECT_EQ(refusal([&] { writer.write_chunk("/y", Shape{0}, {}); }), "out.h5: no dataset /y was created");
 }
 
 // Fills a file beyond the limit, and ends the process with 0 where all went as it should.

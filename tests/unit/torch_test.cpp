@@ -7,81 +7,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <numeric>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "store/h5_writer.hpp"
+#include "support/torch_file.hpp"
 
 namespace h5feed {
 namespace {
 
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
-
-// A file of two contiguous datasets, /data and, where given, /target. Element i of the data is i, in
-// the range of its type.
-class TorchLoader : public ::testing::Test {
- protected:
-  void SetUp() override {
-    directory_ =
-        fs::path(::testing::TempDir()) /
-        (std::string("torch_test_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(directory_);
-    fs::create_directories(directory_);
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
-  template <typename T>
-  static void write(H5Writer& writer, const std::string& path, std::vector<std::uint64_t> shape,
-                    const std::vector<T>& values) {
-    const std::uint64_t rows = shape.front();
-    writer.create_dataset({.path = path, .dtype = dtype_of<T>(), .shape = std::move(shape)});
-    writer.write_rows(path, 0, rows, std::as_bytes(std::span(values)));
-  }
-
-  template <typename T>
-  static std::vector<T> counting(std::uint64_t count) {
-    std::vector<T> values(count);
-    for (std::uint64_t i = 0; i < count; ++i) values[i] = static_cast<T>(i);
-    return values;
-  }
-
-  template <typename Data, typename Target>
-  Dataset open(std::vector<std::uint64_t> data_shape, std::vector<std::uint64_t> target_shape,
-               const std::vector<Target>& target, InputLayout layout = InputLayout::automatic) const {
-    const fs::path file = directory_ / "data.h5";
-    H5Writer writer(file, true);
-    const std::uint64_t elements =
-        std::accumulate(data_shape.begin(), data_shape.end(), std::uint64_t{1}, std::multiplies<>());
-    write(writer, "/data", data_shape, counting<Data>(elements));
-    if (!target_shape.empty()) write(writer, "/target", target_shape, target);
-    writer.commit();
-    return Dataset::open({.files = {file},
-                          .data = "data",
-                          .target = target_shape.empty() ? std::string() : "target",
-                          .input_layout = layout});
-  }
-
-  // 20 images of 4 × 5 pixels whose label is their number.
-  Dataset open_images() const {
-    return open<std::uint8_t, std::uint8_t>({20, 4, 5}, {20}, counting<std::uint8_t>(20));
-  }
-
-  static std::vector<std::int64_t> labels_of_epoch(TorchDataLoader& loader) {
-    std::vector<std::int64_t> labels;
-    for (auto& batch : loader) {
-      for (std::int64_t i = 0; i < batch.target.size(0); ++i)
-        labels.push_back(batch.target[i].item<std::int64_t>());
-    }
-    return labels;
-  }
-
-  fs::path directory_;
-};
+using test::TorchLoader;
+using testing::HasSubstr;
 
 TEST_F(TorchLoader, serves_the_loop_that_libtorch_users_write) {
   auto loader = make_data_loader(open_images(), {.batch_size = 8, .num_workers = 2});
@@ -102,61 +38,6 @@ TEST_F(TorchLoader, serves_the_loop_that_libtorch_users_write) {
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{8, 8, 4}));
   EXPECT_EQ(loader->stats().samples, 20U);
   EXPECT_FALSE(loader->report().empty());
-}
-
-TEST_F(TorchLoader, delivers_channels_last_images_as_channels_first) {
-  const Dataset data = open<std::uint8_t, std::uint8_t>({6, 5, 7, 3}, {}, {});
-  auto loader = make_data_loader(data, {.batch_size = 6});
-  const auto batch = *loader->begin();
-  const auto stored = torch::arange(6 * 5 * 7 * 3).to(torch::kUInt8).reshape({6, 5, 7, 3});
-  EXPECT_TRUE(torch::equal(batch.data, stored.permute({0, 3, 1, 2})));
-}
-
-TEST_F(TorchLoader, normalizes_to_float32_in_the_stated_formula) {
-  DataLoaderOptions options{.batch_size = 20};
-  options.normalize = {.scale = {}, .mean = {0.25}, .std = {0.5}};
-  auto loader = make_data_loader(open_images(), options);
-  const auto batch = *loader->begin();
-  EXPECT_EQ(batch.data.scalar_type(), torch::kFloat32);
-  const auto stored = torch::arange(400).to(torch::kUInt8).reshape({20, 1, 4, 5}).to(torch::kFloat64);
-  EXPECT_TRUE(torch::equal(batch.data, ((stored / 255 - 0.25) / 0.5).to(torch::kFloat32)));
-}
-
-TEST_F(TorchLoader, leaves_the_target_undefined_where_there_is_none) {
-  auto loader = make_data_loader(open<std::uint8_t, std::uint8_t>({6, 4, 5}, {}, {}), {.batch_size = 6});
-  EXPECT_FALSE(loader->begin()->target.defined());
-}
-
-TEST_F(TorchLoader, cross_entropy_takes_integer_labels_with_a_dimension_of_one) {
-  const Dataset data = open<float, std::int32_t>({6, 10}, {6, 1}, {0, 9, 3, 1, 4, 2}, InputLayout::none);
-  auto loader = make_data_loader(data, {.batch_size = 6});
-  const auto batch = *loader->begin();
-  const auto loss = torch::nn::functional::cross_entropy(batch.data.log_softmax(1), batch.target);
-  EXPECT_TRUE(torch::isfinite(loss).item<bool>());
-  EXPECT_EQ(batch.target.sizes(), (torch::IntArrayRef{6}));
-}
-
-TEST_F(TorchLoader, mse_loss_takes_float_targets_of_several_values) {
-  const Dataset data = open<float, float>({6, 3}, {6, 3}, counting<float>(18), InputLayout::none);
-  auto loader = make_data_loader(data, {.batch_size = 6});
-  const auto batch = *loader->begin();
-  EXPECT_EQ(batch.target.scalar_type(), torch::kFloat32);
-  EXPECT_EQ(torch::mse_loss(batch.data, batch.target).item<float>(), 0.0F);
-}
-
-TEST_F(TorchLoader, float64_targets_keep_their_type) {
-  const Dataset data = open<float, double>({6, 3}, {6}, {0, 1, 0, 1, 0.5, 1}, InputLayout::none);
-  auto loader = make_data_loader(data, {.batch_size = 6});
-  EXPECT_EQ(loader->begin()->target.scalar_type(), torch::kFloat64);
-}
-
-TEST_F(TorchLoader, binary_cross_entropy_takes_float_targets_with_a_dimension_of_one) {
-  const Dataset data = open<float, float>({6, 3}, {6, 1}, {0, 1, 0, 1, 1, 0}, InputLayout::none);
-  auto loader = make_data_loader(data, {.batch_size = 6});
-  const auto batch = *loader->begin();
-  const auto logits = batch.data.sum(1);
-  const auto loss = torch::binary_cross_entropy_with_logits(logits, batch.target);
-  EXPECT_TRUE(torch::isfinite(loss).item<bool>());
 }
 
 TEST_F(TorchLoader, tensors_outlive_the_loader_and_belong_to_their_consumer) {
@@ -305,30 +186,6 @@ TEST_F(TorchLoader, without_a_batch_size_samples_come_singly) {
   EXPECT_EQ(it->target.item<std::int64_t>(), 1);
 }
 
-TEST_F(TorchLoader, refuses_types_that_libtorch_does_not_have) {
-  const Dataset unsigned_data =
-      open<std::uint16_t, std::uint8_t>({6, 3}, {6}, counting<std::uint8_t>(6), InputLayout::none);
-  try {
-    make_data_loader(unsigned_data, {});
-    FAIL() << "u16 was accepted";
-  } catch (const DatasetError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "the data is u16, a type LibTorch does not have; set options.normalize = {.scale = 1.0} to get its "
-        "values as float32");
-  }
-  DataLoaderOptions as_float;
-  as_float.normalize = {.scale = 1.0, .mean = {}, .std = {}};
-  EXPECT_EQ(make_data_loader(unsigned_data, as_float)->begin()->data.scalar_type(), torch::kFloat32);
-
-  try {
-    make_data_loader(open_images(), {.target_dtype = DType::u32});
-    FAIL() << "target_dtype u32 was accepted";
-  } catch (const OptionError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("target_dtype u32"));
-  }
-}
-
 TEST_F(TorchLoader, without_cuda_refuses_a_gpu_and_takes_auto_for_the_cpu) {
   if (detail::kTorchHasCuda) return;  // tests/gpu has the other half
   const Dataset dataset = open_images();
@@ -347,77 +204,11 @@ TEST_F(TorchLoader, without_cuda_refuses_a_gpu_and_takes_auto_for_the_cpu) {
   EXPECT_TRUE(make_data_loader(dataset, {.device = "auto"})->begin()->data.device().is_cpu());
 }
 
-TEST_F(TorchLoader, gives_half_and_bfloat16_and_channels_last_tensors) {
-  const Dataset dataset = open_images();
-  DataLoaderOptions options{.batch_size = 4};
-  options.normalize = Normalize{.mean = {0.5}, .std = {0.25}};
-  auto plain = make_data_loader(dataset, options);
-  const torch::Tensor expected = plain->begin()->data;
-  options.output_layout = OutputLayout::channels_last;
-  for (const auto& [dtype, torch_dtype] :
-       {std::pair{DType::f16, torch::kFloat16}, std::pair{DType::bf16, torch::kBFloat16},
-        std::pair{DType::f32, torch::kFloat32}}) {
-    options.output_dtype = dtype;
-    auto loader = make_data_loader(dataset, options);
-    const torch::Tensor data = loader->begin()->data;
-    EXPECT_EQ(data.scalar_type(), torch_dtype);
-    EXPECT_EQ(data.sizes(), expected.sizes());
-    EXPECT_TRUE(data.is_contiguous(at::MemoryFormat::ChannelsLast));
-    EXPECT_TRUE(torch::allclose(data.to(torch::kFloat32), expected, 0.01, 0.01));
-  }
-}
-
 TEST_F(TorchLoader, leaves_torchs_thread_settings_alone) {
   const int threads = torch::get_num_threads();
   auto loader = make_data_loader(open_images(), {.batch_size = 4, .num_workers = 3});
   labels_of_epoch(*loader);
   EXPECT_EQ(torch::get_num_threads(), threads);
-}
-
-TEST_F(TorchLoader, DeliversNamedFieldsAsTensorsByName) {
-  const fs::path file = directory_ / "fields.h5";
-  {
-    H5Writer writer(file, true);
-    for (std::uint64_t group = 0; group < 6; ++group) {
-      const std::string prefix = "/sample_" + std::to_string(group);
-      write(writer, prefix + "/image", {2, 3}, counting<float>(6));
-      write(writer, prefix + "/points", {group + 1, 2}, counting<std::int32_t>((group + 1) * 2));
-      write(writer, prefix + "/wide", {1}, counting<std::uint64_t>(1));
-    }
-    writer.commit();
-  }
-  DatasetOptions options{.files = {file},
-                         .data = "sample_*/image",
-                         .sample = SampleUnit::dataset,
-                         .input_layout = InputLayout::none};
-  options.fields = {
-      {.name = "points", .data = "sample_*/points", .collate = Collate::ragged, .dtype = DType::f32},
-      {.name = "padded", .data = "sample_*/points", .collate = Collate::pad}};
-  const auto loader = make_data_loader(
-      Dataset::open(options), DataLoaderOptions{.batch_size = 4, .num_workers = 2, .provenance = true});
-  const TorchBatch batch = *loader->begin();
-  const TorchField& points = batch.fields.at("points");
-  EXPECT_EQ(points.values.sizes().vec(), (std::vector<std::int64_t>{10, 2}));
-  EXPECT_EQ(points.values.scalar_type(), torch::kFloat32);
-  EXPECT_TRUE(torch::equal(points.offsets, torch::tensor({0, 1, 3, 6, 10}, torch::kInt64)));
-  EXPECT_FALSE(points.lengths.defined());
-  const TorchField& padded = batch.fields.at("padded");
-  EXPECT_EQ(padded.values.sizes().vec(), (std::vector<std::int64_t>{4, 4, 2}));
-  EXPECT_TRUE(torch::equal(padded.lengths, torch::tensor({1, 2, 3, 4}, torch::kInt64)));
-  EXPECT_EQ(padded.values[1].sum().item<std::int64_t>(), 0 + 1 + 2 + 3);
-  EXPECT_TRUE(
-      torch::equal(points.values.slice(0, 3, 6), padded.values[2].slice(0, 0, 3).to(torch::kFloat32)));
-  ASSERT_EQ(batch.origins.size(), 4U);
-  EXPECT_EQ(batch.origins[2].path, "/sample_2/image");
-
-  options.fields = {{.name = "wide", .data = "sample_*/wide"}};
-  const auto refused = make_data_loader(Dataset::open(options), DataLoaderOptions{});
-  try {
-    (void)*refused->begin();
-    FAIL() << "u64 is delivered";
-  } catch (const DatasetError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("field \"wide\" is u64, a type LibTorch does not have"));
-  }
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ enum class SampleUnit : std::uint8_t { row, dataset };
 
 /// Channels of decoded images. `rgb`, `bgr`: three of 8 bits; grey ones are repeated, alpha is left out, 16
 /// bits are cut to 8, palettes and CMYK converted. `gray`: one of 8 bits. `unchanged`: as many as the first
-/// image has, in the order R, G, B, alpha, with its 8 or 16 bits, and not turned by EXIF.
+/// image has, in the order R, G, B, alpha or grey, alpha, with its 8 or 16 bits, and not turned by EXIF;
+/// palettes and CMYK become R, G, B also there.
 enum class ImageColor : std::uint8_t { rgb, bgr, gray, unchanged };
 
 /// How variable-length uint8 becomes images: JPEG, PNG and what else OpenCV decodes, turned as EXIF says.
@@ -103,8 +104,10 @@ struct FieldOptions {
   /// Set: bytes of variable length are images to decode; unset: numbers.
   std::optional<ImageOptions> images = {};
   Collate collate = Collate::stack;
-  /// Default: as stored, with `normalize` f32. A value that the type cannot hold is refused for fields that
-  /// are read at open (64 MiB and less); other fields convert as C++ does.
+  /// Default: as stored, with `normalize` f32. A value that an integer type cannot hold is refused: when a
+  /// loader is made for fields that are read at open (64 MiB and less), when it is read for samples that
+  /// differ in length. Other fields convert as C++ does. Floats round, as NumPy and PyTorch round them: what
+  /// is too large for the type becomes infinite, as the data and targets do.
   std::optional<DType> dtype = {};
   std::optional<Normalize> normalize = {};
 };

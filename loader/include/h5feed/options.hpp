@@ -204,9 +204,9 @@ struct DataLoaderOptions {
   std::optional<std::int64_t> io_depth = {};
   /// Unset: batches have the stored type, or `output_dtype`. Set: float32, or `output_dtype`.
   std::optional<Normalize> normalize = {};
-  /// Type of the data: f32, f16, bf16 or f64; without `normalize` the values are cast. uint8 data gives the
-  /// same bytes on every device. Default: float32 with `normalize`, else as stored. A GPU does not make f64:
-  /// the CPU does then.
+  /// Type of the data: f32, f16, bf16 or f64; without `normalize` the values are cast, those too large for
+  /// the type to infinity. uint8 data gives the same bytes on every device. Default: float32 with
+  /// `normalize`, else as stored. A GPU does not make f64: the CPU does then.
   std::optional<DType> output_dtype = {};
   /// For images only.
   OutputLayout output_layout = OutputLayout::nchw;
@@ -214,8 +214,9 @@ struct DataLoaderOptions {
   std::optional<Augment> augment = {};
   /// With a factor above 1 on the CPU, memory for the repeats is part of every batch in preparation.
   Echo echo = {};
-  /// Type of the targets; default int64 for integers, else as stored. A target that the type cannot hold is
-  /// refused for targets that are read at open (64 MiB and less); larger ones convert as C++ does.
+  /// Type of the targets; default int64 for integers, else as stored. A target that an integer type cannot
+  /// hold is refused for targets that are read at open (64 MiB and less); larger ones convert as C++ does.
+  /// Floats round to the nearest, those too large for the type to infinity.
   std::optional<DType> target_dtype = {};
   /// `Batch::origins`: file, dataset and row of each sample, and of a tile its place in the image. Costs the
   /// workers two strings a sample.

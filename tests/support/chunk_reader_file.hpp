@@ -1,0 +1,73 @@
+// One dataset in a file and its ChunkReader.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "h5feed/log.hpp"
+#include "store/chunk_reader.hpp"
+#include "support/h5_test_file.hpp"
+#include "support/refusal.hpp"
+#include "support/temp_dir.hpp"
+
+namespace h5feed::test {
+
+/// Extents of a dataset or chunk.
+using Shape = std::vector<std::uint64_t>;
+using Bytes = std::vector<std::byte>;
+
+/// Tests on one dataset of a file, read chunk by chunk; they hear what is warned of.
+class StoreChunkReader : public testing::Test {
+ protected:
+  StoreChunkReader() {
+    set_log_sink([this](LogLevel level, std::string_view line) {
+      if (level == LogLevel::warning) warnings_.push_back(without_directory(std::string(line)));
+    });
+  }
+  ~StoreChunkReader() override { set_log_sink({}); }
+
+  std::filesystem::path path() const { return dir_ / "train.h5"; }
+
+  std::string without_directory(std::string text) const {
+    return without_folder(std::move(text), dir_.path());
+  }
+
+  // Creates the file with one dataset and returns what it holds.
+  Bytes write(const TestDataset& dataset, bool latest = false) {
+    std::size_t bytes = 1;
+    for (const std::uint64_t extent : dataset.shape) bytes *= extent;
+    const Hid type(H5Tcopy(dataset.file_type));
+    Bytes values = patterned_bytes(bytes * H5Tget_size(type.get()));
+    H5TestFile file(path(), {.latest = latest});
+    file.create(dataset);
+    file.write(dataset.path, values);
+    return values;
+  }
+
+  std::shared_ptr<const ChunkReader> open(const std::string& name = "images") const {
+    const auto file = H5File::open(path());
+    return ChunkReader::open(file, file->describe(name));
+  }
+
+  template <typename Error>
+  std::string read_message(const ChunkReader& reader, std::uint64_t chunk) const {
+    ReadScratch scratch;
+    Bytes out(reader.chunk_bytes());
+    return without_directory(refusal_of<Error>([&] { reader.read_chunk(chunk, out, scratch); }));
+  }
+
+  TempDir dir_;
+  std::vector<std::string> warnings_;
+};
+
+inline const std::vector<FilterSpec> kGzip = {{.id = 1, .optional = true, .params = {4}, .name = "gzip"}};
+
+}  // namespace h5feed::test
