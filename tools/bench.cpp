@@ -40,6 +40,7 @@ struct BenchArguments {
   std::string target;
   std::string input_layout = "auto";
   TileText tiles;
+  SampleText sample;
   std::string num_workers;
   std::string batch_size = "256";
   std::string shuffle = "sequential";
@@ -76,6 +77,7 @@ BenchSettings make_settings(const BenchArguments& arguments) {
   BenchSettings settings{.file = arguments.file, .data = arguments.data, .target = arguments.target};
   settings.input_layout = arguments.input_layout;
   settings.tiles = arguments.tiles;
+  settings.sample = arguments.sample;
   settings.batch_size = std::nullopt;
   if (arguments.batch_size != "none") {
     settings.batch_size = parse_integer("--batch-size", arguments.batch_size);
@@ -291,6 +293,8 @@ Examples:
   h5feed bench train.h5 --shuffle chunk:16 --peer pytorch
   h5feed bench train.h5 --world-size 1,2,4 --shard by_chunk --shuffle chunk:16
   h5feed bench slides.h5 --tile-size 512 --tile-overlap 64 --tile-edges shift --batch-size 16
+  h5feed bench index.h5 --data '*/data' --target '*/target' --sample dataset --input-layout none
+  h5feed bench photos.h5 --data encoded_images --image-size 224 --num-workers 2
   h5feed bench text.h5 --data tokens --input-layout none --json)";
 
 }  // namespace
@@ -315,6 +319,13 @@ void add_bench(CLI::App& app, Action& action) {
          "N");
   option("--tile-edges", arguments->tiles.edges,
          "Tiles that reach over the edge: drop (default), pad with zeros, or shift back", "HOW");
+  option("--sample", arguments->sample.unit, "row (default), or dataset: each dataset is one sample", "WHAT");
+  option("--image-size", arguments->sample.image_size,
+         "Encoded images are scaled to it: pixels, or HEIGHTxWIDTH; default: the first one's", "N");
+  option("--image-color", arguments->sample.image_color,
+         "Of encoded images: rgb (default), bgr, gray, unchanged", "COLOR");
+  option("--image-shapes", arguments->sample.image_shapes, "Table of the shapes of images stored as pixels",
+         "PATH");
   option("--num-workers,--workers", arguments->num_workers,
          "A row for each; default: 0, 1, 2, 4 and so on, up to the usable cores", "N,N,...");
   option("--batch-size", arguments->batch_size, "Samples per batch, or none: single samples", "N")
@@ -353,6 +364,9 @@ void add_bench(CLI::App& app, Action& action) {
     if (!arguments->tiles.size.empty() && (!arguments->peer.empty() || arguments->cold)) {
       throw OptionError(
           "--tile-size is measured by itself, with pages in memory; leave out --peer and --cold");
+    }
+    if (!arguments->sample.empty() && !arguments->peer.empty()) {
+      throw OptionError("--peer reads rows of one dataset; leave out --sample and the --image options");
     }
     if (!arguments->world_size.empty() && !arguments->peer.empty()) {
       throw OptionError("--world-size and --peer are measured apart; use one of them");

@@ -25,6 +25,10 @@ Json to_json(const BenchSettings& settings) {
           {"tile_stride", settings.tiles.stride},
           {"tile_overlap", settings.tiles.overlap},
           {"tile_edges", settings.tiles.edges},
+          {"sample", settings.sample.unit},
+          {"image_size", settings.sample.image_size},
+          {"image_color", settings.sample.image_color},
+          {"image_shapes", settings.sample.image_shapes},
           {"batch_size", or_null(settings.batch_size)},
           {"shuffle", settings.shuffle},
           {"cache_bytes", or_null(settings.cache_bytes)},
@@ -48,7 +52,7 @@ std::vector<std::string> to_arguments(const RowRequest& request) {
                      {"shard", request.shard}};
   const BenchSettings& settings = request.settings;
   return {json.dump(-1, ' ', false, Json::error_handler_t::replace), settings.file, settings.data,
-          settings.target};
+          settings.target, settings.sample.image_shapes};
 }
 
 RowRequest row_request_from(const std::vector<std::string>& arguments) {
@@ -60,6 +64,10 @@ RowRequest row_request_from(const std::vector<std::string>& arguments) {
   json.at("tile_stride").get_to(settings.tiles.stride);
   json.at("tile_overlap").get_to(settings.tiles.overlap);
   json.at("tile_edges").get_to(settings.tiles.edges);
+  json.at("sample").get_to(settings.sample.unit);
+  json.at("image_size").get_to(settings.sample.image_size);
+  json.at("image_color").get_to(settings.sample.image_color);
+  settings.sample.image_shapes = arguments.at(4);
   settings.batch_size = optional_from<std::int64_t>(json.at("batch_size"));
   json.at("shuffle").get_to(settings.shuffle);
   settings.cache_bytes = optional_from<std::uint64_t>(json.at("cache_bytes"));
@@ -85,7 +93,9 @@ DatasetOptions dataset_options(const BenchSettings& settings) {
   return {.files = {settings.file},
           .data = settings.data,
           .target = settings.target,
+          .sample = parse_unit(settings.sample),
           .input_layout = parse_layout("--input-layout", settings.input_layout),
+          .images = parse_images(settings.sample),
           .tiles = parse_tiles(settings.tiles)};
 }
 

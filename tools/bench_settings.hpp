@@ -20,6 +20,7 @@ struct BenchSettings {
   std::string target;
   std::string input_layout = "auto";
   TileText tiles;
+  SampleText sample;
   std::optional<std::int64_t> batch_size = 256;  ///< unset: single samples
   std::string shuffle = "sequential";
   std::optional<std::uint64_t> cache_bytes;  ///< unset: the loader's default

@@ -237,10 +237,12 @@ int info(const InfoArguments& arguments) {
                                 {"data", reading.data},
                                 {"target", reading.target.empty() ? Json() : Json(reading.target)},
                                 {"note", reading.note.empty() ? Json() : Json(reading.note)}});
+    if (reading.whole) json["reads_as"].back()["sample"] = "dataset";
+    if (!reading.image_shapes.empty()) json["reads_as"].back()["image_shapes"] = reading.image_shapes;
     if (!reading.input_layout.empty()) json["reads_as"].back()["input_layout"] = reading.input_layout;
     if (reading.tile_size > 0) json["reads_as"].back()["tile_size"] = reading.tile_size;
     readings += fmt::format("{}: {}{}\n", reading.what, option_text(reading),
-                            reading.note.empty() ? "" : fmt::format(" (and in code {})", reading.note));
+                            reading.note.empty() ? "" : fmt::format(" (and {})", reading.note));
   }
   export_results(arguments.output, table, json);
   if (arguments.output.json) {

@@ -33,10 +33,12 @@ struct Candidate {
   std::uint64_t samples = 0;
 };
 
-bool is_images(const DatasetEntry& entry) {
-  const auto dtype = entry.plain ? dtype_from_name(entry.type_text) : std::nullopt;
-  return dtype && looks_like_images(entry.shape, *dtype);
+bool is_images(const std::string& type_text, const std::vector<std::uint64_t>& shape) {
+  const auto dtype = dtype_from_name(type_text);
+  return dtype && looks_like_images(shape, *dtype);
 }
+
+bool is_images(const DatasetEntry& entry) { return entry.plain && is_images(entry.type_text, entry.shape); }
 
 bool is_channels(std::uint64_t extent) noexcept { return extent == 1 || extent == 3 || extent == 4; }
 
@@ -61,8 +63,8 @@ void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
       found.push_back({{.what = fmt::format("one image of {}×{} in a file", height, width),
                         .data = entry.path,
                         .target = map,
-                        .note = fmt::format("sample = SampleUnit::dataset, input_layout = InputLayout::{}",
-                                            planar ? "nchw" : "nhwc")},
+                        .whole = true,
+                        .input_layout = planar ? "NCHW" : "NHWC"},
                        1});
       if (!map.empty()) continue;
     }
@@ -98,10 +100,12 @@ void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, st
     const bool has_table = std::ranges::any_of(entries, [&](const DatasetEntry& other) {
       return other.path == table && other.numeric && other.shape.size() == 2 && other.shape[1] == 3;
     });
-    found.push_back(
-        {{fmt::format("{} images of variable length", format_count(entry.shape.front())), entry.path,
-          labels_beside(entry, entries), has_table ? fmt::format("images.shapes = \"{}\"", table) : ""},
-         entry.shape.front()});
+    found.push_back({{.what = fmt::format("{} images of variable length", format_count(entry.shape.front())),
+                      .data = entry.path,
+                      .target = labels_beside(entry, entries),
+                      .note = "--image-size HEIGHTxWIDTH where they differ in size",
+                      .image_shapes = has_table ? table : ""},
+                     entry.shape.front()});
   }
 }
 
@@ -221,15 +225,17 @@ void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
     if (data.empty()) continue;
     if (!target.empty()) target = narrowed(target, entries);
     const std::uint64_t samples = whole ? family.members : family.rows;
-    std::string note;
-    if (whole) {
-      note = "sample = SampleUnit::dataset";
-    } else if (family.same_shape && target.empty()) {
-      note = "sample = SampleUnit::dataset where each dataset is one sample";
-    }
+    const bool unclear = !whole && family.same_shape && target.empty();
+    std::vector<std::uint64_t> shape = family.inner;
+    if (whole) shape = family.shape;
+    shape.insert(shape.begin(), samples);
     found.push_back(
-        {{fmt::format("{} groups, {} samples", format_count(family.members), format_count(samples)), data,
-          target, note},
+        {{.what = fmt::format("{} groups, {} samples", format_count(family.members), format_count(samples)),
+          .data = data,
+          .target = target,
+          .note = unclear ? "--sample dataset where each dataset is one sample" : "",
+          .whole = whole,
+          .input_layout = is_images(family.type_text, shape) ? "" : "none"},
          samples});
   }
 }
@@ -275,6 +281,8 @@ std::vector<SampleReading> sample_readings(const H5File& file, const std::vector
 std::string option_text(const SampleReading& reading) {
   std::string text = "--data " + quoted(printable(reading.data));
   if (!reading.target.empty()) text += " --target " + quoted(printable(reading.target));
+  if (reading.whole) text += " --sample dataset";
+  if (!reading.image_shapes.empty()) text += " --image-shapes " + quoted(printable(reading.image_shapes));
   if (!reading.input_layout.empty()) text += " --input-layout " + reading.input_layout;
   if (reading.tile_size > 0) text += fmt::format(" --tile-size {}", reading.tile_size);
   return text;

@@ -1,4 +1,4 @@
-// What kinds of data set a file holds, and which --data and --target read them.
+// What kinds of data set a file holds, and which options of `bench` read them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,9 @@ struct SampleReading {
   std::string what;               ///< "11 groups with 103 samples", "19 images of variable length"
   std::string data;               ///< for --data: a path, or a pattern of paths
   std::string target;             ///< for --target; empty: nothing with as many rows
-  std::string note = {};          ///< what has to be set beside them in C++; empty: nothing
+  std::string note = {};          ///< what else may be needed; empty: nothing
+  bool whole = false;             ///< --sample dataset: each dataset is one sample
+  std::string image_shapes = {};  ///< for --image-shapes; empty: no table
   std::string input_layout = {};  ///< for --input-layout; empty: what the shape tells
   std::uint64_t tile_size = 0;    ///< for --tile-size; 0: whole samples
 };

@@ -72,7 +72,34 @@ TileEdges parse_edges(std::string_view option, std::string_view text) {
   refuse(option, text, "drop, pad or shift");
 }
 
+ImageColor parse_color(std::string_view option, std::string_view text) {
+  const std::string name = lower(text);
+  if (name == "rgb") return ImageColor::rgb;
+  if (name == "bgr") return ImageColor::bgr;
+  if (name == "gray") return ImageColor::gray;
+  if (name == "unchanged") return ImageColor::unchanged;
+  refuse(option, text, "rgb, bgr, gray or unchanged");
+}
+
 }  // namespace
+
+SampleUnit parse_unit(const SampleText& text) {
+  const std::string name = lower(text.unit);
+  if (name.empty() || name == "row") return SampleUnit::row;
+  if (name == "dataset") return SampleUnit::dataset;
+  refuse("--sample", text.unit, "row, or dataset: each dataset as a whole");
+}
+
+ImageOptions parse_images(const SampleText& text) {
+  ImageOptions images{.shapes = text.image_shapes};
+  if (!text.image_size.empty()) {
+    const TileExtent size = parse_extent("--image-size", text.image_size);
+    images.height = size.height;
+    images.width = size.width;
+  }
+  if (!text.image_color.empty()) images.color = parse_color("--image-color", text.image_color);
+  return images;
+}
 
 std::optional<TileOptions> parse_tiles(const TileText& text) {
   if (text.size.empty()) {

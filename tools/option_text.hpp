@@ -49,6 +49,24 @@ struct TileText {
 /// need.
 std::optional<TileOptions> parse_tiles(const TileText& text);
 
+/// What one sample is, as a command line has it; all empty: the library's defaults.
+struct SampleText {
+  std::string unit;          ///< "row" or "dataset"
+  std::string image_size;    ///< "224", or "224x320": height and width
+  std::string image_color;   ///< "rgb", "bgr", "gray" or "unchanged"
+  std::string image_shapes;  ///< a path
+
+  bool empty() const {
+    return unit.empty() && image_size.empty() && image_color.empty() && image_shapes.empty();
+  }
+};
+
+/// From --sample; a row where it is empty.
+SampleUnit parse_unit(const SampleText& text);
+
+/// From --image-size, --image-color and --image-shapes.
+ImageOptions parse_images(const SampleText& text);
+
 /// "strided", "contiguous" or "by_chunk".
 Shard parse_shard(std::string_view option, std::string_view text);
 

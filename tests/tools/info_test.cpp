@@ -105,8 +105,8 @@ TEST(Info, SaysWhichOptionsReadTheSamples) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(
       result.out,
-      HasSubstr("\n40 images of variable length: --data /encoded_images --target /targets (and in code "
-                "images.shapes = \"/encoded_images_shapes\")\n"));
+      HasSubstr("\n40 images of variable length: --data /encoded_images --target /targets --image-shapes "
+                "/encoded_images_shapes (and --image-size HEIGHTxWIDTH where they differ in size)\n"));
   EXPECT_THAT(result.out, HasSubstr("\n2 groups, 12 samples: --data '/data/*/obs/image' --target "
                                     "'/data/*/rewards'\n"));
   const Json json = Json::parse(run_program(dir.path(), {"info", "demo.h5", "--json"}).out);
@@ -126,8 +126,8 @@ TEST(Info, TellsGroupsOfASampleFromGroupsOfManySamples) {
     }
   }
   EXPECT_THAT(run_program(dir.path(), {"info", "index.h5"}).out,
-              HasSubstr("\n3 groups, 3 samples: --data '/*/data' --target '/*/target' (and in code sample = "
-                        "SampleUnit::dataset)\n"));
+              HasSubstr("\n3 groups, 3 samples: --data '/*/data' --target '/*/target' --sample dataset "
+                        "--input-layout none\n"));
 }
 
 TEST(Info, SaysHowRowsOfNumbersAndSingleImagesAreRead) {
@@ -145,12 +145,12 @@ TEST(Info, SaysHowRowsOfNumbersAndSingleImagesAreRead) {
   EXPECT_THAT(run_program(dir.path(), {"info", "rows.h5"}).out,
               HasSubstr("\n90 samples of 25: --data /train --target /label --input-layout none\n"));
   const std::string depth = run_program(dir.path(), {"info", "depth.h5"}).out;
-  EXPECT_THAT(depth,
-              HasSubstr("\none image of 40×50 in a file: --data /rgb --target /depth (and in code sample = "
-                        "SampleUnit::dataset, input_layout = InputLayout::nchw)\n"));
+  EXPECT_THAT(depth, HasSubstr("\none image of 40×50 in a file: --data /rgb --target /depth --sample dataset "
+                               "--input-layout NCHW\n"));
   EXPECT_THAT(depth, ::testing::Not(::testing::AnyOf(HasSubstr("\n3 images: "), HasSubstr("40 samples"))));
   const std::string slide = run_program(dir.path(), {"info", "slide.h5"}).out;
-  EXPECT_THAT(slide, HasSubstr("\none image of 700×800 in a file: --data /slide (and in code "));
+  EXPECT_THAT(slide, HasSubstr("\none image of 700×800 in a file: --data /slide --sample dataset "
+                               "--input-layout NHWC\n"));
   EXPECT_THAT(slide, HasSubstr("\n700 images: --data /slide\n"));
 }
 
