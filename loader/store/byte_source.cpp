@@ -105,7 +105,7 @@ std::string reason_not_opened(int error) {
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-      return "no such file";
+      return "no such file; check the path";
     case EACCES:
     case EPERM:
       return "no permission to read it; check its mode and owner";

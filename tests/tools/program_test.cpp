@@ -129,8 +129,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Files, Mistakes,
     ::testing::Values(
-        Mistake{{"missing.h5"}, 1, "missing.h5: no such file"},
-        Mistake{{"bench", "missing.h5"}, 1, "missing.h5: no such file"},
+        Mistake{{"missing.h5"}, 1, "missing.h5: no such file; check the path"},
+        Mistake{{"bench", "missing.h5"}, 1, "missing.h5: no such file; check the path"},
         Mistake{{"generate", "/dev/full", "--samples", "3", "--force"},
                 1,
                 "/dev/full: not a regular file; choose another name"},

@@ -183,7 +183,7 @@ TEST(FileList, names_what_does_not_belong) {
   EXPECT_EQ(refuse("short.h5"),
             "short.h5: /labels has 2 rows, /images has 3; a target needs one row per sample");
   EXPECT_EQ(refuse("empty.h5"), "empty.h5: no dataset \"images\"; it has no datasets");
-  EXPECT_EQ(refuse("missing.h5"), "missing.h5: no such file");
+  EXPECT_EQ(refuse("missing.h5"), "missing.h5: no such file; check the path");
   EXPECT_EQ(refuse("x*.h5"), "x*.h5: no file matches; check the folder and pattern");
   DatasetOptions options = many.options();
   options.target_files = {dir / "short.h5"};

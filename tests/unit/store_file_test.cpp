@@ -37,7 +37,9 @@ class StoreFile : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(StoreFile, SaysThatAFileIsMissing) { EXPECT_EQ(open_message(), "train.h5: no such file"); }
+TEST_F(StoreFile, SaysThatAFileIsMissing) {
+  EXPECT_EQ(open_message(), "train.h5: no such file; check the path");
+}
 
 TEST_F(StoreFile, SaysThatAFileIsADirectory) {
   std::filesystem::create_directory(path());
