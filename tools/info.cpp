@@ -12,11 +12,13 @@
 #include "base/byte_units.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
+#include "store/attributes.hpp"
 #include "store/chunk_reader.hpp"
 #include "store/file_pool.hpp"
 #include "store/h5_file.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
+#include "tools/dataset_alias.hpp"
 #include "tools/decode_speed.hpp"
 #include "tools/info_shapes.hpp"
 #include "tools/info_stats.hpp"
@@ -182,10 +184,21 @@ std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::s
   // Why a dataset is read the slow way stands in the table.
   const ScopedLogSink quiet(ignore_log);
   std::vector<Entry> entries;
-  const std::string wanted = only.empty() ? "" : file->describe(only).path;
-  for (DatasetEntry& listed : file->list_datasets()) {
+  std::vector<DatasetEntry> datasets = file->list_datasets();
+  if (!only.empty()) {
+    const std::string wanted = file->describe(only).path;
+    DatasetEntry* const found = entry_of(*file, datasets, wanted);
+    if (found == nullptr) {
+      throw DatasetError(
+          fmt::format("{}:{} lies in another file; look at that one", file->path().string(), wanted));
+    }
+    DatasetEntry chosen = std::move(*found);
+    chosen.path = wanted;
+    datasets = {std::move(chosen)};
+  }
+  for (DatasetEntry& listed : datasets) {
     check_interrupted();
-    if (only.empty() || listed.path == wanted) entries.push_back(look_at(file, std::move(listed)));
+    entries.push_back(look_at(file, std::move(listed)));
   }
   return entries;
 }
@@ -203,6 +216,12 @@ int info(const InfoArguments& arguments) {
     throw OptionError("--write-attributes stores what --stats finds; add --stats");
   }
   auto file = H5File::open(arguments.file);
+  if (arguments.stats.write_attributes) {
+    // Before the long pass, not behind it: whether the file may be written at all.
+    file.reset();
+    update_attributes(arguments.file, "/", {});
+    file = H5File::open(arguments.file);
+  }
   std::vector<Entry> entries = look_at_all(file, arguments.data);
   std::vector<StatsResult> stats;
   if (arguments.stats.stats) stats = collect_stats(file, arguments.data, arguments.stats);

@@ -13,6 +13,7 @@
 #include "plan/permutation.hpp"
 #include "store/dataset_names.hpp"
 #include "store/filters.hpp"
+#include "tools/dataset_alias.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
 #include "tools/tune_model.hpp"
@@ -47,7 +48,9 @@ ChunkChoice parse_chunk_choice(const std::string& text) {
   if (std::all_of(text.begin(), text.end(), [&](char c) { return digits(c) || c == 'x'; })) {
     return {.form = ChunkForm::shape, .shape = parse_shape("--chunk", text)};
   }
-  const auto bytes = parse_bytes(text);
+  // A fraction without a unit is neither samples nor a size that anyone means.
+  const bool has_unit = text.find_first_of("0123456789.", text.size() - 1) == std::string::npos;
+  const auto bytes = has_unit ? parse_bytes(text) : std::nullopt;
   if (!bytes || *bytes == 0) throw OptionError(fmt::format("--chunk \"{}\": give {}", text, kChunkForms));
   return {.form = ChunkForm::bytes, .amount = *bytes};
 }
@@ -88,7 +91,7 @@ std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info, const ChunkCh
   }
   // A chunk beyond the data would be padding, and libhdf5 refuses those beyond a fixed extent.
   for (std::size_t d = 0; d < chunk.size(); ++d) {
-    chunk[d] = std::min(chunk[d], std::max<std::uint64_t>(1, info.shape[d]));
+    chunk[d] = std::clamp<std::uint64_t>(chunk[d], 1, std::max<std::uint64_t>(1, info.shape[d]));
   }
   std::uint64_t bytes = size_of(info.dtype);
   for (const std::uint64_t extent : chunk) {
@@ -148,24 +151,15 @@ CopiedStorage storage_of(const DatasetInfo& info, const RepackArguments& argumen
 // The datasets that the user named, which `entries` may list under another of their names: theirs counts.
 std::vector<std::string> named_paths(const H5File& file, std::vector<DatasetEntry>& entries,
                                      const std::vector<std::string>& names) {
-  std::vector<std::string> listed;
-  for (const DatasetEntry& entry : entries) {
-    if (entry.numeric) listed.push_back(entry.path);
-  }
-  const std::vector<std::uint64_t> numbers = object_numbers(file, listed);
   std::vector<std::string> paths;
   for (const std::string& name : names) {
     paths.push_back(file.describe(name, "--dataset").path);
-    const auto found =
-        std::find(numbers.begin(), numbers.end(), object_numbers(file, {paths.back()}).front());
-    if (found == numbers.end()) {
+    DatasetEntry* const entry = entry_of(file, entries, paths.back());
+    if (entry == nullptr) {
       throw DatasetError(
           fmt::format("{}:{} lies in another file; repack that one", file.path().string(), paths.back()));
     }
-    const std::string& other = listed[static_cast<std::size_t>(found - numbers.begin())];
-    for (DatasetEntry& entry : entries) {
-      if (entry.path == other) entry.path = paths.back();
-    }
+    entry->path = paths.back();
   }
   return paths;
 }

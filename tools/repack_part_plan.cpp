@@ -116,6 +116,17 @@ std::uint64_t PartPlan::count_complete() const {
   return count;
 }
 
+void PartPlan::check_others() const {
+  for (std::uint64_t part = 0; split_ && part < parts_; ++part) {
+    std::error_code error;
+    if (!std::filesystem::exists(path(part), error) || complete(part)) continue;
+    throw FileError(
+        fmt::format("{} is no such part: made from another source or with other settings; remove it, or "
+                    "--force to replace it",
+                    path(part).string()));
+  }
+}
+
 std::string PartPlan::text() const {
   const std::uint64_t done = count_complete();
   std::string datasets;
@@ -127,10 +138,13 @@ std::string PartPlan::text() const {
         job.storage.chunk_shape.empty() ? "contiguous" : "chunks " + format_shape(job.storage.chunk_shape),
         format_filters(job.storage.filters), format_bytes(job.info().total_bytes()));
   }
-  return fmt::format(
-      "repacking {} into {} in {} {}, {}{}{}", printable(arguments_.in), printable(arguments_.out), parts_,
-      parts_ == 1 ? "part" : "parts", split_ ? "kept beside it" : "removed at the end",
-      done > 0 && (arguments_.resume || only_) ? fmt::format("; {} are there already", done) : "", datasets);
+  return fmt::format("repacking {} into {} in {} {}, {}{}{}", printable(arguments_.in),
+                     printable(arguments_.out), parts_, parts_ == 1 ? "part" : "parts",
+                     split_ ? "kept beside it" : "removed at the end",
+                     done > 0 && (arguments_.resume || only_)
+                         ? fmt::format("; {} {} there already", done, done == 1 ? "is" : "are")
+                         : "",
+                     datasets);
 }
 
 // Enough for little to be lost, and each with several rows of source chunks, which parts would decode

@@ -57,6 +57,8 @@ class PartPlan {
   /// Whether the part's file is there and has that identity. Reads it. Throws FileError.
   bool complete(std::uint64_t part) const;
   std::uint64_t count_complete() const;
+  /// Throws FileError where the file of a part of --split holds anything else, and names it.
+  void check_others() const;
 
   /// What is to be done, for the user.
   std::string text() const;

@@ -38,6 +38,7 @@ class PartedRepack {
 
   int run() {
     say(plan_.text());
+    if (!arguments_.force) plan_.check_others();
     if (arguments_.dry_run) return kDone;
     const UnfinishedOutput unfinished;  // outlives the writers, which remove their files
     try {
@@ -75,7 +76,8 @@ class PartedRepack {
                     .storage = whole.storage,
                     .chosen = whole.chosen};
       for (std::size_t d = 0; d < job.storage.chunk_shape.size(); ++d) {
-        job.storage.chunk_shape[d] = std::min(job.storage.chunk_shape[d], job.info().shape[d]);
+        job.storage.chunk_shape[d] =
+            std::min(job.storage.chunk_shape[d], std::max<std::uint64_t>(1, job.info().shape[d]));
       }
       // What is kept of a part must fit whole chunks of the others, save for the last one's.
       if (!plan_.split()) job.storage.chunk_shape = whole.storage.chunk_shape;
@@ -204,9 +206,9 @@ class PartedRepack {
     try {
       const std::uint64_t done = plan_.count_complete();
       if (done == 0) return;
-      say(fmt::format(
-          "{} of {} parts are complete and stay beside {}; the same command with --resume goes on", done,
-          plan_.parts(), printable(arguments_.out)));
+      say(fmt::format("{} of {} parts {} complete and stay beside {}; the same command{} goes on", done,
+                      plan_.parts(), done == 1 ? "is" : "are", printable(arguments_.out),
+                      arguments_.resume || plan_.only() ? "" : " with --resume"));
     } catch (const std::exception&) {
       // The error that is on its way says what matters.
     }

@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "store/chunk_geometry.hpp"
 #include "store/filters.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/python_readers.hpp"
 #include "tools/sha256.hpp"
 
 namespace h5feed::cli {
@@ -95,6 +97,27 @@ double written_bytes(const RepackJob& job) {
          static_cast<double>(std::max<std::uint64_t>(1, job.reader->num_chunks()));
 }
 
+// Decoded bytes of the target chunks that will hold something: of a sparse source each may bring a whole one.
+double target_bytes(const RepackJob& job, double written) {
+  const DatasetInfo& info = job.info();
+  const auto all = static_cast<double>(info.total_bytes());
+  if (written >= all || job.storage.chunk_shape.empty() || job.shuffle_key) return all;
+  const std::vector<std::uint64_t>& source = job.reader->chunk_shape();
+  const std::vector<std::uint64_t>& target = job.storage.chunk_shape;
+  std::uint64_t target_chunks = 1, target_chunk_bytes = size_of(info.dtype);
+  for (const std::uint64_t extent : chunk_grid(info.shape, target)) target_chunks *= extent;
+  for (const std::uint64_t extent : target) target_chunk_bytes *= extent;
+  std::vector<bool> touched(static_cast<std::size_t>(target_chunks));
+  for (std::uint64_t chunk = 0; chunk < job.reader->num_chunks(); ++chunk) {
+    if (!job.reader->written(chunk)) continue;
+    for (const std::uint64_t part :
+         chunks_touching(box_of_chunk(chunk, source, info.shape), target, info.shape))
+      touched[static_cast<std::size_t>(part)] = true;
+  }
+  return static_cast<double>(std::count(touched.begin(), touched.end(), true)) *
+         static_cast<double>(target_chunk_bytes);
+}
+
 std::string storage_text(const std::vector<std::uint64_t>& chunk, const std::vector<FilterSpec>& filters) {
   if (chunk.empty()) return "contiguous";
   return fmt::format("chunks {} {}", format_shape(chunk), format_filters(filters));
@@ -121,8 +144,7 @@ std::string way_text(const RepackJob& job) {
 
 bool needs_plugin(const std::vector<RepackJob>& jobs) {
   return std::any_of(jobs.begin(), jobs.end(), [](const RepackJob& job) {
-    return job.chosen && std::any_of(job.storage.filters.begin(), job.storage.filters.end(),
-                                     [](const FilterSpec& filter) { return filter.id > filter_id::kSzip; });
+    return job.chosen && needs_hdf5plugin(job.storage.filters);
   });
 }
 
@@ -161,7 +183,7 @@ RepackEstimate estimate_repack(std::vector<RepackJob>& jobs, const std::string& 
     estimate.scratch_bytes = std::max(estimate.scratch_bytes, scratch_bytes_of(job, settings));
     estimate.seconds += decoded * (costs.decode + costs.encode) / threads +
                         decoded * costs.stored_share / kStorageBytesPerSecond;
-    jobs_out += decoded * costs.stored_share;
+    jobs_out += target_bytes(job, decoded) * costs.stored_share;
     estimate.memory_bytes = std::max(estimate.memory_bytes, memory_bytes_of(job, settings));
   }
   const std::uint64_t rest = estimate.bytes_in > jobs_in ? estimate.bytes_in - jobs_in : 0;

@@ -202,8 +202,8 @@ class Tune {
     }
   }
 
-  // What serving a sample and bringing a chunk into memory take, from chunks of the smallest and the largest
-  // size, plain and coded.
+  // What starting a loader, serving a sample and bringing a chunk into memory take, from chunks of the
+  // smallest and the largest size, plain and coded.
   void calibrate() {
     machine_.cpus = settings_.cpus;
     const bool plain =
@@ -214,6 +214,11 @@ class Tune {
     {
       const CandidateFile file(sample_, {large, "none"}, scratch_file());
       machine_.serve_s = 1 / file.measure_cached(calibration_use(), calibration_slot());
+      advance();
+    }
+    {
+      const CandidateFile file(sample_, {trials_.front().candidate.chunk_rows, "none"}, scratch_file());
+      machine_.start_s = file.measure_start(calibration_use());
       advance();
     }
     if (plain) machine_.plain = beside_decoding("none");
@@ -241,8 +246,8 @@ class Tune {
       const double rate = file.measure(calibration_use(), calibration_slot(), cold_);
       const double decode_s = filter == "none" ? 0 : measure_costs(sample_, candidate, kCostBytes).decode_s;
       advance();
-      return std::max(0.0,
-                      (1 / rate - machine_.serve_s) * static_cast<double>(chunk_rows) * threads - decode_s);
+      const double served_s = machine_.serve_s + machine_.start_s / static_cast<double>(sample_.rows());
+      return std::max(0.0, (1 / rate - served_s) * static_cast<double>(chunk_rows) * threads - decode_s);
     };
     const auto bytes = [&](std::uint64_t chunk_rows) {
       return static_cast<double>(chunk_rows * data_.row_bytes);

@@ -51,7 +51,7 @@ Prediction predict(const RowShape& data, const Candidate& candidate, const Candi
     prediction.decoded_bytes = rows * static_cast<double>(data.row_bytes);
     chunk_work = row_work;
   }
-  prediction.samples_per_s = rows / (rows * machine.serve_s + chunk_work);
+  prediction.samples_per_s = rows / (machine.start_s + rows * machine.serve_s + chunk_work);
   return prediction;
 }
 

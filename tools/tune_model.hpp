@@ -18,6 +18,8 @@ struct RowShape {
 
 /// What the machine takes beside decoding.
 struct MachineCosts {
+  /// What a loader takes to start and to end, once an epoch.
+  double start_s = 0;
   /// One sample that is served from the cache, through the loader as it is used: gathering, order, hand-over.
   double serve_s = 0;
   /// What a chunk takes beside decoding it.

@@ -7,15 +7,12 @@
 
 #include "base/byte_units.hpp"
 #include "store/filters.hpp"
+#include "tools/python_readers.hpp"
 
 namespace h5feed::cli {
 namespace {
 
-bool needs_plugin(const std::string& filter) {
-  const std::vector<FilterSpec> specs = parse_filters(filter, 1);
-  return std::any_of(specs.begin(), specs.end(),
-                     [](const FilterSpec& spec) { return spec.id > filter_id::kSzip; });
-}
+bool needs_plugin(const std::string& filter) { return needs_hdf5plugin(parse_filters(filter, 1)); }
 
 std::string reason(const TuneResult& result, const Trial& best) {
   const Trial& fastest = result.trials.front();

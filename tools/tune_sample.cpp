@@ -76,16 +76,34 @@ double threads_of(const LoaderUse& use) {
   return std::clamp<double>(static_cast<double>(use.num_workers), 1, system_limits().cpus);
 }
 
-// Seconds of one epoch: by the clock, or what its threads worked, shared among them.
-double run_epoch(DataLoader& loader, double threads, bool by_clock) {
-  const Clock::time_point begin = Clock::now();
-  const ResourceUsage before = resource_usage();
+void run_epoch(DataLoader& loader) {
   for (const Batch& batch : loader) {
     static_cast<void>(batch);
     check_interrupted();
   }
+}
+
+// Seconds that the process worked since it had used `before`, shared among `threads`.
+double worked_since(const ResourceUsage& before, double threads) {
   const ResourceUsage used = resource_usage() - before;
-  return by_clock ? seconds_since(begin) : (used.user_s + used.system_s) / threads;
+  return (used.user_s + used.system_s) / threads;
+}
+
+// Seconds that a loader's life takes with what `work` does with it: by the clock, or worked, shared among
+// `threads`. The kernel knows what a thread has worked only up to its last tick, milliseconds ago, until it
+// ends: hence the whole life.
+template <typename Work>
+double loader_seconds(const Dataset& dataset, const DataLoaderOptions& options, double threads, bool by_clock,
+                      const Work& work) {
+  const Clock::time_point begin = Clock::now();
+  const ResourceUsage before = resource_usage();
+  double elapsed = 0;
+  {
+    DataLoader loader(dataset, options);
+    work(loader);
+    elapsed = seconds_since(begin);
+  }
+  return by_clock ? elapsed : worked_since(before, threads);
 }
 
 // Seconds that this thread worked.
@@ -208,10 +226,24 @@ double CandidateFile::measure(const LoaderUse& use, std::chrono::nanoseconds dur
     if (cold) drop_pages(path_);
     const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
     samples = dataset.size();
-    DataLoader loader(dataset, options_for(use, chunks_, epoch));
-    fastest = std::min(fastest, run_epoch(loader, threads, by_clock));
+    fastest = std::min(
+        fastest, loader_seconds(dataset, options_for(use, chunks_, epoch), threads, by_clock, run_epoch));
   }
   return static_cast<double>(samples) / fastest;
+}
+
+double CandidateFile::measure_start(const LoaderUse& use) const {
+  constexpr int kStarts = 10;
+  const ScopedLogSink quiet(ignore_log);
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kStarts; ++i) {
+    const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
+    DataLoaderOptions options = options_for(use, chunks_, 0);
+    options.batch_size = 1;
+    fastest = std::min(fastest, loader_seconds(dataset, options, threads_of(use), false,
+                                               [](DataLoader& loader) { loader.next(); }));
+  }
+  return fastest;
 }
 
 double CandidateFile::measure_cached(const LoaderUse& use, std::chrono::nanoseconds duration) const {
@@ -222,14 +254,13 @@ double CandidateFile::measure_cached(const LoaderUse& use, std::chrono::nanoseco
   DataLoaderOptions options = options_for(use, chunks_, 0);
   options.row_reads = RowReads::never;
   DataLoader loader(dataset, options);
-  const double threads = threads_of(use);
-  constexpr bool by_clock = false;
-  run_epoch(loader, threads, by_clock);
-  double fastest = std::numeric_limits<double>::infinity();
-  for (std::uint64_t epoch = 0; epoch < kLeastEpochs || Clock::now() - start < duration; ++epoch) {
-    fastest = std::min(fastest, run_epoch(loader, threads, by_clock));
-  }
-  return static_cast<double>(dataset.size()) / fastest;
+  run_epoch(loader);
+  // All epochs together: of one alone the kernel has not counted all.
+  const ResourceUsage before = resource_usage();
+  std::uint64_t epochs = 0;
+  for (; epochs < kLeastEpochs || Clock::now() - start < duration; ++epochs) run_epoch(loader);
+  return static_cast<double>(dataset.size()) * static_cast<double>(epochs) /
+         worked_since(before, threads_of(use));
 }
 
 }  // namespace h5feed::cli

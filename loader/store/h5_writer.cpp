@@ -233,6 +233,7 @@ void H5Writer::write_chunk(const std::string& path, std::span<const std::uint64_
                      encoded.data()) < 0) {
     state_->fail(session, fmt::format("cannot write a chunk of {}", path));
   }
+  state_->staged.wrote(encoded.size());
 }
 
 void H5Writer::write_rows(const std::string& path, std::uint64_t first, std::uint64_t count,
@@ -255,6 +256,7 @@ void H5Writer::write_rows(const std::string& path, std::uint64_t first, std::uin
     file_space.selectHyperslab(H5S_SELECT_SET, extent.data(), start.data());
     const H5::DataSpace memory_space(static_cast<int>(extent.size()), extent.data());
     dataset.write(rows.data(), memory_type(dataset), memory_space, file_space);
+    state_->staged.wrote(rows.size());
   } catch (const H5::Exception&) {
     state_->fail(session, fmt::format("cannot write rows {}-{} of {}", first, first + count - 1, path));
   }
@@ -304,6 +306,7 @@ void H5Writer::write_ragged(const std::string& path, std::uint64_t first,
     const hsize_t count = rows.size();
     file_space.selectHyperslab(H5S_SELECT_SET, &count, &start);
     dataset.write(values.data(), type, H5::DataSpace(1, &count), file_space);
+    state_->staged.wrote(bytes);
   } catch (const H5::Exception&) {
     state_->fail(session, fmt::format("cannot write rows {}-{} of {}", first, first + rows.size() - 1, path));
   }

@@ -334,6 +334,7 @@ class ObjectCopy {
                      calls_.done(
                          H5Dwrite(to.get(), type.get(), memory_space, file_space, H5P_DEFAULT, values.data()),
                          path, "cannot be written");
+                     state_.staged.wrote(values.size());
                    });
   }
 

@@ -18,7 +18,7 @@
 namespace h5feed {
 namespace {
 
-// Storage is claimed and written to in steps of this size.
+// Storage is claimed in steps of this size, and written to in a few of them.
 constexpr std::uint64_t kStep = 8 * kMiB;
 
 std::filesystem::path directory_of(const std::filesystem::path& target) {
@@ -104,7 +104,6 @@ StagedFile::~StagedFile() {
 }
 
 void StagedFile::reserve(std::uint64_t bytes) {
-  send_to_storage(bytes);
   // Ahead in large steps, for few calls and long extents; only what is needed when that fails.
   if (bytes <= reserved_bytes_) return;
   const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
@@ -118,15 +117,14 @@ void StagedFile::reserve(std::uint64_t bytes) {
   reserved_bytes_ = bytes;
 }
 
-void StagedFile::send_to_storage(std::uint64_t bytes) noexcept {
-  // The last steps are still being filled: their pages would be written twice.
-  if (bytes < begun_bytes_ + 3 * kStep) return;
-  const std::uint64_t end = bytes / kStep * kStep - kStep;
+void StagedFile::wrote(std::uint64_t bytes) noexcept {
+  unsent_bytes_ += bytes;
+  if (unsent_bytes_ < 3 * kStep) return;
+  unsent_bytes_ = 0;
   const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
-  // Where this fails, commit() has more to wait for.
-  ::sync_file_range(fd.get(), static_cast<off_t>(begun_bytes_), static_cast<off_t>(end - begun_bytes_),
-                    SYNC_FILE_RANGE_WRITE);
-  begun_bytes_ = end;
+  // Where this fails, commit() has more to wait for. The whole file: where in it was written is libhdf5's
+  // choice, and pages that are clean or on their way cost nothing.
+  ::sync_file_range(fd.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 void StagedFile::commit() {

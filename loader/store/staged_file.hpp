@@ -22,23 +22,23 @@ class StagedFile {
 
   /// Claims storage for the first `bytes` of the temporary file, which exists by now, without changing
   /// its size, so that later writes there cannot run out of space. Does nothing where the file system
-  /// has no such call. Called again and again as the file grows, it also starts sending to storage what lies
-  /// well before `bytes`, so that `commit` finds little left to wait for. Throws FileError: no space left, or
-  /// above the process's limit.
+  /// has no such call. Throws FileError: no space left, or above the process's limit.
   void reserve(std::uint64_t bytes);
+
+  /// Counts `bytes` that were written to the temporary file, and from time to time starts sending to storage
+  /// what was, so that `commit` finds little left to wait for. Does not wait for the storage.
+  void wrote(std::uint64_t bytes) noexcept;
 
   /// Makes the temporary file durable and renames it onto the target, which is untouched on failure.
   /// Blocks for the storage. Throws FileError.
   void commit();
 
  private:
-  void send_to_storage(std::uint64_t bytes) noexcept;
-
   const std::filesystem::path target_;
   const std::filesystem::path temporary_;
   const bool overwrite_;
   std::uint64_t reserved_bytes_ = 0;
-  std::uint64_t begun_bytes_ = 0;  // on their way to storage
+  std::uint64_t unsent_bytes_ = 0;  // not yet on their way to storage
   bool committed_ = false;
 };
 

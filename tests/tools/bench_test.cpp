@@ -7,6 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -340,8 +341,10 @@ TEST(Bench, MeasuresTilesOfImages) {
       bench_json(dir, {"--tile-size", "8x16", "--target", "labels", "--num-workers", "1", "--runs", "1"});
   EXPECT_EQ(json.at("settings").at("tile_size"), "8x16");
   const Json& row = json.at("rows")[0];
-  EXPECT_EQ(row.at("samples").get<std::uint64_t>() % (2 * kSamples), 0U)
-      << "two tiles an image, whole epochs";
+  // A slow machine gets through a part of an epoch in its time.
+  const double epochs = row.at("samples").get<double>() / (2.0 * kSamples);
+  const double share = row.at("epoch_share");
+  EXPECT_NEAR(epochs, share < 1 ? share : std::round(epochs), 1e-9) << "two tiles an image";
   EXPECT_GT(row.at("share_of_limit"), 0);
 }
 

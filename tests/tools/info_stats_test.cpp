@@ -187,6 +187,18 @@ TEST(InfoStats, PrintLinesToPasteAndAreStoredAsAttributes) {
             "--write-attributes stores what --stats finds; add --stats\n");
 }
 
+TEST(InfoStats, SayBeforeTheLongPassThatTheFileCannotBeWritten) {
+  const TempDir dir;
+  ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "30", "--shape", "3,8,8"}).exit_code,
+            0);
+  // Locked by a reader: whom a file's mode keeps from writing depends on who runs the test.
+  const Hid reader(H5Fopen((dir / "a.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const ProgramResult result = run_program(dir.path(), {"info", "a.h5", "--stats", "--write-attributes"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, ::testing::MatchesRegex("a.h5:/: its attributes cannot be written [^\n]*\n"));
+}
+
 DatasetInfo chunked(std::vector<std::uint64_t> shape, std::vector<std::uint64_t> chunk,
                     const std::string& filters = "none") {
   return {.file = "f.h5",

@@ -85,6 +85,23 @@ TEST(Info, ShowsOneDatasetOnRequestAndNamesTheOthersWhereItIsMissing) {
   EXPECT_THAT(missing.err, ::testing::EndsWith(". Try --data images\n"));
 }
 
+TEST(Info, ShowsADatasetUnderTheNameItWasAskedFor) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "n.h5");
+    file.create({.path = "a_first_name", .shape = {5, 3, 8, 8}});
+    require(H5Lcreate_hard(file.id(), "a_first_name", file.id(), "images", H5P_DEFAULT, H5P_DEFAULT), "link");
+    require(H5Lcreate_soft("/a_first_name", file.id(), "soft", H5P_DEFAULT, H5P_DEFAULT), "link");
+  }
+  for (const std::string name : {"a_first_name", "images", "soft"}) {
+    const ProgramResult result = run_program(dir.path(), {"info", "n.h5", "--data", name, "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const Json datasets = Json::parse(result.out).at("datasets");
+    ASSERT_EQ(datasets.size(), 1U) << name;
+    EXPECT_EQ(datasets[0].at("path"), "/" + name);
+  }
+}
+
 TEST(Info, SaysWhichOptionsReadTheSamples) {
   const TempDir dir;
   {

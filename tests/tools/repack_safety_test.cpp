@@ -81,6 +81,8 @@ TEST(Repack, ExplainsWrongUsage) {
             "--filter lz4 needs chunks, and --chunk none has none; drop one of the two\n");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5x3"}),
             "--chunk 5x3: /images has 4 dimensions (10×3×32×32); give as many extents\n");
+  EXPECT_THAT(usage_error(dir, {"a.h5", "b.h5", "--chunk", "3.5"}),
+              ::testing::StartsWith("--chunk \"3.5\": give auto, samples per chunk, a size such as 4MiB"));
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5", "--maxshape", "open"}),
             "--maxshape \"open\": give fixed, or leave it out\n");
   EXPECT_THAT(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5", "--memory", "10KiB"}),

@@ -40,6 +40,11 @@ TEST(TuneModel, AddsUpWhatAnEpochTakes) {
   EXPECT_DOUBLE_EQ(one.samples_per_s, 1e5 / (1000 * (1e-3 + 20e-6 + 1'228'800 * 2e-10) + 0.2));
   const auto plain = predict(kData, {100, "none"}, costs, use_of("sequential", kGiB), kMachine);
   EXPECT_DOUBLE_EQ(plain.samples_per_s, 1e5 / (1000 * (10e-6 + 1'228'800 * 1e-10) + 0.2));
+  cli::MachineCosts slow_start = kMachine;
+  slow_start.start_s = 0.5;
+  EXPECT_DOUBLE_EQ(
+      1e5 / predict(kData, {100, "none"}, costs, use_of("sequential", kGiB), slow_start).samples_per_s,
+      0.5 + 1e5 / plain.samples_per_s);
   EXPECT_EQ(one.decodes_per_chunk, 1);
   EXPECT_EQ(one.decoded_bytes, 1e5 * 12'288);
   const auto four = predict(kData, {100, "gzip:1"}, costs, use_of("sequential", kGiB, 4), kMachine);
