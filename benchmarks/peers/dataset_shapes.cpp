@@ -5,9 +5,12 @@
 //   that
 //            call cv::imdecode on the same bytes in memory
 //   list     10,000 files of one sample of 100 KB each, against one file of as many samples; the time to open
-//            a quarter, a half and all of them, and the most descriptors the process had
+//            a quarter, a half and all of them, and the most descriptors the process had. The same for two
+//            threads that do nothing but pread(2): what of the difference is the kernel's
 //   virtual  1,000 files of ten such samples behind a virtual dataset, against one file
-// The two sides take turns; medians of samples/s, their ratio, and every round. Files are in the page cache.
+// The two sides take turns; medians of samples/s, their ratio, and every round. Files are in the page cache,
+// where a first epoch has read them into: a file just written lies there in larger pieces, the more so the
+// larger the file, and is read faster for as long.
 // On a machine that does other work as well, the processor time of a sample says more: "cpu_us" has its
 // medians, and "cpu_ratio" how many times that of the first side the second one's is, as "ratio" has the
 // speeds.
@@ -33,13 +36,16 @@
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
+#include "peers/pread_loop.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
+using h5feed::bench::drop_pages;
+using h5feed::bench::PreadLoop;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kWorkers = 2;
+constexpr std::size_t kWorkers = 2;
 constexpr hsize_t kSamples = 10'000;
 constexpr hsize_t kChannels = 3;
 constexpr hsize_t kHeight = 180;
@@ -179,7 +185,7 @@ std::size_t imdecode_all(const std::vector<std::vector<unsigned char>>& jpegs) {
   };
   {
     std::vector<std::jthread> threads;
-    for (std::int64_t i = 0; i < kWorkers; ++i) threads.emplace_back(work);
+    for (std::size_t i = 0; i < kWorkers; ++i) threads.emplace_back(work);
   }
   if (pixels == 0) throw std::runtime_error("dataset_shapes: nothing was decoded");
   return jpegs.size();
@@ -236,6 +242,8 @@ void run_jpeg(const fs::path& folder, int rounds) {
 void run_list(const fs::path& folder, int rounds) {
   const std::vector<fs::path> files = write_parts(folder, "list", kSamples, 1);
   write_samples(folder / "one.h5", kSamples, 0);
+  drop_pages(files);
+  drop_pages({folder / "one.h5"});
   std::string opened;
   for (const std::size_t count : {files.size() / 4, files.size() / 2, files.size()}) {
     const Clock::time_point start = Clock::now();
@@ -258,11 +266,21 @@ void run_list(const fs::path& folder, int rounds) {
   fmt::print("{{\"case\": \"list\", \"descriptors\": {}}}\n", most);
 }
 
+void run_list_pread(const fs::path& folder, int rounds) {
+  PreadLoop list(write_parts(folder, "list", kSamples, 1), kSamples, kSampleBytes, kWorkers);
+  PreadLoop one({folder / "one.h5"}, kSamples, kSampleBytes, kWorkers);
+  compare(
+      "list_pread", "list", [&] { return rate_of([&] { return list.run(); }); }, "one",
+      [&] { return rate_of([&] { return one.run(); }); }, rounds, "");
+}
+
 void run_virtual(const fs::path& folder, int rounds) {
   constexpr hsize_t kFiles = 1'000;
-  write_parts(folder, "virtual", kFiles, kSamples / kFiles);
+  const std::vector<fs::path> files = write_parts(folder, "virtual", kFiles, kSamples / kFiles);
   write_virtual(folder / "virtual.h5", "virtual", kFiles, kSamples / kFiles);
   write_samples(folder / "one.h5", kSamples, 0);
+  drop_pages(files);
+  drop_pages({folder / "one.h5"});
   const Clock::time_point start = Clock::now();
   const auto dataset = h5feed::Dataset::open({.files = {folder / "virtual.h5"}, .data = "images"});
   const double opened = seconds_since(start);
@@ -284,7 +302,10 @@ int main(int argc, char** argv) {
     const std::string only = argc > 2 ? argv[2] : "";
     const int rounds = argc > 3 ? std::stoi(argv[3]) : 5;
     if (only.empty() || only == "jpeg") run_jpeg(folder, rounds);
-    if (only.empty() || only == "list") run_list(folder, rounds);
+    if (only.empty() || only == "list") {
+      run_list(folder, rounds);
+      run_list_pread(folder, rounds);
+    }
     if (only.empty() || only == "virtual") run_virtual(folder, rounds);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
