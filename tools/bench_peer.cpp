@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
+#include "tools/bench_report.hpp"
 #include "tools/child_process.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
@@ -153,8 +153,6 @@ const PeerRow* best_of(const std::vector<PeerRow>& rows, const std::string& mode
   }
   return best;
 }
-
-std::string rate_text(double value) { return format_count(static_cast<std::uint64_t>(std::llround(value))); }
 
 Table peer_table(const std::vector<PeerRow>& rows) {
   Table table({{"loader", false},

@@ -16,7 +16,6 @@ constexpr double kAsFast = 0.97;
 constexpr double kMuchSpread = 0.25;
 constexpr double kWholeEpoch = 0.99;
 
-std::string rate_text(double value) { return format_count(static_cast<std::uint64_t>(std::llround(value))); }
 std::string percent_text(double share) { return fmt::format("{:.0f} %", share * 100); }
 
 // Without a share of the limit a row either decoded nothing, or had no limit to be compared with.
@@ -49,6 +48,8 @@ std::string share_sentence(const Json& row) {
 }
 
 }  // namespace
+
+std::string rate_text(double value) { return format_count(static_cast<std::uint64_t>(std::llround(value))); }
 
 Table bench_table() {
   return Table({{"num_workers", true, 11},

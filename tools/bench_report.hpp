@@ -9,6 +9,9 @@
 
 namespace h5feed::cli {
 
+/// "6,420": samples/s as people read them.
+std::string rate_text(double value);
+
 /// An empty table with the columns of `bench`, wide enough to be printed row by row.
 Table bench_table();
 

@@ -26,7 +26,7 @@ namespace h5feed::cli {
 namespace {
 
 // One chunk under way.
-struct Item {
+struct CheckedChunk {
   ChunkVisit visit;
   ChunkBox box;
   std::size_t box_bytes = 0;
@@ -85,17 +85,16 @@ class DatasetCheck {
       using tbb::filter_mode;
       tbb::parallel_pipeline(
           items_.size(),
-          tbb::make_filter<void, Item*>(filter_mode::serial_in_order, [&](auto& control) {
-            return take(control);
-          }) & tbb::make_filter<Item*, Item*>(filter_mode::parallel, [&](Item* item) {
-            return decode(item);
-          }) & tbb::make_filter<Item*, Item*>(filter_mode::serial_out_of_order, [&](Item* item) {
-            return read_library(item);
-          }) & tbb::make_filter<Item*, Item*>(filter_mode::parallel, [&](Item* item) {
-            return compare(item);
-          }) & tbb::make_filter<Item*, void>(filter_mode::serial_in_order, [&](Item* item) {
-            account(*item);
-          }));
+          tbb::make_filter<void, CheckedChunk*>(filter_mode::serial_in_order,
+                                                [&](auto& control) { return take(control); }) &
+              tbb::make_filter<CheckedChunk*, CheckedChunk*>(
+                  filter_mode::parallel, [&](CheckedChunk* item) { return decode(item); }) &
+              tbb::make_filter<CheckedChunk*, CheckedChunk*>(
+                  filter_mode::serial_out_of_order, [&](CheckedChunk* item) { return read_library(item); }) &
+              tbb::make_filter<CheckedChunk*, CheckedChunk*>(
+                  filter_mode::parallel, [&](CheckedChunk* item) { return compare(item); }) &
+              tbb::make_filter<CheckedChunk*, void>(filter_mode::serial_in_order,
+                                                    [&](CheckedChunk* item) { account(*item); }));
     });
     if (result_.no_sha256.empty() && stopped_) result_.no_sha256 = "the time was over before the last chunk";
     if (result_.no_sha256.empty()) result_.sha256 = sha256_.finish();
@@ -116,7 +115,7 @@ class DatasetCheck {
 
   // The pipeline keeps fewer chunks under way than there are items, and they leave it in order: the item
   // that comes round next is free.
-  Item* take(tbb::flow_control& control) {
+  CheckedChunk* take(tbb::flow_control& control) {
     check_interrupted();
     const std::optional<ChunkVisit> visit = next_visit();
     if (visit && settings_.deadline && std::chrono::steady_clock::now() >= *settings_.deadline)
@@ -125,7 +124,7 @@ class DatasetCheck {
       control.stop();
       return nullptr;
     }
-    Item& item = items_[taken_++ % items_.size()];
+    CheckedChunk& item = items_[taken_++ % items_.size()];
     item.visit = *visit;
     item.box = walk_.box(visit->chunk);
     item.box_bytes = size_of(reader_.info().dtype);
@@ -143,7 +142,7 @@ class DatasetCheck {
     return &item;
   }
 
-  Item* decode(Item* item) {
+  CheckedChunk* decode(CheckedChunk* item) {
     if (!compares_) return item;
     try {
       item->direct.resize_discard(static_cast<std::size_t>(reader_.chunk_bytes()));
@@ -156,7 +155,7 @@ class DatasetCheck {
   }
 
   // Elements of an edge chunk that lie outside the dataset mean nothing.
-  std::span<const std::byte> within_extent(Item& item) const {
+  std::span<const std::byte> within_extent(CheckedChunk& item) const {
     const DatasetInfo& info = reader_.info();
     if (item.box_bytes == reader_.chunk_bytes()) return item.direct.span().first(item.box_bytes);
     item.clipped.resize_discard(item.box_bytes);
@@ -165,7 +164,7 @@ class DatasetCheck {
     return item.clipped.span().first(item.box_bytes);
   }
 
-  Item* read_library(Item* item) {
+  CheckedChunk* read_library(CheckedChunk* item) {
     if (compares_ && (!item->visit.first || !result_.not_compared.empty())) return item;
     if (!item->direct_error.empty()) {
       // Its decoders, and those of plugins, trust what they are given: bytes that were refused could end
@@ -186,7 +185,7 @@ class DatasetCheck {
     return item;
   }
 
-  Item* compare(Item* item) const {
+  CheckedChunk* compare(CheckedChunk* item) const {
     if (compares_ && item->visit.first) item->finding = difference(*item);
     if (item->slab && !item->values.empty()) {
       walk_.place(item->visit, item->box, item->values, item->slab->span());
@@ -194,7 +193,7 @@ class DatasetCheck {
     return item;
   }
 
-  std::string difference(const Item& item) const {
+  std::string difference(const CheckedChunk& item) const {
     const std::string chunk = reader_.describe_chunk(item.visit.chunk);
     if (!item.direct_error.empty() || !result_.not_compared.empty()) return item.direct_error;
     if (!item.library_error.empty()) {
@@ -223,7 +222,7 @@ class DatasetCheck {
         element_text(item.library.span().subspan(at, element_bytes)));
   }
 
-  void account(Item& item) {
+  void account(CheckedChunk& item) {
     if (item.visit.first) {
       ++result_.visited;
       if (!compares_) item.finding = item.library_error;
@@ -250,7 +249,7 @@ class DatasetCheck {
   ChunkWalk walk_;
   std::vector<std::uint64_t> sample_;  // empty: all
   std::size_t next_sample_ = 0;
-  std::vector<Item> items_;
+  std::vector<CheckedChunk> items_;
   std::uint64_t taken_ = 0;
   bool stopped_ = false;
   std::atomic<bool> hashing_{true};  // cleared by the last stage, read by the first

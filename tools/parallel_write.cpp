@@ -19,13 +19,13 @@
 namespace h5feed::cli {
 namespace {
 
-struct Block {
+struct RowBlock {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
   ByteBuffer rows;  // a whole chunk: rows behind the last one are zero
   std::vector<std::byte> encoded;
 };
-using BlockPtr = std::shared_ptr<Block>;
+using RowBlockPtr = std::shared_ptr<RowBlock>;
 
 std::uint64_t rows_per_block(const NewDataset& dataset) {
   if (!dataset.chunk_shape.empty()) return dataset.chunk_shape.front();
@@ -66,7 +66,7 @@ std::uint64_t write_rows_in_parallel(H5Writer& writer, const NewDataset& dataset
   const FilterPipeline filters(dataset.filters, block_bytes, size_of(dataset.dtype));
   writer.create_dataset(dataset);
 
-  const auto fill = [&](Block& block) {
+  const auto fill = [&](RowBlock& block) {
     const auto used = static_cast<std::size_t>(block.count * bytes_per_row);
     produce(block.first, block.count, block.rows.span().first(used));
     std::memset(block.rows.data() + used, 0, block.rows.size() - used);
@@ -74,13 +74,13 @@ std::uint64_t write_rows_in_parallel(H5Writer& writer, const NewDataset& dataset
 
   std::uint64_t next_row = 0;
   std::uint64_t stored_bytes = 0;
-  const auto take = [&](tbb::flow_control& control) -> BlockPtr {
+  const auto take = [&](tbb::flow_control& control) -> RowBlockPtr {
     if (next_row == rows) {
       control.stop();
       return nullptr;
     }
     check_interrupted();
-    auto block = std::make_shared<Block>();
+    auto block = std::make_shared<RowBlock>();
     block->first = next_row;
     block->count = std::min(block_rows, rows - next_row);
     block->rows = ByteBuffer(block_bytes);
@@ -88,7 +88,7 @@ std::uint64_t write_rows_in_parallel(H5Writer& writer, const NewDataset& dataset
     if (production == Production::in_order) fill(*block);
     return block;
   };
-  const auto encode = [&](BlockPtr block) {
+  const auto encode = [&](RowBlockPtr block) {
     if (production == Production::parallel) fill(*block);
     if (!filters.empty()) {
       block->encoded = filters.encode(block->rows.span());
@@ -96,7 +96,7 @@ std::uint64_t write_rows_in_parallel(H5Writer& writer, const NewDataset& dataset
     }
     return block;
   };
-  const auto write = [&](const BlockPtr& block) {
+  const auto write = [&](const RowBlockPtr& block) {
     const auto decoded_bytes = static_cast<std::size_t>(block->count * bytes_per_row);
     if (chunked) {
       std::vector<std::uint64_t> offset(dataset.shape.size(), 0);
@@ -115,10 +115,11 @@ std::uint64_t write_rows_in_parallel(H5Writer& writer, const NewDataset& dataset
   const SystemLimits limits = system_limits();
   tbb::task_arena arena(static_cast<int>(limits.cpus));
   arena.execute([&] {
-    tbb::parallel_pipeline(blocks_in_flight(limits, block_bytes),
-                           tbb::make_filter<void, BlockPtr>(tbb::filter_mode::serial_in_order, take) &
-                               tbb::make_filter<BlockPtr, BlockPtr>(tbb::filter_mode::parallel, encode) &
-                               tbb::make_filter<BlockPtr, void>(tbb::filter_mode::serial_in_order, write));
+    tbb::parallel_pipeline(
+        blocks_in_flight(limits, block_bytes),
+        tbb::make_filter<void, RowBlockPtr>(tbb::filter_mode::serial_in_order, take) &
+            tbb::make_filter<RowBlockPtr, RowBlockPtr>(tbb::filter_mode::parallel, encode) &
+            tbb::make_filter<RowBlockPtr, void>(tbb::filter_mode::serial_in_order, write));
   });
   return stored_bytes;
 }
