@@ -110,6 +110,8 @@ endmacro()
 # h5feed_link_torch(TARGET): gives an INTERFACE library what users of h5feed/torch.hpp need.
 function(h5feed_link_torch target)
   separate_arguments(flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
-  target_link_libraries(${target} INTERFACE h5feed::h5feed ${TORCH_LIBRARIES})
+  # First, because pip's libtorch.so exports a std::filesystem of its own (2.11), whose remove_all crashes where
+  # the program's C++ library is not found before it.
+  target_link_libraries(${target} INTERFACE stdc++ h5feed::h5feed ${TORCH_LIBRARIES})
   target_compile_options(${target} INTERFACE ${flags})
 endfunction()

@@ -1,6 +1,6 @@
 // Data parallel training: the same program on several processes, each with its share of every batch.
 //
-//   torchrun --nproc-per-node 4 --no-python distributed train.h5 --target labels --global-batch 256
+//   torchrun --nproc_per_node 4 --no_python distributed train.h5 --target labels --global-batch 256
 //   mpirun -n 4 distributed train.h5 --target labels --global-batch 256
 //   srun -n 4 distributed train.h5 --target labels --global-batch 256
 //
@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "examples/gradient_sum.hpp"
+#include "examples/program.hpp"
 #include "examples/ranks.hpp"
 #include "examples/small_cnn.hpp"
 #include "examples/training_device.hpp"
@@ -112,10 +113,7 @@ class Training {
   }
 
   void run() {
-    while (epoch_ < settings_.epochs) {
-      if (!run_epoch()) break;
-      ++epoch_;
-    }
+    while (epoch_ < settings_.epochs && !stop_is_reached()) run_epoch();
     // The weights of all ranks have the same bits, or this throws.
     ranks_.require_equal("the weights", weights_hash());
     say("weights %016" PRIx64 " on every rank, after %" PRId64 " steps", weights_hash(), steps_);
@@ -145,8 +143,8 @@ class Training {
   std::unique_ptr<h5feed::TorchDataLoader> open_loader() const {
     const auto [rank, local_rank, world_size, launcher] = ranks_.ranks();
     if (settings_.global_batch % world_size != 0) {
-      throw std::runtime_error("--global-batch " + std::to_string(settings_.global_batch) +
-                               " cannot be dealt evenly to " + std::to_string(world_size) + " ranks");
+      throw h5feed::OptionError("--global-batch " + std::to_string(settings_.global_batch) +
+                                " cannot be dealt evenly to " + std::to_string(world_size) + " ranks");
     }
     h5feed::DataLoaderOptions options{.batch_size = settings_.global_batch / world_size,
                                       .shuffle = settings_.shuffle,
@@ -169,22 +167,27 @@ class Training {
     return net;
   }
 
-  // False where the run stops within the epoch.
-  bool run_epoch() {
-    const bool whole = steps_in_epoch_ == 0;
+  bool stop_is_reached() const {
+    return settings_.stop_after_steps > 0 && steps_ >= settings_.stop_after_steps;
+  }
+
+  // The epoch, or the rest of one that was resumed, or as much as there is until the stop.
+  void run_epoch() {
+    const std::int64_t first_step = steps_;
     double loss_sum = 0;
     for (auto& batch : *loader_) {
       loss_sum += step(batch);
-      if (steps_ == settings_.stop_after_steps) {
-        save();
-        return false;
-      }
+      if (stop_is_reached()) break;
     }
-    steps_in_epoch_ = 0;
-    check_served(whole);
-    say("epoch %" PRId64 ": mean loss of the steps %.6f", epoch_ + 1,
-        loss_sum / static_cast<double>(loader_->size()));
-    return true;
+    const h5feed::LoaderState state = loader_->state();  // after the last batch: the next epoch's begin
+    if (state.position == 0) {
+      check_served(begun_at_first_sample_);
+      say("epoch %" PRId64 ": mean loss of %" PRId64 " steps %.6f", epoch_ + 1, steps_ - first_step,
+          loss_sum / static_cast<double>(steps_ - first_step));
+      begun_at_first_sample_ = true;
+    }
+    epoch_ = static_cast<std::int64_t>(state.epoch);
+    if (stop_is_reached()) save();
   }
 
   // One step of all ranks; the loss of the global batch.
@@ -208,7 +211,6 @@ class Training {
     sums = gradients_.run(ranks_, samples, sums);
     optimizer_.step();
     ++steps_;
-    ++steps_in_epoch_;
     const double loss = sums[0].item<double>() / sums[1].item<double>();
     if (settings_.log_steps) {
       const torch::Tensor hash = torch::full({1}, samples_hash, torch::kInt64);
@@ -252,7 +254,7 @@ class Training {
     archive.write("net", net);
     archive.write("optimizer", optimizer);
     archive.write("loader", loader);
-    archive.write("progress", torch::tensor({steps_, steps_in_epoch_, epoch_}, torch::kInt64));
+    archive.write("steps", torch::tensor({steps_}, torch::kInt64));
     const std::string unfinished = settings_.checkpoint + ".part";
     archive.save_to(unfinished);
     std::filesystem::rename(unfinished, settings_.checkpoint);
@@ -260,7 +262,9 @@ class Training {
   }
 
   void resume() {
-    if (settings_.checkpoint.empty() || !std::filesystem::exists(settings_.checkpoint)) return;
+    const bool found = !settings_.checkpoint.empty() && std::filesystem::exists(settings_.checkpoint);
+    ranks_.require_equal("the checkpoint (there or not; each rank reads it)", found ? 1 : 0);
+    if (!found) return;
     torch::serialize::InputArchive archive, net, optimizer, loader;
     archive.load_from(settings_.checkpoint, device_);
     archive.read("net", net);
@@ -269,11 +273,14 @@ class Training {
     net_->load(net);
     optimizer_.load(optimizer);
     loader_->load(loader);
-    torch::Tensor progress;
-    archive.read("progress", progress);
-    steps_ = progress[0].item<std::int64_t>();
-    steps_in_epoch_ = progress[1].item<std::int64_t>();
-    epoch_ = progress[2].item<std::int64_t>();
+    torch::Tensor steps;
+    archive.read("steps", steps);
+    steps_ = steps.item<std::int64_t>();
+    const h5feed::LoaderState state = loader_->state();
+    epoch_ = static_cast<std::int64_t>(state.epoch);
+    begun_at_first_sample_ = state.position == 0;
+    ranks_.require_equal("the number of steps in the checkpoint", static_cast<std::uint64_t>(steps_));
+    ranks_.require_equal("the weights in the checkpoint", weights_hash());
     say("resumed after step %" PRId64, steps_);
   }
 
@@ -288,14 +295,15 @@ class Training {
   example::GradientSum gradients_;
   torch::Tensor served_;  // how often each sample came on this rank
   std::int64_t steps_ = 0;
-  std::int64_t steps_in_epoch_ = 0;
   std::int64_t epoch_ = 0;
+  bool begun_at_first_sample_ = true;  // the epoch that runs, in this process
 };
 
 int complain(const example::Ranks& ranks, const std::exception& error) {
-  std::fprintf(stderr, "distributed: rank %d of %d: %s\n", ranks.rank, ranks.world_size, error.what());
+  std::fprintf(stderr, "distributed: rank %d of %d: %s\n", ranks.rank, ranks.world_size,
+               example::one_line(error).c_str());
   std::fflush(nullptr);
-  return 1;
+  return example::exit_code(error);
 }
 
 }  // namespace
@@ -309,18 +317,20 @@ int main(int argc, char** argv) {
   app.add_option("FILE", settings.file, "HDF5 file")->required();
   option("--data", settings.data, "Dataset of the images; default: the only one that looks like images");
   option("--target", settings.target, "Dataset of the labels");
-  option("--classes", settings.classes, "Number of labels");
-  option("--global-batch", settings.global_batch, "Samples of one step, of all ranks together");
-  option("--epochs", settings.epochs, "Passes over the data");
+  option("--classes", settings.classes, "Number of labels")->check(example::at_least(1));
+  option("--global-batch", settings.global_batch, "Samples of one step, of all ranks together")
+      ->check(example::at_least(1));
+  option("--epochs", settings.epochs, "Passes over the data")->check(example::at_least(0));
   option("--num-workers", settings.num_workers, "Threads of each rank that read and decode");
   option("--shuffle", settings.shuffle, "sequential, full or chunk:K");
   option("--seed", settings.seed, "Governs initial weights and order; default: drawn by rank 0");
   option("--learning-rate", settings.learning_rate, "Step size of SGD with momentum 0.9");
   option("--checkpoint", settings.checkpoint, "Resumed from where it exists; written by --stop-after-steps");
-  option("--stop-after-steps", settings.stop_after_steps, "Save and stop there; 0: train to the end");
+  option("--stop-after-steps", settings.stop_after_steps, "Save and stop there; 0: train to the end")
+      ->check(example::at_least(0));
   option("--meet", settings.meeting_file, "Find the other ranks by this new file, not by MASTER_ADDR");
   option("--timeout", settings.timeout_s, "Seconds after which silent ranks count as gone")
-      ->check(CLI::PositiveNumber);
+      ->check(example::at_least(1));
   option("--device", settings.device, "auto, cpu or cuda: the GPU of each rank's local number");
   option("--backend", settings.backend,
          "What sums gradients on GPUs: auto (NCCL where LibTorch has it), gloo or nccl")

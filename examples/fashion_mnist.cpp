@@ -224,11 +224,11 @@ int main(int argc, char** argv) {
   app.add_option("FILE", settings.file, "HDF5 file with train/images, train/labels, test/images, test/labels")
       ->required();
   app.add_option("--epochs", settings.epochs, "Passes over the training data")
-      ->check(CLI::PositiveNumber)
+      ->check(example::at_least(1))
       ->capture_default_str();
   app.add_option("--batch-size", settings.batch_sizes, "Samples per batch; several are trained in turn")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(example::at_least(1))
       ->capture_default_str();
   app.add_option("--lr-scaling", settings.lr_scaling,
                  "none, or linear: the learning rate is for batches of 64 and grows with the batch size")
@@ -236,7 +236,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--warmup-epochs", settings.warmup_epochs,
                  "Epochs, or parts of one, over which a scaled rate is reached")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--num-workers", settings.num_workers,
                  "Threads that read and decode; 0: the training thread")

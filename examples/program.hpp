@@ -3,13 +3,38 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <system_error>
 
 #include "h5feed/error.hpp"
 
 namespace example {
+
+/// For options that take a whole number.
+inline CLI::Validator at_least(std::int64_t least) {
+  const auto check = [least](const std::string& text) -> std::string {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size() && number >= least) return {};
+    return text + " is not a number from " + std::to_string(least);
+  };
+  return CLI::Validator(check, "from " + std::to_string(least));
+}
+
+/// What was wrong, in one line: LibTorch's errors go on with where in LibTorch they were found.
+inline std::string one_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+/// 2 where the command line is at fault, else 1.
+inline int exit_code(const std::exception& error) {
+  return dynamic_cast<const h5feed::OptionError*>(&error) != nullptr ? 2 : 1;
+}
 
 /// Parses the command line and calls `run`. Exit codes are the h5feed program's: 0 done, 1 failed, 2 wrong
 /// usage; errors are one line on stderr, with the program's name in front.
@@ -22,12 +47,9 @@ int run_program(CLI::App& app, int argc, char** argv, const std::string& name, c
   }
   try {
     run();
-  } catch (const h5feed::OptionError& error) {
-    std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
-    return 2;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
-    return 1;
+    std::fprintf(stderr, "%s: %s\n", name.c_str(), one_line(error).c_str());
+    return exit_code(error);
   }
   return 0;
 }

@@ -58,7 +58,8 @@ inline std::optional<int> number_in_environment(const char* name) {
 }  // namespace detail
 
 /// Reads what torchrun, Open MPI's mpirun, MPICH's mpiexec or Slurm's srun set, in this order; one process
-/// where none of them did. Throws std::runtime_error for numbers that cannot be.
+/// where none of them did. Throws std::runtime_error for numbers that cannot be, and for a RANK without
+/// WORLD_SIZE, with which every process would train for itself.
 inline Ranks ranks_from_environment() {
   struct Launcher {
     const char* name;
@@ -84,13 +85,17 @@ inline Ranks ranks_from_environment() {
     return {*rank, detail::number_in_environment(launcher.local_rank).value_or(0), *world_size,
             launcher.name};
   }
+  if (std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") == nullptr) {
+    throw std::runtime_error(
+        "RANK is set and WORLD_SIZE is not; set both, or start by torchrun, mpirun or srun");
+  }
   return {};
 }
 
 /// How the processes find each other.
 struct Meeting {
   /// A file on storage that all see, new for each run. Empty: a TCP store on rank 0, at MASTER_ADDR and
-  /// MASTER_PORT, by default 127.0.0.1 and 29500.
+  /// MASTER_PORT, by default 127.0.0.1 and 29500; on several machines MASTER_ADDR has to be set.
   std::string file;
   /// After so long without an answer the others count as gone.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
@@ -111,8 +116,10 @@ class Communicator {
     if (gpu_sums == GpuSums::nccl && !kHasNccl)
       throw std::runtime_error("this LibTorch has no NCCL; use Gloo");
     if (ranks.world_size == 1) return;
+    if (meeting.file.empty()) require_address();
+    const std::uint16_t port = master_port();
     guarded("meeting the other ranks", [&] {
-      const auto store = open_store(meeting);
+      const auto store = open_store(meeting, port);
       auto options = c10d::ProcessGroupGloo::Options::create(meeting.timeout);
       options->devices.push_back(network_device(meeting));
       options->timeout = meeting.timeout;
@@ -191,11 +198,10 @@ class Communicator {
     return gloo_->allreduce(one);
   }
 
-  c10::intrusive_ptr<c10d::Store> open_store(const Meeting& meeting) const {
+  c10::intrusive_ptr<c10d::Store> open_store(const Meeting& meeting, std::uint16_t port) const {
     if (!meeting.file.empty()) return c10::make_intrusive<c10d::FileStore>(meeting.file, ranks_.world_size);
     c10d::TCPStoreOptions options;
-    options.port = static_cast<std::uint16_t>(
-        detail::number_in_environment("MASTER_PORT").value_or(options.kDefaultPort));
+    options.port = port;
     // torchrun's agent has opened the store already.
     const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
     options.isServer = ranks_.rank == 0 && (agent == nullptr || std::string_view(agent) != "True");
@@ -204,6 +210,25 @@ class Communicator {
     options.timeout = meeting.timeout;
     const auto store = c10::make_intrusive<c10d::TCPStore>(master_address(), options);
     return c10::make_intrusive<c10d::PrefixStore>("h5feed", store);
+  }
+
+  static std::uint16_t master_port() {
+    const int port =
+        detail::number_in_environment("MASTER_PORT").value_or(c10d::TCPStoreOptions::kDefaultPort);
+    if (port < 1 || port > 65535) {
+      throw std::runtime_error("MASTER_PORT is " + std::to_string(port) + "; a port is 1 to 65535");
+    }
+    return static_cast<std::uint16_t>(port);
+  }
+
+  // Slurm and Open MPI do not say where rank 0 is.
+  static void require_address() {
+    if (std::getenv("MASTER_ADDR") != nullptr) return;
+    const int machines = detail::number_in_environment("SLURM_STEP_NUM_NODES").value_or(1);
+    const int here = detail::number_in_environment("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(0);
+    const int all = detail::number_in_environment("OMPI_COMM_WORLD_SIZE").value_or(here);
+    if (machines <= 1 && (here == 0 || here == all)) return;
+    throw std::runtime_error("the ranks are on several machines; set MASTER_ADDR to that of rank 0");
   }
 
   static std::string master_address() {

@@ -1,8 +1,9 @@
-// Trains a ResNet-18 or ResNet-50 on images of an HDF5 file, and tells at the end what the loader did. A file
-// of synthetic images is made by
+// Trains a ResNet-18 or ResNet-50 on images of an HDF5 file, and tells at the end what the loader did. On a
+// file of synthetic images:
 //
-//   h5feed generate images.h5 --samples 2000 --shape 3,224,224 --dtype u8 --classes 10 --chunk 32 --filter
-//   gzip:4 resnet_training images.h5 --target labels
+//   h5feed generate images.h5 --samples 2000 --shape 3,224,224 --dtype u8 --chunk 32 --filter gzip:4
+//
+//   resnet_training images.h5 --target labels
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
@@ -12,7 +13,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <stdexcept>
 #include <string>
 
 #include "examples/program.hpp"
@@ -50,7 +50,10 @@ void run(const Settings& settings) {
   options.normalize = {.scale = 1.0 / 255, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
   options.device = example::loader_device(device);
   const auto loader = h5feed::make_data_loader(data, options);
-  if (settings.depth != 18 && settings.depth != 50) throw std::runtime_error("--depth takes 18 or 50");
+  if (loader->size() == 0) {
+    throw h5feed::OptionError("--batch-size " + std::to_string(settings.batch_size) + " is more than the " +
+                              std::to_string(data.size()) + " images");
+  }
   example::ResNet net =
       settings.depth == 18 ? example::resnet18(settings.classes) : example::resnet50(settings.classes);
   net->to(device);
@@ -91,16 +94,17 @@ int main(int argc, char** argv) {
   Settings settings;
   CLI::App app("Trains a ResNet on images of an HDF5 file");
   const auto option = [&](const char* name, auto& value, const char* help) {
-    app.add_option(name, value, help)->capture_default_str();
+    return app.add_option(name, value, help)->capture_default_str();
   };
   app.add_option("FILE", settings.file, "HDF5 file")->required();
   option("--data", settings.data, "Dataset of the images; default: the only one that looks like images");
   option("--target", settings.target, "Dataset of the labels");
-  option("--depth", settings.depth, "Layers of the network: 18 or 50");
-  option("--classes", settings.classes, "Number of labels");
-  option("--epochs", settings.epochs, "Passes over the data");
-  option("--steps", settings.steps, "Stop after so many batches; 0: train all epochs");
-  option("--batch-size", settings.batch_size, "Images per batch");
+  option("--depth", settings.depth, "Layers of the network: 18 or 50")->check(CLI::IsMember({18, 50}));
+  option("--classes", settings.classes, "Number of labels")->check(example::at_least(1));
+  option("--epochs", settings.epochs, "Passes over the data")->check(example::at_least(1));
+  option("--steps", settings.steps, "Stop after so many batches; 0: train all epochs")
+      ->check(example::at_least(0));
+  option("--batch-size", settings.batch_size, "Images per batch")->check(example::at_least(1));
   option("--num-workers", settings.num_workers, "Threads that read and decode; 0: the training thread");
   option("--shuffle", settings.shuffle, "sequential, full or chunk:K");
   option("--seed", settings.seed, "Governs initial weights and order");

@@ -111,13 +111,13 @@ def train_in_python(file, steps, seed):
     net.train()
     step = 0
     while step < steps:
-        for images, labels in python_loader(file, "train", BATCH_SIZE, torch.randperm(samples).tolist()):
+        # No more samples than are left: worker processes whose loop is left early complain.
+        order = torch.randperm(samples)[: (steps - step) * BATCH_SIZE].tolist()
+        for images, labels in python_loader(file, "train", BATCH_SIZE, order):
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(net(images), labels).backward()
             optimizer.step()
             step += 1
-            if step == steps:
-                break
     net.eval()
     correct = 0
     tests = samples_of(file, "test")

@@ -1,8 +1,10 @@
 // What changing the dataset and loader lines of a LibTorch program brings: float32 tensors of LibTorch's
 // Normalize and Stack, the same samples in the same order, in turn from
-//   hdf5            LibTorch's DataLoader over rows read through the HDF5 C++ API, chunk cache as libhdf5 has
-//   it hdf5_tuned      the same with a chunk cache of 1 GiB memory          LibTorch's DataLoader over a
-//   tensor that holds all samples h5feed          h5feed::make_data_loader with h5feed's options
+//
+//   hdf5            LibTorch's DataLoader over rows read through the HDF5 C++ API, chunk cache of 1 MiB
+//   hdf5_tuned      the same with a chunk cache of 1 GiB
+//   memory          LibTorch's DataLoader over a tensor that holds all samples
+//   h5feed          h5feed::make_data_loader with h5feed's options
 //   h5feed_sampler  h5feed::make_data_loader with LibTorch's options and the sampler that the others have
 //
 //   drop_in FILE --order chunk:16 --num-workers 2

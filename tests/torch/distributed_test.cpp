@@ -20,6 +20,7 @@ namespace {
 
 using test::lines_with;
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -145,6 +146,42 @@ TEST_F(Distributed, two_processes_go_on_where_four_were_stopped) {
   expect_same_curve(both, expected);
 }
 
+// The seventh step is the first epoch's last one.
+TEST_F(Distributed, a_run_that_was_stopped_at_an_epochs_end_goes_on_with_the_next) {
+  const std::vector<Step> expected = steps_of(run(1));
+  const std::string checkpoint = directory_ / "checkpoint.pt";
+  const std::string before = run(1, {"--checkpoint", checkpoint, "--stop-after-steps", "7"});
+  EXPECT_THAT(before, AllOf(HasSubstr("epoch 1: each of 203 samples once"), HasSubstr("saved after step 7")));
+  const std::string after = run(2, {"--checkpoint", checkpoint, "--stop-after-steps", "9"});
+  EXPECT_THAT(run(2, {"--checkpoint", checkpoint, "--stop-after-steps", "9"}),
+              HasSubstr("on every rank, after 9 steps"))
+      << "that stop is reached already";
+  const std::string rest = run(1, {"--checkpoint", checkpoint});
+  EXPECT_THAT(rest, AllOf(HasSubstr("epoch 2: mean loss of 5 steps"), HasSubstr("after 14 steps")));
+  std::vector<Step> all = steps_of(before);
+  for (const Step& step : steps_of(after)) all.push_back(step);
+  for (const Step& step : steps_of(rest)) all.push_back(step);
+  expect_same_curve(all, expected);
+}
+
+TEST_F(Distributed, a_checkpoint_that_some_ranks_do_not_see_is_refused) {
+  const std::string checkpoint = directory_ / "checkpoint.pt";
+  run(1, {"--checkpoint", checkpoint, "--stop-after-steps", "2"});
+  const std::string meeting = directory_ / "meet";
+  Ranks ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.push_back(std::make_unique<test::Process>(
+        directory_.path(),
+        words({"--meet", meeting, "--checkpoint", rank == 0 ? checkpoint : checkpoint + ".none"}),
+        environment_of(Launcher::torchrun, rank, 2)));
+  }
+  for (const auto& rank : ranks) {
+    EXPECT_EQ(rank->wait(), 1);
+    EXPECT_THAT(rank->output(),
+                HasSubstr("the checkpoint (there or not; each rank reads it) of 1 of 2 ranks"));
+  }
+}
+
 TEST_F(Distributed, a_rank_that_dies_ends_the_others_with_a_message) {
   Ranks ranks = start(4, {"--epochs", "1000000"});
   ranks[0]->wait_for("step 3 ");
@@ -185,10 +222,30 @@ TEST_F(Distributed, rank_0_draws_the_seed_for_all_where_none_is_given) {
 }
 
 TEST_F(Distributed, a_wrong_environment_is_named) {
-  test::Process process(directory_.path(), words({}), {{"RANK", "2"}, {"WORLD_SIZE", "2"}});
-  EXPECT_EQ(process.wait(), 1);
-  EXPECT_THAT(process.output(),
+  const auto refusal = [&](const std::map<std::string, std::string>& environment) {
+    test::Process process(directory_.path(), words({}), environment);
+    EXPECT_EQ(process.wait(), 1);
+    return process.output();
+  };
+  EXPECT_THAT(refusal({{"RANK", "2"}, {"WORLD_SIZE", "2"}}),
               HasSubstr("RANK is 2 and WORLD_SIZE 2; the rank must be 0 to the world size - 1"));
+  EXPECT_THAT(refusal({{"RANK", "0"}}), HasSubstr("RANK is set and WORLD_SIZE is not"));
+  EXPECT_THAT(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "99999"}}),
+              HasSubstr("MASTER_PORT is 99999; a port is 1 to 65535"));
+  EXPECT_THAT(refusal({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_NUM_NODES", "2"}}),
+              HasSubstr("on several machines; set MASTER_ADDR"));
+}
+
+TEST_F(Distributed, what_is_wrong_is_said_in_one_line) {
+  const auto said = [&](const std::vector<std::string>& more, int code) {
+    test::Process process(directory_.path(), words(more), {});
+    EXPECT_EQ(process.wait(), code) << process.output();
+    return process.output();
+  };
+  EXPECT_THAT(said({"--classes", "2"}, 1), EndsWith(" is out of bounds.\n"))
+      << "without LibTorch's backtrace";
+  EXPECT_THAT(said({"--device", "tpu"}, 2), EndsWith("--device tpu: use auto, cpu, cuda or cuda:N\n"));
+  EXPECT_THAT(said({"--global-batch", "0"}, 2), HasSubstr("--global-batch: 0 is not a number from 1\n"));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ namespace {
 using test::lines_with;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -82,6 +83,22 @@ TEST_F(Examples, resnet_training_ends_with_the_loaders_report) {
                                   "--shuffle", "chunk:2", "--device", "cpu"});
   EXPECT_THAT(output, AllOf(HasSubstr("epoch 1: loss "), HasSubstr("8 samples in 2 batches"),
                             HasSubstr("memory: budget ")));
+}
+
+TEST_F(Examples, wrong_options_are_named_in_one_line) {
+  run({H5FEED_PROGRAM, "generate", "few.h5", "--samples", "8", "--shape", "3,32,32"});
+  const auto refusal = [&](const std::vector<std::string>& words) {
+    test::Process process(directory_.path(), words, {});
+    EXPECT_EQ(process.wait(), 2) << process.output();
+    return process.output();
+  };
+  EXPECT_THAT(refusal({H5FEED_FASHION_MNIST, "few.h5", "--batch-size", "64,0"}),
+              HasSubstr("--batch-size: 0 is not a number from 1\n"));
+  EXPECT_THAT(refusal({H5FEED_FASHION_MNIST, "few.h5", "--device", "tpu"}),
+              EndsWith("fashion_mnist: --device tpu: use auto, cpu, cuda or cuda:N\n"));
+  EXPECT_THAT(refusal({H5FEED_RESNET_TRAINING, "few.h5", "--depth", "19"}), HasSubstr("--depth: 19 not in"));
+  EXPECT_THAT(refusal({H5FEED_RESNET_TRAINING, "few.h5", "--shuffle", "full", "--batch-size", "9"}),
+              EndsWith("resnet_training: --batch-size 9 is more than the 8 images\n"));
 }
 
 // Fashion-MNIST has the files and sizes of MNIST.

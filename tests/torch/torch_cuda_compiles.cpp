@@ -33,6 +33,9 @@ torch::Tensor sum_on_gpus(const Dataset& dataset) {
   auto loader = make_data_loader(dataset, options);
   torch::Tensor sum;
   for (auto& batch : *loader) sum = batch.data.sum() + batch.target.sum();
+  const torch::Tensor images = loader->begin()->data;
+  const torch::Tensor labels = torch::empty({64}, images.options().dtype(torch::kInt64));
+  while (const auto batch = loader->next_into(images, labels)) sum = batch->data.sum() + labels.sum();
   options.device = "cpu";
   options.devices = {"cuda:0", "cuda:1"};
   options.output_memory = OutputMemory::ring;

@@ -9,10 +9,14 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "h5feed/batch.hpp"
+#include "h5feed/data_loader.hpp"
 #include "h5feed/device.hpp"
+#include "h5feed/error.hpp"
 #include "h5feed/gpu.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/torch_tensor.hpp"
@@ -70,6 +74,24 @@ inline TorchTensors cuda_tensors(const Batch& batch) {
     return *std::static_pointer_cast<TorchTensors>(owner);
   batch.gpu->use_on(current_torch_stream(batch.gpu->device()));
   return {ring_tensor(batch.gpu, batch.gpu->data()), ring_tensor(batch.gpu, batch.gpu->target())};
+}
+
+inline DeviceTensor view_of(const at::Tensor& tensor, const char* name) {
+  if (!tensor.defined()) return {};
+  const auto dtype = dtype_of(tensor.scalar_type());
+  if (!tensor.is_cuda() || !dtype) {
+    throw OptionError(std::string("next_into: ") + name + " is " + tensor.toString() +
+                      "; give a tensor of numbers on the GPU that the loader delivers to");
+  }
+  return {tensor.data_ptr(), *dtype, tensor.sizes().vec(), tensor.strides().vec()};
+}
+
+/// The next batch, written to these tensors on the stream that is current for their device.
+inline std::optional<Batch> next_into(DataLoader& loader, const at::Tensor& data, const at::Tensor& target) {
+  if (!data.defined()) throw OptionError("next_into: data is undefined; give a tensor on the GPU");
+  const DeviceTensor images = view_of(data, "data");
+  return loader.next_into(images, view_of(target, "target"),
+                          current_torch_stream(static_cast<int>(data.get_device())));
 }
 
 /// Options of a TorchDataLoader on GPUs: h5feed's backend, and LibTorch's allocator unless the ring is asked

@@ -11,6 +11,7 @@
 #include <torch/data/dataloader_options.h>
 #include <torch/data/samplers/random.h>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -68,6 +69,15 @@ S sampler_for(std::size_t size) {
   }
 }
 
+/// What a loader with these options asks of `sampler`.
+template <TorchSampler S>
+std::shared_ptr<TorchOrder> order_of(S sampler, const Dataset& dataset, const DataLoaderOptions& options) {
+  constexpr std::size_t kTimesTheData = 16;
+  return std::make_shared<TorchOrder>(
+      std::move(sampler), static_cast<std::size_t>(std::max<std::int64_t>(1, options.batch_size.value_or(1))),
+      std::max(TorchOrder::kMostSamples, kTimesTheData * samples_in(dataset)));
+}
+
 /// Opened data and the options that what was mapped on it adds.
 inline std::pair<Dataset, DataLoaderOptions> resolve_chain(Dataset dataset, DataLoaderOptions options) {
   return {std::move(dataset), std::move(options)};
@@ -91,7 +101,9 @@ requires IsTorchChain<D>::value std::pair<Dataset, DataLoaderOptions> resolve_ch
   options.target_dtype = reads.target_dtype;
   if (!options.cache_bytes) options.cache_bytes = reads.cache_bytes;
   if (!options.memory_budget_bytes) options.memory_budget_bytes = reads.memory_budget_bytes;
-  if (!stages.done()) options.collate_fn = TorchCollate<D>(std::move(stages));
+  if (!stages.done()) {
+    options.collate_fn = TorchCollate<D>(std::move(stages), options.batch_size.has_value());
+  }
   return {std::move(dataset), std::move(options)};
 }
 
@@ -123,8 +135,8 @@ requires detail::IsTorchChain<D>::value std::unique_ptr<TorchDataLoader> make_da
 template <TorchFeed D, TorchSampler S>
 std::unique_ptr<TorchDataLoader> make_data_loader(D dataset, S sampler, DataLoaderOptions options) {
   auto [data, resolved] = detail::resolve_chain(std::move(dataset), std::move(options));
-  return std::make_unique<TorchDataLoader>(
-      std::move(data), std::make_shared<detail::TorchOrder>(std::move(sampler)), std::move(resolved));
+  auto order = detail::order_of(std::move(sampler), data, resolved);
+  return std::make_unique<TorchDataLoader>(std::move(data), std::move(order), std::move(resolved));
 }
 template <TorchFeed D, TorchSampler S>
 std::unique_ptr<TorchDataLoader> make_data_loader(D dataset, S sampler,

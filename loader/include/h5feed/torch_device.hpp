@@ -2,11 +2,15 @@
 // h5feed/torch.hpp.
 #pragma once
 
+#include <torch/types.h>
 #include <torch/version.h>
 
+#include <optional>
 #include <string>
 
+#include "h5feed/batch.hpp"
 #include "h5feed/config.hpp"
+#include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/torch_tensor.hpp"
@@ -30,6 +34,9 @@ struct TorchTensors {
   torch::Tensor target;
 };
 inline TorchTensors cuda_tensors(const Batch&) { throw DeviceError("this LibTorch has no CUDA"); }
+inline std::optional<Batch> next_into(DataLoader&, const torch::Tensor&, const torch::Tensor&) {
+  throw OptionError("next_into() is for a loader that delivers to a GPU; use the iterators");
+}
 inline void prepare_for_cuda(DataLoaderOptions&) {}
 
 }  // namespace h5feed::detail

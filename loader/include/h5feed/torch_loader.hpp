@@ -149,7 +149,8 @@ class TorchDataLoader {
       : loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))),
         options_(loader_.options()) {}
 
-  /// The same with a sampler of LibTorch. `options.sampler`, `shuffle` and `batch_sampler` must be unset.
+  /// The same with a sampler of LibTorch. `options.sampler`, `shuffle` and `batch_sampler` must be unset, and
+  /// `world_size` 1: the distributed samplers of LibTorch know their ranks themselves.
   TorchDataLoader(Dataset dataset, std::shared_ptr<detail::TorchOrder> order, DataLoaderOptions options)
       : order_(std::move(order)),
         loader_(dataset, detail::prepare_for_torch(dataset, with_order(std::move(options), order_))),
@@ -207,6 +208,24 @@ class TorchDataLoader {
   }
   Iterator end() { return {}; }
 
+  /// The next batch in tensors of yours that stay, as CUDA graphs need: on the loader's GPU, of its dtype,
+  /// shape and strides, with room for the batch in the first dimension; `target` undefined where there is
+  /// none. Written on the stream that is current for that GPU; the tensors of the result are views of the
+  /// beginning of yours. nullopt once at the end of an epoch, after which the next call starts another; where
+  /// iterators run, it takes their next batch. Throws as `DataLoader::next_into`: OptionError on the CPU,
+  /// with `devices`, and for tensors that do not fit; also with a sampler of LibTorch, whose epochs `begin()`
+  /// starts.
+  std::optional<TorchBatch> next_into(const torch::Tensor& data, const torch::Tensor& target = {}) {
+    if (order_) {
+      throw OptionError(
+          "next_into() starts epochs by itself, where a sampler of LibTorch needs begin(); use "
+          "options.shuffle or options.sampler instead of it");
+    }
+    std::optional<Batch> batch = detail::next_into(loader_, data, target);
+    if (!batch) return std::nullopt;
+    return detail::to_torch(std::move(*batch));
+  }
+
   /// Batches of one epoch.
   std::size_t size() const noexcept { return loader_.size(); }
 
@@ -248,19 +267,23 @@ class TorchDataLoader {
   }
 
   /// The next `begin()` goes on where `save()` was called, whatever device the archive was loaded to. Throws
-  /// StateError as `restore()`, c10::Error where the archive holds no state.
+  /// StateError as `restore()`, c10::Error where the archive holds no state; the loader then is as before.
   void load(torch::serialize::InputArchive& archive) {
     torch::Tensor written;
     archive.read("h5feed_state", written);
     written = written.to(torch::kCPU, torch::kUInt8).contiguous();
     const LoaderState saved = LoaderState::from_bytes(
         {static_cast<const char*>(written.data_ptr()), static_cast<std::size_t>(written.numel())});
-    if (order_ && saved.position > 0) {
-      torch::Tensor list;
-      archive.read("h5feed_order", list);
-      order_->resume(saved.epoch, list);
+    if (!order_ || saved.position == 0) return resume(saved);
+    torch::Tensor list;
+    archive.read("h5feed_order", list);
+    detail::TorchOrder::Order before = order_->resume(saved.epoch, list);
+    try {
+      resume(saved);
+    } catch (...) {
+      order_->put(std::move(before));
+      throw;
     }
-    resume(saved);
   }
 
   PlanReport plan() const { return loader_.plan(); }
@@ -281,6 +304,12 @@ class TorchDataLoader {
   static DataLoaderOptions with_order(DataLoaderOptions options, std::shared_ptr<const Sampler> order) {
     if (options.sampler)
       throw OptionError("options.sampler is set beside a sampler of LibTorch; use one of them");
+    if (options.world_size > 1) {
+      throw OptionError("world_size " + std::to_string(options.world_size) +
+                        " beside a sampler of LibTorch, which shuffles differently in each process; use "
+                        "torch::data::samplers::DistributedRandomSampler and leave world_size 1, or "
+                        "options.shuffle instead of the sampler");
+    }
     options.sampler = std::move(order);
     // Not drawn from Torch's generator, which the sampler is to find as LibTorch's loader would leave it.
     if (!options.seed) options.seed = 0;

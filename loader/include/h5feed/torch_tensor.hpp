@@ -46,6 +46,15 @@ inline std::optional<torch::Dtype> torch_dtype(DType dtype) noexcept {
   return std::nullopt;
 }
 
+/// The other way; nullopt for types that h5feed does not have, such as bool.
+inline std::optional<DType> dtype_of(torch::Dtype type) noexcept {
+  for (const DType dtype : {DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::f32,
+                            DType::f64, DType::bf16}) {
+    if (torch_dtype(dtype) == type) return dtype;
+  }
+  return std::nullopt;
+}
+
 /// Throws DatasetError where LibTorch lacks the type of the data.
 inline void require_torch_dtype(DType dtype) {
   if (torch_dtype(dtype)) return;
@@ -78,16 +87,16 @@ inline torch::Tensor to_tensor(HostTensor host) {
 inline HostTensor to_host_tensor(torch::Tensor tensor) {
   if (!tensor.defined()) return {};
   tensor = tensor.cpu().contiguous();
-  for (const DType dtype : {DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::f32,
-                            DType::f64, DType::bf16}) {
-    if (torch_dtype(dtype) != tensor.scalar_type()) continue;
-    HostTensor host{nullptr, dtype, tensor.sizes().vec()};
-    const auto owner = std::make_shared<torch::Tensor>(std::move(tensor));
-    host.bytes = std::shared_ptr<std::byte>(owner, static_cast<std::byte*>(owner->data_ptr()));
-    return host;
+  const auto dtype = dtype_of(tensor.scalar_type());
+  if (!dtype) {
+    throw DatasetError(std::string("a transform returned a tensor of ") +
+                       c10::toString(tensor.scalar_type()) +
+                       ", which a batch cannot hold; convert it to a numeric type");
   }
-  throw DatasetError(std::string("a transform returned a tensor of ") + c10::toString(tensor.scalar_type()) +
-                     ", which a batch cannot hold; convert it to a numeric type");
+  HostTensor host{nullptr, *dtype, tensor.sizes().vec()};
+  const auto owner = std::make_shared<torch::Tensor>(std::move(tensor));
+  host.bytes = std::shared_ptr<std::byte>(owner, static_cast<std::byte*>(owner->data_ptr()));
+  return host;
 }
 
 }  // namespace h5feed::detail

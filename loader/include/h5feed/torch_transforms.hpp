@@ -138,13 +138,17 @@ class TorchCollate {
                 "torch::data::transforms::Stack<>, or give it to torch::data::make_data_loader");
 
  public:
-  explicit TorchCollate(Stages stages) : shared_(std::make_shared<Shared>(std::move(stages))) {}
+  /// `batched`: whether the loader's tensors have a batch dimension.
+  TorchCollate(Stages stages, bool batched)
+      : shared_(std::make_shared<Shared>(std::move(stages))), batched_(batched) {}
 
   void operator()(Batch& batch) const {
     if (batch.size() == 0) return;
     std::unique_ptr<Stages> stages = take();
-    torch::data::Example<> made =
-        run(*stages, {to_tensor(std::move(batch.data)), to_tensor(std::move(batch.target))});
+    torch::data::Example<> gathered(to_tensor(std::move(batch.data)), to_tensor(std::move(batch.target)));
+    if (!batched_) each(gathered, [](const torch::Tensor& sample) { return sample.unsqueeze(0); });
+    torch::data::Example<> made = run(*stages, gathered);
+    if (!batched_) each(made, [](const torch::Tensor& one) { return one.select(0, 0); });
     batch.data = to_host_tensor(std::move(made.data));
     batch.target = to_host_tensor(std::move(made.target));
     give_back(std::move(stages));
@@ -157,6 +161,13 @@ class TorchCollate {
     const Stages prototype;
     std::vector<std::unique_ptr<Stages>> idle;
   };
+
+  template <typename Change>
+  static void each(torch::data::Example<>& example, const Change& change) {
+    for (torch::Tensor* const tensor : {&example.data, &example.target}) {
+      if (tensor->defined() && tensor->numel() > 0) *tensor = change(*tensor);
+    }
+  }
 
   static torch::data::Example<> run(Stages& stages, const torch::data::Example<>& batch) {
     if constexpr (kStacked) {
@@ -180,6 +191,7 @@ class TorchCollate {
   }
 
   std::shared_ptr<Shared> shared_;
+  bool batched_;
 };
 
 }  // namespace h5feed::detail
