@@ -193,7 +193,8 @@ int run(int argc, char** argv) noexcept {
     return run_command(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
   } catch (const Interrupted& interrupted) {
     say("interrupted");
-    end_by_signal(interrupted.signal());
+    // Who sent another signal than Ctrl-C's (a scheduler, a supervisor) is to see that it was obeyed.
+    if (interrupted.signal() != SIGINT) end_by_signal(interrupted.signal());
   } catch (const OptionError& error) {
     say(error.what());
     return kUsage;

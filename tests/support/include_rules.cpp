@@ -35,7 +35,7 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"tools", with({"cuda"})},
       {"examples", {}},
       {"benchmarks", with({"cuda", "examples", "support"})},
-      {"benchmarks/peers", {"dataset", "flow", "plan"}},  // the order that all contenders follow
+      {"benchmarks/peers", {"base", "dataset", "flow", "plan"}},  // the order that all contenders follow
       // Files and limits as those of `h5feed generate` and `h5feed bench`.
       {"benchmarks/gpu", with({"cuda", "tools", "examples"})},
       {"tests", with({"cuda", "tools", "support", "conformance", "gpu", "examples"})},

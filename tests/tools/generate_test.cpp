@@ -111,7 +111,8 @@ TEST(Generate, LeavesNothingWhenInterrupted) {
     program.wait_for_stderr_line();  // it is writing now
     program.send(signal);
     const ProgramResult result = program.wait();
-    EXPECT_EQ(result.signal, signal);
+    EXPECT_EQ(result.exit_code, signal == SIGINT ? 1 : -1);
+    EXPECT_EQ(result.signal, signal == SIGINT ? 0 : signal);
     EXPECT_THAT(result.err, ::testing::EndsWith("\ninterrupted\n"));
     EXPECT_THAT(names_in(dir.path()), IsEmpty());
   }
