@@ -4,7 +4,7 @@
 For each set: the predictions for the sample beside what was measured on it, and its choice beside an exhaustive
 sweep, in which every candidate is repacked whole and read by `h5feed bench`.
 
-  benchmarks/tune_sweep.py --program build/release/h5feed --directory DIR [--budget 60s] [--sets 5] [--no-sweep]
+  benchmarks/tune_sweep.py --program build/release/h5feed --directory DIR [--budget 60s] [--slot 1s] [--sets 5] [--no-sweep]
 """
 
 import argparse
@@ -27,6 +27,12 @@ def run(*words):
     return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 
 
+def window(tuned, chunk_rows):
+    """As `tune` does it: of chunk:K no more chunks than there are."""
+    kind, _, chunks = tuned["shuffle"].partition(":")
+    return f"{kind}:{min(int(chunks), -(-tuned['shape'][0] // chunk_rows))}" if chunks else kind
+
+
 def sweep(program, file, data, tuned, arguments):
     """Samples/s of every candidate in the whole file, by `bench`, in three rounds; medians."""
     places = []
@@ -37,10 +43,10 @@ def sweep(program, file, data, tuned, arguments):
         places.append(place)
     rates = [[] for _ in places]
     for _ in range(3):
-        for place, rate in zip(places, rates):
+        for place, rate, row in zip(places, rates, tuned["rows"]):
             result = run(program, "bench", place, "--data", tuned["data"], *data, "--num-workers",
                          str(tuned["num_workers"]), "--batch-size", str(tuned["batch_size"]), "--shuffle",
-                         tuned["shuffle"], "--runs", "1", "--warmup", "0", "--time-budget", arguments.slot, "--json")
+                         window(tuned, row["chunk_rows"]), "--runs", "1", "--warmup", "0", "--time-budget", arguments.slot, "--json")
             rate.append(result["rows"][0]["samples_per_s"])
     for place in places:
         place.unlink()

@@ -251,8 +251,10 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
                       arguments.in, entry.path, entry.type_text, entry.path));
     }
     CopiedStorage storage = storage_of(info, arguments);
-    jobs.push_back(
-        {.reader = ChunkReader::open(file, std::move(info)), .storage = std::move(storage), .chosen = true});
+    RepackJob& job = jobs.emplace_back();
+    job.reader = ChunkReader::open(file, std::move(info));
+    job.storage = std::move(storage);
+    job.chosen = true;
   }
   if (arguments.shuffle_rows.empty()) return jobs;
   // Rows of data and labels stay together: every dataset with as many rows as a chosen one takes part.

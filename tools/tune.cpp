@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -202,14 +204,12 @@ class Tune {
     }
   }
 
-  // What starting a loader, serving a sample and bringing a chunk into memory take, from chunks of the
-  // smallest and the largest size, plain and coded.
+  // What starting a loader, serving a sample and bringing a chunk into memory take, from chunks of small,
+  // middle and large size, plain and coded.
   void calibrate() {
     machine_.cpus = settings_.cpus;
     const bool plain =
         std::find(settings_.filters.begin(), settings_.filters.end(), "none") != settings_.filters.end();
-    const auto coded = std::find_if(settings_.filters.begin(), settings_.filters.end(),
-                                    [](const std::string& filter) { return filter != "none"; });
     const std::uint64_t large = trials_.back().candidate.chunk_rows;
     {
       const CandidateFile file(sample_, {large, "none"}, scratch_file());
@@ -222,7 +222,23 @@ class Tune {
       advance();
     }
     if (plain) machine_.plain = beside_decoding("none");
-    if (coded != settings_.filters.end()) machine_.coded = beside_decoding(*coded);
+    if (const std::string filter = fastest_decoded(); !filter.empty())
+      machine_.coded = beside_decoding(filter);
+  }
+
+  // Of the filters but "none"; empty without any. What is beside its decoding shows best.
+  std::string fastest_decoded() const {
+    std::string fastest;
+    double least_s = 0;
+    for (const std::string& filter : settings_.filters) {
+      if (filter == "none") continue;
+      const double decode_s =
+          measure_costs(sample_, {trials_.back().candidate.chunk_rows, filter}, kCostBytes).decode_s;
+      if (!fastest.empty() && decode_s >= least_s) continue;
+      fastest = filter;
+      least_s = decode_s;
+    }
+    return fastest;
   }
 
   // So that each chunk is read once.
@@ -236,8 +252,6 @@ class Tune {
   }
 
   MachineCosts::PerChunk beside_decoding(const std::string& filter) {
-    const std::uint64_t small = trials_.front().candidate.chunk_rows,
-                        large = trials_.back().candidate.chunk_rows;
     const double threads =
         std::clamp<double>(static_cast<double>(settings_.use.num_workers), 1, settings_.cpus);
     const auto chunk_work = [&](std::uint64_t chunk_rows) {
@@ -249,14 +263,18 @@ class Tune {
       const double served_s = machine_.serve_s + machine_.start_s / static_cast<double>(sample_.rows());
       return std::max(0.0, (1 / rate - served_s) * static_cast<double>(chunk_rows) * threads - decode_s);
     };
-    const auto bytes = [&](std::uint64_t chunk_rows) {
-      return static_cast<double>(chunk_rows * data_.row_bytes);
-    };
-    const double large_s = chunk_work(large);
-    if (small == large) return {.byte_s = large_s / bytes(large)};
-    const double small_s = chunk_work(small);
-    const double byte_s = std::max(0.0, (large_s - small_s) / (bytes(large) - bytes(small)));
-    return {.chunk_s = std::max(0.0, small_s - byte_s * bytes(small)), .byte_s = byte_s};
+    MachineCosts::PerChunk costs;
+    for (const std::uint64_t rows : calibrated_rows())
+      costs.points.push_back({static_cast<double>(rows * data_.row_bytes), chunk_work(rows)});
+    return costs;
+  }
+
+  // The smallest size, one in the middle and the largest.
+  std::set<std::uint64_t> calibrated_rows() const {
+    std::set<std::uint64_t> all;
+    for (const Trial& trial : trials_) all.insert(trial.candidate.chunk_rows);
+    return {*all.begin(), *std::next(all.begin(), static_cast<std::ptrdiff_t>(all.size() / 2)),
+            *all.rbegin()};
   }
 
   void predict_all() {

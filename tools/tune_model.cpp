@@ -22,6 +22,17 @@ std::vector<std::uint64_t> round_numbers(std::uint64_t most) {
 
 }  // namespace
 
+double MachineCosts::PerChunk::seconds(double bytes) const {
+  if (points.empty()) return 0;
+  if (points.size() == 1) return points.front().seconds * bytes / points.front().bytes;
+  // Beyond the known sizes the nearest line goes on.
+  const auto above = std::upper_bound(points.begin() + 1, points.end() - 1, bytes,
+                                      [](double size, const Point& point) { return size < point.bytes; });
+  const Point& from = *(above - 1);
+  const double slope = (above->seconds - from.seconds) / (above->bytes - from.bytes);
+  return std::max(0.0, from.seconds + slope * (bytes - from.bytes));
+}
+
 Prediction predict(const RowShape& data, const Candidate& candidate, const CandidateCosts& costs,
                    const LoaderUse& use, const MachineCosts& machine) {
   const std::uint64_t chunks = (data.rows + candidate.chunk_rows - 1) / candidate.chunk_rows;
@@ -40,11 +51,10 @@ Prediction predict(const RowShape& data, const Candidate& candidate, const Candi
   // Plain chunks are read to where they are needed: nothing is left to decode.
   const bool plain = candidate.filter == "none";
   const MachineCosts::PerChunk& beside = plain ? machine.plain : machine.coded;
-  const double read_s = beside.chunk_s + static_cast<double>(chunk_bytes) * beside.byte_s;
+  const double read_s = beside.seconds(static_cast<double>(chunk_bytes));
   double chunk_work = decodes * (read_s + (plain ? 0 : costs.decode_s)) / threads;
   prediction.decoded_bytes = decodes * static_cast<double>(chunk_bytes);
-  const double row_work =
-      rows * (machine.plain.chunk_s + static_cast<double>(data.row_bytes) * machine.plain.byte_s) / threads;
+  const double row_work = rows * machine.plain.seconds(static_cast<double>(data.row_bytes)) / threads;
   if (plain && use.shuffle.kind() == Shuffle::Kind::full && prediction.decodes_per_chunk > 1 &&
       row_work < chunk_work) {
     prediction.reads_rows = true;

@@ -22,10 +22,15 @@ struct MachineCosts {
   double start_s = 0;
   /// One sample that is served from the cache, through the loader as it is used: gathering, order, hand-over.
   double serve_s = 0;
-  /// What a chunk takes beside decoding it.
+  /// What a chunk takes beside decoding it: finding it, reading it, its place in the cache, and memory that is
+  /// touched for the first time. Known for some sizes, at least one; between them a straight line.
   struct PerChunk {
-    double chunk_s = 0;  ///< finding it, a read, its place in the cache
-    double byte_s = 0;   ///< for each decoded byte: reading, and memory that is touched for the first time
+    struct Point {
+      double bytes = 0;  ///< of the decoded chunk
+      double seconds = 0;
+    };
+    std::vector<Point> points;  ///< by ascending size
+    double seconds(double bytes) const;
   };
   PerChunk plain;  ///< read to where they are needed
   PerChunk coded;  ///< read, then decoded into memory of their own

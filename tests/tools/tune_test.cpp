@@ -24,10 +24,11 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 constexpr cli::RowShape kData = {.rows = 100'000, .row_bytes = 12'288};
-constexpr cli::MachineCosts kMachine = {.serve_s = 2e-6,
-                                        .plain = {.chunk_s = 10e-6, .byte_s = 1e-10},
-                                        .coded = {.chunk_s = 20e-6, .byte_s = 2e-10},
-                                        .cpus = 4};
+// 10 µs and 1e-10 s a byte, 20 µs and 2e-10 s a byte.
+const cli::MachineCosts kMachine = {.serve_s = 2e-6,
+                                    .plain = {{{0, 10e-6}, {1e6, 110e-6}}},
+                                    .coded = {{{0, 20e-6}, {1e6, 220e-6}}},
+                                    .cpus = 4};
 
 cli::LoaderUse use_of(const char* shuffle, std::uint64_t cache_bytes, std::int64_t workers = 0) {
   return {.batch_size = 256, .shuffle = Shuffle(shuffle), .cache_bytes = cache_bytes, .num_workers = workers};
@@ -51,6 +52,19 @@ TEST(TuneModel, AddsUpWhatAnEpochTakes) {
   const auto eight = predict(kData, {100, "gzip:1"}, costs, use_of("sequential", kGiB, 8), kMachine);
   EXPECT_GT(four.samples_per_s, 2 * one.samples_per_s);
   EXPECT_EQ(eight.samples_per_s, four.samples_per_s) << "more workers than cores are of no use";
+}
+
+TEST(TuneModel, DrawsLinesBetweenTheSizesThatWereMeasured) {
+  const cli::MachineCosts::PerChunk costs = {{{1000, 10}, {2000, 12}, {10'000, 100}}};
+  EXPECT_DOUBLE_EQ(costs.seconds(1000), 10);
+  EXPECT_DOUBLE_EQ(costs.seconds(1500), 11);
+  EXPECT_DOUBLE_EQ(costs.seconds(2000), 12);
+  EXPECT_DOUBLE_EQ(costs.seconds(6000), 56);
+  EXPECT_DOUBLE_EQ(costs.seconds(10'000), 100);
+  EXPECT_DOUBLE_EQ(costs.seconds(500), 9);
+  EXPECT_DOUBLE_EQ(costs.seconds(12'000), 122);
+  EXPECT_DOUBLE_EQ((cli::MachineCosts::PerChunk{{{1000, 10}}}.seconds(500)), 5) << "of one size, its share";
+  EXPECT_DOUBLE_EQ((cli::MachineCosts::PerChunk{{{1000, 1}, {2000, 10}}}.seconds(100)), 0);
 }
 
 TEST(TuneModel, KnowsThatAFullShuffleDecodesLargeChunksAgain) {
