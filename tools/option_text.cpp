@@ -171,14 +171,14 @@ std::chrono::nanoseconds parse_duration(std::string_view option, std::string_vie
   refuse(option, text, "a time such as 3s, 500ms or 2m");
 }
 
-std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view text) {
+std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view text, const char* form) {
   std::vector<std::uint64_t> shape;
   std::uint64_t elements = 1;
   for (const std::string_view part : split(text, ",x")) {
     const auto extent = whole<std::uint64_t>(part);
     constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     if (!extent || *extent == 0 || *extent > kLargest / elements) {
-      refuse(option, text, "the extents of one sample, such as 3,224,224");
+      refuse(option, text, form);
     }
     elements *= *extent;
     shape.push_back(*extent);

@@ -34,8 +34,10 @@ std::uint64_t parse_size(std::string_view option, std::string_view text);
 /// A time above 0: "3", "3s", "500ms", "2m".
 std::chrono::nanoseconds parse_duration(std::string_view option, std::string_view text);
 
-/// "3,224,224" or "3x224x224": extents of at least 1 whose product fits 63 bits.
-std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view text);
+/// "3,224,224" or "3x224x224": extents of at least 1 whose product fits 63 bits. `form`: what a wrong one is
+/// told to be.
+std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view text,
+                                       const char* form = "the extents of one sample, such as 3,224,224");
 
 /// Tiles as a command line has them; all empty: none.
 struct TileText {

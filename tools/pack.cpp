@@ -232,9 +232,10 @@ ImageTarget image_target(const PackArguments& arguments) {
         "pixels need one size: give --size 224x224 (height x width), or keep the files as they are "
         "with --store bytes");
   }
-  const auto size = parse_shape("--size", arguments.size);
+  constexpr const char* kForm = "height x width, such as 224x224";
+  const auto size = parse_shape("--size", arguments.size, kForm);
   if (size.size() != 2 || size[0] > kMostPixels || size[1] > kMostPixels) {
-    throw OptionError(fmt::format("--size \"{}\": give height x width, such as 224x224", arguments.size));
+    throw OptionError(fmt::format("--size \"{}\": give {}", arguments.size, kForm));
   }
   target.format.height = size[0];
   target.format.width = size[1];

@@ -218,6 +218,8 @@ TEST(PackImages, ExplainsWrongUsage) {
   EXPECT_EQ(error({"--images", "photos"}, 2),
             "pixels need one size: give --size 224x224 (height x width), or keep "
             "the files as they are with --store bytes\n");
+  EXPECT_EQ(error({"--images", "photos", "--size", "0x4"}, 2),
+            "--size \"0x4\": give height x width, such as 224x224\n");
   EXPECT_EQ(error({"--images", "photos", "--size", "4"}, 2),
             "--size \"4\": give height x width, such as 224x224\n");
   EXPECT_EQ(error({"--images", "photos", "--size", "4x4", "--fit", "best"}, 2),
