@@ -22,8 +22,8 @@ struct MachineCosts {
   double start_s = 0;
   /// One sample that is served from the cache, through the loader as it is used: gathering, order, hand-over.
   double serve_s = 0;
-  /// What a chunk takes beside decoding it: finding it, reading it, its place in the cache, and memory that is
-  /// touched for the first time. Known for some sizes, at least one; between them a straight line.
+  /// What a chunk takes beside decoding it: finding it, reading it, its place in the cache, and memory that
+  /// is touched for the first time. Known for some sizes, at least one; between them a straight line.
   struct PerChunk {
     struct Point {
       double bytes = 0;  ///< of the decoded chunk
