@@ -58,7 +58,7 @@ std::pair<const TreeObject*, ScopedId> CopySide::region(const std::byte* value,
   calls.done(length, holder, "a region reference in it leads nowhere");
   const std::string path(name.data(), std::min(static_cast<std::size_t>(length), name.size() - 1));
   const TreeObject& object = target(key_of(file, path.c_str(), calls, holder), holder);
-  return {&object, calls.id(kGetRegion(file, H5R_DATASET_REGION, value), holder,
+  return {&object, calls.id(H5Rget_region(file, H5R_DATASET_REGION, value), holder,
                             "a region reference in it cannot be read")};
 }
 

@@ -11,14 +11,12 @@ using LinkInfo = H5L_info2_t;
 inline constexpr auto kVisitObjects = H5Ovisit3;
 inline constexpr auto kIterateLinks = H5Literate2;
 inline constexpr auto kLinkInfo = H5Lget_info2;
-inline constexpr auto kGetRegion = H5Rget_region1;
 #else
 using ObjectInfo = H5O_info_t;
 using LinkInfo = H5L_info_t;
 inline constexpr auto kVisitObjects = H5Ovisit2;
 inline constexpr auto kIterateLinks = H5Literate;
 inline constexpr auto kLinkInfo = H5Lget_info;
-inline constexpr auto kGetRegion = H5Rget_region;
 #endif
 
 }  // namespace h5feed
