@@ -18,6 +18,7 @@ endif()
 if(TARGET h5feed_program)
   install(TARGETS h5feed_program)
 endif()
+install(FILES LICENSE THIRD_PARTY.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 get_target_property(type h5feed TYPE)
 set(H5FEED_NEEDS_DEPENDENCIES TRUE)

@@ -4,7 +4,7 @@
 #   tools/gpu_check.sh [--commit SHA] [--results DIR] [build|test|bench|all]
 #     build  configures the preset gpu and builds tests and benchmarks
 #     test   runs the tests; needs a GPU
-#     bench  runs the benchmarks of the README that have no value yet; needs a GPU
+#     bench  runs the benchmarks of docs/results.md that have no value yet; needs a GPU
 #     all    all three (default)
 #     --commit SHA   names the commit where git is not there; with git the tree must be clean, and this its HEAD
 #     --results DIR  instead of benchmarks/results

@@ -85,7 +85,7 @@ class Bench {
   std::map<std::string, std::filesystem::path> files_;
 };
 
-/// One or more names of the list in the README, measured together.
+/// One or more names of the list in docs/results.md, measured together.
 struct Benchmark {
   std::vector<std::string> names;
   std::function<std::vector<Row>(Bench&)> run;

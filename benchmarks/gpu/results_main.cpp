@@ -1,8 +1,8 @@
 // Puts the results of GPU runs together, and prints them. Needs no GPU.
 //   gpu_results merge RESULT.json COMMIT DEVICE DRIVER CUDA COMMAND REASON [TESTS.json|-] [ROWS.json ...]
-//   gpu_results missing RESULT.json     names of the README without a value
+//   gpu_results missing RESULT.json     names of docs/results.md without a value
 //   gpu_results table RESULT.json       all rows as text
-//   gpu_results markdown [RESULT.json]  the README's table
+//   gpu_results markdown [RESULT.json]  the table of docs/results.md
 #include <fmt/format.h>
 
 #include <cstdio>
