@@ -26,8 +26,8 @@ using RunFacts = OrderedJson;
 
 /// `result` (null: none yet) with the facts of this run, its tests (null: unchanged) and its rows. Rows of
 /// the same name are replaced, unless the new one has no value. A result of another commit or device counts
-/// as none. Rows of docs/results.md that nobody measured are added; those without a value that `rows` does not
-/// name get `not_run` = `reason`.
+/// as none. Rows of docs/results.md that nobody measured are added; those without a value that `rows` does
+/// not name get `not_run` = `reason`.
 OrderedJson merged(const OrderedJson& result, const RunFacts& facts, const OrderedJson& tests,
                    const OrderedJson& rows, const std::string& reason);
 
