@@ -56,6 +56,11 @@ class Examples : public ::testing::Test {
   const test::TempDir directory_;
 };
 
+TEST_F(Examples, first_trains_on_a_generated_file) {
+  run({H5FEED_PROGRAM, "generate", "demo.h5", "--samples", "200", "--shape", "3,8,8"});
+  EXPECT_THAT(lines_with(run({H5FEED_FIRST, "demo.h5"}), ": mean loss "), SizeIs(3));
+}
+
 TEST_F(Examples, fashion_mnist_trains_several_batch_sizes_with_a_scaled_learning_rate) {
   write_part("train", 512);
   write_part("test", 64);
