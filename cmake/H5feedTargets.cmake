@@ -25,7 +25,7 @@ function(h5feed_configure_target target)
   endif()
 endfunction()
 
-# h5feed_compile_fast(TARGET): without optimization under a sanitizer. For what only drives the library: half of the
+# h5feed_compile_fast(TARGET): without optimization under a sanitizer. For code that only drives the library: half of the
 # build time of the sanitizers was in optimizing it.
 function(h5feed_compile_fast target)
   if(H5FEED_SANITIZE)
@@ -33,10 +33,51 @@ function(h5feed_compile_fast target)
   endif()
 endfunction()
 
-# h5feed_compile_together(TARGET): under a sanitizer, eight sources at a time: most of their build time is in the headers
-# that they share. The release build compiles each alone, and finds an #include that is missing.
+# h5feed_compile_test(TARGET): as h5feed_compile_fast, and with little optimization in the release build.
+function(h5feed_compile_test target)
+  h5feed_compile_fast(${target})
+  if(NOT H5FEED_SANITIZE)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+endfunction()
+
+# h5feed_precompile_headers(TARGET HEADERS...): parses headers that most sources of a target include once. The preset `dev`
+# turns it off (CMAKE_DISABLE_PRECOMPILE_HEADERS) and finds an #include that is missing.
+function(h5feed_precompile_headers target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -fpch-preprocess)  # else ccache cannot tell what a source depends on
+  endif()
+endfunction()
+
+# h5feed_add_header_holder(NAME HEADERS ... LINK ... [TEST]): an executable that is never linked. Its precompiled headers
+# serve the programs that name it in h5feed_share_precompiled_headers, which must have its compiler options: those of
+# tests with TEST, and those of the libraries in LINK.
+function(h5feed_add_header_holder name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TEST" "" "HEADERS;LINK")
+  set(source "${PROJECT_BINARY_DIR}/${name}.cpp")
+  file(CONFIGURE OUTPUT "${source}" CONTENT "int main() {}\n")
+  add_executable(${name} EXCLUDE_FROM_ALL "${source}")
+  h5feed_configure_target(${name})
+  if(arg_TEST)
+    h5feed_compile_test(${name})
+  endif()
+  target_link_libraries(${name} PRIVATE ${arg_LINK})
+  h5feed_precompile_headers(${name} ${arg_HEADERS})
+endfunction()
+
+# h5feed_share_precompiled_headers(TARGET HOLDER)
+function(h5feed_share_precompiled_headers target holder)
+  target_precompile_headers(${target} REUSE_FROM ${holder})
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  endif()
+endfunction()
+
+# h5feed_compile_together(TARGET): with H5FEED_COMPILE_TOGETHER, and under a sanitizer, eight sources at a time: most of
+# their build time is in the headers that they share. The other presets compile each alone.
 function(h5feed_compile_together target)
-  if(H5FEED_SANITIZE)
+  if(H5FEED_SANITIZE OR H5FEED_COMPILE_TOGETHER)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()

@@ -21,7 +21,7 @@ for variable in Torch_DIR Caffe2_DIR TORCH_LIBRARY c10_LIBRARY C10_CUDA_LIBRARY;
 done
 mkdir -p "build/$preset"
 log=build/$preset/configure.log
-if ! cmake --preset "$preset" "${forget[@]}" "$@" >"$log" 2>&1; then
+if ! cmake --preset "$preset" "${forget[@]}" -DH5FEED_COMPILE_TOGETHER=ON "$@" >"$log" 2>&1; then
   cat "$log" >&2
   exit 1
 fi
