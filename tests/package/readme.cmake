@@ -37,6 +37,7 @@ function(h5feed_add_doc_target name code)
   else()
     add_executable(${name} "${source}")
   endif()
+  target_compile_options(${name} PRIVATE -O0)  # nobody runs them
   target_link_libraries(${name} PRIVATE h5feed::h5feed)
   if(code MATCHES "torch\\.hpp")
     target_link_libraries(${name} PRIVATE h5feed::torch)
