@@ -13,7 +13,8 @@
 
 namespace h5feed::gpu {
 
-/// Source types: u8, u16, i16, f16, f32. Output types: f32, f16, bf16; and u8 for u8, whose values stay.
+/// Source types: u8, u16, i16, f16, bf16, f32. Output types: f32, f16, bf16; and u8 for u8, whose values
+/// stay.
 bool can_normalize(DType from, DType to) noexcept;
 
 /// What the kernel multiplies by, as bytes to be copied to the GPU. For u8 a table of 256 entries of type

@@ -54,7 +54,7 @@ std::vector<std::byte> factors_of(const NormalizeParameters& parameters) {
 
 bool can_normalize(DType from, DType to) noexcept {
   const bool source = from == DType::u8 || from == DType::u16 || from == DType::i16 || from == DType::f16 ||
-                      from == DType::f32;
+                      from == DType::bf16 || from == DType::f32;
   if (to == DType::u8) return from == DType::u8;
   return source && (to == DType::f32 || to == DType::f16 || to == DType::bf16);
 }
@@ -62,8 +62,8 @@ bool can_normalize(DType from, DType to) noexcept {
 std::vector<std::byte> normalize_coefficients(const NormalizeParameters& parameters, DType from, DType to) {
   if (!can_normalize(from, to)) {
     throw OptionError(
-        fmt::format("the GPU does not normalize {} to {}; it takes u8, u16, i16, f16, f32 and gives f32, "
-                    "f16, bf16, or u8 as u8",
+        fmt::format("the GPU does not normalize {} to {}; it takes u8, u16, i16, f16, bf16, f32 and "
+                    "gives f32, f16, bf16, or u8 as u8",
                     name_of(from), name_of(to)));
   }
   if (from != DType::u8) return factors_of(parameters);

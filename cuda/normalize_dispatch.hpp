@@ -112,6 +112,8 @@ bool with_units(const NormalizeJob& job, F&& f) {
       return detail::with_output<std::int16_t>(job, f);
     case DType::f16:
       return detail::with_output<F16>(job, f);
+    case DType::bf16:
+      return detail::with_output<BF16>(job, f);
     case DType::f32:
       return detail::with_output<float>(job, f);
     default:

@@ -295,7 +295,7 @@ Examples:
   h5feed bench slides.h5 --tile-size 512 --tile-overlap 64 --tile-edges shift --batch-size 16
   h5feed bench index.h5 --data '*/data' --target '*/target' --sample dataset --input-layout none
   h5feed bench photos.h5 --data encoded_images --image-size 224 --num-workers 2
-  h5feed bench text.h5 --data tokens --input-layout none --json)";
+  h5feed bench text.h5 --data tokens --json)";
 
 }  // namespace
 

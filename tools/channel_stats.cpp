@@ -40,6 +40,7 @@ template <typename T>
 constexpr bool kExact = std::is_integral_v<T> && sizeof(T) <= 4;
 
 double value_of(F16 value) { return static_cast<double>(to_float(value)); }
+double value_of(BF16 value) { return static_cast<double>(to_float(value)); }
 template <typename T>
 double value_of(T value) {
   return static_cast<double>(value);
@@ -162,8 +163,9 @@ std::vector<Partial> partials_of(DType dtype, const std::byte* bytes, std::uint6
     case DType::i64:
       return partials_of<std::int64_t>(bytes, channels, runs);
     case DType::f16:
-    case DType::bf16:  // no file stores it
       return partials_of<F16>(bytes, channels, runs);
+    case DType::bf16:
+      return partials_of<BF16>(bytes, channels, runs);
     case DType::f32:
       return partials_of<float>(bytes, channels, runs);
     case DType::f64:

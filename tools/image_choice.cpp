@@ -36,13 +36,19 @@ std::string with_option_names(std::string text) {
   return text;
 }
 
+// Whether the layout has to be stated.
+bool needs_layout(const DatasetEntry& entry) {
+  const auto dtype = dtype_from_name(entry.type_text);
+  return entry.shape.size() > 2 && !(dtype && looks_like_images(entry.shape, *dtype));
+}
+
 // What to type instead of leaving the choice open; the largest dataset is offered, as a rule the training
 // one. Empty where no dataset of the file can be fed.
 std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntry>& datasets,
-                       const std::string& file, std::string_view command, bool as_stored) {
+                       const std::string& file, std::string_view command) {
   if (chosen == nullptr) return {};
   std::string text = fmt::format(". Try: h5feed {} {} --data {}{}", command, file, chosen->path.substr(1),
-                                 as_stored ? " --input-layout none" : "");
+                                 needs_layout(*chosen) ? " --input-layout none" : "");
   const std::string labels = labels_beside(*chosen, datasets);
   if (!labels.empty() && labels != chosen->path) text += fmt::format(" --target {}", labels.substr(1));
   return text;
@@ -65,9 +71,9 @@ std::string choice_error(const DatasetOptions& options, std::string_view command
     }
     return best;
   };
-  if (images.size() > 1) return said + suggestion(largest(images), datasets, file, command, false);
+  if (images.size() > 1) return said + suggestion(largest(images), datasets, file, command);
   return fmt::format("{}: no dataset looks like images; it has {}{}", file, list_text(datasets),
-                     suggestion(largest(datasets), datasets, file, command, true));
+                     suggestion(largest(datasets), datasets, file, command));
 }
 
 }  // namespace

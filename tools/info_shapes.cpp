@@ -194,7 +194,7 @@ void add_rows(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& 
                                           fmt::join(inner_of(entry), "×")),
                       .data = entry.path,
                       .target = labels_beside(entry, entries),
-                      .input_layout = "none"},
+                      .input_layout = entry.shape.size() > 2 ? "none" : ""},
                      entry.shape.front()});
   }
 }
@@ -235,7 +235,7 @@ void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
           .target = target,
           .note = unclear ? "--sample dataset where each dataset is one sample" : "",
           .whole = whole,
-          .input_layout = is_images(family.type_text, shape) ? "" : "none"},
+          .input_layout = shape.size() < 3 || is_images(family.type_text, shape) ? "" : "none"},
          samples});
   }
 }

@@ -157,7 +157,7 @@ bool sorts_in_memory(const RepackJob& job, const RepackSettings& settings) {
 
 void check_encoders(const RepackJob& job) {
   for (const FilterSpec& filter : job.storage.filters) {
-    if (filter.id != filter_id::kSzip && FilterPipeline::supports(filter)) continue;
+    if (FilterPipeline::encodes(filter)) continue;
     throw OptionError(fmt::format(
         "{}: h5feed cannot write its filter {} ({}); choose another, such as --filter shuffle+gzip:4",
         job.info().path, filter.id, filter.name.empty() ? "unknown" : filter.name));

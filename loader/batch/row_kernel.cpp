@@ -40,7 +40,8 @@ auto with_type_of(DType dtype, F&& f) {
       return f(F16{});
     case DType::f32:
       return f(float{});
-    case DType::bf16:  // no file stores it, and `make_row_kernel` refuses it
+    case DType::bf16:
+      return f(BF16{});
     case DType::f64:
       break;
   }
@@ -60,10 +61,14 @@ void store(std::byte* to, std::size_t index, T value) noexcept {
   std::memcpy(to + index * sizeof(T), &value, sizeof(T));
 }
 
+// The types that C++20 lacks.
+template <typename T>
+constexpr bool kSixteenBitFloat = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
+
 // Whether the integer type To can hold the value, fractions cut off.
 template <typename To, typename From>
 bool fits(From value) noexcept {
-  if constexpr (std::is_same_v<From, F16>) {
+  if constexpr (kSixteenBitFloat<From>) {
     return fits<To>(to_float(value));
   } else if constexpr (std::is_floating_point_v<From>) {
     // 2^digits is exact in every float type; the largest integer itself need not be.
@@ -76,7 +81,7 @@ bool fits(From value) noexcept {
 
 template <typename To, typename From>
 To convert(From value) noexcept {
-  if constexpr (std::is_same_v<From, F16>) {
+  if constexpr (kSixteenBitFloat<From>) {
     return convert<To>(to_float(value));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     return fits<To>(value) ? static_cast<To>(value) : To{0};  // others have no C++ conversion
@@ -87,7 +92,7 @@ To convert(From value) noexcept {
 
 template <typename T>
 double to_double(T value) noexcept {
-  if constexpr (std::is_same_v<T, F16>) {
+  if constexpr (kSixteenBitFloat<T>) {
     return static_cast<double>(to_float(value));
   } else {
     return static_cast<double>(value);
@@ -224,9 +229,6 @@ std::unique_ptr<const RowKernel> normalize_kernel_to(const RowKernelSpec& spec) 
 
 std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec) {
   if (spec.normalize) return normalize_kernel_to(spec);
-  if (spec.from == DType::bf16 || spec.to == DType::bf16) {
-    throw OptionError("h5feed does not convert to or from bf16 on the CPU without normalize; use f32");
-  }
   const bool same_order = spec.channels_last == spec.to_channels_last || spec.channels == 1;
   if (spec.from == spec.to && same_order && !spec.crop) {
     const std::size_t bytes = spec.channels * spec.pixels * size_of(spec.from);
@@ -237,9 +239,10 @@ std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec) {
     return with_type_of(spec.to, [&](auto to) -> std::unique_ptr<const RowKernel> {
       using From = decltype(from);
       using To = decltype(to);
-      if constexpr (std::is_same_v<To, F16> && !std::is_same_v<From, F16>) {
-        throw OptionError(fmt::format(
-            "h5feed does not convert {} to f16 on the CPU without normalize; use f32", name_of(spec.from)));
+      if constexpr (kSixteenBitFloat<To> && !std::is_same_v<From, To>) {
+        throw OptionError(
+            fmt::format("h5feed does not convert {} to {} on the CPU without normalize; use f32",
+                        name_of(spec.from), name_of(spec.to)));
       } else {
         return map_kernel(spec, Converted<From, To>{});
       }
@@ -267,7 +270,7 @@ std::optional<std::size_t> first_out_of_range(DType from, std::span<const std::b
 std::string number_text(DType dtype, const std::byte* value) {
   return with_type_of(dtype, [&](auto type) {
     const auto number = load<decltype(type)>(value, 0);
-    if constexpr (std::is_same_v<decltype(type), F16>) {
+    if constexpr (kSixteenBitFloat<decltype(type)>) {
       return fmt::format("{}", to_float(number));
     } else {
       return fmt::format("{}", number);

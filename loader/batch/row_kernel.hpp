@@ -50,7 +50,7 @@ class RowKernel {
 };
 
 /// Chooses the kernel. Without `normalize` conversions between numeric types round as C++ does; out-of-range
-/// floats become 0. Throws OptionError for a conversion to f16 or bf16 without `normalize`.
+/// floats become 0. Throws OptionError for a conversion of another type to f16 or bf16 without `normalize`.
 std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec);
 
 /// Index of the first element of `values`, of type `from`, that the integer type `to` cannot hold;

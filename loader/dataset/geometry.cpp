@@ -12,7 +12,7 @@ namespace {
 
 bool is_channel_count(std::uint64_t extent) noexcept { return extent == 1 || extent == 3 || extent == 4; }
 
-// `automatic` when the rules do not decide.
+// `automatic` where the shape does not say that these are images.
 InputLayout guess(const std::vector<std::uint64_t>& shape, DType dtype) noexcept {
   if (shape.size() == 3 && dtype == DType::u8) return InputLayout::nhw;
   if (shape.size() == 4) {
@@ -55,7 +55,10 @@ InputLayout decided_layout(const DatasetInfo& info, InputLayout layout) {
     throw DatasetError(
         fmt::format("{}:{} is a scalar; samples need a first dimension to count them", info.file, info.path));
   }
-  if (layout == InputLayout::automatic) layout = guess(shape, info.dtype);
+  if (layout == InputLayout::automatic) {
+    // Fewer than 3 dimensions have no height and width.
+    layout = shape.size() < 3 ? InputLayout::none : guess(shape, info.dtype);
+  }
   switch (layout) {
     case InputLayout::automatic:
       refuse(info, "its layout cannot be told from its shape");

@@ -17,7 +17,7 @@ struct SampleGeometry {
   bool channels_last = false;       ///< stored (H,W,C) with C > 1: delivery transposes
 };
 
-/// Whether `automatic` can decide the layout of this dataset.
+/// Whether `automatic` takes this dataset for images.
 bool looks_like_images(const std::vector<std::uint64_t>& shape, DType dtype) noexcept;
 
 /// `layout`, or what `automatic` decides. Throws DatasetError as `data_geometry`.

@@ -92,7 +92,7 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
     throw OptionError(
         fmt::format("echo with augment on a GPU needs a conversion that the GPU does, not {} to {}; use "
                     "output_dtype f32, "
-                    "f16 or bf16 of u8, u16, i16, f16 or f32 data, or device = \"cpu\"",
+                    "f16 or bf16 of u8, u16, i16, f16, bf16 or f32 data, or device = \"cpu\"",
                     name_of(conversion.from), name_of(conversion.to)));
   }
   return placement;

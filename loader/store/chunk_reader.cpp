@@ -46,7 +46,8 @@ std::string_view without_place(std::string_view text, const DatasetInfo& info) {
 }
 
 // "filter 32026 blosc2 is not built in" for the first filter that some stored chunk needs and h5feed
-// lacks. Throws DatasetError where libhdf5 lacks it too.
+// lacks. Throws DatasetError where libhdf5 lacks it too, and where its parameters are damaged: libhdf5 would
+// read out of bounds.
 std::string missing_filter(const DatasetInfo& info, const ChunkIndex* index) {
   std::uint32_t used = index == nullptr ? ~std::uint32_t{0} : 0;
   if (index != nullptr) {
@@ -56,16 +57,20 @@ std::string missing_filter(const DatasetInfo& info, const ChunkIndex* index) {
   }
   for (std::size_t i = 0; i < info.filters.size() && i < 32; ++i) {
     const FilterSpec& filter = info.filters[i];
-    if ((used >> i & 1U) == 0 || FilterPipeline::supports(filter)) continue;
-    if (!libhdf5_has_filter(filter.id)) {
-      throw DatasetError(
-          fmt::format("{}:{}: filter {} ({}) is not built in and libhdf5 finds no plugin for it; install the "
-                      "plugin and set "
-                      "HDF5_PLUGIN_PATH, or write the dataset once with gzip",
-                      info.file, info.path, filter.id, filter.name.empty() ? "unknown" : filter.name));
+    if ((used >> i & 1U) == 0) continue;
+    if (const std::string damage = contradiction(filter, info); !damage.empty()) {
+      throw DatasetError(fmt::format("{}:{}: filter {} ({}) {}; restore the file from a good copy", info.file,
+                                     info.path, filter.id, filter.name, damage));
     }
-    return fmt::format("filter {}{}{} is not built in", filter.id, filter.name.empty() ? "" : " ",
-                       filter.name);
+    if (FilterPipeline::supports(filter)) continue;
+    const std::string reason = unsupported_reason(filter);
+    if (!libhdf5_has_filter(filter.id)) {
+      throw DatasetError(fmt::format(
+          "{}:{}: filter {} ({}) {} and libhdf5 finds no plugin for it; install the "
+          "plugin and set HDF5_PLUGIN_PATH, or write the dataset once with gzip",
+          info.file, info.path, filter.id, filter.name.empty() ? "unknown" : filter.name, reason));
+    }
+    return fmt::format("filter {}{}{} {}", filter.id, filter.name.empty() ? "" : " ", filter.name, reason);
   }
   return {};
 }

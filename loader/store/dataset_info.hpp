@@ -36,7 +36,7 @@ struct DatasetInfo {
   /// The last dimension of the shapes below is not one of the file, but the values of an element: 2 for
   /// complex numbers, which arrive as (real, imaginary). 1: the shapes are those of the file.
   unsigned values_per_element = 1;
-  bool plain_type = true;  ///< neither an enumeration nor complex numbers: as the file says, so it arrives
+  bool plain_type = true;  ///< false for enumerations, bitfields and complex numbers, which arrive as others
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> max_shape;  ///< ~0 where unlimited
   StorageLayout layout = StorageLayout::contiguous;

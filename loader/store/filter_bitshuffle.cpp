@@ -73,7 +73,6 @@ std::size_t checked_block_bytes(std::uint64_t stated, std::size_t element_bytes)
 }  // namespace
 
 std::optional<BitshuffleParams> BitshuffleParams::from(const std::vector<unsigned>& params) noexcept {
-  constexpr std::size_t kMinBlockBytes = 512;
   constexpr unsigned kMaxLevel = 22;
   if (params.size() < 3 || params[2] == 0) return std::nullopt;
   const auto at = [&params](std::size_t i) { return i < params.size() ? params[i] : 0U; };
@@ -83,8 +82,15 @@ std::optional<BitshuffleParams> BitshuffleParams::from(const std::vector<unsigne
   result.codec = static_cast<Codec>(at(4));
   if (at(5) >= 1 && at(5) <= kMaxLevel) result.level = static_cast<int>(at(5));
   if (result.block_elements % kGroup != 0) return std::nullopt;
-  if (result.codec != Codec::none && result.block_bytes() < kMinBlockBytes) return std::nullopt;
   return result;
+}
+
+std::size_t BitshuffleParams::grown_bytes(std::size_t bytes) const noexcept {
+  if (codec == Codec::none) return bytes;
+  // A block's length, and what lz4 or zstd add to bytes that they cannot shrink: a token, or a frame's header
+  // and trailer.
+  constexpr std::size_t kBlockOverheadBytes = 32;
+  return bytes + (bytes / block_bytes() + 1) * kBlockOverheadBytes + bytes / 64 + 64;
 }
 
 std::size_t decode_bitshuffle(std::span<const std::byte> in, const BitshuffleParams& params,

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,8 +72,8 @@ std::size_t blosc_scratch_bytes(std::size_t bytes) noexcept;
 struct BitshuffleParams {
   enum class Codec : unsigned { none = 0, lz4 = 2, zstd = 3 };
 
-  /// Nothing where h5feed cannot decode it: an unknown codec, compressed blocks of less than
-  /// 512 bytes (their lengths alone could make a chunk grow beyond any bound worth allocating).
+  /// Nothing where h5feed cannot decode it: missing parameters, an unknown codec, blocks that are no
+  /// multiple of 8 elements.
   static std::optional<BitshuffleParams> from(const std::vector<unsigned>& params) noexcept;
 
   std::size_t element_bytes = 1;
@@ -81,6 +82,9 @@ struct BitshuffleParams {
   int level = 0;
 
   std::size_t block_bytes() const noexcept { return block_elements * element_bytes; }
+
+  /// The most bytes that `bytes` decoded ones take when they do not shrink.
+  std::size_t grown_bytes(std::size_t bytes) const noexcept;
 };
 
 /// The framing of HDF5 filter 32008 (bshuf_h5filter.c of kiyo-masui/bitshuffle). Without a codec: the
@@ -109,6 +113,36 @@ struct SzipParams {
 /// Throws FilterError, std::bad_alloc.
 std::size_t decode_szip(std::span<const std::byte> in, const SzipParams& params, std::span<std::byte> out,
                         Workspace& workspace);
+
+/// Client data of HDF5 filter 6: {scale type, scale factor, elements of a chunk, class, element bytes, sign,
+/// byte order, whether a fill value is defined, the fill value in 12 words}, which libhdf5 derives from the
+/// dataset.
+struct ScaleOffsetParams {
+  enum class Class : unsigned { integer = 0, floating = 1 };
+
+  /// Nothing where h5feed cannot decode it: other counts of parameters, sizes or scale types than libhdf5
+  /// writes.
+  static std::optional<ScaleOffsetParams> from(const std::vector<unsigned>& params) noexcept;
+
+  Class value_class = Class::integer;
+  int decimal_digits = 0;  ///< of floats: the power of ten that they were multiplied by
+  std::size_t elements = 0;
+  std::size_t element_bytes = 1;  ///< 1, 2, 4 or 8; of floats 4 or 8
+  bool is_signed = false;         ///< of integers
+  bool big_endian = false;
+  bool stores_as_is = false;                ///< integers of all their bits: the filter changes nothing
+  std::optional<std::uint64_t> fill_value;  ///< bits of the element in its low bytes
+
+  /// Bytes of a decoded chunk.
+  std::size_t decoded_bytes() const noexcept { return elements * element_bytes; }
+};
+
+/// The framing of HDF5 filter 6: bits of a packed value (u32, little-endian), bytes of the minimum (u8), the
+/// minimum (little-endian), from byte 21 on the values, most significant bit first without gaps. Values of
+/// all bits of an element are the elements themselves, in little-endian order. Writes
+/// `params.decoded_bytes()` in the byte order of the dataset. Throws FilterError.
+std::size_t decode_scaleoffset(std::span<const std::byte> in, const ScaleOffsetParams& params,
+                               std::span<std::byte> out);
 
 /// One zlib stream. `level` is 0 (stored) to 9, as in zlib.
 std::vector<std::byte> encode_deflate(std::span<const std::byte> in, unsigned level);

@@ -23,7 +23,7 @@ constexpr std::array<KnownFilter, 20> kKnownFilters = {{
     {filter_id::kFletcher32, "fletcher32"},
     {filter_id::kSzip, "szip"},
     {5, "nbit"},
-    {6, "scaleoffset"},
+    {filter_id::kScaleOffset, "scaleoffset"},
     {filter_id::kBzip2, "bzip2"},
     {filter_id::kLzf, "lzf"},
     {filter_id::kBlosc, "blosc"},

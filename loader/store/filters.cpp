@@ -35,6 +35,7 @@ bool compresses(const FilterSpec& filter) noexcept {
   switch (filter.id) {
     case filter_id::kDeflate:
     case filter_id::kSzip:
+    case filter_id::kScaleOffset:
     case filter_id::kBzip2:
     case filter_id::kLzf:
     case filter_id::kBlosc:
@@ -51,12 +52,14 @@ bool compresses(const FilterSpec& filter) noexcept {
 }
 
 // The most that data a compressor could not shrink may have grown to, with room to spare for any
-// encoder: the worst are bitshuffle with blocks of 512 bytes, LZF with a byte for each 32, and bzip2
-// with 600 bytes more. Small, because a hostile file may claim 32 of them.
+// encoder: the worst are bitshuffle with small blocks, LZF with a byte for each 32, and bzip2 with 600
+// bytes more.
 std::size_t grown(const FilterSpec& filter, std::size_t bytes) noexcept {
   switch (filter.id) {
-    case filter_id::kBitshuffle:
-      return bytes + bytes / 16 + 64;
+    case filter_id::kBitshuffle: {
+      const auto params = BitshuffleParams::from(filter.params);
+      return params ? params->grown_bytes(bytes) : bytes;
+    }
     case filter_id::kLzf:
       return bytes + bytes / 32 + 64;
     case filter_id::kBzip2:
@@ -72,6 +75,14 @@ struct StageInput {
   bool exact = true;
 };
 
+// The most that all filters together may make of a chunk: a hostile file may claim 32 that grow it, and
+// what no encoder of use makes must not decide how much memory a read takes.
+std::size_t most_grown(std::size_t chunk_bytes) noexcept {
+  constexpr std::size_t kTimes = 8;
+  constexpr std::size_t kSmallChunkBytes = 64 * 1024;
+  return kTimes * chunk_bytes + kSmallChunkBytes;
+}
+
 // One more than the filters: the last is what is stored.
 std::array<StageInput, kMaxFilters + 1> stage_inputs(const std::vector<FilterSpec>& filters,
                                                      std::uint32_t mask, std::size_t chunk_bytes) noexcept {
@@ -81,7 +92,9 @@ std::array<StageInput, kMaxFilters + 1> stage_inputs(const std::vector<FilterSpe
     inputs[i] = current;
     if (!active(i, mask)) continue;
     if (filters[i].id == filter_id::kFletcher32) current.bytes += kFletcher32Bytes;
-    if (compresses(filters[i])) current = {grown(filters[i], current.bytes), false};
+    if (compresses(filters[i])) {
+      current = {std::min(grown(filters[i], current.bytes), most_grown(chunk_bytes)), false};
+    }
   }
   inputs[filters.size()] = current;
   return inputs;
@@ -119,8 +132,13 @@ Params parsed(const FilterSpec& filter) {
   return *params;
 }
 
-// Shuffling single bytes changes nothing, yet writers ask for it.
+// Shuffling single bytes changes nothing, nor does packing integers in all their bits; yet writers ask for
+// it.
 bool does_nothing(const FilterSpec& filter) noexcept {
+  if (filter.id == filter_id::kScaleOffset) {
+    const auto params = ScaleOffsetParams::from(filter.params);
+    return params && params->stores_as_is;
+  }
   return filter.id == filter_id::kShuffle && param(filter, 0, 0) == 1;
 }
 
@@ -185,6 +203,8 @@ struct DecodeScratch::State {
         return decode_bitshuffle(in, parsed<BitshuffleParams>(filter), out, workspace, zstd);
       case filter_id::kSzip:
         return decode_szip(in, parsed<SzipParams>(filter), out, workspace);
+      case filter_id::kScaleOffset:
+        return decode_scaleoffset(in, parsed<ScaleOffsetParams>(filter), out);
       case filter_id::kShuffle:
         if (in.size() > out.size()) {
           throw FilterError(fmt::format("shuffle: {} bytes, a chunk has {}", in.size(), out.size()));
@@ -224,28 +244,6 @@ FilterPipeline::FilterPipeline(std::vector<FilterSpec> filters, std::size_t chun
   for (std::size_t i = 0; i < filters_.size(); ++i) {
     filters_[i] = completed(std::move(filters_[i]), chunk_bytes, element_bytes);
     if (does_nothing(filters_[i])) idle_ |= 1U << i;
-  }
-}
-
-bool FilterPipeline::supports(const FilterSpec& filter) noexcept {
-  switch (filter.id) {
-    case filter_id::kShuffle:
-      return param(filter, 0, 1) > 0;
-    case filter_id::kBlosc:
-      return has_blosc_codec(param(filter, 6, 0));
-    case filter_id::kBitshuffle:
-      return BitshuffleParams::from(filter.params).has_value();
-    case filter_id::kSzip:
-      return SzipParams::from(filter.params).has_value();
-    case filter_id::kDeflate:
-    case filter_id::kFletcher32:
-    case filter_id::kBzip2:
-    case filter_id::kLzf:
-    case filter_id::kLz4:
-    case filter_id::kZstd:
-      return true;
-    default:
-      return false;
   }
 }
 
@@ -292,7 +290,14 @@ void FilterPipeline::decode(std::span<const std::byte> raw, std::uint32_t filter
 
 std::vector<std::byte> FilterPipeline::encode(std::span<const std::byte> chunk) const {
   std::vector<std::byte> data(chunk.begin(), chunk.end());
-  for (const FilterSpec& filter : filters_) data = encode_stage(filter, std::move(data));
+  const auto inputs = stage_inputs(filters_, 0, chunk_bytes_);
+  for (std::size_t i = 0; i < filters_.size(); ++i) {
+    data = encode_stage(filters_[i], std::move(data));
+    if (data.size() > inputs[i + 1].bytes) {
+      throw FilterError(fmt::format("{}: {} bytes of a chunk of {}, more than h5feed would read again",
+                                    filters_[i].name, data.size(), chunk.size()));
+    }
+  }
   return data;
 }
 

@@ -17,8 +17,9 @@ namespace h5feed {
 
 /// Filter identifications: HDF5's own, and those of HDF Group's "Registered Filter Plugins".
 namespace filter_id {
-inline constexpr unsigned kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kSzip = 4, kBzip2 = 307, kLzf = 32000,
-                          kBlosc = 32001, kLz4 = 32004, kBitshuffle = 32008, kZstd = 32015;
+inline constexpr unsigned kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kSzip = 4, kScaleOffset = 6,
+                          kBzip2 = 307, kLzf = 32000, kBlosc = 32001, kLz4 = 32004, kBitshuffle = 32008,
+                          kZstd = 32015;
 }  // namespace filter_id
 
 /// Stored bytes that no writer could have produced. Carries the filter and the reason only; the
@@ -52,6 +53,9 @@ class FilterPipeline {
   /// Whether h5feed decodes this filter, with these parameters, itself.
   static bool supports(const FilterSpec& filter) noexcept;
 
+  /// Whether `encode` applies this filter: h5feed decodes szip and scaleoffset, and writes neither.
+  static bool encodes(const FilterSpec& filter) noexcept;
+
   /// Whether a chunk with this mask is stored without any filter.
   bool skips_all(std::uint32_t filter_mask) const noexcept;
 
@@ -66,7 +70,7 @@ class FilterPipeline {
 
   /// Applies every filter, first to last. A deflate stage that would grow the chunk is kept, as
   /// libhdf5 keeps it, so the result's mask is always 0. Throws std::bad_alloc, and FilterError for
-  /// a filter that `supports` refuses.
+  /// a filter that `encodes` refuses, and for filters that together make several times as much of a chunk.
   std::vector<std::byte> encode(std::span<const std::byte> chunk) const;
 
   /// Upper bound of what any encoder makes of a chunk.
@@ -80,6 +84,14 @@ class FilterPipeline {
   std::size_t chunk_bytes_;
   std::uint32_t idle_ = 0;  // a mask of the filters that change nothing
 };
+
+/// Why `supports` refuses the filter, to stand behind its name: "is not built in", "has blocks of 12
+/// elements, and h5feed decodes multiples of 8".
+std::string unsupported_reason(const FilterSpec& filter);
+
+/// What in a filter's parameters, which libhdf5 derives from the dataset, contradicts `info`; empty where
+/// nothing does. Chunks of such a dataset cannot be decoded by anyone.
+std::string contradiction(const FilterSpec& filter, const DatasetInfo& info);
 
 /// `filter` with the parameters that writers derive from the dataset where it has none or zero: the
 /// element's size of a shuffle, the chunk's size (which readers may ignore) of LZF and blosc.

@@ -254,11 +254,11 @@ DatasetInfo read_info(const std::string& file_name, const std::string& path, con
           "ragged or pad, beside data whose samples are alike",
           file_name, path, name_of(*element.dtype)));
     }
-    throw DatasetError(
-        fmt::format("{}:{}: the elements are {}; h5feed reads integers of 8, 16, 32 or 64 bits, their "
-                    "enumerations, IEEE floats of 16, 32 or 64 bits and complex numbers of these, store the "
-                    "data as one of these",
-                    file_name, path, type.text));
+    throw DatasetError(fmt::format(
+        "{}:{}: the elements are {}; h5feed reads integers and bitfields of 8, 16, 32 or 64 bits, "
+        "enumerations, IEEE floats of 16, 32 or 64 bits, bfloat16 and complex numbers; store the "
+        "data as one of these",
+        file_name, path, type.text));
   }
   return read_stored(file_name, path, dataset, type);
 }

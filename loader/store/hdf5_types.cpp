@@ -17,8 +17,9 @@ struct FloatLayout {
   std::size_t mantissa_bits;
   std::size_t exponent_bias;
 };
-constexpr FloatLayout kFloats[] = {
-    {DType::f16, 5, 10, 15}, {DType::f32, 8, 23, 127}, {DType::f64, 11, 52, 1023}};
+constexpr FloatLayout kHalf{DType::f16, 5, 10, 15};
+constexpr FloatLayout kBrainFloat{DType::bf16, 8, 7, 127};
+constexpr FloatLayout kFloats[] = {kHalf, kBrainFloat, {DType::f32, 8, 23, 127}, {DType::f64, 11, 52, 1023}};
 
 bool whole_bytes(const H5::AtomType& type) {
   const H5T_order_t order = type.getOrder();
@@ -56,7 +57,39 @@ StoredType classify_float(const H5::FloatType& type) {
       return numeric(layout.dtype, type);
     }
   }
-  return {{}, false, fmt::format("{}-bit float of another format", type.getPrecision())};
+  // x87's extended format, in which C compilers for x86 keep it, padded to 12 or 16 bytes.
+  if (type.getPrecision() == 80 && exponent_bits == 15 && mantissa_bits == 64) {
+    return {{}, false, "long double (80-bit floats)"};
+  }
+  if (type.getOrder() == H5T_ORDER_VAX) {
+    return {{}, false, fmt::format("{}-bit floats in the byte order of the VAX", type.getPrecision())};
+  }
+  return {{},
+          false,
+          fmt::format("{}-bit floats ({} exponent and {} mantissa bits, bias {})", type.getPrecision(),
+                      exponent_bits, mantissa_bits, type.getEbias())};
+}
+
+H5::IntType integer_view(const H5::DataType& type) {
+  H5::IntType integer;
+  integer.copy(type);
+  return integer;
+}
+
+StoredType classify_bitfield(const H5::DataType& type) {
+  const H5::IntType field = integer_view(type);  // for precision, offset and byte order
+  const std::size_t bits = field.getPrecision();
+  const std::optional<DType> dtype = dtype_from_name(fmt::format("u{}", bits));
+  if (!dtype || !whole_bytes(field)) {
+    return {
+        {},
+        false,
+        fmt::format("bitfields of {} bits at bit {} of {}", bits, field.getOffset(), 8 * field.getSize())};
+  }
+  StoredType stored = numeric(*dtype, field);
+  stored.plain = false;
+  stored.text = fmt::format("bitfield of {}", stored.text);
+  return stored;
 }
 
 // h5py's bool: FALSE = 0 and TRUE = 1 over one byte.
@@ -70,11 +103,7 @@ bool is_bool(const H5::EnumType& type) {
   return true;
 }
 
-H5::IntType base_of(const H5::EnumType& type) {
-  H5::IntType base;
-  base.copy(type.getSuper());
-  return base;
-}
+H5::IntType base_of(const H5::EnumType& type) { return integer_view(type.getSuper()); }
 
 StoredType classify_enumeration(const H5::EnumType& type) {
   if (is_bool(type)) return {DType::u8, false, "bool", 1, false};
@@ -97,7 +126,9 @@ StoredType classify_compound(const H5::CompType& type) {
   const std::size_t bytes = size_of(*real.dtype);
   if (type.getMemberOffset(0) != 0 || type.getMemberOffset(1) != bytes || type.getSize() != 2 * bytes)
     return other;
-  return {real.dtype, real.byte_swapped, fmt::format("complex{}", 16 * bytes), 2, false};
+  const std::string text =
+      real.dtype == DType::bf16 ? "complex numbers of bf16" : fmt::format("complex{}", 16 * bytes);
+  return {real.dtype, real.byte_swapped, text, 2, false};
 }
 
 }  // namespace
@@ -121,7 +152,7 @@ StoredType classify_type(const H5::DataSet& dataset) {
     case H5T_OPAQUE:
       return {{}, false, "opaque"};
     case H5T_BITFIELD:
-      return {{}, false, "bitfield"};
+      return classify_bitfield(dataset.getDataType());
     case H5T_REFERENCE:
       return {{}, false, "reference"};
     default:
@@ -131,11 +162,8 @@ StoredType classify_type(const H5::DataSet& dataset) {
 
 StoredType classify_vlen_element(const H5::DataSet& dataset) {
   const H5::DataType element = dataset.getVarLenType().getSuper();
-  if (element.getClass() == H5T_INTEGER) {
-    H5::IntType integer;
-    integer.copy(element);
-    return classify_integer(integer);
-  }
+  if (element.getClass() == H5T_INTEGER) return classify_integer(integer_view(element));
+  if (element.getClass() == H5T_BITFIELD) return classify_bitfield(element);
   if (element.getClass() == H5T_FLOAT) {
     H5::FloatType real;
     real.copy(element);
@@ -183,19 +211,18 @@ H5::DataType file_type(DType dtype) {
       return pick(H5::PredType::IEEE_F32LE, H5::PredType::IEEE_F32BE);
     case DType::f64:
       return pick(H5::PredType::IEEE_F64LE, H5::PredType::IEEE_F64BE);
-    case DType::bf16:
-      throw H5::DataTypeIException("file_type", "bf16 is not a type of files; store f16 or f32");
     case DType::f16:
+    case DType::bf16:
       break;
   }
-  // libhdf5 gained a predefined half type in 1.14 only.
-  constexpr FloatLayout kHalf = kFloats[0];
-  H5::FloatType half;
-  half.copy(pick(H5::PredType::IEEE_F32LE, H5::PredType::IEEE_F32BE));
-  half.setFields(15, kHalf.mantissa_bits, kHalf.exponent_bits, 0, kHalf.mantissa_bits);
-  half.setSize(2);
-  half.setEbias(kHalf.exponent_bias);
-  return half;
+  // libhdf5 has a predefined f16 from 1.14 and a predefined bf16 from 2.0 only; these are equal to them.
+  const FloatLayout& layout = dtype == DType::f16 ? kHalf : kBrainFloat;
+  H5::FloatType type;
+  type.copy(pick(H5::PredType::IEEE_F32LE, H5::PredType::IEEE_F32BE));
+  type.setFields(15, layout.mantissa_bits, layout.exponent_bits, 0, layout.mantissa_bits);
+  type.setSize(2);
+  type.setEbias(layout.exponent_bias);
+  return type;
 }
 
 }  // namespace h5feed

@@ -16,13 +16,13 @@ struct StoredType {
   bool byte_swapped = false;   ///< other byte order than the host's
   std::string text;            ///< "u8", "bool", "complex64", "variable-length", "string", "compound", …
   unsigned values = 1;         ///< numbers in one element: 2 for a complex one
-  bool plain = true;           ///< a number by itself; neither enumeration nor complex
+  bool plain = true;           ///< an integer or float; neither enumeration, bitfield nor complex number
 };
 
-/// Numeric are integers of 8 to 64 bits that fill their bytes and IEEE floats of 16, 32 and 64 bits, in
-/// either byte order; enumerations of such integers (bool, which h5py stores as one, is u8 with 0 and 1);
-/// and complex numbers, compounds of two such floats "r" and "i" without gaps, as h5py stores them.
-/// Throws H5::Exception.
+/// Numeric types are integers and bitfields of 8, 16, 32 or 64 bits that fill their bytes, IEEE floats of
+/// 16, 32 and 64 bits and bfloat16, all in either byte order; enumerations of such integers (bool, which h5py
+/// stores as one, is u8 with 0 and 1); and complex numbers, compounds of two such floats "r" and "i" without
+/// gaps, as h5py stores them. A bitfield is an unsigned integer. Throws H5::Exception.
 StoredType classify_type(const H5::DataSet& dataset);
 
 /// The numbers of a dataset of variable length. Throws H5::Exception.

@@ -17,15 +17,9 @@ constexpr IndexKind kIndexKinds[] = {
     {"extensible_array", H5D_CHUNK_IDX_EARRAY, true}, {"version_2_b_tree", H5D_CHUNK_IDX_BT2, true},
 };
 
-// IEEE half precision, which libhdf5 has no name for before 1.14.
-hid_t half_type(H5T_order_t order) {
-  const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
-  require(H5Tset_fields(type, 15, 10, 5, 0, 10), "H5Tset_fields");
-  require(H5Tset_size(type, 2), "H5Tset_size");
-  require(H5Tset_ebias(type, 15), "H5Tset_ebias");
-  require(H5Tset_order(type, order), "H5Tset_order");
-  return type;
-}
+// IEEE half precision and bfloat16, which libhdf5 has no names for before 1.14 and 2.0.
+hid_t half_type(H5T_order_t order) { return float16_type(10, 15, order); }
+hid_t brain_type(H5T_order_t order) { return float16_type(7, 127, order); }
 
 bool little(H5T_order_t order) { return order == H5T_ORDER_LE; }
 
@@ -39,6 +33,7 @@ constexpr ElementType kElementTypes[] = {
     {"u64", DType::u64, [](H5T_order_t o) { return little(o) ? H5T_STD_U64LE : H5T_STD_U64BE; }},
     {"i64", DType::i64, [](H5T_order_t o) { return little(o) ? H5T_STD_I64LE : H5T_STD_I64BE; }},
     {"f16", DType::f16, half_type},
+    {"bf16", DType::bf16, brain_type},
     {"f32", DType::f32, [](H5T_order_t o) { return little(o) ? H5T_IEEE_F32LE : H5T_IEEE_F32BE; }},
     {"f64", DType::f64, [](H5T_order_t o) { return little(o) ? H5T_IEEE_F64LE : H5T_IEEE_F64BE; }},
 };

@@ -121,7 +121,7 @@ ImageLayout images(std::int64_t samples, std::int64_t channels, bool in_last, bo
 }
 
 TEST(NormalizeLaunch, covers_the_batch_for_every_type_and_layout) {
-  for (const DType from : {DType::u8, DType::u16, DType::i16, DType::f16, DType::f32}) {
+  for (const DType from : {DType::u8, DType::u16, DType::i16, DType::f16, DType::bf16, DType::f32}) {
     for (const DType to : {DType::f32, DType::f16, DType::bf16, DType::u8}) {
       if (!can_normalize(from, to)) continue;
       for (const std::int64_t channels : {1, 3, 4, 5}) {

@@ -55,6 +55,11 @@ Outcome run_case(const ImageLayout& layout, DType from, DType to, const Normaliz
       const F16 value = to_f16(std::uniform_real_distribution<float>(-300, 300)(random));
       std::memcpy(in.data() + i * 2, &value, 2);
     }
+  } else if (from == DType::bf16) {
+    for (std::size_t i = 0; i < in_bytes / 2; ++i) {
+      const BF16 value = to_bf16(std::uniform_real_distribution<float>(-300, 300)(random));
+      std::memcpy(in.data() + i * 2, &value, 2);
+    }
   } else {
     for (std::size_t i = 0; i < in_bytes; ++i) in.data()[i] = static_cast<std::byte>(random());
   }
@@ -94,6 +99,8 @@ double source_value(const Outcome& outcome, DType from, std::int64_t index) {
       return element<std::int16_t>(outcome.source, index);
     case DType::f16:
       return to_float(element<F16>(outcome.source, index));
+    case DType::bf16:
+      return to_float(element<BF16>(outcome.source, index));
     default:
       return element<float>(outcome.source, index);
   }
@@ -137,7 +144,7 @@ void check_case(const ImageLayout& layout, DType from, DType to,
   });
 }
 
-constexpr DType kSources[] = {DType::u8, DType::u16, DType::i16, DType::f16, DType::f32};
+constexpr DType kSources[] = {DType::u8, DType::u16, DType::i16, DType::f16, DType::bf16, DType::f32};
 constexpr DType kOutputs[] = {DType::f32, DType::f16, DType::bf16};
 
 struct Extent {

@@ -56,6 +56,9 @@ std::vector<std::byte> source_of(const Case& c) {
     } else if (c.from == DType::f16) {
       const F16 half = to_f16(value);
       std::memcpy(at, &half, 2);
+    } else if (c.from == DType::bf16) {
+      const BF16 brain = to_bf16(value);
+      std::memcpy(at, &brain, 2);
     } else if (c.from == DType::u8) {
       *at = static_cast<std::byte>(i < 256 * c.channels ? i / c.channels : random() % 256);
     } else {
@@ -149,7 +152,7 @@ TEST(RowKernels, do_what_the_gpu_kernels_do_for_every_type_layout_crop_and_flip)
   const std::vector<std::optional<CropSizes>> crops = {
       std::nullopt, CropSizes{kHeight, kWidth, kHeight, kWidth}, CropSizes{kHeight, kWidth, 5, 18},
       CropSizes{kHeight, kWidth, 11, 27}};
-  for (const DType from : {DType::u8, DType::u16, DType::i16, DType::f16, DType::f32}) {
+  for (const DType from : {DType::u8, DType::u16, DType::i16, DType::f16, DType::bf16, DType::f32}) {
     for (const DType to : {DType::u8, DType::f32, DType::f16, DType::bf16}) {
       if (!can_normalize(from, to)) continue;
       for (const std::uint64_t channels : {1U, 3U, 4U, 5U}) {

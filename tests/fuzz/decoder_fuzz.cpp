@@ -4,6 +4,7 @@
 
 #include "fuzz/check_decode.hpp"
 #include "fuzz/szip_seeds.hpp"
+#include "support/scaleoffset_chunk.hpp"
 
 namespace h5feed::fuzz {
 namespace {
@@ -18,13 +19,14 @@ enum FuzzedFilter {
   k_blosc,
   k_bitshuffle,
   k_bzip2,
-  k_szip
+  k_szip,
+  k_scaleoffset
 };
 constexpr FuzzedFilter kFilter = H5FEED_FUZZED_FILTER;
 
 using Choice = std::array<unsigned, 4>;
 
-FilterSpec filter(const Choice& choice) {
+FilterSpec filter(const Choice& choice, std::size_t chunk_bytes) {
   switch (kFilter) {
     case k_deflate:
       return {.id = filter_id::kDeflate, .name = "gzip"};
@@ -52,6 +54,16 @@ FilterSpec filter(const Choice& choice) {
       return {.id = filter_id::kSzip,
               .params = {choice[0], choice[1] % 33, 1 + choice[2] % 64, 16 * (choice[3] + 1)},
               .name = "szip"};
+    case k_scaleoffset: {
+      const std::size_t element_bytes = std::size_t{1} << choice[0] % 4;
+      test::ScaleOffsetSetUp set_up{.floating = (choice[0] & 4U) != 0,
+                                    .factor = static_cast<int>(choice[2]) - 128,
+                                    .elements = chunk_bytes / element_bytes + choice[3] / 128,
+                                    .element_bytes = element_bytes,
+                                    .big_endian = (choice[0] & 8U) != 0};
+      if (choice[1] != 0) set_up.fill_value = 0x0101010101010101U * choice[1];
+      return {.id = filter_id::kScaleOffset, .params = scaleoffset_params(set_up), .name = "scaleoffset"};
+    }
   }
 }
 
@@ -60,6 +72,7 @@ std::vector<Choice> seed_choices() {
   if (kFilter == k_shuffle) return {{1}, {2}, {3}, {7}};
   if (kFilter == k_lz4) return {{0}, {4}};
   if (kFilter == k_bitshuffle) return {{0, 0, 0}, {1, 32, 2}, {3, 64, 2}, {3, 0, 3}, {7, 16, 0}};
+  if (kFilter == k_scaleoffset) return {{0, 0, 128}, {1, 7, 128}, {10, 0, 128}, {6, 0, 130}, {15, 1, 126}};
   if (kFilter == k_szip) return {{32, 8, 7, 3}, {32, 16, 15, 7}, {32, 32, 7, 15}};
   std::vector<Choice> blosc;
   for (const unsigned codec : {0U, 1U, 2U, 4U, 5U}) {
@@ -68,12 +81,21 @@ std::vector<Choice> seed_choices() {
   return kFilter == k_blosc ? blosc : std::vector<Choice>{{}};
 }
 
+// What is stored for `chunk`; of scaleoffset some values, which decode to another chunk.
+Bytes stored_for(const FilterSpec& spec, const Bytes& chunk) {
+  if (kFilter == k_szip) return encode_szip(chunk, spec.params[1], spec.params[2], spec.params[3]);
+  if (kFilter != k_scaleoffset) return FilterPipeline({spec}, chunk.size(), 1).encode(chunk);
+  std::vector<std::uint64_t> values(spec.params[2]);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 32;
+  return test::scaleoffset_chunk(5, 3, values);
+}
+
 }  // namespace
 
 void fuzz_one(std::span<const std::byte> input) {
   Reader reader(input);
   const std::size_t chunk_bytes = 1 + reader.u16() % kMaxBytes;
-  const FilterSpec spec = filter({reader.u8(), reader.u8(), reader.u8(), reader.u8()});
+  const FilterSpec spec = filter({reader.u8(), reader.u8(), reader.u8(), reader.u8()}, chunk_bytes);
   if (!FilterPipeline::supports(spec)) return;
   check_decode(FilterPipeline({spec}, chunk_bytes, 1), reader.rest(), 0, chunk_bytes);
 }
@@ -84,10 +106,8 @@ std::vector<Bytes> seeds() {
     for (const Choice& choice : seed_choices()) {
       Bytes smooth(chunk_bytes);
       for (std::size_t i = 0; i < chunk_bytes; ++i) smooth[i] = static_cast<std::byte>(i / 16 + (i % 7 == 0));
-      const FilterSpec spec = filter(choice);
-      const Bytes stored = kFilter == k_szip
-                               ? encode_szip(smooth, spec.params[1], spec.params[2], spec.params[3])
-                               : FilterPipeline({spec}, chunk_bytes, 1).encode(smooth);
+      const FilterSpec spec = filter(choice, chunk_bytes);
+      const Bytes stored = stored_for(spec, smooth);
       Writer writer;
       writer.u16(static_cast<unsigned>(chunk_bytes - 1));
       for (const unsigned byte : choice) writer.u8(byte);

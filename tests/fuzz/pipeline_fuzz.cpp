@@ -1,9 +1,11 @@
 // Pipelines of up to seven filters. An input is the number of filters with a bit that asks for a round
 // trip, per filter its kind and a parameter, the chunk's size (u16), a mask (u32), then the bytes: stored
 // ones to decode, or a chunk to encode and to decode again.
+#include <algorithm>
 #include <array>
 
 #include "fuzz/check_decode.hpp"
+#include "support/scaleoffset_chunk.hpp"
 
 namespace h5feed::fuzz {
 namespace {
@@ -23,9 +25,10 @@ enum Kind : unsigned {
   k_blosc,
   k_bitshuffle,
   k_szip,
-  k_bzip2
+  k_bzip2,
+  k_scaleoffset
 };
-constexpr unsigned kKinds = 10;
+constexpr unsigned kKinds = 11;
 
 FilterSpec filter(unsigned kind, unsigned parameter) {
   constexpr std::array<const char*, 5> kBlosc = {"blosc:blosclz:1", "blosc:lz4:1", "blosc:lz4hc:1",
@@ -47,13 +50,22 @@ FilterSpec filter(unsigned kind, unsigned parameter) {
       return parse_filters(kBlosc[parameter % kBlosc.size()], 1 + parameter / kBlosc.size())[0];
     case k_bitshuffle:
       return {.id = filter_id::kBitshuffle,
-              .params = {0, 4, 1 + parameter % 8, parameter / 32 * 256,
+              .params = {0, 4, 1 + parameter % 8,
+                         std::array{0U, 8U, 24U, 64U, 256U, 512U, 1024U, 1792U}[parameter / 32],
                          std::array{0U, 2U, 3U}[parameter / 8 % 3]},
               .name = "bitshuffle"};
     case k_szip:
       return {.id = filter_id::kSzip,
               .params = {parameter, 2 + parameter % 16 * 2, 8U << parameter / 64, 64},
               .name = "szip"};
+    case k_scaleoffset: {
+      const std::size_t element_bytes = std::size_t{1} << parameter % 4;
+      return {.id = filter_id::kScaleOffset,
+              .params = test::scaleoffset_params({.elements = (512 - parameter / 32 * 64) / element_bytes,
+                                                  .element_bytes = element_bytes,
+                                                  .big_endian = (parameter & 16U) != 0}),
+              .name = "scaleoffset"};
+    }
     default:
       return parse_filters("bzip2:1", 1)[0];
   }
@@ -113,6 +125,7 @@ std::vector<Bytes> seeds() {
                                                         {k_lzf, k_lz4, k_blosc},
                                                         {k_shuffle, k_bzip2},
                                                         {k_szip},
+                                                        {k_scaleoffset},
                                                         {}};
   for (const std::vector<unsigned>& kinds : pipelines) {
     for (const bool round_trip : {false, true}) {
@@ -125,10 +138,13 @@ std::vector<Bytes> seeds() {
         writer.u8(kind).u8(kParameter);
       }
       writer.u16(kChunkBytes - 1).u32(0);
-      const bool encodes = kinds != std::vector<unsigned>{k_szip};
-      result.push_back(
-          writer.bytes(round_trip || !encodes ? chunk : FilterPipeline(filters, kChunkBytes, 1).encode(chunk))
-              .done());
+      const bool encodes = std::all_of(filters.begin(), filters.end(), FilterPipeline::encodes);
+      Bytes stored = chunk;
+      if (!round_trip && encodes) stored = FilterPipeline(filters, kChunkBytes, 1).encode(chunk);
+      if (kinds == std::vector<unsigned>{k_scaleoffset}) {
+        stored = test::scaleoffset_chunk(5, 3, std::vector<std::uint64_t>(filters[0].params[2], 17));
+      }
+      result.push_back(writer.bytes(stored).done());
     }
   }
   return result;

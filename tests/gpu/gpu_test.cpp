@@ -121,7 +121,7 @@ TEST_F(OnGpu, the_normalize_kernel_equals_the_cpu_for_every_type_layout_flip_cro
                                                    {.crop_y = -2, .crop_x = -3, .flip = 1},
                                                    {.crop_y = 1, .crop_x = 1000}};
   std::uint32_t seed = 0;
-  for (const DType from : {DType::u8, DType::u16, DType::i16, DType::f16, DType::f32}) {
+  for (const DType from : {DType::u8, DType::u16, DType::i16, DType::f16, DType::bf16, DType::f32}) {
     for (const DType to : {DType::f32, DType::f16, DType::bf16}) {
       for (const std::int64_t channels : {1, 3, 4, 5, 130}) {
         for (const bool in_last : {false, true}) {

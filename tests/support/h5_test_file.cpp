@@ -27,7 +27,7 @@ Hid host_order_type(const Hid& dataset) {
   Hid type(H5Tcopy(stored.get()));
   constexpr bool kLittle = std::endian::native == std::endian::little;
   const H5T_class_t kind = H5Tget_class(type.get());
-  if (kind == H5T_INTEGER || kind == H5T_FLOAT || kind == H5T_COMPOUND) {
+  if (kind == H5T_INTEGER || kind == H5T_FLOAT || kind == H5T_BITFIELD || kind == H5T_COMPOUND) {
     require(H5Tset_order(type.get(), kLittle ? H5T_ORDER_LE : H5T_ORDER_BE), "H5Tset_order");
   }
   return type;
@@ -82,6 +82,15 @@ Hid::~Hid() {
 
 void require(herr_t status, const char* call) {
   if (status < 0) throw std::runtime_error(std::string(call) + " failed on a test file");
+}
+
+hid_t float16_type(std::size_t mantissa_bits, std::size_t bias, H5T_order_t order) {
+  const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
+  require(H5Tset_fields(type, 15, mantissa_bits, 15 - mantissa_bits, 0, mantissa_bits), "H5Tset_fields");
+  require(H5Tset_size(type, 2), "H5Tset_size");
+  require(H5Tset_ebias(type, bias), "H5Tset_ebias");
+  require(H5Tset_order(type, order), "H5Tset_order");
+  return type;
 }
 
 H5TestFile::H5TestFile(const std::filesystem::path& path, TestFileOptions options) {

@@ -55,6 +55,10 @@ struct TestDataset {
   std::string external_file = {};  ///< holds the bytes instead
 };
 
+/// A float of 16 bits with that many bits of mantissa: binary16 has 10 and the bias 15, bfloat16 7 and 127.
+/// The caller closes it.
+hid_t float16_type(std::size_t mantissa_bits, std::size_t bias, H5T_order_t order);
+
 /// A file open for writing. Calls throw std::runtime_error where libhdf5 refuses.
 class H5TestFile {
  public:

@@ -376,9 +376,13 @@ TEST(Bench, NamesOptionsOfTheProgramWhereTheDataIsNotClear) {
       0);
   EXPECT_EQ(run_program(dir.path(), {"bench", "t.h5"}).err,
             "t.h5: no dataset looks like images; it has /labels (30 u8), /tokens (30×16 i64). Try: h5feed "
-            "bench t.h5 --data tokens --input-layout none --target labels\n");
-  EXPECT_EQ(run_program(dir.path(), {"bench", "t.h5", "--data", "tokens"}).err,
-            "t.h5:/tokens (30×16 i64): its layout cannot be told from its shape; state it: --input-layout "
+            "bench t.h5 --data tokens --target labels\n");
+  {
+    H5TestFile file(dir / "m.h5");
+    file.create({.path = "maps", .file_type = H5T_IEEE_F32LE, .shape = {30, 4, 4}});
+  }
+  EXPECT_EQ(run_program(dir.path(), {"bench", "m.h5", "--data", "maps"}).err,
+            "m.h5:/maps (30×4×4 f32): its layout cannot be told from its shape; state it: --input-layout "
             "NCHW, NHWC, NHW, or none to deliver it as stored\n");
 }
 

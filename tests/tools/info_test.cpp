@@ -160,7 +160,7 @@ TEST(Info, SaysHowRowsOfNumbersAndSingleImagesAreRead) {
     slide.create({.path = "slide", .shape = {700, 800, 3}});
   }
   EXPECT_THAT(run_program(dir.path(), {"info", "rows.h5"}).out,
-              HasSubstr("\n90 samples of 25: --data /train --target /label --input-layout none\n"));
+              HasSubstr("\n90 samples of 25: --data /train --target /label\n"));
   const std::string depth = run_program(dir.path(), {"info", "depth.h5"}).out;
   EXPECT_THAT(depth, HasSubstr("\none image of 40×50 in a file: --data /rgb --target /depth --sample dataset "
                                "--input-layout NCHW\n"));

@@ -172,6 +172,19 @@ TEST(RowKernel, reads_half_precision) {
   EXPECT_THROW(make_row_kernel({.from = DType::f32, .to = DType::f16}), OptionError);
 }
 
+TEST(RowKernel, reads_bfloat16) {
+  // 1, −2, the largest, the smallest subnormal, infinity.
+  const std::vector<std::uint16_t> values = {0x3F80, 0xC000, 0x7F7F, 0x0001, 0x7F80};
+  const auto out = run<double>({.from = DType::bf16, .to = DType::f64, .pixels = 5}, values);
+  EXPECT_EQ(out, (std::vector<double>{1, -2, 0x1.FEp127, 0x1p-133, std::numeric_limits<double>::infinity()}));
+  EXPECT_EQ((run<std::int32_t>({.from = DType::bf16, .to = DType::i32, .pixels = 5}, values)),
+            (std::vector<std::int32_t>{1, -2, 0, 0, 0}));
+  EXPECT_EQ((run<std::uint16_t>({.from = DType::bf16, .to = DType::bf16, .pixels = 5}, values)), values);
+  EXPECT_EQ(first_out_of_range(DType::bf16, std::as_bytes(std::span(values)), DType::u8), 1u);
+  EXPECT_EQ(number_text(DType::bf16, std::as_bytes(std::span(values)).data()), "1");
+  EXPECT_THROW(make_row_kernel({.from = DType::f16, .to = DType::bf16}), OptionError);
+}
+
 TEST(BufferPool, recycles_what_comes_back) {
   BufferPool pool(4096, 2);
   std::byte* first = pool.acquire().get();

@@ -53,8 +53,7 @@ TEST(Geometry, tells_channels_first_from_channels_last) {
 }
 
 TEST(Geometry, never_guesses) {
-  for (const auto& shape :
-       {std::vector<std::uint64_t>{10, 3, 64, 3}, {10, 5, 64, 5}, {10, 64}, {10}, {10, 2, 3, 4, 5}}) {
+  for (const auto& shape : {std::vector<std::uint64_t>{10, 3, 64, 3}, {10, 5, 64, 5}, {10, 2, 3, 4, 5}}) {
     EXPECT_THAT(
         message_of<DatasetError>([&] { data_geometry(info_of(shape), InputLayout::automatic); }),
         HasSubstr(
@@ -64,6 +63,12 @@ TEST(Geometry, never_guesses) {
                 data_geometry(info_of({9, 28, 28}, DType::f32), InputLayout::automatic);
               }),
               HasSubstr("x.h5:/images (9×28×28 f32)"));
+}
+
+TEST(Geometry, of_one_or_two_dimensions_can_only_be_delivered_as_stored) {
+  EXPECT_THAT(data_geometry(info_of({10, 64}, DType::i64), InputLayout::automatic).shape, ElementsAre(64));
+  EXPECT_THAT(data_geometry(info_of({10}), InputLayout::automatic).shape, ElementsAre());
+  EXPECT_FALSE(looks_like_images({10, 64}, DType::u8));
 }
 
 TEST(Geometry, takes_the_users_word) {

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
+#include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/loaded_rows.hpp"
@@ -24,11 +27,11 @@ using test::refusal_of;
 using test::TempDir;
 using testing::ElementsAre;
 
-// Storage of 13 rows: contiguous, chunks that cut samples, and chunks that libhdf5 has to decode.
+// Storage of 13 rows: contiguous, chunks that cut samples, and chunks that libhdf5 has to decode (nbit).
 std::vector<test::TestDataset> storages() {
   return {{},
           {.chunk = {4, 2, 3}, .filters = {{.id = 2}, {.id = 1, .params = {1}}, {.id = 3}}},
-          {.chunk = {4, 3, 4}, .filters = {{.id = 32004}}}};
+          {.chunk = {4, 3, 4}, .filters = {{.id = 5, .optional = true}}}};
 }
 
 class Types : public testing::Test {
@@ -37,7 +40,6 @@ class Types : public testing::Test {
   void check(hid_t type, DType dtype, const std::vector<std::byte>& bytes,
              const std::vector<std::int64_t>& shape) {
     for (test::TestDataset storage : storages()) {
-      if (!storage.filters.empty() && storage.filters.front().id > 100) storage.filters.clear();
       storage.path = "x";
       storage.file_type = type;
       storage.shape = {13, 3, 4};
@@ -70,17 +72,86 @@ TEST_F(Types, of_every_number_in_either_byte_order) {
     check(type, dtype, test::patterned_bytes(13 * 12 * size_of(dtype), 5), {3, 4});
 }
 
-Hid half(hid_t single) {
-  Hid type(H5Tcopy(single));
-  test::require(H5Tset_fields(type.get(), 15, 10, 5, 0, 10), "H5Tset_fields");
-  test::require(H5Tset_size(type.get(), 2), "H5Tset_size");
-  test::require(H5Tset_ebias(type.get(), 15), "H5Tset_ebias");
-  return type;
+Hid half(H5T_order_t order) { return Hid(test::float16_type(10, 15, order)); }
+Hid brain_float(H5T_order_t order) { return Hid(test::float16_type(7, 127, order)); }
+
+TEST_F(Types, of_half_precision_and_bfloat16) {
+  for (const H5T_order_t order : {H5T_ORDER_LE, H5T_ORDER_BE}) {
+    check(half(order).get(), DType::f16, test::patterned_bytes(13 * 12 * 2, 2), {3, 4});
+    check(brain_float(order).get(), DType::bf16, test::patterned_bytes(13 * 12 * 2, 2), {3, 4});
+  }
 }
 
-TEST_F(Types, of_half_precision) {
-  for (const hid_t single : {H5T_IEEE_F32LE, H5T_IEEE_F32BE})
-    check(half(single).get(), DType::f16, test::patterned_bytes(13 * 12 * 2, 2), {3, 4});
+TEST_F(Types, of_bitfields_arrive_as_unsigned_integers) {
+  const std::pair<hid_t, DType> types[] = {{H5T_STD_B8LE, DType::u8},   {H5T_STD_B8BE, DType::u8},
+                                           {H5T_STD_B16LE, DType::u16}, {H5T_STD_B16BE, DType::u16},
+                                           {H5T_STD_B32LE, DType::u32}, {H5T_STD_B32BE, DType::u32},
+                                           {H5T_STD_B64LE, DType::u64}, {H5T_STD_B64BE, DType::u64}};
+  for (const auto& [type, dtype] : types) {
+    check(type, dtype, test::patterned_bytes(13 * 12 * size_of(dtype), 5), {3, 4});
+    EXPECT_EQ(H5File::open(path())->list_datasets().front().type_text,
+              "bitfield of " + std::string(name_of(dtype)));
+  }
+}
+
+TEST_F(Types, of_bitfields_and_bfloat16_fill_what_was_never_written) {
+  const Hid brain = brain_float(H5T_ORDER_BE);
+  const std::pair<hid_t, DType> types[] = {{H5T_STD_B16BE, DType::u16}, {brain.get(), DType::bf16}};
+  for (const auto& [type, dtype] : types) {
+    {
+      H5TestFile file(path());
+      file.create({.path = "x",
+                   .file_type = type,
+                   .shape = {5, 3},
+                   .chunk = {2, 3},
+                   .fill_value = {std::byte{0x3f}, std::byte{0x80}}});
+    }
+    std::vector<std::byte> expected;
+    for (int i = 0; i < 15; ++i) expected.insert(expected.end(), {std::byte{0x80}, std::byte{0x3f}});
+    const Dataset dataset = Dataset::open({.files = {path()}, .data = "x"});
+    EXPECT_EQ(dataset.dtype(), dtype);
+    EXPECT_EQ(first_difference(dataset, expected), "");
+  }
+}
+
+// The upper half of a float each, so that the conversions are exact.
+TEST_F(Types, of_bfloat16_convert_to_the_other_floats) {
+  const std::vector<std::uint16_t> bits = {0x3F80, 0xC000, 0x4040, 0xBF00, 0x7F80, 0x0000};
+  const std::vector<float> values = {1, -2, 3, -0.5F, INFINITY, 0};
+  {
+    H5TestFile file(path());
+    const Hid type = brain_float(H5T_ORDER_BE);
+    for (const char* const name : {"x", "y", "z"}) {
+      const bool column = *name != 'x';
+      file.create({.path = name,
+                   .file_type = type.get(),
+                   .shape = column ? std::vector<std::uint64_t>{6} : std::vector<std::uint64_t>{6, 1},
+                   .chunk = column ? std::vector<std::uint64_t>{4} : std::vector<std::uint64_t>{4, 1}});
+      file.write(name, std::as_bytes(std::span(bits)));
+    }
+  }
+  DatasetOptions options{.files = {path()}, .data = "x", .target = "y"};
+  options.fields = {{.name = "z"}, {.name = "wide", .data = "z", .dtype = DType::f64}};
+  const Dataset dataset = Dataset::open(options);
+  const auto first = [&](const DataLoaderOptions& loading) { return *DataLoader(dataset, loading).next(); };
+
+  const Batch stored = first({.batch_size = 6});
+  EXPECT_EQ(stored.data.dtype, DType::bf16);
+  EXPECT_EQ(stored.target.dtype, DType::bf16);
+  EXPECT_EQ(stored.field("z").values.dtype, DType::bf16);
+  EXPECT_EQ(std::memcmp(stored.data.bytes.get(), bits.data(), 12), 0);
+  EXPECT_EQ(std::memcmp(stored.target.bytes.get(), bits.data(), 12), 0);
+  EXPECT_EQ(std::memcmp(stored.field("z").values.bytes.get(), bits.data(), 12), 0);
+  EXPECT_THAT(stored.field("wide").values.as<double>(), ElementsAre(1, -2, 3, -0.5, INFINITY, 0));
+
+  const Batch wide = first({.batch_size = 6, .output_dtype = DType::f32, .target_dtype = DType::f32});
+  EXPECT_THAT(wide.data.as<float>(), testing::ElementsAreArray(values));
+  EXPECT_THAT(wide.target.as<float>(), testing::ElementsAreArray(values));
+  const Batch half_precision = first({.batch_size = 6, .output_dtype = DType::f16});
+  const std::vector<std::uint16_t> halves = {0x3C00, 0xC000, 0x4200, 0xB800, 0x7C00, 0x0000};
+  EXPECT_EQ(std::memcmp(half_precision.data.bytes.get(), halves.data(), 12), 0);
+  const Batch normalized = first({.batch_size = 4, .normalize = Normalize{.mean = {1}, .std = {2}}});
+  EXPECT_THAT(normalized.data.as<float>(), ElementsAre(0, -1.5F, 1, -0.75F));
 }
 
 Hid bool_type() {

@@ -82,6 +82,44 @@ TEST_F(StoreChunkReader, RefusesFiltersThatNobodyHas) {
       "the plugin and set HDF5_PLUGIN_PATH, or write the dataset once with gzip");
 }
 
+TEST_F(StoreChunkReader, NamesTheParametersThatAKnownFilterIsRefusedFor) {
+  const auto refused = [&](const FilterSpec& filter) {
+    {
+      H5TestFile file(path());
+      file.create({.path = "images", .shape = {8, 6}, .chunk = {4, 6}, .filters = {filter}});
+      file.write_chunk("images", Shape{0, 0}, test::patterned_bytes(17));
+    }
+    return without_directory(refusal_of<DatasetError>([&] { open(); }));
+  };
+  constexpr const char* kNextStep =
+      " and libhdf5 finds no plugin for it; install the plugin and set HDF5_PLUGIN_PATH, or write the "
+      "dataset "
+      "once with gzip";
+  EXPECT_EQ(refused({.id = filter_id::kBitshuffle, .optional = true, .params = {0, 4, 1, 12, 2}}),
+            std::string("train.h5:/images: filter 32008 (bitshuffle) has blocks of 12 elements, and h5feed "
+                        "decodes multiples of 8") +
+                kNextStep);
+  EXPECT_EQ(
+      refused({.id = filter_id::kBitshuffle, .optional = true, .params = {0, 4, 1, 8, 1}}),
+      std::string("train.h5:/images: filter 32008 (bitshuffle) compresses with codec 1, and h5feed decodes "
+                  "0 (none), 2 (lz4) and 3 (zstd)") +
+          kNextStep);
+}
+
+TEST_F(StoreChunkReader, ReadsBitshuffleOfSmallBlocksWithoutLibhdf5) {
+  const FilterSpec filter{.id = filter_id::kBitshuffle, .optional = true, .params = {0, 4, 1, 16, 2}};
+  const Bytes values = test::patterned_bytes(24);
+  {
+    H5TestFile file(path());
+    file.create({.path = "images", .shape = {4, 6}, .chunk = {4, 6}, .filters = {filter}});
+    file.write_chunk("images", Shape{0, 0}, FilterPipeline({filter}, 24, 1).encode(values));
+  }
+  const auto reader = open();
+  EXPECT_TRUE(reader->direct());
+  const ByteBuffer bytes = read_all(*reader, 2);
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), bytes.data()));
+}
+
 TEST_F(StoreChunkReader, ReadsChunksThatSkippedAnUnknownFilter) {
   const std::vector<FilterSpec> filters = {{.id = 32026, .optional = true, .name = "blosc2"}};
   const Bytes values = test::patterned_bytes(24);

@@ -241,23 +241,36 @@ TEST_F(StoreFile, RefusesEveryTypeThatIsNotNumeric) {
   const Hid array(H5Tarray_create2(H5T_STD_U8LE, 1, &three));
   const Hid odd(H5Tcopy(H5T_STD_U16LE));
   test::require(H5Tset_precision(odd.get(), 12), "H5Tset_precision");
-  const Hid brain_float(H5Tcopy(H5T_IEEE_F32LE));
-  test::require(H5Tset_fields(brain_float.get(), 15, 7, 8, 0, 7), "H5Tset_fields");
-  test::require(H5Tset_size(brain_float.get(), 2), "H5Tset_size");
+  // The format of the HDF5 manual's example, and bfloat16 with another bias.
+  const Hid short_float(H5Tcopy(H5T_IEEE_F32LE));
+  test::require(H5Tset_fields(short_float.get(), 19, 13, 6, 0, 13), "H5Tset_fields");
+  test::require(H5Tset_precision(short_float.get(), 20), "H5Tset_precision");
+  test::require(H5Tset_ebias(short_float.get(), 31), "H5Tset_ebias");
+  const Hid biased(test::float16_type(7, 15, H5T_ORDER_LE));
+  const Hid flags(H5Tcopy(H5T_STD_B16BE));
+  test::require(H5Tset_precision(flags.get(), 5), "H5Tset_precision");
+  test::require(H5Tset_offset(flags.get(), 3), "H5Tset_offset");
   const std::pair<hid_t, std::string> types[] = {
-      {string.get(), "string"},      {H5T_C_S1, "string"},
-      {compound.get(), "compound"},  {array.get(), "array"},
-      {odd.get(), "12-bit integer"}, {brain_float.get(), "16-bit float of another format"},
-      {H5T_STD_B8LE, "bitfield"},    {H5T_STD_REF_OBJ, "reference"}};
+      {string.get(), "string"},
+      {H5T_C_S1, "string"},
+      {compound.get(), "compound"},
+      {array.get(), "array"},
+      {odd.get(), "12-bit integer"},
+      {short_float.get(), "20-bit floats (6 exponent and 13 mantissa bits, bias 31)"},
+      {biased.get(), "16-bit floats (8 exponent and 7 mantissa bits, bias 15)"},
+      {H5T_NATIVE_LDOUBLE, "long double (80-bit floats)"},
+      {H5T_VAX_F32, "32-bit floats in the byte order of the VAX"},
+      {flags.get(), "bitfields of 5 bits at bit 3 of 16"},
+      {H5T_STD_REF_OBJ, "reference"}};
   for (const auto& [type, text] : types) {
     {
       H5TestFile file(path());
       file.create({.path = "x", .file_type = type, .shape = {4}});
     }
     EXPECT_EQ(describe_message("x"), "train.h5:/x: the elements are " + text +
-                                         "; h5feed reads integers of 8, 16, 32 or 64 bits, their "
-                                         "enumerations, IEEE floats of 16, 32 or 64 "
-                                         "bits and complex numbers of these, store the data as one of these");
+                                         "; h5feed reads integers and bitfields of 8, 16, 32 or 64 bits, "
+                                         "enumerations, IEEE floats of 16, 32 or 64 bits, bfloat16 and "
+                                         "complex numbers; store the data as one of these");
     const std::vector<DatasetEntry> entries = H5File::open(path())->list_datasets();
     ASSERT_EQ(entries.size(), 1U);
     EXPECT_EQ(entries[0].type_text, text);

@@ -91,7 +91,7 @@ TEST_F(StoreWriter, WritesWhatBothLibhdf5AndTheReaderRead) {
 
 TEST_F(StoreWriter, WritesEveryElementType) {
   const DType types[] = {DType::u8,  DType::i8,  DType::u16, DType::i16, DType::u32, DType::i32,
-                         DType::u64, DType::i64, DType::f16, DType::f32, DType::f64};
+                         DType::u64, DType::i64, DType::f16, DType::f32, DType::f64, DType::bf16};
   {
     H5Writer writer(path(), false);
     for (const DType type : types) {

@@ -117,6 +117,25 @@ TEST_F(TorchLoader, gives_half_and_bfloat16_and_channels_last_tensors) {
   }
 }
 
+TEST_F(TorchLoader, gives_stored_bfloat16_as_bfloat16) {
+  const torch::Tensor values = torch::randn({6, 4}).to(torch::kBFloat16);
+  const std::filesystem::path file = dir_ / "brain.h5";
+  {
+    H5Writer writer(file, true);
+    writer.create_dataset({.path = "/data", .dtype = DType::bf16, .shape = {6, 4}});
+    writer.create_dataset({.path = "/target", .dtype = DType::bf16, .shape = {6, 4}});
+    const std::span bytes(static_cast<const std::byte*>(values.data_ptr()), 48);
+    writer.write_rows("/data", 0, 6, bytes);
+    writer.write_rows("/target", 0, 6, bytes);
+    writer.commit();
+  }
+  const Dataset dataset = Dataset::open({.files = {file}, .data = "data", .target = "target"});
+  auto loader = make_data_loader(dataset, DataLoaderOptions{.batch_size = 6});
+  const auto batch = *loader->begin();
+  EXPECT_TRUE(torch::equal(batch.data, values));
+  EXPECT_TRUE(torch::equal(batch.target, values));
+}
+
 TEST_F(TorchLoader, DeliversNamedFieldsAsTensorsByName) {
   const std::filesystem::path file = dir_ / "fields.h5";
   {

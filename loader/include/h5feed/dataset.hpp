@@ -16,9 +16,9 @@
 
 namespace h5feed {
 
-/// How the stored dimensions are to be read. Images are delivered as (N,C,H,W) whatever the file has.
-/// `automatic`: a 3-D uint8 dataset is NHW, a 4-D dataset with exactly one of axes 1 and −1 in
-/// {1,3,4} is NCHW or NHWC; anything else must be stated. `none` delivers dimensions as stored.
+/// How the stored dimensions are read. Images are delivered as (N,C,H,W). `none` delivers dimensions as
+/// stored. `automatic`: 1-D and 2-D datasets are `none`, a 3-D uint8 dataset is NHW, a 4-D one with exactly
+/// one of axes 1 and −1 in {1,3,4} is NCHW or NHWC; anything else must be stated.
 enum class InputLayout : std::uint8_t { automatic, nchw, nhwc, nhw, none };
 
 /// What one sample is: a row of a dataset, or a dataset as a whole (a file or a group for each sample).

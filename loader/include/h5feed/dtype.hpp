@@ -11,8 +11,8 @@
 
 namespace h5feed {
 
-/// Numeric element types. Values in memory are always in the byte order of the host. `bf16`, the upper
-/// half of an f32, is a type of batches in GPU memory only: no file stores it.
+/// Numeric element types. Values in memory are always in the byte order of the host. `f16` is IEEE
+/// binary16; `bf16` is bfloat16, the upper half of an f32.
 enum class DType : std::uint8_t { u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64, bf16 };
 
 /// Bytes of one element.

@@ -1,0 +1,226 @@
+// HDF5 filter 6 against libhdf5, byte for byte: every type, byte order, scale factor, fill value and number
+// of packed bits.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "conformance/storage_matrix.hpp"
+#include "store/chunk_reader.hpp"
+#include "support/h5_test_file.hpp"
+#include "support/scaleoffset_chunk.hpp"
+#include "support/temp_dir.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using Shape = std::vector<std::uint64_t>;
+
+constexpr std::size_t kChunkElements = 111;
+
+// Calls f with a value of the dtype's C++ type, for its type only.
+template <typename F>
+void with_type_of(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::u8:
+      return f(std::uint8_t{});
+    case DType::i8:
+      return f(std::int8_t{});
+    case DType::u16:
+      return f(std::uint16_t{});
+    case DType::i16:
+      return f(std::int16_t{});
+    case DType::u32:
+      return f(std::uint32_t{});
+    case DType::i32:
+      return f(std::int32_t{});
+    case DType::u64:
+      return f(std::uint64_t{});
+    case DType::i64:
+      return f(std::int64_t{});
+    case DType::f32:
+      return f(float{});
+    default:
+      return f(double{});
+  }
+}
+
+template <typename T>
+T fill_value() {
+  return std::is_floating_point_v<T> ? static_cast<T>(-7.5) : static_cast<T>(7);
+}
+
+// How the values of a chunk spread; every dataset has a chunk of each.
+enum class Spread { equal, few, some, all, with_fill };
+constexpr Spread kSpreads[] = {Spread::equal, Spread::few, Spread::some, Spread::all, Spread::with_fill};
+
+template <typename T>
+T random_value(Spread spread, T base, std::mt19937_64& random) {
+  if (spread == Spread::equal) return base;
+  if (spread == Spread::with_fill && random() % 4 == 0) return fill_value<T>();
+  if constexpr (std::is_floating_point_v<T>) {
+    const T width = spread == Spread::all ? T{1e30F} : spread == Spread::some ? T{1e3F} : T{1};
+    return base + width * static_cast<T>(static_cast<double>(random() >> 11) * 0x1p-53);
+  } else {
+    using U = std::make_unsigned_t<T>;
+    const U width = spread == Spread::all    ? static_cast<U>(~U{0})
+                    : spread == Spread::some ? static_cast<U>(U{1} << sizeof(T) * 4)
+                                             : U{13};
+    return static_cast<T>(static_cast<U>(static_cast<U>(base) + static_cast<U>(random() % width)));
+  }
+}
+
+template <typename T>
+void append(Bytes& bytes, T value) {
+  const auto* const at = reinterpret_cast<const std::byte*>(&value);
+  bytes.insert(bytes.end(), at, at + sizeof(T));
+}
+
+template <typename T>
+Bytes random_chunks(std::mt19937_64& random) {
+  Bytes bytes;
+  for (const Spread spread : kSpreads) {
+    const T base = std::is_floating_point_v<T> ? static_cast<T>(static_cast<std::int32_t>(random()) >> 16)
+                                               : static_cast<T>(random());
+    for (std::size_t i = 0; i < kChunkElements; ++i) append(bytes, random_value<T>(spread, base, random));
+  }
+  return bytes;
+}
+
+// In the byte order of the file.
+template <typename T>
+Bytes stored_fill_value(bool big_endian) {
+  Bytes bytes;
+  append(bytes, fill_value<T>());
+  if (big_endian) std::reverse(bytes.begin(), bytes.end());
+  return bytes;
+}
+
+class ScaleOffset : public testing::TestWithParam<std::tuple<std::size_t, H5T_order_t>> {
+ protected:
+  ElementType element() const { return element_types()[std::get<0>(GetParam())]; }
+  bool big_endian() const { return std::get<1>(GetParam()) == H5T_ORDER_BE; }
+  bool floating() const { return !is_integer(element().dtype); }
+  std::filesystem::path path() const { return dir_ / "x.h5"; }
+
+  TestDataset dataset(std::string name, int factor) const {
+    TestDataset result{.path = std::move(name), .file_type = element().file_type(std::get<1>(GetParam()))};
+    result.filters = {{.id = filter_id::kScaleOffset,
+                       .optional = true,
+                       .params = {floating() ? 0U : 2U, static_cast<unsigned>(factor)}}};
+    return result;
+  }
+
+  // Every dataset of the file is decoded without libhdf5, as libhdf5 decodes it.
+  void expect_equal() {
+    const auto file = H5File::open(path());
+    for (const DatasetEntry& entry : file->list_datasets()) {
+      const auto reader = ChunkReader::open(file, file->describe(entry.path));
+      ASSERT_TRUE(reader->direct()) << entry.path << ": " << reader->fallback_reason();
+      const ByteBuffer ours = read_all(*reader, 1);
+      const Bytes theirs = read_through_libhdf5(path(), entry.path);
+      ASSERT_EQ(ours.size(), theirs.size());
+      const auto differs = std::mismatch(theirs.begin(), theirs.end(), ours.data()).first;
+      ASSERT_EQ(differs - theirs.begin(), theirs.end() - theirs.begin()) << entry.path << " differs";
+    }
+  }
+
+  TempDir dir_;
+};
+
+TEST_P(ScaleOffset, DecodesWhatLibhdf5Writes) {
+  const int bits = static_cast<int>(8 * size_of(element().dtype));
+  const std::vector<int> factors =
+      floating() ? std::vector{-3, 0, 2, 7, 13} : std::vector{0, 1, bits / 2, bits - 1, bits};
+  const FilterSpec gzip{.id = filter_id::kDeflate, .optional = true, .params = {1}};
+  const FilterSpec shuffle{.id = filter_id::kShuffle, .optional = true};
+  const FilterSpec sum{.id = filter_id::kFletcher32};
+  const std::vector<std::vector<FilterSpec>> followers = {{}, {shuffle, gzip}, {sum}};
+  std::mt19937_64 random(1);
+  with_type_of(element().dtype, [&](auto type) {
+    using T = decltype(type);
+    H5TestFile file(path());
+    int number = 0;
+    const auto put = [&](int factor, auto change) {
+      TestDataset one = dataset("x" + std::to_string(number++), factor);
+      // The last chunk is cut by the extent.
+      one.shape = {std::size(kSpreads) * 37 - 5, 3};
+      one.chunk = {37, 3};
+      change(one);
+      file.create(one);
+      file.write(one.path, random_chunks<T>(random));
+    };
+    for (const int factor : factors) {
+      put(factor, [](TestDataset& one) { one.undefined_fill_value = true; });
+      put(factor, [](TestDataset&) {});
+      for (const auto& more : followers) {
+        put(factor, [&](TestDataset& one) {
+          one.fill_value = stored_fill_value<T>(big_endian());
+          one.filters.insert(one.filters.end(), more.begin(), more.end());
+        });
+      }
+    }
+  });
+  expect_equal();
+}
+
+// libhdf5 writes the fewest bits that do; here are all.
+TEST_P(ScaleOffset, DecodesEveryNumberOfBits) {
+  const std::size_t element_bytes = size_of(element().dtype);
+  const std::uint64_t chunks = 8 * element_bytes + 1;
+  std::mt19937_64 random(2);
+  with_type_of(element().dtype, [&](auto type) {
+    using T = decltype(type);
+    H5TestFile file(path());
+    for (const bool filled : {false, true}) {
+      TestDataset one = dataset(filled ? "filled" : "plain", floating() ? 2 : 0);
+      one.shape = {chunks * kChunkElements};
+      one.chunk = {kChunkElements};
+      one.undefined_fill_value = !filled;
+      if (filled) one.fill_value = stored_fill_value<T>(big_endian());
+      file.create(one);
+      for (unsigned bits = 0; bits < chunks; ++bits) {
+        std::vector<std::uint64_t> packed(kChunkElements);
+        for (std::uint64_t& value : packed) value = random() % 8 == 0 ? ~std::uint64_t{0} : random();
+        Bytes minimum;
+        append(minimum, static_cast<T>(static_cast<std::int32_t>(random()) >> 8));
+        minimum.resize(8);
+        std::uint64_t minimum_bits = 0;
+        std::memcpy(&minimum_bits, minimum.data(), minimum.size());
+        Bytes stored = scaleoffset_chunk(bits, minimum_bits, packed);
+        stored.push_back({});  // libhdf5 itself adds a byte
+        file.write_chunk(one.path, Shape{bits * kChunkElements}, stored);
+      }
+    }
+  });
+  expect_equal();
+}
+
+std::vector<std::size_t> packable_types() {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < element_types().size(); ++i) {
+    const DType dtype = element_types()[i].dtype;
+    if (is_integer(dtype) || size_of(dtype) >= 4) places.push_back(i);
+  }
+  return places;
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ScaleOffset,
+                         testing::Combine(testing::ValuesIn(packable_types()),
+                                          testing::Values(H5T_ORDER_LE, H5T_ORDER_BE)),
+                         [](const auto& info) {
+                           return std::string(element_types()[std::get<0>(info.param)].name) +
+                                  (std::get<1>(info.param) == H5T_ORDER_BE ? "_big_endian"
+                                                                           : "_little_endian");
+                         });
+
+}  // namespace
+}  // namespace h5feed::test
