@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <string_view>
 
 #include "h5feed/error.hpp"
 #include "store/h5_file.hpp"
@@ -99,6 +98,19 @@ std::string Hdf5Session::error() const {
   }
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
+}
+
+std::string Hdf5Session::error_and_cure() const {
+  const std::string reason = error();
+  // "bad version number for layout message", "unknown message ...": so do damaged bytes read as well.
+  const bool newer =
+      reason.find("version") != std::string::npos || reason.find("unknown") != std::string::npos;
+  if (!newer) return fmt::format("{}; {}", reason, kRestore);
+  return fmt::format(
+      "{}; if a newer library than this libhdf5 {}.{}.{} wrote it, rewrite the file there with h5repack "
+      "--high, "
+      "else {}",
+      reason, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE, kRestore);
 }
 
 bool Hdf5Session::release(hid_t id) noexcept {
