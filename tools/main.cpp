@@ -3,12 +3,13 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "store/h5_file.hpp"
 #include "tools/cli.hpp"
 
 int main(int argc, char** argv) {
   const int code = h5feed::cli::run(argc, argv);
-  if (code != h5feed::cli::kFailed) return code;
-  // libhdf5's exit handlers crash, or print, where it had to give up on a damaged file. All files are closed.
+  if (!h5feed::libhdf5_has_failed()) return code;
+  // Without libhdf5's exit handlers. All files are closed.
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);

@@ -134,6 +134,11 @@ class H5File : public std::enable_shared_from_this<H5File> {
 /// HDF5 mutex.
 bool libhdf5_has_filter(unsigned id);
 
+/// Whether a libhdf5 call of this process has failed. Its exit handlers may then crash or print, as it leaves
+/// objects behind where it gives up on a damaged file: a program that can should end by std::_Exit.
+/// Lock-free.
+bool libhdf5_has_failed() noexcept;
+
 /// The libhdf5 in use.
 struct LibHdf5 {
   std::string version;         ///< "1.10.8"

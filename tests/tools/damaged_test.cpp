@@ -49,7 +49,7 @@ TEST_F(DamagedFile, info_shows_the_intact_objects_and_fails) {
     const ProgramResult text = run({"info", "a.h5"});
     EXPECT_EQ(text.exit_code, 1);
     EXPECT_THAT(text.out, MatchesRegex("(.*\n)*/bad +- +unreadable .*cannot be read\n(.*\n)*"));
-    EXPECT_THAT(text.out, HasSubstr("/images: 6 images of 1×5×4 u8 NHW"));
+    EXPECT_THAT(text.out, HasSubstr("/images: 6 images of 1×5×4 u8 (stored NHW)"));
     EXPECT_THAT(text.err, MatchesRegex("a.h5:/bad: libhdf5 cannot open it: bad object header [^\n]*\n"));
     const Json json = Json::parse(run({"info", "a.h5", "--json"}).out);
     EXPECT_TRUE(json.at("datasets")[0].at("shape").is_null());
@@ -79,6 +79,22 @@ TEST_F(DamagedFile, is_done_with_an_intact_dataset_that_is_named) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_EQ(result.out.find("bad"), std::string::npos) << result.out;
   }
+}
+
+// libhdf5's exit handler finds what it left open, and prints or crashes.
+TEST_F(DamagedFile, has_nothing_said_behind_its_error) {
+  {
+    H5TestFile file(dir_ / "a.h5", {.latest = true});
+    file.create({.path = "images", .shape = {6, 5, 4}});
+    file.create({.path = "bad", .shape = {3}});
+  }
+  const std::uint64_t address = header_address(dir_ / "a.h5", "bad");
+  std::vector<std::byte> bytes = file_bytes(dir_ / "a.h5");
+  bytes.at(address + 20) ^= std::byte{1};  // behind it lies a checksum
+  replace_file(dir_ / "a.h5", bytes);
+  const ProgramResult info = run({"info", "a.h5"});
+  EXPECT_EQ(info.exit_code, 1);
+  EXPECT_THAT(info.err, MatchesRegex("a.h5:/bad: libhdf5 cannot open it: [^\n]*\n"));
 }
 
 TEST_F(DamagedFile, is_not_repacked) {
