@@ -51,15 +51,24 @@ std::uint64_t num_chunks(const DatasetInfo& info) {
   return chunks;
 }
 
+std::vector<DatasetEntry> list_wanted(const H5File& file, const std::vector<std::string>& wanted) {
+  if (wanted.empty()) return file.list_datasets();
+  std::vector<DatasetEntry> listed;
+  for (const std::string& name : wanted) {
+    const std::string path = file.describe(name).path;
+    if (std::ranges::find(listed, path, &DatasetEntry::path) == listed.end())
+      listed.push_back(file.list_one(path));
+  }
+  return listed;
+}
+
 // What is to be checked, before any of it is opened: an index of many chunks takes memory.
 std::vector<CheckEntry> list_entries(const H5File& file, const std::vector<std::string>& wanted) {
-  std::vector<std::string> paths;
-  for (const std::string& name : wanted) paths.push_back(file.describe(name).path);
   std::vector<CheckEntry> entries;
-  for (DatasetEntry& listed : file.list_datasets()) {
+  for (DatasetEntry& listed : list_wanted(file, wanted)) {
     check_interrupted();
-    if (!paths.empty() && std::find(paths.begin(), paths.end(), listed.path) == paths.end()) continue;
     CheckEntry entry{.listed = std::move(listed)};
+    entry.problem = entry.listed.problem;
     try {
       if (entry.listed.numeric) {
         entry.info = file.describe(entry.listed.path);
@@ -67,10 +76,6 @@ std::vector<CheckEntry> list_entries(const H5File& file, const std::vector<std::
       }
     } catch (const Error& error) {
       entry.problem = error.what();
-    }
-    if (entry.listed.type_text == "unreadable") {
-      entry.problem = fmt::format("{}:{}: libhdf5 cannot open it; restore the file from a good copy",
-                                  file.path().string(), entry.listed.path);
     }
     entries.push_back(std::move(entry));
   }
@@ -196,11 +201,11 @@ int check(const CheckArguments& arguments) {
 constexpr const char* kFooter =
     R"(Every chunk of every numeric dataset is read twice, by h5feed itself and by libhdf5, and compared byte
 by byte. Datasets that h5feed reads through libhdf5 anyway are read once. The exit code is 1 where a chunk
-differs or cannot be read; the others are checked all the same.
+differs or an object cannot be read; the others are checked all the same.
 
 The SHA-256 is that of the decoded values in row-major order of the whole dataset, in little-endian byte
 order: files with the same values have the same digest, whatever their chunks, filters and byte order. With
---sample, or when --time-budget ends the check, there is none.
+--sample, or when --time-budget ends the check, there is none, and the result is "partial", not "equal".
 
 Examples:
   h5feed check train.h5

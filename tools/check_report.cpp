@@ -7,15 +7,12 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "store/dataset_names.hpp"
 
 namespace h5feed::cli {
 namespace {
 
 constexpr std::size_t kWidestResult = 26;  // "libhdf5 only, not compared"
-
-std::string shape_text(const CheckEntry& entry) {
-  return entry.listed.type_text == "without elements" ? "none" : format_shape(entry.listed.shape);
-}
 
 std::string chunks_text(const CheckResult& result) {
   return result.visited == result.chunks
@@ -39,7 +36,8 @@ std::string result_text(const CheckEntry& entry) {
   if (!entry.result) return "not reached";
   if (!entry.result->clean()) return failures_text(*entry.result);
   if (!entry.result->not_compared.empty()) return "h5feed only, not compared";
-  return entry.fallback_reason.empty() ? "equal" : "libhdf5 only, not compared";
+  if (!entry.fallback_reason.empty()) return "libhdf5 only, not compared";
+  return entry.result->visited < entry.result->chunks ? "partial" : "equal";
 }
 
 std::string path_text(const CheckEntry& entry) {
@@ -55,7 +53,8 @@ std::uint64_t compared_chunks(const CheckEntry& entry) {
 
 // How many entries came to which end.
 struct Counts {
-  std::uint64_t equal = 0, library_only = 0, own_only = 0, failed = 0, not_checked = 0, not_reached = 0;
+  std::uint64_t equal = 0, partial = 0, library_only = 0, own_only = 0, failed = 0, not_checked = 0,
+                not_reached = 0;
   std::uint64_t chunks = 0, read = 0, compared = 0;
 
   explicit Counts(const std::vector<CheckEntry>& entries) {
@@ -68,8 +67,10 @@ struct Counts {
         ++not_reached;
       } else if (!entry.result->not_compared.empty()) {
         ++own_only;
+      } else if (!entry.fallback_reason.empty()) {
+        ++library_only;
       } else {
-        ++(entry.fallback_reason.empty() ? equal : library_only);
+        ++(entry.result->visited < entry.result->chunks ? partial : equal);
       }
       if (entry.problem.empty()) chunks += entry.chunks;
       if (!entry.result) continue;
@@ -85,7 +86,7 @@ Table check_table(const std::vector<CheckEntry>& entries) {
   std::size_t path = 0, shape = 0, type = 0, result = kWidestResult;
   for (const CheckEntry& entry : entries) {
     path = std::max(path, display_width(printable(entry.listed.path)));
-    shape = std::max(shape, display_width(shape_text(entry)));
+    shape = std::max(shape, display_width(shape_text(entry.listed)));
     type = std::max(type, display_width(printable(entry.listed.type_text)));
     if (!entry.info) result = std::max(result, display_width(result_text(entry)));
   }
@@ -101,7 +102,7 @@ Table check_table(const std::vector<CheckEntry>& entries) {
 std::vector<std::string> check_cells(const CheckEntry& entry) {
   const std::optional<CheckResult>& result = entry.result;
   return {printable(entry.listed.path),
-          shape_text(entry),
+          shape_text(entry.listed),
           printable(entry.listed.type_text),
           result ? chunks_text(*result) : "-",
           result_text(entry),
@@ -130,6 +131,7 @@ std::string check_verdict(const std::string& file, const std::vector<CheckEntry>
     if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_count(count), what);
   };
   add(counts.equal, "equal");
+  add(counts.partial, "equal as far as compared");
   add(counts.failed, "failed");
   add(counts.library_only, "read by libhdf5 only");
   add(counts.own_only, "read by h5feed only");
@@ -154,6 +156,7 @@ Json check_json(const std::string& file, const std::vector<CheckEntry>& entries,
                {"seconds", seconds},
                {"chunks_compared", counts.compared},
                {"datasets_equal", counts.equal},
+               {"datasets_partial", counts.partial},
                {"datasets_failed", counts.failed},
                {"datasets_libhdf5_only", counts.library_only},
                {"datasets_h5feed_only", counts.own_only},
@@ -162,7 +165,7 @@ Json check_json(const std::string& file, const std::vector<CheckEntry>& entries,
                {"datasets", Json::array()}};
   for (const CheckEntry& entry : entries) {
     Json dataset = {{"path", entry.listed.path},
-                    {"shape", entry.listed.shape},
+                    {"shape", entry.listed.problem.empty() ? Json(entry.listed.shape) : Json()},
                     {"type", entry.listed.type_text},
                     {"result", result_text(entry)},
                     {"read_path", Json()},

@@ -14,11 +14,11 @@
 #include "h5feed/error.hpp"
 #include "store/attributes.hpp"
 #include "store/chunk_reader.hpp"
+#include "store/dataset_names.hpp"
 #include "store/file_pool.hpp"
 #include "store/h5_file.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
-#include "tools/dataset_alias.hpp"
 #include "tools/decode_speed.hpp"
 #include "tools/info_shapes.hpp"
 #include "tools/info_stats.hpp"
@@ -62,6 +62,7 @@ std::optional<ReadForecast> forecast_of(const Entry& entry) {
 
 Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
   Entry entry{.listed = std::move(listed)};
+  entry.problem = entry.listed.problem;
   if (!entry.listed.numeric) return entry;
   try {
     entry.info = file->describe(entry.listed.path);
@@ -80,11 +81,6 @@ double ratio(const DatasetInfo& info) {
   return info.stored_bytes > 0
              ? static_cast<double>(info.total_bytes()) / static_cast<double>(info.stored_bytes)
              : 0;
-}
-
-// A null dataspace has no shape either, and is no scalar.
-std::string shape_text(const DatasetEntry& listed) {
-  return listed.type_text == "without elements" ? "none" : format_shape(listed.shape);
 }
 
 std::vector<std::string> table_row(const Entry& entry) {
@@ -128,7 +124,7 @@ std::vector<std::string> advice_of(const Entry& entry) {
 
 Json json_entry(const Entry& entry) {
   Json json = {{"path", entry.listed.path},
-               {"shape", entry.listed.shape},
+               {"shape", entry.listed.problem.empty() ? Json(entry.listed.shape) : Json()},
                {"type", entry.listed.type_text},
                {"numeric", entry.listed.numeric}};
   if (entry.info) {
@@ -184,18 +180,9 @@ std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::s
   // Why a dataset is read the slow way stands in the table.
   const ScopedLogSink quiet(ignore_log);
   std::vector<Entry> entries;
-  std::vector<DatasetEntry> datasets = file->list_datasets();
-  if (!only.empty()) {
-    const std::string wanted = file->describe(only).path;
-    DatasetEntry* const found = entry_of(*file, datasets, wanted);
-    if (found == nullptr) {
-      throw DatasetError(
-          fmt::format("{}:{} lies in another file; look at that one", file->path().string(), wanted));
-    }
-    DatasetEntry chosen = std::move(*found);
-    chosen.path = wanted;
-    datasets = {std::move(chosen)};
-  }
+  // What is wrong with other objects is not asked.
+  std::vector<DatasetEntry> datasets =
+      only.empty() ? file->list_datasets() : std::vector{file->list_one(file->describe(only).path)};
   for (DatasetEntry& listed : datasets) {
     check_interrupted();
     entries.push_back(look_at(file, std::move(listed)));
@@ -315,7 +302,9 @@ void add_info(CLI::App& app, Action& action) {
   command->footer(
       "The read path is direct where h5feed reads and decodes chunks itself, on many threads; H5Dread, with "
       "the\n"
-      "reason, where libhdf5 has to do it, one thread at a time.\n\n"
+      "reason, where libhdf5 has to do it, one thread at a time. Damaged objects are named and do not hide "
+      "the\n"
+      "others; the exit code is then 1, and 0 where --data names one that is intact.\n\n"
       "Examples:\n"
       "  h5feed info train.h5\n"
       "  h5feed train.h5\n"

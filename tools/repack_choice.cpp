@@ -236,6 +236,9 @@ void check_arguments(const RepackArguments& arguments) {
 
 std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const RepackArguments& arguments) {
   std::vector<DatasetEntry> entries = file->list_datasets();
+  for (const DatasetEntry& entry : entries) {
+    if (!entry.problem.empty()) throw FileError(entry.problem);  // all objects are copied
+  }
   const std::vector<std::string> chosen = chosen_paths(*file, entries, arguments);
   std::vector<RepackJob> jobs;
   for (const DatasetEntry& entry : entries) {

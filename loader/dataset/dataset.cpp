@@ -38,6 +38,8 @@ std::string count_word(std::size_t count) {
 std::string only_image_dataset(const H5File& file) {
   std::vector<DatasetEntry> images;
   for (DatasetEntry& entry : file.list_datasets()) {
+    // It may hold images too: which dataset is meant cannot be told.
+    if (entry.hides_others) throw FileError(entry.problem + ", or name a dataset outside it with data");
     const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
     if (dtype && looks_like_images(entry.shape, *dtype)) images.push_back(std::move(entry));
   }

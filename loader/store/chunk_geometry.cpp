@@ -1,5 +1,7 @@
 #include "store/chunk_geometry.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -78,6 +80,20 @@ std::vector<std::uint64_t> chunk_coordinates(std::uint64_t chunk, std::span<cons
     chunk /= grid[d];
   }
   return coordinates;
+}
+
+std::string describe_chunk_of(const DatasetInfo& info, std::span<const std::uint64_t> chunk_shape,
+                              std::span<const std::uint64_t> grid, std::uint64_t chunk) {
+  const std::vector<std::uint64_t> coordinates = chunk_coordinates(chunk, grid);
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  if (!coordinates.empty()) {
+    first = coordinates.front() * chunk_shape.front();
+    last = std::min(first + chunk_shape.front(), info.rows()) - 1;
+  }
+  const std::string samples =
+      first == last ? fmt::format("sample {}", first) : fmt::format("samples {}-{}", first, last);
+  return fmt::format("{}:{}: chunk ({}) ({})", info.file, info.path, fmt::join(coordinates, ","), samples);
 }
 
 bool cut_by_extent(std::span<const std::uint64_t> coordinates, const DatasetInfo& info) noexcept {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "store/dataset_info.hpp"
@@ -16,6 +17,10 @@ std::vector<std::uint64_t> chunk_grid(std::span<const std::uint64_t> shape,
 
 /// Coordinates of chunk number `chunk` of a grid in row-major order.
 std::vector<std::uint64_t> chunk_coordinates(std::uint64_t chunk, std::span<const std::uint64_t> grid);
+
+/// "train.h5:/images: chunk (12,0,0,0) (samples 1200-1299)" for a chunk of such a grid.
+std::string describe_chunk_of(const DatasetInfo& info, std::span<const std::uint64_t> chunk_shape,
+                              std::span<const std::uint64_t> grid, std::uint64_t chunk);
 
 /// Whether the chunk at `coordinates` reaches over the edge of the dataset.
 bool cut_by_extent(std::span<const std::uint64_t> coordinates, const DatasetInfo& info) noexcept;

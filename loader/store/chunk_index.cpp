@@ -7,6 +7,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <span>
 
 #include "h5feed/error.hpp"
 #include "store/chunk_geometry.hpp"
@@ -30,34 +31,71 @@ H5::DSetAccPropList without_chunk_cache() {
   return access;
 }
 
+// Chunks that an index lists where the dataset has none.
+struct Misplaced {
+  std::uint64_t count = 0;
+  std::vector<std::uint64_t> example = {};  // offset of one of them in elements; empty where it is not known
+};
+
+// The number of the chunk at `offset`, in elements; empty where the dataset has none there.
+std::optional<std::uint64_t> chunk_at(std::span<const hsize_t> offset, const ChunkIndex& index,
+                                      const DatasetInfo& info) {
+  std::uint64_t chunk = 0;
+  for (std::size_t d = 0; d < offset.size(); ++d) {
+    const std::uint64_t coordinate = offset[d] / info.chunk_shape[d];
+    if (coordinate >= index.grid[d]) return std::nullopt;
+    chunk = chunk * index.grid[d] + coordinate;
+  }
+  return chunk;
+}
+
+[[noreturn]] void throw_damaged(const DatasetInfo& info, const ChunkIndex& index, const Misplaced& misplaced,
+                                std::uint64_t missing) {
+  throw DamagedChunkIndex(fmt::format(
+      "{} is missing in its index, which lists {} where the dataset has none{}; restore the file from a good "
+      "copy, or, if an old library has shrunk the dataset, rewrite it with h5repack",
+      describe_chunk_of(info, info.chunk_shape, index.grid, missing),
+      misplaced.count == 1 ? "a chunk" : fmt::format("{} chunks", misplaced.count),
+      misplaced.example.empty() ? "" : fmt::format(", at element ({})", fmt::join(misplaced.example, ","))));
+}
+
 #if H5FEED_HAVE_CHUNK_ITER
 
 struct Visit {
   const DatasetInfo& info;
   ChunkIndex& index;
-  std::uint64_t base_address;  // to be added to every address libhdf5 gives
+  std::uint64_t base_address = 0;  // to be added to every address libhdf5 gives
+  bool in_order = false;           // as a B-tree has to list them for its chunks to be found
+  std::vector<hsize_t> last = {};
+  Misplaced misplaced = {};
 };
 
 // The types of the mask and the size differ between library versions.
 template <typename Mask, typename Bytes>
-int keep_chunk(const hsize_t* offset, Mask filter_mask, haddr_t address, Bytes bytes, void* data) {
-  const Visit& visit = *static_cast<const Visit*>(data);
-  std::uint64_t chunk = 0;
-  for (std::size_t d = 0; d < visit.info.file_rank(); ++d) {
-    const std::uint64_t coordinate = offset[d] / visit.info.chunk_shape[d];
-    // Files of old libraries may keep chunks beyond an extent that was shrunk.
-    if (coordinate >= visit.index.grid[d]) return 0;
-    chunk = chunk * visit.index.grid[d] + coordinate;
+int keep_chunk(const hsize_t* first_element, Mask filter_mask, haddr_t address, Bytes bytes,
+               void* data) noexcept {
+  try {
+    Visit& visit = *static_cast<Visit*>(data);
+    const std::span offset(first_element, visit.info.file_rank());
+    const std::optional<std::uint64_t> chunk = chunk_at(offset, visit.index, visit.info);
+    const bool follows =
+        !visit.in_order || visit.last.empty() || std::ranges::lexicographical_compare(visit.last, offset);
+    visit.last.assign(offset.begin(), offset.end());
+    if (!chunk || !follows) {
+      if (visit.misplaced.count++ == 0) visit.misplaced.example.assign(offset.begin(), offset.end());
+    }
+    if (chunk && address != HADDR_UNDEF) {
+      visit.index.locations[*chunk] = {address + visit.base_address, bytes,
+                                       static_cast<std::uint32_t>(filter_mask)};
+    }
+    return 0;
+  } catch (const std::exception&) {
+    return -1;  // out of memory; libhdf5's C code cannot pass an exception on
   }
-  if (address != HADDR_UNDEF) {
-    visit.index.locations[chunk] = {address + visit.base_address, bytes,
-                                    static_cast<std::uint32_t>(filter_mask)};
-  }
-  return 0;
 }
 
 void list_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index) {
-  Visit visit{info, index, 0};
+  Visit visit{.info = info, .index = index, .in_order = info.index_kind == kVersion1Index};
 #if !H5_VERSION_GE(1, 14, 4)
   visit.base_address = file.getCreatePlist().getUserblock();
 #endif
@@ -65,6 +103,10 @@ void list_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& in
   if (H5Dchunk_iter(dataset.getId(), H5P_DEFAULT, keep_chunk, &visit) < 0) {
     throw H5::DataSetIException("H5Dchunk_iter", "failed");
   }
+  if (visit.misplaced.count == 0 || info.index_kind != kVersion1Index) return;
+  const auto missing = std::ranges::find_if_not(index.locations, &ChunkLocation::allocated);
+  if (missing == index.locations.end()) return;
+  throw_damaged(info, index, visit.misplaced, static_cast<std::uint64_t>(missing - index.locations.begin()));
 }
 
 #else
@@ -78,6 +120,60 @@ std::array<hsize_t, H5S_MAX_RANK> chunk_offset(std::uint64_t chunk, const ChunkI
     chunk /= index.grid[d];
   }
   return offset;
+}
+
+// Of `listed` chunks. Each query walks the index up to its chunk, so that the search has to end.
+std::vector<std::uint64_t> find_misplaced(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo& info,
+                                          const ChunkIndex& index) {
+  constexpr hsize_t kMostQueries = 4096;
+  const H5::DataSpace space = dataset.getSpace();
+  for (hsize_t i = 0; i < std::min(listed, kMostQueries); ++i) {
+    std::array<hsize_t, H5S_MAX_RANK> offset = {};
+    unsigned filter_mask = 0;
+    haddr_t address = 0;
+    hsize_t bytes = 0;
+    if (H5Dget_chunk_info(dataset.getId(), space.getId(), i, offset.data(), &filter_mask, &address, &bytes) <
+        0)
+      break;
+    const auto place = std::span(offset).first(info.file_rank());
+    const std::optional<std::uint64_t> chunk = chunk_at(place, index, info);
+    if (!chunk || !index.locations[*chunk].allocated()) return {place.begin(), place.end()};
+  }
+  return {};
+}
+
+// After fewer chunks were read than the index lists: whether the others are damaged entries, or not of the
+// dataset. Throws unless all chunks of the dataset were read.
+void check_unread(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo& info,
+                  const ChunkIndex& index) {
+  std::uint64_t in_place = 0;
+  std::uint64_t unreadable = 0;
+  std::optional<std::uint64_t> missing;
+  for (std::uint64_t chunk = 0; chunk < index.locations.size(); ++chunk) {
+    if (index.locations[chunk].allocated()) {
+      ++in_place;
+      continue;
+    }
+    hsize_t bytes = 0;
+    const auto offset = chunk_offset(chunk, index, info);
+    // Fails for a chunk that is not in the index.
+    if (H5Dget_chunk_storage_size(dataset.getId(), offset.data(), &bytes) >= 0 && bytes > 0) {
+      ++unreadable;
+    } else if (!missing) {
+      missing = chunk;
+    }
+  }
+  const std::uint64_t misplaced = listed - std::min<std::uint64_t>(listed, in_place + unreadable);
+  if (misplaced > 0 && missing) {
+    if (info.index_kind == kVersion1Index)
+      throw_damaged(info, index, {misplaced, find_misplaced(dataset, listed, info, index)}, *missing);
+    throw FileError(fmt::format("{}:{}: its index lists {} chunks, {} of them where libhdf5 finds none",
+                                info.file, info.path, listed, misplaced));
+  }
+  if (unreadable > 0) {
+    throw FileError(fmt::format("{}:{}: {} {} of its chunk index cannot be read", info.file, info.path,
+                                unreadable, unreadable == 1 ? "entry" : "entries"));
+  }
 }
 
 void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& index)
@@ -102,11 +198,14 @@ void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& i
     std::byte nothing{};  // the driver writes no data
     if (H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, &nothing) < 0) continue;
     const std::optional<RecordedRead> read = take_recorded_read(file);
-    if (!read) throw H5::DataSetIException("H5Dread_chunk", "not one read a chunk");
+    if (!read) {
+      throw FileError(
+          fmt::format("{}:{}: libhdf5 does not read chunk {} in one piece", info.file, info.path, chunk));
+    }
     index.locations[chunk] = {read->address, read->bytes, filter_mask};
     ++found;
   }
-  if (found != stored) throw H5::DataSetIException("H5Dget_num_chunks", "differs from the chunks found");
+  if (found != stored) check_unread(dataset, stored, info, index);
 }
 
 #endif
@@ -137,9 +236,9 @@ ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
       list_chunks(H5FileAccess::handle(file), info, index);
       // libhdf5 would keep what the walk took of memory.
       H5garbage_collect();
-    } catch (const H5::Exception& error) {
-      throw FileError(fmt::format("{}:{}: libhdf5 cannot list the chunks: {}", info.file, info.path,
-                                  error.getDetailMsg()));
+    } catch (const H5::Exception&) {
+      throw FileError(
+          fmt::format("{}:{}: libhdf5 cannot list the chunks: {}", info.file, info.path, session.error()));
     }
   }
   for (const ChunkLocation& location : index.locations) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "h5feed/error.hpp"
 #include "store/dataset_info.hpp"
 #include "store/h5_file.hpp"
 
@@ -27,10 +28,19 @@ struct ChunkIndex {
   std::vector<ChunkLocation> locations;  ///< product of `grid` entries
 };
 
+/// The index names chunks that are not of the dataset, while chunks of the dataset are missing in it: libhdf5
+/// gives fill values for these.
+class DamagedChunkIndex : public FileError {
+ public:
+  using FileError::FileError;
+};
+
 /// Lists all chunks of a chunked dataset: by H5Dchunk_iter where the library has it (1.14, 1.10.10,
 /// 1.12.3 and later), else by a recording file driver (recording_driver.hpp). Unfiltered edge
-/// chunks get a filter mask with every bit set. Holds the HDF5 mutex. Throws FileError where libhdf5
-/// cannot list them, or a location lies outside the file.
+/// chunks get a filter mask with every bit set. Holds the HDF5 mutex. Throws DamagedChunkIndex for an index
+/// of version 1 (the newer ones have checksums), FileError where libhdf5 cannot list the chunks, or a
+/// location lies outside the file. Chunks beyond the extent, which an old library may have left there, are
+/// ignored where none of the dataset is missing.
 ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info);
 
 }  // namespace h5feed

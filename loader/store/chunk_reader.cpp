@@ -17,6 +17,7 @@
 #include "h5feed/log.hpp"
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_readers.hpp"
+#include "store/external_files.hpp"
 #include "store/joined_reader.hpp"
 
 namespace h5feed {
@@ -82,6 +83,8 @@ std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, Da
   std::string reason;
   try {
     index = build_chunk_index(*file, info);
+  } catch (const DamagedChunkIndex&) {
+    throw;  // libhdf5 would give fill values for the chunks that it does not find
   } catch (const FileError& error) {
     reason = without_place(error.what(), info);
   }
@@ -92,11 +95,20 @@ std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, Da
   return make_direct_reader(std::move(info), std::move(*index), std::move(source));
 }
 
+// libhdf5 1.10 reads on beyond the object header, or into the next object.
+void check_stored_bytes(const DatasetInfo& info) {
+  if (info.total_bytes() <= info.stored_bytes) return;
+  throw FileError(
+      fmt::format("{}:{}: {} bytes are stored, the shape {} needs {}; restore the file from a good copy",
+                  info.file, info.path, info.stored_bytes, info.shape_text(), info.total_bytes()));
+}
+
 std::shared_ptr<const ChunkReader> open_contiguous(std::shared_ptr<H5File> file, DatasetInfo info,
                                                    std::shared_ptr<const ByteSource> source,
                                                    const ReaderSettings& settings) {
   const std::optional<std::uint64_t> begin = file->contiguous_offset(info);
   const std::uint64_t file_bytes = file->bytes()->size();
+  if (begin) check_stored_bytes(info);
   if (begin && (*begin > file_bytes || info.total_bytes() > file_bytes - *begin)) {
     return open_fallback(std::move(file), std::move(info), "its bytes lie outside the file", settings);
   }
@@ -104,12 +116,7 @@ std::shared_ptr<const ChunkReader> open_contiguous(std::shared_ptr<H5File> file,
 }
 
 std::shared_ptr<const ChunkReader> open_compact(const H5File& file, DatasetInfo info) {
-  // libhdf5 1.10 would read on beyond the object header.
-  if (info.total_bytes() > info.stored_bytes) {
-    throw FileError(
-        fmt::format("{}:{}: {} bytes are stored, the shape {} needs {}; restore the file from a good copy",
-                    info.file, info.path, info.stored_bytes, info.shape_text(), info.total_bytes()));
-  }
+  check_stored_bytes(info);
   ByteBuffer bytes(info.total_bytes());
   file.read_rows(info, 0, info.rows(), bytes.span());
   info.byte_swapped = false;  // H5Dread delivered host order
@@ -127,6 +134,7 @@ std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, Dat
     case StorageLayout::compact:
       return open_compact(*file, std::move(info));
     case StorageLayout::external:
+      check_external_files(*file, info);
       return open_fallback(std::move(file), std::move(info), "its bytes are in external files", settings);
     case StorageLayout::virtual_dataset:
       break;
@@ -242,16 +250,7 @@ ChunkReader::ChunkReader(DatasetInfo info, std::vector<std::uint64_t> chunk_shap
 std::vector<JoinedPart> ChunkReader::parts() const { return {}; }
 
 std::string ChunkReader::describe_chunk(std::uint64_t chunk) const {
-  const std::vector<std::uint64_t> coordinates = chunk_coordinates(chunk, grid_);
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
-  if (!coordinates.empty()) {
-    first = coordinates.front() * chunk_shape_.front();
-    last = std::min(first + chunk_shape_.front(), info_.rows()) - 1;
-  }
-  const std::string samples =
-      first == last ? fmt::format("sample {}", first) : fmt::format("samples {}-{}", first, last);
-  return fmt::format("{}:{}: chunk ({}) ({})", info_.file, info_.path, fmt::join(coordinates, ","), samples);
+  return describe_chunk_of(info_, chunk_shape_, grid_, chunk);
 }
 
 std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, DatasetInfo info,

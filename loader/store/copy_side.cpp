@@ -95,6 +95,13 @@ Way CopySide::way_of(const TreeObject& object, hid_t dataset, const CopyPlan& pl
     return Way::virtual_view;
   }
   if (plist.getExternalCount() > 0) return Way::external;
+  if (plist.getLayout() == H5D_CHUNKED) {
+    std::array<hsize_t, H5S_MAX_RANK> chunk = {};
+    const int chunk_rank = plist.getChunk(static_cast<int>(chunk.size()), chunk.data());
+    const ScopedId space = calls.id(H5Dget_space(dataset), path, "its extent cannot be read");
+    check_chunk_rank(calls.file(), path, static_cast<std::size_t>(chunk_rank),
+                     static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(space.get()))));
+  }
   const bool anew = shape.has_references || H5Tcommitted(type.get()) > 0;
   unsigned options = 0;
   if (plist.getLayout() == H5D_CHUNKED) H5Pget_chunk_opts(plist.getId(), &options);

@@ -83,8 +83,8 @@ void in_copy_session(const H5File& file, const Work& work) {
   try {
     work(session);
   } catch (const H5::Exception&) {
-    throw FileError(file.path().string() + ": libhdf5 cannot describe its objects: " + session.error() +
-                    "; restore the file from a good copy");
+    throw FileError(file.path().string() +
+                    ": libhdf5 cannot describe its objects: " + session.error_and_cure());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "h5feed/dtype.hpp"
@@ -26,6 +27,9 @@ struct FilterSpec {
   /// Name for people: "gzip", "shuffle", "fletcher32", or what the file says.
   std::string name;
 };
+
+/// `DatasetInfo::index_kind` of the one index without checksums.
+inline constexpr std::string_view kVersion1Index = "B-tree v1";
 
 /// A numeric dataset. Shapes are in elements, slowest dimension first, as in the file.
 struct DatasetInfo {

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kListedEntries = 8;
 
 std::string entry_text(const DatasetEntry& entry) {
-  return fmt::format("{} ({} {})", entry.path, format_shape(entry.shape), entry.type_text);
+  if (!entry.problem.empty()) return fmt::format("{} ({})", entry.path, entry.type_text);
+  return fmt::format("{} ({} {})", entry.path, shape_text(entry), entry.type_text);
 }
 
 std::string lower(std::string_view text) {
@@ -48,6 +49,12 @@ bool looks_like_images(const DatasetEntry& entry) {
 }
 
 }  // namespace
+
+std::string shape_text(const DatasetEntry& entry) {
+  if (!entry.problem.empty()) return "-";
+  // A null dataspace has no shape either, and is no scalar.
+  return entry.type_text == "without elements" ? "none" : format_shape(entry.shape);
+}
 
 std::string list_text(const std::vector<DatasetEntry>& entries) {
   if (entries.empty()) return "no datasets";

@@ -9,6 +9,10 @@
 
 namespace h5feed {
 
+/// "20000×3×218×178"; "scalar", "none" for a dataset created without elements, "-" for an object that cannot
+/// be read.
+std::string shape_text(const DatasetEntry& entry);
+
 /// "/images (20000×3×218×178 u8), /labels (20000 u8)"; after the eighth "and N more"; "no datasets"
 /// when empty.
 std::string list_text(const std::vector<DatasetEntry>& entries);

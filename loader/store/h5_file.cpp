@@ -9,6 +9,7 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/dataset_list.hpp"
 #include "store/h5_file_state.hpp"
 #include "store/h5_metadata.hpp"
 #include "store/hdf5_types.hpp"
@@ -138,7 +139,7 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
   {
     const Hdf5Session session;
     if (!open_without_locks(name, state->file)) {
-      const std::string reason = session.error();
+      const std::string reason = session.error_and_cure();
       if (!open_as_the_host_did(name, state->file))
         throw FileError(why_not_opened(name, *state->bytes, reason));
     }
@@ -162,13 +163,12 @@ void H5File::check_unchanged() const {
 
 std::vector<DatasetEntry> H5File::list_datasets() const {
   const Hdf5Session session;
-  bool complete = false;
-  std::vector<DatasetEntry> entries = read_entries(H5FileAccess::handle(*this), complete);
-  if (!complete) {
-    throw FileError(fmt::format("{}: libhdf5 cannot list its datasets: {}; {}", path_.string(),
-                                session.error(), kRestore));
-  }
-  return entries;
+  return read_entries(H5FileAccess::handle(*this), {session, path_.string()});
+}
+
+DatasetEntry H5File::list_one(const std::string& path) const {
+  const Hdf5Session session;
+  return read_entry(H5FileAccess::handle(*this), {session, path_.string()}, absolute_path(path));
 }
 
 DatasetInfo H5File::describe(const std::string& name, std::string_view option) const {
@@ -178,10 +178,11 @@ DatasetInfo H5File::describe(const std::string& name, std::string_view option) c
   const H5::H5File handle = H5FileAccess::handle(*this);
   const WithinFile within;
   try {
-    if (path == "/" || within.type_of(handle, path) == H5I_GROUP) throw_is_group(handle, file, name, option);
+    if (path == "/" || within.type_of(handle, path) == H5I_GROUP)
+      throw_is_group(handle, {session, file}, name, option);
     return read_info(file, path, handle.openDataSet(path, within.datasets()));
   } catch (const H5::Exception&) {
-    throw_not_opened(handle, within, path_, name, option, session.error());
+    throw_not_opened(handle, within, {session, file}, name, option);
   }
 }
 
@@ -215,7 +216,7 @@ HeapFormat H5File::heap_format() const {
     return format;
   } catch (const H5::Exception&) {
     throw FileError(
-        fmt::format("{}: libhdf5 cannot tell its format: {}; {}", path_.string(), session.error(), kRestore));
+        fmt::format("{}: libhdf5 cannot tell its format: {}", path_.string(), session.error_and_cure()));
   }
 }
 
@@ -230,8 +231,7 @@ std::optional<std::uint64_t> H5File::contiguous_offset(const DatasetInfo& info) 
     if (allocated == H5D_SPACE_STATUS_NOT_ALLOCATED || offset == HADDR_UNDEF) return std::nullopt;
     return offset;
   } catch (const H5::Exception&) {
-    throw FileError(fmt::format("{}:{}: libhdf5 cannot open it: {}; {}", info.file, info.path,
-                                session.error(), kRestore));
+    throw FileError(Hdf5Calls(session, info.file).problem(info.path, kCannotOpen));
   }
 }
 
@@ -297,9 +297,9 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
     const H5::DataSpace memory_space(static_cast<int>(extent.size()), extent.data());
     dataset.read(out.data(), memory_type(dataset), memory_space, file_space);
   } catch (const H5::Exception&) {
-    throw FileError(fmt::format("{}:{}: libhdf5 cannot read {} elements at ({}): {}; {}", info.file,
-                                info.path, format_shape({count.begin(), count.end()}), fmt::join(start, ","),
-                                session.error(), kRestore));
+    throw FileError(fmt::format("{}:{}: libhdf5 cannot read {} elements at ({}): {}", info.file, info.path,
+                                format_shape({count.begin(), count.end()}), fmt::join(start, ","),
+                                session.error_and_cure()));
   }
 }
 

@@ -18,13 +18,19 @@
 
 namespace h5feed {
 
-/// One dataset of a file, numeric or not, as listed for error messages and `h5feed info`.
+/// One dataset of a file, numeric or not, as listed for error messages and `h5feed info`; or a damaged
+/// object.
 struct DatasetEntry {
   std::string path;                  ///< "/train/images"
   std::vector<std::uint64_t> shape;  ///< empty for a scalar
   std::string type_text;             ///< "u8", "variable-length", "string", "compound", "unreadable"
   bool numeric = false;              ///< `describe` accepts it
   bool plain = false;                ///< and its values are of the type that the file says
+  /// Where libhdf5 cannot read the object: a complete error message with file, path, reason and next step.
+  std::string problem = {};
+  /// With `problem`: not known to be a dataset. It may be a group, whose datasets are then not listed, or not
+  /// all of them.
+  bool hides_others = false;
 };
 
 /// A dataset of numbers of variable length.
@@ -62,9 +68,12 @@ class H5File : public std::enable_shared_from_this<H5File> {
   /// Whether it was not, as far as can be told.
   bool unchanged() const noexcept;
 
-  /// Every dataset reachable by hard links, in name order, each once. Throws FileError where libhdf5
-  /// cannot visit all of the file.
+  /// Every dataset reachable by hard links, in name order, each once. Objects that libhdf5 cannot open, and
+  /// groups whose links it cannot list, are entries with a `problem`: they do not hide the others.
   std::vector<DatasetEntry> list_datasets() const;
+
+  /// The entry of the one object at `path`, without a look at any other.
+  DatasetEntry list_one(const std::string& path) const;
 
   /// Metadata of one dataset; `name` may lack the leading slash. Throws DatasetError: no such
   /// dataset (naming those that exist), a group, not numeric, variable-length. `option` is how the
@@ -124,6 +133,11 @@ class H5File : public std::enable_shared_from_this<H5File> {
 /// Whether libhdf5 can decode the filter itself or by a plugin, which it then loads. Blocks for the
 /// HDF5 mutex.
 bool libhdf5_has_filter(unsigned id);
+
+/// Whether a libhdf5 call of this process has failed. Its exit handlers may then crash or print, as it leaves
+/// objects behind where it gives up on a damaged file: a program that can should end by std::_Exit.
+/// Lock-free.
+bool libhdf5_has_failed() noexcept;
 
 /// The libhdf5 in use.
 struct LibHdf5 {

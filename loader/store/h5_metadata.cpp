@@ -10,68 +10,42 @@
 #include "h5feed/error.hpp"
 #include "store/chunk_geometry.hpp"
 #include "store/filters.hpp"
+#include "store/hdf5_session.hpp"
 #include "store/hdf5_types.hpp"
 #include "store/hdf5_versions.hpp"
 
 namespace h5feed {
 namespace {
 
-herr_t keep_dataset(hid_t, const char* name, const ObjectInfo* object, void* names) noexcept {
-  try {
-    if (object->type == H5O_TYPE_DATASET) {
-      static_cast<std::vector<std::string>*>(names)->push_back(fmt::format("/{}", name));
-    }
-    return 0;
-  } catch (const std::exception&) {
-    return -1;  // out of memory; libhdf5's C code cannot pass an exception on
-  }
-}
-
-struct Extent {
-  std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> max_shape;
-  bool null = false;  // a dataspace without any element, not even one
-};
-
-Extent read_extent(const H5::DataSet& dataset) {
-  const H5::DataSpace space = dataset.getSpace();
-  Extent extent;
-  extent.null = space.getSimpleExtentType() == H5S_NULL;
-  if (extent.null) return extent;
-  std::array<hsize_t, H5S_MAX_RANK> dims = {};
-  std::array<hsize_t, H5S_MAX_RANK> max_dims = {};
-  const auto rank = space.getSimpleExtentDims(dims.data(), max_dims.data());
-  extent.shape.assign(dims.begin(), dims.begin() + rank);
-  extent.max_shape.assign(max_dims.begin(), max_dims.begin() + rank);
-  return extent;
-}
-
-DatasetEntry read_entry(const H5::H5File& file, const std::string& path) {
-  DatasetEntry entry{.path = path, .type_text = "unreadable"};
-  try {
-    const H5::DataSet dataset = file.openDataSet(path);
-    const Extent extent = read_extent(dataset);
-    const StoredType type = classify_type(dataset);
-    entry.shape = extent.shape;
-    entry.type_text = extent.null ? "without elements" : type.text;
-    entry.numeric = type.dtype.has_value() && !extent.null;
-    entry.plain = entry.numeric && type.plain;
-  } catch (const H5::Exception&) {
-    // One damaged object must not hide the others; "unreadable" says what is known.
-  }
-  return entry;
-}
-
-// Bytes of an array with every extent counted as at least 1, so that a zero extent does not hide an
-// overflow of the others; empty when that exceeds 2^62.
-std::optional<std::uint64_t> bounded_bytes(std::span<const std::uint64_t> shape, std::size_t element_bytes) {
+// Whether an array takes at most 2^62 bytes. Every extent counts as at least 1, so that one of zero does not
+// hide an overflow of the others.
+bool within_limit(std::span<const std::uint64_t> shape, std::size_t element_bytes) {
   constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
   std::uint64_t bytes = element_bytes;
   for (const std::uint64_t extent : shape) {
-    if (extent > kMaxBytes / bytes) return std::nullopt;
+    if (extent > kMaxBytes / bytes) return false;
     bytes *= std::max<std::uint64_t>(extent, 1);
   }
-  return bytes;
+  return true;
+}
+
+// The numbers of a file that libhdf5 takes as they come. Throws FileError where two of them contradict each
+// other, DatasetError where h5feed cannot count the bytes. The shapes are those of the file.
+void check_numbers(const DatasetInfo& info, std::size_t element_bytes) {
+  if (info.layout == StorageLayout::chunked) {
+    check_chunk_rank(info.file, info.path, info.chunk_shape.size(), info.shape.size());
+    if (std::ranges::find(info.chunk_shape, 0U) != info.chunk_shape.end()) {
+      throw FileError(fmt::format("{}:{}: its chunks have the shape {}; {}", info.file, info.path,
+                                  format_shape(info.chunk_shape), kRestore));
+    }
+  }
+  for (const auto* shape : {&info.shape, &info.chunk_shape}) {
+    if (within_limit(*shape, element_bytes)) continue;
+    throw DatasetError(fmt::format(
+        "{}:{}: {} of {} elements of {} bytes take more than 2^62 bytes, h5feed's limit; name another "
+        "dataset, or restore the file from a good copy if they should not",
+        info.file, info.path, shape == &info.shape ? "data" : "chunks", format_shape(*shape), element_bytes));
+  }
 }
 
 FilterSpec read_filter(const H5::DSetCreatPropList& plist, int number) {
@@ -125,7 +99,7 @@ void read_layout(const H5::DSetCreatPropList& plist, DatasetInfo& info) {
 std::string index_name(H5D_chunk_index_t index) {
   switch (index) {
     case H5D_CHUNK_IDX_BTREE:
-      return "B-tree v1";
+      return std::string(kVersion1Index);
     case H5D_CHUNK_IDX_SINGLE:
       return "single chunk";
     case H5D_CHUNK_IDX_NONE:
@@ -166,6 +140,16 @@ std::vector<FilterSpec> read_filters(const H5::DSetCreatPropList& plist) {
   return filters;
 }
 
+void check_chunk_rank(const std::string& file_name, const std::string& path, std::size_t chunk_rank,
+                      std::size_t rank) {
+  if (chunk_rank == rank && rank > 0) return;
+  const auto dimensions = [](std::size_t count) {
+    return fmt::format("{} dimension{}", count, count == 1 ? "" : "s");
+  };
+  throw FileError(fmt::format("{}:{}: its chunks have {}, its data has {}; {}", file_name, path,
+                              dimensions(chunk_rank), dimensions(rank), kRestore));
+}
+
 std::string link_target(hid_t file, const std::string& path) {
   LinkInfo info = {};
   if (kLinkInfo(file, path.c_str(), &info, H5P_DEFAULT) < 0 || info.type == H5L_TYPE_HARD) return {};
@@ -182,14 +166,17 @@ std::string link_target(hid_t file, const std::string& path) {
   return fmt::format("{}:{}", target_file, target_path);
 }
 
-std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete) {
-  std::vector<std::string> names;
-  complete =
-      kVisitObjects(file.getId(), H5_INDEX_NAME, H5_ITER_INC, keep_dataset, &names, H5O_INFO_BASIC) >= 0;
-  std::vector<DatasetEntry> entries;
-  entries.reserve(names.size());
-  for (const std::string& name : names) entries.push_back(read_entry(file, name));
-  return entries;
+Extent read_extent(const H5::DataSet& dataset) {
+  const H5::DataSpace space = dataset.getSpace();
+  Extent extent;
+  extent.null = space.getSimpleExtentType() == H5S_NULL;
+  if (extent.null) return extent;
+  std::array<hsize_t, H5S_MAX_RANK> dims = {};
+  std::array<hsize_t, H5S_MAX_RANK> max_dims = {};
+  const auto rank = space.getSimpleExtentDims(dims.data(), max_dims.data());
+  extent.shape.assign(dims.begin(), dims.begin() + rank);
+  extent.max_shape.assign(max_dims.begin(), max_dims.begin() + rank);
+  return extent;
 }
 
 namespace {
@@ -216,19 +203,15 @@ DatasetInfo read_stored(const std::string& file_name, const std::string& path, c
                    .max_shape = extent.max_shape};
   const H5::DSetCreatPropList plist = dataset.getCreatePlist();
   read_layout(plist, info);
+  const std::size_t element_bytes = size_of(info.dtype) * info.values_per_element;
+  check_numbers(info, element_bytes);
   if (info.values_per_element > 1) {
     for (std::vector<std::uint64_t>* extents : {&info.shape, &info.max_shape, &info.chunk_shape}) {
       if (extents != &info.chunk_shape || info.layout == StorageLayout::chunked)
         extents->push_back(info.values_per_element);
     }
   }
-  const std::size_t element_bytes = size_of(info.dtype);
-  if (!bounded_bytes(info.shape, element_bytes) || !bounded_bytes(info.chunk_shape, element_bytes) ||
-      std::find(info.chunk_shape.begin(), info.chunk_shape.end(), 0U) != info.chunk_shape.end()) {
-    throw DatasetError(fmt::format("{}:{}: the shape {} is impossible; restore the file from a good copy",
-                                   file_name, path, format_shape(info.shape)));
-  }
-  info.fill_value.resize(element_bytes * info.values_per_element);
+  info.fill_value.resize(element_bytes);
   // The fill value of variable length is none.
   if (dataset.getTypeClass() != H5T_VLEN && plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
     plist.getFillValue(memory_type(dataset), info.fill_value.data());

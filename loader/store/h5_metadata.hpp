@@ -3,6 +3,7 @@
 
 #include <H5Cpp.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,9 +13,19 @@
 
 namespace h5feed {
 
-/// Every dataset reachable by hard links, in name order, each once. `complete` becomes false where
-/// libhdf5 could not visit all of the file.
-std::vector<DatasetEntry> read_entries(const H5::H5File& file, bool& complete);
+struct Extent {
+  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> max_shape;  ///< ~0 where unlimited
+  bool null = false;                     ///< a dataspace without any element, not even one
+};
+
+/// Throws H5::Exception.
+Extent read_extent(const H5::DataSet& dataset);
+
+/// Throws FileError unless chunks have as many dimensions as the data they are of, and at least one: libhdf5
+/// reads beyond its buffers otherwise.
+void check_chunk_rank(const std::string& file_name, const std::string& path, std::size_t chunk_rank,
+                      std::size_t rank);
 
 /// Where a soft or external link leads: "/images", "parts.h5:/images". Empty for other links, and where
 /// libhdf5 cannot tell.

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <string_view>
 
 #include "h5feed/error.hpp"
 #include "store/h5_file.hpp"
@@ -18,6 +18,8 @@ namespace {
 
 // Set by an exit handler that runs just before libhdf5's own.
 bool library_ended H5FEED_GUARDED_BY(hdf5_mutex) = false;
+
+std::atomic<bool> call_failed = false;
 
 void note_end_of_library() {
   const MutexLock lock(hdf5_mutex);
@@ -73,6 +75,7 @@ Hdf5ErrorHandler::~Hdf5ErrorHandler() {
 // libhdf5 calls this at the end of each failing call, while its error stack is still complete; the
 // C++ API has made further calls, which clear it, by the time its exception is caught.
 herr_t Hdf5Session::record(hid_t stack, void* session) noexcept {
+  call_failed.store(true, std::memory_order_relaxed);
   const auto keep_innermost = [](unsigned depth, const H5E_error2_t* error, void* text) noexcept -> herr_t {
     auto& out = *static_cast<std::array<char, 512>*>(text);
     if (depth == 0 && error->desc != nullptr) std::snprintf(out.data(), out.size(), "%s", error->desc);
@@ -101,12 +104,27 @@ std::string Hdf5Session::error() const {
   return text;
 }
 
+std::string Hdf5Session::error_and_cure() const {
+  const std::string reason = error();
+  // "bad version number for layout message", "unknown message ...": so do damaged bytes read as well.
+  const bool newer =
+      reason.find("version") != std::string::npos || reason.find("unknown") != std::string::npos;
+  if (!newer) return fmt::format("{}; {}", reason, kRestore);
+  return fmt::format(
+      "{}; if a newer library than this libhdf5 {}.{}.{} wrote it, rewrite the file there with h5repack "
+      "--high, "
+      "else {}",
+      reason, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE, kRestore);
+}
+
 bool Hdf5Session::release(hid_t id) noexcept {
   const MutexLock lock(hdf5_mutex);
   if (library_ended) return true;
   const Hdf5ErrorHandler silence(nullptr, nullptr);
   return H5Idec_ref(id) >= 0;
 }
+
+bool libhdf5_has_failed() noexcept { return call_failed.load(std::memory_order_relaxed); }
 
 hid_t retain(const H5::IdComponent& object) {
   object.incRefCount();

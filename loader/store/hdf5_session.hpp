@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/mutex.hpp"
 
@@ -15,6 +16,9 @@ namespace h5feed {
 /// and a library built without thread safety has none. Constant-initialized and never destroyed, so
 /// that it works in any static destructor.
 extern Mutex hdf5_mutex;
+
+/// The next step where a file is damaged.
+inline constexpr std::string_view kRestore = "restore the file from a good copy";
 
 /// Replaces what libhdf5 does on errors, for this thread and its own lifetime. Not movable.
 class Hdf5ErrorHandler {
@@ -47,6 +51,10 @@ class H5FEED_SCOPED_CAPABILITY Hdf5Session {
 
   /// Innermost reason of the last call that failed in this session, one line.
   std::string error() const;
+
+  /// The same and the next step: "bad object header version number; restore the file from a good copy", with
+  /// what to do if a newer library wrote the file where the reason allows for that.
+  std::string error_and_cure() const;
 
   /// Drops a reference that `retain` took. Blocks for the mutex; does nothing once libhdf5 has shut
   /// down, which closed everything. Never throws, so that destructors may call it: false where

@@ -70,7 +70,11 @@ H5I_type_t kind_of(hid_t location, const std::string& name, const Hdf5Calls& cal
 }  // namespace
 
 void Hdf5Calls::fail(std::string_view object, std::string_view what) const {
-  throw FileError(fmt::format("{}:{}: {}: {}", file_, object, what, session_.error()));
+  throw FileError(problem(object, what));
+}
+
+std::string Hdf5Calls::problem(std::string_view object, std::string_view what) const {
+  return fmt::format("{}:{}: {}: {}", file_, object, what, session_.error_and_cure());
 }
 
 void Hdf5Calls::refuse(std::string_view object, std::string_view why) const {

@@ -32,12 +32,14 @@ class ScopedId {
   hid_t id_ = H5I_INVALID_HID;
 };
 
+inline constexpr std::string_view kCannotOpen = "libhdf5 cannot open it";
+
 /// Turns failed libhdf5 calls into errors that name file and object.
 class Hdf5Calls {
  public:
   Hdf5Calls(const Hdf5Session& session, std::string file) : session_(session), file_(std::move(file)) {}
 
-  /// `result`, or FileError where it is negative: "train.h5:/images: `what`: libhdf5's reason".
+  /// `result`, or FileError with the `problem` where it is negative.
   template <typename Result>
   Result done(Result result, std::string_view object, std::string_view what) const {
     if (result < 0) fail(object, what);
@@ -46,6 +48,11 @@ class Hdf5Calls {
   ScopedId id(hid_t result, std::string_view object, std::string_view what) const {
     return ScopedId(done(result, object, what));
   }
+
+  /// "train.h5:/images: `what`: libhdf5's reason for the call that failed last; next step".
+  std::string problem(std::string_view object, std::string_view what) const;
+
+  const std::string& file() const noexcept { return file_; }
 
   /// Throws DatasetError: "train.h5:/images: `why`".
   [[noreturn]] void refuse(std::string_view object, std::string_view why) const;

@@ -9,6 +9,7 @@
 
 #include "base/natural_order.hpp"
 #include "h5feed/error.hpp"
+#include "store/dataset_list.hpp"
 #include "store/dataset_names.hpp"
 #include "store/h5_file_state.hpp"
 #include "store/h5_metadata.hpp"
@@ -127,9 +128,9 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
       groups = std::move(next);
     }
     if (groups.empty()) {
-      bool complete = false;
       throw DatasetError(fmt::format("{}: nothing matches {} \"{}\"; it has {}", file.path().string(), option,
-                                     pattern, list_text(read_entries(handle, complete))));
+                                     pattern,
+                                     list_text(read_entries(handle, {session, file.path().string()}))));
     }
     for (std::string& group : groups) {
       if (!rest.empty() && !is_group(handle, group)) {
@@ -142,10 +143,8 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
     }
     return groups;
   } catch (const H5::Exception&) {
-    throw FileError(
-        fmt::format("{}: libhdf5 cannot list what matches \"{}\": {}; restore the file from a good "
-                    "copy",
-                    file.path().string(), pattern, session.error()));
+    throw FileError(fmt::format("{}: libhdf5 cannot list what matches \"{}\": {}", file.path().string(),
+                                pattern, session.error_and_cure()));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/dataset_list.hpp"
 #include "store/dataset_names.hpp"
 #include "store/h5_metadata.hpp"
 #include "store/superblock.hpp"
@@ -82,6 +83,20 @@ std::string absolute_path(const std::string& name) {
 std::string why_not_opened(const std::string& name, const ByteSource& bytes,
                            const std::string& library_reason) {
   const std::optional<Superblock> superblock = read_superblock(bytes);
+  if (superblock && superblock->driver == "family") {
+    return fmt::format(
+        "{}: the first part of a file in several parts (HDF5's family driver), which h5feed does not read; "
+        "join "
+        "them once with h5repart",
+        name);
+  }
+  if (superblock && !superblock->driver.empty()) {
+    return fmt::format(
+        "{}: one of several parts of a file (HDF5's multi or split driver), which h5feed does not read; "
+        "write "
+        "it once as a single file with the program that wrote the parts",
+        name);
+  }
   if (superblock && bytes.size() < superblock->end_of_file) {
     return fmt::format(
         "{}: truncated: the file has {} bytes, its header says {}; copy it again from its source", name,
@@ -97,36 +112,35 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
   if (superblock && superblock->open_for_write) {
     return fmt::format("{0} was not closed by its writer; if none runs: h5clear -s {0}", name);
   }
-  return fmt::format("{}: libhdf5 cannot open it: {}; {}", name, library_reason, kRestore);
+  return fmt::format("{}: {}: {}", name, kCannotOpen, library_reason);
 }
 
-void throw_not_opened(const H5::H5File& handle, const WithinFile& within,
-                      const std::filesystem::path& file_path, const std::string& name,
-                      std::string_view option, const std::string& library_reason) {
-  refuse_other_file(handle, within, file_path, name, option);
-  const std::string file = file_path.string();
-  bool complete = false;
-  const std::vector<DatasetEntry> entries = read_entries(handle, complete);
+void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,
+                      const std::string& name, std::string_view option) {
   const std::string path = absolute_path(name);
+  // Before further calls, which may fail as well.
+  const std::string problem = calls.problem(path, kCannotOpen);
+  refuse_other_file(handle, within, calls.file(), name, option);
+  const std::vector<DatasetEntry> entries = read_entries(handle, calls);
   for (const DatasetEntry& entry : entries) {
-    if (entry.path != path) continue;
-    throw FileError(
-        fmt::format("{}:{}: libhdf5 cannot open it: {}; {}", file, path, library_reason, kRestore));
+    if (entry.path == path) throw FileError(problem);
+    // Whether the dataset is there cannot be told.
+    if (entry.hides_others && (entry.path == "/" || path.starts_with(entry.path + '/')))
+      throw FileError(entry.problem);
   }
   if (const std::string link = dangling_link(handle, path); !link.empty())
-    throw DatasetError(fmt::format("{}: {}, which is not there; restore it", file, link));
-  throw DatasetError(fmt::format("{}: no dataset \"{}\"; it has {}{}", file, name, list_text(entries),
+    throw DatasetError(fmt::format("{}: {}, which is not there; restore it", calls.file(), link));
+  throw DatasetError(fmt::format("{}: no dataset \"{}\"; it has {}{}", calls.file(), name, list_text(entries),
                                  hint(entries, name, option)));
 }
 
-void throw_is_group(const H5::H5File& handle, const std::string& file, const std::string& name,
+void throw_is_group(const H5::H5File& handle, const Hdf5Calls& calls, const std::string& name,
                     std::string_view option) {
-  bool complete = false;
-  std::vector<DatasetEntry> entries = read_entries(handle, complete);
+  std::vector<DatasetEntry> entries = read_entries(handle, calls);
   std::string prefix = absolute_path(name);
   if (!prefix.ends_with('/')) prefix += '/';
   std::erase_if(entries, [&prefix](const DatasetEntry& entry) { return !entry.path.starts_with(prefix); });
-  throw DatasetError(fmt::format("{}: \"{}\" is a group; it has {}{}", file, name, list_text(entries),
+  throw DatasetError(fmt::format("{}: \"{}\" is a group; it has {}{}", calls.file(), name, list_text(entries),
                                  hint(entries, "", option)));
 }
 

@@ -29,6 +29,21 @@ std::uint64_t little_endian(std::span<const std::byte> bytes) noexcept {
   return value;
 }
 
+// Driver information begins within these bytes: of its own block, or of the superblock's extension.
+constexpr std::size_t kDriverBytes = 512;
+
+std::string_view find_driver(const ByteSource& source, std::uint64_t address) {
+  if (address >= source.size()) return {};
+  std::array<char, kDriverBytes> bytes = {};
+  const auto present =
+      static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), source.size() - address));
+  source.read(address, std::as_writable_bytes(std::span(bytes).first(present)));
+  const std::string_view text(bytes.data(), present);
+  if (text.find("NCSAfami") != std::string_view::npos) return "family";
+  if (text.find("NCSAmult") != std::string_view::npos) return "multi";
+  return {};
+}
+
 }  // namespace
 
 bool has_hdf5_signature(const ByteSource& source) { return find_signature(source).has_value(); }
@@ -52,6 +67,10 @@ std::optional<Superblock> read_superblock(const ByteSource& source) {
   Superblock block;
   block.user_block_bytes = *offset;
   block.end_of_file = little_endian(std::span(bytes).subspan(addresses + 2 * width, width));
+  // The driver's block is the fourth address, the extension the second one.
+  const std::uint64_t driver =
+      little_endian(std::span(bytes).subspan(addresses + (version < 2 ? 3 : 1) * width, width));
+  if (driver < source.size()) block.driver = find_driver(source, *offset + driver);
   constexpr std::size_t kWriterFlag = 0x1;
   constexpr std::size_t kSwmrFlag = 0x4;
   block.open_for_swmr = version == 3 && (at(11) & kSwmrFlag) != 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "store/byte_source.hpp"
 
@@ -13,6 +14,9 @@ struct Superblock {
   std::uint64_t user_block_bytes = 0;  ///< bytes before it
   std::uint64_t end_of_file = 0;       ///< size the file had when it was written last
   bool open_for_write = false;         ///< marked as open by a writer; version 3 only
+  /// Name of the driver that wrote the file in several parts, of which this is one: "family", "multi" (also
+  /// for split files). Empty for a file on its own.
+  std::string_view driver = {};
   bool open_for_swmr = false;  ///< by one that others may read beside (single writer, multiple readers)
 };
 

@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kOrigin = "${ORIGIN}";
-
 // A selection that is one box.
 struct Box {
   std::vector<std::uint64_t> start;
@@ -71,7 +69,7 @@ std::vector<fs::path> prefixes(const fs::path& origin) {
     const std::size_t end = std::min(rest.find(':'), rest.size());
     std::string folder(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (folder.starts_with(kOrigin)) folder = origin.string() + folder.substr(kOrigin.size());
+    folder = with_origin(std::move(folder), origin);
     if (!folder.empty()) folders.emplace_back(folder);
   }
   return folders;
@@ -82,7 +80,7 @@ fs::path find_source(const fs::path& main_file, const std::string& name) {
   if (name == ".") return main_file;
   std::vector<fs::path> candidates;
   const fs::path wanted(name);
-  const fs::path origin = main_file.has_parent_path() ? main_file.parent_path() : fs::path(".");
+  const fs::path origin = folder_of(main_file);
   if (wanted.is_absolute()) candidates.push_back(wanted);
   // libhdf5 looks for the last part of an absolute name elsewhere, as the files may have been moved.
   const fs::path relative = wanted.is_absolute() ? wanted.filename() : wanted;
@@ -161,6 +159,16 @@ bool row_wise(const Mapping& mapping, const DatasetInfo& info, VirtualSource& so
 }
 
 }  // namespace
+
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+std::string with_origin(std::string folder, const fs::path& origin) {
+  constexpr std::string_view kOrigin = "${ORIGIN}";
+  if (folder.starts_with(kOrigin)) folder.replace(0, kOrigin.size(), origin.string());
+  return folder;
+}
 
 VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info) {
   const std::vector<Mapping> mappings = read_mappings(file, info);

@@ -32,4 +32,10 @@ struct VirtualMapping {
 /// file, and in the working directory. Throws FileError that names the source that is nowhere to be found.
 VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info);
 
+/// The folder that `file` lies in; "." where its path has none.
+std::filesystem::path folder_of(const std::filesystem::path& file);
+
+/// `folder`, from one of libhdf5's environment variables, with a leading "${ORIGIN}" replaced by `origin`.
+std::string with_origin(std::string folder, const std::filesystem::path& origin);
+
 }  // namespace h5feed

@@ -17,6 +17,7 @@
 #include "store/chunk_reader.hpp"
 #include "store/chunk_readers.hpp"
 #include "store/filters.hpp"
+#include "support/damage.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 
@@ -29,6 +30,7 @@ namespace {
 using test::H5TestFile;
 using test::Hid;
 using test::IndexKind;
+using test::replace_bytes;
 using test::TempDir;
 using test::TestDataset;
 
@@ -207,18 +209,6 @@ class EditedFile : public testing::Test {
     return values;
   }
 
-  // Replaces a run of bytes that occurs just so often.
-  void replace(const std::vector<std::uint8_t>& from, const std::vector<std::uint8_t>& to, int times) const {
-    std::vector<std::byte> bytes = test::file_bytes(path());
-    const auto same = [](std::byte a, std::uint8_t b) { return std::to_integer<std::uint8_t>(a) == b; };
-    int found = 0;
-    for (auto at = bytes.begin();
-         (at = std::search(at, bytes.end(), from.begin(), from.end(), same)) != bytes.end(); ++at, ++found)
-      std::ranges::transform(to, at, [](std::uint8_t b) { return std::byte{b}; });
-    ASSERT_EQ(found, times);
-    test::replace_file(path(), bytes);
-  }
-
   std::filesystem::path path() const { return dir_ / "x.h5"; }
 
   TempDir dir_;
@@ -227,13 +217,15 @@ class EditedFile : public testing::Test {
 TEST_F(EditedFile, ChunksBeyondTheExtentAreLeftAlone) {
   const std::vector<std::byte> values = write();
   // Extent and maximal extent of dimension 0: shorter by two chunks, whose entries stay in the index.
-  replace({0x51, 0x01, 0, 0, 0, 0, 0, 0}, {0xa8, 0x00, 0, 0, 0, 0, 0, 0}, 2);
+  replace_bytes(path(), {0x51, 0x01, 0, 0, 0, 0, 0, 0}, {0xa8, 0x00, 0, 0, 0, 0, 0, 0}, 2);
   set_log_sink([](LogLevel, std::string_view) {});
   const std::vector<std::byte> expected = test::read_through_libhdf5(path(), "x");
   ASSERT_TRUE(std::equal(expected.begin(), expected.end(), values.begin()));
   const auto file = H5File::open(path());
-  const ByteBuffer bytes = read_all(*ChunkReader::open(file, file->describe("x")), 2);
+  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const ByteBuffer bytes = read_all(*reader, 2);
   set_log_sink({});
+  EXPECT_TRUE(reader->direct()) << "no chunk of the dataset is missing";
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), bytes.data(), bytes.data() + bytes.size()));
 }
 
@@ -245,8 +237,8 @@ TEST_F(EditedFile, ADamagedSizeOfAnUnfilteredChunkIsNotTrusted) {
     file.write("x", values);
   }
   // The first key of the B-tree: size 0x1e0, no mask, offset 0.
-  replace({0xe0, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-          {0xe0, 0x41, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 1);
+  replace_bytes(path(), {0xe0, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                {0xe0, 0x41, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 1);
   set_log_sink([](LogLevel, std::string_view) {});
   const auto file = H5File::open(path());
   const DatasetInfo info = file->describe("x");
@@ -269,13 +261,14 @@ TEST_F(EditedFile, ALayoutVersionThatLibhdf5DoesNotKnowIsOneError) {
   write();
   // Layout message of version 3, chunked, of rank 2 + 1: what an older library sees of version 5, which
   // HDF5 2.0 writes.
-  replace({3, 2, 3}, {9, 2, 3}, 1);
+  replace_bytes(path(), {3, 2, 3}, {9, 2, 3});
   try {
     H5File::open(path())->describe("x");
     FAIL() << "described";
   } catch (const Error& error) {
     const std::string text = error.what();
     EXPECT_EQ(text.find(path().string() + ":/x: libhdf5 cannot open it: "), 0U) << text;
+    EXPECT_NE(text.find("; if a newer library than this libhdf5 "), std::string::npos) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos);
   }
 }

@@ -274,7 +274,7 @@ TEST(Check, ASampleSaysWhatShareItProvesAndHasNoDigest) {
   }
   const ProgramResult result = run_program(dir.path(), {"check", "a.h5", "--sample", "10%"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("10 of 100  equal "));
+  EXPECT_THAT(result.out, HasSubstr("10 of 100  partial "));
   EXPECT_THAT(result.out,
               ::testing::EndsWith("; this proves 10 % of the chunks, and the whole has no digest\n"));
   EXPECT_EQ(check_json(dir, {"--sample", "10%"}).at("datasets")[0].at("no_sha256"),
@@ -306,8 +306,10 @@ TEST(Check, EndsWithItsTimeAndSaysWhatIsMissing) {
     file.create({.path = "y", .shape = {10}});
   }
   const Json json = check_json(dir, {"--time-budget", "2s"});
-  EXPECT_EQ(json.at("datasets_equal"), 1);
+  EXPECT_EQ(json.at("datasets_equal"), 0);
+  EXPECT_EQ(json.at("datasets_partial"), 1);
   EXPECT_EQ(json.at("datasets_not_reached"), 1);
+  EXPECT_EQ(json.at("datasets")[0].at("result"), "partial");
   EXPECT_EQ(json.at("datasets")[0].at("no_sha256"), "the time was over before the last chunk");
   EXPECT_LT(json.at("datasets")[0].at("chunks_compared"), json.at("datasets")[0].at("chunks"));
   EXPECT_EQ(json.at("datasets")[1].at("result"), "not reached");

@@ -281,7 +281,11 @@ TEST(Info, CountsWhatTheFactsCount) {
 
 TEST(Info, TellsWhatLibhdf5HasToReadAndWhy) {
   const TempDir dir;
-  H5TestFile(dir / "e.h5").create({.path = "x", .shape = {64}, .external_file = (dir / "raw").string()});
+  {
+    H5TestFile file(dir / "e.h5");
+    file.create({.path = "x", .shape = {64}, .external_file = (dir / "raw").string()});
+    file.write("x", patterned_bytes(64));
+  }
   const ProgramResult result = run_program(dir.path(), {"info", "e.h5", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");

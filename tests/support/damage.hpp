@@ -1,0 +1,66 @@
+// Damages to files in the old format, whose structures carry no checksums.
+#pragma once
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/h5_test_file.hpp"
+
+namespace h5feed::test {
+
+/// Replaces every run of bytes that equals `from`, of which there must be `times`, by `to` of the same
+/// length.
+inline void replace_bytes(const std::filesystem::path& path, const std::vector<std::uint8_t>& from,
+                          const std::vector<std::uint8_t>& to, int times = 1) {
+  std::vector<std::byte> bytes = file_bytes(path);
+  const auto same = [](std::byte a, std::uint8_t b) { return std::to_integer<std::uint8_t>(a) == b; };
+  int found = 0;
+  for (auto at = bytes.begin();
+       (at = std::search(at, bytes.end(), from.begin(), from.end(), same)) != bytes.end(); ++at, ++found)
+    std::ranges::transform(to, at, [](std::uint8_t b) { return std::byte{b}; });
+  if (found != times) throw std::runtime_error("replace_bytes: found " + std::to_string(found) + " times");
+  replace_file(path, bytes);
+}
+
+/// Where the header of an object begins, in a file without a user block.
+inline std::uint64_t header_address(const std::filesystem::path& path, const std::string& object) {
+  const Hid file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  hobj_ref_t address = 0;
+  require(H5Rcreate(&address, file.get(), object.c_str(), H5R_OBJECT, -1), "H5Rcreate");
+  return address;
+}
+
+/// Makes an object one that libhdf5 cannot open: the version of its header is 9.
+inline void damage_header(const std::filesystem::path& path, const std::string& object) {
+  const std::uint64_t address = header_address(path, object);
+  std::vector<std::byte> bytes = file_bytes(path);
+  bytes.at(address) = std::byte{9};
+  replace_file(path, bytes);
+}
+
+/// In the only chunk index of the file, a B-tree of one node: what entry `entry` says is the first element of
+/// its chunk along dimension 0 of `rank`.
+inline void move_chunk(const std::filesystem::path& path, std::size_t rank, std::size_t entry,
+                       std::uint64_t first_row) {
+  constexpr std::size_t kHeaderBytes = 24;
+  std::vector<std::byte> bytes = file_bytes(path);
+  const std::vector<std::byte> chunk_node = {std::byte{'T'}, std::byte{'R'}, std::byte{'E'}, std::byte{'E'},
+                                             std::byte{1}};
+  const auto node = std::search(bytes.begin(), bytes.end(), chunk_node.begin(), chunk_node.end());
+  if (node == bytes.end()) throw std::runtime_error("move_chunk: no index");
+  // Size and mask, offsets of the chunk with one for the bytes of elements, address.
+  const std::size_t entry_bytes = 8 + (rank + 1) * 8 + 8;
+  const auto offset = static_cast<std::size_t>(node - bytes.begin()) + kHeaderBytes + entry * entry_bytes + 8;
+  std::memcpy(&bytes.at(offset), &first_row, sizeof first_row);
+  replace_file(path, bytes);
+}
+
+}  // namespace h5feed::test

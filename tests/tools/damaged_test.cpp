@@ -1,0 +1,123 @@
+// What the commands tell of files with damaged objects in them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "support/damage.hpp"
+#include "support/h5_test_file.hpp"
+#include "support/run_program.hpp"
+#include "support/temp_dir.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+class DamagedFile : public ::testing::Test {
+ protected:
+  // A damaged object beside intact images.
+  void write(bool group) const {
+    {
+      H5TestFile file(dir_ / "a.h5");
+      file.create({.path = "images", .shape = {6, 5, 4}, .chunk = {2, 5, 4}});
+      file.write("images", patterned_bytes(120));
+      if (group) {
+        const Hid bad(H5Gcreate2(file.id(), "bad", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      } else {
+        file.create({.path = "bad", .shape = {3}});
+      }
+    }
+    damage_header(dir_ / "a.h5", "bad");
+  }
+
+  ProgramResult run(const std::vector<std::string>& arguments) const {
+    return run_program(dir_.path(), arguments);
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(DamagedFile, info_shows_the_intact_objects_and_fails) {
+  for (const bool group : {false, true}) {
+    SCOPED_TRACE(group);
+    write(group);
+    const ProgramResult text = run({"info", "a.h5"});
+    EXPECT_EQ(text.exit_code, 1);
+    EXPECT_THAT(text.out, MatchesRegex("(.*\n)*/bad +- +unreadable .*cannot be read\n(.*\n)*"));
+    EXPECT_THAT(text.out, HasSubstr("/images: 6 images of 1×5×4 u8 (stored NHW)"));
+    EXPECT_THAT(text.err, MatchesRegex("a.h5:/bad: libhdf5 cannot open it: bad object header [^\n]*\n"));
+    const Json json = Json::parse(run({"info", "a.h5", "--json"}).out);
+    EXPECT_TRUE(json.at("datasets")[0].at("shape").is_null());
+    EXPECT_THAT(json.at("datasets")[0].at("problem"), StartsWith("a.h5:/bad: libhdf5 cannot open it: "));
+    EXPECT_EQ(json.at("datasets")[1].at("read_path"), "direct");
+  }
+}
+
+TEST_F(DamagedFile, check_compares_the_intact_objects_and_fails) {
+  for (const bool group : {false, true}) {
+    SCOPED_TRACE(group);
+    write(group);
+    const ProgramResult result = run({"check", "a.h5", "--json"});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("\na.h5:/bad: libhdf5 cannot open it: bad object header "));
+    const Json json = Json::parse(result.out);
+    EXPECT_EQ(json.at("datasets_failed"), 1);
+    EXPECT_EQ(json.at("datasets_equal"), 1);
+    EXPECT_EQ(json.at("datasets")[1].at("result"), "equal");
+  }
+}
+
+TEST_F(DamagedFile, is_done_with_an_intact_dataset_that_is_named) {
+  write(true);
+  for (const char* command : {"info", "check"}) {
+    const ProgramResult result = run({command, "a.h5", "--data", "images"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.out.find("bad"), std::string::npos) << result.out;
+  }
+}
+
+// libhdf5's exit handler finds what it left open, and prints or crashes.
+TEST_F(DamagedFile, has_nothing_said_behind_its_error) {
+  {
+    H5TestFile file(dir_ / "a.h5", {.latest = true});
+    file.create({.path = "images", .shape = {6, 5, 4}});
+    file.create({.path = "bad", .shape = {3}});
+  }
+  const std::uint64_t address = header_address(dir_ / "a.h5", "bad");
+  std::vector<std::byte> bytes = file_bytes(dir_ / "a.h5");
+  bytes.at(address + 20) ^= std::byte{1};  // behind it lies a checksum
+  replace_file(dir_ / "a.h5", bytes);
+  const ProgramResult info = run({"info", "a.h5"});
+  EXPECT_EQ(info.exit_code, 1);
+  EXPECT_THAT(info.err, MatchesRegex("a.h5:/bad: libhdf5 cannot open it: [^\n]*\n"));
+}
+
+TEST_F(DamagedFile, is_not_repacked) {
+  write(false);
+  const ProgramResult result = run({"repack", "a.h5", "b.h5", "--chunk", "auto"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, MatchesRegex("a.h5:/bad: libhdf5 cannot open it: [^\n]*\n"));
+  EXPECT_EQ(names_in(dir_.path()), std::vector<std::string>{"a.h5"});
+}
+
+TEST_F(DamagedFile, has_no_values_for_chunks_that_its_index_lost) {
+  {
+    H5TestFile file(dir_ / "a.h5");
+    file.create({.path = "images", .shape = {6, 5, 4}, .chunk = {2, 5, 4}});
+    file.write("images", patterned_bytes(120));
+  }
+  move_chunk(dir_ / "a.h5", 3, 2, 600);
+  for (const char* command : {"info", "check"}) {
+    const ProgramResult result = run({command, "a.h5"});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("a.h5:/images: chunk (2,0,0) (samples 4-5) is missing in its index"));
+  }
+}
+
+}  // namespace
+}  // namespace h5feed::test
