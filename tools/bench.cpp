@@ -81,6 +81,10 @@ BenchSettings make_settings(const BenchArguments& arguments) {
   settings.batch_size = std::nullopt;
   if (arguments.batch_size != "none") {
     settings.batch_size = parse_integer("--batch-size", arguments.batch_size);
+    if (*settings.batch_size < 1) {
+      throw OptionError(
+          fmt::format("--batch-size {}: give at least 1, or none for single samples", *settings.batch_size));
+    }
   }
   settings.shuffle = Shuffle(arguments.shuffle).to_string();
   if (!arguments.cache_bytes.empty())
@@ -108,12 +112,12 @@ std::vector<std::int64_t> default_workers(unsigned cpus) {
 // Whether rows drop the file's pages, warm rows first. Asked for neither, a file that the page cache
 // cannot hold is measured both ways.
 std::vector<bool> choose_pages(const BenchArguments& arguments) {
+  const std::uint64_t file_bytes = open_file_source(arguments.file)->size();
   if (arguments.cold) {
     require_droppable(arguments.file);
     return arguments.warm ? std::vector<bool>{false, true} : std::vector<bool>{true};
   }
   if (arguments.warm) return {false};
-  const std::uint64_t file_bytes = open_file_source(arguments.file)->size();
   const std::uint64_t available_bytes = system_limits().available_bytes;
   if (file_bytes <= available_bytes) return {false};
   try {

@@ -80,21 +80,41 @@ void expand_shorthand(std::vector<std::string>& arguments) {
 
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
+std::string help_command(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? "h5feed --help" : fmt::format("h5feed {} --help", chosen.front()->get_name());
+}
+
+// The first option that is given more than once and takes one value, or none; null where there is none. The
+// parser would let the last flag win, and calls a second value a wrong number of values.
+const CLI::Option* repeated_option(const CLI::App& app) {
+  const CLI::App* const command = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
+  for (const CLI::Option* const option : command->get_options()) {
+    const bool collects = option->get_expected_max() > 1 ||
+                          option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+    if (option->count() > 1 && !collects) return option;
+  }
+  return nullptr;
+}
+
+std::string repetition_message(const CLI::Option& option) {
+  return fmt::format("{} is given twice; give it once", option.get_name());
+}
+
 // One line, what and next step, from whatever the parser found wrong.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
-  const auto chosen = app.get_subcommands();
-  const std::string help =
-      chosen.empty() ? "h5feed --help" : fmt::format("h5feed {} --help", chosen.front()->get_name());
   std::string what = first_line(error.what());
   // An unknown option comes first: what seems to be missing may just be misspelt.
   if (const auto rest = app.remaining(true); !rest.empty()) {
     const std::string& word = rest.front();
     what = word.starts_with('-') ? fmt::format("unknown option {}", word.substr(0, word.find('=')))
                                  : fmt::format("unexpected argument \"{}\"", word);
+  } else if (const CLI::Option* const repeated = repeated_option(app); repeated != nullptr) {
+    return repetition_message(*repeated);
   } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     what = fmt::format("{} needs a value", what.substr(0, what.find(':')));
   }
-  return fmt::format("{}; try {}", what, help);
+  return fmt::format("{}; try {}", what, help_command(app));
 }
 
 // An empty value would read as an option that was not given.
@@ -180,6 +200,8 @@ int run_command(std::vector<std::string> arguments) {
     say(usage_message(app, error));
     return kUsage;
   }
+  if (const CLI::Option* const repeated = repeated_option(app); repeated != nullptr)
+    throw OptionError(repetition_message(*repeated));
   return action();
 }
 
@@ -187,8 +209,10 @@ int run_command(std::vector<std::string> arguments) {
 
 int run(int argc, char** argv) noexcept {
   fill_standard_streams();
-  // Writing to a closed pipe becomes an error that unwinds, so that unfinished files are removed.
+  // Writing to a closed pipe, or beyond the size that a file may have here (ulimit -f), becomes an error that
+  // unwinds, so that unfinished files are removed.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run_command(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
   } catch (const Interrupted& interrupted) {
@@ -198,6 +222,9 @@ int run(int argc, char** argv) noexcept {
   } catch (const OptionError& error) {
     say(error.what());
     return kUsage;
+  } catch (const std::filesystem::filesystem_error& error) {
+    say(fmt::format("{}: {}; check the path and its permissions", error.path1().string(),
+                    error.code().message()));
   } catch (const std::bad_alloc&) {
     say("not enough memory; close other programs or ask for less");
   } catch (const std::exception& error) {

@@ -6,12 +6,17 @@
 #include <array>
 #include <limits>
 
+#include "base/byte_units.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "store/dataset_names.hpp"
+#include "tools/table.hpp"
 
 namespace h5feed::cli {
 namespace {
+
+// For labels, the most usual one first.
+constexpr std::array<std::string_view, 5> kUsualNames = {"labels", "label", "targets", "target", "y"};
 
 std::string_view group_of(std::string_view path) { return path.substr(0, path.rfind('/')); }
 std::string_view name_of_path(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -79,8 +84,6 @@ std::string choice_error(const DatasetOptions& options, std::string_view command
 }  // namespace
 
 std::size_t label_rank(std::string_view path) {
-  static constexpr std::array<std::string_view, 5> kUsualNames = {"labels", "label", "targets", "target",
-                                                                  "y"};
   const auto usual = std::find(kUsualNames.begin(), kUsualNames.end(), name_of_path(path));
   return static_cast<std::size_t>(usual - kUsualNames.begin());
 }
@@ -100,6 +103,30 @@ std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetE
     }
   }
   return found;
+}
+
+bool named_as_labels(std::string_view path) { return label_rank(path) < kUsualNames.size(); }
+
+std::string why_no_labels(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets) {
+  const DatasetEntry* nearest = nullptr;
+  for (const DatasetEntry& entry : datasets) {
+    if (entry.path == images.path || !named_as_labels(entry.path) ||
+        group_of(entry.path) != group_of(images.path)) {
+      continue;
+    }
+    if (nearest == nullptr || label_rank(entry.path) < label_rank(nearest->path)) nearest = &entry;
+  }
+  if (nearest == nullptr) return {};
+  const std::string path = printable(nearest->path);
+  if (!nearest->numeric) return fmt::format("{} holds no numbers ({})", path, printable(nearest->type_text));
+  if (nearest->shape.empty()) return fmt::format("{} is a single value", path);
+  if (nearest->shape.front() != images.shape.front()) {
+    return fmt::format("{} has {} rows, not {}", path, format_count(nearest->shape.front()),
+                       format_count(images.shape.front()));
+  }
+  return one_number_a_row(*nearest)
+             ? std::string()
+             : fmt::format("{} has more than one number a row; --target {} delivers them so", path, path);
 }
 
 Dataset open_dataset(const DatasetOptions& options, std::string_view command) {

@@ -24,4 +24,11 @@ std::size_t label_rank(std::string_view path);
 /// labels, targets or y is preferred. Empty where there is none.
 std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets);
 
+/// Whether a dataset is called labels, targets or y.
+bool named_as_labels(std::string_view path);
+
+/// Why `labels_beside` finds none although a dataset of the group is called so, e.g. "/labels has 9 rows, not
+/// 10". Empty where none is, or where it fits.
+std::string why_no_labels(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets);
+
 }  // namespace h5feed::cli

@@ -23,6 +23,7 @@
 #include "tools/info_shapes.hpp"
 #include "tools/info_stats.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/option_text.hpp"
 #include "tools/output.hpp"
 #include "tools/sample_cost.hpp"
 #include "tools/storage_advice.hpp"
@@ -202,6 +203,10 @@ int info(const InfoArguments& arguments) {
   if (arguments.stats.write_attributes && !arguments.stats.stats) {
     throw OptionError("--write-attributes stores what --stats finds; add --stats");
   }
+  if (!arguments.stats.jobs.empty() && !arguments.stats.stats) {
+    throw OptionError("--jobs counts the threads of --stats; add --stats, or leave it out");
+  }
+  parse_layout("--input-layout", arguments.stats.input_layout);
   auto file = H5File::open(arguments.file);
   if (arguments.stats.write_attributes) {
     // Before the long pass, not behind it: whether the file may be written at all.
@@ -243,12 +248,15 @@ int info(const InfoArguments& arguments) {
                                 {"data", reading.data},
                                 {"target", reading.target.empty() ? Json() : Json(reading.target)},
                                 {"note", reading.note.empty() ? Json() : Json(reading.note)}});
+    if (!reading.no_target.empty()) json["reads_as"].back()["no_target"] = reading.no_target;
     if (reading.whole) json["reads_as"].back()["sample"] = "dataset";
     if (!reading.image_shapes.empty()) json["reads_as"].back()["image_shapes"] = reading.image_shapes;
     if (!reading.input_layout.empty()) json["reads_as"].back()["input_layout"] = reading.input_layout;
     if (reading.tile_size > 0) json["reads_as"].back()["tile_size"] = reading.tile_size;
-    readings += fmt::format("{}: {}{}\n", reading.what, option_text(reading),
-                            reading.note.empty() ? "" : fmt::format(" (and {})", reading.note));
+    readings +=
+        fmt::format("{}: {}{}{}\n", reading.what, option_text(reading),
+                    reading.note.empty() ? "" : fmt::format(" (and {})", reading.note),
+                    reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
   }
   export_results(arguments.output, table, json);
   if (arguments.output.json) {

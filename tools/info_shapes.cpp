@@ -273,7 +273,11 @@ std::vector<SampleReading> sample_readings(const H5File& file, const std::vector
   std::ranges::stable_sort(found, std::greater(), &Candidate::samples);
   std::vector<SampleReading> readings;
   for (Candidate& candidate : found) {
-    if (readings.size() < kMaxReadings) readings.push_back(std::move(candidate.reading));
+    if (readings.size() == kMaxReadings) break;
+    SampleReading& reading = readings.emplace_back(std::move(candidate.reading));
+    if (!reading.target.empty() || reading.whole) continue;
+    const auto data = std::ranges::find(entries, reading.data, &DatasetEntry::path);
+    if (data != entries.end()) reading.no_target = why_no_labels(*data, entries);
   }
   return readings;
 }

@@ -15,6 +15,7 @@ struct SampleReading {
   std::string what;               ///< "11 groups with 103 samples", "19 images of variable length"
   std::string data;               ///< for --data: a path, or a pattern of paths
   std::string target;             ///< for --target; empty: nothing with as many rows
+  std::string no_target = {};     ///< why `target` is empty although a dataset is called labels
   std::string note = {};          ///< what else may be needed; empty: nothing
   bool whole = false;             ///< --sample dataset: each dataset is one sample
   std::string image_shapes = {};  ///< for --image-shapes; empty: no table

@@ -1,10 +1,14 @@
 // h5feed monitor: watches the GPUs, alone or while a command runs.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -14,9 +18,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
 #include "cuda/gpu_monitor.hpp"
 #include "cuda/nvml.hpp"
 #include "h5feed/error.hpp"
+#include "store/staged_file.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/gpu_text.hpp"
@@ -147,6 +153,44 @@ class LineFile {
   bool failed_ = false;
 };
 
+std::chrono::milliseconds interval_of(const MonitorArguments& arguments) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(parse_real("--interval", arguments.interval, 0.1, 86400)));
+}
+
+std::optional<WatchedProcess> running_process(const MonitorArguments& arguments) {
+  if (arguments.pid.empty()) return std::nullopt;
+  return WatchedProcess::running(static_cast<pid_t>(parse_number("--pid", arguments.pid, 1, INT32_MAX)));
+}
+
+// That a file which grows while the command runs can be written, before anything is started. It may be a
+// device, or a named pipe that someone reads.
+void check_place(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_other(path, ignored)) {
+    StagedFile(path, true).probe(1);
+    return;
+  }
+  // O_NONBLOCK: opening a named pipe must not wait for its reader.
+  const FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (fd.valid()) return;
+  const int error = errno;
+  throw FileError(error == ENXIO && std::filesystem::is_fifo(path, ignored)
+                      ? fmt::format("{}: nobody reads from it; start its reader first", path.string())
+                      : fmt::format("{}: cannot be written ({}); choose another place", path.string(),
+                                    std::strerror(error)));
+}
+
+// Wrong usage is told whatever GPUs there are.
+void check_arguments(const MonitorArguments& arguments) {
+  if (!arguments.pid.empty() && !arguments.command.empty()) {
+    throw OptionError("--pid and a command exclude each other; watch one of them");
+  }
+  interval_of(arguments);
+  running_process(arguments);
+  if (!arguments.output.empty()) check_place(arguments.output);
+}
+
 class Run {
  public:
   Run(const MonitorArguments& arguments, std::shared_ptr<gpu::Nvml> nvml)
@@ -156,13 +200,8 @@ class Run {
         lines_(arguments.output) {}
 
   int go() {
-    const auto interval = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::chrono::duration<double>(parse_real("--interval", arguments_.interval, 0.1, 86400)));
-    std::optional<WatchedProcess> process;
-    if (!arguments_.pid.empty()) {
-      process =
-          WatchedProcess::running(static_cast<pid_t>(parse_number("--pid", arguments_.pid, 1, INT32_MAX)));
-    }
+    const auto interval = interval_of(arguments_);
+    std::optional<WatchedProcess> process = running_process(arguments_);
     if (!arguments_.command.empty()) process = WatchedProcess::start(arguments_.command);
     // The watched command decides when Ctrl-C has ended it; no second one may cut the lines off.
     const UnfinishedOutput unfinished;
@@ -350,9 +389,7 @@ class Run {
 };
 
 int monitor(const MonitorArguments& arguments) {
-  if (!arguments.pid.empty() && !arguments.command.empty()) {
-    throw OptionError("--pid and a command exclude each other; watch one of them");
-  }
+  check_arguments(arguments);
   return Run(arguments, load_nvml()).go();
 }
 

@@ -20,6 +20,10 @@ namespace {
   throw OptionError(fmt::format("{} \"{}\": give {}", option, text, accepted));
 }
 
+[[noreturn]] void refuse_large(std::string_view option, std::string_view text, std::uint64_t most) {
+  throw OptionError(fmt::format("{} \"{}\" is too large; give at most {}", option, text, format_count(most)));
+}
+
 template <typename T>
 std::optional<T> whole(std::string_view text) {
   T value{};
@@ -27,6 +31,21 @@ std::optional<T> whole(std::string_view text) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (text.empty() || error != std::errc() || stop != end) return std::nullopt;
   return value;
+}
+
+constexpr std::string_view kDigits = "0123456789";
+constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
+}
+
+// Whether a text that is no size would be one if its number were smaller.
+bool size_too_large(std::string_view text) {
+  const auto whole_end = std::min(text.find_first_not_of(kDigits), text.size());
+  std::string_view rest = text.substr(whole_end);
+  if (rest.starts_with('.')) rest.remove_prefix(std::min(rest.find_first_not_of(kDigits, 1), rest.size()));
+  return whole_end > 0 && parse_bytes(fmt::format("1 {}", rest)).has_value();
 }
 
 std::optional<double> real(std::string_view text) {
@@ -55,11 +74,11 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-TileExtent parse_extent(std::string_view option, std::string_view text) {
+TileExtent parse_extent(std::string_view option, std::string_view text, std::int64_t lowest = 1) {
   const std::vector<std::string_view> parts = split(text, "x");
   const auto height = whole<std::int64_t>(parts.front());
   const auto width = whole<std::int64_t>(parts.back());
-  if (!height || !width || parts.size() > 2)
+  if (!height || !width || parts.size() > 2 || *height < lowest || *width < lowest)
     refuse(option, text, "pixels, such as 512, or 512x768 for height and width");
   return {*height, *width};
 }
@@ -112,7 +131,7 @@ std::optional<TileOptions> parse_tiles(const TileText& text) {
   }
   TileOptions tiles{.size = parse_extent("--tile-size", text.size)};
   if (!text.stride.empty()) tiles.stride = parse_extent("--tile-stride", text.stride);
-  if (!text.overlap.empty()) tiles.overlap = parse_extent("--tile-overlap", text.overlap);
+  if (!text.overlap.empty()) tiles.overlap = parse_extent("--tile-overlap", text.overlap, 0);
   if (!text.edges.empty()) tiles.edges = parse_edges("--tile-edges", text.edges);
   return tiles;
 }
@@ -121,7 +140,8 @@ std::uint64_t parse_number(std::string_view option, std::string_view text, std::
                            std::uint64_t highest) {
   const auto value = whole<std::uint64_t>(text);
   if (value && *value >= lowest && *value <= highest) return *value;
-  if (highest >= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+  if (highest >= kLargest) {
+    if (all_digits(text) && (!value || *value > highest)) refuse_large(option, text, highest);
     refuse(option, text, fmt::format("a whole number from {} on", lowest));
   }
   refuse(option, text, fmt::format("a whole number from {} to {}", lowest, highest));
@@ -129,8 +149,10 @@ std::uint64_t parse_number(std::string_view option, std::string_view text, std::
 
 std::int64_t parse_integer(std::string_view option, std::string_view text) {
   const auto value = whole<std::int64_t>(text);
-  if (!value) refuse(option, text, "a whole number");
-  return *value;
+  if (value) return *value;
+  if (all_digits(text.starts_with('-') ? text.substr(1) : text))
+    refuse(option, text, "a whole number between -2^63 and 2^63 - 1");
+  refuse(option, text, "a whole number");
 }
 
 double parse_real(std::string_view option, std::string_view text, double lowest, double highest) {
@@ -154,8 +176,9 @@ double parse_share(std::string_view option, std::string_view text) {
 
 std::uint64_t parse_size(std::string_view option, std::string_view text) {
   const auto value = parse_bytes(text);
-  if (!value) refuse(option, text, "a size such as 512MiB or 1.5GiB");
-  return *value;
+  if (value) return *value;
+  if (!size_too_large(text)) refuse(option, text, "a size such as 512MiB or 1.5GiB");
+  throw OptionError(fmt::format("{} \"{}\" is too large; give less than 16 EiB (2^64 bytes)", option, text));
 }
 
 std::chrono::nanoseconds parse_duration(std::string_view option, std::string_view text) {
@@ -164,8 +187,10 @@ std::chrono::nanoseconds parse_duration(std::string_view option, std::string_vie
   for (const auto& [unit, nanoseconds] : kUnits) {
     if (!text.ends_with(unit)) continue;
     const auto value = real(text.substr(0, text.size() - unit.size()));
-    // A day bounds it, so that sums of times stay far from overflow.
-    if (!value || *value <= 0 || *value * nanoseconds > 86400e9) break;
+    if (!value || *value <= 0) break;
+    // So that sums of times stay far from overflow.
+    if (*value * nanoseconds > 86400e9)
+      throw OptionError(fmt::format("{} \"{}\" is too long; give at most a day (1440m)", option, text));
     return std::chrono::nanoseconds(static_cast<std::int64_t>(*value * nanoseconds));
   }
   refuse(option, text, "a time such as 3s, 500ms or 2m");
@@ -176,10 +201,9 @@ std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view
   std::uint64_t elements = 1;
   for (const std::string_view part : split(text, ",x")) {
     const auto extent = whole<std::uint64_t>(part);
-    constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    if (!extent || *extent == 0 || *extent > kLargest / elements) {
-      refuse(option, text, form);
-    }
+    if (!all_digits(part) || extent == 0U) refuse(option, text, form);
+    if (!extent || *extent > kLargest / elements)
+      throw OptionError(fmt::format("{} \"{}\" is too large; its product must be below 2^63", option, text));
     elements *= *extent;
     shape.push_back(*extent);
   }
@@ -190,6 +214,7 @@ std::vector<std::int64_t> parse_list(std::string_view option, std::string_view t
   std::vector<std::int64_t> values;
   for (const std::string_view part : split(text, ",")) {
     const auto value = whole<std::int64_t>(part);
+    if (all_digits(part) && !value) refuse_large(option, part, kLargest);
     if (!value || *value < 0) refuse(option, text, "numbers from 0 on, separated by commas, such as 0,1,2,4");
     values.push_back(*value);
   }
@@ -238,6 +263,7 @@ std::optional<std::uint64_t> parse_chunk(std::string_view option, std::string_vi
   if (allow_auto && text == "auto") return std::nullopt;
   if (text == "none") return 0;
   const auto samples = whole<std::uint64_t>(text);
+  if (all_digits(text) && (!samples || *samples > kLargest)) refuse_large(option, text, kLargest);
   if (!samples || *samples == 0) {
     refuse(option, text,
            fmt::format("samples per chunk, {}or none for contiguous storage", allow_auto ? "auto, " : ""));

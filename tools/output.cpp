@@ -45,7 +45,7 @@ void check_export_places(const OutputOptions& options, const std::filesystem::pa
       throw OptionError(fmt::format("two exports name {}; give each its own file", path.string()));
     }
     taken.push_back(std::move(place));
-    const StagedFile writable(path, true);
+    StagedFile(path, true).probe(1);
   }
 }
 

@@ -17,13 +17,11 @@
 #include "h5feed/error.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
-#include "tools/idx_file.hpp"
 #include "tools/new_file.hpp"
-#include "tools/npy_file.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
-#include "tools/pack_cifar.hpp"
 #include "tools/pack_images.hpp"
+#include "tools/pack_inputs.hpp"
 #include "tools/pack_list.hpp"
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
@@ -35,7 +33,8 @@ namespace {
 // As typed; empty where not given.
 struct PackArguments {
   std::string out;
-  std::vector<std::string> idx, npy, cifar10, cifar100, images, csv;
+  ArrayArguments arrays;
+  std::vector<std::string> images, csv;
   std::string chunk = "auto";
   std::string filter;
   std::string store = "pixels";
@@ -48,98 +47,6 @@ struct PackArguments {
   bool force = false;
   bool json = false;
 };
-
-// One NAME=FILE.
-struct Input {
-  std::string option;  // that named it
-  std::string path;    // "/train/images"
-  std::unique_ptr<ArraySource> source;
-};
-
-// "train/images" → "/train/images". HDF5 would read ".", "" and ".." its own way.
-std::optional<std::string> absolute_path(std::string_view name) {
-  std::string path;
-  while (true) {
-    const auto slash = name.find('/');
-    const std::string_view part = name.substr(0, slash);
-    if (!(part.empty() && path.empty())) {
-      if (part.empty() || part == "." || part == "..") return std::nullopt;
-      path += '/';
-      path += part;
-    }
-    if (slash == std::string_view::npos) return path.empty() ? std::nullopt : std::optional(path);
-    name.remove_prefix(slash + 1);
-  }
-}
-
-// Two datasets cannot share a path, and one cannot be the group of another.
-void check_paths(const std::vector<Input>& inputs, const std::string& option, const std::string& path) {
-  for (const Input& other : inputs) {
-    if (other.path == path)
-      throw OptionError(fmt::format("{} names {} twice; give each file its own name", option, path));
-    if (other.path.starts_with(path + '/') || path.starts_with(other.path + '/')) {
-      throw OptionError(fmt::format("{} {} and {} {}: a dataset cannot lie within another; rename one",
-                                    other.option, other.path.substr(1), option, path.substr(1)));
-    }
-  }
-}
-
-void refuse_output(const std::filesystem::path& input, const std::string& out) {
-  std::error_code error;
-  if (!std::filesystem::equivalent(input, out, error)) return;
-  throw OptionError(
-      fmt::format("{} is to be read and to be written; choose another name for the output", out));
-}
-
-// Arrays given as NAME=FILE.
-template <typename File>
-void open_arrays(const std::string& option, const std::string& example,
-                 const std::vector<std::string>& arguments, const std::string& out,
-                 std::vector<Input>& inputs) {
-  for (const std::string& argument : arguments) {
-    const auto equals = argument.find('=');
-    const std::optional<std::string> path = equals == std::string::npos
-                                                ? std::nullopt
-                                                : absolute_path(std::string_view(argument).substr(0, equals));
-    if (!path)
-      throw OptionError(fmt::format("{} \"{}\": give NAME=FILE, such as {}", option, argument, example));
-    check_paths(inputs, option, *path);
-    const std::filesystem::path file = argument.substr(equals + 1);
-    if (file.empty())
-      throw OptionError(fmt::format("{} \"{}\": name the file behind the =", option, argument));
-    refuse_output(file, out);
-    inputs.push_back({option, *path, std::make_unique<File>(file)});
-  }
-}
-
-// The datasets' path below "train", or below the root.
-std::string group_path(const std::string& option, const std::string& group) {
-  if (group.empty()) return "";
-  const std::optional<std::string> path = absolute_path(group);
-  if (!path) throw OptionError(fmt::format("{} {}=...: \"{}\" is no name for a group", option, group, group));
-  return *path;
-}
-
-void open_cifar_arrays(const std::string& option, const std::vector<std::string>& arguments, CifarKind kind,
-                       const std::string& out, std::vector<Input>& inputs) {
-  std::vector<std::pair<std::string, std::vector<std::filesystem::path>>> groups;
-  for (const std::string& argument : arguments) {
-    auto [name, file] = split_name(argument);
-    refuse_output(file, out);
-    auto group =
-        std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == name; });
-    if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
-    group->second.emplace_back(file);
-  }
-  for (const auto& [name, files] : groups) {
-    const std::string group = group_path(option, name);
-    for (CifarArray& array : open_cifar(files, kind)) {
-      const std::string path = fmt::format("{}/{}", group, array.name);
-      check_paths(inputs, option, path);
-      inputs.push_back({option, path, std::move(array.source)});
-    }
-  }
-}
 
 // Chunks of whole rows as --chunk says, and filters.
 void set_storage(NewDataset& dataset, const PackArguments& arguments) {
@@ -165,19 +72,18 @@ std::optional<ByteStats> stats_for(const NewDataset& dataset) {
   return ByteStats(row, geometry.channels_last ? row.size() - 1 : 0);
 }
 
-std::string pack_arrays(const PackArguments& arguments, std::vector<Input> inputs) {
+std::string pack_arrays(const PackArguments& arguments, std::vector<ArrayInput> inputs) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<NewDataset> datasets;
   std::uint64_t total_bytes = 0;
-  for (const Input& input : inputs) {
+  for (const ArrayInput& input : inputs) {
     NewDataset& dataset = datasets.emplace_back(
         NewDataset{.path = input.path, .dtype = input.source->dtype(), .shape = input.source->shape()});
     set_storage(dataset, arguments);
     total_bytes += dataset.shape.front() * row_bytes(dataset);
   }
   NewFile file(arguments.out, arguments.force);
-  const std::string kind =
-      !arguments.idx.empty() && arguments.idx.size() == inputs.size() ? "IDX file" : "array";
+  const std::string kind = arguments.arrays.idx.size() == inputs.size() ? "IDX file" : "array";
   say(fmt::format("writing {} from {} {}{}, {} decoded", printable(arguments.out), inputs.size(), kind,
                   inputs.size() == 1 ? "" : "s", format_bytes(total_bytes)));
   {
@@ -314,8 +220,7 @@ std::string pack_image_sets(const PackArguments& arguments) {
 }
 
 int pack(const PackArguments& arguments) {
-  const bool arrays = !arguments.idx.empty() || !arguments.npy.empty() || !arguments.cifar10.empty() ||
-                      !arguments.cifar100.empty();
+  const bool arrays = !arguments.arrays.empty();
   const int sources = (arrays ? 1 : 0) + (arguments.images.empty() ? 0 : 1) + (arguments.csv.empty() ? 0 : 1);
   if (sources == 0) {
     throw OptionError(
@@ -325,13 +230,7 @@ int pack(const PackArguments& arguments) {
   if (sources > 1) throw OptionError("--images, --csv and arrays do not mix; write a file for each");
   std::string result;
   if (arrays) {
-    std::vector<Input> inputs;
-    open_arrays<IdxFile>("--idx", "train/images=train-images-idx3-ubyte.gz", arguments.idx, arguments.out,
-                         inputs);
-    open_arrays<NpyFile>("--npy", "train/images=x_train.npy", arguments.npy, arguments.out, inputs);
-    open_cifar_arrays("--cifar10", arguments.cifar10, CifarKind::ten, arguments.out, inputs);
-    open_cifar_arrays("--cifar100", arguments.cifar100, CifarKind::hundred, arguments.out, inputs);
-    result = pack_arrays(arguments, std::move(inputs));
+    result = pack_arrays(arguments, open_arrays(arguments.arrays, arguments.out));
   } else {
     result = pack_image_sets(arguments);
   }
@@ -372,11 +271,11 @@ void add_pack(CLI::App& app, Action& action) {
   };
   sources("--images", arguments->images, "Folder with a folder of images for each class", "[GROUP=]DIR");
   sources("--csv", arguments->csv, "CSV file of path,label or path,label,group", "[GROUP=]FILE");
-  sources("--idx", arguments->idx, "Dataset to write and the IDX file it comes from, plain or gzip",
+  sources("--idx", arguments->arrays.idx, "Dataset to write and the IDX file it comes from, plain or gzip",
           "NAME=FILE");
-  sources("--npy", arguments->npy, "Dataset to write and the .npy file it comes from", "NAME=FILE");
-  sources("--cifar10", arguments->cifar10, "Binary file of CIFAR-10", "[GROUP=]FILE");
-  sources("--cifar100", arguments->cifar100, "Binary file of CIFAR-100", "[GROUP=]FILE");
+  sources("--npy", arguments->arrays.npy, "Dataset to write and the .npy file it comes from", "NAME=FILE");
+  sources("--cifar10", arguments->arrays.cifar10, "Binary file of CIFAR-10", "[GROUP=]FILE");
+  sources("--cifar100", arguments->arrays.cifar100, "Binary file of CIFAR-100", "[GROUP=]FILE");
   command->add_option("--size", arguments->size, "Images: height x width of the pixels stored")
       ->type_name("HxW");
   command->add_option("--fit", arguments->fit, "How an image comes to that size: crop, pad, stretch")

@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "h5feed/error.hpp"
+#include "store/byte_source.hpp"
 #include "tools/interrupt.hpp"
 
 namespace h5feed::cli {
@@ -99,9 +100,9 @@ std::optional<Columns> named_columns(const std::vector<std::string>& fields) {
 }
 
 std::vector<Row> read_rows(const std::string& name, const std::string& group) {
-  std::ifstream in(name, std::ios::binary);
-  const std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in) throw FileError(fmt::format("{}: cannot be read; check the path", name));
+  const auto file = open_file_source(name);
+  std::string content(static_cast<std::size_t>(file->size()), '\0');
+  file->read(0, std::as_writable_bytes(std::span(content)));
   std::string_view text = content;
   Columns columns;
   std::vector<Row> rows;

@@ -32,7 +32,8 @@ namespace {
 }
 
 FileDescriptor open_file(const std::filesystem::path& file) {
-  FileDescriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: opening a named pipe must not wait for its writer.
+  FileDescriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) fail(file, "cannot be opened");
   return fd;
 }

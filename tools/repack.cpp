@@ -54,7 +54,7 @@ void check_places(const RepackArguments& arguments) {
     throw OptionError(
         fmt::format("{} is to be read and to be written; choose another name for the output", arguments.out));
   }
-  const StagedFile writable(arguments.out, arguments.force);
+  StagedFile(arguments.out, arguments.force).probe(arguments.dry_run ? 0 : kMetadataRoomBytes);
 }
 
 // glibc raises the size from which it maps blocks apart each time a large one is freed; windows and chunks
@@ -72,6 +72,7 @@ int repack(const RepackArguments& arguments) {
   RepackSettings settings = make_settings(arguments);
   check_places(arguments);
   const auto file = H5File::open(arguments.in);
+  refuse_no_change(arguments);
   if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
   std::vector<RepackJob> jobs = choose_jobs(file, arguments);
   settings = settings_for(jobs, settings);

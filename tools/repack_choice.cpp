@@ -50,9 +50,9 @@ ChunkChoice parse_chunk_choice(const std::string& text) {
   }
   // A fraction without a unit is neither samples nor a size that anyone means.
   const bool has_unit = text.find_first_of("0123456789.", text.size() - 1) == std::string::npos;
-  const auto bytes = has_unit ? parse_bytes(text) : std::nullopt;
-  if (!bytes || *bytes == 0) throw OptionError(fmt::format("--chunk \"{}\": give {}", text, kChunkForms));
-  return {.form = ChunkForm::bytes, .amount = *bytes};
+  const std::uint64_t bytes = has_unit && digits(text.front()) ? parse_size("--chunk", text) : 0;
+  if (bytes == 0) throw OptionError(fmt::format("--chunk \"{}\": give {}", text, kChunkForms));
+  return {.form = ChunkForm::bytes, .amount = bytes};
 }
 
 std::vector<std::uint64_t> whole_samples(const DatasetInfo& info, std::uint64_t samples) {
@@ -104,6 +104,28 @@ std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info, const ChunkCh
     bytes *= extent;
   }
   return chunk;
+}
+
+// A chunk larger than every dataset that it is for is a mistake, as it is in tune. Smaller datasets beside
+// the largest are stored in one chunk.
+void refuse_larger_chunks(const ChunkChoice& choice, const std::string& text,
+                          const std::vector<RepackJob>& jobs) {
+  std::vector<std::uint64_t> wanted = choice.shape;
+  if (choice.form == ChunkForm::samples) wanted = {choice.amount};
+  for (std::size_t d = 0; d < wanted.size(); ++d) {
+    const DatasetInfo* largest = nullptr;
+    for (const RepackJob& job : jobs) {
+      if (job.chosen && (largest == nullptr || job.info().shape[d] > largest->shape[d]))
+        largest = &job.info();
+    }
+    if (largest == nullptr || largest->shape[d] == 0 || wanted[d] <= largest->shape[d]) continue;
+    if (choice.form == ChunkForm::samples) {
+      throw OptionError(fmt::format("--chunk {}: {} has {} rows; give smaller chunks", text, largest->path,
+                                    format_count(largest->rows())));
+    }
+    throw OptionError(fmt::format("--chunk {}: {} is {}; give smaller chunks", text, largest->path,
+                                  format_shape(largest->shape)));
+  }
 }
 
 // Some compressors write their chunk's size into the parameters; it is another one now.
@@ -227,6 +249,9 @@ void check_arguments(const RepackArguments& arguments) {
           "--resume");
     }
   }
+}
+
+void refuse_no_change(const RepackArguments& arguments) {
   if (arguments.chunk.empty() && arguments.filter.empty() && arguments.max_shape.empty() &&
       !arguments.latest() && arguments.shuffle_rows.empty()) {
     throw OptionError(
@@ -259,6 +284,7 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
     job.storage = std::move(storage);
     job.chosen = true;
   }
+  refuse_larger_chunks(parse_chunk_choice(arguments.chunk), arguments.chunk, jobs);
   if (arguments.shuffle_rows.empty()) return jobs;
   // Rows of data and labels stay together: every dataset with as many rows as a chosen one takes part.
   add_row_companions(file, arguments, true, jobs);

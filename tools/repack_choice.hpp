@@ -34,9 +34,12 @@ struct RepackArguments {
   bool latest() const noexcept { return libver == "latest"; }
 };
 
-/// Throws OptionError for values of options that are wrong whatever the file holds, and where nothing is to
-/// change.
+/// Throws OptionError for values of options that are wrong whatever the file holds.
 void check_arguments(const RepackArguments& arguments);
+
+/// Throws OptionError where nothing is to change, with what to try on the file, which has been opened by
+/// then.
+void refuse_no_change(const RepackArguments& arguments);
 
 /// The datasets to store anew and those whose chunks are copied as they are; not planned yet. What is
 /// neither is left to `copy_objects`. Throws DatasetError and OptionError, naming the dataset.

@@ -17,6 +17,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
 #include "store/filters.hpp"
+#include "store/staged_file.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/image_choice.hpp"
@@ -96,6 +97,20 @@ TuneSettings make_settings(const TuneArguments& arguments) {
   return settings;
 }
 
+std::filesystem::path scratch_file(const TuneSettings& settings) {
+  return settings.scratch / fmt::format("h5feed-tune-{}.h5", ::getpid());
+}
+
+// Says what can be done about an error that has to do with the temporary file.
+template <typename Work>
+auto on_scratch(const Work& work) {
+  try {
+    return work();
+  } catch (const FileError& error) {
+    throw FileError(fmt::format("{}; --scratch names another folder", error.what()));
+  }
+}
+
 // Those every reader of HDF5 has, and the fast ones of the hdf5plugin package.
 std::vector<std::string> usual_filters(std::size_t element_bytes) {
   if (element_bytes == 1) return {"none", "gzip:1", "gzip:4", "lz4", "zstd:1"};
@@ -120,6 +135,7 @@ class Tune {
                                      arguments_.file, info().path, format_bytes(data_.row_bytes),
                                      format_bytes(kLargestRow)));
     }
+    refuse_larger_chunks(wanted_rows());
     if (settings_.filters.empty()) settings_.filters = usual_filters(size_of(info().dtype));
     cold_ = std::filesystem::file_size(arguments_.file) > system_limits().available_bytes;
   }
@@ -162,11 +178,19 @@ class Tune {
   Clock::time_point part(double share) const {
     return start_ + std::chrono::duration_cast<Clock::duration>(settings_.budget * share);
   }
-  std::filesystem::path scratch_file() const {
-    return settings_.scratch / fmt::format("h5feed-tune-{}.h5", ::getpid());
-  }
   std::uint64_t wanted_rows() const {
     return std::clamp<std::uint64_t>(kSampleBytes / data_.row_bytes, 1, data_.rows);
+  }
+  void refuse_larger_chunks(std::uint64_t sample_rows) const {
+    for (const std::uint64_t chunk_rows : settings_.chunk_rows) {
+      if (chunk_rows <= sample_rows) continue;
+      throw OptionError(
+          fmt::format("--chunks {}: the sample has {} rows; give smaller chunks", chunk_rows, sample_rows));
+    }
+  }
+  // Stores the sample in a candidate's way.
+  CandidateFile stored(const Candidate& candidate) const {
+    return on_scratch([&] { return CandidateFile(sample_, candidate, scratch_file(settings_)); });
   }
   void advance() {
     const double now = seconds();
@@ -193,11 +217,8 @@ class Tune {
     constexpr std::size_t kSizes = 6;
     std::vector<std::uint64_t> rows = settings_.chunk_rows;
     if (rows.empty()) rows = chunk_rows_to_try(sample_data_, kSizes);
+    refuse_larger_chunks(sample_.rows());
     for (const std::uint64_t chunk_rows : rows) {
-      if (chunk_rows > sample_.rows()) {
-        throw OptionError(fmt::format("--chunks {}: the sample has {} rows; give smaller chunks", chunk_rows,
-                                      sample_.rows()));
-      }
       for (const std::string& filter : settings_.filters) {
         trials_.push_back({.candidate = {chunk_rows, filter}});
       }
@@ -212,12 +233,12 @@ class Tune {
         std::find(settings_.filters.begin(), settings_.filters.end(), "none") != settings_.filters.end();
     const std::uint64_t large = trials_.back().candidate.chunk_rows;
     {
-      const CandidateFile file(sample_, {large, "none"}, scratch_file());
+      const CandidateFile file = stored({large, "none"});
       machine_.serve_s = 1 / file.measure_cached(calibration_use(), calibration_slot());
       advance();
     }
     {
-      const CandidateFile file(sample_, {trials_.front().candidate.chunk_rows, "none"}, scratch_file());
+      const CandidateFile file = stored({trials_.front().candidate.chunk_rows, "none"});
       machine_.start_s = file.measure_start(calibration_use());
       advance();
     }
@@ -256,7 +277,7 @@ class Tune {
         std::clamp<double>(static_cast<double>(settings_.use.num_workers), 1, settings_.cpus);
     const auto chunk_work = [&](std::uint64_t chunk_rows) {
       const Candidate candidate{chunk_rows, filter};
-      const CandidateFile file(sample_, candidate, scratch_file());
+      const CandidateFile file = stored(candidate);
       const double rate = file.measure(calibration_use(), calibration_slot(), cold_);
       const double decode_s = filter == "none" ? 0 : measure_costs(sample_, candidate, kCostBytes).decode_s;
       advance();
@@ -306,7 +327,7 @@ class Tune {
       const double left = std::chrono::duration<double>(part(0.9) - Clock::now()).count();
       if (slowness_ * (encoding + epochs) > left) continue;
       const Clock::time_point begin = Clock::now();
-      const CandidateFile file(sample_, trial.candidate, scratch_file());
+      const CandidateFile file = stored(trial.candidate);
       const double rest = std::chrono::duration<double>(part(0.9) - Clock::now()).count();
       const double slot = std::max(0.0, rest / static_cast<double>(trials_.size() - i) / 2);
       trial.sample_measured =
@@ -340,6 +361,7 @@ class Tune {
 int tune(const TuneArguments& arguments) {
   TuneSettings settings = make_settings(arguments);
   check_export_places(arguments.output, arguments.file);
+  on_scratch([&] { StagedFile(scratch_file(settings), true).probe(kMetadataRoomBytes); });
   const UnfinishedOutput unfinished;  // outlives the candidates' files
   const ScopedLogSink quiet(ignore_log);
   Tune work(arguments, std::move(settings));

@@ -49,8 +49,19 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  // This program ignores signals that end others: of a closed pipe, and of a file that may not grow.
+  sigset_t standard;
+  ::sigemptyset(&standard);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaddset(&standard, signal);
+  posix_spawnattr_t attributes;
+  int code = ::posix_spawnattr_init(&attributes);
   pid_t pid = -1;
-  const int code = ::posix_spawnp(&pid, argv.front(), nullptr, nullptr, argv.data(), environ);
+  if (code == 0) {
+    ::posix_spawnattr_setsigdefault(&attributes, &standard);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    code = ::posix_spawnp(&pid, argv.front(), nullptr, &attributes, argv.data(), environ);
+    ::posix_spawnattr_destroy(&attributes);
+  }
   if (code != 0) {
     throw Error(fmt::format("{} cannot be started ({}); check its name and PATH", command.front(),
                             std::strerror(code)));

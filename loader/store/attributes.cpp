@@ -1,10 +1,18 @@
 #include "store/attributes.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <system_error>
+
+#include "base/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "store/attribute_write.hpp"
 #include "store/hdf5_session.hpp"
+#include "store/staged_file.hpp"
 
 namespace h5feed {
 namespace {
@@ -47,6 +55,37 @@ struct Put {
   }
 };
 
+// Room behind the end of a file for what libhdf5 adds to it: an update that ends half-way for want of space
+// would leave a damaged file.
+class RoomBehind {
+ public:
+  explicit RoomBehind(const std::filesystem::path& file)
+      : fd_(::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (!fd_.valid()) {
+      throw FileError(fmt::format("{}: cannot be written ({}); check its mode and owner", file.string(),
+                                  std::generic_category().message(errno)));
+    }
+    if (const int error = claim_storage(fd_.get(), size(), kMetadataRoomBytes); error != 0)
+      throw_full(file, error);
+  }
+  RoomBehind(const RoomBehind&) = delete;
+  RoomBehind& operator=(const RoomBehind&) = delete;
+
+  // Gives back what was not needed, while libhdf5's lock keeps other writers away. What cannot be given back
+  // harms nobody.
+  void give_back() const noexcept {
+    if (::ftruncate(fd_.get(), static_cast<off_t>(size())) != 0) return;
+  }
+
+ private:
+  std::uint64_t size() const noexcept {
+    struct stat status = {};
+    return ::fstat(fd_.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+  }
+
+  const FileDescriptor fd_;
+};
+
 }  // namespace
 
 void put_attribute(const H5::H5File& file, const std::string& object, const NamedAttribute& attribute) {
@@ -61,11 +100,13 @@ void put_attribute(const H5::H5File& file, const std::string& object, const Name
 
 void update_attributes(const std::filesystem::path& file, const std::string& object,
                        const std::vector<NamedAttribute>& attributes) {
+  const RoomBehind room(file);
   const Hdf5Session session;
   try {
     H5::H5File opened(file.string(), H5F_ACC_RDWR);
     for (const NamedAttribute& attribute : attributes) put_attribute(opened, object, attribute);
     if (H5Fflush(opened.getId(), H5F_SCOPE_LOCAL) < 0) throw H5::FileIException("H5Fflush", "failed");
+    room.give_back();
   } catch (const H5::Exception&) {
     throw FileError(
         fmt::format("{}:{}: its attributes cannot be written ({}); check that the file may be "

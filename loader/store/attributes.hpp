@@ -19,7 +19,7 @@ struct NamedAttribute {
 
 /// Writes attributes of one dataset or group of an existing file, in place; those of the same names are
 /// replaced. No other handle of this process may have the file open. Takes libhdf5's file lock, so that two
-/// writers cannot meet. Blocks. Throws FileError.
+/// writers cannot meet. Blocks. Throws FileError, before anything is changed where the storage has no room.
 void update_attributes(const std::filesystem::path& file, const std::string& object,
                        const std::vector<NamedAttribute>& attributes);
 

@@ -56,9 +56,6 @@ void create_groups(const H5::H5File& file, const std::string& path) {
   }
 }
 
-// What libhdf5 may add to the file beside the data of one call: nodes of the chunk index, headers.
-constexpr std::uint64_t kMetadataSlackBytes = kMiB;
-
 // What the copy of `source` needs of its file creation properties: what HDF5 1.8 cannot hold is left out
 // unless `latest`.
 H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) {
@@ -151,7 +148,7 @@ H5::DataSet H5Writer::State::dataset(const std::string& path) {
 void H5Writer::State::reserve(std::uint64_t data_bytes) {
   hsize_t file_bytes = 0;
   H5Fget_filesize(file, &file_bytes);
-  staged.reserve(file_bytes + data_bytes + kMetadataSlackBytes);
+  staged.reserve(file_bytes + data_bytes + kMetadataRoomBytes);
 }
 
 std::vector<hid_t> H5Writer::State::take_ids() {

@@ -20,7 +20,10 @@ struct H5Writer::State {
   hid_t file H5FEED_GUARDED_BY(hdf5_mutex) = H5I_INVALID_HID;
   std::map<std::string, hid_t> datasets H5FEED_GUARDED_BY(hdf5_mutex);
 
-  State(std::filesystem::path target, bool overwrite) : staged(std::move(target), overwrite) {}
+  State(std::filesystem::path target, bool overwrite) : staged(std::move(target), overwrite) {
+    // libhdf5 does not say why not, and cannot close a file whose headers have no room.
+    staged.probe(kMetadataRoomBytes);
+  }
 
   /// Throws FileError: the target, what failed and libhdf5's reason.
   [[noreturn]] void fail(const Hdf5Session& session, std::string_view what) const;

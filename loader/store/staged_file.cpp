@@ -34,21 +34,6 @@ std::filesystem::path temporary_name(const std::filesystem::path& target) {
       fmt::format("{}: cannot {}: {}", target.string(), action, std::generic_category().message(error)));
 }
 
-[[noreturn]] void fail_full(const std::filesystem::path& target, int error) {
-  if (error == EFBIG) {
-    throw FileError(fmt::format("{}: larger than a file may be here; see ulimit -f", target.string()));
-  }
-  throw FileError(fmt::format("{}: no space left on device; free some or write elsewhere", target.string()));
-}
-
-// 0, or why the first `bytes` of the file cannot be claimed.
-int claim(int fd, std::uint64_t bytes) {
-  rlimit limit = {};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) return EFBIG;
-  if (::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) == 0) return 0;
-  return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;
-}
-
 [[noreturn]] void fail_existing(const std::filesystem::path& target) {
   throw FileError(fmt::format("{} exists; choose another name, or --force to replace it", target.string()));
 }
@@ -71,6 +56,21 @@ void sync_to_storage(const std::filesystem::path& path, int flags, const std::fi
 }
 
 }  // namespace
+
+int claim_storage(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && offset + bytes > limit.rlim_cur) return EFBIG;
+  if (::fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0)
+    return 0;
+  return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;
+}
+
+void throw_full(const std::filesystem::path& file, int error) {
+  if (error == EFBIG) {
+    throw FileError(fmt::format("{}: larger than a file may be here; see ulimit -f", file.string()));
+  }
+  throw FileError(fmt::format("{}: no space left on device; free some or write elsewhere", file.string()));
+}
 
 StagedFile::StagedFile(std::filesystem::path target, bool overwrite)
     : target_(behind_link(std::move(target))), temporary_(temporary_name(target_)), overwrite_(overwrite) {
@@ -103,17 +103,28 @@ StagedFile::~StagedFile() {
   if (!committed_) ::unlink(temporary_.c_str());
 }
 
+void StagedFile::probe(std::uint64_t bytes) const {
+  const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!fd.valid()) {
+    throw FileError(fmt::format("{}: cannot be created there ({}); choose another place", target_.string(),
+                                std::generic_category().message(errno)));
+  }
+  const int error = bytes == 0 ? 0 : claim_storage(fd.get(), 0, bytes);
+  ::unlink(temporary_.c_str());
+  if (error != 0) throw_full(target_, error);
+}
+
 void StagedFile::reserve(std::uint64_t bytes) {
   // Ahead in large steps, for few calls and long extents; only what is needed when that fails.
   if (bytes <= reserved_bytes_) return;
   const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd.valid()) fail(target_, "open the temporary file", errno);
   const std::uint64_t ahead = (bytes + kStep - 1) / kStep * kStep;
-  if (claim(fd.get(), ahead) == 0) {
+  if (claim_storage(fd.get(), 0, ahead) == 0) {
     reserved_bytes_ = ahead;
     return;
   }
-  if (const int error = claim(fd.get(), bytes); error != 0) fail_full(target_, error);
+  if (const int error = claim_storage(fd.get(), 0, bytes); error != 0) throw_full(target_, error);
   reserved_bytes_ = bytes;
 }
 

@@ -1,8 +1,10 @@
 #include "support/run_program.hpp"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <stdexcept>
+#include <utility>
 
 namespace h5feed::test {
 namespace {
@@ -30,9 +33,25 @@ bool drain(int& fd, std::string& text) {
   return true;
 }
 
+// In the child, before it becomes the program.
+bool confine(const RunLimits& limits) {
+  if (limits.file_bytes) {
+    const rlimit most = {*limits.file_bytes, *limits.file_bytes};
+    if (::setrlimit(RLIMIT_FSIZE, &most) != 0) return false;
+  }
+  if (limits.obey_modes && ::geteuid() == 0) {
+    // What is not in the bounding set, no program of root gets (capabilities(7)).
+    for (const int capability : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) {
+      if (::prctl(PR_CAPBSET_DROP, capability) != 0) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
-Program::Program(const std::filesystem::path& directory, const std::vector<std::string>& arguments) {
+Program::Program(const std::filesystem::path& directory, const std::vector<std::string>& arguments,
+                 const RunLimits& limits) {
   std::vector<std::string> words = {H5FEED_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -50,7 +69,7 @@ Program::Program(const std::filesystem::path& directory, const std::vector<std::
     // A test runner may ignore signals, and the program would respect that.
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
     if (::dup2(out[1], STDOUT_FILENO) < 0 || ::dup2(err[1], STDERR_FILENO) < 0 ||
-        ::chdir(directory.c_str()) != 0) {
+        ::chdir(directory.c_str()) != 0 || !confine(limits)) {
       ::_exit(126);
     }
     // TBB is not instrumented: ThreadSanitizer does not see what orders the stages of a pipeline, and
@@ -62,11 +81,14 @@ Program::Program(const std::filesystem::path& directory, const std::vector<std::
     ::execv(argv.front(), argv.data());
     ::_exit(127);
   }
+  if (limits.timeout) deadline_ = std::chrono::steady_clock::now() + *limits.timeout;
   ::close(out[1]);
   ::close(err[1]);
   out_ = out[0];
   err_ = err[0];
 }
+
+bool can_obey_modes() { return ::geteuid() != 0 || ::prctl(PR_CAPBSET_READ, CAP_SETPCAP) == 1; }
 
 Program::~Program() {
   if (pid_ > 0) {
@@ -79,7 +101,20 @@ Program::~Program() {
 
 bool Program::read_some() {
   std::array<pollfd, 2> ready = {{{out_, POLLIN, 0}, {err_, POLLIN, 0}}};
-  if (::poll(ready.data(), ready.size(), -1) < 0) return errno == EINTR;
+  int wait_ms = -1;
+  if (deadline_) {
+    using std::chrono::milliseconds;
+    const auto left = *deadline_ - std::chrono::steady_clock::now();
+    wait_ms = static_cast<int>(std::max(milliseconds(0), std::chrono::ceil<milliseconds>(left)).count());
+  }
+  const int found = ::poll(ready.data(), ready.size(), wait_ms);
+  if (found < 0) return errno == EINTR;
+  if (found == 0) {
+    result_.timed_out = true;
+    deadline_.reset();
+    ::kill(pid_, SIGKILL);
+    return false;
+  }
   if (out_ >= 0 && ready[0].revents != 0) drain(out_, result_.out);
   if (err_ >= 0 && ready[1].revents != 0) drain(err_, result_.err);
   return out_ >= 0 || err_ >= 0;
@@ -96,6 +131,9 @@ void Program::send(int signal) { ::kill(pid_, signal); }
 ProgramResult Program::wait() {
   while ((out_ >= 0 || err_ >= 0) && read_some()) {
   }
+  for (int* const fd : {&out_, &err_}) {
+    if (*fd >= 0) ::close(std::exchange(*fd, -1));
+  }
   int status = 0;
   rusage usage{};
   while (::wait4(pid_, &status, 0, &usage) < 0 && errno == EINTR) {
@@ -107,8 +145,9 @@ ProgramResult Program::wait() {
   return result_;
 }
 
-ProgramResult run_program(const std::filesystem::path& directory, const std::vector<std::string>& arguments) {
-  return Program(directory, arguments).wait();
+ProgramResult run_program(const std::filesystem::path& directory, const std::vector<std::string>& arguments,
+                          const RunLimits& limits) {
+  return Program(directory, arguments, limits).wait();
 }
 
 std::vector<std::string> names_in(const std::filesystem::path& directory) {

@@ -132,6 +132,19 @@ TEST(Info, SaysWhichOptionsReadTheSamples) {
     "target": "/data/*/rewards", "note": null})"));
 }
 
+TEST(Info, TellsWhyLabelsAreNoTarget) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "a.h5");
+    file.create({.path = "images", .shape = {10, 3, 8, 8}});
+    file.create({.path = "labels", .shape = {9}});
+  }
+  EXPECT_THAT(run_program(dir.path(), {"info", "a.h5"}).out,
+              HasSubstr("\n10 images: --data /images; no target: /labels has 9 rows, not 10\n"));
+  const Json json = Json::parse(run_program(dir.path(), {"info", "a.h5", "--json"}).out);
+  EXPECT_EQ(json.at("reads_as")[0].at("no_target"), "/labels has 9 rows, not 10");
+}
+
 TEST(Info, TellsGroupsOfASampleFromGroupsOfManySamples) {
   const TempDir dir;
   {

@@ -154,6 +154,10 @@ TEST_F(Monitor, passes_on_signals_and_has_the_shells_code_for_them) {
   EXPECT_EQ(program.wait().exit_code, 128 + SIGTERM);
 }
 
+TEST_F(Monitor, leaves_its_command_the_usual_fate_of_a_closed_pipe) {
+  EXPECT_EQ(run({"monitor", "--", "sh", "-c", "kill -PIPE $$; exit 0"}).exit_code, 128 + SIGPIPE);
+}
+
 TEST_F(Monitor, says_what_is_wrong_before_anything_is_started) {
   EXPECT_EQ(run({"monitor", "--pid", "1", "--", "touch", "started"}).err,
             "--pid and a command exclude each other; watch one of them\n");

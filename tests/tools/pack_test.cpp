@@ -125,6 +125,26 @@ TEST(Pack, RefusesNamesThatCollide) {
             "i is to be read and to be written; choose another name for the output\n");
 }
 
+TEST(Pack, RefusesLabelsOfAnotherNumberOfRowsThanTheirImages) {
+  const TempDir dir;
+  replace_file(dir / "i", idx_bytes(0x08, {10, 4, 4}, patterned_bytes(160)));
+  replace_file(dir / "l", idx_bytes(0x08, {9}, patterned_bytes(9)));
+  replace_file(dir / "m", idx_bytes(0x08, {3}, patterned_bytes(3)));
+  const auto pack = [&](const std::vector<std::string>& names) {
+    std::vector<std::string> arguments = {"pack", "a.h5", "--force"};
+    for (const std::string& name : names) arguments.insert(arguments.end(), {"--idx", name});
+    return run_program(dir.path(), arguments);
+  };
+  const ProgramResult refused = pack({"train/labels=l", "train/images=i"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_EQ(refused.err,
+            "--idx train/labels has 9 rows, and --idx train/images has 10; pack files of one set, or into "
+            "different groups\n");
+  EXPECT_THAT(names_in(dir.path()), ElementsAre("i", "l", "m"));
+  EXPECT_EQ(pack({"images=i", "mean=m"}).exit_code, 0) << "not called labels";
+  EXPECT_EQ(pack({"images=i", "test/labels=l"}).exit_code, 0) << "of another group";
+}
+
 struct Hostile {
   std::string name;
   std::vector<std::byte> bytes;

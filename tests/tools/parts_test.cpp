@@ -7,6 +7,7 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "support/refusal.hpp"
 #include "tools/bench_report.hpp"
 #include "tools/bench_settings.hpp"
 #include "tools/image_choice.hpp"
@@ -21,6 +22,7 @@ namespace h5feed::cli {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST(OptionText, ReadsTimesInSecondsUnlessAUnitIsGiven) {
   using std::chrono::milliseconds;
@@ -47,6 +49,27 @@ TEST(OptionText, ReadsChunksAsSamplesAutoOrNone) {
   EXPECT_EQ(parse_chunk("--chunk", "auto", true), std::nullopt);
   EXPECT_THROW(parse_chunk("--chunk", "auto", false), OptionError);
   EXPECT_THROW(parse_chunk("--chunk", "0", true), OptionError);
+}
+
+TEST(OptionText, CallsLargeNumbersTooLargeAndNotMisformed) {
+  using test::refusal_of;
+  EXPECT_EQ(refusal_of<OptionError>([] { parse_size("--memory", "99999999999GiB"); }),
+            "--memory \"99999999999GiB\" is too large; give less than 16 EiB (2^64 bytes)");
+  for (const char* text : {"99999999999.5 GiB", "18446744073709551616", "99999999999999999999999T"})
+    EXPECT_THAT(refusal_of<OptionError>([&] { parse_size("--memory", text); }), HasSubstr("is too large"));
+  for (const char* text : {"99999999999GiG", "-99999999999GiB", "1.2.3GiB", "GiB", "", "1e99"})
+    EXPECT_THAT(refusal_of<OptionError>([&] { parse_size("--memory", text); }),
+                HasSubstr("give a size such as"));
+  EXPECT_EQ(refusal_of<OptionError>([] { parse_number("--seed", "18446744073709551616"); }),
+            "--seed \"18446744073709551616\" is too large; give at most 18,446,744,073,709,551,615");
+  EXPECT_EQ(refusal_of<OptionError>([] { parse_list("--num-workers", "1,9223372036854775808"); }),
+            "--num-workers \"9223372036854775808\" is too large; give at most 9,223,372,036,854,775,807");
+  EXPECT_EQ(refusal_of<OptionError>([] { parse_chunk("--chunk", "99999999999999999999", true); }),
+            "--chunk \"99999999999999999999\" is too large; give at most 9,223,372,036,854,775,807");
+  EXPECT_EQ(refusal_of<OptionError>([] { parse_shape("--shape", "4294967296,4294967296"); }),
+            "--shape \"4294967296,4294967296\" is too large; its product must be below 2^63");
+  EXPECT_EQ(refusal_of<OptionError>([] { parse_duration("--time-budget", "90000s"); }),
+            "--time-budget \"90000s\" is too long; give at most a day (1440m)");
 }
 
 TEST(OptionText, ReadsLayoutsInAnyCase) {
@@ -118,6 +141,19 @@ TEST(ImageChoice, FindsTheLabelsBesideImages) {
   EXPECT_EQ(labels_beside(images, {images, entry("/test/labels", {30}), entry("/train/labels", {29}),
                                    entry("/train/boxes", {30, 4}), entry("/train/names", {30}, false)}),
             "");
+}
+
+TEST(ImageChoice, TellsWhyLabelsAreNone) {
+  const DatasetEntry images = entry("/train/images", {30, 4, 4});
+  const auto why = [&](const DatasetEntry& labels) { return why_no_labels(images, {images, labels}); };
+  EXPECT_EQ(why(entry("/train/labels", {29})), "/train/labels has 29 rows, not 30");
+  EXPECT_EQ(why(entry("/train/y", {})), "/train/y is a single value");
+  EXPECT_EQ(why(entry("/train/targets", {30, 10})),
+            "/train/targets has more than one number a row; --target /train/targets delivers them so");
+  EXPECT_EQ(why(entry("/train/labels", {30}, false)), "/train/labels holds no numbers (u8)");
+  for (const DatasetEntry& none :
+       {entry("/train/labels", {30}), entry("/test/labels", {29}), entry("/train/ids", {29})})
+    EXPECT_EQ(why(none), "") << none.path;
 }
 
 TEST(Printable, ReplacesControlCharactersAndBytesThatAreNotUtf8) {

@@ -75,6 +75,14 @@ TEST(Repack, ExplainsWrongUsage) {
             "--chunk \"many\": give auto, samples per chunk, a size such as 4MiB, a shape such as "
             "100x3x218x178, or "
             "none for contiguous storage\n");
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "999999999"}),
+            "--chunk 999999999: /images has 10 rows; give smaller chunks\n");
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5x3x99x32"}),
+            "--chunk 5x3x99x32: /images is 10×3×32×32; give smaller chunks\n");
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "99999999999GiB"}),
+            "--chunk \"99999999999GiB\" is too large; give less than 16 EiB (2^64 bytes)\n");
+  EXPECT_EQ(run_program(dir.path(), {"repack", "missing.h5", "b.h5"}).err,
+            "missing.h5: no such file; check the path\n");
   EXPECT_THAT(usage_error(dir, {"a.h5", "b.h5", "--filter", "zip"}),
               StartsWith("filter \"zip\": accepted are "));
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "none", "--filter", "lz4"}),
