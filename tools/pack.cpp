@@ -12,21 +12,20 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
-#include "base/system_limits.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
-#include "tools/idx_file.hpp"
 #include "tools/new_file.hpp"
-#include "tools/npy_file.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
-#include "tools/pack_cifar.hpp"
 #include "tools/pack_images.hpp"
+#include "tools/pack_inputs.hpp"
 #include "tools/pack_list.hpp"
+#include "tools/pack_space.hpp"
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
+#include "tools/run_bounds.hpp"
 #include "tools/tune_model.hpp"
 
 namespace h5feed::cli {
@@ -35,7 +34,8 @@ namespace {
 // As typed; empty where not given.
 struct PackArguments {
   std::string out;
-  std::vector<std::string> idx, npy, cifar10, cifar100, images, csv;
+  ArrayArguments arrays;
+  std::vector<std::string> images, csv;
   std::string chunk = "auto";
   std::string filter;
   std::string store = "pixels";
@@ -48,98 +48,6 @@ struct PackArguments {
   bool force = false;
   bool json = false;
 };
-
-// One NAME=FILE.
-struct Input {
-  std::string option;  // that named it
-  std::string path;    // "/train/images"
-  std::unique_ptr<ArraySource> source;
-};
-
-// "train/images" → "/train/images". HDF5 would read ".", "" and ".." its own way.
-std::optional<std::string> absolute_path(std::string_view name) {
-  std::string path;
-  while (true) {
-    const auto slash = name.find('/');
-    const std::string_view part = name.substr(0, slash);
-    if (!(part.empty() && path.empty())) {
-      if (part.empty() || part == "." || part == "..") return std::nullopt;
-      path += '/';
-      path += part;
-    }
-    if (slash == std::string_view::npos) return path.empty() ? std::nullopt : std::optional(path);
-    name.remove_prefix(slash + 1);
-  }
-}
-
-// Two datasets cannot share a path, and one cannot be the group of another.
-void check_paths(const std::vector<Input>& inputs, const std::string& option, const std::string& path) {
-  for (const Input& other : inputs) {
-    if (other.path == path)
-      throw OptionError(fmt::format("{} names {} twice; give each file its own name", option, path));
-    if (other.path.starts_with(path + '/') || path.starts_with(other.path + '/')) {
-      throw OptionError(fmt::format("{} {} and {} {}: a dataset cannot lie within another; rename one",
-                                    other.option, other.path.substr(1), option, path.substr(1)));
-    }
-  }
-}
-
-void refuse_output(const std::filesystem::path& input, const std::string& out) {
-  std::error_code error;
-  if (!std::filesystem::equivalent(input, out, error)) return;
-  throw OptionError(
-      fmt::format("{} is to be read and to be written; choose another name for the output", out));
-}
-
-// Arrays given as NAME=FILE.
-template <typename File>
-void open_arrays(const std::string& option, const std::string& example,
-                 const std::vector<std::string>& arguments, const std::string& out,
-                 std::vector<Input>& inputs) {
-  for (const std::string& argument : arguments) {
-    const auto equals = argument.find('=');
-    const std::optional<std::string> path = equals == std::string::npos
-                                                ? std::nullopt
-                                                : absolute_path(std::string_view(argument).substr(0, equals));
-    if (!path)
-      throw OptionError(fmt::format("{} \"{}\": give NAME=FILE, such as {}", option, argument, example));
-    check_paths(inputs, option, *path);
-    const std::filesystem::path file = argument.substr(equals + 1);
-    if (file.empty())
-      throw OptionError(fmt::format("{} \"{}\": name the file behind the =", option, argument));
-    refuse_output(file, out);
-    inputs.push_back({option, *path, std::make_unique<File>(file)});
-  }
-}
-
-// The datasets' path below "train", or below the root.
-std::string group_path(const std::string& option, const std::string& group) {
-  if (group.empty()) return "";
-  const std::optional<std::string> path = absolute_path(group);
-  if (!path) throw OptionError(fmt::format("{} {}=...: \"{}\" is no name for a group", option, group, group));
-  return *path;
-}
-
-void open_cifar_arrays(const std::string& option, const std::vector<std::string>& arguments, CifarKind kind,
-                       const std::string& out, std::vector<Input>& inputs) {
-  std::vector<std::pair<std::string, std::vector<std::filesystem::path>>> groups;
-  for (const std::string& argument : arguments) {
-    auto [name, file] = split_name(argument);
-    refuse_output(file, out);
-    auto group =
-        std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == name; });
-    if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
-    group->second.emplace_back(file);
-  }
-  for (const auto& [name, files] : groups) {
-    const std::string group = group_path(option, name);
-    for (CifarArray& array : open_cifar(files, kind)) {
-      const std::string path = fmt::format("{}/{}", group, array.name);
-      check_paths(inputs, option, path);
-      inputs.push_back({option, path, std::move(array.source)});
-    }
-  }
-}
 
 // Chunks of whole rows as --chunk says, and filters.
 void set_storage(NewDataset& dataset, const PackArguments& arguments) {
@@ -165,19 +73,22 @@ std::optional<ByteStats> stats_for(const NewDataset& dataset) {
   return ByteStats(row, geometry.channels_last ? row.size() - 1 : 0);
 }
 
-std::string pack_arrays(const PackArguments& arguments, std::vector<Input> inputs) {
+std::string pack_arrays(const PackArguments& arguments, std::vector<PackInput> inputs) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<NewDataset> datasets;
   std::uint64_t total_bytes = 0;
-  for (const Input& input : inputs) {
+  SpaceNeed space;
+  for (const PackInput& input : inputs) {
     NewDataset& dataset = datasets.emplace_back(
         NewDataset{.path = input.path, .dtype = input.source->dtype(), .shape = input.source->shape()});
     set_storage(dataset, arguments);
     total_bytes += dataset.shape.front() * row_bytes(dataset);
+    add_to(space, array_space(dataset, input.open));
   }
   NewFile file(arguments.out, arguments.force);
+  require_free_space(arguments.out, space);
   const std::string kind =
-      !arguments.idx.empty() && arguments.idx.size() == inputs.size() ? "IDX file" : "array";
+      !arguments.arrays.idx.empty() && arguments.arrays.idx.size() == inputs.size() ? "IDX file" : "array";
   say(fmt::format("writing {} from {} {}{}, {} decoded", printable(arguments.out), inputs.size(), kind,
                   inputs.size() == 1 ? "" : "s", format_bytes(total_bytes)));
   {
@@ -204,7 +115,6 @@ std::string pack_arrays(const PackArguments& arguments, std::vector<Input> input
 }
 
 ImageTarget image_target(const PackArguments& arguments) {
-  constexpr std::uint64_t kMostJobs = 1024;
   constexpr std::uint64_t kMostPixels = 1 << 16;
   const auto one_of = [](std::string_view option, const std::string& text,
                          const std::vector<std::string_view>& words) {
@@ -214,10 +124,7 @@ ImageTarget image_target(const PackArguments& arguments) {
     }
     return found - words.begin();
   };
-  ImageTarget target{.jobs = system_limits().cpus};
-  if (!arguments.jobs.empty()) {
-    target.jobs = static_cast<unsigned>(parse_number("--jobs", arguments.jobs, 1, kMostJobs));
-  }
+  ImageTarget target{.jobs = parse_jobs(arguments.jobs)};
   target.skip_bad = one_of("--on-error", arguments.on_error, {"fail", "skip"}) == 1;
   target.store_bytes = one_of("--store", arguments.store, {"pixels", "bytes"}) == 1;
   target.format.fit = static_cast<ImageFit>(one_of("--fit", arguments.fit, {"crop", "pad", "stretch"}));
@@ -272,41 +179,54 @@ void list_skipped(const std::vector<SkippedImage>& skipped) {
   if (skipped.size() > kMostLines) say(fmt::format("left out: {} more", skipped.size() - kMostLines));
 }
 
+// `common` with what is the set's own.
+ImageTarget target_for(const ImageSet& set, const ImageTarget& common, const PackArguments& arguments) {
+  NewDataset dataset{.path = group_path("--images", set.group) + "/images", .shape = common.format.shape()};
+  dataset.shape.insert(dataset.shape.begin(), set.items.size());
+  if (!common.store_bytes) {
+    set_storage(dataset, arguments);
+    if (dataset.chunk_shape.empty()) {
+      throw OptionError("--chunk none: images are written in chunks; give samples per chunk, or auto");
+    }
+  }
+  ImageTarget target = common;
+  target.images = dataset.path;
+  target.chunk_shape = dataset.chunk_shape;
+  target.filters = dataset.filters;
+  return target;
+}
+
 std::string pack_image_sets(const PackArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
-  ImageTarget target = image_target(arguments);
+  const ImageTarget target = image_target(arguments);
   const ImageSets sets =
       arguments.csv.empty() ? list_class_folders(arguments.images) : list_csv(arguments.csv);
+  use_one_thread_an_image();
   std::uint64_t images = 0;
-  for (const ImageSet& set : sets.sets) images += set.items.size();
+  std::vector<ImageTarget> targets;
+  SpaceNeed space;
+  for (const ImageSet& set : sets.sets) {
+    images += set.items.size();
+    targets.push_back(target_for(set, target, arguments));
+    add_to(space, image_space(set, targets.back()));
+  }
   NewFile file(arguments.out, arguments.force);
+  require_free_space(arguments.out, space);
   say(fmt::format("writing {} from {} images{}, {}{}", printable(arguments.out), format_count(images),
                   sets.class_names.empty() ? "" : fmt::format(" in {} classes", sets.class_names.size()),
                   target.store_bytes ? "their bytes as they are"
                                      : fmt::format("each {}x{}", target.format.height, target.format.width),
                   sets.ignored == 0 ? "" : fmt::format("; {} other files are no images", sets.ignored)));
-  use_one_thread_an_image();
   std::vector<SkippedImage> skipped;
   {
     Progress progress(fmt::format("pack {}", printable(arguments.out)), ProgressUnit::items,
                       static_cast<double>(images));
-    for (const ImageSet& set : sets.sets) {
-      const std::string group = group_path("--images", set.group);
-      NewDataset dataset{.path = group + "/images", .shape = target.format.shape()};
-      dataset.shape.insert(dataset.shape.begin(), set.items.size());
-      if (!target.store_bytes) {
-        set_storage(dataset, arguments);
-        if (dataset.chunk_shape.empty()) {
-          throw OptionError("--chunk none: images are written in chunks; give samples per chunk, or auto");
-        }
-      }
-      target.images = dataset.path;
-      target.chunk_shape = dataset.chunk_shape;
-      target.filters = dataset.filters;
-      PackedImages packed = file.write_images(set, target, progress);
+    for (std::size_t i = 0; i < sets.sets.size(); ++i) {
+      PackedImages packed = file.write_images(sets.sets[i], targets[i], progress);
       skipped.insert(skipped.end(), packed.skipped.begin(), packed.skipped.end());
       Progress quiet("", ProgressUnit::bytes, 0);
-      write_labels(file, group + "/labels", packed.labels, sets.class_names, quiet);
+      write_labels(file, group_path("--images", sets.sets[i].group) + "/labels", packed.labels,
+                   sets.class_names, quiet);
     }
   }
   list_skipped(skipped);
@@ -314,8 +234,7 @@ std::string pack_image_sets(const PackArguments& arguments) {
 }
 
 int pack(const PackArguments& arguments) {
-  const bool arrays = !arguments.idx.empty() || !arguments.npy.empty() || !arguments.cifar10.empty() ||
-                      !arguments.cifar100.empty();
+  const bool arrays = !arguments.arrays.empty();
   const int sources = (arrays ? 1 : 0) + (arguments.images.empty() ? 0 : 1) + (arguments.csv.empty() ? 0 : 1);
   if (sources == 0) {
     throw OptionError(
@@ -325,13 +244,7 @@ int pack(const PackArguments& arguments) {
   if (sources > 1) throw OptionError("--images, --csv and arrays do not mix; write a file for each");
   std::string result;
   if (arrays) {
-    std::vector<Input> inputs;
-    open_arrays<IdxFile>("--idx", "train/images=train-images-idx3-ubyte.gz", arguments.idx, arguments.out,
-                         inputs);
-    open_arrays<NpyFile>("--npy", "train/images=x_train.npy", arguments.npy, arguments.out, inputs);
-    open_cifar_arrays("--cifar10", arguments.cifar10, CifarKind::ten, arguments.out, inputs);
-    open_cifar_arrays("--cifar100", arguments.cifar100, CifarKind::hundred, arguments.out, inputs);
-    result = pack_arrays(arguments, std::move(inputs));
+    result = pack_arrays(arguments, open_arrays(arguments.arrays, arguments.out));
   } else {
     result = pack_image_sets(arguments);
   }
@@ -372,11 +285,11 @@ void add_pack(CLI::App& app, Action& action) {
   };
   sources("--images", arguments->images, "Folder with a folder of images for each class", "[GROUP=]DIR");
   sources("--csv", arguments->csv, "CSV file of path,label or path,label,group", "[GROUP=]FILE");
-  sources("--idx", arguments->idx, "Dataset to write and the IDX file it comes from, plain or gzip",
+  sources("--idx", arguments->arrays.idx, "Dataset to write and the IDX file it comes from, plain or gzip",
           "NAME=FILE");
-  sources("--npy", arguments->npy, "Dataset to write and the .npy file it comes from", "NAME=FILE");
-  sources("--cifar10", arguments->cifar10, "Binary file of CIFAR-10", "[GROUP=]FILE");
-  sources("--cifar100", arguments->cifar100, "Binary file of CIFAR-100", "[GROUP=]FILE");
+  sources("--npy", arguments->arrays.npy, "Dataset to write and the .npy file it comes from", "NAME=FILE");
+  sources("--cifar10", arguments->arrays.cifar10, "Binary file of CIFAR-10", "[GROUP=]FILE");
+  sources("--cifar100", arguments->arrays.cifar100, "Binary file of CIFAR-100", "[GROUP=]FILE");
   command->add_option("--size", arguments->size, "Images: height x width of the pixels stored")
       ->type_name("HxW");
   command->add_option("--fit", arguments->fit, "How an image comes to that size: crop, pad, stretch")
