@@ -30,6 +30,7 @@
 #include "tools/output.hpp"
 #include "tools/page_cache.hpp"
 #include "tools/progress.hpp"
+#include "tools/run_bounds.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -213,6 +214,7 @@ int bench(const BenchArguments& arguments) {
   const std::vector<std::int64_t> workers = arguments.num_workers.empty()
                                                 ? default_workers(system_limits().cpus)
                                                 : parse_list("--num-workers", arguments.num_workers);
+  for (const std::int64_t num_workers : workers) check_threads("--num-workers", num_workers);
   check_export_places(arguments.output, settings.file);
   const std::vector<bool> pages = choose_pages(arguments);
   say(plan_text(settings, workers, pages));
@@ -270,6 +272,9 @@ epoch has a new loader with an empty cache, so that its chunks are decoded. Rate
 repetitions, counters are sums over them.
 Where the data fits the cache, "cached samples/s" is the rate of the following epochs, which decode nothing.
 
+A repetition takes at least one window of chunks. No repetition is begun once twice the row's time, or a second more
+than it, is over, whatever --runs says.
+
 The limits are measured in the same process, in turn with the loader, at the same number of threads:
 decode = threads that read each chunk, run its filters and copy its rows, without cache, order or queue;
 gather = threads that read single random rows of uncompressed data.
@@ -283,11 +288,13 @@ rows where the loader reads rows, with as many reads in flight as the loader has
 
 --peer pytorch runs rows of PyTorch's DataLoader over h5py in turn with those of h5feed, per sample (the
 file opened in each worker, one row a sample) and tuned (1 GiB of chunk cache, whole chunks, whole
-batches). Unless told otherwise it uses batches of 512, 4 workers for PyTorch and 12 s a row.
+batches). Unless told otherwise it uses batches of 512, 4 workers for PyTorch and 12 s a row. Starting Python comes on
+top; repetitions for which it would take more than twice a row's time, and more than 5 s, are left out, and a process
+that has not ended five times a start (at least 2 s) after its time is killed, its row failed.
 
---world-size adds the rates of processes that run at the same time, each for the row's time, but
-at least for one epoch. "read" is what all
-of them together read in one epoch over the bytes that the file stores: 1 where each chunk is read by one process.
+--world-size adds the rates of processes that run at the same time, each for the row's time, but at least for one
+epoch, which is cut where it takes more than twice the row's time. "read" is what all of them together read in one epoch over the bytes that the file stores: 1 where
+each chunk is read by one process.
 
 Examples:
   h5feed bench train.h5 --target labels

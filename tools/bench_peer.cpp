@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
+#include "tools/bench_python.hpp"
 #include "tools/bench_report.hpp"
 #include "tools/child_process.hpp"
 #include "tools/cli.hpp"
@@ -21,12 +23,12 @@
 #include "tools/machine.hpp"
 #include "tools/page_cache.hpp"
 #include "tools/progress.hpp"
+#include "tools/run_bounds.hpp"
 #include "tools/statistics.hpp"
 
 namespace h5feed::cli {
 namespace {
 
-constexpr const char* kDebianPython = "/usr/bin/python3";
 constexpr const char* kLoaderName = "h5feed";
 
 struct PeerMode {
@@ -36,60 +38,15 @@ struct PeerMode {
 constexpr PeerMode kPeerModes[] = {{"per_sample", "PyTorch + h5py, per sample"},
                                    {"tuned", "PyTorch + h5py, tuned"}};
 
-// The interpreter and the versions it found.
-struct Python {
-  std::string program;
-  Json versions;
-};
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
 
-std::vector<std::string> missing_modules(const Json& versions) {
-  std::vector<std::string> missing;
-  for (const char* name : {"torch", "h5py"}) {
-    if (versions.at(name).is_null()) missing.emplace_back(name);
-  }
-  return missing;
-}
-
-// What an interpreter can import; nullopt where there is none.
-std::optional<Json> probe(const std::string& program) {
-  const ChildResult child = run_program(program, {"-c", kPytorchPeerScript, "--versions"}, [] {});
-  if (child.exit_code == kNoSuchProgram) return std::nullopt;
-  const Json versions = Json::parse(child.output, nullptr, false);
-  if (child.exit_code != 0 || child.signal != 0 || !versions.is_object()) {
-    throw Error(
-        fmt::format("{} cannot run the peer; see its message above, or name another: --python PROGRAM",
-                    printable(program)));
-  }
-  return versions;
-}
-
-Python find_python(const std::string& named) {
-  std::vector<std::string> candidates = {named};
-  if (named.empty()) candidates = {"python3", kDebianPython};
-  std::optional<Python> incomplete;
-  for (const std::string& program : candidates) {
-    const std::optional<Json> versions = probe(program);
-    if (!versions) continue;
-    if (missing_modules(*versions).empty()) return {program, *versions};
-    if (!incomplete) incomplete = Python{program, *versions};
-  }
-  if (!incomplete) {
-    throw Error(
-        fmt::format("--peer pytorch: {} was not found; install it: apt-get install python3 "
-                    "python3-torch python3-h5py",
-                    printable(candidates.front())));
-  }
-  const std::vector<std::string> missing = missing_modules(incomplete->versions);
-  std::string modules, packages, wheels;
-  for (const std::string& name : missing) {
-    modules += (modules.empty() ? "" : " and ") + name;
-    packages += " python3-" + name;
-    wheels += ' ' + name;
-  }
-  throw Error(
-      fmt::format("--peer pytorch: {} has no {}; install it: apt-get install{} (or: {} -m pip install{})",
-                  printable(incomplete->program), modules, packages, printable(incomplete->program), wheels));
-}
+// A process that measures gets this many times what starting one took, on top of its time.
+constexpr double kStartAllowance = 5;
+constexpr Seconds kLeastAllowance{2};
+// Starting may take this many times the row's time, or kUsualStarts in all: else repetitions are left out.
+constexpr double kStartShare = 2;
+constexpr Seconds kUsualStarts{5};
 
 void refuse_what_the_peer_lacks(const BenchSettings& settings) {
   if (settings.normalize) {
@@ -232,28 +189,39 @@ class Comparison {
       }
       if (i < request.peer_workers.size()) add_peer(kPeerModes[1], request.peer_workers[i]);
     }
-    rounds_ = settings_.warmup + settings_.runs;
-    repetition_ = settings_.time_budget / static_cast<std::int64_t>(rounds_);
+    rounds_ = peer_rounds(settings_, python_.start);
+    repetition_ = settings_.time_budget / static_cast<std::int64_t>(settings_.warmup + settings_.runs);
   }
 
   int run() {
     const double seconds = std::chrono::duration<double>(repetition_).count();
-    const double total = seconds * static_cast<double>(rounds_ * rows_.size());
+    const auto peers =
+        std::count_if(rows_.begin(), rows_.end(), [](const auto& row) { return !row.mode().empty(); });
+    const double starts =
+        python_.start.count() * static_cast<double>(rounds_.all) * static_cast<double>(peers);
+    const double total = seconds * static_cast<double>(rounds_.all * rows_.size()) + starts;
+    const std::uint64_t wanted = settings_.warmup + settings_.runs;
     say(fmt::format(
         "measuring {}:{} through h5feed and through PyTorch {} with h5py {} ({}): {} rows in turn, "
-        "about {:.3g} s in all, more where a batch takes longer",
+        "about {:.3g} s in all, of which starting Python takes {:.2g}{}; a process of Python is ended {:.2g} "
+        "s after "
+        "its time",
         printable(settings_.file), printable(data_), python_.versions.at("torch").get<std::string>(),
-        python_.versions.at("h5py").get<std::string>(), printable(python_.program), rows_.size(), total));
+        python_.versions.at("h5py").get<std::string>(), printable(python_.program), rows_.size(), total,
+        starts,
+        rounds_.all < wanted
+            ? fmt::format("; {} of {} repetitions of a row fit --time-budget", rounds_.all, wanted)
+            : "",
+        allowance().count()));
     if (cold_) {
       require_droppable(settings_.file);
     } else if (std::filesystem::file_size(settings_.file) <= system_limits().available_bytes / 2) {
-      load_pages(settings_.file);
-      pages_warm_ = true;
+      pages_warm_ = load_pages(settings_.file, settings_.time_budget);
     }
     Progress progress("bench", ProgressUnit::seconds, total);
-    for (std::uint64_t round = 0; round < rounds_; ++round) {
+    for (std::uint64_t round = 0; round < rounds_.all; ++round) {
       for (PeerRow& row : rows_) {
-        const int code = measure(row, round >= settings_.warmup, progress);
+        const int code = measure(row, round + rounds_.counted >= rounds_.all, progress);
         progress.hide();
         if (code != kDone) return code;
       }
@@ -268,6 +236,10 @@ class Comparison {
   }
 
  private:
+  // What a process of Python may take beyond its time: to start, to fork its workers, to deliver the first
+  // batch.
+  Seconds allowance() const { return std::max(kLeastAllowance, kStartAllowance * python_.start); }
+
   void add_peer(const PeerMode& peer, std::int64_t workers) {
     const bool windowed = settings_.shuffle.starts_with("chunk:");
     const bool per_sample = std::strcmp(peer.mode, kPeerModes[0].mode) == 0;
@@ -317,10 +289,16 @@ class Comparison {
                       {"batch_size", *settings_.batch_size},
                       {"seconds", std::chrono::duration<double>(repetition_).count()},
                       {"seed", settings_.seed}};
+    const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(repetition_ + allowance());
     const ChildResult child = run_program(
-        python_.program, {"-c", kPytorchPeerScript, ask.dump(), settings_.file, data_, target_}, tick);
+        python_.program, {"-c", kPytorchPeerScript, ask.dump(), settings_.file, data_, target_}, limit, tick);
     const Json answer = Json::parse(child.output, nullptr, false);
-    if (child.exit_code != 0 || child.signal != 0 || !answer.is_object()) {
+    if (child.timed_out) {
+      row.fail(
+          fmt::format("{} did not end within {:.3g} s, {:.3g} s to start included, and was killed; a longer "
+                      "--time-budget gives it more",
+                      python_.program, Seconds(limit).count(), allowance().count()));
+    } else if (child.exit_code != 0 || child.signal != 0 || !answer.is_object()) {
       row.fail(fmt::format("{} ended without a result ({})", python_.program,
                            child.signal != 0 ? fmt::format("signal {}", child.signal)
                                              : fmt::format("exit code {}", child.exit_code)));
@@ -352,7 +330,7 @@ class Comparison {
   std::string data_;
   std::string target_;
   std::vector<PeerRow> rows_;
-  std::uint64_t rounds_ = 1;
+  PeerRounds rounds_;
   std::chrono::nanoseconds repetition_{};
   Json resolved_ = Json::object();
   bool pages_warm_ = false;
@@ -361,8 +339,23 @@ class Comparison {
 
 }  // namespace
 
+PeerRounds peer_rounds(const BenchSettings& settings, std::chrono::duration<double> start) {
+  const std::uint64_t wanted = settings.warmup + settings.runs;
+  const Seconds for_starts = std::max(kUsualStarts, kStartShare * Seconds(settings.time_budget));
+  const double fit = std::floor(for_starts / start);
+  const std::uint64_t all = fit >= static_cast<double>(wanted)
+                                ? wanted
+                                : std::max<std::uint64_t>(1, static_cast<std::uint64_t>(fit));
+  return {.all = all, .counted = std::min(all, settings.runs)};
+}
+
 int bench_against_pytorch(const PeerRequest& request, const OutputOptions& output) {
   refuse_what_the_peer_lacks(request.settings);
+  // What a Python with PyTorch and h5py takes.
+  constexpr std::uint64_t kWorkerBytes = 256 * kMiB;
+  for (const std::int64_t workers : request.loader_workers) check_threads("--num-workers", workers);
+  for (const std::int64_t workers : request.peer_workers)
+    check_processes("--num-workers", workers, kWorkerBytes);
   check_export_places(output, request.settings.file);
   return Comparison(request, output).run();
 }

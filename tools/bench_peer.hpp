@@ -1,6 +1,7 @@
 // `bench --peer pytorch`: the same file through PyTorch's DataLoader and h5py, in turn with h5feed.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,9 +16,6 @@ inline constexpr const char* kPeerBatchSize = "512";
 inline constexpr const char* kPeerWorkers = "4";
 inline constexpr const char* kPeerTimeBudget = "12s";
 
-/// tools/pytorch_peer.py, so that the installed program is one file.
-extern const char* const kPytorchPeerScript;
-
 /// A comparison.
 struct PeerRequest {
   BenchSettings settings;
@@ -26,6 +24,17 @@ struct PeerRequest {
   bool cold = false;   ///< the file's pages are dropped before each repetition of either
   std::string python;  ///< empty: python3 of PATH, then Debian's
 };
+
+/// Repetitions of each row.
+struct PeerRounds {
+  std::uint64_t all = 1;
+  std::uint64_t counted = 1;  ///< the last ones; those before warm up
+};
+
+/// As many as --warmup and --runs ask for, unless starting Python for each, which takes `start`, would take
+/// more than twice the row's time and more than 5 s: then fewer, at least one, and warm-ups are left out
+/// first.
+PeerRounds peer_rounds(const BenchSettings& settings, std::chrono::duration<double> start);
 
 /// Measures all rows in rounds, each repetition in a process of its own, h5feed's and the peer's in turn;
 /// prints and exports medians and what h5feed's best row is of the peer's best. Blocks. Throws Error

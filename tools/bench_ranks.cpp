@@ -7,12 +7,14 @@
 #include <future>
 
 #include "base/byte_units.hpp"
+#include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
 #include "tools/child_process.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/machine.hpp"
+#include "tools/run_bounds.hpp"
 #include "tools/table.hpp"
 
 namespace h5feed::cli {
@@ -118,10 +120,16 @@ void check(const RanksRequest& request) {
   for (const std::int64_t world_size : request.world_sizes) {
     if (world_size < 1) throw OptionError("--world-size takes numbers from 1 on");
     for (const std::int64_t num_workers : request.num_workers) {
-      plan(dataset, loader_options(RowRequest{.settings = request.settings,
-                                              .num_workers = num_workers,
-                                              .world_size = world_size,
-                                              .shard = request.shard}));
+      const PlanReport report = plan(dataset, loader_options(RowRequest{.settings = request.settings,
+                                                                        .num_workers = num_workers,
+                                                                        .world_size = world_size,
+                                                                        .shard = request.shard}));
+      // Each process has a cache of its own, and at least what a program takes.
+      constexpr std::uint64_t kProcessBytes = 64 * kMiB;
+      const std::uint64_t data_bytes = dataset.state()->data.info().total_bytes();
+      check_processes("--world-size", world_size, kProcessBytes + std::min(report.cache_bytes, data_bytes));
+      check_threads("--num-workers", num_workers);
+      check_threads("--world-size times --num-workers", world_size * num_workers);
     }
   }
 }

@@ -81,14 +81,20 @@ class Row {
     slice_ = settings_.time_budget / static_cast<std::int64_t>((settings_.runs + settings_.warmup) * parts);
   }
 
+  // A pass takes at least a window or a chunk, however short its time: where passes take longer than their
+  // share, the row ends at its limit, with what it has.
   void measure() {
     if (!cold_) load_if_it_fits();
     const StoredData stored = cold_ ? StoredData(data()) : StoredData();
-    for (std::uint64_t i = 0; i < settings_.warmup + settings_.runs; ++i) {
+    const Clock::time_point end = Clock::now() + row_limit();
+    const std::uint64_t passes = settings_.warmup + settings_.runs;
+    for (std::uint64_t i = 0; i < passes; ++i) {
+      if (Clock::now() >= end && !repetitions_.empty()) break;
       if (!cold_ && i == settings_.warmup) resident_share_ = resident_share(settings_.file);
       Repetition repetition = run_loader(i);
       Limits limits = cold_ ? cold_limits(stored, i) : warm_limits();
-      if (i < settings_.warmup) continue;
+      // Where not even the warm-up ended in time, it has to tell.
+      if (i < settings_.warmup && Clock::now() < end) continue;
       repetitions_.push_back(std::move(repetition));
       limits_.push_back(limits);
     }
@@ -112,6 +118,12 @@ class Row {
   }
 
  private:
+  // No pass is begun after it, and no epoch goes on.
+  std::chrono::nanoseconds row_limit() const {
+    constexpr std::chrono::nanoseconds kLeastGrace = std::chrono::seconds(1);
+    return settings_.time_budget + std::max(settings_.time_budget, kLeastGrace);
+  }
+
   // Bytes a second; 0 where a limit does not apply.
   struct Limits {
     double decode = 0;
@@ -153,7 +165,7 @@ class Row {
   void load_if_it_fits() const {
     if (resident_share(settings_.file) == 1.0) return;
     if (std::filesystem::file_size(settings_.file) <= system_limits().available_bytes)
-      load_pages(settings_.file);
+      load_pages(settings_.file, settings_.time_budget);
   }
 
   const Field& data() const { return dataset_.state()->data; }
@@ -188,7 +200,8 @@ class Row {
     const double slice_s = std::chrono::duration<double>(slice_).count();
     const Clock::time_point start = Clock::now();
     constexpr double kNever = std::numeric_limits<double>::infinity();
-    double epoch_s = run_epoch(number, whole_epochs_ ? kNever : slice_s, repetition);
+    const double whole_s = std::chrono::duration<double>(row_limit()).count();
+    double epoch_s = run_epoch(number, whole_epochs_ ? whole_s : slice_s, repetition);
     // Dropping pages is no part of an epoch, but takes its time.
     while ((cold_ ? seconds_since(start) : repetition.seconds) + epoch_s < slice_s) {
       epoch_s = run_epoch(number, kNever, repetition);

@@ -41,7 +41,7 @@ struct RowRequest {
   std::int64_t num_workers = 0;
   bool quiet = false;         ///< warnings have been printed by an earlier row
   bool cold = false;          ///< the file's pages are dropped before each pass
-  bool whole_epochs = false;  ///< an epoch longer than its time is not cut
+  bool whole_epochs = false;  ///< an epoch is not cut at its share of the time, only at the row's limit
   std::int64_t rank = 0;
   std::int64_t world_size = 1;    ///< processes that share the samples; each is asked for its rank
   std::string shard = "strided";  ///< how

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "store/chunk_reader.hpp"
 #include "store/h5_file.hpp"
 #include "tools/check_dataset.hpp"
+#include "tools/check_estimate.hpp"
 #include "tools/check_report.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
@@ -25,7 +27,7 @@
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
 #include "tools/progress.hpp"
-#include "tools/sha256.hpp"
+#include "tools/run_bounds.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -82,41 +84,8 @@ std::vector<CheckEntry> list_entries(const H5File& file, const std::vector<std::
   return entries;
 }
 
-// One chunk from the middle of each large dataset, and some hashing, timed: the parts of a check that run
-// on one thread. 0 where everything is small.
-double estimated_seconds(const H5File& file, const std::vector<CheckEntry>& entries, double sample) {
-  constexpr std::uint64_t kLarge = 64 * kMiB;
-  double seconds = 0;
-  for (const CheckEntry& entry : entries) {
-    if (!entry.info || entry.info->total_bytes() < kLarge) continue;
-    check_interrupted();
-    const DatasetInfo& info = *entry.info;
-    const std::vector<std::uint64_t> extent = chunk_shape_of(info);
-    const auto place = chunk_coordinates(entry.chunks / 2, chunk_grid(info.shape, extent));
-    std::vector<std::uint64_t> start, count;
-    std::size_t bytes = size_of(info.dtype);
-    for (std::size_t d = 0; d < extent.size(); ++d) {
-      start.push_back(place[d] * extent[d]);
-      count.push_back(std::min(extent[d], info.shape[d] - start[d]));
-      bytes *= count[d];
-    }
-    ByteBuffer values(bytes);
-    const Clock::time_point begin = Clock::now();
-    try {
-      file.read_hyperslab(info, start, count, values.span());
-    } catch (const Error&) {
-      continue;  // the check itself will say so
-    }
-    const double read_s = std::chrono::duration<double>(Clock::now() - begin).count();
-    Sha256().update(values.span());
-    const double hash_s = std::chrono::duration<double>(Clock::now() - begin).count() - read_s;
-    seconds += std::max(read_s, hash_s) * static_cast<double>(entry.chunks) * sample;
-  }
-  return seconds;
-}
-
 std::string plan_text(const H5File& file, const std::vector<CheckEntry>& entries,
-                      const CheckSettings& settings) {
+                      const CheckSettings& settings, double seconds) {
   std::uint64_t datasets = 0, chunks = 0, bytes = 0;
   for (const CheckEntry& entry : entries) {
     if (!entry.info) continue;
@@ -124,17 +93,59 @@ std::string plan_text(const H5File& file, const std::vector<CheckEntry>& entries
     chunks += entry.chunks;
     bytes += entry.info->total_bytes();
   }
-  const double seconds = estimated_seconds(file, entries, settings.sample);
   return fmt::format(
       "checking {}: {} numeric {}, {} {}, {} decoded{}, by h5feed on {} {} and by libhdf5 on one{}",
       printable(file.path().string()), datasets, datasets == 1 ? "dataset" : "datasets", format_count(chunks),
       chunks == 1 ? "chunk" : "chunks", format_bytes(bytes),
       settings.sample < 1 ? fmt::format(", {:.3g} % of them", settings.sample * 100) : "", settings.jobs,
       settings.jobs == 1 ? "thread" : "threads",
-      seconds >= 1 ? fmt::format("; about {:.0f} s", std::ceil(seconds)) : "");
+      seconds >= 1 ? fmt::format("; about {} s", format_count(static_cast<std::uint64_t>(std::ceil(seconds))))
+                   : "");
 }
 
-void check_entry(const std::shared_ptr<H5File>& file, const CheckSettings& settings, Progress& progress,
+// Says where the check stands: on a terminal as a bar, and as a line where the time it takes turns out to be
+// another than was said.
+class Watcher {
+ public:
+  Watcher(Progress& progress, std::vector<double> seconds)
+      : progress_(progress),
+        seconds_(std::move(seconds)),
+        all_s_(std::max(1e-9, std::accumulate(seconds_.begin(), seconds_.end(), 0.0))),
+        forecast_(all_s_) {}
+
+  // To be called in the order of the entries.
+  void begin_entry(const CheckEntry& entry, double share) {
+    entry_bytes_ = entry.info ? std::max(1.0, static_cast<double>(entry.info->total_bytes()) * share) : 1;
+    entry_done_ = 0;
+  }
+  void advance(std::uint64_t bytes) {
+    progress_.advance(static_cast<double>(bytes));
+    entry_done_ += static_cast<double>(bytes);
+    const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+    const double done = before_s_ + seconds_[entry_] * std::min(1.0, entry_done_ / entry_bytes_);
+    const std::optional<double> all = forecast_.revise(done / all_s_, elapsed);
+    if (!all) return;
+    progress_.hide();
+    say(fmt::format("about {} s in all from what was measured so far, {} s of them left", whole(*all),
+                    whole(*all - elapsed)));
+  }
+  void end_entry() { before_s_ += seconds_[entry_++]; }
+
+ private:
+  static std::string whole(double seconds) {
+    return format_count(static_cast<std::uint64_t>(std::ceil(std::max(0.0, seconds))));
+  }
+
+  Progress& progress_;
+  const std::vector<double> seconds_;  // of each entry, estimated
+  const double all_s_;
+  TimeForecast forecast_;
+  const Clock::time_point start_ = Clock::now();
+  std::size_t entry_ = 0;
+  double before_s_ = 0, entry_bytes_ = 1, entry_done_ = 0;
+};
+
+void check_entry(const std::shared_ptr<H5File>& file, const CheckSettings& settings, Watcher& watcher,
                  CheckEntry& entry) {
   if (!entry.info || !entry.problem.empty()) return;
   if (settings.deadline && Clock::now() >= *settings.deadline) return;
@@ -147,17 +158,14 @@ void check_entry(const std::shared_ptr<H5File>& file, const CheckSettings& setti
     return;
   }
   entry.fallback_reason = reader->fallback_reason();
-  entry.result = check_dataset(*file, *reader, settings,
-                               [&](std::uint64_t bytes) { progress.advance(static_cast<double>(bytes)); });
+  entry.result =
+      check_dataset(*file, *reader, settings, [&](std::uint64_t bytes) { watcher.advance(bytes); });
 }
 
 CheckSettings make_settings(const CheckArguments& arguments) {
-  constexpr std::uint64_t kMostJobs = 1024;
   const SystemLimits limits = system_limits();
-  CheckSettings settings{.jobs = limits.cpus, .memory_bytes = limits.available_bytes / 4};
-  if (!arguments.jobs.empty()) {
-    settings.jobs = static_cast<unsigned>(parse_number("--jobs", arguments.jobs, 1, kMostJobs));
-  }
+  CheckSettings settings{.jobs = parse_jobs(arguments.jobs, limits),
+                         .memory_bytes = limits.available_bytes / 4};
   settings.sample = parse_share("--sample", arguments.sample);
   if (!arguments.time_budget.empty()) {
     settings.deadline = Clock::now() + parse_duration("--time-budget", arguments.time_budget);
@@ -171,19 +179,24 @@ int check(const CheckArguments& arguments) {
   check_export_places(arguments.output, arguments.file);
   const auto file = H5File::open(arguments.file);
   std::vector<CheckEntry> entries = list_entries(*file, arguments.data);
-  say(plan_text(*file, entries, settings));
+  constexpr std::chrono::seconds kEstimateTime(1);
+  const std::vector<double> estimate = estimate_check(file, entries, settings, kEstimateTime);
+  say(plan_text(*file, entries, settings, std::accumulate(estimate.begin(), estimate.end(), 0.0)));
 
   double total_bytes = 0;
   for (const CheckEntry& entry : entries) {
     if (entry.info) total_bytes += static_cast<double>(entry.info->total_bytes()) * settings.sample;
   }
   Progress progress("check", ProgressUnit::bytes, total_bytes);
+  Watcher watcher(progress, estimate);
   Table table = check_table(entries);
   const bool show_table = !arguments.output.json;
   if (show_table) print(table.header_text());
   for (CheckEntry& entry : entries) {
     check_interrupted();
-    check_entry(file, settings, progress, entry);
+    watcher.begin_entry(entry, settings.sample);
+    check_entry(file, settings, watcher, entry);
+    watcher.end_entry();
     progress.hide();
     table.add_row(check_cells(entry));
     if (show_table) print(table.row_text(table.rows() - 1));

@@ -22,17 +22,20 @@ namespace {
 
 constexpr int kTickMilliseconds = 100;
 
-// Ends and reaps the child unless `wait` did.
+// Ends and reaps the child, and what it started where it leads a group, unless `wait` did.
 class Child {
  public:
-  explicit Child(pid_t pid) noexcept : pid_(pid) {}
+  Child(pid_t pid, bool leads_group) noexcept : pid_(pid), leads_group_(leads_group) {}
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child() {
     if (pid_ < 0) return;
-    ::kill(pid_, SIGTERM);
+    end();
     wait();
   }
+
+  // A foreign program may ignore anything less than SIGKILL.
+  void end() noexcept { leads_group_ ? ::kill(-pid_, SIGKILL) : ::kill(pid_, SIGTERM); }
 
   int wait() noexcept {
     int status = 0;
@@ -44,6 +47,7 @@ class Child {
 
  private:
   pid_t pid_;
+  bool leads_group_;
 };
 
 [[noreturn]] void fail(int code) {
@@ -52,7 +56,8 @@ class Child {
 }
 
 // -1 where there is no such program.
-pid_t spawn(const std::string& program, const std::vector<std::string>& arguments, int output) {
+pid_t spawn(const std::string& program, const std::vector<std::string>& arguments, int output,
+            bool own_group) {
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -61,26 +66,32 @@ pid_t spawn(const std::string& program, const std::vector<std::string>& argument
 
   posix_spawn_file_actions_t actions;
   if (const int code = ::posix_spawn_file_actions_init(&actions); code != 0) fail(code);
+  posix_spawnattr_t attributes;
+  if (const int code = ::posix_spawnattr_init(&attributes); code != 0) fail(code);
   pid_t pid = -1;
   int code = ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  if (code == 0) code = ::posix_spawnp(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
+  // The group's number is the child's own: posix_spawnattr_setpgroup's default, 0.
+  if (code == 0 && own_group) code = ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  if (code == 0) code = ::posix_spawnp(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (code == ENOENT) return -1;
   if (code != 0) fail(code);
   return pid;
 }
 
-}  // namespace
+using Clock = std::chrono::steady_clock;
 
-ChildResult run_program(const std::string& program, const std::vector<std::string>& arguments,
-                        const std::function<void()>& tick) {
+ChildResult run(const std::string& program, const std::vector<std::string>& arguments,
+                std::optional<std::chrono::nanoseconds> limit, const std::function<void()>& tick) {
+  const Clock::time_point start = Clock::now();
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail(errno);
   const FileDescriptor from(ends[0]);
   FileDescriptor to(ends[1]);
-  const pid_t pid = spawn(program, arguments, to.get());
+  const pid_t pid = spawn(program, arguments, to.get(), limit.has_value());
   if (pid < 0) return {.exit_code = kNoSuchProgram};
-  Child child(pid);
+  Child child(pid, limit.has_value());
   to.reset();
 
   ChildResult result;
@@ -90,6 +101,11 @@ ChildResult run_program(const std::string& program, const std::vector<std::strin
     pollfd readable{.fd = from.get(), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&readable, 1, kTickMilliseconds);
     tick();
+    if (limit && Clock::now() - start >= *limit) {
+      result.timed_out = true;
+      child.end();
+      break;
+    }
     if (ready <= 0) continue;
     const ssize_t count = ::read(from.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
@@ -103,8 +119,15 @@ ChildResult run_program(const std::string& program, const std::vector<std::strin
   return result;
 }
 
+}  // namespace
+
+ChildResult run_program(const std::string& program, const std::vector<std::string>& arguments,
+                        std::chrono::nanoseconds limit, const std::function<void()>& tick) {
+  return run(program, arguments, limit, tick);
+}
+
 ChildResult run_self(const std::vector<std::string>& arguments, const std::function<void()>& tick) {
-  return run_program("/proc/self/exe", arguments, tick);
+  return run("/proc/self/exe", arguments, std::nullopt, tick);
 }
 
 void follow_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }

@@ -7,10 +7,15 @@
 
 namespace h5feed::cli {
 
-/// Seconds of one thread for each decoded byte, reading and filters included; 0 where nothing was measured:
-/// no chunk was ever written, or one exceeds 256 MiB. Reads chunks spread over the dataset, each twice,
-/// until `budget` is over (at least one). Files that are not in memory are read from storage for the first
-/// time only, which is not counted. Blocks. Throws as `read_chunk`, and Interrupted.
+/// Share of the chunks of which something is stored, 0 … 1: the others were never written and take the fill
+/// value. 1 where that is not known.
+double written_share(const ChunkReader& reader);
+
+/// Seconds of one thread for each decoded byte, reading and filters included, on average over all chunks:
+/// those never written cost less, and count by their share. 0 where nothing was measured: no chunk was ever
+/// written, or one exceeds 256 MiB. Reads chunks spread over the dataset, each twice, until `budget` is over
+/// (at least one). Files that are not in memory are read from storage for the first time only, which is not
+/// counted. Blocks. Throws as `read_chunk`, and Interrupted.
 double decode_seconds_per_byte(const ChunkReader& reader, std::chrono::nanoseconds budget);
 
 }  // namespace h5feed::cli

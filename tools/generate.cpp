@@ -7,13 +7,16 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <utility>
 
+#include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "store/h5_writer.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
+#include "tools/free_space.hpp"
 #include "tools/new_file.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
@@ -101,9 +104,13 @@ Plan make_plan(const GenerateArguments& arguments) {
   }
   plan.data.shape = {samples};
   plan.data.shape.insert(plan.data.shape.end(), shape.begin(), shape.end());
-  if (samples > kMostSamples / row_bytes(plan.data)) {
-    throw OptionError(fmt::format("--samples {} of {} each are more than a file can hold", samples,
-                                  format_bytes(row_bytes(plan.data))));
+  const std::uint64_t elements =
+      std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, std::multiplies<>());
+  // Divided, so that products beyond 64 bits cannot pass.
+  if (samples > kMostSamples / size_of(plan.data.dtype) / elements) {
+    throw OptionError(
+        fmt::format("--samples {} of {} {} values each are more than a file can hold; ask for less", samples,
+                    format_count(elements), name_of(plan.data.dtype)));
   }
   plan.labels.path = "/labels";
   plan.labels.dtype = plan.classes <= 256 ? DType::u8 : DType::i64;
@@ -126,11 +133,33 @@ void fill_labels(const Plan& plan, std::uint64_t first, std::uint64_t count, std
   }
 }
 
+void fill_samples(const Plan& plan, std::uint64_t first, std::uint64_t count, std::span<std::byte> out) {
+  const auto sample_bytes = static_cast<std::size_t>(row_bytes(plan.data));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    plan.fill(first + i, out.subspan(static_cast<std::size_t>(i) * sample_bytes, sample_bytes));
+  }
+}
+
+// Compressed sizes are foretold from the first samples, which are like all others.
+SpaceNeed space_for(const Plan& plan) {
+  double share = 1;
+  if (!plan.data.filters.empty()) {
+    const std::uint64_t count =
+        std::clamp<std::uint64_t>(kMiB / row_bytes(plan.data), 1, plan.data.shape.front());
+    ByteBuffer samples(static_cast<std::size_t>(count * row_bytes(plan.data)));
+    fill_samples(plan, 0, count, samples.span());
+    share = measure_stored_share(plan.data, samples.span());
+  }
+  return one_file(saturating_sum(stored_bytes_of(plan.data, share), stored_bytes_of(plan.labels, share)),
+                  !plan.data.filters.empty());
+}
+
 int generate(const GenerateArguments& arguments) {
   const Plan plan = make_plan(arguments);
   const auto start = std::chrono::steady_clock::now();
   const std::uint64_t sample_bytes = row_bytes(plan.data);
   NewFile file(arguments.out, arguments.force);
+  require_free_space(arguments.out, space_for(plan));
   say(fmt::format("writing {}: {} ({} {}) and {}, {} decoded", printable(arguments.out), plan.data.path,
                   format_shape(plan.data.shape), name_of(plan.data.dtype), plan.labels.path,
                   format_bytes(plan.data.shape.front() * sample_bytes)));
@@ -140,10 +169,7 @@ int generate(const GenerateArguments& arguments) {
     file.write(
         plan.data, Production::parallel,
         [&](std::uint64_t first, std::uint64_t count, std::span<std::byte> out) {
-          for (std::uint64_t i = 0; i < count; ++i) {
-            plan.fill(first + i, out.subspan(static_cast<std::size_t>(i * sample_bytes),
-                                             static_cast<std::size_t>(sample_bytes)));
-          }
+          fill_samples(plan, first, count, out);
         },
         progress);
     file.write(

@@ -20,6 +20,7 @@
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/decode_speed.hpp"
+#include "tools/free_space.hpp"
 #include "tools/info_shapes.hpp"
 #include "tools/info_stats.hpp"
 #include "tools/interrupt.hpp"
@@ -209,7 +210,12 @@ int info(const InfoArguments& arguments) {
   parse_layout("--input-layout", arguments.stats.input_layout);
   auto file = H5File::open(arguments.file);
   if (arguments.stats.write_attributes) {
-    // Before the long pass, not behind it: whether the file may be written at all.
+    // Before the long pass, not behind it: whether the file may be written at all. A disk that is full in the
+    // middle of it would leave it damaged.
+    constexpr std::uint64_t kAmpleBytes = kMiB;
+    require_free_space(arguments.file,
+                       {.bytes = kAmpleBytes,
+                        .largest_file_bytes = std::filesystem::file_size(arguments.file) + kAmpleBytes});
     file.reset();
     update_attributes(arguments.file, "/", {});
     file = H5File::open(arguments.file);

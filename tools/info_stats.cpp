@@ -15,6 +15,7 @@
 #include "tools/decode_speed.hpp"
 #include "tools/option_text.hpp"
 #include "tools/progress.hpp"
+#include "tools/run_bounds.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -57,12 +58,9 @@ std::string plan_line(const ChunkReader& reader, unsigned jobs) {
 
 std::vector<StatsResult> collect_stats(const std::shared_ptr<H5File>& file, const std::string& only,
                                        const StatsArguments& arguments) {
-  constexpr std::uint64_t kMostJobs = 1024;
   const SystemLimits limits = system_limits();
-  StatsSettings settings{.jobs = limits.cpus, .memory_bytes = limits.available_bytes / 4};
-  if (!arguments.jobs.empty()) {
-    settings.jobs = static_cast<unsigned>(parse_number("--jobs", arguments.jobs, 1, kMostJobs));
-  }
+  StatsSettings settings{.jobs = parse_jobs(arguments.jobs, limits),
+                         .memory_bytes = limits.available_bytes / 4};
   const InputLayout layout = parse_layout("--input-layout", arguments.input_layout);
   std::vector<StatsResult> results;
   for (DatasetInfo& info : chosen(*file, only)) {

@@ -43,6 +43,8 @@ void check_interrupted() {
   if (signal != 0) throw Interrupted(signal);
 }
 
+int take_noted_signal() noexcept { return noted_signal.exchange(0, std::memory_order_relaxed); }
+
 void end_by_signal(int signal) noexcept {
   std::signal(signal, SIG_DFL);
   std::raise(signal);

@@ -32,6 +32,10 @@ class UnfinishedOutput {
 /// Throws Interrupted once a signal was noted. Thread-safe; call it between pieces of work.
 void check_interrupted();
 
+/// The signal that was noted last, and forgets it, so that the next one is noticed too; 0 where there is
+/// none. For work that passes signals on instead of ending by them. Thread-safe.
+int take_noted_signal() noexcept;
+
 /// Ends the process by `signal`, as if it had not been caught.
 [[noreturn]] void end_by_signal(int signal) noexcept;
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
-#include "base/system_limits.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "tools/cli.hpp"
@@ -23,8 +22,10 @@
 #include "tools/pack_images.hpp"
 #include "tools/pack_inputs.hpp"
 #include "tools/pack_list.hpp"
+#include "tools/pack_space.hpp"
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
+#include "tools/run_bounds.hpp"
 #include "tools/tune_model.hpp"
 
 namespace h5feed::cli {
@@ -72,18 +73,22 @@ std::optional<ByteStats> stats_for(const NewDataset& dataset) {
   return ByteStats(row, geometry.channels_last ? row.size() - 1 : 0);
 }
 
-std::string pack_arrays(const PackArguments& arguments, std::vector<ArrayInput> inputs) {
+std::string pack_arrays(const PackArguments& arguments, std::vector<PackInput> inputs) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<NewDataset> datasets;
   std::uint64_t total_bytes = 0;
-  for (const ArrayInput& input : inputs) {
+  SpaceNeed space;
+  for (const PackInput& input : inputs) {
     NewDataset& dataset = datasets.emplace_back(
         NewDataset{.path = input.path, .dtype = input.source->dtype(), .shape = input.source->shape()});
     set_storage(dataset, arguments);
     total_bytes += dataset.shape.front() * row_bytes(dataset);
+    add_to(space, array_space(dataset, input.open));
   }
   NewFile file(arguments.out, arguments.force);
-  const std::string kind = arguments.arrays.idx.size() == inputs.size() ? "IDX file" : "array";
+  require_free_space(arguments.out, space);
+  const std::string kind =
+      !arguments.arrays.idx.empty() && arguments.arrays.idx.size() == inputs.size() ? "IDX file" : "array";
   say(fmt::format("writing {} from {} {}{}, {} decoded", printable(arguments.out), inputs.size(), kind,
                   inputs.size() == 1 ? "" : "s", format_bytes(total_bytes)));
   {
@@ -110,7 +115,6 @@ std::string pack_arrays(const PackArguments& arguments, std::vector<ArrayInput> 
 }
 
 ImageTarget image_target(const PackArguments& arguments) {
-  constexpr std::uint64_t kMostJobs = 1024;
   constexpr std::uint64_t kMostPixels = 1 << 16;
   const auto one_of = [](std::string_view option, const std::string& text,
                          const std::vector<std::string_view>& words) {
@@ -120,10 +124,7 @@ ImageTarget image_target(const PackArguments& arguments) {
     }
     return found - words.begin();
   };
-  ImageTarget target{.jobs = system_limits().cpus};
-  if (!arguments.jobs.empty()) {
-    target.jobs = static_cast<unsigned>(parse_number("--jobs", arguments.jobs, 1, kMostJobs));
-  }
+  ImageTarget target{.jobs = parse_jobs(arguments.jobs)};
   target.skip_bad = one_of("--on-error", arguments.on_error, {"fail", "skip"}) == 1;
   target.store_bytes = one_of("--store", arguments.store, {"pixels", "bytes"}) == 1;
   target.format.fit = static_cast<ImageFit>(one_of("--fit", arguments.fit, {"crop", "pad", "stretch"}));
@@ -178,41 +179,54 @@ void list_skipped(const std::vector<SkippedImage>& skipped) {
   if (skipped.size() > kMostLines) say(fmt::format("left out: {} more", skipped.size() - kMostLines));
 }
 
+// `common` with what is the set's own.
+ImageTarget target_for(const ImageSet& set, const ImageTarget& common, const PackArguments& arguments) {
+  NewDataset dataset{.path = group_path("--images", set.group) + "/images", .shape = common.format.shape()};
+  dataset.shape.insert(dataset.shape.begin(), set.items.size());
+  if (!common.store_bytes) {
+    set_storage(dataset, arguments);
+    if (dataset.chunk_shape.empty()) {
+      throw OptionError("--chunk none: images are written in chunks; give samples per chunk, or auto");
+    }
+  }
+  ImageTarget target = common;
+  target.images = dataset.path;
+  target.chunk_shape = dataset.chunk_shape;
+  target.filters = dataset.filters;
+  return target;
+}
+
 std::string pack_image_sets(const PackArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
-  ImageTarget target = image_target(arguments);
+  const ImageTarget target = image_target(arguments);
   const ImageSets sets =
       arguments.csv.empty() ? list_class_folders(arguments.images) : list_csv(arguments.csv);
+  use_one_thread_an_image();
   std::uint64_t images = 0;
-  for (const ImageSet& set : sets.sets) images += set.items.size();
+  std::vector<ImageTarget> targets;
+  SpaceNeed space;
+  for (const ImageSet& set : sets.sets) {
+    images += set.items.size();
+    targets.push_back(target_for(set, target, arguments));
+    add_to(space, image_space(set, targets.back()));
+  }
   NewFile file(arguments.out, arguments.force);
+  require_free_space(arguments.out, space);
   say(fmt::format("writing {} from {} images{}, {}{}", printable(arguments.out), format_count(images),
                   sets.class_names.empty() ? "" : fmt::format(" in {} classes", sets.class_names.size()),
                   target.store_bytes ? "their bytes as they are"
                                      : fmt::format("each {}x{}", target.format.height, target.format.width),
                   sets.ignored == 0 ? "" : fmt::format("; {} other files are no images", sets.ignored)));
-  use_one_thread_an_image();
   std::vector<SkippedImage> skipped;
   {
     Progress progress(fmt::format("pack {}", printable(arguments.out)), ProgressUnit::items,
                       static_cast<double>(images));
-    for (const ImageSet& set : sets.sets) {
-      const std::string group = group_path("--images", set.group);
-      NewDataset dataset{.path = group + "/images", .shape = target.format.shape()};
-      dataset.shape.insert(dataset.shape.begin(), set.items.size());
-      if (!target.store_bytes) {
-        set_storage(dataset, arguments);
-        if (dataset.chunk_shape.empty()) {
-          throw OptionError("--chunk none: images are written in chunks; give samples per chunk, or auto");
-        }
-      }
-      target.images = dataset.path;
-      target.chunk_shape = dataset.chunk_shape;
-      target.filters = dataset.filters;
-      PackedImages packed = file.write_images(set, target, progress);
+    for (std::size_t i = 0; i < sets.sets.size(); ++i) {
+      PackedImages packed = file.write_images(sets.sets[i], targets[i], progress);
       skipped.insert(skipped.end(), packed.skipped.begin(), packed.skipped.end());
       Progress quiet("", ProgressUnit::bytes, 0);
-      write_labels(file, group + "/labels", packed.labels, sets.class_names, quiet);
+      write_labels(file, group_path("--images", sets.sets[i].group) + "/labels", packed.labels,
+                   sets.class_names, quiet);
     }
   }
   list_skipped(skipped);

@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "base/byte_buffer.hpp"
+#include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
 #include "h5feed/error.hpp"
 #include "store/filters.hpp"
 #include "tools/interrupt.hpp"
@@ -41,6 +43,14 @@ struct Block {
 };
 using BlockPtr = std::shared_ptr<Block>;
 
+// Each is held as a file, as it was decoded, and scaled: about three times its pixels.
+std::size_t images_under_way(const ImageTarget& target) {
+  const std::uint64_t each =
+      target.store_bytes ? kMiB : 3 * std::max<std::uint64_t>(1, target.format.bytes());
+  const std::uint64_t fit = system_limits().available_bytes / 4 / each;
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(fit, 1, 4 * std::uint64_t{target.jobs}));
+}
+
 class ImagePacker {
  public:
   ImagePacker(H5Writer& writer, const ImageSet& set, const ImageTarget& target, Progress& progress)
@@ -52,7 +62,7 @@ class ImagePacker {
         block_rows_(target.store_bytes ? kRaggedRows : target.chunk_shape.front()),
         stats_(target.format.shape(), target.format.channels_last ? 2 : 0),
         filters_(target.filters, static_cast<std::size_t>(block_rows_ * row_bytes_), 1),
-        ring_(4 * std::size_t{target.jobs}) {}
+        ring_(images_under_way(target)) {}
 
   PackedImages run() {
     create();

@@ -37,8 +37,8 @@ std::optional<std::string> absolute_path(std::string_view name) {
 }
 
 // Two datasets cannot share a path, and one cannot be the group of another.
-void check_paths(const std::vector<ArrayInput>& inputs, const std::string& option, const std::string& path) {
-  for (const ArrayInput& other : inputs) {
+void check_paths(const std::vector<PackInput>& inputs, const std::string& option, const std::string& path) {
+  for (const PackInput& other : inputs) {
     if (other.path == path)
       throw OptionError(fmt::format("{} names {} twice; give each file its own name", option, path));
     if (other.path.starts_with(path + '/') || path.starts_with(other.path + '/')) {
@@ -50,13 +50,13 @@ void check_paths(const std::vector<ArrayInput>& inputs, const std::string& optio
 
 // Labels without an image, or images without a label, would show only where the file is read, or never. What
 // is called labels has as many rows as an array of more dimensions in its group, if there is one.
-void check_labels(const std::vector<ArrayInput>& inputs) {
-  const auto group = [](const ArrayInput& input) { return input.path.substr(0, input.path.rfind('/')); };
-  for (const ArrayInput& labels : inputs) {
+void check_labels(const std::vector<PackInput>& inputs) {
+  const auto group = [](const PackInput& input) { return input.path.substr(0, input.path.rfind('/')); };
+  for (const PackInput& labels : inputs) {
     if (!named_as_labels(labels.path)) continue;
-    const ArrayInput* other = nullptr;
+    const PackInput* other = nullptr;
     bool fits = false;
-    for (const ArrayInput& data : inputs) {
+    for (const PackInput& data : inputs) {
       if (named_as_labels(data.path) || data.source->shape().size() < 2 || group(data) != group(labels)) {
         continue;
       }
@@ -82,7 +82,7 @@ void refuse_output(const std::filesystem::path& input, const std::string& out) {
 template <typename File>
 void open_named(const std::string& option, const std::string& example,
                 const std::vector<std::string>& arguments, const std::string& out,
-                std::vector<ArrayInput>& inputs) {
+                std::vector<PackInput>& inputs) {
   for (const std::string& argument : arguments) {
     const auto equals = argument.find('=');
     const std::optional<std::string> path = equals == std::string::npos
@@ -95,12 +95,13 @@ void open_named(const std::string& option, const std::string& example,
     if (file.empty())
       throw OptionError(fmt::format("{} \"{}\": name the file behind the =", option, argument));
     refuse_output(file, out);
-    inputs.push_back({option, *path, std::make_unique<File>(file)});
+    const auto open = [file] { return std::make_unique<File>(file); };
+    inputs.push_back({option, *path, open(), open});
   }
 }
 
-void open_cifar_files(const std::string& option, const std::vector<std::string>& arguments, CifarKind kind,
-                      const std::string& out, std::vector<ArrayInput>& inputs) {
+void open_cifar_arrays(const std::string& option, const std::vector<std::string>& arguments, CifarKind kind,
+                       const std::string& out, std::vector<PackInput>& inputs) {
   std::vector<std::pair<std::string, std::vector<std::filesystem::path>>> groups;
   for (const std::string& argument : arguments) {
     auto [name, file] = split_name(argument);
@@ -112,10 +113,15 @@ void open_cifar_files(const std::string& option, const std::vector<std::string>&
   }
   for (const auto& [name, files] : groups) {
     const std::string group = group_path(option, name);
+    std::size_t number = 0;
     for (CifarArray& array : open_cifar(files, kind)) {
       const std::string path = fmt::format("{}/{}", group, array.name);
       check_paths(inputs, option, path);
-      inputs.push_back({option, path, std::move(array.source)});
+      const auto open = [paths = files, kind, number] {
+        return std::move(open_cifar(paths, kind).at(number).source);
+      };
+      inputs.push_back({option, path, std::move(array.source), open});
+      ++number;
     }
   }
 }
@@ -129,12 +135,12 @@ std::string group_path(const std::string& option, const std::string& group) {
   return *path;
 }
 
-std::vector<ArrayInput> open_arrays(const ArrayArguments& arguments, const std::string& out) {
-  std::vector<ArrayInput> inputs;
+std::vector<PackInput> open_arrays(const ArrayArguments& arguments, const std::string& out) {
+  std::vector<PackInput> inputs;
   open_named<IdxFile>("--idx", "train/images=train-images-idx3-ubyte.gz", arguments.idx, out, inputs);
   open_named<NpyFile>("--npy", "train/images=x_train.npy", arguments.npy, out, inputs);
-  open_cifar_files("--cifar10", arguments.cifar10, CifarKind::ten, out, inputs);
-  open_cifar_files("--cifar100", arguments.cifar100, CifarKind::hundred, out, inputs);
+  open_cifar_arrays("--cifar10", arguments.cifar10, CifarKind::ten, out, inputs);
+  open_cifar_arrays("--cifar100", arguments.cifar100, CifarKind::hundred, out, inputs);
   check_labels(inputs);
   return inputs;
 }

@@ -1,4 +1,4 @@
-// The arrays that `pack` is given, opened, and checked against each other.
+// The arrays that `pack` is given: NAME=FILE for IDX and NumPy files, GROUP=FILE for CIFAR's.
 #pragma once
 
 #include <memory>
@@ -6,30 +6,31 @@
 #include <vector>
 
 #include "tools/pack_source.hpp"
+#include "tools/pack_space.hpp"
 
 namespace h5feed::cli {
 
-/// As typed.
+/// As typed, each option any number of times.
 struct ArrayArguments {
-  std::vector<std::string> idx, npy;           ///< NAME=FILE each
-  std::vector<std::string> cifar10, cifar100;  ///< [GROUP=]FILE each
+  std::vector<std::string> idx, npy, cifar10, cifar100;
 
   bool empty() const noexcept { return idx.empty() && npy.empty() && cifar10.empty() && cifar100.empty(); }
 };
 
-/// One dataset to write.
-struct ArrayInput {
-  std::string option;  ///< that named it, such as "--idx"
+/// One array of the output.
+struct PackInput {
+  std::string option;  ///< that named it
   std::string path;    ///< "/train/images"
   std::unique_ptr<ArraySource> source;
+  SourceOpener open;  ///< gives `source` anew
 };
 
-/// Opens them; `out` is the file to write. Throws OptionError for names that are wrong, collide or mean
-/// `out`, FileError for files that are not what the option takes, and DatasetError where an array called
-/// labels has another number of rows than the images in its group.
-std::vector<ArrayInput> open_arrays(const ArrayArguments& arguments, const std::string& out);
+/// Opens all arrays. Throws OptionError where a name is no path, two arrays share one or one lies within
+/// another, or a file is `out` itself; DatasetError where labels and images of one group differ in number;
+/// FileError where a file is not what its option says.
+std::vector<PackInput> open_arrays(const ArrayArguments& arguments, const std::string& out);
 
-/// "train" as a path: "/train"; empty for an empty name. `option` named it. Throws OptionError.
+/// The path of a group, "/train" for "train"; empty for the root. Throws OptionError that names `option`.
 std::string group_path(const std::string& option, const std::string& group);
 
 }  // namespace h5feed::cli

@@ -165,13 +165,17 @@ void require_droppable(const std::filesystem::path& file) {
                               file.string(), share * 100, reason_resident(fd.get())));
 }
 
-void load_pages(const std::filesystem::path& file) {
+bool load_pages(const std::filesystem::path& file, std::chrono::nanoseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
   const auto source = open_file_source(file);
   ByteBuffer buffer(static_cast<std::size_t>(std::min(source->size(), 4 * kMiB)));
   for (std::uint64_t offset = 0; offset < source->size(); offset += buffer.size()) {
+    if (Clock::now() - start >= limit) return false;
     source->read(offset, buffer.span().first(static_cast<std::size_t>(
                              std::min<std::uint64_t>(buffer.size(), source->size() - offset))));
   }
+  return true;
 }
 
 }  // namespace h5feed::cli

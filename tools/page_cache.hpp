@@ -1,6 +1,7 @@
 // What of a file lies in the kernel's page cache.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -22,7 +23,8 @@ double drop_pages(const std::filesystem::path& file);
 /// file system in memory, a process that maps the file, or others reading it.
 void require_droppable(const std::filesystem::path& file);
 
-/// Reads the whole file once, so that its pages are in the page cache. Blocks. Throws FileError.
-void load_pages(const std::filesystem::path& file);
+/// Reads the file once, so that its pages are in the page cache; stops after `limit` and returns whether it
+/// came to the end. Blocks. Throws FileError.
+bool load_pages(const std::filesystem::path& file, std::chrono::nanoseconds limit);
 
 }  // namespace h5feed::cli

@@ -17,6 +17,7 @@
 #include "store/staged_file.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
+#include "tools/free_space.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/new_file.hpp"
 #include "tools/option_text.hpp"
@@ -27,6 +28,7 @@
 #include "tools/repack_dataset.hpp"
 #include "tools/repack_parts.hpp"
 #include "tools/repack_report.hpp"
+#include "tools/run_bounds.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -34,15 +36,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 RepackSettings make_settings(const RepackArguments& arguments) {
-  constexpr std::uint64_t kMostJobs = 1024;
   const SystemLimits limits = system_limits();
   RepackSettings settings{.out = arguments.out,
                           .memory_bytes = limits.available_bytes / 4,
-                          .jobs = limits.cpus,
+                          .jobs = parse_jobs(arguments.jobs, limits),
                           .verify = !arguments.no_verify};
-  if (!arguments.jobs.empty()) {
-    settings.jobs = static_cast<unsigned>(parse_number("--jobs", arguments.jobs, 1, kMostJobs));
-  }
   if (!arguments.memory.empty()) settings.memory_bytes = parse_size("--memory", arguments.memory);
   return settings;
 }
@@ -82,7 +80,10 @@ int repack(const RepackArguments& arguments) {
   check_copyable(*file, plan);
   const RepackEstimate estimate = estimate_repack(jobs, arguments.in, settings);
   say(plan_text(jobs, arguments, estimate));
-  check_space(arguments, estimate);
+  require_free_space(arguments.out,
+                     {.bytes = saturating_sum(estimate.bytes_out, estimate.scratch_bytes),
+                      .largest_file_bytes = std::max(estimate.bytes_out, estimate.scratch_bytes),
+                      .estimated = true});
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   if (arguments.dry_run) {
     if (arguments.json) print(json_text(repack_json(jobs, arguments, estimate, 0, seconds())));

@@ -5,7 +5,6 @@
 #include <map>
 #include <system_error>
 
-#include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/output.hpp"
@@ -37,13 +36,6 @@ CopyPlan copy_plan(const std::vector<RepackJob>& jobs, const RepackArguments& ar
   };
   plan.elsewhere = directory(arguments.in) != directory(arguments.out);
   return plan;
-}
-
-void check_space(const RepackArguments& arguments, const RepackEstimate& estimate) {
-  const std::uint64_t needed = estimate.bytes_out + estimate.scratch_bytes;
-  if (estimate.free_bytes == 0 || needed <= estimate.free_bytes) return;
-  throw FileError(fmt::format("{}: about {} are needed there, {} are free; free some or write elsewhere",
-                              arguments.out, format_bytes(needed), format_bytes(estimate.free_bytes)));
 }
 
 void verify_objects(const H5File& source, const std::filesystem::path& written, const CopyPlan& plan,

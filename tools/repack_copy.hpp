@@ -6,15 +6,12 @@
 
 #include "store/object_copy.hpp"
 #include "tools/repack_choice.hpp"
-#include "tools/repack_report.hpp"
+#include "tools/repack_dataset.hpp"
 
 namespace h5feed::cli {
 
 /// All jobs filled by the caller, everything else copied.
 CopyPlan copy_plan(const std::vector<RepackJob>& jobs, const RepackArguments& arguments);
-
-/// Throws FileError where the estimate exceeds what is free.
-void check_space(const RepackArguments& arguments, const RepackEstimate& estimate);
 
 /// Compares digests of all that `copy_objects` wrote into `written`. Throws FileError that names the first
 /// object of `out` that differs, and Interrupted.

@@ -13,6 +13,7 @@
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "tools/cli.hpp"
+#include "tools/free_space.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/output.hpp"
 #include "tools/progress.hpp"
@@ -40,6 +41,7 @@ class PartedRepack {
     say(plan_.text());
     if (!arguments_.force) plan_.check_others();
     if (arguments_.dry_run) return kDone;
+    require_room_for_all();
     const UnfinishedOutput unfinished;  // outlives the writers, which remove their files
     try {
       Progress progress("repack", ProgressUnit::bytes, total_bytes());
@@ -64,8 +66,32 @@ class PartedRepack {
     return passes * static_cast<double>(bytes) / (plan_.only() ? static_cast<double>(plan_.parts()) : 1);
   }
 
+  bool is_there(std::uint64_t part) const {
+    return (arguments_.resume || plan_.only()) && plan_.complete(part);
+  }
+
+  // Before the first part is written: the last one, and what is put together of all, must find room too.
+  void require_room_for_all() const {
+    std::vector<RepackJob> jobs;
+    for (std::size_t i = 0; i < plan_.jobs().size(); ++i) {
+      if (plan_.in_parts(i)) jobs.push_back(plan_.jobs()[i]);
+    }
+    for (RepackJob& job : jobs) plan_job(job, settings_);
+    const RepackEstimate all = estimate_repack(jobs, arguments_.in, settings_);
+    std::uint64_t missing = 0;
+    for (std::uint64_t part = 0; part < plan_.parts(); ++part) {
+      if ((!plan_.only() || *plan_.only() == part) && !is_there(part)) ++missing;
+    }
+    const std::uint64_t part_bytes = (all.bytes_out - all.other_bytes) / plan_.parts();
+    const std::uint64_t end_bytes = plan_.split() ? (plan_.only() ? 0 : all.other_bytes) : all.bytes_out;
+    require_free_space(settings_.out,
+                       {.bytes = saturating_sum(missing * part_bytes, end_bytes),
+                        .largest_file_bytes = std::max(missing > 0 ? part_bytes : 0, end_bytes),
+                        .estimated = true});
+  }
+
   void write_part(std::uint64_t part, const Advance& advance) {
-    if ((arguments_.resume || plan_.only()) && plan_.complete(part)) return;
+    if (is_there(part)) return;
     std::vector<RepackJob> jobs;
     for (std::size_t i = 0; i < plan_.jobs().size(); ++i) {
       if (!plan_.in_parts(i)) continue;
@@ -86,7 +112,11 @@ class PartedRepack {
     }
     RepackSettings settings = settings_;
     settings.out = plan_.path(part);
-    check_space(arguments_, estimate_repack(jobs, arguments_.in, settings));
+    const RepackEstimate estimate = estimate_repack(jobs, arguments_.in, settings);
+    const std::uint64_t bytes = estimate.bytes_out - estimate.other_bytes;
+    require_free_space(settings.out, {.bytes = saturating_sum(bytes, estimate.scratch_bytes),
+                                      .largest_file_bytes = std::max(bytes, estimate.scratch_bytes),
+                                      .estimated = true});
     H5Writer writer(settings.out, arguments_.force || !plan_.split());
     writer.write_attribute("/", {kPartIdentity, plan_.identity(part)});
     std::vector<ChunkSeals> seals;

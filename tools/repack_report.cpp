@@ -12,6 +12,8 @@
 #include "base/byte_units.hpp"
 #include "store/chunk_geometry.hpp"
 #include "store/filters.hpp"
+#include "tools/decode_speed.hpp"
+#include "tools/free_space.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/python_readers.hpp"
 #include "tools/sha256.hpp"
@@ -90,11 +92,7 @@ double choose_way(RecutPlan& plan, double decoded_bytes, double decode_seconds_p
 
 // Decoded bytes of which something is stored.
 double written_bytes(const RepackJob& job) {
-  std::uint64_t written = 0;
-  for (std::uint64_t chunk = 0; chunk < job.reader->num_chunks(); ++chunk)
-    written += job.reader->written(chunk) ? 1U : 0U;
-  return static_cast<double>(job.info().total_bytes()) * static_cast<double>(written) /
-         static_cast<double>(std::max<std::uint64_t>(1, job.reader->num_chunks()));
+  return static_cast<double>(job.info().total_bytes()) * written_share(*job.reader);
 }
 
 // Decoded bytes of the target chunks that will hold something: of a sparse source each may bring a whole one.
@@ -186,12 +184,9 @@ RepackEstimate estimate_repack(std::vector<RepackJob>& jobs, const std::string& 
     jobs_out += target_bytes(job, decoded) * costs.stored_share;
     estimate.memory_bytes = std::max(estimate.memory_bytes, memory_bytes_of(job, settings));
   }
-  const std::uint64_t rest = estimate.bytes_in > jobs_in ? estimate.bytes_in - jobs_in : 0;
-  estimate.bytes_out = static_cast<std::uint64_t>(jobs_out) + rest;
-  const std::filesystem::path directory =
-      settings.out.has_parent_path() ? settings.out.parent_path() : std::filesystem::path(".");
-  estimate.free_bytes = std::filesystem::space(directory, error).available;
-  if (error) estimate.free_bytes = 0;
+  estimate.other_bytes = estimate.bytes_in > jobs_in ? estimate.bytes_in - jobs_in : 0;
+  estimate.bytes_out = static_cast<std::uint64_t>(jobs_out) + estimate.other_bytes;
+  estimate.free_bytes = free_bytes_for(settings.out);
   return estimate;
 }
 
@@ -221,7 +216,8 @@ std::string plan_text(const std::vector<RepackJob>& jobs, const RepackArguments&
                      estimate.scratch_bytes > 0
                          ? fmt::format(" and a scratch file of {}", format_bytes(estimate.scratch_bytes))
                          : "",
-                     format_bytes(estimate.free_bytes), format_bytes(estimate.memory_bytes),
+                     estimate.free_bytes ? format_bytes(*estimate.free_bytes) : "unknown what is",
+                     format_bytes(estimate.memory_bytes),
                      duration(estimate.seconds + estimate.verify_seconds), duration(estimate.seconds));
 }
 
@@ -273,7 +269,7 @@ Json repack_json(const std::vector<RepackJob>& jobs, const RepackArguments& argu
             {"bytes_out", estimate.bytes_out},
             {"memory_bytes", estimate.memory_bytes},
             {"scratch_bytes", estimate.scratch_bytes},
-            {"free_bytes", estimate.free_bytes},
+            {"free_bytes", estimate.free_bytes ? Json(*estimate.free_bytes) : Json()},
             {"seconds", estimate.seconds + estimate.verify_seconds},
             {"seconds_without_verification", estimate.seconds}}},
           {"file_bytes", file_bytes},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,13 @@ namespace h5feed::cli {
 struct RepackEstimate {
   std::uint64_t bytes_in = 0;       ///< stored
   std::uint64_t bytes_out = 0;      ///< stored
+  std::uint64_t other_bytes = 0;    ///< of them, of all that is in no job
   std::uint64_t decoded_bytes = 0;  ///< of all datasets that are not left to libhdf5
   std::uint64_t memory_bytes = 0;   ///< the most at once
   std::uint64_t scratch_bytes = 0;  ///< beside the target, while it is written
-  std::uint64_t free_bytes = 0;     ///< where the target goes
-  double seconds = 0;               ///< without verification
+  /// Where the target goes; empty where the system does not tell.
+  std::optional<std::uint64_t> free_bytes = {};
+  double seconds = 0;  ///< without verification
   double verify_seconds = 0;
 };
 

@@ -20,11 +20,13 @@
 #include "store/staged_file.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
+#include "tools/free_space.hpp"
 #include "tools/image_choice.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
 #include "tools/progress.hpp"
+#include "tools/run_bounds.hpp"
 #include "tools/tune_model.hpp"
 #include "tools/tune_report.hpp"
 
@@ -83,6 +85,7 @@ TuneSettings make_settings(const TuneArguments& arguments) {
   if (!arguments.num_workers.empty()) {
     settings.use.num_workers =
         static_cast<std::int64_t>(parse_number("--num-workers", arguments.num_workers, 0, kMostWorkers));
+    check_threads("--num-workers", settings.use.num_workers, limits);
   }
   if (!arguments.chunks.empty()) {
     for (const std::string& word : words_of(arguments.chunks)) {
@@ -141,6 +144,8 @@ class Tune {
   }
 
   TuneResult run() {
+    // One candidate lies there at a time, the largest without filters.
+    require_free_space(scratch_file(), one_file(wanted_rows() * data_.row_bytes, false));
     read_sample();
     make_trials();
     calibrate();

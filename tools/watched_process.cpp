@@ -3,46 +3,17 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 
 #include "h5feed/error.hpp"
+#include "tools/process_tree.hpp"
 
 namespace h5feed::cli {
-namespace {
-
-// What proc_pid_stat(5) says of a process.
-struct ProcessStat {
-  std::string name;
-  char state = '?';
-  pid_t parent = 0;
-  std::uint64_t started = 0;  // clock ticks since boot
-};
-
-std::optional<ProcessStat> stat_of(pid_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  const std::string line((std::istreambuf_iterator<char>(in)), {});
-  // The name is in parentheses, and may hold any character.
-  const auto open = line.find('(');
-  const auto close = line.rfind(')');
-  if (open == std::string::npos || close == std::string::npos) return std::nullopt;
-  ProcessStat stat{.name = line.substr(open + 1, close - open - 1)};
-  std::istringstream fields(line.substr(close + 1));
-  fields >> stat.state >> stat.parent;
-  constexpr int kBetweenParentAndStart = 17;
-  std::string skipped;
-  for (int i = 0; i < kBetweenParentAndStart; ++i) fields >> skipped;
-  fields >> stat.started;
-  return fields ? std::optional(stat) : std::nullopt;
-}
-
-}  // namespace
 
 WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
   std::vector<std::string> words = command;
@@ -70,7 +41,7 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
 }
 
 WatchedProcess WatchedProcess::running(pid_t pid) {
-  const auto stat = stat_of(pid);
+  const auto stat = process_stat(pid);
   if (!stat) throw OptionError(fmt::format("--pid {}: there is no such process", pid));
   return {pid, false, stat->started};
 }
@@ -78,17 +49,27 @@ WatchedProcess WatchedProcess::running(pid_t pid) {
 std::optional<int> WatchedProcess::exit_code() {
   if (exit_code_) return exit_code_;
   if (!ours_) {
-    const auto stat = stat_of(pid_);
+    const auto stat = process_stat(pid_);
     const bool over = !stat || stat->started != started_ || stat->state == 'Z' || stat->state == 'X';
     if (over) exit_code_ = 0;
     return exit_code_;
   }
   int status = 0;
   pid_t found = 0;
+  rusage usage{};
   do {
-    found = ::waitpid(pid_, &status, WNOHANG);
+    found = ::wait4(pid_, &status, WNOHANG, &usage);
   } while (found < 0 && errno == EINTR);
-  if (found == pid_) exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (found != pid_) return exit_code_;
+  exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  constexpr std::uint64_t kBlockBytes = 512;  // of ru_inblock and ru_oublock, getrusage(2)
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  lifetime_ = {.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime),
+               .largest_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024,
+               .read_bytes = static_cast<std::uint64_t>(usage.ru_inblock) * kBlockBytes,
+               .written_bytes = static_cast<std::uint64_t>(usage.ru_oublock) * kBlockBytes};
   return exit_code_;
 }
 
@@ -96,7 +77,7 @@ void WatchedProcess::send(int signal) const noexcept { ::kill(pid_, signal); }
 
 bool descends_from(pid_t pid, pid_t ancestor) {
   while (pid > 1 && pid != ancestor) {
-    const auto stat = stat_of(pid);
+    const auto stat = process_stat(pid);
     if (!stat) return false;
     pid = stat->parent;
   }
@@ -104,7 +85,7 @@ bool descends_from(pid_t pid, pid_t ancestor) {
 }
 
 std::string process_name(pid_t pid) {
-  const auto stat = stat_of(pid);
+  const auto stat = process_stat(pid);
   return stat ? stat->name : std::string();
 }
 

@@ -10,6 +10,14 @@
 
 namespace h5feed::cli {
 
+/// What a command used in its life, with all of its descendants that were waited for.
+struct LifetimeUse {
+  double cpu_s = 0;                     ///< user and system time
+  std::uint64_t largest_rss_bytes = 0;  ///< most resident memory of any one process
+  std::uint64_t read_bytes = 0;         ///< from storage
+  std::uint64_t written_bytes = 0;      ///< to storage
+};
+
 /// For one thread. Neither kind is ended by the destructor.
 class WatchedProcess {
  public:
@@ -22,6 +30,8 @@ class WatchedProcess {
   /// Whether it is over, without waiting. For a started command its exit code, 128 + the signal's number
   /// where one ended it, as shells have it; 0 for others, whose code nobody else is told.
   std::optional<int> exit_code();
+  /// Set once `exit_code` has found a started command ended.
+  const std::optional<LifetimeUse>& lifetime() const noexcept { return lifetime_; }
   void send(int signal) const noexcept;
 
  private:
@@ -32,6 +42,7 @@ class WatchedProcess {
   bool ours_;
   std::uint64_t started_;  // tells a process from a later one with its number
   std::optional<int> exit_code_;
+  std::optional<LifetimeUse> lifetime_;
 };
 
 /// Whether `pid` is `ancestor` or descends from it, as far as /proc tells.

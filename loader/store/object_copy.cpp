@@ -11,6 +11,7 @@
 #include "store/copy_side.hpp"
 #include "store/h5_metadata.hpp"
 #include "store/h5_writer_state.hpp"
+#include "store/type_copy.hpp"
 
 namespace h5feed {
 namespace {
@@ -46,7 +47,7 @@ class ObjectCopy {
       if (object.kind != H5I_DATATYPE) continue;
       const ScopedId from = source_.open(object.path);
       const ScopedId properties = calls_.id(H5Tget_create_plist(from.get()), object.path, kNoProperties);
-      ScopedId type = calls_.id(H5Tcopy(from.get()), object.path, kNoType);
+      ScopedId type = new_type(from.get(), object.path);
       calls_.done(H5Tcommit_anon(file_, type.get(), properties.get(), H5P_DEFAULT), object.path,
                   "the type cannot be committed");
       types_.emplace(object.key, std::move(type));
@@ -132,7 +133,12 @@ class ObjectCopy {
         return ScopedId(found->second.get());
       }
     }
-    return calls_.id(H5Tcopy(type), path, kNoType);
+    return new_type(type, path);
+  }
+
+  // Not committed.
+  ScopedId new_type(hid_t type, const std::string& path) const H5FEED_REQUIRES(hdf5_mutex) {
+    return plan_.latest ? calls_.id(H5Tcopy(type), path, kNoType) : oldest_form(type, calls_, path);
   }
 
   void make_dataset(const TreeObject& object, const char* name, hid_t from, hid_t to, hid_t link_properties)

@@ -118,10 +118,14 @@ TEST_P(FailingCall, of_any_number_fails_its_batch_leaks_nothing_and_corrupts_not
   }
 }
 
+std::string memory_name(const ::testing::TestParamInfo<FailingCase>& failing) {
+  return failing.param.given ? "given_memory" : "own_memory";
+}
+
 INSTANTIATE_TEST_SUITE_P(Once, FailingCall,
-                         ::testing::Values(FailingCase{false, false}, FailingCase{false, true}));
+                         ::testing::Values(FailingCase{false, false}, FailingCase{false, true}), memory_name);
 INSTANTIATE_TEST_SUITE_P(ForEver, FailingCall,
-                         ::testing::Values(FailingCase{true, false}, FailingCase{true, true}));
+                         ::testing::Values(FailingCase{true, false}, FailingCase{true, true}), memory_name);
 
 std::string message_of(const std::function<void()>& call) {
   try {

@@ -85,7 +85,10 @@ TEST_P(TorchOnGpu, tensors_may_be_let_go_while_kernels_read_them) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, TorchOnGpu, testing::Values(OutputMemory::consumer, OutputMemory::ring));
+INSTANTIATE_TEST_SUITE_P(Memory, TorchOnGpu, testing::Values(OutputMemory::consumer, OutputMemory::ring),
+                         [](const auto& memory) {
+                           return memory.param == OutputMemory::consumer ? "of_the_consumer" : "of_a_ring";
+                         });
 
 }  // namespace
 }  // namespace h5feed::test

@@ -58,7 +58,12 @@ TEST_P(ShardReads, contiguous_shares_only_the_chunks_at_its_edges) {
   EXPECT_LE(loads(Shard::contiguous, "sequential", 0, 1), 1.04);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, ShardReads, testing::Values(Uneven::exact, Uneven::pad, Uneven::drop));
+INSTANTIATE_TEST_SUITE_P(Modes, ShardReads, testing::Values(Uneven::exact, Uneven::pad, Uneven::drop),
+                         [](const auto& uneven) {
+                           return uneven.param == Uneven::exact ? "exact"
+                                  : uneven.param == Uneven::pad ? "pad"
+                                                                : "drop";
+                         });
 
 }  // namespace
 }  // namespace h5feed

@@ -3,15 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
+#include "tools/bench_peer.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -175,6 +179,57 @@ TEST(BenchPeer, ShowsAFileThatThePeerCannotReadAsSuch) {
   const auto bytes = file_bytes(dir / "r.json");
   const Json json = Json::parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   EXPECT_TRUE(json.at("ratios").at("tuned").is_null());
+}
+
+// Dead, or dead and not yet waited for by whoever inherited it.
+bool has_ended(const std::string& pid) {
+  std::ifstream stat("/proc/" + pid + "/stat");
+  std::string text((std::istreambuf_iterator<char>(stat)), {});
+  const auto name_end = text.rfind(')');
+  return name_end == std::string::npos || text.compare(name_end + 2, 1, "Z") == 0;
+}
+
+TEST(BenchPeer, KillsAPeerThatDoesNotEndAndAllThatItStarted) {
+  const TempDir dir;
+  write_samples(dir);
+  write_python(dir, kComplete, "trap '' TERM; sleep 600 & echo $! >worker; wait; wait", answer(10, 10));
+  const ProgramResult result =
+      compare(dir, {"--runs", "1", "--warmup", "0", "--num-workers", "0", "--time-budget", "100ms"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("per sample +sequential +0 +failed"));
+  EXPECT_THAT(result.out, ContainsRegex("per sample, num_workers=0: ./python did not end within [0-9.]+ s, "
+                                        "[0-9.]+ s to start included, and was killed"));
+  EXPECT_THAT(result.out, ContainsRegex("tuned +sequential +0 +1 ")) << "the others go on";
+  const std::vector<std::string> worker = lines_of(dir / "worker");
+  ASSERT_EQ(worker.size(), 1U);
+  EXPECT_TRUE(has_ended(worker.front()));
+}
+
+TEST(BenchPeer, LeavesOutRepetitionsWhereStartingPythonTakesLongerThanMeasuring) {
+  cli::BenchSettings settings;
+  settings.warmup = 1;
+  settings.runs = 3;
+  const auto rounds = [&](std::chrono::milliseconds budget, std::chrono::milliseconds start) {
+    settings.time_budget = budget;
+    const cli::PeerRounds chosen = cli::peer_rounds(settings, start);
+    return std::pair(chosen.all, chosen.counted);
+  };
+  using std::chrono::milliseconds;
+  EXPECT_EQ(rounds(milliseconds(300), milliseconds(100)), std::pair(4UL, 3UL));
+  EXPECT_EQ(rounds(milliseconds(300), milliseconds(3000)), std::pair(1UL, 1UL));
+  EXPECT_EQ(rounds(milliseconds(300), milliseconds(60000)), std::pair(1UL, 1UL));
+  EXPECT_EQ(rounds(milliseconds(12000), milliseconds(3000)), std::pair(4UL, 3UL));
+  EXPECT_EQ(rounds(milliseconds(12000), milliseconds(8000)), std::pair(3UL, 3UL));
+}
+
+TEST(BenchPeer, RefusesMoreWorkerProcessesThanTheMachineHolds) {
+  const TempDir dir;
+  write_samples(dir);
+  write_python(dir, kComplete, answer(10, 10), answer(10, 10));
+  const ProgramResult result = compare(dir, {"--num-workers", "1024", "--time-budget", "100ms"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("for this machine ("));
+  EXPECT_EQ(lines_of(dir / "asked").size(), 0U);
 }
 
 TEST(BenchPeer, RefusesWhatThePeerHasNoCounterpartOf) {

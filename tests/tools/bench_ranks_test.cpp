@@ -13,6 +13,7 @@ namespace h5feed::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using Json = nlohmann::json;
 
 class BenchRanks : public ::testing::Test {
@@ -80,6 +81,11 @@ TEST_F(BenchRanks, refuses_what_cannot_be_measured_before_the_first_row) {
   EXPECT_THAT(refused({"--world-size", "2", "--cold"}), HasSubstr("leave out --cold"));
   EXPECT_THAT(refused({"--world-size", "100", "--shard", "by_chunk"}),
               HasSubstr("cannot deal 40 chunks to 100 ranks"));
+  EXPECT_THAT(
+      refused({"--world-size", "100000"}),
+      MatchesRegex("--world-size 100000: too many processes for this machine [^\n]*; give at most [0-9]+\n"));
+  EXPECT_THAT(refused({"--world-size", "2", "--num-workers", "1024"}),
+              HasSubstr("too many threads for this machine"));
 }
 
 }  // namespace

@@ -107,7 +107,8 @@ TEST(Generate, DrawsTokensFromTheRangeAsked) {
 TEST(Generate, LeavesNothingWhenInterrupted) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const TempDir dir;
-    Program program(dir.path(), {"generate", "big.h5", "--samples", "100000000", "--chunk", "10"});
+    Program program(dir.path(),
+                    {"generate", "big.h5", "--samples", "20000", "--chunk", "10", "--ratio", "4"});
     program.wait_for_stderr_line();  // it is writing now
     program.send(signal);
     const ProgramResult result = program.wait();

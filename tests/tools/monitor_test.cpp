@@ -5,9 +5,11 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -50,6 +52,14 @@ class Gpus : public ::testing::Test {
     }
     return lines;
   }
+  // Those about GPUs, or about the process.
+  static std::vector<json> lines_with(const std::string& text, const std::string& key) {
+    std::vector<json> found;
+    for (const json& line : lines_of(text)) {
+      if (line.contains(key) && line.contains("time")) found.push_back(line);
+    }
+    return found;
+  }
   std::string content_of(const std::string& name) {
     std::ifstream in(dir_ / name);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -66,8 +76,8 @@ TEST_F(Monitor, writes_lines_while_a_command_runs_and_passes_on_its_exit_code) {
   // The command ends once the first readings of both GPUs are written.
   const ProgramResult result =
       run({"monitor", "--interval", "0.1", "-o", "run.jsonl", "--", "sh", "-c",
-           "until [ \"$(wc -l < run.jsonl)\" -ge 4 ]; do sleep 0.02; done; echo \"out $1\"; exit 7", "sh",
-           "--not-ours"});
+           "until [ \"$(grep -c pci_id run.jsonl)\" -ge 4 ]; do sleep 0.02; done; echo \"out $1\"; exit 7",
+           "sh", "--not-ours"});
   EXPECT_EQ(result.exit_code, 7);
   EXPECT_EQ(result.out, "out --not-ours\n") << "stdout belongs to the command";
   EXPECT_THAT(result.err, HasSubstr("NVIDIA H200"));
@@ -87,6 +97,7 @@ TEST_F(Monitor, writes_lines_while_a_command_runs_and_passes_on_its_exit_code) {
     EXPECT_EQ(line["processes"][1]["used_bytes"], json());
   }
   const json& summary = lines.back()["summary"];
+  EXPECT_EQ(lines.back()["process"]["exit_code"], 7);
   ASSERT_EQ(summary.size(), 2u);
   EXPECT_EQ(summary[0]["name"], "NVIDIA H200");
   EXPECT_NEAR(summary[0]["busy"].get<double>(), 0.41, 1e-9);
@@ -101,16 +112,16 @@ TEST_F(Monitor, counts_the_gpu_memory_of_the_command_and_its_children) {
   const ScopedVariable pid("FAKE_NVML_pid", std::to_string(::getpid()));
   const std::string own = std::to_string(::getpid());
   ASSERT_EQ(run({"monitor", "--gpu", "0", "-o", "a.jsonl", "--", "sh", "-c",
-                 "until [ -s a.jsonl ]; do sleep 0.02; done"})
+                 "until grep -q pci_id a.jsonl; do sleep 0.02; done"})
                 .exit_code,
             0);
-  EXPECT_EQ(lines_of(content_of("a.jsonl")).front()["watched_process_bytes"], json());
+  EXPECT_EQ(lines_with(content_of("a.jsonl"), "gpu").front()["watched_process_bytes"], json());
 
   Program watching(dir_.path(), {"monitor", "--gpu", "0", "-o", "b.jsonl", "--pid", own});
   watching.wait_for_stderr_line();
   watching.send(SIGTERM);
   EXPECT_EQ(watching.wait().exit_code, 0);
-  EXPECT_EQ(lines_of(content_of("b.jsonl")).front()["watched_process_bytes"], 500);
+  EXPECT_EQ(lines_with(content_of("b.jsonl"), "gpu").front()["watched_process_bytes"], 500);
 }
 
 TEST_F(Monitor, alone_prints_rows_until_ctrl_c_and_then_the_averages) {
@@ -170,17 +181,94 @@ TEST_F(Monitor, says_what_is_wrong_before_anything_is_started) {
   EXPECT_EQ(unknown.exit_code, 1);
   EXPECT_THAT(unknown.err, StartsWith("./no-such-program cannot be started (No such file or directory)"));
   const ScopedVariable none("FAKE_NVML_gpus", "0");
-  EXPECT_EQ(run({"monitor", "--", "touch", "started"}).err, "the driver knows no GPU; check nvidia-smi\n");
+  EXPECT_THAT(run({"monitor"}).err, StartsWith("the driver knows no GPU; check nvidia-smi; without a GPU"));
   EXPECT_THAT(names_in(dir_.path()), ElementsAre());
+  const ProgramResult without = run({"monitor", "--", "touch", "started"});
+  EXPECT_EQ(without.exit_code, 0);
+  EXPECT_THAT(without.err, HasSubstr("only processor, memory and storage: the driver knows no GPU"));
+  EXPECT_THAT(names_in(dir_.path()), ElementsAre("started"));
 }
 
-TEST_F(Monitor, without_a_driver_says_so_and_fails) {
-  const ScopedVariable none("H5FEED_NVML", "/no/such/libnvidia-ml.so.1");
-  const ProgramResult result = run({"monitor", "--", "touch", "started"});
+// Fails without a driver unless a process is watched, whose figures need none.
+class MonitorWithoutDriver : public Gpus {
+ protected:
+  const ScopedVariable none_{"H5FEED_NVML", "/no/such/libnvidia-ml.so.1"};
+};
+
+TEST_F(MonitorWithoutDriver, runs_the_command_records_it_and_returns_its_exit_code) {
+  // Ends once it is on record with a process of its own and with what that has written.
+  const ProgramResult result =
+      run({"monitor", "--interval", "0.1", "-o", "run.jsonl", "--", "sh", "-c",
+           "until grep -q '\"processes\":[2-9]' run.jsonl; do sleep 0.2; done; echo \"out $1\"; exit 7", "sh",
+           "--not-ours"});
+  EXPECT_EQ(result.exit_code, 7) << result.err;
+  EXPECT_EQ(result.out, "out --not-ours\n");
+  EXPECT_THAT(result.err, StartsWith("no GPU is watched, only processor, memory and storage: NVML cannot be "
+                                     "loaded (/no/such/libnvidia-ml.so.1: "));
+  EXPECT_THAT(result.err, HasSubstr("peak memory"));
+
+  const std::vector<json> lines = lines_of(content_of("run.jsonl"));
+  ASSERT_GE(lines.size(), 2u);
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    EXPECT_GT(lines[i]["time"], 1.6e9);
+    const json& process = lines[i]["process"];
+    EXPECT_GE(process["processes"], 1);
+    EXPECT_GT(process["rss_bytes"], 0);
+    EXPECT_GE(process["cpu_s"], 0);
+  }
+  const json& summary = lines.back()["process"];
+  EXPECT_EQ(lines.back()["summary"], json::array());
+  EXPECT_EQ(summary["exit_code"], 7);
+  EXPECT_GE(summary["most_processes"], 2);
+  EXPECT_EQ(summary["pid"], lines.front()["process"]["pid"]);
+  EXPECT_GE(summary["peak_rss_bytes"], lines.front()["process"]["rss_bytes"]);
+  EXPECT_EQ(summary["readings"], lines.size() - 1);
+}
+
+TEST_F(MonitorWithoutDriver, counts_the_processor_time_of_a_command_that_ends_at_once) {
+  const ProgramResult result = run({"monitor", "--interval", "60", "-o", "run.jsonl", "--", "sh", "-c",
+                                    "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json summary = lines_of(content_of("run.jsonl")).back()["process"];
+  EXPECT_GT(summary["cpu_s"], 0) << "from the kernel, since there was one reading at most";
+  EXPECT_GT(summary["cpu_cores"], 0);
+  EXPECT_GT(summary["peak_rss_bytes"], 0);
+}
+
+TEST_F(MonitorWithoutDriver, has_the_shells_code_for_signals_and_passes_on_each) {
+  EXPECT_EQ(run({"monitor", "--", "sh", "-c", "kill -KILL $$"}).exit_code, 128 + SIGKILL);
+  // The command takes the first signal as a message, and ends by the second.
+  Program program(dir_.path(), {"monitor", "--", "sh", "-c",
+                                "trap 'echo first >first' INT; trap 'exit 5' TERM; touch ready; "
+                                "while true; do sleep 0.01; done"});
+  const auto wait_for = [&](const char* name) {
+    while (!std::filesystem::exists(dir_ / name)) std::this_thread::yield();
+  };
+  wait_for("ready");
+  program.send(SIGINT);
+  wait_for("first");
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait().exit_code, 5);
+}
+
+TEST_F(MonitorWithoutDriver, watches_a_process_that_runs_already) {
+  Program watching(dir_.path(), {"monitor", "-o", "run.jsonl", "--pid", std::to_string(::getpid())});
+  while (lines_with(content_of("run.jsonl"), "process").empty()) std::this_thread::yield();
+  watching.send(SIGTERM);
+  const ProgramResult result = watching.wait();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("cores busy"));
+  EXPECT_EQ(lines_of(content_of("run.jsonl")).back()["process"]["exit_code"], json());
+}
+
+TEST_F(MonitorWithoutDriver, alone_fails_and_says_what_it_could_do) {
+  const ProgramResult result = run({"monitor"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, StartsWith("NVML cannot be loaded (/no/such/libnvidia-ml.so.1: "));
   EXPECT_THAT(result.err, HasSubstr("it comes with the NVIDIA driver"));
-  EXPECT_THAT(names_in(dir_.path()), ElementsAre());
+  EXPECT_THAT(result.err, HasSubstr("h5feed monitor -- COMMAND"));
+  EXPECT_EQ(run({"monitor", "--interval", "-1"}).exit_code, 2) << "wrong usage, whatever the machine has";
+  EXPECT_EQ(run({"monitor", "--", "./no-such-program"}).exit_code, 1);
 }
 
 TEST_F(Env, shows_versions_limits_and_gpus) {

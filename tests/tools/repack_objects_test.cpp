@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstring>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -167,12 +169,20 @@ void expect_reference(const Hid& file, std::size_t place, const char* name) {
   EXPECT_EQ(references[3], 0U);
 }
 
-class EveryFormat : public ::testing::TestWithParam<TestFileOptions> {};
+struct Format {
+  std::string name;
+  TestFileOptions options;
+};
+
+// Names the parameter where a test fails.
+void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
+
+class EveryFormat : public ::testing::TestWithParam<Format> {};
 
 TEST_P(EveryFormat, KeepsGroupsLinksTypesAttributesAndReferences) {
   for (const char* format : {"", "latest"}) {
     const TempDir dir;
-    write_rich_file(dir / "a.h5", GetParam());
+    write_rich_file(dir / "a.h5", GetParam().options);
     std::vector<std::string> arguments = {"repack",       "a.h5",    "b.h5", "--dataset",
                                           "ordered/same", "--chunk", "5"};
     if (*format != '\0') arguments.insert(arguments.end(), {"--libver", format});
@@ -214,8 +224,72 @@ TEST_P(EveryFormat, KeepsGroupsLinksTypesAttributesAndReferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Repack, EveryFormat,
-                         ::testing::Values(TestFileOptions{}, TestFileOptions{.latest = true},
-                                           TestFileOptions{.user_block = 1024}));
+                         ::testing::Values(Format{"oldest", {}}, Format{"newest", {.latest = true}},
+                                           Format{"behind_a_user_block", {.user_block = 1024}}),
+                         [](const auto& format) { return format.param.name; });
+
+// The version of a type's stored form, of which HDF5 1.8 knows 1 to 3: behind two bytes of H5Tencode's own.
+unsigned stored_version(hid_t type) {
+  std::size_t bytes = 0;
+  require(H5Tencode(type, nullptr, &bytes), "H5Tencode");
+  std::vector<unsigned char> encoded(bytes);
+  require(H5Tencode(type, encoded.data(), &bytes), "H5Tencode");
+  return encoded.at(2) >> 4U;
+}
+
+TEST(Repack, StoresTypesInAFormThatOldReadersKnow) {
+  const TempDir dir;
+  struct Nested {
+    hvl_t sequence;
+    Pair pair;
+    std::int16_t kind[2];
+    const char* words;
+    char fixed[5];
+  };
+  const std::array<std::int32_t, 2> numbers = {7, 8};
+  const Nested value = {
+      {2, const_cast<std::int32_t*>(numbers.data())}, {3, 1.5}, {1, 2}, "one", {'f', 'i', 'v', 'e', '!'}};
+  {
+    H5TestFile file(dir / "a.h5", {.latest = true});
+    file.create({.path = "images", .shape = {20, 3}, .chunk = {3, 3}});
+    const Hid sequence(H5Tvlen_create(H5T_NATIVE_INT32)), pair(H5Tcreate(H5T_COMPOUND, sizeof(Pair)));
+    H5Tinsert(pair.get(), "number", offsetof(Pair, number), H5T_STD_I32BE);
+    H5Tinsert(pair.get(), "real", offsetof(Pair, real), H5T_NATIVE_DOUBLE);
+    const Hid kind(H5Tenum_create(H5T_NATIVE_INT16));
+    for (std::int16_t i = 1; i <= 2; ++i) H5Tenum_insert(kind.get(), i == 1 ? "cat" : "dog", &i);
+    const hsize_t two = 2;
+    const Hid kinds(H5Tarray_create2(kind.get(), 1, &two)), words(H5Tcopy(H5T_C_S1)),
+        fixed(H5Tcopy(H5T_C_S1));
+    require(H5Tset_size(words.get(), H5T_VARIABLE), "H5Tset_size");
+    require(H5Tset_cset(words.get(), H5T_CSET_UTF8), "H5Tset_cset");
+    require(H5Tset_size(fixed.get(), 5), "H5Tset_size");
+    require(H5Tset_strpad(fixed.get(), H5T_STR_SPACEPAD), "H5Tset_strpad");
+    const Hid type(H5Tcreate(H5T_COMPOUND, sizeof(Nested)));
+    H5Tinsert(type.get(), "sequence", offsetof(Nested, sequence), sequence.get());
+    H5Tinsert(type.get(), "pair", offsetof(Nested, pair), pair.get());
+    H5Tinsert(type.get(), "kind", offsetof(Nested, kind), kinds.get());
+    H5Tinsert(type.get(), "words", offsetof(Nested, words), words.get());
+    H5Tinsert(type.get(), "fixed", offsetof(Nested, fixed), fixed.get());
+    write_attribute(file.id(), "nested", type.get(), {}, &value);
+  }
+  const ProgramResult result =
+      run_program(dir.path(), {"repack", "a.h5", "b.h5", "--dataset", "images", "--chunk", "5"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Hid before(H5Fopen((dir / "a.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)),
+      after(H5Fopen((dir / "b.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Hid source(H5Aopen(before.get(), "nested", H5P_DEFAULT)),
+      copy(H5Aopen(after.get(), "nested", H5P_DEFAULT));
+  const Hid source_type(H5Aget_type(source.get())), copy_type(H5Aget_type(copy.get()));
+  EXPECT_GT(H5Tequal(source_type.get(), copy_type.get()), 0);
+  EXPECT_LE(stored_version(copy_type.get()), 3U);
+  Nested read = {};
+  require(H5Aread(copy.get(), copy_type.get(), &read), "H5Aread");
+  ASSERT_EQ(read.sequence.len, 2U);
+  EXPECT_EQ(std::memcmp(read.sequence.p, numbers.data(), sizeof numbers), 0);
+  EXPECT_EQ(read.kind[1], 2);
+  EXPECT_STREQ(read.words, "one");
+  EXPECT_EQ(std::memcmp(read.fixed, "five!", 5), 0);
+}
 
 TEST(Repack, KeepsTheUserBlock) {
   const TempDir dir;

@@ -1,0 +1,56 @@
+// What a process and its descendants use: processor, memory and storage, from /proc.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace h5feed::cli {
+
+/// What proc_pid_stat(5) says of a process.
+struct ProcessStat {
+  pid_t pid = 0;
+  std::string name;
+  char state = '?';
+  pid_t parent = 0;
+  double cpu_s = 0;             ///< user and system time, of children that ended and were waited for too
+  std::uint64_t started = 0;    ///< clock ticks since boot; tells a process from a later one with its number
+  std::uint64_t rss_bytes = 0;  ///< resident memory, shared pages included
+};
+
+/// Empty where there is no such process.
+std::optional<ProcessStat> process_stat(pid_t pid);
+
+/// One reading of a process tree.
+struct TreeUse {
+  std::uint64_t processes = 0;  ///< alive
+  double cpu_s = 0;             ///< user and system time of all processes, ended ones included
+  std::uint64_t rss_bytes = 0;  ///< of the living; pages that processes share count for each
+  /// Bytes read from and written to storage, ended processes included; unset where the kernel does not tell:
+  /// it keeps no such counts, or the processes belong to another user.
+  std::optional<std::uint64_t> read_bytes, written_bytes;
+};
+
+/// A process and all that descend from it. A descendant whose parent ended still belongs to the tree once it
+/// has been seen. For one thread.
+class ProcessTree {
+ public:
+  explicit ProcessTree(pid_t root) : root_(root) {}
+
+  /// Reads /proc: some milliseconds where there are thousands of processes. Totals never fall.
+  TreeUse read();
+
+ private:
+  bool is_member(const ProcessStat& process, const std::map<pid_t, ProcessStat>& all) const;
+
+  pid_t root_;
+  std::map<pid_t, std::uint64_t> members_;  // start time by number
+  TreeUse last_;
+};
+
+}  // namespace h5feed::cli
