@@ -25,6 +25,7 @@ using test::refusal_of;
 using test::replace_bytes;
 using test::StoreChunkReader;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -88,17 +89,30 @@ TEST_F(StoreDamaged, refuses_chunks_of_another_rank_than_the_data) {
   // Dataspace message of version 1 with maximal extents.
   write({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
   replace_bytes(path(), {1, 2, 1, 0, 0, 0, 0, 0, 12}, {1, 0, 0, 0, 0, 0, 0, 0, 12});
-  EXPECT_EQ(
+  // libhdf5 1.14 refuses it by itself.
+  EXPECT_THAT(
       open_message(),
-      "train.h5:/images: its chunks have 2 dimensions, its data has 0 dimensions; restore the file from a "
-      "good copy");
+      AnyOf("train.h5:/images: its chunks have 2 dimensions, its data has 0 dimensions; restore the file "
+            "from a good copy",
+            "train.h5:/images: libhdf5 cannot open it: number of dimensions cannot be zero; restore the "
+            "file from a good copy"));
 }
 
 TEST_F(StoreDamaged, refuses_contiguous_data_with_fewer_stored_bytes_than_its_shape_takes) {
   write({.path = "images", .shape = {12, 6}});
-  replace_bytes(path(), {1, 2, 1, 0, 0, 0, 0, 0, 12}, {1, 2, 1, 0, 0, 0, 0, 0, 13});
-  EXPECT_EQ(open_message(),
-            "train.h5:/images: 72 bytes are stored, the shape 13×6 u8 needs 78; restore the file from a good copy");
+  // Dataspace message of version 1: extents and maximal extents.
+  const auto dataspace = [](std::uint8_t rows) {
+    std::vector<std::uint8_t> bytes = {1, 2, 1, 0, 0, 0, 0, 0};
+    for (const std::uint8_t extent : {rows, std::uint8_t{6}, rows, std::uint8_t{6}})
+      bytes.insert(bytes.end(), {extent, 0, 0, 0, 0, 0, 0, 0});
+    return bytes;
+  };
+  replace_bytes(path(), dataspace(12), dataspace(13));
+  // Later libraries than 1.10 refuse it by themselves.
+  EXPECT_THAT(open_message(),
+              AnyOf("train.h5:/images: 72 bytes are stored, the shape 13×6 u8 needs 78; restore the file "
+                    "from a good copy",
+                    AllOf(StartsWith("train.h5:/images: libhdf5 cannot "), HasSubstr("restore the file"))));
 }
 
 TEST_F(StoreDamaged, says_that_a_limit_is_its_own) {
