@@ -323,7 +323,7 @@ TEST(Check, EndsByCtrlCBetweenTwoChunks) {
   program.send(SIGINT);
   const ProgramResult result = program.wait();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, MatchesRegex("checking a.h5: [^\n]*; about [0-9]+ s\ninterrupted\n"));
+  EXPECT_THAT(result.err, MatchesRegex("checking a.h5: [^\n]*; about [0-9,]+ s\ninterrupted\n"));
 }
 
 TEST(Check, RefusesWhatItCannotFindOrRead) {
