@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "conformance/storage_matrix.hpp"
@@ -67,7 +68,8 @@ T random_value(Spread spread, T base, std::mt19937_64& random) {
   if (spread == Spread::equal) return base;
   if (spread == Spread::with_fill && random() % 4 == 0) return fill_value<T>();
   if constexpr (std::is_floating_point_v<T>) {
-    const T width = spread == Spread::all ? T{1e30F} : spread == Spread::some ? T{1e3F} : T{1};
+    // Not more: libhdf5 itself spoils what overflows when it is scaled.
+    const T width = spread == Spread::all ? T{1e20F} : spread == Spread::some ? T{1e3F} : T{1};
     return base + width * static_cast<T>(static_cast<double>(random() >> 11) * 0x1p-53);
   } else {
     using U = std::make_unsigned_t<T>;
@@ -121,15 +123,21 @@ class ScaleOffset : public testing::TestWithParam<std::tuple<std::size_t, H5T_or
 
   // Every dataset of the file is decoded without libhdf5, as libhdf5 decodes it.
   void expect_equal() {
+    // libhdf5 refuses to open with locks what h5feed holds open without.
+    std::vector<std::pair<std::string, Bytes>> expected;
+    for (const DatasetEntry& entry : H5File::open(path())->list_datasets()) {
+      expected.emplace_back(entry.path, Bytes());
+    }
+    for (auto& [name, theirs] : expected) theirs = read_through_libhdf5(path(), name);
+    ASSERT_FALSE(expected.empty());
     const auto file = H5File::open(path());
-    for (const DatasetEntry& entry : file->list_datasets()) {
-      const auto reader = ChunkReader::open(file, file->describe(entry.path));
-      ASSERT_TRUE(reader->direct()) << entry.path << ": " << reader->fallback_reason();
+    for (const auto& [name, theirs] : expected) {
+      const auto reader = ChunkReader::open(file, file->describe(name));
+      ASSERT_TRUE(reader->direct()) << name << ": " << reader->fallback_reason();
       const ByteBuffer ours = read_all(*reader, 1);
-      const Bytes theirs = read_through_libhdf5(path(), entry.path);
       ASSERT_EQ(ours.size(), theirs.size());
       const auto differs = std::mismatch(theirs.begin(), theirs.end(), ours.data()).first;
-      ASSERT_EQ(differs - theirs.begin(), theirs.end() - theirs.begin()) << entry.path << " differs";
+      ASSERT_EQ(differs - theirs.begin(), theirs.end() - theirs.begin()) << name << " differs";
     }
   }
 
