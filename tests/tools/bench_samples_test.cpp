@@ -91,7 +91,7 @@ TEST(BenchSamples, RefusesFormsThatThereAreNot) {
             "--sample \"group\": give row, or dataset: each dataset as a whole\n");
   EXPECT_EQ(refused({"--image-color", "blue"}), "--image-color \"blue\": give rgb, bgr, gray or unchanged\n");
   EXPECT_EQ(refused({"--image-size", "0x5"}),
-            "images.height and images.width must be 1 to 32767, or both 0; got 0 and 5\n");
+            "--image-size \"0x5\": give pixels, such as 512, or 512x768 for height and width\n");
   EXPECT_EQ(refused({"--sample", "dataset", "--peer", "pytorch"}),
             "--peer reads rows of one dataset; leave out --sample and the --image options\n");
 }

@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(std::vector<std::string>{"--chunk", "1"},
                       std::vector<std::string>{"--chunk", "7", "--filter", "gzip:1", "--jobs", "1"},
                       std::vector<std::string>{"--chunk", "6x5x2", "--filter", "shuffle+gzip:2+fletcher32"},
-                      std::vector<std::string>{"--chunk", "100x14x1", "--filter", "none"},
+                      std::vector<std::string>{"--chunk", "23x14x1", "--filter", "none"},
                       std::vector<std::string>{"--chunk", "2KiB", "--jobs", "3"},
                       std::vector<std::string>{"--chunk", "auto", "--no-verify"},
                       std::vector<std::string>{"--chunk", "4", "--libver", "latest"},
