@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "dataset/dataset_state.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "store/dataset_names.hpp"
@@ -29,13 +30,6 @@ std::vector<DatasetEntry> image_datasets(const std::vector<DatasetEntry>& datase
   return images;
 }
 
-// The library names its own options.
-std::string with_option_names(std::string text) {
-  static constexpr std::string_view kField = "input_layout = ", kOption = "--input-layout ";
-  if (const auto at = text.find(kField); at != std::string::npos) text.replace(at, kField.size(), kOption);
-  return text;
-}
-
 // What to type instead of leaving the choice open; the largest dataset is offered, as a rule the training
 // one. Empty where no dataset of the file can be fed.
 std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntry>& datasets,
@@ -49,7 +43,7 @@ std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntr
 }
 
 // Empty where the library's own words are as good.
-std::string choice_error(const DatasetOptions& options, std::string_view command, const std::string& said) {
+std::string choice_error(const DatasetOptions& options, std::string_view command) {
   const std::string file = options.files.front().string();
   const auto datasets = H5File::open(options.files.front())->list_datasets();
   const auto images = image_datasets(datasets);
@@ -65,7 +59,8 @@ std::string choice_error(const DatasetOptions& options, std::string_view command
     }
     return best;
   };
-  if (images.size() > 1) return said + suggestion(largest(images), datasets, file, command, false);
+  if (images.size() > 1)
+    return which_images(file, images) + suggestion(largest(images), datasets, file, command, false);
   return fmt::format("{}: no dataset looks like images; it has {}{}", file, list_text(datasets),
                      suggestion(largest(datasets), datasets, file, command, true));
 }
@@ -99,9 +94,9 @@ std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetE
 Dataset open_dataset(const DatasetOptions& options, std::string_view command) {
   try {
     return Dataset::open(options);
-  } catch (const DatasetError& error) {
-    if (!options.data.empty()) throw DatasetError(with_option_names(error.what()));
-    const std::string text = choice_error(options, command, error.what());
+  } catch (const DatasetError&) {
+    if (!options.data.empty()) throw;
+    const std::string text = choice_error(options, command);
     if (text.empty()) throw;
     throw DatasetError(text);
   }

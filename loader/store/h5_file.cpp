@@ -171,7 +171,7 @@ std::vector<DatasetEntry> H5File::list_datasets() const {
   return entries;
 }
 
-DatasetInfo H5File::describe(const std::string& name, std::string_view option) const {
+DatasetInfo H5File::describe(const std::string& name, const PathOption& option) const {
   const Hdf5Session session;
   const std::string file = path_.string();
   const std::string path = absolute_path(name);

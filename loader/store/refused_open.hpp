@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/option_spelling.hpp"
 #include "store/byte_source.hpp"
 #include "store/within_file.hpp"
 
@@ -29,10 +30,10 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
 /// nothing, or is none of those that the file has.
 [[noreturn]] void throw_not_opened(const H5::H5File& handle, const WithinFile& within,
                                    const std::filesystem::path& file_path, const std::string& name,
-                                   std::string_view option, const std::string& library_reason);
+                                   const PathOption& option, const std::string& library_reason);
 
 /// Throws DatasetError, which names the datasets in the group.
 [[noreturn]] void throw_is_group(const H5::H5File& handle, const std::string& file, const std::string& name,
-                                 std::string_view option);
+                                 const PathOption& option);
 
 }  // namespace h5feed

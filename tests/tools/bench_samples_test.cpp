@@ -90,8 +90,7 @@ TEST(BenchSamples, RefusesFormsThatThereAreNot) {
   EXPECT_EQ(refused({"--sample", "group"}),
             "--sample \"group\": give row, or dataset: each dataset as a whole\n");
   EXPECT_EQ(refused({"--image-color", "blue"}), "--image-color \"blue\": give rgb, bgr, gray or unchanged\n");
-  EXPECT_EQ(refused({"--image-size", "0x5"}),
-            "images.height and images.width must be 1 to 32767, or both 0; got 0 and 5\n");
+  EXPECT_EQ(refused({"--image-size", "0x5"}), "--image-size must be 1 to 32767, or both 0; got 0 and 5\n");
   EXPECT_EQ(refused({"--sample", "dataset", "--peer", "pytorch"}),
             "--peer reads rows of one dataset; leave out --sample and the --image options\n");
 }

@@ -321,17 +321,17 @@ TEST(Bench, RefusesOptionsTheLoaderRefusesBeforeTheFirstRow) {
     return result.err;
   };
   EXPECT_EQ(refused({"--batch-size", "0"}),
-            "batch_size must be at least 1, or none for single samples; got 0\n");
+            "--batch-size must be at least 1, or none for single samples; got 0\n");
   EXPECT_THAT(refused({"--memory-budget-bytes", "64KiB"}),
-              MatchesRegex("memory_budget_bytes 64 KiB cannot hold batch_size [^\n]*\n"));
-  EXPECT_THAT(refused({"--shuffle", "chunks"}), MatchesRegex("shuffle \"chunks\" [^\n]*\n"));
+              MatchesRegex("--memory-budget-bytes 64 KiB cannot hold --batch-size [^\n]*\n"));
+  EXPECT_THAT(refused({"--shuffle", "chunks"}), MatchesRegex("--shuffle \"chunks\" [^\n]*\n"));
   EXPECT_EQ(refused({"--tile-size", "8", "--tile-edges", "round"}),
             "--tile-edges \"round\": give drop, pad or shift\n");
   EXPECT_EQ(refused({"--tile-size", "8x8x3"}),
             "--tile-size \"8x8x3\": give pixels, such as 512, or 512x768 for height and width\n");
   EXPECT_EQ(refused({"--tile-overlap", "2"}), "--tile-overlap needs --tile-size\n");
   EXPECT_EQ(refused({"--tile-size", "8", "--tile-stride", "0"}),
-            "tiles.stride must be 1 to 2147483647 in height and width; got 0×0\n");
+            "--tile-stride must be 1 to 2147483647 in height and width; got 0×0\n");
 }
 
 TEST(Bench, MeasuresTilesOfImages) {

@@ -207,12 +207,25 @@ TEST(ShuffleAdvice, predicts_what_then_happens) {
 
 TEST(ShuffleAdvice, is_silent_where_each_chunk_is_decoded_once) {
   const SampleSet set({.shape = {4000, 8, 8}, .chunk_shape = {20, 8, 8}, .gzip = 1});
+  // Each loader with a cache of its own.
+  const auto opened = [&set] { return Dataset::open({.files = {set.path()}, .data = "images"}); };
+  const CapturedLog captured;
+  const DataLoader fits(opened(), {.batch_size = 16, .shuffle = "full"});
+  const DataLoader window(opened(), {.batch_size = 16, .shuffle = "chunk:16", .cache_bytes = 50 * 1280});
+  const DataLoader sequential(opened(), {.batch_size = 16, .cache_bytes = 1280});
+  EXPECT_THAT(captured.lines(), testing::IsEmpty());
+}
+
+TEST(AutomaticDevice, without_a_backend_is_the_cpu_and_one_warning_says_so) {
+  const SampleSet set({.shape = {10, 8, 8}});
   const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
   const CapturedLog captured;
-  const DataLoader fits(dataset, {.batch_size = 16, .shuffle = "full"});
-  const DataLoader window(dataset, {.batch_size = 16, .shuffle = "chunk:16", .cache_bytes = 50 * 1280});
-  const DataLoader sequential(dataset, {.batch_size = 16, .cache_bytes = 1280});
-  EXPECT_THAT(captured.lines(), testing::IsEmpty());
+  const DataLoader training(dataset, {.device = "auto"});
+  const DataLoader validation(dataset, {.device = "auto"});
+  EXPECT_THAT(captured.lines(),
+              testing::ElementsAre(testing::AllOf(HasSubstr("device \"auto\": batches go to the CPU; "),
+                                                  HasSubstr(", or set device \"cpu\""))));
+  EXPECT_THAT(training.report(), HasSubstr(", device cpu\n"));
 }
 
 }  // namespace
