@@ -17,6 +17,7 @@
 #include "batch/strides.hpp"
 #include "cuda/check.hpp"
 #include "cuda/converter.hpp"
+#include "cuda/device_choice.hpp"
 #include "cuda/device_ring.hpp"
 #include "cuda/given_batch.hpp"
 #include "cuda/handles.hpp"
@@ -146,6 +147,10 @@ class CudaDevice final : public Device {
     like.gpu = finish(like, repeated_, nullptr, nth, provide);
     if (nth + 1 == settings_.format.deliveries) repeated_ = {};
     return like;
+  }
+
+  std::string name() const override {
+    return fmt::format("cuda:{} (PCI {})", settings_.device, pci_id_of(settings_.device));
   }
 
   std::uint64_t lent_bytes() const override { return ring_->lent() * ring_->slot_bytes(); }

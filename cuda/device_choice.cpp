@@ -68,7 +68,7 @@ std::optional<int> automatic() {
   if (code == cudaSuccess && count == 0) code = cudaErrorNoDevice;
   if (code != cudaSuccess) {
     ignore_error(code);
-    log(LogLevel::info, fmt::format("device \"auto\": the CPU; {}", why_no_gpu(code)));
+    log_once(LogLevel::warning, fmt::format("device \"auto\": batches go to the CPU; {}", why_no_gpu(code)));
     return std::nullopt;
   }
   std::string why;
@@ -86,7 +86,8 @@ std::optional<int> automatic() {
   } catch (const DeviceError& error) {
     why = error.what();
   }
-  log(LogLevel::warning, fmt::format("device \"auto\": the CPU, as a GPU is there but fails: {}", why));
+  log_once(LogLevel::warning,
+           fmt::format("device \"auto\": batches go to the CPU, as a GPU is there but fails: {}", why));
   return std::nullopt;
 }
 

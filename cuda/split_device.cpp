@@ -95,6 +95,12 @@ class SplitDevice final : public Device {
     });
   }
 
+  std::string name() const override {
+    std::string names;
+    for (const auto& part : parts_) names += (names.empty() ? "" : ", ") + part->name();
+    return names;
+  }
+
   std::uint64_t lent_bytes() const override {
     std::uint64_t bytes = 0;
     for (const auto& part : parts_) bytes += part->lent_bytes();

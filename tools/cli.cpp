@@ -17,10 +17,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/option_spelling.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
 #include "tools/commands.hpp"
 #include "tools/interrupt.hpp"
+#include "tools/option_text.hpp"
 #include "tools/output.hpp"
 
 namespace h5feed::cli {
@@ -213,6 +215,7 @@ int run(int argc, char** argv) noexcept {
   // unwinds, so that unfinished files are removed.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  spell_options(command_line_option);
   try {
     return run_command(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
   } catch (const Interrupted& interrupted) {

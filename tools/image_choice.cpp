@@ -34,13 +34,6 @@ std::vector<DatasetEntry> image_datasets(const std::vector<DatasetEntry>& datase
   return images;
 }
 
-// The library names its own options.
-std::string with_option_names(std::string text) {
-  static constexpr std::string_view kField = "input_layout = ", kOption = "--input-layout ";
-  if (const auto at = text.find(kField); at != std::string::npos) text.replace(at, kField.size(), kOption);
-  return text;
-}
-
 // Whether the layout has to be stated.
 bool needs_layout(const DatasetEntry& entry) {
   const auto dtype = dtype_from_name(entry.type_text);
@@ -60,7 +53,7 @@ std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntr
 }
 
 // Empty where the library's own words are as good.
-std::string choice_error(const DatasetOptions& options, std::string_view command, const std::string& said) {
+std::string choice_error(const DatasetOptions& options, std::string_view command) {
   const std::string file = options.files.front().string();
   const auto datasets = H5File::open(options.files.front())->list_datasets();
   const auto images = image_datasets(datasets);
@@ -76,7 +69,8 @@ std::string choice_error(const DatasetOptions& options, std::string_view command
     }
     return best;
   };
-  if (images.size() > 1) return said + suggestion(largest(images), datasets, file, command);
+  if (images.size() > 1)
+    return which_images(file, images) + suggestion(largest(images), datasets, file, command);
   return fmt::format("{}: no dataset looks like images; it has {}{}", file, list_text(datasets),
                      suggestion(largest(datasets), datasets, file, command));
 }
@@ -132,9 +126,9 @@ std::string why_no_labels(const DatasetEntry& images, const std::vector<DatasetE
 Dataset open_dataset(const DatasetOptions& options, std::string_view command) {
   try {
     return Dataset::open(options);
-  } catch (const DatasetError& error) {
-    if (!options.data.empty()) throw DatasetError(with_option_names(error.what()));
-    const std::string text = choice_error(options, command, error.what());
+  } catch (const DatasetError&) {
+    if (!options.data.empty()) throw;
+    const std::string text = choice_error(options, command);
     if (text.empty()) throw;
     throw DatasetError(text);
   }

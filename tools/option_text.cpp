@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed::cli {
@@ -101,6 +102,31 @@ ImageColor parse_color(std::string_view option, std::string_view text) {
 }
 
 }  // namespace
+
+std::optional<std::string> command_line_option(std::string_view name) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kOptions = {{
+      {"data", "--data"},
+      {"target", "--target"},
+      {"dataset", "--dataset"},
+      {"sample", "--sample"},
+      {"input_layout", "--input-layout"},
+      {kImageSize, "--image-size"},
+      {"images.shapes", "--image-shapes"},
+      {"tiles.size", "--tile-size"},
+      {"tiles.stride", "--tile-stride"},
+      {"tiles.overlap", "--tile-overlap"},
+      {"tiles.edges", "--tile-edges"},
+      {"batch_size", "--batch-size"},
+      {"num_workers", "--num-workers"},
+      {"shuffle", "--shuffle"},
+      {"cache_bytes", "--cache-bytes"},
+      {"cache_policy", "--cache-policy"},
+      {"memory_budget_bytes", "--memory-budget-bytes"},
+  }};
+  const auto found = std::ranges::find(kOptions, name, [](const auto& option) { return option.first; });
+  if (found == kOptions.end()) return std::nullopt;
+  return std::string(found->second);
+}
 
 SampleUnit parse_unit(const SampleText& text) {
   const std::string name = lower(text.unit);

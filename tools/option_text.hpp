@@ -15,6 +15,10 @@
 
 namespace h5feed::cli {
 
+/// What the command line calls an option of the library ("batch_size": "--batch-size"), for the messages of
+/// the library (base/option_spelling.hpp); empty for those that no command has.
+std::optional<std::string> command_line_option(std::string_view name);
+
 /// A whole number within [lowest, highest].
 std::uint64_t parse_number(std::string_view option, std::string_view text, std::uint64_t lowest = 0,
                            std::uint64_t highest = UINT64_MAX);

@@ -175,7 +175,7 @@ std::vector<std::string> named_paths(const H5File& file, std::vector<DatasetEntr
                                      const std::vector<std::string>& names) {
   std::vector<std::string> paths;
   for (const std::string& name : names) {
-    paths.push_back(file.describe(name, "--dataset").path);
+    paths.push_back(file.describe(name, {.name = "dataset"}).path);
     DatasetEntry* const entry = entry_of(file, entries, paths.back());
     if (entry == nullptr) {
       throw DatasetError(
@@ -271,7 +271,7 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
       if (auto job = untouched_job(file, entry, arguments.latest())) jobs.push_back(std::move(*job));
       continue;
     }
-    DatasetInfo info = file->describe(entry.path, "--dataset");
+    DatasetInfo info = file->describe(entry.path, {.name = "dataset"});
     if (!info.plain_type) {
       throw DatasetError(
           fmt::format("{}:{}: the elements are {}, which repack copies as they are stored; leave out "

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -19,10 +20,21 @@ class Log {
   void set_sink(LogSink sink) {
     const MutexLock lock(mutex_);
     sink_ = std::move(sink);
+    said_.clear();
+  }
+
+  void write_once(LogLevel level, std::string_view line) {
+    const MutexLock lock(mutex_);
+    if (said_.emplace(line).second) write_locked(level, line);
   }
 
   void write(LogLevel level, std::string_view line) {
     const MutexLock lock(mutex_);
+    write_locked(level, line);
+  }
+
+ private:
+  void write_locked(LogLevel level, std::string_view line) H5FEED_REQUIRES(mutex_) {
     if (sink_) {
       sink_(level, line);
     } else if (level == LogLevel::warning) {
@@ -30,7 +42,6 @@ class Log {
     }
   }
 
- private:
   static spdlog::logger make_logger() {
     spdlog::logger logger("h5feed", std::make_shared<spdlog::sinks::stderr_sink_st>());
     logger.set_pattern("h5feed: %v");
@@ -39,6 +50,7 @@ class Log {
 
   Mutex mutex_;
   LogSink sink_ H5FEED_GUARDED_BY(mutex_);
+  std::set<std::string> said_ H5FEED_GUARDED_BY(mutex_);  // by `write_once`, to the present sink
   spdlog::logger logger_ H5FEED_GUARDED_BY(mutex_) = make_logger();
 };
 
@@ -53,5 +65,7 @@ Log& process_log() {
 void set_log_sink(LogSink sink) { process_log().set_sink(std::move(sink)); }
 
 void log(LogLevel level, std::string_view line) { process_log().write(level, line); }
+
+void log_once(LogLevel level, std::string_view line) { process_log().write_once(level, line); }
 
 }  // namespace h5feed

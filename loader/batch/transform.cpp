@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/image_decoder.hpp"
+#include "base/option_spelling.hpp"
 #include "batch/jpeg_end.hpp"
 
 namespace h5feed {
@@ -187,7 +188,7 @@ class OpenCvDecoder final : public ImageDecoder {
     throw ImageError(fmt::format("it is {}×{}×{} {}, the first is {}×{}×{} {}; {}", is.height, is.width,
                                  is.channels, name_of(is.dtype), wanted.height, wanted.width, wanted.channels,
                                  name_of(wanted.dtype),
-                                 size ? "set images.height and images.width to scale all alike"
+                                 size ? fmt::format("set {} to scale all alike", spelled(kImageSize))
                                       : "choose a color that makes all alike"));
   }
 

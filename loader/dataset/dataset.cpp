@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/option_spelling.hpp"
+#include "base/unit_range.hpp"
 #include "dataset/dataset_state.hpp"
 #include "dataset/file_list.hpp"
 #include "dataset/sample_opener.hpp"
@@ -43,27 +45,33 @@ std::string only_image_dataset(const H5File& file) {
     const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
     if (dtype && looks_like_images(entry.shape, *dtype)) images.push_back(std::move(entry));
   }
+  if (images.size() == 1) return images.front().path;
+  if (images.empty()) {
+    throw DatasetError(fmt::format(
+        "{}: no dataset looks like images; name one with {}, and its {} where its shape does not tell",
+        file.path().string(), spelled("data"), spelled("input_layout")));
+  }
+  const auto largest =
+      std::ranges::max_element(images, {}, [](const auto& entry) { return entry.shape.front(); });
+  throw DatasetError(fmt::format("{}. Try {}", which_images(file.path().string(), images),
+                                 PathOption{}.spelled(largest->path.substr(1))));
+}
+
+}  // namespace
+
+std::string which_images(const std::string& file, std::vector<DatasetEntry> images) {
   // The largest is named first: as a rule it is what the user trains on.
   std::ranges::stable_sort(images, std::greater(), [](const DatasetEntry& e) { return e.shape.front(); });
   std::vector<std::string> candidates;
   for (const DatasetEntry& entry : images) candidates.push_back(entry.path);
-  if (candidates.size() == 1) return candidates.front();
-  if (candidates.empty()) {
-    throw DatasetError(
-        fmt::format("{}: no dataset looks like images; name one with data, and its "
-                    "input_layout where its shape does not tell",
-                    file.path().string()));
-  }
   constexpr std::size_t kListed = 8;
   if (candidates.size() > kListed) {
     candidates[kListed] = fmt::format("and {} more", format_count(candidates.size() - kListed));
     candidates.resize(kListed + 1);
   }
-  throw DatasetError(fmt::format("{}: {} datasets look like images: {}", file.path().string(),
-                                 count_word(images.size()), fmt::join(candidates, ", ")));
+  return fmt::format("{}: {} datasets look like images: {}", file, count_word(images.size()),
+                     fmt::join(candidates, ", "));
 }
-
-}  // namespace
 
 Dataset Dataset::open(const DatasetOptions& options) { return DatasetAccess::open(options, {}); }
 
@@ -79,14 +87,14 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   const std::string data_path =
       options.data.empty() ? only_image_dataset(*H5File::open(files.front())) : options.data;
   FieldOpener data(
-      {data_path, "--data", options.sample, files.size(), image_source(options.images, options.input_layout)},
+      {data_path, {}, options.sample, files.size(), image_source(options.images, options.input_layout)},
       pool);
   std::optional<FieldOpener> target;
   const bool target_apart = !options.target_files.empty();
   const std::vector<std::filesystem::path> target_files =
       target_apart ? expand_files(options.target_files) : files;
   if (!options.target.empty())
-    target.emplace(FieldSpec{options.target, "--target", options.sample, target_files.size()}, pool);
+    target.emplace(FieldSpec{options.target, {.name = "target"}, options.sample, target_files.size()}, pool);
   std::deque<NamedFieldOpener> named;
   for (const FieldOptions& field : options.fields)
     named.emplace_back(field, field.files.empty() ? files : expand_files(field.files), options.sample, pool);
@@ -107,17 +115,19 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
 
   if (!options.images.shapes.empty() && !data.decodes())
     throw OptionError(
-        "images.shapes is a table for data of variable length, which this is not; leave it out");
+        fmt::format("{} is a table for data of variable length, which this is not; leave it out",
+                    spelled("images.shapes")));
   if ((options.images.height != 0 || options.images.width != 0) && !data.decodes())
     throw OptionError(
-        "images.height and images.width scale images of variable length, which these are not; leave them "
-        "out");
+        fmt::format("{}: only images of variable length are scaled, which these are not; leave it unset",
+                    spelled(kImageSize)));
   auto reader = data.finish();
   const DatasetInfo& info = reader->info();
   const InputLayout layout = decided_layout(info, data.decodes() ? InputLayout::nhwc : options.input_layout);
   if (info.rows() == 0 || info.row_elements() == 0) {
     throw DatasetError(fmt::format("{}:{} ({}) holds no samples", info.file, info.path, info.shape_text()));
   }
+  if (options.unit_range) require_unit_scale(fmt::format("{}:{}", info.file, info.path), info.dtype);
   std::optional<Tiling> tiling;
   if (options.tiles) tiling = make_tiling(info, layout, *options.tiles);
   std::optional<Field> target_field;
@@ -176,10 +186,11 @@ std::optional<TileGrid> Dataset::tile_grid() const noexcept {
 std::int64_t Dataset::size() const noexcept {
   return static_cast<std::int64_t>(chosen_ ? chosen_->size() : state_->data.info().rows());
 }
-const std::vector<std::int64_t>& Dataset::sample_shape() const noexcept {
+const std::vector<std::int64_t>& Dataset::sample_shape() const& noexcept {
   return state_->data.geometry.shape;
 }
 DType Dataset::dtype() const noexcept { return state_->data.info().dtype; }
+bool Dataset::unit_range() const noexcept { return state_->options.unit_range; }
 bool Dataset::has_target() const noexcept { return state_->target.has_value(); }
 
 }  // namespace h5feed

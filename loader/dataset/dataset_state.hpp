@@ -87,6 +87,10 @@ struct DatasetState {
 /// Where a sample, which exists, is stored. Throws std::bad_alloc.
 SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample);
 
+/// "a.h5: two datasets look like images: /train, /test", the largest first: where the user named none of
+/// them.
+std::string which_images(const std::string& file, std::vector<DatasetEntry> images);
+
 /// Opens datasets over other bytes than the file's own.
 struct DatasetAccess {
   /// Given the file's bytes, what the data's chunks are to be read from.

@@ -7,6 +7,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/natural_order.hpp"
+#include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 #include "store/path_pattern.hpp"
 
@@ -50,11 +51,12 @@ std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H
   }
   DatasetInfo info = file->describe(path, spec().option);
   if (info.shape.empty() && spec().unit == SampleUnit::row) {
-    throw DatasetError(fmt::format(
-        "{}:{} is a scalar; {}; name another dataset, or set sample = dataset where each is one sample",
-        info.file, info.path,
-        spec().option == "--data" ? "samples need a first dimension to count them"
-                                  : fmt::format("a {} needs one row per sample", kind())));
+    throw DatasetError(
+        fmt::format("{}:{} is a scalar; {}; name another dataset, or set {} where each is one sample",
+                    info.file, info.path,
+                    spec().option == PathOption{} ? "samples need a first dimension to count them"
+                                                  : fmt::format("a {} needs one row per sample", kind()),
+                    spelled("sample", "dataset")));
   }
   auto reader = alone() || wrap
                     ? ChunkReader::open(file, std::move(info), wrap ? wrap(file->bytes()) : nullptr, settings)

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/option_spelling.hpp"
 #include "dataset/dataset_state.hpp"
 #include "store/file_pool.hpp"
 #include "store/image_reader.hpp"
@@ -16,8 +17,8 @@ namespace h5feed {
 
 /// Where to look for a field.
 struct FieldSpec {
-  std::string path;    ///< of the dataset, or a pattern (store/path_pattern.hpp)
-  std::string option;  ///< what the user calls it: "--data"
+  std::string path;   ///< of the dataset, or a pattern (store/path_pattern.hpp)
+  PathOption option;  ///< by which the user names it
   SampleUnit unit = SampleUnit::row;
   /// Files of the list: where there are more than one, none stays open.
   std::size_t num_files = 1;
@@ -47,7 +48,9 @@ class PartOpener {
   virtual void keep() = 0;
 
   /// "target" or "field", for messages.
-  const char* kind() const noexcept { return spec_.option == "--target" ? "target" : "field"; }
+  const char* kind() const noexcept {
+    return spec_.option == PathOption{.name = "target"} ? "target" : "field";
+  }
 
   /// The first dataset of the last look, or what the user named.
   const std::string& place() const noexcept { return looked_.empty() ? spec_.path : looked_.front().path; }

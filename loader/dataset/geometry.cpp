@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -38,9 +39,9 @@ SampleGeometry image(std::uint64_t channels, std::uint64_t height, std::uint64_t
 }
 
 [[noreturn]] void refuse(const DatasetInfo& info, std::string_view reason) {
-  throw DatasetError(
-      fmt::format("{}:{} ({}): {}; state it: input_layout = NCHW, NHWC, NHW, or none to deliver it as stored",
-                  info.file, info.path, info.shape_text(), reason));
+  throw DatasetError(fmt::format("{}:{} ({}): {}; state it: {}, NHWC, NHW, or none to deliver it as stored",
+                                 info.file, info.path, info.shape_text(), reason,
+                                 spelled("input_layout", "NCHW")));
 }
 
 }  // namespace
@@ -63,13 +64,13 @@ InputLayout decided_layout(const DatasetInfo& info, InputLayout layout) {
     case InputLayout::automatic:
       refuse(info, "its layout cannot be told from its shape");
     case InputLayout::nchw:
-      if (shape.size() != 4) refuse(info, "input_layout NCHW needs 4 dimensions");
+      if (shape.size() != 4) refuse(info, spelled("input_layout") + " NCHW needs 4 dimensions");
       break;
     case InputLayout::nhwc:
-      if (shape.size() != 4) refuse(info, "input_layout NHWC needs 4 dimensions");
+      if (shape.size() != 4) refuse(info, spelled("input_layout") + " NHWC needs 4 dimensions");
       break;
     case InputLayout::nhw:
-      if (shape.size() != 3) refuse(info, "input_layout NHW needs 3 dimensions");
+      if (shape.size() != 3) refuse(info, spelled("input_layout") + " NHW needs 3 dimensions");
       break;
     case InputLayout::none:
       break;

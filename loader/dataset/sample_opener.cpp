@@ -9,6 +9,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/natural_order.hpp"
+#include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/tile_reader.hpp"
 #include "h5feed/error.hpp"
@@ -123,7 +124,7 @@ ImageSource image_source(const ImageOptions& images, InputLayout layout) {
   constexpr std::int64_t kMaxSide = 32'767;
   if (images.height < 0 || images.width < 0 || images.height > kMaxSide || images.width > kMaxSide ||
       (images.height == 0) != (images.width == 0)) {
-    throw OptionError(fmt::format("images.height and images.width must be 1 to {}, or both 0; got {} and {}",
+    throw OptionError(fmt::format("{} must be 1 to {}, or both 0; got {} and {}", spelled(kImageSize),
                                   kMaxSide, images.height, images.width));
   }
   ImageTarget target{.height = static_cast<std::uint64_t>(images.height),
@@ -178,7 +179,8 @@ NamedFieldOpener::NamedFieldOpener(const FieldOptions& options, std::vector<std:
     : options_(options), files_(std::move(files)) {
   check_types(options_);
   FieldSpec spec{options_.data.empty() ? options_.name : options_.data,
-                 fmt::format("field \"{}\": data =", options_.name), options_.sample.value_or(unit),
+                 {.owner = fmt::format("field \"{}\"", options_.name)},
+                 options_.sample.value_or(unit),
                  files_.size()};
   bool ragged = spec.unit == SampleUnit::dataset && options_.collate != Collate::stack;
   if (options_.images) {

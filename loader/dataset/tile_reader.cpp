@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 #include "store/forwarding_reader.hpp"
 
@@ -50,8 +51,8 @@ std::shared_ptr<const ChunkReader> as_tiles(std::shared_ptr<const ChunkReader> i
     const DatasetInfo& info = images->info();
     throw DatasetError(
         fmt::format("{}:{}: a chunk of {} images has more tiles than can be counted; use a "
-                    "larger tiles.stride",
-                    info.file, info.path, images->rows().rows_per_chunk()));
+                    "larger {}",
+                    info.file, info.path, images->rows().rows_per_chunk(), spelled("tiles.stride")));
   }
   return std::make_shared<const TileReader>(images, tiling);
 }

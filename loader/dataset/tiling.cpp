@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/byte_units.hpp"
+#include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -22,8 +23,8 @@ std::string text(const TileExtent& extent) { return fmt::format("{}×{}", extent
 void check_sides(const char* name, const TileExtent& extent, std::int64_t least) {
   for (const std::int64_t side : {extent.height, extent.width}) {
     if (side >= least && side <= kMaxSide) continue;
-    throw OptionError(
-        fmt::format("{} must be {} to {} in height and width; got {}", name, least, kMaxSide, text(extent)));
+    throw OptionError(fmt::format("{} must be {} to {} in height and width; got {}", spelled(name), least,
+                                  kMaxSide, text(extent)));
   }
 }
 
@@ -85,13 +86,14 @@ TileAxis::Run TileAxis::touching(std::uint64_t from, std::uint64_t to) const noe
 void check_tile_options(const TileOptions& options) {
   check_sides("tiles.size", options.size, 1);
   if (options.stride && options.overlap)
-    throw OptionError("tiles.stride and tiles.overlap exclude each other; set one of them");
+    throw OptionError(fmt::format("{} and {} exclude each other; set one of them", spelled("tiles.stride"),
+                                  spelled("tiles.overlap")));
   if (options.stride) check_sides("tiles.stride", *options.stride, 1);
   if (!options.overlap) return;
   check_sides("tiles.overlap", *options.overlap, 0);
   if (options.overlap->height >= options.size.height || options.overlap->width >= options.size.width) {
-    throw OptionError(fmt::format("tiles.overlap {} must be smaller than tiles.size {}",
-                                  text(*options.overlap), text(options.size)));
+    throw OptionError(fmt::format("{} {} must be smaller than {} {}", spelled("tiles.overlap"),
+                                  text(*options.overlap), spelled("tiles.size"), text(options.size)));
   }
 }
 
@@ -111,8 +113,8 @@ Tiling make_tiling(const DatasetInfo& info, InputLayout layout, const TileOption
     case InputLayout::automatic:
       throw OptionError(
           fmt::format("{}:{}: tiles need to know which dimensions are height and width; state it: "
-                      "input_layout = NCHW, NHWC or NHW",
-                      info.file, info.path));
+                      "{}, NHWC or NHW",
+                      info.file, info.path, spelled("input_layout", "NCHW")));
   }
   TileExtent stride = options.stride.value_or(options.size);
   if (options.overlap) {
@@ -123,13 +125,13 @@ Tiling make_tiling(const DatasetInfo& info, InputLayout layout, const TileOption
   const bool fits = height >= static_cast<std::uint64_t>(options.size.height) &&
                     width >= static_cast<std::uint64_t>(options.size.width);
   if (!fits && options.edges != TileEdges::pad) {
-    throw DatasetError(fmt::format(
-        "{}:{} ({}): tiles of {} do not fit into images of {}×{}; use a smaller tiles.size, or tiles.edges = "
-        "pad{}",
-        info.file, info.path, info.shape_text(), text(options.size), height, width,
-        layout == InputLayout::nhw && width <= 4
-            ? ". If the dataset is one image, open it with sample = dataset"
-            : ""));
+    throw DatasetError(
+        fmt::format("{}:{} ({}): tiles of {} do not fit into images of {}×{}; use a smaller {}, or {}{}",
+                    info.file, info.path, info.shape_text(), text(options.size), height, width,
+                    spelled("tiles.size"), spelled("tiles.edges", "pad"),
+                    layout == InputLayout::nhw && width <= 4
+                        ? ". If the dataset is one image, open it with " + spelled("sample", "dataset")
+                        : std::string()));
   }
   tiling.y = make_axis(height, options.size.height, stride.height, options.edges);
   tiling.x = make_axis(width, options.size.width, stride.width, options.edges);
@@ -139,8 +141,8 @@ Tiling make_tiling(const DatasetInfo& info, InputLayout layout, const TileOption
 DatasetInfo tiles_of(DatasetInfo info, const Tiling& tiling) {
   std::uint64_t tiles = info.rows();
   if (!multiply(tiles, tiling.y.count, kMaxTiles) || !multiply(tiles, tiling.x.count, kMaxTiles)) {
-    throw DatasetError(fmt::format("{}:{} ({}): more than {} tiles; use a larger tiles.stride", info.file,
-                                   info.path, info.shape_text(), format_count(kMaxTiles)));
+    throw DatasetError(fmt::format("{}:{} ({}): more than {} tiles; use a larger {}", info.file, info.path,
+                                   info.shape_text(), format_count(kMaxTiles), spelled("tiles.stride")));
   }
   info.shape.front() = tiles;
   info.shape[tiling.y_dimension] = tiling.y.size;
@@ -148,9 +150,9 @@ DatasetInfo tiles_of(DatasetInfo info, const Tiling& tiling) {
   std::uint64_t bytes = size_of(info.dtype);
   for (std::size_t d = 1; d < info.shape.size(); ++d) {
     if (multiply(bytes, info.shape[d], kMaxTileBytes)) continue;
-    throw DatasetError(
-        fmt::format("{}:{}: a tile of {}×{} is larger than any memory; use a smaller tiles.size", info.file,
-                    info.path, tiling.y.size, tiling.x.size));
+    throw DatasetError(fmt::format("{}:{}: a tile of {}×{} is larger than any memory; use a smaller {}",
+                                   info.file, info.path, tiling.y.size, tiling.x.size,
+                                   spelled("tiles.size")));
   }
   info.max_shape = info.shape;
   return info;

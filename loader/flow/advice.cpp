@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "base/byte_units.hpp"
+#include "base/unit_range.hpp"
+#include "batch/normalize.hpp"
 #include "flow/cache_layout.hpp"
 #include "plan/mixing.hpp"
 
@@ -99,6 +101,28 @@ double mixing_of(const DatasetState& dataset, const ResolvedOptions& options, co
                       static_cast<std::uint64_t>(options.batch_size) * together, shuffle);
 }
 
+bool within_unit_range(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double value) { return value >= 0 && value <= 1; });
+}
+
+// Whether the parameters do something, and mean it for values in 0 … 1.
+bool expects_unit_range(const NormalizeParameters& normalize) {
+  const bool shifts = std::ranges::any_of(normalize.mean, [](double mean) { return mean != 0; });
+  const bool stretches = std::ranges::any_of(normalize.std, [](double std) { return std != 1; });
+  return (shifts || stretches) && within_unit_range(normalize.mean) && within_unit_range(normalize.std);
+}
+
+std::string unscaled_line(const DatasetInfo& info, const NormalizeParameters& normalize,
+                          std::string_view setting, std::string_view cure) {
+  if (!is_integer(info.dtype) || normalize.scale != 1 || !expects_unit_range(normalize)) return {};
+  const std::optional<double> scale = unit_scale(info.dtype);
+  return fmt::format(
+      "{}: mean {:.6g} and std {:.6g} are of values in 0 … 1, but {}:{} is {} and nothing scales it; {}{}",
+      setting, normalize.mean.front(), normalize.std.front(), info.file, info.path, name_of(info.dtype),
+      scale ? cure : "set normalize.scale",
+      scale ? fmt::format("normalize.scale = 1.0 / {:.0f}", 1 / *scale) : std::string());
+}
+
 // A line about another policy is worth it from this share of the decodes on.
 constexpr double kWorthSaying = 0.8;
 
@@ -169,6 +193,25 @@ PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options,
   report.cache_bytes = options.cache_bytes;
   report.cache_bytes_decode_once = chunks_in_play(groups, dataset.data, options.shuffle) * groups.bytes;
   return report;
+}
+
+std::string normalize_advice(const DatasetState& dataset, const Conversion& conversion) {
+  if (conversion.normalize) {
+    const std::string line =
+        unscaled_line(dataset.data.info(), *conversion.normalize, "normalize",
+                      "open the dataset with .unit_range = true (a TorchDataset may set it too), or set ");
+    if (!line.empty()) return line;
+  }
+  for (const NamedField& field : dataset.fields) {
+    if (!field.rows || !field.options.normalize) continue;
+    const DatasetInfo& info = field.rows->info();
+    const NormalizeParameters normalize =
+        resolve_normalize(*field.options.normalize, info.dtype, field.rows->geometry.channels);
+    const std::string line =
+        unscaled_line(info, normalize, fmt::format("normalize of field \"{}\"", field.options.name), "set ");
+    if (!line.empty()) return line;
+  }
+  return {};
 }
 
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "dataset/dataset_state.hpp"
+#include "flow/conversion.hpp"
 #include "flow/row_forecast.hpp"
 #include "h5feed/data_loader.hpp"
 
@@ -35,6 +36,10 @@ RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& op
 
 /// The same in figures, beside what the cache would need.
 PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches);
+
+/// One line where mean and std that are meant for values in 0 … 1 meet integers that nothing scales, in the
+/// data or in a named field; else empty.
+std::string normalize_advice(const DatasetState& dataset, const Conversion& conversion);
 
 /// One line with figures when a chunk will be decoded about twice or more per epoch, else empty.
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options);

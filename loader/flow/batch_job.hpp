@@ -51,6 +51,7 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   std::uint64_t first_turn = 0;    ///< of its first sample (flow/row_future.hpp); set before it is submitted
   std::uint64_t seed = 0;          ///< of the loader when it was issued; likewise
   std::uint64_t first_repeat = 0;  ///< deliveries of it before a run was resumed; likewise
+  std::uint64_t end_repeat = 1;    ///< deliveries of it in all, those before included; likewise
 
   // Written by the plan task; read-only afterwards, except for the bytes that `batch` points to, of
   // which every visit writes its own rows.

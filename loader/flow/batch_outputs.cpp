@@ -26,7 +26,8 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
   if (!slot.free) return false;
   job.gaps = slot.gaps;
   put_into(job.batch, std::move(slot));
-  for (std::uint64_t repeat = job.first_repeat + 1; repeat < parts_.format.outputs; ++repeat) {
+  const bool repeats_here = parts_.format.outputs > 1;  // a GPU makes them from what it has
+  for (std::uint64_t repeat = job.first_repeat + 1; repeats_here && repeat < job.end_repeat; ++repeat) {
     Batch& echo = job.echoes.emplace_back();
     echo.indices = job.batch.indices;
     echo.origins = job.batch.origins;
@@ -74,7 +75,7 @@ void BatchOutputs::draw_transforms(BatchJob& job) const {
   job.batch.transforms = draw(repeat);
   for (Batch& echo : job.echoes) echo.transforms = draw(++repeat);
   if (!parts_.placement.gpu_converts) return;
-  while (++repeat < parts_.options.echo_factor) {
+  while (++repeat < job.end_repeat) {
     std::ranges::copy(draw(repeat), std::back_inserter(job.batch.transforms));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/unit_range.hpp"
 #include "batch/normalize.hpp"
 #include "h5feed/error.hpp"
 
@@ -21,12 +22,12 @@ void need_images(const DatasetState& dataset, const char* option) {
       dataset.file, dataset.data.info().path));
 }
 
-DType output_dtype(const DataLoaderOptions& options, DType stored) {
-  const DType to = options.output_dtype.value_or(options.normalize ? DType::f32 : stored);
+DType output_dtype(std::optional<DType> wanted, bool normalized, DType stored) {
+  const DType to = wanted.value_or(normalized ? DType::f32 : stored);
   const bool made = to == DType::f32 || to == DType::f16 || to == DType::bf16 || to == DType::f64;
-  if (!made && (options.normalize || to != stored)) {
+  if (!made && (normalized || to != stored)) {
     throw OptionError(fmt::format("output_dtype must be f32, f16, bf16 or f64{}; got {}",
-                                  options.normalize ? " with normalize" : ", or the stored type",
+                                  normalized ? " with normalize or unit_range" : ", or the stored type",
                                   name_of(to)));
   }
   return to;
@@ -47,18 +48,35 @@ RowKernelSpec Conversion::kernel() const {
   return spec;
 }
 
+std::optional<Normalize> with_unit_range(std::optional<Normalize> normalize, bool unit_range,
+                                         const DatasetInfo& data) {
+  if (!unit_range) return normalize;
+  const double scale = require_unit_scale(fmt::format("{}:{}", data.file, data.path), data.dtype);
+  if (!normalize && scale == 1.0) return normalize;
+  if (!normalize) normalize.emplace();
+  if (normalize->scale.value_or(scale) != scale) {
+    throw OptionError(fmt::format(
+        "{}:{}: normalize.scale {} contradicts unit_range, which scales {} by {}; set one of them", data.file,
+        data.path, *normalize->scale, name_of(data.dtype), scale));
+  }
+  normalize->scale = scale;
+  return normalize;
+}
+
 Conversion resolve_conversion(const DataLoaderOptions& options, const DatasetState& dataset) {
   const SampleGeometry& geometry = dataset.data.geometry;
   Conversion conversion;
   conversion.from = dataset.data.info().dtype;
-  conversion.to = output_dtype(options, conversion.from);
+  const std::optional<Normalize> normalize =
+      with_unit_range(options.normalize, dataset.options.unit_range, dataset.data.info());
+  conversion.to = output_dtype(options.output_dtype, normalize.has_value(), conversion.from);
   conversion.channels = geometry.channels;
   conversion.sizes = {1, geometry.pixels, 1, geometry.pixels};
   conversion.shape = geometry.shape;
   conversion.in_channels_last = geometry.channels_last;
-  if (options.normalize || conversion.to != conversion.from) {
-    conversion.normalize = resolve_normalize(options.normalize.value_or(Normalize{.scale = 1.0}),
-                                             conversion.from, geometry.channels);
+  if (normalize || conversion.to != conversion.from) {
+    conversion.normalize =
+        resolve_normalize(normalize.value_or(Normalize{.scale = 1.0}), conversion.from, geometry.channels);
   }
   if (options.output_layout == OutputLayout::channels_last) {
     need_images(dataset, "output_layout = channels_last");

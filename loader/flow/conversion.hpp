@@ -35,6 +35,12 @@ struct Conversion {
   RowKernelSpec kernel() const;
 };
 
+/// `normalize` with the scale that `unit_range` means for `data`; unset where both leave the values as they
+/// are. Throws OptionError where another scale is given as well, or the data is of integers without a
+/// convention.
+std::optional<Normalize> with_unit_range(std::optional<Normalize> normalize, bool unit_range,
+                                         const DatasetInfo& data);
+
 /// Throws OptionError for options that do not fit each other or the data.
 Conversion resolve_conversion(const DataLoaderOptions& options, const DatasetState& dataset);
 

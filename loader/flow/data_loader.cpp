@@ -25,11 +25,7 @@ std::size_t DataLoader::size() const noexcept {
   return static_cast<std::size_t>(state_->batches_per_epoch * state_->options.echo_factor);
 }
 
-void DataLoader::set_epoch(std::uint64_t epoch) {
-  state_->next_epoch = epoch;
-  state_->next_start = 0;
-  state_->next_repeat = 0;
-}
+void DataLoader::set_epoch(std::uint64_t epoch) { state_->set_epoch(epoch); }
 
 void DataLoader::warm_up() { state_->warm_up(); }
 
@@ -39,14 +35,14 @@ void DataLoader::restore(const LoaderState& state) { state_->restore(state); }
 
 void DataLoader::start_epoch() { state_->start_epoch(); }
 
-std::optional<Batch> DataLoader::next() { return state_->next(state_->provide_output); }
+OptionalBatch<Batch> DataLoader::next() { return state_->next(state_->provide_output); }
 
-std::optional<Batch> DataLoader::next_into(const ProvideOutput& provide) {
+OptionalBatch<Batch> DataLoader::next_into(const ProvideOutput& provide) {
   if (!provide) throw OptionError("next_into() needs a function that provides memory; got an empty one");
   return state_->next(provide);
 }
 
-std::optional<Batch> DataLoader::next_into(const DeviceTensor& data, const DeviceTensor& target,
+OptionalBatch<Batch> DataLoader::next_into(const DeviceTensor& data, const DeviceTensor& target,
                                            GpuStream stream) {
   return state_->next([&](int, const DeviceTensor& data_of_batch, const DeviceTensor* target_of_batch) {
     check_room("data", data, data_of_batch);
@@ -102,7 +98,7 @@ struct DataLoader::Iterator::Cursor {
   DataLoader& loader;
   bool fetched = false;
   bool failed = false;  // the batch it stands at: its exception was thrown, and moving on passes it
-  std::optional<Batch> batch;
+  OptionalBatch<Batch> batch;
 
   // Fetches on first use, so that `begin()` does not wait.
   bool at_end() {
@@ -121,7 +117,7 @@ DataLoader::Iterator DataLoader::begin() {
   return Iterator(std::make_shared<Iterator::Cursor>(*this));
 }
 
-Batch& DataLoader::Iterator::operator*() const {
+Batch& DataLoader::Iterator::current() const {
   if (!cursor_ || cursor_->at_end()) {
     throw std::out_of_range("h5feed: attempted to dereference a data loader iterator past the end");
   }

@@ -8,14 +8,11 @@
 
 #include "base/byte_units.hpp"
 #include "flow/advice.hpp"
-#include "flow/dataset_fingerprint.hpp"
 #include "flow/preload.hpp"
 #include "flow/resolve_order.hpp"
 #include "flow/trace_span.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
-#include "plan/permutation.hpp"
-#include "plan/streams.hpp"
 
 namespace h5feed {
 namespace {
@@ -61,10 +58,13 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       look_ahead(look_ahead_room(*dataset, options)),
       prefetcher(assembler, ring, look_ahead,
                  {options.num_workers, options.io_depth, user.worker_init_fn, user.collate_fn, user.trace}) {
+  next_stretches = {whole_epoch()};
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
   const std::string advice = shuffle_advice(*dataset, options);
   if (!advice.empty()) log(LogLevel::warning, advice);
+  const std::string unscaled = normalize_advice(*dataset, placement.conversion);
+  if (!unscaled.empty()) log(LogLevel::warning, unscaled);
   if (user.augment && has_masks(*dataset)) {
     log(LogLevel::warning,
         "augment flips and crops the images alone: targets and fields of two dimensions and more stay as "
@@ -108,10 +108,18 @@ void DataLoader::State::preload() {
   preload_chunks(*dataset, chosen.get(), cache, counters, options.concurrent_decodes);
 }
 
-PlanSpec DataLoader::State::plan_spec(std::uint64_t start) const {
-  PlanSpec spec = make_plan_spec({sampler, batch_sampler, chosen}, *dataset, options);
-  spec.start = start;
-  return spec;
+Stretch DataLoader::State::whole_epoch() const noexcept { return {.end_repeat = options.echo_factor}; }
+
+PlanSpec DataLoader::State::plan_spec() const {
+  return make_plan_spec({sampler, batch_sampler, chosen}, *dataset, options);
+}
+
+std::shared_ptr<const EpochPlan> DataLoader::State::plan_of(const Stretch& part,
+                                                            std::uint64_t of_epoch) const {
+  PlanSpec spec = plan_spec();
+  spec.start = part.start;
+  spec.end = part.end;
+  return std::make_shared<const EpochPlan>(spec, of_epoch);
 }
 
 SlotBytes DataLoader::State::slot_bytes() const {
@@ -120,6 +128,7 @@ SlotBytes DataLoader::State::slot_bytes() const {
 
 DataFacts DataLoader::State::data_facts() const {
   DataFacts facts;
+  facts.device = device->name();
   facts.samples = options.samples_per_epoch;
   facts.chunks = options.chunks_per_epoch * dataset->data.map.pieces();
   facts.fit_bytes = cached_data_bytes(*dataset, options);
@@ -136,56 +145,70 @@ DataFacts DataLoader::State::data_facts() const {
   return facts;
 }
 
+void DataLoader::State::set_epoch(std::uint64_t number) {
+  next_epoch = number;
+  next_stretches = {whole_epoch()};
+}
+
 void DataLoader::State::start_epoch() {
-  const auto front = ring.front();
-  const bool prefetched = !running && front && front->round == round + 1 &&
-                          front->batch.epoch == next_epoch && front->plan->start() == next_start &&
-                          front->number == 0 && front->first_repeat == next_repeat;
+  const bool may_be_prefetched = !running;
   running = false;  // also where the sampler of the epoch throws
-  next_epoch_failed = false;
-  ++round;
-  if (!prefetched) {
-    ring.cancel_all();
-    issue_epoch_as(round);
-  }
-  plan = prefetched ? front->plan : issue_plan;
-  epoch = next_epoch++;
-  next_start = 0;
-  next_repeat = 0;
-  delivered = 0;
-  repeats = 0;
+  start_round(next_stretches.front(), next_epoch, may_be_prefetched);
+  epoch = next_epoch;
+  rest = std::move(next_stretches);
+  rest.pop_front();
+  set_epoch(epoch + 1);
   running = true;
   epoch_clock.start();
   gpu_window.start();
   fill();
 }
 
+void DataLoader::State::start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched) {
+  const auto front = ring.front();
+  const bool prefetched = may_be_prefetched && front && front->round == round + 1 && front->number == 0 &&
+                          issue_epoch == of_epoch && issue_stretch == part;
+  next_epoch_failed = false;
+  ++round;
+  if (!prefetched) {
+    ring.cancel_all();
+    issue(part, of_epoch, round);
+  }
+  plan = issue_plan;
+  stretch = part;
+  delivered = 0;
+  repeats = 0;
+}
+
 RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of_plan,
                                              std::uint64_t of_epoch) const {
   const std::uint64_t start = of_plan->start();
-  return {std::move(of_plan), options.seed, of_epoch, start};
+  const std::uint64_t end = of_plan->end();
+  return {std::move(of_plan), options.seed, of_epoch, start, end};
 }
 
-void DataLoader::State::issue_epoch_as(std::uint64_t in_round) {
-  issue_plan = std::make_shared<const EpochPlan>(plan_spec(next_start), next_epoch);
-  issue_epoch = next_epoch;
+void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round) {
+  issue_plan = plan_of(part, of_epoch);
+  issue_stretch = part;
+  issue_epoch = of_epoch;
   issue_number = 0;
-  issue_repeat = next_repeat;
   issue_round = in_round;
   if (options.cache_policy == CachePolicy::clairvoyant) {
-    const std::uint64_t after = issue_epoch + 1;
-    future.issue(round_of(issue_plan, issue_epoch),
-                 round_of(std::make_shared<const EpochPlan>(plan_spec(), after), after));
+    // After a part of the epoch its rest, as far as it is needed to know.
+    const std::uint64_t after = part.finishes_echo() ? of_epoch : of_epoch + 1;
+    Stretch next = whole_epoch();
+    if (part.finishes_echo()) next.start = part.end;
+    future.issue(round_of(issue_plan, of_epoch), round_of(plan_of(next, after), after));
   }
 }
 
-// Keeps the ring full. With workers the next epoch follows the running one without a gap; `set_epoch`
-// may still name another one, then what was prepared is dropped when that one starts.
+// Keeps the ring full. With workers the next round follows the running one without a gap; `set_epoch`
+// may still name another epoch, then what was prepared is dropped when that one starts.
 void DataLoader::State::fill() {
   while (ring.size() < options.prefetch_batches) {
     if (issue_number == issue_plan->num_batches()) {
       const bool ahead_already = issue_round > round;
-      if (options.num_workers == 0 || ahead_already || !issue_next_epoch()) return;
+      if (options.num_workers == 0 || ahead_already || !issue_next_round()) return;
       continue;
     }
     look_ahead.advance(issue_plan, issue_number);
@@ -193,7 +216,8 @@ void DataLoader::State::fill() {
         std::make_shared<BatchJob>(next_ticket++, issue_round, issue_plan, issue_epoch, issue_number++);
     job->first_turn = future.first_turn(job->number);
     job->seed = options.seed;
-    if (job->number == 0) job->first_repeat = issue_repeat;
+    job->first_repeat = issue_stretch.first_repeat;
+    job->end_repeat = issue_stretch.end_repeat;
     ring.push(job);
     assembler.forget_before(ring.front()->first_turn);
     prefetcher.submit(std::move(job));
@@ -201,10 +225,11 @@ void DataLoader::State::fill() {
 }
 
 // A sampler may fail; that is for the call that starts the epoch, which asks it again.
-bool DataLoader::State::issue_next_epoch() {
+bool DataLoader::State::issue_next_round() {
   if (next_epoch_failed) return false;
+  const bool goes_on = running && !rest.empty();
   try {
-    issue_epoch_as(round + 1);
+    issue(goes_on ? rest.front() : next_stretches.front(), goes_on ? epoch : next_epoch, round + 1);
     return true;
   } catch (...) {
     next_epoch_failed = true;
@@ -213,70 +238,8 @@ bool DataLoader::State::issue_next_epoch() {
 }
 
 void DataLoader::State::warm_up() {
-  if (running || options.num_workers == 0 || ring.front() || !issue_next_epoch()) return;
+  if (running || options.num_workers == 0 || ring.front() || !issue_next_round()) return;
   fill();
-}
-
-std::uint64_t DataLoader::State::plan_identity() const {
-  std::call_once(identity_made, [this] {
-    identity = mix_key(dataset_fingerprint(*dataset), kPlanHash, plan_hash(plan_spec()));
-    // Positions count its deliveries.
-    if (options.echo_factor > 1) identity = mix_key(identity, kPlanHash, options.echo_factor);
-  });
-  return identity;
-}
-
-LoaderState DataLoader::State::state() const {
-  if (!options.in_order) {
-    throw OptionError("a state needs in_order = true: otherwise a position does not say which samples came");
-  }
-  const std::uint64_t factor = options.echo_factor;
-  LoaderState saved{options.seed, next_epoch, next_start * factor + next_repeat, plan_identity(),
-                    options.world_size};
-  if (running && echo_pending()) {
-    saved.epoch = epoch;
-    saved.position = plan->position_before(delivered - 1) * factor + repeats;
-  } else if (running && delivered < plan->num_batches()) {
-    saved.epoch = epoch;
-    saved.position = plan->position_before(delivered) * factor;
-  }
-  return saved;
-}
-
-void DataLoader::State::restore(const LoaderState& saved) {
-  if (!options.in_order) throw OptionError("restore() needs in_order = true");
-  if (saved.plan != plan_identity()) {
-    throw StateError(fmt::format(
-        "the saved state is of another dataset, order or sharding (plan {:016x}, this loader's is "
-        "{:016x}); open the same data with the same shuffle, sampler, subset, shard and uneven",
-        saved.plan, plan_identity()));
-  }
-  PlanSpec spec = plan_spec();
-  const std::uint64_t position = saved.position / options.echo_factor;
-  const std::uint64_t repeat = saved.position % options.echo_factor;
-  if (saved.position > 0 && !positions_are_global(spec) && saved.world_size != options.world_size) {
-    throw StateError(fmt::format(
-        "the saved state is in mid-epoch of world_size {}, this loader has world_size {}; that works "
-        "with shard = strided and uneven = exact, or from an epoch's begin",
-        saved.world_size, options.world_size));
-  }
-  spec.seed = saved.seed;
-  const std::uint64_t positions = EpochPlan(spec, saved.epoch).num_positions();
-  if (position > positions || (position == positions && repeat > 0) ||
-      (!positions_are_global(spec) && position % spec.world_size != 0)) {
-    throw StateError(
-        fmt::format("the saved state is at position {} of an epoch that has {}", position, positions));
-  }
-  ring.cancel_all();
-  running = false;
-  epoch_clock.stop();
-  gpu_window.stop();
-  options.seed = saved.seed;
-  next_epoch = saved.epoch;
-  next_start = position;
-  next_repeat = repeat;
-  repeats = 0;
-  issue_plan.reset();
 }
 
 std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
@@ -300,7 +263,7 @@ std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
   return job;
 }
 
-bool DataLoader::State::echo_pending() const noexcept { return repeats > 0 && repeats < options.echo_factor; }
+bool DataLoader::State::echo_pending() const noexcept { return repeats > 0 && repeats < stretch.end_repeat; }
 
 std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   std::shared_ptr<BatchJob> job;
@@ -356,9 +319,14 @@ Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
   return batch;
 }
 
-std::optional<Batch> DataLoader::State::next(const ProvideOutput& provide) {
+OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
   if (!running) start_epoch();
   const bool echoed = echo_pending();
+  while (!echoed && delivered == plan->num_batches() && !rest.empty()) {
+    start_round(rest.front(), epoch, true);
+    rest.pop_front();
+    fill();
+  }
   if (!echoed && delivered == plan->num_batches()) {
     running = false;
     epoch_clock.stop();

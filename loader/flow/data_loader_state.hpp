@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "flow/report.hpp"
 #include "flow/resolve_options.hpp"
 #include "flow/row_future.hpp"
+#include "flow/stretch.hpp"
 #include "flow/ticket_ring.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
@@ -32,7 +34,8 @@ struct DataLoader::State {
   State(Dataset handle, const DataLoaderOptions& user);
 
   void start_epoch();
-  std::optional<Batch> next(const ProvideOutput& provide);
+  void set_epoch(std::uint64_t number);
+  OptionalBatch<Batch> next(const ProvideOutput& provide);
   std::shared_ptr<BatchJob> take_job();
   Batch first_delivery(BatchJob& job, const ProvideOutput& provide);
   Batch next_echo(const ProvideOutput& provide);
@@ -41,15 +44,22 @@ struct DataLoader::State {
   std::unique_ptr<LoaderGroup::Seat> join_group(const DataLoaderOptions& user);
   void preload();
   void warn_of_empty_epochs() const;
-  PlanSpec plan_spec(std::uint64_t start = 0) const;
+  Stretch whole_epoch() const noexcept;
+  PlanSpec plan_spec() const;
+  std::shared_ptr<const EpochPlan> plan_of(const Stretch& part, std::uint64_t of_epoch) const;
   RowFuture::Round round_of(std::shared_ptr<const EpochPlan> plan, std::uint64_t of_epoch) const;
   LoaderState state() const;
   void restore(const LoaderState& saved);
+  std::deque<Stretch> stretches_after(const EpochPlace& place, const PlanSpec& spec,
+                                      std::uint64_t of_epoch) const;
+  void check_identity(const LoaderState& saved) const;
   std::uint64_t plan_identity() const;
+  std::uint64_t identity_with(std::uint64_t echo_factor) const;
   SlotBytes slot_bytes() const;
   DataFacts data_facts() const;
-  void issue_epoch_as(std::uint64_t in_round);
-  bool issue_next_epoch();
+  void start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched);
+  void issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round);
+  bool issue_next_round();
   void fill();
   void warm_up();
   std::shared_ptr<BatchJob> wait_for_batch();
@@ -84,9 +94,10 @@ struct DataLoader::State {
   mutable std::once_flag forecast_made;
   mutable std::optional<RowForecast> forecast;
   mutable std::once_flag identity_made;
-  mutable std::uint64_t identity = 0;
+  mutable std::uint64_t identity = 0;  ///< without an echo
 
-  // The consumer's thread only. A round is one run through the data: epochs may repeat, rounds do not.
+  // The consumer's thread only. A round is one run through a stretch of an epoch, as a rule through all of
+  // it: epochs may repeat, rounds do not.
   bool running = false;                   ///< a round is being delivered
   std::uint64_t round = 0;                ///< the running or last one; rounds count from 1
   std::uint64_t epoch = 0;                ///< its epoch
@@ -96,15 +107,16 @@ struct DataLoader::State {
   std::uint64_t first_repeat = 0;         ///< of them, those before a run was resumed
   std::vector<Batch> echoes;              ///< the rest of them, the last first, where the CPU has made them
   Batch echo_like;                        ///< the present batch without memory, where a GPU makes them
-  std::uint64_t issue_repeat = 0;         ///< `next_repeat` of the round being issued
-  std::uint64_t next_repeat = 0;          ///< deliveries of the next round's first batch before a resume
-  std::uint64_t next_epoch = 0;           ///< what the next round delivers
-  std::uint64_t next_start = 0;           ///< and from which position
-  std::shared_ptr<const EpochPlan> plan;  ///< of the running or last round
+  Stretch stretch;                        ///< of the running or last round
+  std::shared_ptr<const EpochPlan> plan;  ///< likewise
+  std::deque<Stretch> rest;               ///< of the running epoch, after that
+  std::uint64_t next_epoch = 0;           ///< what is delivered after the running epoch
+  std::deque<Stretch> next_stretches;     ///< and in which parts; at least one
   std::uint64_t next_ticket = 0;
   std::uint64_t issue_round = 0;  ///< what the next job belongs to
   std::uint64_t issue_epoch = 0;
   std::uint64_t issue_number = 0;
+  Stretch issue_stretch;
   std::shared_ptr<const EpochPlan> issue_plan;
   bool next_epoch_failed = false;  ///< to be issued ahead: its sampler threw
 };

@@ -10,6 +10,7 @@
 #include "batch/device_backend.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
 
 namespace h5feed {
 namespace {
@@ -53,8 +54,14 @@ std::vector<int> choose_gpus(const DataLoaderOptions& options) {
   std::vector<int> gpus;
   for (const std::string& name : names) {
     if (!options.device_backend) {
-      if (name == "auto" && names.size() == 1) return {};
-      refuse_device(name);
+      if (name != "auto" || names.size() > 1) refuse_device(name);
+      log_once(LogLevel::warning,
+               fmt::format("device \"auto\": batches go to the CPU; {}, or set device \"cpu\"",
+                           H5FEED_HAS_CUDA == 0
+                               ? "h5feed was built without CUDA; build it with CUDA"
+                               : "to use a GPU, set options.device_backend = h5feed::gpu::backend() and link "
+                                 "h5feed::gpu"));
+      return {};
     }
     const std::optional<int> gpu = options.device_backend->choose(name);
     if (!gpu) {

@@ -149,10 +149,10 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
                           const SystemLimits& limits, const DataFacts& data) {
   const double time = seconds(stats.epoch_ns);
   std::string text = fmt::format(
-      "{} samples in {} batches, {:.2f} s, {} samples/s; seed {}, num_workers {}\n",
+      "{} samples in {} batches, {:.2f} s, {} samples/s; seed {}, num_workers {}, device {}\n",
       format_count(stats.samples), format_count(stats.batches), time,
       format_count(time > 0 ? static_cast<std::uint64_t>(static_cast<double>(stats.samples) / time) : 0),
-      options.seed, options.num_workers);
+      options.seed, options.num_workers, data.device);
   text += verdict(stats) + "\n";
   text += gpu_verdict(stats);
   text += fmt::format(

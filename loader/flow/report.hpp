@@ -19,6 +19,7 @@ struct DataFacts {
   std::uint64_t fit_bytes = 0;     ///< `cache_bytes` from which all decoded data stays in memory
   std::uint64_t stored_bytes = 0;  ///< of the fields that are not in memory as a whole
   std::uint64_t cache_bytes = 0;   ///< capacity of the cache in use, which loaders may share
+  std::string device;              ///< `Device::name`
   std::string budget_bound_by;     ///< what `memory_budget_bytes` comes from
   /// Decodes per chunk, about the least possible with this cache; empty where it cannot be told.
   std::optional<RowForecast> optimum;

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/byte_units.hpp"
+#include "base/option_spelling.hpp"
 #include "flow/cache_layout.hpp"
 #include "flow/row_read_choice.hpp"
 #include "h5feed/error.hpp"
@@ -19,7 +22,6 @@ constexpr std::int64_t kDefaultIoDepth = 2;
 constexpr std::int64_t kMaxIoDepth = 1024;
 constexpr std::int64_t kMaxWorkers = 1024;
 constexpr std::int64_t kMaxPrefetchFactor = 1024;
-constexpr std::int64_t kMaxEchoFactor = 1024;
 
 void check_echo(const Echo& echo) {
   if (echo.factor < 1 || echo.factor > kMaxEchoFactor) {
@@ -34,7 +36,8 @@ void check_echo(const Echo& echo) {
 
 void check_workers(const DataLoaderOptions& options) {
   if (options.num_workers < 0 || options.num_workers > kMaxWorkers) {
-    throw OptionError(fmt::format("num_workers must be 0 to {}; got {}", kMaxWorkers, options.num_workers));
+    throw OptionError(
+        fmt::format("{} must be 0 to {}; got {}", spelled("num_workers"), kMaxWorkers, options.num_workers));
   }
   if (options.num_workers == 0) {
     if (options.prefetch_factor) {
@@ -128,13 +131,13 @@ class Budget {
 
   [[noreturn]] void refuse(std::uint64_t budget, std::uint64_t cache_bytes) const {
     std::string parts =
-        fmt::format("batch_size {} × {} B × {} {} ({})", batch_size_, format_count(row_bytes_), slots_,
-                    slots_ == 1 ? "slot" : "slots", format_bytes(slot_bytes(batch_size_)));
+        fmt::format("{} {} × {} B × {} {} ({})", spelled("batch_size"), batch_size_, format_count(row_bytes_),
+                    slots_, slots_ == 1 ? "slot" : "slots", format_bytes(slot_bytes(batch_size_)));
     if (resident_bytes_ > 0) parts += fmt::format(" + target {}", format_bytes(resident_bytes_));
     if (const std::uint64_t taken = others_.own_bytes + (shares_cache_ ? 0 : shared_by_others()); taken > 0)
       parts += fmt::format(" + other loaders of this dataset {}", format_bytes(taken));
     const bool cache_counts = rows_apart_ || cache_bytes >= chunk_bytes_;
-    if (cache_counts) parts += fmt::format(" + cache_bytes {}", format_bytes(cache_bytes));
+    if (cache_counts) parts += fmt::format(" + {} {}", spelled("cache_bytes"), format_bytes(cache_bytes));
     if (rows_apart_ || !cache_counts) {
       parts += fmt::format(" + one decoded chunk {}", format_bytes(chunk_bytes_));
     }
@@ -142,10 +145,10 @@ class Budget {
       parts += fmt::format(" + one stored chunk with filter buffers {}", format_bytes(read_bytes_));
     const std::uint64_t others = total(cache_bytes, 1, 0) - slot_bytes(batch_size_);
     const std::uint64_t fitting = budget > others ? (budget - others) / product(row_bytes_, slots_) : 0;
-    throw OptionError(fmt::format("memory_budget_bytes {} cannot hold {}; use {}at least {}",
-                                  format_bytes(budget), parts,
-                                  fitting > 0 ? fmt::format("batch_size ≤ {} or ", fitting) : "",
-                                  format_bytes_ceil(total(cache_bytes, 1, 0))));
+    throw OptionError(fmt::format(
+        "{} {} cannot hold {}; use {}at least {}", spelled("memory_budget_bytes"), format_bytes(budget),
+        parts, fitting > 0 ? fmt::format("{} ≤ {} or ", spelled("batch_size"), fitting) : "",
+        format_bytes_ceil(total(cache_bytes, 1, 0))));
   }
 
  private:
@@ -188,12 +191,24 @@ class Budget {
   std::uint64_t stored_bytes_ = 0;  // largest stored chunk
 };
 
+// Loaders of one dataset share what the largest figure of any of them allows; who asked for less is told.
+void say_which_holds(std::string_view option, std::optional<std::uint64_t> given, std::uint64_t others,
+                     std::string_view shared) {
+  if (!given || *given >= others) return;
+  log_once(LogLevel::warning,
+           fmt::format("{} {}: another loader or TorchDataset of this opened dataset has {}, which holds for "
+                       "both, as they share {}; give both the same figure, or open the file once more",
+                       spelled(option), format_bytes(*given), format_bytes(others), shared));
+}
+
 void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits, const MemoryUse& others,
                     const Budget& budget, ResolvedOptions& resolved) {
   const std::uint64_t memory =
       std::max(options.memory_budget_bytes.value_or(limits.available_bytes / 2), others.budget_bytes);
   resolved.memory_budget_bytes = memory;
   const bool shares_cache = resolved.cache_policy == CachePolicy::lru;
+  say_which_holds("memory_budget_bytes", options.memory_budget_bytes, others.budget_bytes, "one budget");
+  if (shares_cache) say_which_holds("cache_bytes", options.cache_bytes, others.cache_bytes, "one cache");
   const auto workers = static_cast<std::uint64_t>(std::max(1, resolved.num_workers));
   std::uint64_t io_depth = 0;
   if (options.num_workers > 0) {
@@ -326,14 +341,15 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
   resolve_memory(options, limits, others, budget, resolved);
   if (cached_data_bytes(dataset, resolved) <= resolved.cache_bytes) resolved.cache_policy = CachePolicy::lru;
   if (resolved.sampled && resolved.cache_policy == CachePolicy::clairvoyant) {
-    throw OptionError(
-        "cache_policy = clairvoyant needs to know when a sample comes, which a sampler does not tell, nor a "
-        "subset that is not in file order; use a shuffle, or cache_policy = lru");
+    throw OptionError(spelled("cache_policy", "clairvoyant") +
+                      " needs to know when a sample comes, which a sampler does not tell, nor a "
+                      "subset that is not in file order; use a shuffle, or " +
+                      spelled("cache_policy", "lru"));
   }
   if (dataset.tiling && resolved.cache_policy == CachePolicy::clairvoyant) {
-    throw OptionError(
-        "cache_policy = clairvoyant keeps the samples of a chunk apart, and tiles share their chunks; use "
-        "cache_policy = lru");
+    throw OptionError(spelled("cache_policy", "clairvoyant") +
+                      " keeps the samples of a chunk apart, and tiles share their chunks; use " +
+                      spelled("cache_policy", "lru"));
   }
   resolved.row_reads = resolve_row_reads(options, dataset, resolved);
   return {resolved, budget.use(resolved)};

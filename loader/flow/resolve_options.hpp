@@ -12,6 +12,9 @@
 
 namespace h5feed {
 
+/// The largest `echo.factor`.
+inline constexpr std::int64_t kMaxEchoFactor = 1024;
+
 /// The part of a batch that a named field takes.
 struct FieldFormat {
   DType dtype = DType::u8;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/byte_units.hpp"
+#include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 #include "plan/divide.hpp"
 #include "plan/group_order.hpp"
@@ -15,11 +16,12 @@ namespace {
 
 void check_batch(const DataLoaderOptions& options) {
   if (options.batch_size && *options.batch_size < 1) {
-    throw OptionError(fmt::format("batch_size must be at least 1, or none for single samples; got {}",
-                                  *options.batch_size));
+    throw OptionError(fmt::format("{} must be at least 1, or none for single samples; got {}",
+                                  spelled("batch_size"), *options.batch_size));
   }
   if (options.batch_size && *options.batch_size > std::int64_t{1} << 31) {
-    throw OptionError(fmt::format("batch_size must be at most 2147483648; got {}", *options.batch_size));
+    throw OptionError(
+        fmt::format("{} must be at most 2147483648; got {}", spelled("batch_size"), *options.batch_size));
   }
   if (!options.batch_size && options.drop_last) {
     throw OptionError("drop_last needs batches; set batch_size, or leave drop_last unset");
@@ -115,8 +117,8 @@ void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset,
   if (!windows && !by_chunk) return;
   const std::uint64_t chunks = chunks_taking_part(dataset, chosen);
   if (windows && options.shuffle.window_chunks() > chunks) {
-    throw OptionError(fmt::format("shuffle \"{}\": the data has {} {}; use \"chunk:{}\" or less, or \"full\"",
-                                  options.shuffle.to_string(), format_count(chunks),
+    throw OptionError(fmt::format("{} \"{}\": the data has {} {}; use \"chunk:{}\" or less, or \"full\"",
+                                  spelled("shuffle"), options.shuffle.to_string(), format_count(chunks),
                                   chunks == 1 ? "chunk" : "chunks", chunks));
   }
   if (by_chunk && static_cast<std::uint64_t>(options.world_size) > chunks) {

@@ -7,7 +7,7 @@ namespace h5feed {
 namespace {
 
 bool same_order(const RowFuture::Round& a, const RowFuture::Round& b) noexcept {
-  return a.plan && b.plan && a.seed == b.seed && a.epoch == b.epoch && a.start == b.start;
+  return a.plan && b.plan && a.seed == b.seed && a.epoch == b.epoch && a.start == b.start && a.end == b.end;
 }
 
 }  // namespace

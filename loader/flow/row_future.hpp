@@ -21,12 +21,13 @@ class RowFuture {
   /// `turns_per_batch`: samples of a full batch.
   explicit RowFuture(std::uint64_t turns_per_batch) : turns_per_batch_(turns_per_batch) {}
 
-  /// One run through the data. (seed, epoch, start) tell plans of one loader apart.
+  /// One run through the data. (seed, epoch, start, end) tell plans of one loader apart.
   struct Round {
     std::shared_ptr<const EpochPlan> plan;
     std::uint64_t seed = 0;
     std::uint64_t epoch = 0;
     std::uint64_t start = 0;  ///< PlanSpec::start
+    std::uint64_t end = 0;    ///< PlanSpec::end
   };
 
   /// Batches of `running` come next, from its first on; `next` is expected to follow it (no plan: unknown).

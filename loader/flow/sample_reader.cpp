@@ -41,6 +41,13 @@ DataLoaderOptions as_loader_options(const SampleReaderOptions& options, const Sy
   return as_loader;
 }
 
+// With `normalize` completed by `unit_range`, of the reader or of the dataset.
+SampleReaderOptions with_scale(SampleReaderOptions options, const DatasetState& dataset) {
+  options.normalize = with_unit_range(std::move(options.normalize),
+                                      options.unit_range || dataset.options.unit_range, dataset.data.info());
+  return options;
+}
+
 // Which of `rows`, all of one row of the chunk grid, have a part in which piece.
 std::map<std::uint64_t, std::vector<std::size_t>> parts_by_piece(const SampleMap& map,
                                                                  std::span<const RowAt> rows) {
@@ -75,7 +82,7 @@ struct SampleReader::State {
 
   State(Dataset handle, SampleReaderOptions user)
       : dataset(std::move(handle)),
-        options(std::move(user)),
+        options(with_scale(std::move(user), *dataset.state())),
         group(LoaderGroup::of(*dataset.state())),
         resolved(join_group()),
         scratch(resolved.concurrent_decodes) {

@@ -124,7 +124,10 @@ EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
       size_ = order_->size();
     }
     // Where positions are global, what is left of the order is dealt anew, from any position on.
-    if (positions_are_global(spec)) origin_ = std::min(spec.start, size_);
+    if (positions_are_global(spec)) {
+      size_ = std::min(size_, spec.end);
+      origin_ = std::min(spec.start, size_);
+    }
     const std::uint64_t left = size_ - origin_;
     const std::uint64_t shorter = left / ranks;
     const std::uint64_t longer_ranks = left % ranks;
@@ -134,7 +137,15 @@ EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
                                              : spec.rank * longest_;
     }
   }
-  if (!positions_are_global(spec)) start_place_ = spec.start / ranks;
+  if (!positions_are_global(spec)) cut(spec.start / ranks, ceil_div(spec.end, ranks));
+}
+
+// Of sequences that were dealt from the epoch's begin, the places [start, end).
+void EpochPlan::cut(std::uint64_t start, std::uint64_t end) noexcept {
+  start_place_ = start;
+  places_ = std::min(places_, end);
+  shortest_ = std::min(shortest_, end);
+  longest_ = std::min(longest_, end);
 }
 
 void EpochPlan::deal(std::uint64_t own, std::uint64_t shortest, std::uint64_t longest) noexcept {

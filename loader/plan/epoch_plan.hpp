@@ -27,13 +27,14 @@ struct PlanSpec {
   std::uint64_t world_size = 1;
   Shard shard = Shard::strided;
   Uneven uneven = Uneven::exact;
-  std::uint64_t start = 0;  ///< position where delivery begins; see `EpochPlan::position_before`
+  std::uint64_t start = 0;         ///< position where delivery begins; see `EpochPlan::position_before`
+  std::uint64_t end = UINT64_MAX;  ///< and where it ends, unless the epoch ends before; above `start`
   std::shared_ptr<const SampleSubset> subset = {};         ///< null: all samples
   std::shared_ptr<const Sampler> sampler = {};             ///< replaces `shuffle`
   std::shared_ptr<const BatchSampler> batch_sampler = {};  ///< replaces all of the above
 };
 
-/// A number that is equal for specs with the same orders: what a saved position refers to. The start, and
+/// A number that is equal for specs with the same orders: what a saved position refers to. Start and end, and
 /// what `strided` with `exact` is free of (batch size, rank, world size), do not change it.
 std::uint64_t plan_hash(const PlanSpec& spec);
 
@@ -60,7 +61,7 @@ class EpochPlan {
   /// Throws what a user's sampler throws.
   EpochPlan(const PlanSpec& spec, std::uint64_t epoch);
 
-  /// Batches of the epoch from the start position on, for every rank.
+  /// Batches of the epoch from the start position to the end position, for every rank.
   std::uint64_t num_batches() const noexcept;
 
   /// The samples of batch `number` on this rank, in batch order. Throws OptionError for what a user's sampler
@@ -68,10 +69,11 @@ class EpochPlan {
   std::vector<std::int64_t> batch(std::uint64_t number) const;
 
   /// A position within the epoch: plan samples before batch `number`, over all ranks (with a batch sampler:
-  /// batches). At most `num_positions()`.
+  /// batches). At most `num_positions()`, which does not exceed `PlanSpec::end`.
   std::uint64_t position_before(std::uint64_t number) const noexcept;
   std::uint64_t num_positions() const noexcept;
   std::uint64_t start() const noexcept { return spec_.start; }
+  std::uint64_t end() const noexcept { return spec_.end; }
   /// The number of the first batch, counted from the epoch's begin in batches of the present size.
   std::uint64_t first_number() const noexcept;
 
@@ -89,6 +91,7 @@ class EpochPlan {
 
  private:
   void deal(std::uint64_t own, std::uint64_t shortest, std::uint64_t longest) noexcept;
+  void cut(std::uint64_t start, std::uint64_t end) noexcept;
   std::uint64_t batch_size() const noexcept { return batches_ ? 1 : spec_.batch_size; }
   std::uint64_t position_at(std::uint64_t place) const noexcept;
   std::uint64_t end_of_places(std::uint64_t place) const noexcept;

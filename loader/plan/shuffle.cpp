@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/options.hpp"
 
@@ -28,9 +29,9 @@ Shuffle::Shuffle(std::string_view text) {
     }
   }
   throw OptionError(
-      fmt::format("shuffle \"{}\" is not known; use \"sequential\", \"full\", or \"chunk:K\" with K "
+      fmt::format("{} \"{}\" is not known; use \"sequential\", \"full\", or \"chunk:K\" with K "
                   "chunks in play, e.g. \"chunk:16\"",
-                  text));
+                  spelled("shuffle"), text));
 }
 
 std::string Shuffle::to_string() const {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kMark = "h5fs";
 constexpr std::size_t kWord = 8;
+constexpr std::size_t kBytesOfVersion1 = 56;
 
 // Little-endian, on every platform.
 template <typename T>
@@ -38,9 +39,18 @@ std::uint64_t checksum(std::string_view bytes) {
 }  // namespace
 
 std::string LoaderState::to_bytes() const {
+  if (echo_samples > UINT32_MAX) {
+    throw StateError(
+        fmt::format("a state cannot be saved inside an echo of {} samples, only of 4294967295; save it after "
+                    "a multiple of "
+                    "echo.factor deliveries, or use a smaller batch_size",
+                    echo_samples));
+  }
   std::string bytes(kMark);
   append(bytes, kVersion);
   for (const std::uint64_t word : {seed, epoch, position, plan, world_size}) append(bytes, word);
+  append(bytes, static_cast<std::uint32_t>(echo_samples));
+  append(bytes, static_cast<std::uint32_t>(echo_ahead));
   append(bytes, checksum(bytes));
   return bytes;
 }
@@ -52,20 +62,25 @@ LoaderState LoaderState::from_bytes(std::string_view bytes) {
   }
   std::string_view rest = bytes.substr(kMark.size());
   const auto version = rest.size() >= sizeof kVersion ? take<std::uint32_t>(rest) : kVersion;
-  if (version != kVersion) {
-    throw StateError(fmt::format("the saved loader state has version {}; this h5feed reads version {}",
+  if (version != kVersion && version != 1) {
+    throw StateError(fmt::format("the saved loader state has version {}; this h5feed reads versions 1 and {}",
                                  version, kVersion));
   }
-  if (bytes.size() != kBytes) {
+  const std::size_t expected = version == 1 ? kBytesOfVersion1 : kBytes;
+  if (bytes.size() != expected) {
     throw StateError(
         fmt::format("the saved loader state has {} bytes instead of {}; it was cut short or "
                     "extended, take an earlier one",
-                    bytes.size(), kBytes));
+                    bytes.size(), expected));
   }
   LoaderState state;
   for (std::uint64_t* word : {&state.seed, &state.epoch, &state.position, &state.plan, &state.world_size})
     *word = take<std::uint64_t>(rest);
-  if (take<std::uint64_t>(rest) != checksum(bytes.substr(0, kBytes - kWord))) {
+  if (version != 1) {
+    state.echo_samples = take<std::uint32_t>(rest);
+    state.echo_ahead = take<std::uint32_t>(rest);
+  }
+  if (take<std::uint64_t>(rest) != checksum(bytes.substr(0, expected - kWord))) {
     throw StateError(
         "the saved loader state fails its checksum; its bytes were changed, take an earlier one");
   }

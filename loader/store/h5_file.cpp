@@ -171,7 +171,7 @@ DatasetEntry H5File::list_one(const std::string& path) const {
   return read_entry(H5FileAccess::handle(*this), {session, path_.string()}, absolute_path(path));
 }
 
-DatasetInfo H5File::describe(const std::string& name, std::string_view option) const {
+DatasetInfo H5File::describe(const std::string& name, const PathOption& option) const {
   const Hdf5Session session;
   const std::string file = path_.string();
   const std::string path = absolute_path(name);

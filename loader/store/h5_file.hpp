@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/byte_buffer.hpp"
+#include "base/option_spelling.hpp"
 #include "store/byte_source.hpp"
 #include "store/dataset_info.hpp"
 #include "store/global_heap.hpp"
@@ -76,10 +77,10 @@ class H5File : public std::enable_shared_from_this<H5File> {
   DatasetEntry list_one(const std::string& path) const;
 
   /// Metadata of one dataset; `name` may lack the leading slash. Throws DatasetError: no such
-  /// dataset (naming those that exist), a group, not numeric, variable-length. `option` is how the
-  /// user names such a dataset, for the hint "Try --data images". Throws FileError where libhdf5
+  /// dataset (naming those that exist), a group, not numeric, variable-length. `option` is by what
+  /// the user names such a dataset, for the hint `Try .data = "images"`. Throws FileError where libhdf5
   /// cannot open what is there.
-  DatasetInfo describe(const std::string& name, std::string_view option = "--data") const;
+  DatasetInfo describe(const std::string& name, const PathOption& option = {}) const;
 
   /// A one-dimensional dataset of numbers of variable length. Empty for anything else, and for what cannot be
   /// opened.

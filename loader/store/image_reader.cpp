@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 #include "store/chunk_readers.hpp"
 #include "store/global_heap.hpp"
@@ -165,7 +166,7 @@ void append_shapes(const ByteBuffer& values, std::vector<Shape>& shapes) {
 
 std::vector<Shape> read_shapes(const std::shared_ptr<H5File>& file, const std::string& path,
                                std::uint64_t rows) {
-  const DatasetInfo info = file->describe(path, "images.shapes");
+  const DatasetInfo info = file->describe(path, {.name = "images.shapes"});
   if (info.shape != std::vector<std::uint64_t>{rows, 3} || !is_integer(info.dtype)) {
     throw DatasetError(fmt::format("{}:{} is {}; a table of shapes is {}×3 integers", info.file, info.path,
                                    info.shape_text(), format_count(rows)));
@@ -196,8 +197,8 @@ bool tell_planar(const DatasetInfo& info, const Shape& shape) {
   if (first != is_channel_count(shape[2])) return first;
   throw DatasetError(
       fmt::format("{}:{}: the first image is {}×{}×{}, of which the channels cannot be told; state "
-                  "it: input_layout = NCHW or NHWC",
-                  info.file, info.path, shape[0], shape[1], shape[2]));
+                  "it: {} or NHWC",
+                  info.file, info.path, shape[0], shape[1], shape[2], spelled("input_layout", "NCHW")));
 }
 
 }  // namespace

@@ -80,15 +80,15 @@ bool has_member(const H5::H5File& file, const std::string& group, const std::vec
 
 [[noreturn]] void throw_no_group(const H5::H5File& handle, const std::string& file,
                                  const std::string& pattern, const std::string& path,
-                                 const std::string& member, std::string_view option) {
+                                 const std::string& member, const PathOption& option) {
   const std::string place = fmt::format("{}: \"{}\" matches {}", file, pattern, path);
   const WithinFile within;
   within.has_object(handle, path);
   if (!within.other_file().empty()) {
     throw DatasetError(fmt::format(
         "{}, which lies in another file, behind a link to {}:{}; open the files that such links "
-        "lead to, {} {}",
-        place, within.other_file(), within.other_path(), option, within.other_path_to('/' + member)));
+        "lead to, {}",
+        place, within.other_file(), within.other_path(), option.spelled(within.other_path_to('/' + member))));
   }
   const std::string target = link_target(handle.getId(), path);
   throw DatasetError(
@@ -99,7 +99,7 @@ bool has_member(const H5::H5File& file, const std::string& group, const std::vec
 }  // namespace
 
 std::vector<std::string> expand_path(const H5File& file, const std::string& pattern,
-                                     std::string_view option) {
+                                     const PathOption& option) {
   if (!has_wildcard(pattern)) return {pattern};
   const std::vector<std::string> components = components_of(pattern);
   // Behind the last wildcard.
@@ -128,8 +128,8 @@ std::vector<std::string> expand_path(const H5File& file, const std::string& patt
       groups = std::move(next);
     }
     if (groups.empty()) {
-      throw DatasetError(fmt::format("{}: nothing matches {} \"{}\"; it has {}", file.path().string(), option,
-                                     pattern,
+      throw DatasetError(fmt::format("{}: nothing matches {}; it has {}", file.path().string(),
+                                     option.spelled(pattern),
                                      list_text(read_entries(handle, {session, file.path().string()}))));
     }
     for (std::string& group : groups) {

@@ -14,6 +14,7 @@ namespace h5feed {
 /// itself, looked for by who opens it.
 /// Throws DatasetError for a pattern that nothing matches, and for a group that lacks the rest of the path,
 /// naming it and what it has; FileError where libhdf5 cannot list a group.
-std::vector<std::string> expand_path(const H5File& file, const std::string& pattern, std::string_view option);
+std::vector<std::string> expand_path(const H5File& file, const std::string& pattern,
+                                     const PathOption& option);
 
 }  // namespace h5feed

@@ -18,9 +18,9 @@ namespace h5feed {
 namespace {
 
 std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wanted,
-                 std::string_view option) {
-  const std::string closest = closest_dataset(entries, wanted, option == "--data");
-  return closest.empty() ? std::string() : fmt::format(". Try {} {}", option, closest);
+                 const PathOption& option) {
+  const std::string closest = closest_dataset(entries, wanted, option == PathOption{});
+  return closest.empty() ? std::string() : fmt::format(". Try {}", option.spelled(closest));
 }
 
 // "a link to parts.h5:/images" for a name, or the first part of it, that leads nowhere; empty where it is
@@ -59,7 +59,7 @@ std::string behind_link(const H5::H5File& handle, const WithinFile& within, cons
 
 // Reading there takes the other file: its datasets' addresses are not of this one.
 void refuse_other_file(const H5::H5File& handle, const WithinFile& within, const std::filesystem::path& file,
-                       const std::string& name, std::string_view option) {
+                       const std::string& name, const PathOption& option) {
   if (within.other_file().empty()) return;
   const std::string rest = behind_link(handle, within, absolute_path(name));
   const std::filesystem::path other = within.other_file();
@@ -69,8 +69,8 @@ void refuse_other_file(const H5::H5File& handle, const WithinFile& within, const
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(place, ignored)) continue;
     throw DatasetError(fmt::format(
-        "{}: \"{}\" lies in another file, behind a link to {}:{}; open {} itself, {} {}", file.string(), name,
-        other.string(), within.other_path(), place.string(), option, within.other_path_to(rest)));
+        "{}: \"{}\" lies in another file, behind a link to {}:{}; open {} itself, {}", file.string(), name,
+        other.string(), within.other_path(), place.string(), option.spelled(within.other_path_to(rest))));
   }
 }
 
@@ -116,7 +116,7 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
 }
 
 void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,
-                      const std::string& name, std::string_view option) {
+                      const std::string& name, const PathOption& option) {
   const std::string path = absolute_path(name);
   // Before further calls, which may fail as well.
   const std::string problem = calls.problem(path, kCannotOpen);
@@ -135,7 +135,7 @@ void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const 
 }
 
 void throw_is_group(const H5::H5File& handle, const Hdf5Calls& calls, const std::string& name,
-                    std::string_view option) {
+                    const PathOption& option) {
   std::vector<DatasetEntry> entries = read_entries(handle, calls);
   std::string prefix = absolute_path(name);
   if (!prefix.ends_with('/')) prefix += '/';

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/option_spelling.hpp"
 #include "store/byte_source.hpp"
 #include "store/object_tree.hpp"
 #include "store/within_file.hpp"
@@ -26,11 +27,11 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
 /// FileError where it is listed but damaged; else DatasetError: it lies in another file, is a link to
 /// nothing, or is none of those that the file has.
 [[noreturn]] void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const Hdf5Calls& calls,
-                                   const std::string& name, std::string_view option)
+                                   const std::string& name, const PathOption& option)
     H5FEED_REQUIRES(hdf5_mutex);
 
 /// Throws DatasetError, which names the datasets in the group.
 [[noreturn]] void throw_is_group(const H5::H5File& handle, const Hdf5Calls& calls, const std::string& name,
-                                 std::string_view option) H5FEED_REQUIRES(hdf5_mutex);
+                                 const PathOption& option) H5FEED_REQUIRES(hdf5_mutex);
 
 }  // namespace h5feed

@@ -157,7 +157,7 @@ TEST(LoaderOnGpu, may_be_abandoned_begun_again_and_destroyed_at_any_batch) {
     DataLoader loader(dataset, options);
     for (int round = 0; round < 2; ++round) {
       loader.start_epoch();
-      for (int batch = 0; batch < stop; ++batch) ASSERT_TRUE(loader.next()->gpu);
+      for (int batch = 0; batch < stop; ++batch) ASSERT_TRUE(loader.next().value().gpu);
     }
   }
   EXPECT_EQ(cuda.live(), FakeCudaLive{});

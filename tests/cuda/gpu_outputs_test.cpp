@@ -344,6 +344,7 @@ TEST(GpuMemory, of_the_loader_is_counted_to_the_byte_and_does_not_grow_with_epoc
   EXPECT_EQ(cuda.live().device_bytes, live_after_one.device_bytes);
   EXPECT_EQ(cuda.live().device_allocations, live_after_one.device_allocations);
   EXPECT_EQ(cuda.live().streams, live_after_one.streams);
+  EXPECT_THAT(loader.report(), HasSubstr(", device cuda:0 (PCI "));
   EXPECT_THAT(loader.report(), HasSubstr("cuda:0 memory: loader "));
   EXPECT_THAT(loader.report(), HasSubstr("host memory: pinned "));
 }

@@ -161,7 +161,7 @@ TEST(ResumedLoader, takes_another_batch_size) {
   std::vector<std::int64_t> samples = take(first, 4);
   DataLoader second(dataset(), options_with(30));
   second.restore(first.state());
-  EXPECT_EQ(second.next()->number, 1u) << "batches of 30, the first of them begins in the second";
+  EXPECT_EQ(second.next().value().number, 1u) << "batches of 30, the first of them begins in the second";
   second.restore(first.state());
   const std::vector<std::int64_t> rest = take(second, 100);
   samples.insert(samples.end(), rest.begin(), rest.end());
@@ -187,7 +187,7 @@ TEST(ResumedLoader, goes_on_in_a_range_for_loop) {
   }
   DataLoader whole(dataset(), options_with(103));
   EXPECT_EQ(samples, take(whole, 1));
-  EXPECT_EQ(second.begin()->epoch, 1u) << "and then the next epoch";
+  EXPECT_EQ((*second.begin()).epoch, 1u) << "and then the next epoch";
 }
 
 TEST(ResumedLoader, at_an_epoch_s_edge_begins_the_next_epoch) {
@@ -198,7 +198,7 @@ TEST(ResumedLoader, at_an_epoch_s_edge_begins_the_next_epoch) {
   EXPECT_EQ(saved.position, 0u);
   DataLoader second(dataset(), options_with(103));
   second.restore(saved);
-  EXPECT_EQ(second.next()->epoch, 1u);
+  EXPECT_EQ(second.next().value().epoch, 1u);
 }
 
 TEST(ResumedLoader, takes_over_the_seed) {
@@ -255,7 +255,7 @@ std::string refusal(const LoaderState& state, const Change& change) {
   try {
     loader.restore(state);
   } catch (const StateError& error) {
-    EXPECT_EQ(loader.next()->number, 0u) << "the loader is as before";
+    EXPECT_EQ(loader.next().value().number, 0u) << "the loader is as before";
     return error.what();
   }
   return "accepted";

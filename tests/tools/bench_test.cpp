@@ -322,8 +322,8 @@ TEST(Bench, RefusesOptionsTheLoaderRefusesBeforeTheFirstRow) {
   };
   EXPECT_EQ(refused({"--batch-size", "0"}), "--batch-size 0: give at least 1, or none for single samples\n");
   EXPECT_THAT(refused({"--memory-budget-bytes", "64KiB"}),
-              MatchesRegex("memory_budget_bytes 64 KiB cannot hold batch_size [^\n]*\n"));
-  EXPECT_THAT(refused({"--shuffle", "chunks"}), MatchesRegex("shuffle \"chunks\" [^\n]*\n"));
+              MatchesRegex("--memory-budget-bytes 64 KiB cannot hold --batch-size [^\n]*\n"));
+  EXPECT_THAT(refused({"--shuffle", "chunks"}), MatchesRegex("--shuffle \"chunks\" [^\n]*\n"));
   EXPECT_EQ(refused({"--tile-size", "8", "--tile-edges", "round"}),
             "--tile-edges \"round\": give drop, pad or shift\n");
   EXPECT_EQ(refused({"--tile-size", "8x8x3"}),

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
@@ -104,6 +105,20 @@ TEST_F(Examples, wrong_options_are_named_in_one_line) {
   EXPECT_THAT(refusal({H5FEED_RESNET_TRAINING, "few.h5", "--depth", "19"}), HasSubstr("--depth: 19 not in"));
   EXPECT_THAT(refusal({H5FEED_RESNET_TRAINING, "few.h5", "--shuffle", "full", "--batch-size", "9"}),
               EndsWith("resnet_training: --batch-size 9 is more than the 8 images\n"));
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+TEST_F(Examples, the_readme_shows_the_patch_that_is_tested) {
+  const std::string readme = text_of(H5FEED_SOURCE_DIR "/README.md");
+  const std::string patch = text_of(H5FEED_SOURCE_DIR "/tests/torch/mnist/mnist_with_h5feed.patch");
+  const std::size_t begin = readme.find("```diff\n") + 8;
+  const std::string shown = readme.substr(begin, readme.find("```", begin) - begin);
+  ASSERT_GT(shown.size(), 100U);
+  EXPECT_THAT(patch, HasSubstr(shown));
 }
 
 // Fashion-MNIST has the files and sizes of MNIST.

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "h5feed/torch.hpp"
+#include "support/captured_log.hpp"
 #include "support/refusal.hpp"
 #include "support/torch_sets.hpp"
 
@@ -30,6 +31,7 @@ namespace transforms = torch::data::transforms;
 namespace samplers = torch::data::samplers;
 using test::first_samples;
 using test::targets_of_epoch;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using TorchOptions = torch::data::DataLoaderOptions;
 using Example = torch::data::Example<>;
@@ -207,6 +209,34 @@ TEST_F(TorchFeed, scales_before_it_normalizes_where_the_dataset_is_told_to) {
   const auto loader = h5feed::make_data_loader<samplers::SequentialSampler>(chain, TorchOptions(1));
   const torch::Tensor expected = (test::stored_image(set_, 0).to(torch::kFloat64) / 255 - 0.5) / 0.25;
   EXPECT_LE((loader->begin()->data[0] - expected).abs().max().item<double>(), 1e-6);
+}
+
+TEST_F(TorchFeed, has_the_values_of_libtorchs_own_datasets_by_unit_range) {
+  constexpr double kMean = 0.1307;
+  constexpr double kStd = 0.3081;
+  // As torch::data::datasets::MNIST makes its images.
+  const torch::Tensor image = test::stored_image(set_, 0).to(torch::kFloat32).div_(255);
+  const torch::Tensor expected = (image - kMean) / kStd;
+  const Dataset by_dataset =
+      Dataset::open({.files = {set_.path()}, .data = "images", .target = "labels", .unit_range = true});
+  const test::CapturedLog log;
+  for (const TorchDataset& data :
+       {TorchDataset(by_dataset), TorchDataset(test::open(set_), {.unit_range = true})}) {
+    const Example plain = TorchDataset(data).get(0);
+    EXPECT_TRUE(torch::equal(plain.data, image));
+    const auto chain =
+        TorchDataset(data).map(transforms::Normalize<>(kMean, kStd)).map(transforms::Stack<>());
+    auto ours = h5feed::make_data_loader<samplers::SequentialSampler>(chain, TorchOptions(1));
+    auto theirs = torch::data::make_data_loader<samplers::SequentialSampler>(chain, TorchOptions(1));
+    EXPECT_LE((ours->begin()->data[0] - expected).abs().max().item<double>(), 1e-6);
+    EXPECT_LE((theirs->begin()->data[0] - expected).abs().max().item<double>(), 1e-6);
+  }
+  EXPECT_THAT(log.lines(), ::testing::IsEmpty());
+  const auto unscaled = dataset().map(transforms::Normalize<>(kMean, kStd)).map(transforms::Stack<>());
+  auto loader = h5feed::make_data_loader<samplers::SequentialSampler>(unscaled, TorchOptions(1));
+  EXPECT_THAT(log.lines(), ::testing::ElementsAre(AllOf(
+                               HasSubstr("normalize: mean 0.1307 and std 0.3081 are of values in 0 … 1"),
+                               HasSubstr("open the dataset with .unit_range = true"))));
 }
 
 // Two Normalize, a Lambda on tensors and one on examples: what cannot be fused.

@@ -1,13 +1,16 @@
-// Sizes in bytes, and the limits of the machine as a container sees it.
+// Sizes in bytes, the limits of the machine as a container sees it, and what messages have in common.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/dtype.hpp"
 #include "h5feed/error.hpp"
@@ -157,6 +160,40 @@ TEST(SystemLimits, survive_files_that_make_no_sense) {
   const SystemLimits limits = system_limits(root.path());
   EXPECT_GE(limits.cpus, 1u);
   EXPECT_EQ(limits.available_bytes, 32 * kGiB);
+}
+
+std::optional<std::string> as_the_program_spells(std::string_view name) {
+  if (name != "data" && name != "input_layout") return std::nullopt;
+  return name == "data" ? "--data" : "--input-layout";
+}
+
+TEST(OptionSpelling, is_that_of_cpp_unless_a_program_installs_its_own) {
+  const PathOption of_field{.owner = "field \"depth\""};
+  EXPECT_EQ(PathOption{}.spelled("images"), ".data = \"images\"");
+  EXPECT_EQ(spelled("input_layout", "NCHW"), "input_layout = NCHW");
+  EXPECT_EQ(spelled("input_layout"), "input_layout");
+  spell_options(as_the_program_spells);
+  EXPECT_EQ(PathOption{}.spelled("images"), "--data images");
+  EXPECT_EQ(spelled("input_layout", "NCHW"), "--input-layout NCHW");
+  EXPECT_EQ(spelled("input_layout"), "--input-layout");
+  EXPECT_EQ(spelled("io_depth", "4"), "io_depth = 4") << "the program has no such option";
+  EXPECT_EQ(of_field.spelled("x"), "field \"depth\": .data = \"x\"") << "nor those of fields";
+  spell_options(nullptr);
+  EXPECT_EQ(PathOption{}.spelled("images"), ".data = \"images\"");
+}
+
+TEST(Log, once_says_a_line_once_to_each_sink) {
+  std::vector<std::string> lines;
+  const auto sink = [&lines](LogLevel, std::string_view line) { lines.emplace_back(line); };
+  set_log_sink(sink);
+  log_once(LogLevel::warning, "a");
+  log_once(LogLevel::warning, "a");
+  log_once(LogLevel::warning, "b");
+  EXPECT_EQ(lines, (std::vector<std::string>{"a", "b"}));
+  set_log_sink(sink);
+  log_once(LogLevel::warning, "a");
+  EXPECT_EQ(lines.size(), 3u);
+  set_log_sink({});
 }
 
 }  // namespace

@@ -205,7 +205,7 @@ TEST(DataLoaderTargets, that_do_not_fit_their_type_are_refused) {
 TEST(DataLoaderTargets, may_be_missing) {
   const SampleSet set(gzip_set());
   DataLoader loader(Dataset::open({.files = {set.path()}, .data = "images"}), {.batch_size = 4});
-  EXPECT_FALSE(loader.next()->target.defined());
+  EXPECT_FALSE(loader.next().value().target.defined());
 }
 
 // The address of a chunk in the file, to damage it.
@@ -248,7 +248,7 @@ TEST(DataLoaderErrors, fail_every_batch_with_a_damaged_sample_and_no_other) {
     if (damaged) {
       EXPECT_THROW(loader.next(), ChunkError);
     } else {
-      EXPECT_EQ(loader.next()->indices, expected.indices);
+      EXPECT_EQ(loader.next().value().indices, expected.indices);
     }
   }
   EXPECT_FALSE(loader.next());
@@ -299,7 +299,7 @@ TEST(DataLoaderErrors, a_timeout_names_itself_and_loses_no_batch) {
     std::vector<std::int64_t> first;
     while (first.empty()) {
       try {
-        first = loader.next()->indices;
+        first = loader.next().value().indices;
       } catch (const TimeoutError&) {
         // A slow machine: ask again.
       }
@@ -373,7 +373,7 @@ TEST(DataLoaderReport, names_seed_speed_wait_and_cache) {
   while (loader.next()) {
   }
   EXPECT_THAT(loader.report(), HasSubstr("100 samples in 10 batches"));
-  EXPECT_THAT(loader.report(), HasSubstr("seed 77, num_workers 0"));
+  EXPECT_THAT(loader.report(), HasSubstr("seed 77, num_workers 0, device cpu\n"));
   EXPECT_THAT(loader.report(), HasSubstr("hit rate"));
 }
 

@@ -110,8 +110,9 @@ TEST(Dataset, finds_the_only_images_itself) {
 
 TEST(Dataset, names_both_when_two_look_like_images) {
   const SampleSet set({.shape = {20, 8, 6}, .label_shape = {20, 4, 4}});
-  EXPECT_EQ(message_of<DatasetError>([&] { Dataset::open({.files = {set.path()}}); }),
-            set.path().string() + ": two datasets look like images: /images, /labels");
+  EXPECT_EQ(
+      message_of<DatasetError>([&] { Dataset::open({.files = {set.path()}}); }),
+      set.path().string() + ": two datasets look like images: /images, /labels. Try .data = \"images\"");
 }
 
 TEST(Dataset, says_so_when_nothing_looks_like_images) {

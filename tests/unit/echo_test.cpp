@@ -121,9 +121,13 @@ TEST(Echo, has_a_state_of_its_own_that_another_factor_refuses_and_another_batch_
   EXPECT_EQ(in_the_middle.position, 1u);
   EXPECT_EQ(after.position, 60u);
   DataLoader thrice(dataset, echo_options(3));
-  EXPECT_THROW(thrice.restore(after), StateError);
+  EXPECT_THAT(
+      refusal_of<StateError>([&] { thrice.restore(after); }),
+      HasSubstr("of a run with echo.factor 2, this loader has 3; a position counts deliveries, restore "
+                "it with echo.factor = 2"));
   DataLoader once(dataset, echo_options(1));
-  EXPECT_THROW(once.restore(after), StateError);
+  EXPECT_THAT(refusal_of<StateError>([&] { once.restore(after); }),
+              HasSubstr("echo.factor 2, this loader has 1"));
 
   DataLoaderOptions other = echo_options(2);
   other.batch_size = 10;
@@ -131,6 +135,67 @@ TEST(Echo, has_a_state_of_its_own_that_another_factor_refuses_and_another_batch_
   smaller.restore(after);
   const auto rest = rest_of_epoch(smaller);
   EXPECT_EQ(rest.size(), 14u) << "70 samples in batches of 10, each twice";
+}
+
+TEST(Echo, resumed_between_two_deliveries_delivers_the_rest_of_them_in_batches_of_the_new_size) {
+  const SampleSet set(gzip_set());
+  const Dataset dataset = open(set);
+  DataLoader before(dataset, echo_options(2));
+  const std::vector<std::int64_t> first = before.next().value().indices;
+  const LoaderState state = before.state();
+  EXPECT_EQ(state.echo_samples, 30u);
+
+  const auto resumed_with = [&](std::int64_t batch_size) {
+    DataLoaderOptions options = echo_options(2);
+    options.batch_size = batch_size;
+    DataLoader after(dataset, options);
+    EXPECT_EQ(after.size(), 2 * static_cast<std::size_t>((100 + batch_size - 1) / batch_size));
+    after.restore(state);
+    EXPECT_EQ(after.size(), 2 * static_cast<std::size_t>((100 + batch_size - 1) / batch_size))
+        << "of a whole epoch";
+    return rest_of_epoch(after);
+  };
+  const auto larger = resumed_with(40);
+  EXPECT_EQ(larger.front().indices, first);
+  EXPECT_EQ(larger.front().repeat, 1u);
+  EXPECT_EQ(larger.size(), 5u) << "30 once more, then 40 and 30 twice each";
+  const auto smaller = resumed_with(20);
+  EXPECT_EQ(smaller.size(), 10u) << "20 and 10 once more, then 20, 20, 20 and 10 twice each";
+  EXPECT_EQ(smaller[1].indices, std::vector<std::int64_t>(first.begin() + 20, first.end()));
+  EXPECT_EQ(smaller[1].repeat, 1u);
+}
+
+TEST(Echo, resumes_with_drop_last_only_in_full_batches) {
+  const SampleSet set(gzip_set());
+  const Dataset dataset = open(set);
+  DataLoaderOptions options = echo_options(2);
+  options.drop_last = true;
+  DataLoader before(dataset, options);
+  before.next();
+  options.batch_size = 20;
+  DataLoader after(dataset, options);
+  EXPECT_THAT(
+      refusal_of<StateError>([&] { after.restore(before.state()); }),
+      HasSubstr("inside an echo of 30 samples, which batch_size 20 with world_size 1 and drop_last does "
+                "not cut into full batches; use a batch_size × world_size that divides 30"));
+  EXPECT_EQ(rest_of_epoch(after).size(), 10u) << "the loader is as before";
+  options.batch_size = 15;
+  DataLoader fitting(dataset, options);
+  fitting.restore(before.state());
+  EXPECT_EQ(rest_of_epoch(fitting).size(), 2u + 2 * 4) << "30 once more, 60 of the other 70 twice";
+}
+
+TEST(Echo, refuses_a_state_of_an_earlier_version_only_between_two_deliveries) {
+  const SampleSet set(gzip_set());
+  DataLoader loader(open(set), echo_options(2));
+  loader.next();
+  LoaderState state = loader.state();
+  state.echo_samples = 0;
+  EXPECT_THAT(refusal_of<StateError>([&] { loader.restore(state); }),
+              HasSubstr("inside an echo, and as h5feed 0.1 saved it, does not say of how many samples"));
+  state.position = 60;
+  loader.restore(state);
+  EXPECT_EQ(rest_of_epoch(loader).size(), 6u);
 }
 
 TEST(Echo, reports_a_batch_that_fails_once) {
@@ -174,7 +239,7 @@ TEST(Echo, may_be_left_at_any_delivery) {
   DataLoader loader(open(set), echo_options(3, 2));
   for (int stop = 0; stop < 12; ++stop) {
     loader.start_epoch();
-    for (int i = 0; i < stop; ++i) EXPECT_EQ(loader.next()->repeat, static_cast<std::uint64_t>(i % 3));
+    for (int i = 0; i < stop; ++i) EXPECT_EQ(loader.next().value().repeat, static_cast<std::uint64_t>(i % 3));
   }
 }
 

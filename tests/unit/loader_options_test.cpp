@@ -215,5 +215,17 @@ TEST(ShuffleAdvice, is_silent_where_each_chunk_is_decoded_once) {
   EXPECT_THAT(captured.lines(), testing::IsEmpty());
 }
 
+TEST(AutomaticDevice, without_a_backend_is_the_cpu_and_one_warning_says_so) {
+  const SampleSet set({.shape = {10, 8, 8}});
+  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  const CapturedLog captured;
+  const DataLoader training(dataset, {.device = "auto"});
+  const DataLoader validation(dataset, {.device = "auto"});
+  EXPECT_THAT(captured.lines(),
+              testing::ElementsAre(testing::AllOf(HasSubstr("device \"auto\": batches go to the CPU; "),
+                                                  HasSubstr(", or set device \"cpu\""))));
+  EXPECT_THAT(training.report(), HasSubstr(", device cpu\n"));
+}
+
 }  // namespace
 }  // namespace h5feed

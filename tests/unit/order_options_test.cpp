@@ -117,9 +117,9 @@ TEST_F(OrderOptions, say_when_a_sampler_gave_no_sample) {
       {.batch_size = 2,
        .sampler = make_sampler([](std::uint64_t) { return std::vector<std::int64_t>{1, 2, 100, 3, 4, 5}; }),
        .num_workers = 2});
-  EXPECT_EQ(loader.next()->indices, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(loader.next().value().indices, (std::vector<std::int64_t>{1, 2}));
   EXPECT_THROW(loader.next(), OptionError);
-  EXPECT_EQ(loader.next()->indices, (std::vector<std::int64_t>{4, 5})) << "the loader goes on";
+  EXPECT_EQ(loader.next().value().indices, (std::vector<std::int64_t>{4, 5})) << "the loader goes on";
   EXPECT_FALSE(loader.next());
 }
 
@@ -198,7 +198,7 @@ TEST_F(OrderOptions, let_a_sampler_read_the_dataset_it_samples) {
     return chosen;
   });
   DataLoader loader(dataset_, {.batch_size = 2, .sampler = hard_samples, .num_workers = 1});
-  EXPECT_EQ(loader.next()->indices, (std::vector<std::int64_t>{49, 99}));
+  EXPECT_EQ(loader.next().value().indices, (std::vector<std::int64_t>{49, 99}));
   EXPECT_EQ(plan(dataset_, {.sampler = hard_samples}).samples, 2u);
 }
 
@@ -248,7 +248,7 @@ TEST_F(OrderOptions, throw_from_next_what_a_sampler_throws) {
                          return {4};
                        }),
                        .num_workers = workers});
-    EXPECT_EQ(loader.next()->indices.front(), 4);
+    EXPECT_EQ(loader.next().value().indices.front(), 4);
     EXPECT_FALSE(loader.next());
     EXPECT_THROW(loader.next(), std::runtime_error);
     loader.set_epoch(0);
@@ -257,7 +257,7 @@ TEST_F(OrderOptions, throw_from_next_what_a_sampler_throws) {
     EXPECT_THROW(loader.start_epoch(), std::runtime_error) << "with an epoch running";
     EXPECT_THROW(loader.next(), std::runtime_error) << "which is over";
     loader.set_epoch(2);
-    EXPECT_EQ(loader.next()->indices.front(), 4);
+    EXPECT_EQ(loader.next().value().indices.front(), 4);
   }
 }
 

@@ -50,7 +50,8 @@ TEST(OutputDtype, casts_without_normalize_and_rounds_once_with_it) {
   std::memcpy(&value, half.data.bytes.get() + 2, 2);
   EXPECT_NEAR(static_cast<double>(to_float(value)), exact, std::fabs(exact) * 0x1p-11);
   EXPECT_EQ(first({.output_dtype = DType::bf16}).data.dtype, DType::bf16);
-  EXPECT_EQ(first({.output_dtype = DType::f64}).data.as<double>()[1], stored(set, 0, 0, 0, 1));
+  const Batch doubles = first({.output_dtype = DType::f64});
+  EXPECT_EQ(doubles.data.as<double>()[1], stored(set, 0, 0, 0, 1));
   EXPECT_EQ(first({.output_dtype = DType::u8}).data.dtype, DType::u8) << "as stored";
 }
 
@@ -59,7 +60,7 @@ TEST(OutputDtype, refuses_types_that_are_not_made) {
   EXPECT_THAT(refusal<OptionError>(open(set), {.output_dtype = DType::i32}),
               HasSubstr("output_dtype must be f32, f16, bf16 or f64, or the stored type; got i32"));
   EXPECT_THAT(refusal<OptionError>(open(set), {.normalize = Normalize{}, .output_dtype = DType::u8}),
-              HasSubstr("with normalize; got u8"));
+              HasSubstr("with normalize or unit_range; got u8"));
 }
 
 TEST(OutputLayout, of_channels_last_keeps_the_shape_and_says_so_by_strides) {

@@ -29,7 +29,7 @@ TEST_F(Fields, that_do_not_fit_are_refused_in_one_line) {
   EXPECT_EQ(refusal({{.name = "short"}}),
             "a.h5: /short has 22 rows, /images has 23; a field needs one row per sample");
   EXPECT_THAT(refusal({{.name = "poses"}}), HasSubstr("a.h5: no dataset \"poses\"; it has "));
-  EXPECT_THAT(refusal({{.name = "poses"}}), HasSubstr("Try field \"poses\": data = pose"));
+  EXPECT_THAT(refusal({{.name = "poses"}}), HasSubstr("Try field \"poses\": .data = \"pose\""));
   EXPECT_EQ(refusal({{.name = ""}}), "field 0 has no name; give it one, by which Batch::field finds it");
   EXPECT_EQ(refusal({{.name = "pose"}, {.name = "pose"}}), "field \"pose\" comes twice; name each once");
   EXPECT_EQ(
@@ -113,7 +113,8 @@ TEST_F(Fields, that_their_integer_type_cannot_hold_are_refused_where_they_are_re
   const Dataset wide =
       Dataset::open(with({{.name = "counts", .collate = Collate::ragged, .dtype = DType::u32}}));
   DataLoader loader(wide, {.batch_size = kSamples});
-  EXPECT_THAT(loader.next()->field("counts").values.as<std::uint32_t>(), testing::ElementsAre(1, 70000, 3));
+  const Batch batch = loader.next().value();
+  EXPECT_THAT(batch.field("counts").values.as<std::uint32_t>(), testing::ElementsAre(1, 70000, 3));
 }
 
 TEST_F(Fields, larger_than_memory_are_refused) {

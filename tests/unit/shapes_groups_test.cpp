@@ -138,7 +138,7 @@ TEST_F(Groups, are_named_where_one_lacks_a_member_or_fits_no_pattern) {
       "demo.hdf5: group /data/b has no \"image\"; it has actions, obs. Add it, or choose a pattern that "
       "leaves the group out");
   EXPECT_EQ(refusal({.files = {path()}, .data = "data/c*/image"}),
-            "demo.hdf5: nothing matches --data \"data/c*/image\"; it has /data/a/image (4×6×5 u8), "
+            "demo.hdf5: nothing matches .data = \"data/c*/image\"; it has /data/a/image (4×6×5 u8), "
             "/data/b/actions (4×7 u8), /data/b/obs/depth (4×6×5 u8)");
   EXPECT_THAT(refusal({.files = {path()}, .data = "data/*/*"}),
               HasSubstr("datasets that are read as one need the same type"));
@@ -196,17 +196,17 @@ TEST_F(Groups, do_not_reach_into_other_files) {
   for (const char* const name : {"flat", "soft", "all/flat"}) {
     EXPECT_EQ(refusal({.files = {path()}, .data = name}),
               std::string("demo.hdf5: \"") + name + "\" lies in another file, behind a link to parts.h5:" +
-                  (name[0] == 'f' ? "/flat" : "/") + "; open parts.h5 itself, --data /flat");
+                  (name[0] == 'f' ? "/flat" : "/") + "; open parts.h5 itself, .data = \"/flat\"");
   }
   EXPECT_THAT(refusal({.files = {path()}, .data = "chunked"}),
-              HasSubstr("open parts.h5 itself, --data /chunked"));
+              HasSubstr("open parts.h5 itself, .data = \"/chunked\""));
   EXPECT_THAT(refusal({.files = {path()}, .data = "x", .target = "flat"}),
-              HasSubstr("open parts.h5 itself, --target /flat"));
+              HasSubstr("open parts.h5 itself, .target = \"/flat\""));
   EXPECT_THAT(refusal({.files = {path()}, .data = "x", .fields = {{.name = "flat"}}}),
               HasSubstr("open parts.h5 itself"));
   EXPECT_THAT(refusal({.files = {path()}, .data = "a*/flat"}),
               HasSubstr("matches /all, which lies in another file, behind a link to parts.h5:/; open the "
-                        "files that such links lead to, --data /flat"));
+                        "files that such links lead to, .data = \"/flat\""));
   EXPECT_THAT(refusal({.files = {path()}, .data = "pipe"}), HasSubstr("/pipe is a link to pipe.h5:/x"));
   EXPECT_EQ(Dataset::open({.files = {path()}, .data = "x", .target = "y"}).size(), 4);
 }
@@ -256,9 +256,9 @@ TEST_F(Groups, of_targets_with_dimensions_of_one_give_one_number_a_sample) {
   }
   const Dataset dataset = Dataset::open({.files = {path()}, .data = "x", .target = "y"});
   EXPECT_TRUE(dataset.state()->target->geometry.shape.empty());
-  EXPECT_EQ(
-      refusal({.files = {path()}, .data = "x", .images = {.height = 8, .width = 8}}),
-      "images.height and images.width scale images of variable length, which these are not; leave them out");
+  EXPECT_EQ(refusal({.files = {path()}, .data = "x", .images = {.height = 8, .width = 8}}),
+            "images.height and images.width: only images of variable length are scaled, which these are not; "
+            "leave it unset");
 }
 
 TEST_F(Groups, of_masks_are_spoken_of_where_augment_leaves_them_alone) {

@@ -320,7 +320,7 @@ TEST_F(Tiles, come_at_any_place_from_a_sample_reader_and_in_subsets) {
     EXPECT_EQ(std::memcmp(tile.data(), batch.data.bytes.get() + i * 100, 100), 0) << wanted[i];
   }
   DataLoader loader(dataset.subset(std::vector<std::int64_t>{3, 30, 31}), {.batch_size = 3, .preload = true});
-  EXPECT_EQ(loader.next()->indices, (std::vector<std::int64_t>{3, 30, 31}));
+  EXPECT_EQ(loader.next().value().indices, (std::vector<std::int64_t>{3, 30, 31}));
 }
 
 }  // namespace

@@ -63,6 +63,26 @@ TEST_F(SharedCache, serves_the_parts_of_a_split) {
   EXPECT_EQ(training.stats().chunk_loads + validation.stats().chunk_loads, 10u);
 }
 
+TEST_F(SharedCache, says_once_which_figure_holds_where_a_loader_asks_for_less_than_another) {
+  const test::CapturedLog log;
+  DataLoader training(dataset_, {.batch_size = 10, .cache_bytes = 8 << 20, .memory_budget_bytes = 64 << 20});
+  EXPECT_THAT(log.lines(), testing::IsEmpty());
+  for (int i = 0; i < 2; ++i) {
+    DataLoader validation(dataset_, {.batch_size = 10, .cache_bytes = 1 << 20, .memory_budget_bytes = 1});
+    EXPECT_EQ(validation.options().memory_budget_bytes, 64u << 20);
+    EXPECT_EQ(validation.options().cache_bytes, 8u << 20);
+  }
+  DataLoader more(dataset_, {.batch_size = 10, .memory_budget_bytes = 65 << 20});
+  EXPECT_THAT(log.lines(),
+              testing::ElementsAre(
+                  "memory_budget_bytes 1 B: another loader or TorchDataset of this opened dataset has 64 "
+                  "MiB, which holds "
+                  "for both, as they share one budget; give both the same figure, or open the file once more",
+                  "cache_bytes 1 MiB: another loader or TorchDataset of this opened dataset has 8 MiB, which "
+                  "holds for "
+                  "both, as they share one cache; give both the same figure, or open the file once more"));
+}
+
 TEST_F(SharedCache, goes_with_the_last_loader) {
   {
     DataLoader loader(dataset_, {.batch_size = 10});

@@ -29,7 +29,7 @@ class StoreFile : public testing::Test {
   std::string open_message() const {
     return refusal_in<FileError>(dir_.path(), [this] { H5File::open(path()); });
   }
-  std::string describe_message(const std::string& name, std::string_view option = "--data") const {
+  std::string describe_message(const std::string& name, const PathOption& option = {}) const {
     const auto file = H5File::open(path());
     return refusal_in<DatasetError>(dir_.path(), [&] { file->describe(name, option); });
   }
@@ -170,11 +170,11 @@ TEST_F(StoreFile, NamesTheDatasetsThatExist) {
   }
   EXPECT_EQ(describe_message("imgs"),
             "train.h5: no dataset \"imgs\"; it has /images (20000×3×218×178 u8), /labels (20000 u8). "
-            "Try --data images");
-  EXPECT_EQ(describe_message("lables", "--target"),
+            "Try .data = \"images\"");
+  EXPECT_EQ(describe_message("lables", {.name = "target"}),
             "train.h5: no dataset \"lables\"; it has /images (20000×3×218×178 u8), /labels (20000 u8). "
-            "Try --target labels");
-  EXPECT_EQ(describe_message("qqqqqqqqqqqq", "--target"),
+            "Try .target = \"labels\"");
+  EXPECT_EQ(describe_message("qqqqqqqqqqqq", {.name = "target"}),
             "train.h5: no dataset \"qqqqqqqqqqqq\"; it has /images (20000×3×218×178 u8), /labels (20000 u8)");
 }
 
@@ -187,10 +187,10 @@ TEST_F(StoreFile, FindsDatasetsInGroups) {
   }
   EXPECT_EQ(describe_message("images"),
             "train.h5: no dataset \"images\"; it has /meta/labels (scalar u8), /train/images (2×3×4 u8), "
-            "/train/labels (2 u8). Try --data train/images");
+            "/train/labels (2 u8). Try .data = \"train/images\"");
   EXPECT_EQ(describe_message("train"),
             "train.h5: \"train\" is a group; it has /train/images (2×3×4 u8), /train/labels (2 u8). "
-            "Try --data train/images");
+            "Try .data = \"train/images\"");
   EXPECT_THAT(describe_message("/"), testing::StartsWith("train.h5: \"/\" is a group; it has /meta/labels"));
   EXPECT_EQ(H5File::open(path())->describe("train/images").path, "/train/images");
   EXPECT_EQ(H5File::open(path())->describe("//train/images").path, "/train/images");

@@ -201,7 +201,29 @@ TEST_F(TorchLoader, without_cuda_refuses_a_gpu_and_takes_auto_for_the_cpu) {
       EXPECT_THAT(error.what(), HasSubstr(expected));
     }
   }
+  const test::CapturedLog log;
   EXPECT_TRUE(make_data_loader(dataset, {.device = "auto"})->begin()->data.device().is_cpu());
+  EXPECT_TRUE(make_data_loader(dataset, {.device = "auto"})->begin()->data.device().is_cpu());
+  EXPECT_THAT(log.lines(), ::testing::ElementsAre(HasSubstr("device \"auto\": batches go to the CPU; ")));
+}
+
+template <typename L>
+concept LooksIntoATemporaryIterator = requires(L& loader) {
+  loader.begin()->indices;
+};
+template <typename L>
+concept LooksIntoTheResultOfNextInto = requires(L& loader, torch::Tensor tensor) {
+  loader.next_into(tensor)->indices;
+};
+static_assert(!LooksIntoATemporaryIterator<TorchDataLoader>);
+static_assert(!LooksIntoTheResultOfNextInto<TorchDataLoader>);
+static_assert(std::same_as<decltype(*std::declval<TorchDataLoader&>().begin()), TorchBatch>);
+
+TEST_F(TorchLoader, a_batch_that_has_no_name_lasts_for_a_loop_over_it) {
+  auto loader = make_data_loader(open_images(), {.batch_size = 4});
+  std::vector<std::int64_t> seen;
+  for (const std::int64_t sample : (*loader->begin()).indices) seen.push_back(sample);
+  EXPECT_EQ(seen, (std::vector<std::int64_t>{0, 1, 2, 3}));
 }
 
 TEST_F(TorchLoader, leaves_torchs_thread_settings_alone) {

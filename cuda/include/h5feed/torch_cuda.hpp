@@ -9,7 +9,6 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "h5feed/device.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/gpu.hpp"
+#include "h5feed/optional_batch.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/torch_tensor.hpp"
 
@@ -87,7 +87,7 @@ inline DeviceTensor view_of(const at::Tensor& tensor, const char* name) {
 }
 
 /// The next batch, written to these tensors on the stream that is current for their device.
-inline std::optional<Batch> next_into(DataLoader& loader, const at::Tensor& data, const at::Tensor& target) {
+inline OptionalBatch<Batch> next_into(DataLoader& loader, const at::Tensor& data, const at::Tensor& target) {
   if (!data.defined()) throw OptionError("next_into: data is undefined; give a tensor on the GPU");
   const DeviceTensor images = view_of(data, "data");
   return loader.next_into(images, view_of(target, "target"),

@@ -33,12 +33,15 @@ struct HostTensor {
     return n;
   }
 
-  /// The elements as T, in the order in which they lie. Throws std::invalid_argument when T is not `dtype`.
+  /// The elements as T, in the order in which they lie: a view of `bytes`, hence not of a temporary. Throws
+  /// std::invalid_argument when T is not `dtype`.
   template <typename T>
-  std::span<T> as() const {
+  std::span<T> as() const& {
     if (dtype_of<T>() != dtype) throw std::invalid_argument("h5feed::HostTensor::as: other dtype");
     return {reinterpret_cast<T*>(bytes.get()), static_cast<std::size_t>(elements())};
   }
+  template <typename T>
+  std::span<T> as() const&& = delete;
 };
 
 /// Crop and flip of one sample. Output pixel (y, x) is source pixel (crop_y + y, crop_x + x'), with x' = x,
@@ -87,13 +90,15 @@ struct Batch {
 
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(indices.size()); }
 
-  /// Throws std::out_of_range for a name that no field has.
-  const BatchField& field(std::string_view name) const {
+  /// The field with this name; of a temporary batch a copy, which shares the values. Throws std::out_of_range
+  /// for a name that no field has.
+  const BatchField& field(std::string_view name) const& {
     for (const BatchField& candidate : fields) {
       if (candidate.name == name) return candidate;
     }
     throw std::out_of_range("h5feed::Batch::field: no field \"" + std::string(name) + "\"");
   }
+  BatchField field(std::string_view name) const&& { return field(name); }
 };
 
 }  // namespace h5feed

@@ -12,6 +12,7 @@
 #include "h5feed/dataset.hpp"
 #include "h5feed/device.hpp"
 #include "h5feed/export.hpp"
+#include "h5feed/optional_batch.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/state.hpp"
 #include "h5feed/stats.hpp"
@@ -92,8 +93,8 @@ class H5FEED_EXPORT DataLoader {
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// Batches of one epoch, from its begin, with their echoes; of epoch 0 where a sampler gives epochs of
-  /// different sizes.
+  /// Batches of one whole epoch, with their echoes, also after `restore()`; of epoch 0 where a sampler gives
+  /// epochs of different sizes.
   std::size_t size() const noexcept;
 
   /// The number of the epoch that the next `begin()` (or first `next()`) starts, from its begin. Without it
@@ -114,8 +115,14 @@ class H5FEED_EXPORT DataLoader {
   /// follows. Other workers, cache, device and, with `Shard::strided` and `Uneven::exact`, another batch
   /// size, rank and world size give the same samples in the same global order; the other modes take another
   /// world size at an epoch's begin only. A `set_epoch()` afterwards would begin that epoch anew. The cost
-  /// does not depend on the position. Throws StateError where the state is of another dataset, order or
-  /// sharding; the loader then is as before.
+  /// does not depend on the position.
+  ///
+  /// With `echo`, a state saved between two deliveries of a batch resumes with the rest of them, so that the
+  /// epoch delivers every sample `echo.factor` times. Another batch size or world size cuts these samples
+  /// anew: their last batch may be smaller, and where they fill several batches, they come repeat by repeat.
+  ///
+  /// Throws StateError where the state is of another dataset, order, sharding or `echo.factor`, or where
+  /// `drop_last` would leave out samples of an echo that was begun; the loader then is as before.
   void restore(const LoaderState& state);
 
   /// Starts the next epoch; a running one is abandoned where it is.
@@ -126,22 +133,23 @@ class H5FEED_EXPORT DataLoader {
   /// would have returned it (FileError, ChunkError, …); the following call goes on with the next
   /// batch. Throws TimeoutError; with a GPU DeviceError. A batch on a GPU may still be on its way when it
   /// is returned: see DeviceBatch.
-  std::optional<Batch> next();
+  OptionalBatch<Batch> next();
 
   /// As `next()`, for a loader that delivers to GPUs: the batch is written to memory of the consumer, which
   /// `provide` gives, on a stream of the consumer, so that nothing waits for anything else; other streams
   /// use `DeviceBatch::use_on`. Throws OptionError on the CPU, and for an address that is not of the device.
-  std::optional<Batch> next_into(const ProvideOutput& provide);
+  OptionalBatch<Batch> next_into(const ProvideOutput& provide);
 
   /// The same for memory that stays, as CUDA graphs need: tensors of the loader's dtype, strides and shape,
   /// with room for the batch in the first dimension; a smaller batch, the last of an epoch, fills its
   /// beginning, and `Batch::size()` says how far. `target` is left without address where there is none. For
   /// one device. Throws OptionError for tensors that do not fit, naming what would; the batch is lost then.
-  std::optional<Batch> next_into(const DeviceTensor& data, const DeviceTensor& target, GpuStream stream);
+  OptionalBatch<Batch> next_into(const DeviceTensor& data, const DeviceTensor& target, GpuStream stream);
 
   /// Single-pass input iterator with the semantics of LibTorch's data loader: `begin()` starts an
   /// epoch, the batch may be moved from, moving past the end throws. Where a batch failed, comparing again or
-  /// moving on goes to the batch after it.
+  /// moving on goes to the batch after it. The batch belongs to the iterator and its copies: a temporary
+  /// iterator, as in `*loader.begin()`, gives a copy of it, which shares the tensors.
   class H5FEED_EXPORT Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -151,14 +159,17 @@ class H5FEED_EXPORT DataLoader {
     using reference = Batch&;
 
     Iterator() = default;
-    Batch& operator*() const;
-    Batch* operator->() const { return &**this; }
+    Batch& operator*() const& { return current(); }
+    Batch operator*() const&& { return current(); }
+    Batch* operator->() const& { return &current(); }
+    Batch* operator->() const&& = delete;
     Iterator& operator++();
     bool operator==(const Iterator& other) const;
 
    private:
     friend class DataLoader;
     struct Cursor;
+    Batch& current() const;
     explicit Iterator(std::shared_ptr<Cursor> cursor) : cursor_(std::move(cursor)) {}
     std::shared_ptr<Cursor> cursor_;  // null: the end
   };
@@ -169,8 +180,8 @@ class H5FEED_EXPORT DataLoader {
   /// As the free function.
   PlanReport plan() const;
   LoaderStats stats() const;
-  /// A few lines for people: time, samples/s, wait share and its cause, hit rate, decodes per chunk and their
-  /// distance from the offline optimum, bytes read, memory. The first call may take some 20 ms.
+  /// A few lines for people: time, samples/s, device, wait share and its cause, hit rate, decodes per chunk
+  /// and their distance from the offline optimum, bytes read, memory. The first call may take some 20 ms.
   std::string report() const;
 
  private:

@@ -129,6 +129,10 @@ struct DatasetOptions {
   /// What one sample is, and one target.
   SampleUnit sample = SampleUnit::row;
   InputLayout input_layout = InputLayout::automatic;
+  /// The data in 0 … 1: uint8 divided by 255, uint16 by 65535, delivered as float32 where `output_dtype` does
+  /// not say otherwise, and before `normalize` takes its mean and std; floats as stored. `open` throws
+  /// OptionError for other integers, whose range no convention gives.
+  bool unit_range = false;
   /// Where `data` holds images of variable length.
   ImageOptions images = {};
   /// Set: samples are tiles of the images. Needs NCHW, NHWC or NHW, stated or recognised; a dataset that is a
@@ -199,11 +203,14 @@ class H5FEED_EXPORT Dataset {
   }
 
   /// Shape of one sample as delivered: (C,H,W) for images, as stored with `InputLayout::none`.
-  const std::vector<std::int64_t>& sample_shape() const noexcept;
+  const std::vector<std::int64_t>& sample_shape() const& noexcept;
+  std::vector<std::int64_t> sample_shape() const&& { return sample_shape(); }
   /// How images were cut into samples; empty without `DatasetOptions::tiles`.
   std::optional<TileGrid> tile_grid() const noexcept;
   /// Stored element type of the data.
   DType dtype() const noexcept;
+  /// `DatasetOptions::unit_range`.
+  bool unit_range() const noexcept;
   bool has_target() const noexcept;
 
   /// The state, for h5feed's own parts; not a stable interface.

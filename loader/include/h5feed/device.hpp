@@ -155,6 +155,9 @@ class H5FEED_EXPORT Device {
   /// deliveries before. As `deliver`.
   virtual Batch deliver_again(Batch like, std::uint64_t nth, const ProvideOutput& provide);
 
+  /// For people: "cpu", "cuda:0 (PCI 0000:19:00.0)".
+  virtual std::string name() const { return "cpu"; }
+
   /// Bytes of buffers lent out now (in preparation or with the consumer), and buffers ever allocated.
   virtual std::uint64_t lent_bytes() const = 0;
   virtual std::uint64_t allocations() const = 0;

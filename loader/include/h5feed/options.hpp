@@ -161,7 +161,8 @@ struct DataLoaderOptions {
   bool in_order = true;
   /// Where batches are delivered: "cpu"; with a `device_backend` also "cuda" (= "cuda:0") and "cuda:N", N as
   /// CUDA counts in this process. "auto" is the program's current CUDA device where it has set one, else the
-  /// GPU with most free memory, else the CPU; without a backend the CPU.
+  /// GPU with most free memory; where no GPU can be used, or without a backend, the CPU, with a warning. The
+  /// loader's `report()` names the device.
   std::string device = "cpu";
   /// Several GPUs of this process, {"cuda:0", "cuda:1"}: each batch is divided among them, `Batch::parts`.
   /// Excludes `device`. (One loader a GPU over a shared `Dataset` works as well.)
@@ -186,7 +187,8 @@ struct DataLoaderOptions {
   Uneven uneven = Uneven::exact;
   /// Bytes of decoded chunks, or of their rows, kept for reuse. Default: the least of 1 GiB, 25 % of the
   /// available memory, and what `memory_budget_bytes` leaves. Loaders of one opened dataset with the policy
-  /// `lru` share a cache: the largest figure counts, and is the default of those that join.
+  /// `lru` share a cache: the largest figure counts, and is the default of those that join; a warning names
+  /// it where it is not the one given.
   std::optional<std::uint64_t> cache_bytes = {};
   /// With `clairvoyant`, `row_reads` must not be `always`.
   CachePolicy cache_policy = CachePolicy::lru;
@@ -195,8 +197,9 @@ struct DataLoaderOptions {
   /// `cache_bytes` they would, and loads none.
   bool preload = false;
   /// Bound of all memory the loader allocates: cache, chunks being read and decoded, batches being
-  /// prepared; of all loaders of one opened dataset together, where the largest figure counts. Batches the
-  /// consumer holds are outside. Default: 50 % of the available memory.
+  /// prepared; of all loaders of one opened dataset together, where the largest figure counts; a warning
+  /// names it where it is not the one given. Batches the consumer holds are outside. Default: 50 % of the
+  /// available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
   /// Stored chunks that are read ahead of decoding at once, 0 or more; default 2 a worker. Reading ahead
   /// begins when reads have to wait for the storage, and has threads of its own, at most 8. Fewer are

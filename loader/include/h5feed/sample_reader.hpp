@@ -18,6 +18,8 @@ namespace h5feed {
 /// Options of `SampleReader`, with the meaning they have in `DataLoaderOptions`.
 struct SampleReaderOptions {
   std::optional<Normalize> normalize = {};
+  /// As `DatasetOptions::unit_range`, for a dataset that was opened without it.
+  bool unit_range = false;
   std::optional<DType> target_dtype = {};
   std::optional<std::uint64_t> cache_bytes = {};
   std::optional<std::uint64_t> memory_budget_bytes = {};
@@ -43,6 +45,7 @@ class H5FEED_EXPORT SampleReader {
   Batch read(std::span<const std::int64_t> samples) const;
 
   const Dataset& dataset() const noexcept;
+  /// As given, but for `normalize`, which `unit_range` completes.
   const SampleReaderOptions& options() const noexcept;
   /// Thread-safe. Times of waiting and of epochs are 0.
   LoaderStats stats() const;

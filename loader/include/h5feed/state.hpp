@@ -20,14 +20,21 @@ struct H5FEED_EXPORT LoaderState {
   std::uint64_t position = 0;
   std::uint64_t plan = 0;        ///< hash of dataset and order
   std::uint64_t world_size = 1;  ///< of the run that saved it
+  /// Saved between two deliveries of a batch: its samples on all ranks together. Otherwise 0.
+  std::uint64_t echo_samples = 0;
+  /// Of these, the first that were delivered once more than `position` says: where a resumed run repeats them
+  /// in several batches.
+  std::uint64_t echo_ahead = 0;
 
-  static constexpr std::uint32_t kVersion = 1;
-  /// Bytes of the saved form: five words, a mark with the version, and a checksum.
-  static constexpr std::size_t kBytes = 56;
+  static constexpr std::uint32_t kVersion = 2;
+  /// Bytes of the saved form: six words, a mark with the version, and a checksum.
+  static constexpr std::size_t kBytes = 64;
 
-  /// The saved form: `kBytes` bytes, the same on every platform.
+  /// The saved form: `kBytes` bytes, the same on every platform. Throws StateError for an echo of 2^32
+  /// samples and more.
   std::string to_bytes() const;
-  /// Throws StateError for anything else than what `to_bytes` gave, naming the version it would need.
+  /// Also reads version 1 (56 bytes, h5feed 0.1), which does not say what an echo repeats. Throws StateError
+  /// for anything else than what `to_bytes` gave, naming the version it would need.
   static LoaderState from_bytes(std::string_view bytes);
 
   bool operator==(const LoaderState&) const = default;

@@ -41,8 +41,9 @@ namespace datasets {
 
 /// For LibTorch's own loader, samplers and transforms:
 ///
-///   auto data = h5feed::TorchDataset(h5feed::Dataset::open({.files = {"train.h5"}, .target = "labels"}))
-///                   .map(torch::data::transforms::Normalize<>(127.5, 127.5))
+///   auto data = h5feed::TorchDataset(
+///                   h5feed::Dataset::open({.files = {"train.h5"}, .target = "labels", .unit_range = true}))
+///                   .map(torch::data::transforms::Normalize<>(0.5, 0.5))
 ///                   .map(torch::data::transforms::Stack<>());
 ///   auto loader = torch::data::make_data_loader(std::move(data),
 ///   torch::data::DataLoaderOptions(64).workers(4));
@@ -54,6 +55,8 @@ namespace datasets {
 /// together as long as it stays in the cache. `get()` and `get_batch()` may be called from any number of
 /// threads, and block for reads and decoding. Examples are views of one tensor a batch, (C,H,W) or as stored,
 /// in the stored type, float32 with `options.normalize`; without a target they have an empty one.
+/// `unit_range`, here or where the dataset is opened, makes images float32 in 0 … 1, as LibTorch's own
+/// datasets give them and the mean and std of most examples expect.
 class TorchDataset : public torch::data::datasets::Dataset<TorchDataset> {
  public:
   /// Throws as `SampleReader`; DatasetError for types that LibTorch does not have (u16, u32, u64).
@@ -82,7 +85,8 @@ class TorchDataset : public torch::data::datasets::Dataset<TorchDataset> {
   }
 
   /// Shared by all copies.
-  const SampleReader& reader() const noexcept { return *reader_; }
+  const SampleReader& reader() const& noexcept { return *reader_; }
+  const SampleReader& reader() const&& = delete;
 
  private:
   std::shared_ptr<const SampleReader> reader_;

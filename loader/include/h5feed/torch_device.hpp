@@ -5,13 +5,14 @@
 #include <torch/types.h>
 #include <torch/version.h>
 
-#include <optional>
 #include <string>
 
 #include "h5feed/batch.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+#include "h5feed/optional_batch.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/torch_tensor.hpp"
 
@@ -34,7 +35,7 @@ struct TorchTensors {
   torch::Tensor target;
 };
 inline TorchTensors cuda_tensors(const Batch&) { throw DeviceError("this LibTorch has no CUDA"); }
-inline std::optional<Batch> next_into(DataLoader&, const torch::Tensor&, const torch::Tensor&) {
+inline OptionalBatch<Batch> next_into(DataLoader&, const torch::Tensor&, const torch::Tensor&) {
   throw OptionError("next_into() is for a loader that delivers to a GPU; use the iterators");
 }
 inline void prepare_for_cuda(DataLoaderOptions&) {}
@@ -58,6 +59,16 @@ inline void prepare_torch_device(DataLoaderOptions& options) {
                             : "device \"" +
                                   (options.devices.empty() ? options.device : options.devices.front()) +
                                   "\": h5feed was built without CUDA");
+    }
+    if (options.device == "auto") {
+      log_once(LogLevel::warning,
+               H5FEED_HAS_CUDA
+                   ? "device \"auto\": batches go to the CPU; this LibTorch (" TORCH_VERSION
+                     ") has no CUDA; configure with -DCMAKE_PREFIX_PATH=… of one that has, or set "
+                     "device \"cpu\""
+                   : "device \"auto\": batches go to the CPU; h5feed was built without CUDA; build "
+                     "it with CUDA, or set device \"cpu\"");
+      options.device = "cpu";
     }
     options.device_backend.reset();
   }

@@ -25,6 +25,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
+#include "h5feed/optional_batch.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/state.hpp"
 #include "h5feed/stats.hpp"
@@ -39,7 +40,8 @@ namespace detail {
 /// Fills in seed and GPU, and refuses types that LibTorch cannot hold before any thread is started.
 inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOptions options) {
   prepare_torch_device(options);
-  if (!options.normalize && !options.output_dtype) require_torch_dtype(dataset.dtype());
+  if (!options.normalize && !options.output_dtype && !dataset.unit_range())
+    require_torch_dtype(dataset.dtype());
   if (options.target_dtype) require_torch_target(*options.target_dtype);
   // Several processes need one seed: the loader asks for it.
   if (!options.seed && options.world_size == 1) {
@@ -159,7 +161,9 @@ class TorchDataLoader {
   /// Single-pass input iterator with the semantics of LibTorch's. `begin()` starts an epoch, a batch
   /// is fetched when it is first looked at (blocking until it is ready), the end is reached only when
   /// the epoch is exhausted, moving past it throws. Leaving a loop early and beginning again is fine.
-  /// Copies share one position. Errors as for `DataLoader::next`.
+  /// Copies share one position. The batch belongs to them: of a temporary iterator, as in
+  /// `loader->begin()->data`, `->` shows what LibTorch's example has, `*` gives a copy that shares the
+  /// tensors. Errors as for `DataLoader::next`.
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -171,13 +175,10 @@ class TorchDataLoader {
     Iterator() : Iterator(DataLoader::Iterator()) {}
 
     /// The current batch; it may be moved from.
-    TorchBatch& operator*() const {
-      if (!position_->current) {
-        position_->current = detail::to_torch(std::move(*position_->batches));
-      }
-      return *position_->current;
-    }
-    TorchBatch* operator->() const { return &**this; }
+    TorchBatch& operator*() const& { return current(); }
+    TorchBatch operator*() const&& { return current(); }
+    TorchBatch* operator->() const& { return &current(); }
+    Example* operator->() const&& { return &current(); }
 
     Iterator& operator++() {
       ++position_->batches;
@@ -195,6 +196,12 @@ class TorchDataLoader {
       DataLoader::Iterator batches;
       std::optional<TorchBatch> current;  // of the batch that `batches` stands at, once looked at
     };
+    TorchBatch& current() const {
+      if (!position_->current) {
+        position_->current = detail::to_torch(std::move(*position_->batches));
+      }
+      return *position_->current;
+    }
     explicit Iterator(DataLoader::Iterator batches)
         : position_(std::make_shared<Position>(Position{std::move(batches), std::nullopt})) {}
 
@@ -215,13 +222,13 @@ class TorchDataLoader {
   /// iterators run, it takes their next batch. Throws as `DataLoader::next_into`: OptionError on the CPU,
   /// with `devices`, and for tensors that do not fit; also with a sampler of LibTorch, whose epochs `begin()`
   /// starts.
-  std::optional<TorchBatch> next_into(const torch::Tensor& data, const torch::Tensor& target = {}) {
+  OptionalBatch<TorchBatch> next_into(const torch::Tensor& data, const torch::Tensor& target = {}) {
     if (order_) {
       throw OptionError(
           "next_into() starts epochs by itself, where a sampler of LibTorch needs begin(); use "
           "options.shuffle or options.sampler instead of it");
     }
-    std::optional<Batch> batch = detail::next_into(loader_, data, target);
+    OptionalBatch<Batch> batch = detail::next_into(loader_, data, target);
     if (!batch) return std::nullopt;
     return detail::to_torch(std::move(*batch));
   }
@@ -291,7 +298,7 @@ class TorchDataLoader {
   /// Options with every default filled in, the seed drawn from Torch among them.
   const TorchLoaderOptions& options() const noexcept { return options_; }
   LoaderStats stats() const { return loader_.stats(); }
-  /// A few lines for people: time, samples/s, wait share and its cause, hit rate, memory.
+  /// A few lines for people: time, samples/s, device, wait share and its cause, hit rate, memory.
   std::string report() const { return loader_.report(); }
 
  private:

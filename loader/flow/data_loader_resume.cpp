@@ -1,0 +1,138 @@
+// Saving where a run stands, and going on from there.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "flow/data_loader_state.hpp"
+#include "flow/dataset_fingerprint.hpp"
+#include "h5feed/error.hpp"
+#include "plan/permutation.hpp"
+#include "plan/streams.hpp"
+
+namespace h5feed {
+
+std::uint64_t DataLoader::State::plan_identity() const { return identity_with(options.echo_factor); }
+
+// Positions count the deliveries of an echo.
+std::uint64_t DataLoader::State::identity_with(std::uint64_t echo_factor) const {
+  std::call_once(identity_made, [this] {
+    identity = mix_key(dataset_fingerprint(*dataset), kPlanHash, plan_hash(plan_spec()));
+  });
+  return echo_factor > 1 ? mix_key(identity, kPlanHash, echo_factor) : identity;
+}
+
+LoaderState DataLoader::State::state() const {
+  if (!options.in_order) {
+    throw OptionError("a state needs in_order = true: otherwise a position does not say which samples came");
+  }
+  bool within = running;
+  EpochPlace place;
+  if (running && echo_pending()) {
+    place.position = plan->position_before(delivered - 1);
+    place.repeat = repeats;
+    place.echo_samples = plan->position_before(delivered) - place.position;
+  } else if (running && delivered < plan->num_batches()) {
+    place = stretch.place_at(plan->position_before(delivered));
+  } else if (running && !rest.empty()) {
+    place = rest.front().place_at(rest.front().start);
+  } else {
+    within = false;
+    place = next_stretches.front().place_at(next_stretches.front().start);
+  }
+  LoaderState saved{options.seed, within ? epoch : next_epoch,
+                    place.position * options.echo_factor + place.repeat, plan_identity(), options.world_size};
+  saved.echo_samples = place.echo_samples;
+  saved.echo_ahead = place.echo_ahead;
+  return saved;
+}
+
+// Throws StateError where the hash of a saved state is of another loader.
+void DataLoader::State::check_identity(const LoaderState& saved) const {
+  if (saved.plan == plan_identity()) return;
+  for (std::uint64_t factor = 1; factor <= kMaxEchoFactor; ++factor) {
+    if (saved.plan != identity_with(factor)) continue;
+    throw StateError(fmt::format(
+        "the saved state is of a run with echo.factor {}, this loader has {}; a position counts deliveries, "
+        "restore it with echo.factor = {}",
+        factor, options.echo_factor, factor));
+  }
+  throw StateError(
+      fmt::format("the saved state is of another dataset, order or sharding (plan {:016x}, this loader's is "
+                  "{:016x}); open "
+                  "the same data with the same shuffle, sampler, subset, shard, uneven and echo",
+                  saved.plan, plan_identity()));
+}
+
+// The parts of the epoch that are still to be delivered from `place` on; at least one.
+std::deque<Stretch> DataLoader::State::stretches_after(const EpochPlace& place, const PlanSpec& spec,
+                                                       std::uint64_t of_epoch) const {
+  const std::uint64_t unit = batch_sampler ? 1 : spec.batch_size;
+  std::deque<Stretch> parts = rest_of_echo(place, options.echo_factor, unit * spec.world_size);
+  PlanSpec part_spec = spec;
+  for (const Stretch& part : parts) {
+    part_spec.start = part.start;
+    part_spec.end = part.end;
+    const EpochPlan part_plan(part_spec, of_epoch);
+    if (part_plan.position_before(part_plan.num_batches()) == part.end) continue;
+    throw StateError(
+        fmt::format("the saved state is inside an echo of {} samples, which batch_size {} with world_size {} "
+                    "and drop_last "
+                    "does not cut into full batches; use a batch_size × world_size that divides {}, leave "
+                    "drop_last unset, "
+                    "or save after a multiple of echo.factor {} deliveries",
+                    place.echo_samples, options.batch_size, options.world_size, part.end - part.start,
+                    options.echo_factor));
+  }
+  Stretch last = whole_epoch();
+  last.start = place.position + place.echo_samples;
+  part_spec.start = last.start;
+  part_spec.end = last.end;
+  if (parts.empty() || EpochPlan(part_spec, of_epoch).num_batches() > 0) parts.push_back(last);
+  return parts;
+}
+
+void DataLoader::State::restore(const LoaderState& saved) {
+  if (!options.in_order) throw OptionError("restore() needs in_order = true");
+  check_identity(saved);
+  PlanSpec spec = plan_spec();
+  const bool global = positions_are_global(spec);
+  if (saved.position > 0 && !global && saved.world_size != options.world_size) {
+    throw StateError(fmt::format(
+        "the saved state is in mid-epoch of world_size {}, this loader has world_size {}; that works "
+        "with shard = strided and uneven = exact, or from an epoch's begin",
+        saved.world_size, options.world_size));
+  }
+  const EpochPlace place{saved.position / options.echo_factor, saved.position % options.echo_factor,
+                         saved.echo_samples, saved.echo_ahead};
+  if (place.repeat > 0 && place.echo_samples == 0) {
+    throw StateError(
+        "the saved state is inside an echo, and as h5feed 0.1 saved it, does not say of how many samples; "
+        "use "
+        "one that was saved after a multiple of echo.factor deliveries");
+  }
+  spec.seed = saved.seed;
+  const std::uint64_t positions = EpochPlan(spec, saved.epoch).num_positions();
+  const std::uint64_t unit = global ? 1 : spec.world_size;
+  if (place.position > positions || place.echo_samples > positions - place.position ||
+      (place.echo_samples > 0 && place.echo_ahead >= place.echo_samples) || place.position % unit != 0 ||
+      place.echo_samples % unit != 0 || place.echo_ahead % unit != 0) {
+    throw StateError(
+        fmt::format("the saved state is at position {} of an epoch that has {}", place.position, positions));
+  }
+  std::deque<Stretch> parts = stretches_after(place, spec, saved.epoch);
+  ring.cancel_all();
+  running = false;
+  epoch_clock.stop();
+  gpu_window.stop();
+  options.seed = saved.seed;
+  next_epoch = saved.epoch;
+  next_stretches = std::move(parts);
+  rest.clear();
+  repeats = 0;
+  issue_plan.reset();
+}
+
+}  // namespace h5feed
