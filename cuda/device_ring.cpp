@@ -13,7 +13,7 @@
 namespace h5feed::gpu {
 namespace {
 
-constexpr int kPoison = 0xFB;
+constexpr int kDevicePoison = 0xFB;
 
 }  // namespace
 
@@ -54,7 +54,7 @@ struct DeviceRing::State {
       check(cudaStreamWaitEvent(compute.get(), slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
     }
     slot.consumers = 0;  // the stream of the next kernel has waited for them
-    check(cudaMemsetAsync(slot.data, kPoison, slot_bytes, compute.get()), "cudaMemsetAsync", place);
+    check(cudaMemsetAsync(slot.data, kDevicePoison, slot_bytes, compute.get()), "cudaMemsetAsync", place);
   }
 
   void put(std::unique_ptr<Slot> slot) H5FEED_EXCLUDES(mutex) {

@@ -265,7 +265,7 @@ int bench(const BenchArguments& arguments) {
   return kDone;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kBenchFooter =
     R"(Each row runs in a process of its own, so that its peak memory is its own. A repetition is as
 many first epochs as fit its share of --time-budget, or a part of one (whole windows of chunk:K); every
 epoch has a new loader with an empty cache, so that its chunks are decoded. Rates are medians over --runs
@@ -370,7 +370,7 @@ void add_bench(CLI::App& app, Action& action) {
   option("--python", arguments->python, "Interpreter of the peer; default: python3, then Debian's",
          "PROGRAM");
   add_output_options(*command, arguments->output);
-  command->footer(kFooter);
+  command->footer(kBenchFooter);
   command->callback([arguments, command, &action] {
     if (!arguments->tiles.size.empty() && (!arguments->peer.empty() || arguments->cold)) {
       throw OptionError(

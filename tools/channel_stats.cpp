@@ -241,14 +241,14 @@ struct Item {
   std::vector<Partial> partials;
 };
 
-struct Buffers {
+struct StatsBuffers {
   ByteBuffer chunk;
   ByteBuffer clipped;
   ReadScratch scratch;
 };
 
 Item stats_of_chunk(const ChunkReader& reader, std::optional<std::size_t> dimension, std::uint64_t chunk,
-                    Buffers& buffers) {
+                    StatsBuffers& buffers) {
   const DatasetInfo& info = reader.info();
   const std::size_t element_bytes = size_of(info.dtype);
   Item item{.chunk = chunk};
@@ -283,7 +283,7 @@ DatasetStats channel_stats(const ChunkReader& reader, std::optional<std::size_t>
   const DatasetInfo& info = reader.info();
   const std::uint64_t channels = channel_dimension ? info.shape[*channel_dimension] : 1;
   std::vector<Partial> totals(static_cast<std::size_t>(channels));
-  tbb::enumerable_thread_specific<Buffers> buffers;
+  tbb::enumerable_thread_specific<StatsBuffers> buffers;
   const std::uint64_t each = 3 * reader.chunk_bytes() + reader.scratch_bytes();
   const std::uint64_t fit = settings.memory_bytes / std::max<std::uint64_t>(1, each);
   const auto jobs = static_cast<int>(std::clamp<std::uint64_t>(fit, 1, settings.jobs));

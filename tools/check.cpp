@@ -211,7 +211,7 @@ int check(const CheckArguments& arguments) {
              : kFailed;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kCheckFooter =
     R"(Every chunk of every numeric dataset is read twice, by h5feed itself and by libhdf5, and compared byte
 by byte. Datasets that h5feed reads through libhdf5 anyway are read once. The exit code is 1 where a chunk
 differs or an object cannot be read; the others are checked all the same.
@@ -242,7 +242,7 @@ void add_check(CLI::App& app, Action& action) {
       ->add_option("--time-budget", arguments->time_budget, "Begin no chunk after this time; default: none")
       ->type_name("TIME");
   add_output_options(*command, arguments->output);
-  command->footer(kFooter);
+  command->footer(kCheckFooter);
   command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });
 }
 

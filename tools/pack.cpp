@@ -252,7 +252,7 @@ int pack(const PackArguments& arguments) {
   return kDone;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kPackFooter =
     R"(Images become /images (N,C,H,W) and /labels (N); GROUP=DIR puts them below /GROUP, so that one file holds
 train and test. Classes are numbered in the order of their names, which /labels keeps as the attribute
 class_names. Pixels of 8 bits get the attributes mean, std, min and max of each channel, in the unit of the
@@ -312,7 +312,7 @@ void add_pack(CLI::App& app, Action& action) {
   add_filter_option(*command, arguments->filter, "gzip:4");
   command->add_flag("--force", arguments->force, "Replace OUT where it exists");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
-  command->footer(kFooter);
+  command->footer(kPackFooter);
   command->callback([arguments, &action] { action = [arguments] { return pack(*arguments); }; });
 }
 

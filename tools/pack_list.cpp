@@ -72,7 +72,7 @@ std::vector<std::string> next_record(std::string_view& text) {
 }
 
 // One line of a CSV file.
-struct Row {
+struct ListRow {
   fs::path file;
   std::string label;
   std::string group;
@@ -99,13 +99,13 @@ std::optional<Columns> named_columns(const std::vector<std::string>& fields) {
   return columns;
 }
 
-std::vector<Row> read_rows(const std::string& name, const std::string& group) {
+std::vector<ListRow> read_rows(const std::string& name, const std::string& group) {
   const auto file = open_file_source(name);
   std::string content(static_cast<std::size_t>(file->size()), '\0');
   file->read(0, std::as_writable_bytes(std::span(content)));
   std::string_view text = content;
   Columns columns;
-  std::vector<Row> rows;
+  std::vector<ListRow> rows;
   for (std::size_t line = 1; !text.empty(); ++line) {
     const std::vector<std::string> fields = next_record(text);
     if (fields.size() == 1 && fields.front().empty()) continue;
@@ -185,21 +185,21 @@ ImageSets list_class_folders(const std::vector<std::string>& folders) {
 }
 
 ImageSets list_csv(const std::vector<std::string>& files) {
-  std::vector<Row> rows;
+  std::vector<ListRow> rows;
   for (const std::string& argument : files) {
     const auto [group, file] = split_name(argument);
-    std::vector<Row> more = read_rows(file, group);
+    std::vector<ListRow> more = read_rows(file, group);
     rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   const bool numbers = std::all_of(rows.begin(), rows.end(),
-                                   [](const Row& row) { return whole_number(row.label).has_value(); });
+                                   [](const ListRow& row) { return whole_number(row.label).has_value(); });
   ImageSets sets;
   if (!numbers) {
     std::set<std::string> names;
-    for (const Row& row : rows) names.insert(row.label);
+    for (const ListRow& row : rows) names.insert(row.label);
     sets.class_names.assign(names.begin(), names.end());
   }
-  for (Row& row : rows) {
+  for (ListRow& row : rows) {
     const auto place = std::lower_bound(sets.class_names.begin(), sets.class_names.end(), row.label);
     const std::int64_t label = numbers ? *whole_number(row.label) : place - sets.class_names.begin();
     set_of(sets, row.group).items.push_back({std::move(row.file), label});

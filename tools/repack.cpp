@@ -114,7 +114,7 @@ int repack(const RepackArguments& arguments) {
   return kDone;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kRepackFooter =
     R"(The datasets that look like images are stored anew, or those that --dataset names; all else is kept:
 groups, attributes, links, committed types, dimension scales, references, fill values, creation order. What
 cannot be kept is refused by name before anything appears under OUT. OUT is written under a temporary name,
@@ -186,7 +186,7 @@ void add_repack(CLI::App& app, Action& action) {
   command->add_flag("--no-verify", arguments->no_verify, "Do not read OUT again to compare its values");
   command->add_flag("--force", arguments->force, "Replace OUT where it exists");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
-  command->footer(kFooter);
+  command->footer(kRepackFooter);
   command->callback([arguments, &action] { action = [arguments] { return repack(*arguments); }; });
 }
 

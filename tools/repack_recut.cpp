@@ -32,7 +32,7 @@ struct Window {
 using WindowPtr = std::shared_ptr<Window>;
 
 // One thread's buffers.
-struct Buffers {
+struct RecutBuffers {
   ReadScratch scratch;
   ByteBuffer chunk;
 };
@@ -77,12 +77,12 @@ class Recut {
   std::size_t element_bytes() const noexcept { return shapes_.element_bytes; }
 
   // A task runs on one slot of the arena and never waits within, so that the slot's buffers are its own.
-  Buffers& buffers() {
+  RecutBuffers& buffers() {
     return buffers_[static_cast<std::size_t>(tbb::this_task_arena::current_thread_index())];
   }
 
   // Decodes one source chunk; its values begin at the returned address.
-  const std::byte* decoded(std::uint64_t chunk, Buffers& own) const {
+  const std::byte* decoded(std::uint64_t chunk, RecutBuffers& own) const {
     own.chunk.resize_discard(static_cast<std::size_t>(reader_.chunk_bytes()));
     reader_.read_chunk(chunk, own.chunk.span(), own.scratch);
     return own.chunk.data();
@@ -242,7 +242,7 @@ class Recut {
       const std::uint64_t offset = layout_.offset(window.region, whole[first]);
       const std::uint64_t bytes = layout_.offset(window.region, whole[end - 1]) - offset +
                                   elements_of(whole[end - 1]) * element_bytes();
-      Buffers& own = buffers();
+      RecutBuffers& own = buffers();
       own.chunk.resize_discard(static_cast<std::size_t>(bytes));
       scratch_->read(offset, own.chunk.span().first(static_cast<std::size_t>(bytes)));
       for (std::size_t i = first; i < end; ++i) {
@@ -311,7 +311,7 @@ class Recut {
   const std::function<void(std::uint64_t)>& advance_;
   const std::vector<ChunkBox> regions_;
   const ScratchLayout layout_;
-  std::vector<Buffers> buffers_;  // by slot of the arena
+  std::vector<RecutBuffers> buffers_;  // by slot of the arena
   tbb::task_arena arena_;
   bool all_written_ = true;
   std::unique_ptr<ScratchFile> scratch_;

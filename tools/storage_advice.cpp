@@ -14,7 +14,7 @@ namespace h5feed::cli {
 namespace {
 
 // Below this a dataset is read whole, whatever its storage.
-constexpr std::uint64_t kSmallBytes = kMiB;
+constexpr std::uint64_t kSmallDatasetBytes = kMiB;
 
 std::uint64_t bytes_of(const std::vector<std::uint64_t>& extents, std::size_t element_bytes) {
   std::uint64_t bytes = element_bytes;
@@ -101,7 +101,7 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
   constexpr double kWorthwhilePadding = 0.2, kWorthwhileRatio = 1.05;
   constexpr std::uint64_t kSmallChunk = 64 * kKiB, kLargeChunk = 16 * kMiB, kManyChunks = 10'000;
   std::vector<std::string> advice;
-  if (info.total_bytes() < kSmallBytes) return advice;
+  if (info.total_bytes() < kSmallDatasetBytes) return advice;
   const std::string name = printable(info.path);
   if (reader != nullptr && !reader->direct()) {
     advice.push_back(fmt::format("{}: libhdf5 has to read it, one thread at a time ({}); store it anew: {}",

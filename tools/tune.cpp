@@ -379,7 +379,7 @@ int tune(const TuneArguments& arguments) {
   return kDone;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kTuneFooter =
     R"(A sample of the data, spread over it, is stored in each candidate's way in a temporary file and read through
 the loader with the batch size, order, cache and workers that are given. Predictions come from what decoding a
 few chunks, serving a sample and bringing a chunk into memory take here; each is made before its candidate is
@@ -421,7 +421,7 @@ void add_tune(CLI::App& app, Action& action) {
   add("--time-budget", arguments->time_budget, "Ends within this time", "TIME");
   add("--scratch", arguments->scratch, "Folder for the temporary file; default: the system's", "DIR");
   add_output_options(*command, arguments->output);
-  command->footer(kFooter);
+  command->footer(kTuneFooter);
   command->callback([arguments, &action] { action = [arguments] { return tune(*arguments); }; });
 }
 

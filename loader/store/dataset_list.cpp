@@ -54,9 +54,9 @@ herr_t keep_hard_link(hid_t, const char* name, const LinkInfo* link, void* names
 
 // Not H5Ovisit: it ends at the first damaged object, and follows groups that contain each other for ever
 // where their reference counts do not tell.
-class Walk {
+class ListingWalk {
  public:
-  explicit Walk(const Hdf5Calls& calls) : calls_(calls) {}
+  explicit ListingWalk(const Hdf5Calls& calls) : calls_(calls) {}
 
   std::vector<DatasetEntry> run(hid_t file) H5FEED_REQUIRES(hdf5_mutex) {
     const ScopedId root(H5Gopen2(file, "/", H5P_DEFAULT));
@@ -116,7 +116,7 @@ class Walk {
 }  // namespace
 
 std::vector<DatasetEntry> read_entries(const H5::H5File& file, const Hdf5Calls& calls) {
-  return Walk(calls).run(file.getId());
+  return ListingWalk(calls).run(file.getId());
 }
 
 DatasetEntry read_entry(const H5::H5File& file, const Hdf5Calls& calls, const std::string& path) {

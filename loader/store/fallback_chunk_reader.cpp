@@ -11,7 +11,7 @@ namespace h5feed {
 namespace {
 
 // A part of the dataset that one chunk covers, in elements.
-struct Box {
+struct ChunkBox {
   std::vector<std::uint64_t> coordinates;  // in the grid
   std::vector<std::uint64_t> start;
   std::vector<std::uint64_t> count;
@@ -42,7 +42,7 @@ class FallbackChunkReader final : public UnfetchedChunkReader {
 
   ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override {
     out = chunk_target(*this, chunk, out);
-    const Box box = box_of(chunk);
+    const ChunkBox box = box_of(chunk);
     ReadCost cost;
     cost.fallback = true;
     const std::uint64_t begin = now_ns();
@@ -69,8 +69,8 @@ class FallbackChunkReader final : public UnfetchedChunkReader {
     return info_.layout == StorageLayout::chunked && !info_.filters.empty() && !pipeline_ ? chunk_bytes_ : 0;
   }
 
-  Box box_of(std::uint64_t chunk) const {
-    Box box;
+  ChunkBox box_of(std::uint64_t chunk) const {
+    ChunkBox box;
     box.coordinates = chunk_coordinates(chunk, grid_);
     box.bytes = size_of(info_.dtype);
     for (std::size_t d = 0; d < grid_.size(); ++d) {
@@ -82,7 +82,7 @@ class FallbackChunkReader final : public UnfetchedChunkReader {
   }
 
   // False where libhdf5 finds no stored chunk: H5Dread then tells a missing one from a damaged index.
-  bool read_stored(const Box& box, std::span<std::byte> out, ReadScratch& scratch, ReadCost& cost,
+  bool read_stored(const ChunkBox& box, std::span<std::byte> out, ReadScratch& scratch, ReadCost& cost,
                    std::uint64_t& read_end) const {
     const auto stored = file_->read_stored_chunk(info_, box.start, max_stored_bytes_, scratch.raw);
     if (!stored) return false;
@@ -95,7 +95,8 @@ class FallbackChunkReader final : public UnfetchedChunkReader {
     return true;
   }
 
-  void read_decoded(const Box& box, std::span<std::byte> out, ReadScratch& scratch, ReadCost& cost) const {
+  void read_decoded(const ChunkBox& box, std::span<std::byte> out, ReadScratch& scratch,
+                    ReadCost& cost) const {
     cost.bytes_read = box.bytes;
     if (box.count == chunk_shape_) {
       file_->read_hyperslab(info_, box.start, box.count, out, chunk_cache_bytes());

@@ -9,12 +9,12 @@
 namespace h5feed {
 namespace {
 
-constexpr std::size_t kHeaderBytes = BLOSC_MIN_HEADER_LENGTH;
+constexpr std::size_t kBloscHeaderBytes = BLOSC_MIN_HEADER_LENGTH;
 
 // Compressed formats in a container's flags, by number, and a codec that reads each.
 constexpr std::array<const char*, 5> kFormatCodecs = {"blosclz", "lz4", "snappy", "zlib", "zstd"};
 
-struct Header {
+struct BloscHeader {
   unsigned version = 0;
   unsigned flags = 0;
   std::size_t decoded_bytes = 0;
@@ -25,8 +25,8 @@ struct Header {
   std::size_t format() const noexcept { return flags >> 5; }
 };
 
-Header parse_header(std::span<const std::byte> in) {
-  if (in.size() < kHeaderBytes) {
+BloscHeader parse_header(std::span<const std::byte> in) {
+  if (in.size() < kBloscHeaderBytes) {
     throw FilterError(fmt::format("blosc: {} bytes are too few to hold a header", in.size()));
   }
   return {.version = std::to_integer<unsigned>(in[0]),
@@ -37,13 +37,13 @@ Header parse_header(std::span<const std::byte> in) {
 }
 
 // libblosc trusts the stored size that the header states, and allocates by the block size.
-void require_sane(const Header& header, std::span<const std::byte> in, std::span<const std::byte> out) {
+void require_sane(const BloscHeader& header, std::span<const std::byte> in, std::span<const std::byte> out) {
   if (header.version < 1 || header.version > BLOSC_VERSION_FORMAT) {
     throw FilterError(
         fmt::format("blosc: version {} of the format is not version 1 or 2 (blosc2 is another filter, 32026)",
                     header.version));
   }
-  if (header.stored_bytes < kHeaderBytes || header.stored_bytes > in.size()) {
+  if (header.stored_bytes < kBloscHeaderBytes || header.stored_bytes > in.size()) {
     throw FilterError(fmt::format("blosc: the header claims {} stored bytes, there are {}",
                                   header.stored_bytes, in.size()));
   }
@@ -69,7 +69,7 @@ bool has_blosc_codec(unsigned codec) noexcept {
 }
 
 std::size_t decode_blosc(std::span<const std::byte> in, std::span<std::byte> out) {
-  const Header header = parse_header(in);
+  const BloscHeader header = parse_header(in);
   require_sane(header, in, out);
   // The _ctx calls keep everything on the stack; the others share one context.
   const int written = blosc_decompress_ctx(in.data(), out.data(), header.decoded_bytes, 1);

@@ -12,7 +12,7 @@ namespace h5feed {
 namespace {
 
 // libbz2 counts in unsigned int.
-constexpr std::size_t kMaxBytes = std::numeric_limits<unsigned>::max();
+constexpr std::size_t kMaxBzip2Bytes = std::numeric_limits<unsigned>::max();
 
 // libbz2 takes its input without const, but leaves it alone.
 char* input(std::span<const std::byte> in) noexcept {
@@ -22,8 +22,8 @@ char* input(std::span<const std::byte> in) noexcept {
 }  // namespace
 
 std::size_t decode_bzip2(std::span<const std::byte> in, std::span<std::byte> out) {
-  if (in.size() > kMaxBytes) throw FilterError("bzip2: more than 4 GiB in one chunk");
-  auto written = static_cast<unsigned>(std::min(out.size(), kMaxBytes));
+  if (in.size() > kMaxBzip2Bytes) throw FilterError("bzip2: more than 4 GiB in one chunk");
+  auto written = static_cast<unsigned>(std::min(out.size(), kMaxBzip2Bytes));
   switch (BZ2_bzBuffToBuffDecompress(reinterpret_cast<char*>(out.data()), &written, input(in),
                                      static_cast<unsigned>(in.size()), 0, 0)) {
     case BZ_OK:
@@ -40,7 +40,7 @@ std::size_t decode_bzip2(std::span<const std::byte> in, std::span<std::byte> out
 std::vector<std::byte> encode_bzip2(std::span<const std::byte> in, unsigned level) {
   // The bound that libbz2's manual gives.
   std::vector<std::byte> out(in.size() + in.size() / 100 + 601);
-  if (out.size() > kMaxBytes) throw FilterError("bzip2: more than 4 GiB in one chunk");
+  if (out.size() > kMaxBzip2Bytes) throw FilterError("bzip2: more than 4 GiB in one chunk");
   auto written = static_cast<unsigned>(out.size());
   const int status =
       BZ2_bzBuffToBuffCompress(reinterpret_cast<char*>(out.data()), &written, input(in),

@@ -14,7 +14,7 @@ namespace h5feed {
 namespace {
 
 // liblzf counts in unsigned int.
-constexpr std::size_t kMaxBytes = std::numeric_limits<unsigned>::max();
+constexpr std::size_t kMaxLzfBytes = std::numeric_limits<unsigned>::max();
 
 // The stream: a control byte below 32 announces that many literals and one more; else its upper three
 // bits are the length of a match less 2 (7: a byte with the rest follows), its lower five and the next
@@ -62,10 +62,10 @@ class RecentPlaces {
 
 std::size_t decode_lzf(std::span<const std::byte> in, std::span<std::byte> out) {
   // liblzf reads the first byte of an empty stream.
-  if (in.empty() || in.size() > kMaxBytes) {
+  if (in.empty() || in.size() > kMaxLzfBytes) {
     throw FilterError(fmt::format("lzf: {} bytes are no stream", in.size()));
   }
-  const auto room = static_cast<unsigned>(std::min(out.size(), kMaxBytes));
+  const auto room = static_cast<unsigned>(std::min(out.size(), kMaxLzfBytes));
   const unsigned written = lzf_decompress(in.data(), static_cast<unsigned>(in.size()), out.data(), room);
   if (written > 0) return written;
   throw FilterError(errno == E2BIG ? "lzf: the stream holds more bytes than a chunk"
@@ -73,7 +73,7 @@ std::size_t decode_lzf(std::span<const std::byte> in, std::span<std::byte> out) 
 }
 
 std::vector<std::byte> encode_lzf(std::span<const std::byte> in) {
-  if (in.size() >= kMaxBytes) throw FilterError("lzf: more than 4 GiB in one chunk");
+  if (in.size() >= kMaxLzfBytes) throw FilterError("lzf: more than 4 GiB in one chunk");
   std::vector<std::byte> out;
   RecentPlaces recent;
   std::size_t literals = 0;  // first byte that is not in `out` yet

@@ -32,7 +32,7 @@ constexpr std::size_t kParams = 20;
 constexpr unsigned kDecimalScale = 0, kIntegerScale = 2;
 
 // Packed values begin here, whatever the header says of the minimum's size.
-constexpr std::size_t kHeaderBytes = 21;
+constexpr std::size_t kScaleOffsetHeaderBytes = 21;
 constexpr std::size_t kMostMinimumBytes = 8;
 
 template <typename T>
@@ -90,7 +90,7 @@ class PackedValues {
 };
 
 // What a chunk says of its values.
-struct Header {
+struct ScaleOffsetHeader {
   unsigned bits = 0;
   std::uint64_t minimum = 0;
 };
@@ -125,16 +125,16 @@ void unpack_filled(std::span<const std::byte> packed, unsigned bits, const Scale
 
 // Wraps as integers do: of signed ones the bits are the same.
 template <typename T>
-void unpack_integers(std::span<const std::byte> packed, const Header& header, const ScaleOffsetParams& params,
-                     std::byte* out) noexcept {
+void unpack_integers(std::span<const std::byte> packed, const ScaleOffsetHeader& header,
+                     const ScaleOffsetParams& params, std::byte* out) noexcept {
   const auto minimum = static_cast<T>(header.minimum);
   unpack_filled<T>(packed, header.bits, params, out,
                    [=](std::uint64_t value) { return static_cast<T>(static_cast<T>(value) + minimum); });
 }
 
 template <typename T, typename Real>
-void unpack_floats(std::span<const std::byte> packed, const Header& header, const ScaleOffsetParams& params,
-                   std::byte* out) noexcept {
+void unpack_floats(std::span<const std::byte> packed, const ScaleOffsetHeader& header,
+                   const ScaleOffsetParams& params, std::byte* out) noexcept {
   const Real minimum = std::bit_cast<Real>(static_cast<T>(header.minimum));
   const Real scale = std::pow(Real{10}, static_cast<Real>(params.decimal_digits));
   using Signed = std::make_signed_t<T>;  // what processors convert in one step; the top bit is 0
@@ -159,8 +159,8 @@ void copy_elements(std::span<const std::byte> stored, const ScaleOffsetParams& p
 }
 
 template <typename T>
-void decode_elements(std::span<const std::byte> stored, const Header& header, const ScaleOffsetParams& params,
-                     std::byte* out) noexcept {
+void decode_elements(std::span<const std::byte> stored, const ScaleOffsetHeader& header,
+                     const ScaleOffsetParams& params, std::byte* out) noexcept {
   if (header.bits == 8 * sizeof(T)) return copy_elements<T>(stored, params, out);
   if (params.value_class == ScaleOffsetParams::Class::integer)
     return unpack_integers<T>(stored, header, params, out);
@@ -168,9 +168,9 @@ void decode_elements(std::span<const std::byte> stored, const Header& header, co
   if constexpr (sizeof(T) == 8) unpack_floats<T, double>(stored, header, params, out);
 }
 
-Header take_header(std::span<const std::byte>& in) {
-  const std::span<const std::byte> head = take(in, kHeaderBytes, "scaleoffset");
-  Header header{.bits = read_little_endian32(head)};
+ScaleOffsetHeader take_header(std::span<const std::byte>& in) {
+  const std::span<const std::byte> head = take(in, kScaleOffsetHeaderBytes, "scaleoffset");
+  ScaleOffsetHeader header{.bits = read_little_endian32(head)};
   const std::size_t minimum_bytes = std::min(kMostMinimumBytes, std::to_integer<std::size_t>(head[4]));
   std::memcpy(&header.minimum, head.data() + 5, minimum_bytes);
   return header;
@@ -203,7 +203,7 @@ std::optional<ScaleOffsetParams> ScaleOffsetParams::from(const std::vector<unsig
 
 std::size_t decode_scaleoffset(std::span<const std::byte> in, const ScaleOffsetParams& params,
                                std::span<std::byte> out) {
-  const Header header = take_header(in);
+  const ScaleOffsetHeader header = take_header(in);
   const std::size_t bytes = params.decoded_bytes();
   require_fits(bytes, out, "scaleoffset");
   if (header.bits > 8 * params.element_bytes) {
