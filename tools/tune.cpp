@@ -145,7 +145,9 @@ class Tune {
 
   TuneResult run() {
     // One candidate lies there at a time, the largest without filters.
-    require_free_space(scratch_file(), one_file(wanted_rows() * data_.row_bytes, false));
+    on_scratch([&] {
+      require_free_space(scratch_file(settings_), one_file(wanted_rows() * data_.row_bytes, false));
+    });
     read_sample();
     make_trials();
     calibrate();
