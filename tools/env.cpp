@@ -28,10 +28,10 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::array<unsigned, 10> kOwnFilters = {
-    filter_id::kDeflate,    filter_id::kShuffle, filter_id::kFletcher32, filter_id::kSzip,
-    filter_id::kBzip2,      filter_id::kLzf,     filter_id::kBlosc,      filter_id::kLz4,
-    filter_id::kBitshuffle, filter_id::kZstd};
+constexpr std::array<unsigned, 11> kOwnFilters = {
+    filter_id::kDeflate,     filter_id::kShuffle,    filter_id::kFletcher32, filter_id::kSzip,
+    filter_id::kScaleOffset, filter_id::kBzip2,      filter_id::kLzf,        filter_id::kBlosc,
+    filter_id::kLz4,         filter_id::kBitshuffle, filter_id::kZstd};
 
 struct EnvArguments {
   bool json = false;

@@ -12,7 +12,7 @@ namespace h5feed::cli {
 /// LZF, itself.
 inline bool needs_hdf5plugin(const std::vector<FilterSpec>& filters) {
   return std::any_of(filters.begin(), filters.end(), [](const FilterSpec& filter) {
-    return filter.id > filter_id::kSzip && filter.id != filter_id::kLzf;
+    return filter.id > filter_id::kScaleOffset && filter.id != filter_id::kLzf;
   });
 }
 

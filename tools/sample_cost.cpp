@@ -7,6 +7,7 @@
 
 #include "base/byte_units.hpp"
 #include "store/chunk_geometry.hpp"
+#include "store/filters.hpp"
 #include "tools/table.hpp"
 
 namespace h5feed::cli {
@@ -34,16 +35,23 @@ std::optional<SampleCost> sample_cost(const DatasetInfo& info) {
   return cost;
 }
 
+std::string repack_command(const DatasetInfo& info, std::string_view options) {
+  const bool keeps_filters = options.find("--filter") == std::string_view::npos;
+  const bool writable = std::ranges::all_of(info.filters, FilterPipeline::encodes);
+  return fmt::format("h5feed repack {} NEW.h5 --dataset {} {}{}", printable(info.file), printable(info.path),
+                     options, keeps_filters && !writable ? " --filter shuffle+gzip:4" : "");
+}
+
 std::string sample_cost_warning(const DatasetInfo& info) {
   const std::optional<SampleCost> cost = sample_cost(info);
   if (!cost || cost->chunks_per_sample == 1) return {};
   return fmt::format(
       "{0}: each sample lies in {1} chunks of {2}: a random sample decodes {3} bytes per byte wanted, whole "
       "epochs in chunk order {4} with a cache of at least {5}; write it once with whole samples in a chunk: "
-      "h5feed repack {6} NEW.h5 --dataset {0} --chunk auto",
+      "{6}",
       printable(info.path), format_count(cost->chunks_per_sample), format_bytes(cost->chunk_bytes),
       factor_text(cost->decoded_per_wanted_random), factor_text(cost->decoded_per_wanted_epoch),
-      format_bytes(cost->chunks_per_sample * cost->chunk_bytes), printable(info.file));
+      format_bytes(cost->chunks_per_sample * cost->chunk_bytes), repack_command(info, "--chunk auto"));
 }
 
 }  // namespace h5feed::cli

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "store/dataset_info.hpp"
 
@@ -22,6 +23,10 @@ struct SampleCost {
 
 /// Empty unless the dataset is chunked and has samples.
 std::optional<SampleCost> sample_cost(const DatasetInfo& info);
+
+/// "h5feed repack FILE NEW.h5 --dataset PATH OPTIONS", with a --filter where `options` has none and h5feed
+/// cannot write the dataset's own filters.
+std::string repack_command(const DatasetInfo& info, std::string_view options);
 
 /// One line that warns, with figures and what to do, where a sample spans several chunks; else empty.
 std::string sample_cost_warning(const DatasetInfo& info);

@@ -22,11 +22,6 @@ std::uint64_t bytes_of(const std::vector<std::uint64_t>& extents, std::size_t el
   return bytes;
 }
 
-std::string repack_command(const DatasetInfo& info, std::string_view options) {
-  return fmt::format("h5feed repack {} NEW.h5 --dataset {} {}", printable(info.file), printable(info.path),
-                     options);
-}
-
 std::string seconds_text(double seconds) {
   if (seconds <= 0) return {};
   if (seconds < 1e-3) return fmt::format(", about {:.3g} µs", seconds * 1e6);

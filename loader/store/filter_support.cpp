@@ -16,9 +16,9 @@ constexpr std::size_t kBloscCodecPlace = 6;
 std::string bitshuffle_reason(const std::vector<unsigned>& params) {
   if (params.size() < 3 || params[2] == 0) return "lacks the size of an element among its parameters";
   if (params.size() > 3 && params[3] % 8 != 0) {
-    return fmt::format("has blocks of {} elements, and h5feed decodes multiples of 8", params[3]);
+    return fmt::format("has blocks that are no multiple of 8 elements ({})", params[3]);
   }
-  return fmt::format("compresses with codec {}, and h5feed decodes 0 (none), 2 (lz4) and 3 (zstd)",
+  return fmt::format("compresses with an unknown codec ({}; known are 0 none, 2 lz4, 3 zstd)",
                      params.size() > 4 ? params[4] : 0);
 }
 
@@ -71,7 +71,7 @@ std::string unsupported_reason(const FilterSpec& filter) {
     case filter_id::kShuffle:
       return "has elements of 0 bytes";
     case filter_id::kBlosc:
-      return fmt::format("compresses with codec {}, which the libblosc at hand lacks",
+      return fmt::format("compresses with a codec that the libblosc at hand lacks ({})",
                          filter.params.size() > kBloscCodecPlace ? filter.params[kBloscCodecPlace] : 0);
     case filter_id::kBitshuffle:
       return bitshuffle_reason(filter.params);

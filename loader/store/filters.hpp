@@ -85,8 +85,8 @@ class FilterPipeline {
   std::uint32_t idle_ = 0;  // a mask of the filters that change nothing
 };
 
-/// Why `supports` refuses the filter, to stand behind its name: "is not built in", "has blocks of 12
-/// elements, and h5feed decodes multiples of 8".
+/// Why `supports` refuses the filter, to stand behind its name: "is not built in", "has blocks that are no
+/// multiple of 8 elements (12)".
 std::string unsupported_reason(const FilterSpec& filter);
 
 /// What in a filter's parameters, which libhdf5 derives from the dataset, contradicts `info`; empty where

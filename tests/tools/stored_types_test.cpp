@@ -11,6 +11,7 @@
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
+#include "tools/sample_cost.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -97,7 +98,7 @@ TEST_F(StoredTypes, KeepTheirTypesFiltersAndValuesInARepackOfAnother) {
   EXPECT_EQ(H5File::open(dir_ / "b.h5")->describe("weights").dtype, DType::bf16);
   EXPECT_EQ(filters("b.h5", "weights"), "shuffle+gzip:1");
   EXPECT_EQ(filters("b.h5", "counts"), "scaleoffset");
-  const ProgramResult check = run({"check", "a.h5", "b.h5"});
+  const ProgramResult check = run({"check", "b.h5"});
   EXPECT_EQ(check.exit_code, 0) << check.err << check.out;
 }
 
@@ -113,6 +114,28 @@ TEST_F(StoredTypes, OfScaleoffsetAreRepackedWithAnotherFilterOnly) {
   ASSERT_EQ(other.exit_code, 0) << other.err;
   expect_same_values("b.h5");
   EXPECT_EQ(filters("b.h5", "counts"), "shuffle+gzip:1");
+}
+
+TEST_F(StoredTypes, OfScaleoffsetAreCopiedChunkByChunkWhereTheirChunksStay) {
+  const ProgramResult result = run({"repack", "a.h5", "b.h5", "--dataset", "counts", "--maxshape", "fixed"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out + result.err, ::testing::Not(HasSubstr("hdf5plugin")))
+      << "h5py has the filter from libhdf5";
+  expect_same_values("b.h5");
+  EXPECT_EQ(filters("b.h5", "counts"), "scaleoffset");
+}
+
+TEST(RepackAdvice, NamesAFilterWhereTheOwnOneCannotBeWritten) {
+  DatasetInfo info{.file = "a.h5", .path = "/x", .dtype = DType::i16, .shape = {20, 8}};
+  info.layout = StorageLayout::chunked;
+  info.chunk_shape = {4, 2};
+  info.filters = parse_filters("gzip:1", 2);
+  EXPECT_THAT(cli::sample_cost_warning(info),
+              ::testing::EndsWith(": h5feed repack a.h5 NEW.h5 --dataset /x --chunk auto"));
+  info.filters[0].id = filter_id::kScaleOffset;
+  EXPECT_THAT(cli::sample_cost_warning(info), ::testing::EndsWith("--chunk auto --filter shuffle+gzip:4"));
+  EXPECT_EQ(cli::repack_command(info, "--filter none"),
+            "h5feed repack a.h5 NEW.h5 --dataset /x --filter none");
 }
 
 TEST_F(StoredTypes, OfBitfieldsAreCopiedByRepackAsTheyAre) {

@@ -96,13 +96,13 @@ TEST_F(StoreChunkReader, NamesTheParametersThatAKnownFilterIsRefusedFor) {
       "dataset "
       "once with gzip";
   EXPECT_EQ(refused({.id = filter_id::kBitshuffle, .optional = true, .params = {0, 4, 1, 12, 2}}),
-            std::string("train.h5:/images: filter 32008 (bitshuffle) has blocks of 12 elements, and h5feed "
-                        "decodes multiples of 8") +
+            std::string("train.h5:/images: filter 32008 (bitshuffle) has blocks that are no multiple of 8 "
+                        "elements (12)") +
                 kNextStep);
   EXPECT_EQ(
       refused({.id = filter_id::kBitshuffle, .optional = true, .params = {0, 4, 1, 8, 1}}),
-      std::string("train.h5:/images: filter 32008 (bitshuffle) compresses with codec 1, and h5feed decodes "
-                  "0 (none), 2 (lz4) and 3 (zstd)") +
+      std::string("train.h5:/images: filter 32008 (bitshuffle) compresses with an unknown codec (1; known "
+                  "are 0 none, 2 lz4, 3 zstd)") +
           kNextStep);
 }
 
