@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/byte_units.hpp"
+#include "dataset/dataset_state.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "store/dataset_names.hpp"
