@@ -207,11 +207,12 @@ TEST(ShuffleAdvice, predicts_what_then_happens) {
 
 TEST(ShuffleAdvice, is_silent_where_each_chunk_is_decoded_once) {
   const SampleSet set({.shape = {4000, 8, 8}, .chunk_shape = {20, 8, 8}, .gzip = 1});
-  const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images"});
+  // Each loader with a cache of its own.
+  const auto opened = [&set] { return Dataset::open({.files = {set.path()}, .data = "images"}); };
   const CapturedLog captured;
-  const DataLoader fits(dataset, {.batch_size = 16, .shuffle = "full"});
-  const DataLoader window(dataset, {.batch_size = 16, .shuffle = "chunk:16", .cache_bytes = 50 * 1280});
-  const DataLoader sequential(dataset, {.batch_size = 16, .cache_bytes = 1280});
+  const DataLoader fits(opened(), {.batch_size = 16, .shuffle = "full"});
+  const DataLoader window(opened(), {.batch_size = 16, .shuffle = "chunk:16", .cache_bytes = 50 * 1280});
+  const DataLoader sequential(opened(), {.batch_size = 16, .cache_bytes = 1280});
   EXPECT_THAT(captured.lines(), testing::IsEmpty());
 }
 
