@@ -21,15 +21,10 @@
 #include "tools/page_cache.hpp"
 #include "tools/resources.hpp"
 #include "tools/statistics.hpp"
+#include "tools/stopwatch.hpp"
 
 namespace h5feed::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Counters of the loaders that made up one repetition.
 struct Repetition {

@@ -11,17 +11,12 @@
 #include "tools/interrupt.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
+#include "tools/stopwatch.hpp"
 
 namespace h5feed::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::uint64_t kLarge = 64 * kMiB;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 double hash_seconds_per_byte() {
   ByteBuffer values(kMiB);

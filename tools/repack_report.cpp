@@ -17,11 +17,10 @@
 #include "tools/interrupt.hpp"
 #include "tools/python_readers.hpp"
 #include "tools/sha256.hpp"
+#include "tools/stopwatch.hpp"
 
 namespace h5feed::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // What storage takes in and gives back beside everything else. Assumed, since a measurement would cost as
 // much as it tells; only the choice between the two ways of saving memory and the time printed depend on it.
@@ -38,10 +37,6 @@ struct Costs {
   double digest = 0;
   double stored_share = 1;  // bytes stored / bytes decoded
 };
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // On chunks spread over the dataset: one large one, or several small ones.
 Costs measure(const RepackJob& job) {

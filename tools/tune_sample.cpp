@@ -23,17 +23,12 @@
 #include "tools/progress.hpp"
 #include "tools/repack_plan.hpp"
 #include "tools/resources.hpp"
+#include "tools/stopwatch.hpp"
 
 namespace h5feed::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr const char* kDataset = "/samples";
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Rows [first, first + count) into `out`, one source chunk after the other.
 void read_rows_of(const ChunkReader& reader, std::uint64_t first, std::uint64_t count,
