@@ -11,6 +11,7 @@
 #include "h5feed/batch.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/device.hpp"
+#include "h5feed/error.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/optional_batch.hpp"
 #include "h5feed/options.hpp"
