@@ -50,7 +50,7 @@ function(h5feed_precompile_headers target)
   endif()
 endfunction()
 
-# h5feed_add_header_holder(NAME HEADERS ... LINK ... [TEST]): an executable that is never linked. Its precompiled headers
+# h5feed_add_header_holder(NAME HEADERS ... LINK ... [TEST]): an executable that nobody runs. Its precompiled headers
 # serve the programs that name it in h5feed_share_precompiled_headers, which must have its compiler options: those of
 # tests with TEST, and those of the libraries in LINK.
 function(h5feed_add_header_holder name)

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "support/captured_log.hpp"
 #include "support/torch_file.hpp"
 
 namespace h5feed {
