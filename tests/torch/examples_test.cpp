@@ -112,11 +112,11 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-TEST_F(Examples, the_readme_shows_the_patch_that_is_tested) {
-  const std::string readme = text_of(H5FEED_SOURCE_DIR "/README.md");
+TEST_F(Examples, the_docs_show_the_patch_that_is_tested) {
+  const std::string page = text_of(H5FEED_SOURCE_DIR "/docs/libtorch.md");
   const std::string patch = text_of(H5FEED_SOURCE_DIR "/tests/torch/mnist/mnist_with_h5feed.patch");
-  const std::size_t begin = readme.find("```diff\n") + 8;
-  const std::string shown = readme.substr(begin, readme.find("```", begin) - begin);
+  const std::size_t begin = page.find("```diff\n") + 8;
+  const std::string shown = page.substr(begin, page.find("```", begin) - begin);
   ASSERT_GT(shown.size(), 100U);
   EXPECT_THAT(patch, HasSubstr(shown));
 }
