@@ -42,7 +42,7 @@ class ProcessUse {
 
   const WatchedProcess& process_;
   const bool started_;
-  const Clock::time_point start_ = Clock::now();
+  const Clock::time_point start_ = process_.begun();
   ProcessTree tree_;
   TreeUse before_;  // what had been used when watching began
   TreeUse last_;

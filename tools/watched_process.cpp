@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "h5feed/error.hpp"
 #include "tools/process_tree.hpp"
+#include "tools/resources.hpp"
 
 namespace h5feed::cli {
 
@@ -24,6 +26,8 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
   sigset_t standard;
   ::sigemptyset(&standard);
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaddset(&standard, signal);
+  const std::uint64_t own_peak = peak_rss_bytes();
+  const auto begun = std::chrono::steady_clock::now();
   posix_spawnattr_t attributes;
   int code = ::posix_spawnattr_init(&attributes);
   pid_t pid = -1;
@@ -37,13 +41,13 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
     throw Error(fmt::format("{} cannot be started ({}); check its name and PATH", command.front(),
                             std::strerror(code)));
   }
-  return {pid, true, 0};
+  return {pid, true, 0, own_peak, begun};
 }
 
 WatchedProcess WatchedProcess::running(pid_t pid) {
   const auto stat = process_stat(pid);
   if (!stat) throw OptionError(fmt::format("--pid {}: there is no such process", pid));
-  return {pid, false, stat->started};
+  return {pid, false, stat->started, 0, std::chrono::steady_clock::now()};
 }
 
 std::optional<int> WatchedProcess::exit_code() {
@@ -66,8 +70,11 @@ std::optional<int> WatchedProcess::exit_code() {
   const auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   };
+  // A started process counts the memory of its starter until it has become the command, and the kernel keeps
+  // that in its largest figure.
+  const std::uint64_t largest = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
   lifetime_ = {.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime),
-               .largest_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024,
+               .largest_rss_bytes = largest > own_peak_bytes_ ? largest : 0,
                .read_bytes = static_cast<std::uint64_t>(usage.ru_inblock) * kBlockBytes,
                .written_bytes = static_cast<std::uint64_t>(usage.ru_oublock) * kBlockBytes};
   return exit_code_;

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,10 +13,11 @@ namespace h5feed::cli {
 
 /// What a command used in its life, with all of its descendants that were waited for.
 struct LifetimeUse {
-  double cpu_s = 0;                     ///< user and system time
-  std::uint64_t largest_rss_bytes = 0;  ///< most resident memory of any one process
-  std::uint64_t read_bytes = 0;         ///< from storage
-  std::uint64_t written_bytes = 0;      ///< to storage
+  double cpu_s = 0;  ///< user and system time
+  /// Most resident memory of any one process; 0 where the kernel does not tell it from this program's own.
+  std::uint64_t largest_rss_bytes = 0;
+  std::uint64_t read_bytes = 0;     ///< from storage
+  std::uint64_t written_bytes = 0;  ///< to storage
 };
 
 /// For one thread. Neither kind is ended by the destructor.
@@ -27,6 +29,8 @@ class WatchedProcess {
   static WatchedProcess running(pid_t pid);
 
   pid_t pid() const noexcept { return pid_; }
+  /// When a command was started, or a running process was found.
+  std::chrono::steady_clock::time_point begun() const noexcept { return begun_; }
   /// Whether it is over, without waiting. For a started command its exit code, 128 + the signal's number
   /// where one ended it, as shells have it; 0 for others, whose code nobody else is told.
   std::optional<int> exit_code();
@@ -35,12 +39,15 @@ class WatchedProcess {
   void send(int signal) const noexcept;
 
  private:
-  WatchedProcess(pid_t pid, bool ours, std::uint64_t started) noexcept
-      : pid_(pid), ours_(ours), started_(started) {}
+  WatchedProcess(pid_t pid, bool ours, std::uint64_t started, std::uint64_t own_peak_bytes,
+                 std::chrono::steady_clock::time_point begun) noexcept
+      : pid_(pid), ours_(ours), started_(started), own_peak_bytes_(own_peak_bytes), begun_(begun) {}
 
   pid_t pid_;
   bool ours_;
-  std::uint64_t started_;  // tells a process from a later one with its number
+  std::uint64_t started_;         // tells a process from a later one with its number
+  std::uint64_t own_peak_bytes_;  // of this program, when it started the command
+  std::chrono::steady_clock::time_point begun_;
   std::optional<int> exit_code_;
   std::optional<LifetimeUse> lifetime_;
 };

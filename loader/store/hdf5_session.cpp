@@ -111,9 +111,8 @@ std::string Hdf5Session::error_and_cure() const {
       reason.find("version") != std::string::npos || reason.find("unknown") != std::string::npos;
   if (!newer) return fmt::format("{}; {}", reason, kRestore);
   return fmt::format(
-      "{}; if a newer library than this libhdf5 {}.{}.{} wrote it, rewrite the file there with h5repack "
-      "--high, "
-      "else {}",
+      "{}; if a newer library than this libhdf5 {}.{}.{} wrote it, copy the file there by h5repack (its "
+      "options --low and --high) into a format that this one reads, else {}",
       reason, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE, kRestore);
 }
 

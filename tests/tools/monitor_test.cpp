@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -233,6 +235,16 @@ TEST_F(MonitorWithoutDriver, counts_the_processor_time_of_a_command_that_ends_at
   EXPECT_GT(summary["cpu_s"], 0) << "from the kernel, since there was one reading at most";
   EXPECT_GT(summary["cpu_cores"], 0);
   EXPECT_GT(summary["peak_rss_bytes"], 0);
+}
+
+TEST_F(MonitorWithoutDriver, tells_of_a_command_no_more_cores_than_there_are_and_not_its_own_memory) {
+  constexpr std::uint64_t kMuchForAShell = 20'000'000;  // the program itself takes more
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(run({"monitor", "-o", "run.jsonl", "--", "sh", "-c", "exit 0"}).exit_code, 0);
+    const json summary = lines_of(content_of("run.jsonl")).back()["process"];
+    EXPECT_LE(summary["cpu_cores"], std::max(1U, std::thread::hardware_concurrency()));
+    EXPECT_LT(summary["peak_rss_bytes"], kMuchForAShell);
+  }
 }
 
 TEST_F(MonitorWithoutDriver, has_the_shells_code_for_signals_and_passes_on_each) {

@@ -133,7 +133,8 @@ TEST_F(StoreDamaged, lists_what_is_intact_beside_a_damaged_dataset) {
       "train.h5:/bad: libhdf5 cannot open it: bad object header version number; if a newer library than "
       "this libhdf5 " +
           libhdf5_facts().header_version +
-          " wrote it, rewrite the file there with h5repack --high, else restore the file from a good copy");
+          " wrote it, copy the file there by h5repack (its options --low and --high) into a format that this "
+          "one reads, else restore the file from a good copy");
   EXPECT_EQ(entries[1].problem, "");
   EXPECT_TRUE(open("z/images")->direct());
   EXPECT_THAT(open_message("bad"), StartsWith("train.h5:/bad: libhdf5 cannot open it: bad object header"));
@@ -196,12 +197,18 @@ TEST_F(StoreDamaged, stops_at_a_depth_and_names_the_path) {
   EXPECT_EQ(entries[1].path, "/images");
 }
 
-TEST_F(StoreDamaged, names_the_external_file_that_is_missing) {
+TEST_F(StoreDamaged, names_the_external_file_that_is_missing_or_too_short) {
   write({.path = "images", .shape = {40, 5}, .external_file = (dir_ / "raw").string()});
   std::filesystem::rename(dir_ / "raw", dir_ / "moved");
   EXPECT_EQ(open_message(),
             "train.h5:/images: its values lie in another file, raw, which cannot be opened: No such file or "
             "directory; restore it, or set HDF5_EXTFILE_PREFIX to the folder that has it");
+  std::filesystem::rename(dir_ / "moved", dir_ / "raw");
+  std::filesystem::resize_file(dir_ / "raw", 100);
+  EXPECT_EQ(
+      open_message(),
+      "train.h5:/images: its values lie in another file, raw, which has 100 bytes where 200 from byte 0 on "
+      "are needed; restore it");
 }
 
 TEST_F(StoreDamaged, says_that_a_file_is_one_of_several_parts) {
