@@ -382,6 +382,9 @@ void add_bench(CLI::App& app, Action& action) {
     if (!arguments->world_size.empty() && !arguments->peer.empty()) {
       throw OptionError("--world-size and --peer are measured apart; use one of them");
     }
+    if (arguments->world_size.empty() && command->count("--shard") > 0)
+      throw OptionError("--shard needs --world-size");
+    if (arguments->peer.empty() && command->count("--python") > 0) throw OptionError("--python needs --peer");
     if (!arguments->world_size.empty()) {
       action = [arguments] { return bench_ranks(*arguments); };
       return;

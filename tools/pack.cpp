@@ -233,6 +233,19 @@ std::string pack_image_sets(const PackArguments& arguments) {
   return file.commit(start, arguments.json);
 }
 
+// What is asked of images would be passed over in silence for arrays.
+void refuse_image_options(const PackArguments& arguments) {
+  const PackArguments defaults;
+  const std::pair<const char*, bool> given[] = {
+      {"--size", arguments.size != defaults.size},    {"--fit", arguments.fit != defaults.fit},
+      {"--color", arguments.color != defaults.color}, {"--layout", arguments.layout != defaults.layout},
+      {"--store", arguments.store != defaults.store}, {"--on-error", arguments.on_error != defaults.on_error},
+      {"--jobs", arguments.jobs != defaults.jobs}};
+  for (const auto& [option, is_given] : given) {
+    if (is_given) throw OptionError(fmt::format("{} is for --images and --csv; leave it out", option));
+  }
+}
+
 int pack(const PackArguments& arguments) {
   const bool arrays = !arguments.arrays.empty();
   const int sources = (arrays ? 1 : 0) + (arguments.images.empty() ? 0 : 1) + (arguments.csv.empty() ? 0 : 1);
@@ -244,6 +257,7 @@ int pack(const PackArguments& arguments) {
   if (sources > 1) throw OptionError("--images, --csv and arrays do not mix; write a file for each");
   std::string result;
   if (arrays) {
+    refuse_image_options(arguments);
     result = pack_arrays(arguments, open_arrays(arguments.arrays, arguments.out));
   } else {
     result = pack_image_sets(arguments);

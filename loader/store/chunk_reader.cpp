@@ -18,6 +18,7 @@
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_readers.hpp"
 #include "store/external_files.hpp"
+#include "store/file_pool.hpp"
 #include "store/joined_reader.hpp"
 
 namespace h5feed {
@@ -140,6 +141,11 @@ std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, Dat
       break;
   }
   if (settings.pool) return open_virtual(file, info, settings);
+  // libhdf5 would give fill values for a source that is missing or too short.
+  ReaderSettings with_pool = settings;
+  with_pool.pool = std::make_shared<FilePool>();
+  with_pool.log_fallback = false;
+  open_virtual(file, info, with_pool);
   return open_fallback(std::move(file), std::move(info), "it is a virtual dataset", settings);
 }
 

@@ -48,7 +48,7 @@ struct JoinedPart;
 /// How a dataset is opened for reading.
 struct ReaderSettings {
   /// Where the sources of virtual datasets are opened: they are then read directly, where they are runs of
-  /// whole rows. Null: virtual datasets go through libhdf5.
+  /// whole rows. Null: virtual datasets go through libhdf5, once their sources were found to be there.
   std::shared_ptr<FilePool> pool = {};
   bool log_fallback = true;  ///< log why a dataset is read through libhdf5
   unsigned depth = 0;        ///< virtual datasets that this one is a source of

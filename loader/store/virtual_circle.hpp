@@ -33,8 +33,8 @@ class VirtualCircle : public FileError {
 [[noreturn]] void rethrow_too_deep(TooDeepVirtual error, const DatasetInfo& info, unsigned depth);
 
 /// Before libhdf5 reads the virtual dataset `info` of `file`: throws VirtualCircle where it is its own
-/// source, or lies too deep. Sources that cannot be opened are not looked at. Opens the files of all; blocks
-/// on the HDF5 mutex.
+/// source, or lies too deep, and FileError or DatasetError where a source is missing: libhdf5 would give fill
+/// values for it. Opens the files of all; blocks on the HDF5 mutex.
 void refuse_circle(const H5File& file, const DatasetInfo& info);
 
 }  // namespace h5feed

@@ -70,12 +70,14 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
   Sources sources(file);
   ReaderSettings inner = settings;
   if (++inner.depth > kMaxVirtualDepth) throw TooDeepVirtual(info);
+  // Where one source does not fit, the others may still be too short.
+  const bool rows_follow = mapping.other_reason.empty();
   for (std::size_t i = 0; i < mapping.sources.size(); ++i) {
     VirtualSource& source = mapping.sources[i];
     try {
       const std::shared_ptr<H5File>& opened = sources.open(source);
       DatasetInfo own = opened->describe(source.path);
-      if (mapping.other_reason.empty() && !fits(own, source, info))
+      if (rows_follow && !fits(own, source, info))
         mapping.other_reason = "it is a virtual dataset of sources of another type or shape";
       if (!mapping.other_reason.empty()) {
         // It is there, which is all that libhdf5 needs; but in a circle of sources it would go on for ever.

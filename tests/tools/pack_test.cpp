@@ -125,7 +125,7 @@ TEST(Pack, RefusesNamesThatCollide) {
             "i is to be read and to be written; choose another name for the output\n");
 }
 
-TEST(Pack, RefusesLabelsOfAnotherNumberOfRowsThanTheirImages) {
+TEST(Pack, RefusesLabelsOfAnotherNumberOfRowsThanTheirImagesAndOptionsOfImages) {
   const TempDir dir;
   replace_file(dir / "i", idx_bytes(0x08, {10, 4, 4}, patterned_bytes(160)));
   replace_file(dir / "l", idx_bytes(0x08, {9}, patterned_bytes(9)));
@@ -141,6 +141,8 @@ TEST(Pack, RefusesLabelsOfAnotherNumberOfRowsThanTheirImages) {
             "--idx train/labels has 9 rows, and --idx train/images has 10; pack files of one set, or into "
             "different groups\n");
   EXPECT_THAT(names_in(dir.path()), ElementsAre("i", "l", "m"));
+  EXPECT_EQ(run_program(dir.path(), {"pack", "a.h5", "--idx", "images=i", "--fit", "abc"}).err,
+            "--fit is for --images and --csv; leave it out\n");
   EXPECT_EQ(pack({"images=i", "mean=m"}).exit_code, 0) << "not called labels";
   EXPECT_EQ(pack({"images=i", "test/labels=l"}).exit_code, 0) << "of another group";
 }
