@@ -44,12 +44,21 @@ class Sources {
   std::shared_ptr<H5File> last_;
 };
 
+// Whether the source has fewer rows than are taken from it, or, as all of a source may be of another shape
+// than the rows it becomes, fewer elements.
+bool too_short(const DatasetInfo& source, const VirtualSource& wanted, const DatasetInfo& whole) {
+  if (wanted.one_row || source.shape.empty()) return false;
+  if (!wanted.whole) return wanted.first_row + wanted.rows > source.rows();
+  return source.total_bytes() / size_of(source.dtype) <
+         wanted.rows * (whole.row_bytes() / size_of(whole.dtype));
+}
+
 // Whether rows of the source are rows of the whole as they are stored. Throws DatasetError for a source that
 // has fewer than are taken from it: libhdf5 would give fill values.
 bool fits(const DatasetInfo& source, VirtualSource& wanted, const DatasetInfo& whole) {
   const std::vector<std::uint64_t> inner(whole.shape.begin() + 1, whole.shape.end());
   if (wanted.whole) wanted.one_row = source.shape == inner && wanted.rows == 1;
-  if (!wanted.one_row && !source.shape.empty() && wanted.first_row + wanted.rows > source.rows()) {
+  if (too_short(source, wanted, whole)) {
     throw DatasetError(
         fmt::format("{}:{} has {} rows, the virtual dataset takes {} from row {} on; complete it",
                     source.file, source.path, source.rows(), wanted.rows, wanted.first_row));

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
+#include "store/chunk_reader.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/loaded_rows.hpp"
 #include "support/refusal.hpp"
@@ -92,6 +95,16 @@ class Virtual : public testing::Test {
 
   std::string refusal(const std::string& name) const {
     return refusal_in<Error>(dir_.path(), [&] { open(name); });
+  }
+
+  // As the tools read it: through libhdf5, which gives fill values for what is missing.
+  ByteBuffer read_without_pool(const std::string& name) const {
+    const auto file = H5File::open(dir_ / name);
+    return read_all(*ChunkReader::open(file, file->describe("x"), nullptr, {.log_fallback = false}), 1);
+  }
+
+  std::string refusal_without_pool(const std::string& name) const {
+    return refusal_in<Error>(dir_.path(), [&] { read_without_pool(name); });
   }
 
   TempDir dir_;
@@ -199,6 +212,77 @@ TEST_F(Virtual, names_a_source_that_is_missing) {
       "rows.h5:/x: source 0 of the virtual dataset: a.h5:/x has 6 rows, the virtual dataset takes 4 from "
       "row 3 on; complete it");
   EXPECT_THAT(refusal("columns.h5"), HasSubstr("source 1 of the virtual dataset: empty.h5: no dataset"));
+}
+
+TEST_F(Virtual, is_refused_alike_where_libhdf5_is_to_read_it) {
+  source("a.h5", {6, 4});
+  { H5TestFile(dir_ / "empty.h5").create({.path = "y", .shape = {2}}); }
+  const Piece first = {"a.h5", "x", {0, 0}, {6, 4}, {6, 4}, {}, {}};
+  make("file.h5", {12, 4}, {first, {"gone/b.h5", "x", {6, 0}, {6, 4}, {6, 4}, {}, {}}});
+  make("dataset.h5", {12, 4}, {first, {"empty.h5", "x", {6, 0}, {6, 4}, {6, 4}, {}, {}}});
+  make("short.h5", {14, 4}, {first, {"a.h5", "x", {6, 0}, {8, 4}, {8, 4}, {}, {}}});
+  make("columns.h5", {6, 8}, {first, {"empty.h5", "x", {0, 4}, {6, 4}, {6, 4}, {}, {}}});
+  make("nested.h5", {12, 4}, {{"file.h5", "x", {0, 0}, {12, 4}, {12, 4}, {}, {}}});
+  // The first source is of another type, the second is too short as well.
+  make("wide.h5", {14, 4}, {first, {"a.h5", "x", {6, 0}, {8, 4}, {8, 4}, {}, {}}}, H5T_STD_U16LE);
+  for (const char* const name : {"file.h5", "dataset.h5", "short.h5", "columns.h5", "nested.h5", "wide.h5"}) {
+    SCOPED_TRACE(name);
+    const std::string with_pool = refusal(name);
+    EXPECT_THAT(with_pool, HasSubstr("of the virtual dataset"));
+    EXPECT_EQ(refusal_without_pool(name), with_pool);
+  }
+}
+
+TEST_F(Virtual, of_sources_that_are_there_is_read_where_libhdf5_is_to_read_it) {
+  source("a.h5", {6, 4});
+  source("flat.h5", {2, 12});
+  make("rows.h5", {6, 4}, {{"a.h5", "x", {0, 0}, {6, 4}, {6, 4}, {}, {}}});
+  make("gap.h5", {13, 4}, {{"a.h5", "x", {7, 0}, {6, 4}, {6, 4}, {}, {}}});
+  make("columns.h5", {6, 8}, {{"a.h5", "x", {0, 4}, {6, 4}, {6, 4}, {}, {}}});
+  make("reshaped.h5", {6, 4}, {{"flat.h5", "x", {0, 0}, {6, 4}, {2, 12}, {}, {}}});
+  for (const char* const name : {"rows.h5", "gap.h5", "columns.h5", "reshaped.h5"}) {
+    SCOPED_TRACE(name);
+    const std::vector<std::byte> expected = test::read_through_libhdf5(dir_ / name, "x");
+    const ByteBuffer bytes = read_without_pool(name);
+    EXPECT_TRUE(std::ranges::equal(expected, bytes.span()));
+  }
+}
+
+TEST_F(Virtual, whose_source_goes_after_it_was_opened_is_refused) {
+  source("a.h5", {6, 4});
+  make("v.h5", {6, 4}, {{"a.h5", "x", {0, 0}, {6, 4}, {6, 4}, {}, {}}});
+  const auto file = H5File::open(dir_ / "v.h5");
+  const auto reader = ChunkReader::open(file, file->describe("x"), nullptr, {.log_fallback = false});
+  std::filesystem::remove(dir_ / "a.h5");
+  EXPECT_THAT(refusal_in<FileError>(dir_.path(), [&] { read_all(*reader, 1); }),
+              HasSubstr("source 0 of the virtual dataset, a.h5, is missing; put it beside the file"));
+}
+
+TEST_F(Virtual, of_files_by_number_is_read_where_libhdf5_is_to_read_it) {
+  source("p-0.h5", {1, 4});
+  source("p-1.h5", {1, 4});
+  {
+    const H5TestFile file(dir_ / "v.h5", {.latest = true});
+    const Extent shape = {2, 4};
+    const Extent most = {H5S_UNLIMITED, 4};
+    const Extent one = {1, 4};
+    const Extent start = {0, 0};
+    const Extent count = {H5S_UNLIMITED, 1};
+    const Hid space(H5Screate_simple(2, shape.data(), most.data()));
+    const Hid from(H5Screate_simple(2, one.data(), nullptr));
+    const Hid to(H5Screate_simple(2, shape.data(), most.data()));
+    test::require(
+        H5Sselect_hyperslab(to.get(), H5S_SELECT_SET, start.data(), one.data(), count.data(), one.data()),
+        "H5Sselect_hyperslab");
+    const Hid plist(H5Pcreate(H5P_DATASET_CREATE));
+    test::require(H5Pset_virtual(plist.get(), to.get(), "p-%b.h5", "x", from.get()), "H5Pset_virtual");
+    const Hid dataset(
+        H5Dcreate2(file.id(), "x", H5T_STD_U8LE, space.get(), H5P_DEFAULT, plist.get(), H5P_DEFAULT));
+  }
+  const std::vector<std::byte> expected = test::read_through_libhdf5(dir_ / "v.h5", "x");
+  EXPECT_EQ(expected.size(), 8U);
+  const ByteBuffer bytes = read_without_pool("v.h5");
+  EXPECT_TRUE(std::ranges::equal(expected, bytes.span()));
 }
 
 TEST_F(Virtual, refuses_a_dataset_that_is_its_own_source) {
