@@ -106,10 +106,10 @@ class Run {
     if (!arguments_.pid.empty()) {
       pid = static_cast<pid_t>(parse_number("--pid", arguments_.pid, 1, INT32_MAX));
     }
+    if (pid) process_ = WatchedProcess::running(*pid);
     if (!arguments_.output.empty()) check_place(arguments_.output);
     find_gpus(pid.has_value());
     lines_.emplace(arguments_.output);
-    if (pid) process_ = WatchedProcess::running(*pid);
     if (has_command()) process_ = WatchedProcess::start(arguments_.command);
     if (process_) use_.emplace(*process_, has_command());
   }
@@ -205,7 +205,9 @@ class Run {
   }
 
   void take_process() {
-    write({{"time", seconds_since_1970()}, {"process", use_->read()}});
+    const std::optional<Json> reading = use_->read();
+    if (!reading) return;  // it has just ended
+    write({{"time", seconds_since_1970()}, {"process", *reading}});
     // Beside rows of GPUs those of the process would have other columns.
     if (prints_live() && !gpus_) print_live(ProcessUse::live_table(), use_->live_cells());
   }

@@ -30,9 +30,10 @@ ProcessUse::ProcessUse(const WatchedProcess& process, bool started)
   last_ = before_;
 }
 
-Json ProcessUse::read() {
+std::optional<Json> ProcessUse::read() {
   const Clock::time_point now = Clock::now();
   const TreeUse use = tree_.read();
+  if (use.processes == 0) return std::nullopt;
   const double elapsed = std::chrono::duration<double>(now - last_time_).count();
   // The first reading of a process that ran before has nothing to be compared with.
   if (elapsed > 0 && (readings_ > 0 || started_)) cores_ = (use.cpu_s - last_.cpu_s) / elapsed;
@@ -41,13 +42,13 @@ Json ProcessUse::read() {
   ++readings_;
   peak_rss_bytes_ = std::max(peak_rss_bytes_, use.rss_bytes);
   most_processes_ = std::max(most_processes_, use.processes);
-  return {{"pid", process_.pid()},
-          {"processes", use.processes},
-          {"cpu_cores", json_or_null(cores_)},
-          {"cpu_s", use.cpu_s - before_.cpu_s},
-          {"rss_bytes", use.rss_bytes},
-          {"read_bytes", json_or_null(since_start(&TreeUse::read_bytes))},
-          {"written_bytes", json_or_null(since_start(&TreeUse::written_bytes))}};
+  return Json{{"pid", process_.pid()},
+              {"processes", use.processes},
+              {"cpu_cores", json_or_null(cores_)},
+              {"cpu_s", use.cpu_s - before_.cpu_s},
+              {"rss_bytes", use.rss_bytes},
+              {"read_bytes", json_or_null(since_start(&TreeUse::read_bytes))},
+              {"written_bytes", json_or_null(since_start(&TreeUse::written_bytes))}};
 }
 
 void ProcessUse::finish() {

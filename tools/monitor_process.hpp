@@ -18,8 +18,8 @@ class ProcessUse {
   /// from now on.
   ProcessUse(const WatchedProcess& process, bool started);
 
-  /// Takes a reading. Returns it as a line of JSON.
-  Json read();
+  /// Takes a reading. Returns it as a line of JSON; nothing, and counts none, where all processes have ended.
+  std::optional<Json> read();
 
   /// Takes in what the kernel says of a command that has ended: complete even where it ended between two
   /// readings.
