@@ -129,8 +129,9 @@ TEST_F(FreeSpace, sums_and_sizes_stop_at_the_largest_number) {
   EXPECT_EQ(cli::saturating_sum(3, 4), 7U);
   EXPECT_EQ(cli::saturating_sum(~0ULL - 3, 4), ~0ULL);
   const NewDataset dataset{.path = "/x", .dtype = DType::f32, .shape = {7, 10}, .chunk_shape = {4, 10}};
-  EXPECT_EQ(cli::stored_bytes_of(dataset, 1), 8U * 10 * 4) << "chunks are stored whole";
-  EXPECT_EQ(cli::stored_bytes_of(dataset, 0.5), 4U * 10 * 4);
+  constexpr std::uint64_t kIndexBytes = 2 * 48;  // an entry for each of the two chunks
+  EXPECT_EQ(cli::stored_bytes_of(dataset, 1), 8U * 10 * 4 + kIndexBytes) << "chunks are stored whole";
+  EXPECT_EQ(cli::stored_bytes_of(dataset, 0.5), 4U * 10 * 4 + kIndexBytes);
   const NewDataset huge{.path = "/x", .dtype = DType::f64, .shape = {~0ULL >> 1U, 4}};
   EXPECT_EQ(cli::stored_bytes_of(huge, 1), ~0ULL);
   EXPECT_THROW(cli::require_free_space(dir_ / "x", cli::one_file(~0ULL, false)), FileError);
