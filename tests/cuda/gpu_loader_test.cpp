@@ -187,7 +187,8 @@ TEST(LoaderOnGpu, automatic_falls_back_to_the_cpu) {
   options.device = "auto";
   options.device_backend = gpu::backend();
   DataLoader loader(open(set), options);
-  EXPECT_THAT(log.lines(), Contains(HasSubstr("device \"auto\": batches go to the CPU; no NVIDIA driver is loaded")));
+  EXPECT_THAT(log.lines(),
+              Contains(HasSubstr("device \"auto\": batches go to the CPU; no NVIDIA driver is loaded")));
   const auto batch = loader.next();
   EXPECT_FALSE(batch->gpu);
   EXPECT_TRUE(batch->data.defined());
