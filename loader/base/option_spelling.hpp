@@ -8,8 +8,8 @@
 
 namespace h5feed {
 
-/// What the process's users type for the option that C++ calls `name` ("data", "tiles.size"); empty: they
-/// have no such option, and messages keep the name in C++.
+/// Returns the text that the process's users type for the option that C++ calls `name` ("data",
+/// "tiles.size"); empty: they have no such option, and messages keep the name in C++.
 using OptionSpelling = std::optional<std::string> (*)(std::string_view name);
 
 /// For the whole process, from now on; null restores C++. Thread-safe.

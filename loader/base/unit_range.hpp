@@ -12,8 +12,8 @@ namespace h5feed {
 /// integers, whose range no convention gives.
 std::optional<double> unit_scale(DType dtype) noexcept;
 
-/// The same for the data of a user who asks for `unit_range`. Throws OptionError, naming `place`, where it is
-/// empty.
+/// Returns `unit_scale` of data that is to be delivered with `unit_range`. Throws OptionError, naming
+/// `place`, where it is empty.
 double require_unit_scale(std::string_view place, DType dtype);
 
 }  // namespace h5feed

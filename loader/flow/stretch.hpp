@@ -35,7 +35,7 @@ struct Stretch {
   bool operator==(const Stretch&) const = default;
 };
 
-/// What is left to do of an echo that a run stopped in, for batches of `batch_samples` on all ranks together:
+/// Returns the rest of an echo that a run stopped in, for batches of `batch_samples` on all ranks together:
 /// its samples as often as they lack deliveries. One stretch where a batch holds them all; else one for each
 /// repeat, so that at any moment some of them, from the first on, are one delivery ahead of the others, which
 /// a saved state can hold. Empty where no echo was begun.

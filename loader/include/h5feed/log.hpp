@@ -21,7 +21,7 @@ H5FEED_EXPORT void set_log_sink(LogSink sink);
 /// Sends one line to the sink. Thread-safe.
 H5FEED_EXPORT void log(LogLevel level, std::string_view line);
 
-/// As `log`, unless the present sink had the same line by `log_once` before. Thread-safe.
+/// Logs a line, unless `log_once` gave the same line to the present sink before. Thread-safe.
 H5FEED_EXPORT void log_once(LogLevel level, std::string_view line);
 
 }  // namespace h5feed

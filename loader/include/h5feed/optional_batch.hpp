@@ -22,7 +22,7 @@ class OptionalBatch : public std::optional<B> {
   const B* operator->() const& noexcept { return Base::operator->(); }
   const B* operator->() const&& = delete;
 
-  /// Likewise.
+  /// Undefined behaviour where there is no batch. A temporary returns its batch by value.
   B& operator*() & noexcept { return Base::operator*(); }
   const B& operator*() const& noexcept { return Base::operator*(); }
   B operator*() && { return *static_cast<Base&&>(*this); }

@@ -18,7 +18,7 @@ namespace h5feed {
 /// Options of `SampleReader`, with the meaning they have in `DataLoaderOptions`.
 struct SampleReaderOptions {
   std::optional<Normalize> normalize = {};
-  /// As `DatasetOptions::unit_range`, for a dataset that was opened without it.
+  /// Delivers the data in 0 … 1, for a dataset that was opened without `DatasetOptions::unit_range`.
   bool unit_range = false;
   std::optional<DType> target_dtype = {};
   std::optional<std::uint64_t> cache_bytes = {};
@@ -45,7 +45,7 @@ class H5FEED_EXPORT SampleReader {
   Batch read(std::span<const std::int64_t> samples) const;
 
   const Dataset& dataset() const noexcept;
-  /// As given, but for `normalize`, which `unit_range` completes.
+  /// Returns the options as given, except that `unit_range` completes `normalize`.
   const SampleReaderOptions& options() const noexcept;
   /// Thread-safe. Times of waiting and of epochs are 0.
   LoaderStats stats() const;

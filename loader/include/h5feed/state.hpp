@@ -22,8 +22,8 @@ struct H5FEED_EXPORT LoaderState {
   std::uint64_t world_size = 1;  ///< of the run that saved it
   /// Saved between two deliveries of a batch: its samples on all ranks together. Otherwise 0.
   std::uint64_t echo_samples = 0;
-  /// Of these, the first that were delivered once more than `position` says: where a resumed run repeats them
-  /// in several batches.
+  /// The first samples of `echo_samples` that were delivered once more than `position` says: where a resumed
+  /// run repeats them in several batches.
   std::uint64_t echo_ahead = 0;
 
   static constexpr std::uint32_t kVersion = 2;
