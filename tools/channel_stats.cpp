@@ -16,7 +16,7 @@
 #include "base/mutex.hpp"
 #include "store/chunk_geometry.hpp"
 #include "tools/interrupt.hpp"
-#include "tools/repack_plan.hpp"
+#include "tools/recut_plan.hpp"
 
 namespace h5feed::cli {
 namespace {

@@ -27,52 +27,34 @@ void NewFile::write(const NewDataset& dataset, Production production, const RowP
                     Progress& progress) {
   const std::uint64_t stored = write_rows_in_parallel(writer_, dataset, production, produce, progress);
   const std::uint64_t decoded = dataset.shape.front() * row_bytes(dataset);
-  lines_.push_back(fmt::format(
-      "{} ({} {}): {}; {} decoded, {} stored, ratio {:.2f}\n", dataset.path, format_shape(dataset.shape),
-      name_of(dataset.dtype), storage_text(dataset), format_bytes(decoded), format_bytes(stored),
-      stored > 0 ? static_cast<double>(decoded) / static_cast<double>(stored) : 1.0));
-  note(dataset.path, name_of(dataset.dtype), dataset.shape, dataset.chunk_shape, dataset.filters, stored);
-}
-
-PackedImages NewFile::write_images(const ImageSet& set, const ImageTarget& target, Progress& progress) {
-  PackedImages packed = pack_images(writer_, set, target, progress);
-  if (skipped_.is_null()) skipped_ = Json::array();
-  for (const SkippedImage& image : packed.skipped) {
-    skipped_.push_back({{"file", image.file.string()}, {"reason", image.reason}});
-  }
-  const std::uint64_t images = packed.labels.size();
-  if (target.store_bytes) {
-    lines_.push_back(fmt::format("{} ({} files of differing size): {} stored\n", target.images, images,
-                                 format_bytes(packed.stored_bytes)));
-    note(target.images, "bytes", {images}, {}, {}, packed.stored_bytes);
-    return packed;
-  }
-  std::vector<std::uint64_t> shape = target.format.shape();
-  shape.insert(shape.begin(), images);
-  const std::uint64_t decoded = images * target.format.bytes();
-  lines_.push_back(fmt::format("{} ({} u8): chunks of {}, {}; {} decoded, {} stored, ratio {:.2f}\n",
-                               target.images, format_shape(shape), format_count(target.chunk_shape.front()),
-                               format_filters(target.filters), format_bytes(decoded),
-                               format_bytes(packed.stored_bytes),
-                               static_cast<double>(decoded) / static_cast<double>(packed.stored_bytes)));
-  note(target.images, name_of(DType::u8), shape, target.chunk_shape, target.filters, packed.stored_bytes);
-  describe(target.images, stats_attributes(packed.stats));
-  return packed;
+  note(fmt::format("{} ({} {}): {}; {} decoded, {} stored, ratio {:.2f}\n", dataset.path,
+                   format_shape(dataset.shape), name_of(dataset.dtype), storage_text(dataset),
+                   format_bytes(decoded), format_bytes(stored),
+                   stored > 0 ? static_cast<double>(decoded) / static_cast<double>(stored) : 1.0),
+       {dataset.path, name_of(dataset.dtype), dataset.shape, dataset.chunk_shape, dataset.filters, stored});
 }
 
 void NewFile::describe(const std::string& path, const std::vector<NamedAttribute>& attributes) {
   for (const NamedAttribute& attribute : attributes) writer_.write_attribute(path, attribute);
 }
 
-void NewFile::note(const std::string& path, std::string_view dtype, const std::vector<std::uint64_t>& shape,
-                   const std::vector<std::uint64_t>& chunk_shape, const std::vector<FilterSpec>& filters,
-                   std::uint64_t stored_bytes) {
-  datasets_.push_back({{"path", path},
-                       {"dtype", dtype},
-                       {"shape", shape},
-                       {"chunk", chunk_shape},
-                       {"filter", format_filters(filters)},
-                       {"stored_bytes", stored_bytes}});
+void NewFile::note(std::string line, const WrittenDataset& dataset) {
+  lines_.push_back(std::move(line));
+  datasets_.push_back({{"path", dataset.path},
+                       {"dtype", dataset.dtype},
+                       {"shape", dataset.shape},
+                       {"chunk", dataset.chunk_shape},
+                       {"filter", format_filters(dataset.filters)},
+                       {"stored_bytes", dataset.stored_bytes}});
+}
+
+void NewFile::list_skipped() {
+  if (skipped_.is_null()) skipped_ = Json::array();
+}
+
+void NewFile::note_skipped(const std::filesystem::path& file, const std::string& reason) {
+  list_skipped();
+  skipped_.push_back({{"file", file.string()}, {"reason", reason}});
 }
 
 std::string NewFile::commit(std::chrono::steady_clock::time_point start, bool as_json) {

@@ -13,11 +13,20 @@
 #include "store/h5_writer.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/output.hpp"
-#include "tools/pack_images.hpp"
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
 
 namespace h5feed::cli {
+
+/// What the JSON report of a new file says about one dataset.
+struct WrittenDataset {
+  std::string path;
+  std::string_view dtype;                  ///< a literal, such as "u8", or "bytes" for encoded images
+  std::vector<std::uint64_t> shape;        ///< in elements
+  std::vector<std::uint64_t> chunk_shape;  ///< in elements; empty if contiguous
+  std::vector<FilterSpec> filters;
+  std::uint64_t stored_bytes = 0;
+};
 
 /// Collects datasets; the file appears under its name with `commit`, or not at all. For one thread.
 class NewFile {
@@ -29,8 +38,18 @@ class NewFile {
   void write(const NewDataset& dataset, Production production, const RowProducer& produce,
              Progress& progress);
 
-  /// Creates and fills `target.images` and stores its figures as attributes. Throws as `pack_images`.
-  PackedImages write_images(const ImageSet& set, const ImageTarget& target, Progress& progress);
+  /// Returns the writer of the file, for datasets that `write` cannot fill. Report them with `note`.
+  H5Writer& writer() noexcept { return writer_; }
+
+  /// Adds a dataset that was filled through `writer()` to the report of `commit`. `line` describes it as text
+  /// and ends with a line break.
+  void note(std::string line, const WrittenDataset& dataset);
+
+  /// Adds a list of skipped inputs to the JSON report, even if nothing is ever skipped.
+  void list_skipped();
+
+  /// Adds an input that was left out, and why, to the JSON report.
+  void note_skipped(const std::filesystem::path& file, const std::string& reason);
 
   /// Writes attributes of a dataset. Throws FileError.
   void describe(const std::string& path, const std::vector<NamedAttribute>& attributes);
@@ -43,13 +62,9 @@ class NewFile {
   std::filesystem::path path_;
   UnfinishedOutput unfinished_;  // outlives the writer, which removes the file
   H5Writer writer_;
-  void note(const std::string& path, std::string_view dtype, const std::vector<std::uint64_t>& shape,
-            const std::vector<std::uint64_t>& chunk_shape, const std::vector<FilterSpec>& filters,
-            std::uint64_t stored_bytes);
-
   std::vector<std::string> lines_;
   Json datasets_ = Json::array();
-  Json skipped_;  // null unless images were written
+  Json skipped_;  // null until list_skipped()
 };
 
 /// The meaning of labels 0, 1, …: strings; where they are too many for an attribute that HDF5 1.8 reads, one

@@ -26,7 +26,7 @@
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
 #include "tools/run_bounds.hpp"
-#include "tools/tune_model.hpp"
+#include "tools/storage_model.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -222,7 +222,7 @@ std::string pack_image_sets(const PackArguments& arguments) {
     Progress progress(fmt::format("pack {}", printable(arguments.out)), ProgressUnit::items,
                       static_cast<double>(images));
     for (std::size_t i = 0; i < sets.sets.size(); ++i) {
-      PackedImages packed = file.write_images(sets.sets[i], targets[i], progress);
+      PackedImages packed = write_images(file, sets.sets[i], targets[i], progress);
       skipped.insert(skipped.end(), packed.skipped.begin(), packed.skipped.end());
       Progress quiet("", ProgressUnit::bytes, 0);
       write_labels(file, group_path("--images", sets.sets[i].group) + "/labels", packed.labels,

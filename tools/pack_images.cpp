@@ -222,4 +222,28 @@ PackedImages pack_images(H5Writer& writer, const ImageSet& set, const ImageTarge
   return ImagePacker(writer, set, target, progress).run();
 }
 
+PackedImages write_images(NewFile& file, const ImageSet& set, const ImageTarget& target, Progress& progress) {
+  PackedImages packed = pack_images(file.writer(), set, target, progress);
+  file.list_skipped();
+  for (const SkippedImage& image : packed.skipped) file.note_skipped(image.file, image.reason);
+  const std::uint64_t images = packed.labels.size();
+  const std::string stored = format_bytes(packed.stored_bytes);
+  if (target.store_bytes) {
+    file.note(fmt::format("{} ({} files of differing size): {} stored\n", target.images, images, stored),
+              {target.images, "bytes", {images}, {}, {}, packed.stored_bytes});
+    return packed;
+  }
+  std::vector<std::uint64_t> shape = target.format.shape();
+  shape.insert(shape.begin(), images);
+  const std::uint64_t decoded = images * target.format.bytes();
+  file.note(
+      fmt::format("{} ({} u8): chunks of {}, {}; {} decoded, {} stored, ratio {:.2f}\n", target.images,
+                  format_shape(shape), format_count(target.chunk_shape.front()),
+                  format_filters(target.filters), format_bytes(decoded), stored,
+                  static_cast<double>(decoded) / static_cast<double>(packed.stored_bytes)),
+      {target.images, name_of(DType::u8), shape, target.chunk_shape, target.filters, packed.stored_bytes});
+  file.describe(target.images, stats_attributes(packed.stats));
+  return packed;
+}
+
 }  // namespace h5feed::cli

@@ -8,6 +8,7 @@
 
 #include "store/h5_writer.hpp"
 #include "tools/channel_stats.hpp"
+#include "tools/new_file.hpp"
 #include "tools/pack_decode.hpp"
 #include "tools/pack_list.hpp"
 #include "tools/progress.hpp"
@@ -44,5 +45,9 @@ struct PackedImages {
 /// are bad; Interrupted.
 PackedImages pack_images(H5Writer& writer, const ImageSet& set, const ImageTarget& target,
                          Progress& progress);
+
+/// Runs `pack_images`, reports dataset and skipped images to `file`, and stores the channel statistics of
+/// pixels as attributes. Throws as `pack_images`.
+PackedImages write_images(NewFile& file, const ImageSet& set, const ImageTarget& target, Progress& progress);
 
 }  // namespace h5feed::cli

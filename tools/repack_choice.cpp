@@ -16,7 +16,7 @@
 #include "tools/dataset_alias.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
-#include "tools/tune_model.hpp"
+#include "tools/storage_model.hpp"
 
 namespace h5feed::cli {
 namespace {

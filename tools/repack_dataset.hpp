@@ -13,7 +13,7 @@
 #include "store/chunk_reader.hpp"
 #include "store/h5_writer.hpp"
 #include "store/object_copy.hpp"
-#include "tools/repack_plan.hpp"
+#include "tools/recut_plan.hpp"
 
 namespace h5feed::cli {
 

@@ -8,7 +8,7 @@
 
 #include "base/byte_buffer.hpp"
 #include "store/chunk_reader.hpp"
-#include "tools/repack_plan.hpp"
+#include "tools/recut_plan.hpp"
 
 namespace h5feed::cli {
 

@@ -10,7 +10,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "store/byte_source.hpp"
-#include "tools/repack_plan.hpp"
+#include "tools/recut_plan.hpp"
 
 namespace h5feed::cli {
 

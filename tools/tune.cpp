@@ -27,8 +27,9 @@
 #include "tools/output.hpp"
 #include "tools/progress.hpp"
 #include "tools/run_bounds.hpp"
-#include "tools/tune_model.hpp"
+#include "tools/storage_model.hpp"
 #include "tools/tune_report.hpp"
+#include "tools/tune_sample.hpp"
 
 namespace h5feed::cli {
 namespace {

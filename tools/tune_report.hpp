@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "store/dataset_info.hpp"
 #include "tools/output.hpp"
-#include "tools/tune_model.hpp"
+#include "tools/storage_model.hpp"
 
 namespace h5feed::cli {
 

@@ -21,7 +21,7 @@
 #include "tools/page_cache.hpp"
 #include "tools/parallel_write.hpp"
 #include "tools/progress.hpp"
-#include "tools/repack_plan.hpp"
+#include "tools/recut_plan.hpp"
 #include "tools/resources.hpp"
 #include "tools/stopwatch.hpp"
 

@@ -9,8 +9,8 @@
 
 #include "base/byte_buffer.hpp"
 #include "h5feed/dataset.hpp"
-#include "h5feed/options.hpp"
 #include "store/chunk_reader.hpp"
+#include "tools/storage_model.hpp"
 
 namespace h5feed::cli {
 
@@ -26,31 +26,9 @@ struct RowSample {
 RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows,
                       std::chrono::steady_clock::time_point deadline);
 
-/// One way to store it.
-struct Candidate {
-  std::uint64_t chunk_rows = 1;
-  std::string filter;  ///< as --filter takes it
-};
-
-/// What a thread works for a chunk of it, and how small it gets.
-struct CandidateCosts {
-  double decode_s = 0;      ///< a chunk, the fastest of several passes
-  double encode_s = 0;      ///< a chunk
-  double stored_share = 1;  ///< stored / decoded
-};
-
 /// On a few chunks from the front of the sample, about `bytes` of them. Blocks. Throws OptionError for a
 /// wrong filter.
 CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate, std::uint64_t bytes);
-
-/// How the loader is to be used.
-struct LoaderUse {
-  std::uint64_t batch_size = 256;
-  Shuffle shuffle;
-  std::uint64_t cache_bytes = 0;
-  std::int64_t num_workers = 0;
-  InputLayout layout = InputLayout::automatic;
-};
 
 /// The sample in a file of its own, as the candidate stores it; removed with the object.
 class CandidateFile {

@@ -16,7 +16,7 @@
 #include "tools/progress.hpp"
 #include "tools/statistics.hpp"
 #include "tools/table.hpp"
-#include "tools/tune_model.hpp"
+#include "tools/storage_model.hpp"
 
 namespace h5feed::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "store/chunk_reader.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
-#include "tools/repack_plan.hpp"
+#include "tools/recut_plan.hpp"
 #include "tools/repack_recut.hpp"
 #include "tools/repack_scratch.hpp"
 

@@ -13,7 +13,7 @@
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
-#include "tools/tune_model.hpp"
+#include "tools/storage_model.hpp"
 
 namespace h5feed::test {
 namespace {

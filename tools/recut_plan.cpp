@@ -1,4 +1,4 @@
-#include "tools/repack_plan.hpp"
+#include "tools/recut_plan.hpp"
 
 #include <fmt/format.h>
 

@@ -6,9 +6,31 @@
 #include <string>
 #include <vector>
 
-#include "tools/tune_sample.hpp"
+#include "h5feed/options.hpp"
 
 namespace h5feed::cli {
+
+/// One way to store a dataset.
+struct Candidate {
+  std::uint64_t chunk_rows = 1;
+  std::string filter;  ///< as --filter takes it
+};
+
+/// What a candidate costs one thread for each chunk, and how small the chunk gets.
+struct CandidateCosts {
+  double decode_s = 0;      ///< a chunk, the fastest of several passes
+  double encode_s = 0;      ///< a chunk
+  double stored_share = 1;  ///< stored / decoded
+};
+
+/// How the loader is to be used.
+struct LoaderUse {
+  std::uint64_t batch_size = 256;
+  Shuffle shuffle;
+  std::uint64_t cache_bytes = 0;
+  std::int64_t num_workers = 0;
+  InputLayout layout = InputLayout::automatic;
+};
 
 /// What of a dataset matters to the prediction.
 struct RowShape {

@@ -1,4 +1,4 @@
-#include "tools/tune_model.hpp"
+#include "tools/storage_model.hpp"
 
 #include <algorithm>
 #include <cmath>
