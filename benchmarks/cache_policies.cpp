@@ -1,5 +1,5 @@
 // What each cache policy makes of a full shuffle in a cache that holds a quarter of the data: epochs under
-// lru, clairvoyant and never in turn, beside simulations of the same sequence of requests.
+// lru, clairvoyant and keep_first in turn, beside simulations of the same sequence of requests.
 //   cache_policies FILE [NUM_WORKERS [RUNS [EPOCHS]]]     defaults 2 3 3
 // Meant for 1000 compressed chunks of 20 images:
 //   h5feed generate FILE --samples 20000 --shape 3,64,64 --chunk 20 --filter gzip:4
@@ -94,8 +94,9 @@ int main(int argc, char** argv) {
     const h5feed::Dataset dataset = h5feed::Dataset::open({.files = {argv[1]}});
     const h5feed::Field& data = dataset.state()->data;
 
-    std::array<Policy, 3> policies{
-        Policy{CachePolicy::lru, {}, {}}, {CachePolicy::clairvoyant, {}, {}}, {CachePolicy::never, {}, {}}};
+    std::array<Policy, 3> policies{Policy{CachePolicy::lru, {}, {}},
+                                   {CachePolicy::clairvoyant, {}, {}},
+                                   {CachePolicy::keep_first, {}, {}}};
     for (int repetition = 0; repetition < number(3, 3); ++repetition) {
       for (Policy& policy : policies) run(dataset, policy, num_workers, epochs);
     }

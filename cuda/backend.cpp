@@ -1,11 +1,9 @@
 #include <memory>
-#include <vector>
 
 #include "batch/device_backend.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/device_choice.hpp"
 #include "cuda/normalize.hpp"
-#include "cuda/split_device.hpp"
 #include "h5feed/gpu.hpp"
 
 namespace h5feed::gpu {
@@ -17,13 +15,13 @@ class CudaBackend final : public DeviceBackend {
 
   bool can_normalize(DType from, DType to) const override { return gpu::can_normalize(from, to); }
 
-  std::unique_ptr<Device> make(const std::vector<int>& devices, const DeviceFormat& format,
+  std::unique_ptr<Device> make(int device, const DeviceFormat& format,
                                const DeviceCapacity& capacity) const override {
     CudaDeviceSettings settings;
-    settings.device = devices.front();
+    settings.device = device;
     settings.format = format;
     settings.capacity = capacity;
-    return devices.size() == 1 ? make_cuda_device(settings) : make_split_device(devices, settings);
+    return make_cuda_device(settings);
   }
 };
 

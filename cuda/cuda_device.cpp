@@ -21,6 +21,7 @@
 #include "cuda/device_ring.hpp"
 #include "cuda/given_batch.hpp"
 #include "cuda/handles.hpp"
+#include "cuda/pinned_pool.hpp"
 #include "cuda/slot_layout.hpp"
 #include "cuda/staged_ring.hpp"
 
@@ -56,15 +57,24 @@ class StagedOnly final : public DeviceBatch {
   const DeviceTensor none_ = {};
 };
 
+PinnedPool::Settings pool_settings(const CudaDeviceSettings& settings, std::size_t slot_bytes) {
+  return {.slot_bytes = slot_bytes,
+          .slots = settings.capacity.host_slots,
+          .device = settings.device,
+          .touch_threads = settings.touch_threads,
+          .best = settings.best_pinning,
+          .poison = settings.poison,
+          .check_sources = settings.check_sources};
+}
+
 class CudaDevice final : public Device {
  public:
-  CudaDevice(const CudaDeviceSettings& settings, std::shared_ptr<PinnedPool> pool)
+  explicit CudaDevice(const CudaDeviceSettings& settings)
       : settings_(settings),
         guard_at_start_(std::in_place, settings.device),
         used_at_start_(used_bytes(settings.device)),
-        owns_pool_(!pool),
         layout_(SlotLayout::of(settings.format)),
-        pinned_(pool ? std::move(pool) : make_batch_pool(settings, layout_.bytes)),
+        pinned_(pool_settings(settings, layout_.bytes)),
         // One batch may be copied while the others are on their way or, to be repeated, stay.
         staged_({.device = settings.device,
                  .layout = layout_,
@@ -87,7 +97,8 @@ class CudaDevice final : public Device {
     try {
       const DeviceGuard guard(settings_.device);
       BatchSlot slot;
-      const std::shared_ptr<std::byte> memory = acquire_for(request, *pinned_, settings_.device);
+      const std::shared_ptr<std::byte> memory =
+          pinned_.acquire({settings_.device, request.epoch, request.batch}, request.wait);
       slot.free = memory != nullptr;
       if (!slot.free) return slot;
       slot.data.bytes = {memory, memory.get() + layout_.data_offset};
@@ -156,14 +167,10 @@ class CudaDevice final : public Device {
   std::uint64_t lent_bytes() const override { return ring_->lent() * ring_->slot_bytes(); }
   std::uint64_t allocations() const override { return ring_->allocated(); }
 
-  SlotWaits slot_waits() const override { return pinned_->waits(); }
+  SlotWaits slot_waits() const override { return pinned_.waits(); }
 
   DeviceMemoryUse memory() const override {
-    DeviceMemoryUse use;
-    if (owns_pool_) {
-      use.pinned = pinned_->pinned_bytes();
-      use.pageable_slots = pinned_->overflows();
-    }
+    DeviceMemoryUse use{.pinned = pinned_.pinned_bytes(), .pageable_slots = pinned_.overflows()};
     GpuMemory gpu{.device = settings_.device,
                   .loader = ledger_->bytes(),
                   .loader_peak = ledger_->peak(),
@@ -177,7 +184,7 @@ class CudaDevice final : public Device {
     } catch (const CudaError&) {
       // A device that has failed: what is counted here is all that can be said.
     }
-    use.gpus.push_back(gpu);
+    use.gpu = gpu;
     return use;
   }
 
@@ -221,19 +228,13 @@ class CudaDevice final : public Device {
     const cudaStream_t stream = staged_.copy_stream();
     if (batch.size() > 0) {
       std::byte* const begin = batch.data.bytes.get() - layout_.data_offset;
-      const std::size_t target_bytes =
-          has_target() ? static_cast<std::size_t>(batch.target.elements()) * size_of(batch.target.dtype) : 0;
-      // Of a part of a batch, the target was assembled with that of the whole.
-      if (target_bytes > 0 && batch.target.bytes.get() != begin) {
-        std::memcpy(begin, batch.target.bytes.get(), target_bytes);
-      }
       if (settings_.format.augments) {
         std::memcpy(begin + layout_.transforms_offset, batch.transforms.data(),
                     batch.transforms.size() * sizeof(SampleTransform));
       }
-      pinned_->copy(slot.memory.get(), begin,
-                    layout_.data_offset + batch.indices.size() * converter_.staged_sample_bytes(), stream,
-                    place);
+      pinned_.copy(slot.memory.get(), begin,
+                   layout_.data_offset + batch.indices.size() * converter_.staged_sample_bytes(), stream,
+                   place);
     }
     check(cudaEventRecord(slot.copied.get(), stream), "cudaEventRecord", place);
   }
@@ -342,9 +343,8 @@ class CudaDevice final : public Device {
   std::optional<DeviceGuard> guard_at_start_;  // while the members below are made
   const std::uint64_t used_at_start_;
   const std::shared_ptr<MemoryLedger> ledger_ = std::make_shared<MemoryLedger>();
-  const bool owns_pool_;
   const SlotLayout layout_;
-  const std::shared_ptr<PinnedPool> pinned_;
+  PinnedPool pinned_;
   StagedRing staged_;
   const Converter converter_;
   const std::shared_ptr<DeviceRing> ring_;
@@ -361,23 +361,8 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-std::shared_ptr<PinnedPool> make_batch_pool(const CudaDeviceSettings& settings, std::size_t slot_bytes) {
-  return std::make_shared<PinnedPool>(PinnedPool::Settings{.slot_bytes = slot_bytes,
-                                                           .slots = settings.capacity.host_slots,
-                                                           .device = settings.device,
-                                                           .touch_threads = settings.touch_threads,
-                                                           .best = settings.best_pinning,
-                                                           .poison = settings.poison,
-                                                           .check_sources = settings.check_sources});
-}
-
-std::shared_ptr<std::byte> acquire_for(const SlotRequest& request, PinnedPool& pool, int device) {
-  return pool.acquire({device, request.epoch, request.batch}, request.wait);
-}
-
-std::unique_ptr<Device> make_cuda_device(const CudaDeviceSettings& settings,
-                                         std::shared_ptr<PinnedPool> pool) {
-  return std::make_unique<CudaDevice>(settings, std::move(pool));
+std::unique_ptr<Device> make_cuda_device(const CudaDeviceSettings& settings) {
+  return std::make_unique<CudaDevice>(settings);
 }
 
 }  // namespace h5feed::gpu

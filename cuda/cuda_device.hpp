@@ -1,12 +1,10 @@
 // Delivery to one NVIDIA GPU.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 
 #include "batch/device_backend.hpp"
 #include "cuda/pinned_arena.hpp"
-#include "cuda/pinned_pool.hpp"
 #include "h5feed/device.hpp"
 
 namespace h5feed::gpu {
@@ -27,12 +25,6 @@ struct CudaDeviceSettings {
   bool check_sources = kDebugBuild;  ///< as PinnedPool
 };
 
-/// Host memory for batches, in slots of `slot_bytes`.
-std::shared_ptr<PinnedPool> make_batch_pool(const CudaDeviceSettings& settings, std::size_t slot_bytes);
-
-/// A slot of it; null where the request says not to wait for one. As PinnedPool::acquire.
-std::shared_ptr<std::byte> acquire_for(const SlotRequest& request, PinnedPool& pool, int device);
-
 /// A Device that assembles batches in pinned memory, copies each with one asynchronous copy, of target,
 /// transforms and data (cuda/slot_layout.hpp), on a stream of its own, and converts on a second stream, so
 /// that the copy of one batch and the kernel of the batch before it overlap; a batch that is delivered to
@@ -47,10 +39,6 @@ std::shared_ptr<std::byte> acquire_for(const SlotRequest& request, PinnedPool& p
 /// Errors: a failed call fails the batch it was made for. After an error that ends the device's context
 /// every further call throws DeviceError with the first message. Throws OptionError, DeviceError,
 /// std::bad_alloc.
-///
-/// `pool`: where the slots come from, which devices may share; null: a pool of its own. With a shared one the
-/// data of a batch has `SlotLayout::data_offset` bytes in front of it, in the same slot, that belong to it.
-std::unique_ptr<Device> make_cuda_device(const CudaDeviceSettings& settings,
-                                         std::shared_ptr<PinnedPool> pool = nullptr);
+std::unique_ptr<Device> make_cuda_device(const CudaDeviceSettings& settings);
 
 }  // namespace h5feed::gpu

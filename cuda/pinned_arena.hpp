@@ -13,8 +13,8 @@ enum class Pinning : std::uint8_t {
   pageable     ///< not pinned: the driver refused both
 };
 
-/// Pinned for every device of the process. Allocated by the constructor, given back by the destructor,
-/// which does not wait for copies: the owner does.
+/// Pinned memory, allocated by the constructor and given back by the destructor, which does not wait for
+/// copies: the owner does.
 class PinnedArena {
  public:
   /// On the NUMA node of `device`, which is current. `touch_threads` fault the pages in at once. Where

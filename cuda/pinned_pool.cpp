@@ -7,10 +7,8 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
-#include <iterator>
 #include <list>
 #include <utility>
-#include <vector>
 
 #include "base/byte_buffer.hpp"
 #include "base/mutex.hpp"
@@ -32,18 +30,11 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 enum class SlotState : std::uint8_t { free, leased, leased_copied, copying };
 
-// In front of and behind a copy where `pending`. Events belong to a device.
-struct CopyEvents {
-  int device = 0;
-  Event begun;
-  Event done;
-  bool pending = false;
-};
-
 struct Slot {
   std::byte* data = nullptr;
-  ByteBuffer own;  // of a slot beside the arena
-  std::vector<CopyEvents> copied;
+  ByteBuffer own;          // of a slot beside the arena
+  Event begun;             // in front of the last copy; made with the first one
+  Event done;              // behind it
   std::uint64_t turn = 0;  // of the last copy: older copies have smaller ones
   SlotState state = SlotState::free;
 };
@@ -62,26 +53,13 @@ struct PinnedPool::State {
 
   // The last copies may still read the memory that is about to go.
   ~State() {
+    const QuietDeviceGuard guard(settings.device);
     for (const Slot& slot : slots) {
-      if (slot.state != SlotState::copying) continue;
-      for (const CopyEvents& copy : slot.copied) {
-        if (!copy.pending) continue;
-        const QuietDeviceGuard guard(copy.device);
-        ignore_error(cudaEventSynchronize(copy.done.get()));
-      }
+      if (slot.state == SlotState::copying) ignore_error(cudaEventSynchronize(slot.done.get()));
     }
   }
 
   bool in_arena(const Slot& slot) const noexcept { return slot.own.data() == nullptr; }
-
-  /// cudaSuccess when all of a kind of the slot's events are done.
-  static cudaError_t query(const Slot& slot, Event CopyEvents::*event) {
-    for (const CopyEvents& copy : slot.copied) {
-      const cudaError_t code = copy.pending ? cudaEventQuery((copy.*event).get()) : cudaSuccess;
-      if (code != cudaSuccess) return code;
-    }
-    return cudaSuccess;
-  }
 
   std::list<Slot>::iterator oldest_copy() H5FEED_REQUIRES(mutex) {
     auto oldest = slots.end();
@@ -96,7 +74,7 @@ struct PinnedPool::State {
   /// Returns the error of an event, whose slot stays as it is.
   cudaError_t poll() H5FEED_REQUIRES(mutex) {
     for (auto slot = oldest_copy(); slot != slots.end(); slot = oldest_copy()) {
-      const cudaError_t code = query(*slot, &CopyEvents::done);
+      const cudaError_t code = cudaEventQuery(slot->done.get());
       ignore_error(code == cudaErrorNotReady ? cudaSuccess : code);
       if (code != cudaSuccess) return code == cudaErrorNotReady ? cudaSuccess : code;
       release(slot);
@@ -107,7 +85,7 @@ struct PinnedPool::State {
   /// Sleeps until a slot may be free, as the one thread that does so, and counts what it slept for.
   void sleep(MutexLock& lock, std::chrono::microseconds interval) H5FEED_REQUIRES(mutex) {
     const auto oldest = oldest_copy();
-    const cudaError_t begun = query(*oldest, &CopyEvents::begun);
+    const cudaError_t begun = cudaEventQuery(oldest->begun.get());
     ignore_error(begun == cudaErrorNotReady ? cudaSuccess : begun);
     const auto start = std::chrono::steady_clock::now();
     returned.wait_until(lock, start + interval);
@@ -120,7 +98,6 @@ struct PinnedPool::State {
   void release(std::list<Slot>::iterator slot) H5FEED_REQUIRES(mutex) {
     if (settings.poison) std::memset(slot->data, kPoison, settings.slot_bytes);
     if (in_arena(*slot)) {
-      for (CopyEvents& copy : slot->copied) copy.pending = false;
       slot->state = SlotState::free;
     } else {
       slots.erase(slot);
@@ -248,16 +225,13 @@ void PinnedPool::copy(void* to, const std::byte* from, std::size_t bytes, cudaSt
     return up_to(slot.data, from) && !up_to(slot.data + state_->settings.slot_bytes, from);
   });
   if (state_->settings.check_sources && state_->in_arena(*found)) check_pinned(from, place);
-  auto copy = std::ranges::find_if(
-      found->copied, [&](const CopyEvents& known) { return known.device == place.device && !known.pending; });
-  if (copy == found->copied.end()) {
-    found->copied.push_back({place.device, make_event(place), make_event(place)});
-    copy = std::prev(found->copied.end());
+  if (!found->done) {
+    found->begun = make_event(place);
+    found->done = make_event(place);
   }
-  check(cudaEventRecord(copy->begun.get(), stream), "cudaEventRecord", place);
+  check(cudaEventRecord(found->begun.get(), stream), "cudaEventRecord", place);
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync", place);
-  check(cudaEventRecord(copy->done.get(), stream), "cudaEventRecord", place);
-  copy->pending = true;
+  check(cudaEventRecord(found->done.get(), stream), "cudaEventRecord", place);
   found->state = SlotState::leased_copied;
   found->turn = ++state_->copies;
 }
@@ -306,7 +280,7 @@ bool PinnedPool::check_invariants() const {
     if (state_->in_arena(slot)) ++in_arena;
     if (!state_->in_arena(slot) && slot.state == SlotState::free) return false;
     const bool copied = slot.state == SlotState::leased_copied || slot.state == SlotState::copying;
-    if (copied != std::ranges::any_of(slot.copied, &CopyEvents::pending)) return false;
+    if (copied && !slot.done) return false;
   }
   return in_arena == state_->settings.slots;
 }

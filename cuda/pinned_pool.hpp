@@ -50,9 +50,10 @@ class PinnedPool {
   /// current. Throws CudaError when the GPU has failed; std::bad_alloc.
   std::shared_ptr<std::byte> acquire(const CallPlace& place, bool wait = true);
 
-  /// Puts one copy of bytes from `from` on, within a slot, onto `stream` of `place.device`, which is current:
-  /// that slot stays as it is until the copy is done. May be called for several streams. Throws CudaError;
-  /// the caller then makes sure that the copy is over before it lets the lease go.
+  /// Puts one copy of bytes from `from` on, within a slot, onto `stream` of the pool's device, which is
+  /// current: that slot stays as it is until the copy is done. A further copy from the slot goes onto the
+  /// same stream. Throws CudaError; the caller then makes sure that the copy is over before it lets the lease
+  /// go.
   void copy(void* to, const std::byte* from, std::size_t bytes, cudaStream_t stream, const CallPlace& place);
 
   /// How long threads had to wait in `acquire`, and for what.

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -146,16 +147,16 @@ std::shared_ptr<const h5feed::GpuProbe> watch_gpu(torch::Device device) {
 }
 
 // ", GPU busy 41 %, device memory 612 MiB", of what is known.
-std::string gpu_columns(const h5feed::GpuUse& use, const std::vector<h5feed::GpuMemory>& memory) {
+std::string gpu_columns(const h5feed::GpuUse& use, const std::optional<h5feed::GpuMemory>& memory) {
   std::string text;
   char column[64];
   if (const auto busy = use.busy.mean()) {
     std::snprintf(column, sizeof column, ", GPU busy %.0f %%", 100 * *busy);
     text += column;
   }
-  for (const h5feed::GpuMemory& gpu : memory) {
+  if (memory) {
     std::snprintf(column, sizeof column, ", device memory %.0f MiB",
-                  mebibytes(static_cast<double>(gpu.total - gpu.free)));
+                  mebibytes(static_cast<double>(memory->total - memory->free)));
     text += column;
   }
   return text.empty() ? ", no GPU" : text;

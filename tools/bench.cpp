@@ -344,7 +344,7 @@ void add_bench(CLI::App& app, Action& action) {
   option("--shuffle", arguments->shuffle, "sequential, full or chunk:K", "ORDER")->capture_default_str();
   option("--cache-bytes", arguments->cache_bytes, "Decoded chunks kept; default: the library's", "SIZE");
   option("--cache-policy", arguments->cache_policy,
-         "What stays in a cache that is too small: lru, clairvoyant or never", "POLICY")
+         "What stays in a cache that is too small: lru, clairvoyant or keep_first", "POLICY")
       ->capture_default_str();
   option("--memory-budget-bytes", arguments->memory_budget_bytes,
          "All memory of the loader; default: the library's", "SIZE");

@@ -56,7 +56,7 @@ void touch(const Batch& batch) {
 
 // One of each worker, and those that run ahead of decoding.
 unsigned reads_in_flight(const ResolvedOptions& options) {
-  return static_cast<unsigned>(std::max(1, options.num_workers)) + static_cast<unsigned>(options.io_depth);
+  return static_cast<unsigned>(std::max<std::int64_t>(1, options.num_workers) + options.io_depth);
 }
 
 class Row {
@@ -128,7 +128,7 @@ class Row {
   };
 
   Limits warm_limits() const {
-    const LimitSetup setup{.threads = static_cast<unsigned>(std::max(1, resolved_.num_workers)),
+    const LimitSetup setup{.threads = static_cast<unsigned>(std::max<std::int64_t>(1, resolved_.num_workers)),
                            .slot_bytes = resolved_.prefetch_batches * batch_rows() * data().map.row_bytes(),
                            .duration = slice_};
     return {.decode = measure_decode_limit(data(), setup),

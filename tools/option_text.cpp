@@ -271,10 +271,10 @@ InputLayout parse_layout(std::string_view option, std::string_view text) {
 
 CachePolicy parse_cache_policy(std::string_view option, std::string_view text) {
   const std::string name = lower(text);
-  for (const CachePolicy policy : {CachePolicy::lru, CachePolicy::clairvoyant, CachePolicy::never}) {
+  for (const CachePolicy policy : {CachePolicy::lru, CachePolicy::clairvoyant, CachePolicy::keep_first}) {
     if (name == name_of(policy)) return policy;
   }
-  refuse(option, text, "lru, clairvoyant or never");
+  refuse(option, text, "lru, clairvoyant or keep_first");
 }
 
 Shard parse_shard(std::string_view option, std::string_view text) {

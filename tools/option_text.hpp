@@ -85,7 +85,7 @@ DType parse_dtype(std::string_view option, std::string_view text, const std::vec
 /// "auto", "NCHW", "NHWC", "NHW", "none", in any case.
 InputLayout parse_layout(std::string_view option, std::string_view text);
 
-/// Names of the library in either case: "lru", "clairvoyant", "never".
+/// Names of the library in either case: "lru", "clairvoyant", "keep_first".
 CachePolicy parse_cache_policy(std::string_view option, std::string_view text);
 
 /// Samples per chunk: a number from 1 on; "none" (contiguous) gives 0; "auto" gives nullopt.

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "batch/normalize.hpp"
 #include "batch/row_kernel.hpp"
@@ -57,8 +56,8 @@ class DeviceBackend {
   /// Whether its devices convert, crop, flip and move channels from one type to the other.
   virtual bool can_normalize(DType from, DType to) const = 0;
 
-  /// For batches on one device, or divided among several. Throws OptionError, DeviceError.
-  virtual std::unique_ptr<Device> make(const std::vector<int>& devices, const DeviceFormat& format,
+  /// For batches on `device`, which `choose` returned. Throws OptionError, DeviceError.
+  virtual std::unique_ptr<Device> make(int device, const DeviceFormat& format,
                                        const DeviceCapacity& capacity) const = 0;
 };
 

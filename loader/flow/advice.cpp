@@ -96,7 +96,8 @@ ResolvedOptions with_policy(ResolvedOptions options, CachePolicy policy) {
 }
 
 double mixing_of(const DatasetState& dataset, const ResolvedOptions& options, const Shuffle& shuffle) {
-  const std::uint64_t together = options.shard == Shard::strided ? options.world_size : 1;
+  const std::uint64_t together =
+      options.shard == Shard::strided ? static_cast<std::uint64_t>(options.world_size) : 1;
   return mixing_score(dataset.data.info().rows(), dataset.data.map.typical_rows_per_chunk(),
                       static_cast<std::uint64_t>(options.batch_size) * together, shuffle);
 }
@@ -156,7 +157,7 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
   switch (options.cache_policy) {
     case CachePolicy::clairvoyant:
       return forecast_rows(dataset, options).later_epochs;
-    case CachePolicy::never: {
+    case CachePolicy::keep_first: {
       const double stay = std::min(1.0, chunks_in(layout.staying_bytes) / static_cast<double>(groups.count));
       const double rest = chunks_in(layout.chunk_bytes - layout.staying_bytes);
       return (1 - stay) * (rest >= chunks ? 1.0 : Visits(groups, chunks, batch, rest).decodes());

@@ -32,7 +32,8 @@ BatchAssembler::BatchAssembler(const Parts& parts)
       outputs_({parts.dataset, parts.options, parts.format, parts.placement, parts.device}),
       lanes_(parts.dataset.num_fields()),
       served_(parts.dataset.num_fields()),
-      scratch_pool_(std::make_unique<ScratchPool>(parts.options.concurrent_decodes)) {
+      scratch_pool_(
+          std::make_unique<ScratchPool>(static_cast<std::size_t>(parts.options.concurrent_decodes))) {
   lanes_[kData] = make_lane(kData, parts.placement.on_host().kernel(), parts.format.data_row_bytes);
   if (parts.options.row_reads) {
     const Lane& data = lanes_[kData];
@@ -60,8 +61,9 @@ BatchAssembler::BatchAssembler(const Parts& parts)
 BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKernelSpec spec,
                                                std::size_t row_bytes) {
   const Field& field = *parts_.dataset.field(lane_number);
+  const auto batch_rows = static_cast<std::size_t>(parts_.options.max_batch_rows);
   const std::size_t prepared_bytes =
-      row_bytes * parts_.options.max_batch_rows * parts_.options.prefetch_batches * parts_.format.outputs;
+      row_bytes * batch_rows * parts_.options.prefetch_batches * parts_.format.outputs;
   spec.past_caches = field.map.row_bytes() >= kStreamedRowBytes && prepared_bytes >= kStreamedBatchBytes;
 
   Lane lane;
@@ -70,8 +72,8 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
   lane.row_bytes = row_bytes;
   if (!field.is_resident()) served_[lane_number] = ServedRows(field.reader->num_chunks());
   if (!field.is_resident() && !field.map.rows_contiguous()) {
-    lane.staging = std::make_unique<BufferPool>(field.map.row_bytes() * parts_.options.max_batch_rows,
-                                                parts_.options.prefetch_batches + 1);
+    lane.staging =
+        std::make_unique<BufferPool>(field.map.row_bytes() * batch_rows, parts_.options.prefetch_batches + 1);
   }
   const CacheLayout layout = cache_layout(parts_.dataset, parts_.options);
   const bool bypassed = field.is_resident() || (lane_number == kData && parts_.options.row_reads);
@@ -135,7 +137,7 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
 void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::byte* row,
                            std::uint32_t position) const {
   const Lane& lane = lanes_[lane_number];
-  const std::size_t offset = job.offset_of(lane_number, position, lane.row_bytes);
+  const std::size_t offset = position * lane.row_bytes;
   const auto run = [&](const Batch& batch) {
     lane.kernel->run(row, BatchOutputs::bytes_of(batch, lane_number) + offset,
                      batch.transforms.empty() ? SampleTransform{} : batch.transforms[position]);
@@ -363,7 +365,7 @@ void BatchAssembler::finish(BatchJob& job) const {
 }
 
 void BatchAssembler::hand_to_device(BatchJob& job, TraceSink* trace) const noexcept {
-  if (parts_.placement.gpus.empty()) return;  // the batch is where it is to be
+  if (!parts_.placement.gpu) return;  // the batch is where it is to be
   const TraceSpan span(trace, Stage::transfer, job.ticket);
   const TimeInto transferring(parts_.counters.transfer_ns);
   parts_.device.stage(job.ticket, {job.shared_from_this(), &job.batch});

@@ -56,7 +56,6 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   // Written by the plan task; read-only afterwards, except for the bytes that `batch` points to, of
   // which every visit writes its own rows.
   Batch batch;
-  PartGaps gaps;                         ///< of the data of `batch`
   std::vector<Batch> echoes;             ///< the same samples once more each, in memory of their own
   std::vector<std::vector<RowAt>> rows;  ///< of each field, in file order; of tiles, visit by visit
   std::vector<std::shared_ptr<std::byte>> staging;  ///< of each field: stored rows, where samples span chunks
@@ -65,11 +64,6 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   std::atomic<std::size_t> remaining = 0;  ///< visits not done yet
   std::atomic<bool> cancelled = false;     ///< nobody will take it: tasks drop it
   std::atomic<bool> failed = false;        ///< `error` is set: tasks skip their work
-
-  /// Where a sample lies in a field of `batch`, from the field's begin.
-  std::size_t offset_of(std::size_t field, std::size_t position, std::size_t row_bytes) const noexcept {
-    return position * row_bytes + (field == kData ? gaps.before(position, batch.indices.size()) : 0);
-  }
 
   /// Keeps the first exception.
   void fail(std::exception_ptr exception) H5FEED_EXCLUDES(error_mutex_) {

@@ -24,7 +24,6 @@ BatchOutputs::BatchOutputs(const Parts& parts) : parts_(parts) {
 bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
   BatchSlot slot = take_slot(job.batch, wait);
   if (!slot.free) return false;
-  job.gaps = slot.gaps;
   put_into(job.batch, std::move(slot));
   const bool repeats_here = parts_.format.outputs > 1;  // a GPU makes them from what it has
   for (std::uint64_t repeat = job.first_repeat + 1; repeats_here && repeat < job.end_repeat; ++repeat) {

@@ -19,18 +19,6 @@ void for_each_cached(const DatasetState& dataset, const ResolvedOptions& options
 
 }  // namespace
 
-std::string_view name_of(CachePolicy policy) noexcept {
-  switch (policy) {
-    case CachePolicy::lru:
-      return "lru";
-    case CachePolicy::clairvoyant:
-      return "clairvoyant";
-    case CachePolicy::never:
-      break;
-  }
-  return "never";
-}
-
 std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptions& options) {
   std::uint64_t bytes = 0;
   for_each_cached(dataset, options, [&](const Field& field) {
@@ -49,14 +37,14 @@ CacheLayout cache_layout(const DatasetState& dataset, const ResolvedOptions& opt
     largest_chunk = std::max(largest_chunk, field.reader->chunk_bytes());
     sample_bytes += field.map.pieces() * (field.map.chunk_row_bytes() + RowCache::kBookkeepingBytes);
   });
-  const std::uint64_t decoding_bytes = options.concurrent_decodes * largest_chunk;
+  const std::uint64_t decoding_bytes = static_cast<std::uint64_t>(options.concurrent_decodes) * largest_chunk;
   switch (options.cache_policy) {
     case CachePolicy::lru:
       break;
     case CachePolicy::clairvoyant:
       return {.chunk_bytes = decoding_bytes,
               .samples = sample_bytes > 0 ? options.cache_bytes / sample_bytes : 0};
-    case CachePolicy::never:
+    case CachePolicy::keep_first:
       return {.chunk_bytes = options.cache_bytes,
               .staying_bytes = options.cache_bytes - std::min(options.cache_bytes, decoding_bytes)};
   }

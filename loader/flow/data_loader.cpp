@@ -1,9 +1,12 @@
 #include "h5feed/data_loader.hpp"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <stdexcept>
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
 #include "flow/advice.hpp"
 #include "flow/data_loader_state.hpp"
@@ -21,8 +24,8 @@ DataLoader::DataLoader(Dataset dataset, DataLoaderOptions options)
 
 DataLoader::~DataLoader() = default;
 
-std::size_t DataLoader::size() const noexcept {
-  return static_cast<std::size_t>(state_->batches_per_epoch * state_->options.echo_factor);
+std::uint64_t DataLoader::size() const noexcept {
+  return state_->batches_per_epoch * static_cast<std::uint64_t>(state_->options.echo_factor);
 }
 
 void DataLoader::set_epoch(std::uint64_t epoch) { state_->set_epoch(epoch); }
@@ -35,7 +38,7 @@ void DataLoader::restore(const LoaderState& state) { state_->restore(state); }
 
 void DataLoader::start_epoch() { state_->start_epoch(); }
 
-OptionalBatch<Batch> DataLoader::next() { return state_->next(state_->provide_output); }
+OptionalBatch<Batch> DataLoader::next() { return state_->next({}); }
 
 OptionalBatch<Batch> DataLoader::next_into(const ProvideOutput& provide) {
   if (!provide) throw OptionError("next_into() needs a function that provides memory; got an empty one");
@@ -57,7 +60,8 @@ PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options) {
   const DatasetState& state = *dataset.state();
   const Placement placement = resolve_placement(options, state);
   ResolvedOptions resolved = resolve_order(options, state, dataset.chosen().get());
-  const DeliveryFormat format = assembly_format(placement, options, state, resolved.max_batch_rows);
+  const DeliveryFormat format =
+      assembly_format(placement, options, state, static_cast<std::uint64_t>(resolved.max_batch_rows));
   LoaderGroup::of(state)->join([&](const MemoryUse& others) {
     const Resolution resolution = resolve_options(options, state, resolved, format, system_limits(), others);
     resolved = resolution.options;
@@ -81,10 +85,10 @@ LoaderStats DataLoader::stats() const {
   stats.outputs_allocated = state_->device->allocations();
   const SlotBytes slot = state_->slot_bytes();
   stats.in_flight_bytes = state_->ring.size() * (slot.data + slot.target) * state_->format.outputs;
-  DeviceMemoryUse memory = state_->device->memory();
+  const DeviceMemoryUse memory = state_->device->memory();
   stats.pinned_bytes = memory.pinned;
   stats.pageable_batches = memory.pageable_slots;
-  stats.gpu_memory = std::move(memory.gpus);
+  stats.gpu_memory = memory.gpu;
   return stats;
 }
 
@@ -92,10 +96,26 @@ std::string DataLoader::report() const {
   return format_report(stats(), state_->options, state_->limits, state_->data_facts());
 }
 
-struct DataLoader::Iterator::Cursor {
-  explicit Cursor(DataLoader& of) : loader(of) {}
+std::string PlanReport::to_string() const {
+  std::string text =
+      fmt::format("an epoch: {} samples in {} batches from {} {}; mixing {:.2f}\n", format_count(samples),
+                  format_count(batches), format_count(chunks), chunks == 1 ? "chunk" : "chunks", mixing);
+  if (decodes_per_chunk) {
+    text += fmt::format("decodes per chunk: about {:.1f} with cache_bytes {}", *decodes_per_chunk,
+                        format_bytes(cache_bytes));
+    if (clairvoyant_decodes_per_chunk)
+      text += fmt::format(" (clairvoyant: {:.1f})", *clairvoyant_decodes_per_chunk);
+    text += "\n";
+  }
+  return text + fmt::format("each chunk once from cache_bytes {}; no read from the second epoch on from {}",
+                            format_bytes_ceil(cache_bytes_decode_once), format_bytes_ceil(cache_bytes_fit));
+}
 
-  DataLoader& loader;
+struct DataLoader::Iterator::Cursor {
+  Cursor(State& of, ProvideOutput into) : loader(of), provide(std::move(into)) {}
+
+  State& loader;
+  const ProvideOutput provide;
   bool fetched = false;
   bool failed = false;  // the batch it stands at: its exception was thrown, and moving on passes it
   OptionalBatch<Batch> batch;
@@ -104,7 +124,7 @@ struct DataLoader::Iterator::Cursor {
   bool at_end() {
     if (!fetched) {
       failed = true;
-      batch = loader.next();
+      batch = loader.next(provide);
       failed = false;
       fetched = true;
     }
@@ -112,9 +132,12 @@ struct DataLoader::Iterator::Cursor {
   }
 };
 
-DataLoader::Iterator DataLoader::begin() {
+DataLoader::Iterator DataLoader::begin() { return begin_into({}); }
+
+DataLoader::Iterator DataLoader::begin_into(ProvideOutput provide) {
   start_epoch();
-  return Iterator(std::make_shared<Iterator::Cursor>(*this));
+  if (!state_->placement.gpu) provide = {};
+  return Iterator(std::make_shared<Iterator::Cursor>(*state_, std::move(provide)));
 }
 
 Batch& DataLoader::Iterator::current() const {

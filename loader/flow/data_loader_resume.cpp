@@ -14,14 +14,14 @@
 
 namespace h5feed {
 
-std::uint64_t DataLoader::State::plan_identity() const { return identity_with(options.echo_factor); }
+std::uint64_t DataLoader::State::plan_identity() const { return identity_with(echo_factor()); }
 
 // Positions count the deliveries of an echo.
-std::uint64_t DataLoader::State::identity_with(std::uint64_t echo_factor) const {
+std::uint64_t DataLoader::State::identity_with(std::uint64_t factor) const {
   std::call_once(identity_made, [this] {
     identity = mix_key(dataset_fingerprint(*dataset), kPlanHash, plan_hash(plan_spec()));
   });
-  return echo_factor > 1 ? mix_key(identity, kPlanHash, echo_factor) : identity;
+  return factor > 1 ? mix_key(identity, kPlanHash, factor) : identity;
 }
 
 LoaderState DataLoader::State::state() const {
@@ -42,8 +42,8 @@ LoaderState DataLoader::State::state() const {
     within = false;
     place = next_stretches.front().place_at(next_stretches.front().start);
   }
-  LoaderState saved{options.seed, within ? epoch : next_epoch,
-                    place.position * options.echo_factor + place.repeat, plan_identity(), options.world_size};
+  LoaderState saved{options.seed, within ? epoch : next_epoch, place.position * echo_factor() + place.repeat,
+                    plan_identity(), options.world_size};
   saved.echo_samples = place.echo_samples;
   saved.echo_ahead = place.echo_ahead;
   return saved;
@@ -70,7 +70,7 @@ void DataLoader::State::check_identity(const LoaderState& saved) const {
 std::deque<Stretch> DataLoader::State::stretches_after(const EpochPlace& place, const PlanSpec& spec,
                                                        std::uint64_t of_epoch) const {
   const std::uint64_t unit = batch_sampler ? 1 : spec.batch_size;
-  std::deque<Stretch> parts = rest_of_echo(place, options.echo_factor, unit * spec.world_size);
+  std::deque<Stretch> parts = rest_of_echo(place, echo_factor(), unit * spec.world_size);
   PlanSpec part_spec = spec;
   for (const Stretch& part : parts) {
     part_spec.start = part.start;
@@ -105,8 +105,8 @@ void DataLoader::State::restore(const LoaderState& saved) {
         "with shard = strided and uneven = exact, or from an epoch's begin",
         saved.world_size, options.world_size));
   }
-  const EpochPlace place{saved.position / options.echo_factor, saved.position % options.echo_factor,
-                         saved.echo_samples, saved.echo_ahead};
+  const EpochPlace place{saved.position / echo_factor(), saved.position % echo_factor(), saved.echo_samples,
+                         saved.echo_ahead};
   if (place.repeat > 0 && place.echo_samples == 0) {
     throw StateError(
         "the saved state is inside an echo, and as h5feed 0.1 saved it, does not say of how many samples; "

@@ -38,10 +38,9 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       batch_sampler(user.batch_sampler),
       limits(system_limits()),
       placement(resolve_placement(user, *dataset)),
-      provide_output(placement.gpus.empty() ? ProvideOutput() : user.provide_output),
       group(LoaderGroup::of(*dataset)),
       options(resolve_order(user, *dataset, chosen.get())),
-      format(assembly_format(placement, user, *dataset, options.max_batch_rows)),
+      format(assembly_format(placement, user, *dataset, static_cast<std::uint64_t>(options.max_batch_rows))),
       seat(join_group(user)),
       budget_given(user.memory_budget_bytes.has_value()),
       trace(user.trace),
@@ -105,10 +104,10 @@ void DataLoader::State::preload() {
                     format_bytes(options.cache_bytes), format_bytes_ceil(needed)));
     return;
   }
-  preload_chunks(*dataset, chosen.get(), cache, counters, options.concurrent_decodes);
+  preload_chunks(*dataset, chosen.get(), cache, counters, static_cast<unsigned>(options.concurrent_decodes));
 }
 
-Stretch DataLoader::State::whole_epoch() const noexcept { return {.end_repeat = options.echo_factor}; }
+Stretch DataLoader::State::whole_epoch() const noexcept { return {.end_repeat = echo_factor()}; }
 
 PlanSpec DataLoader::State::plan_spec() const {
   return make_plan_spec({sampler, batch_sampler, chosen}, *dataset, options);
@@ -123,7 +122,8 @@ std::shared_ptr<const EpochPlan> DataLoader::State::plan_of(const Stretch& part,
 }
 
 SlotBytes DataLoader::State::slot_bytes() const {
-  return {options.max_batch_rows * format.data_row_bytes, options.max_batch_rows * format.target_row_bytes};
+  const auto rows = static_cast<std::size_t>(options.max_batch_rows);
+  return {rows * format.data_row_bytes, rows * format.target_row_bytes};
 }
 
 DataFacts DataLoader::State::data_facts() const {
@@ -293,10 +293,9 @@ Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& prov
   Batch batch = device->deliver(job.ticket, std::move(job.batch), provide);
   batch.repeat = first_repeat = job.first_repeat;
   repeats = first_repeat + 1;
-  if (echo_pending() && !placement.gpus.empty()) {
+  if (echo_pending() && placement.gpu) {
     echo_like = batch;
     echo_like.gpu.reset();
-    echo_like.parts.clear();
   }
   return batch;
 }
@@ -304,7 +303,7 @@ Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& prov
 Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
   const std::uint64_t repeat = repeats++;
   Batch batch;
-  if (placement.gpus.empty()) {
+  if (!placement.gpu) {
     batch = device->deliver(0, std::move(echoes.back()), provide);
     echoes.pop_back();
   } else {
@@ -341,14 +340,6 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     repeats = 0;
     Counters::add(counters.errors, 1);
     throw;
-  }
-  auto origin = batch.origins.begin();
-  for (Batch& part : batch.parts) {
-    part.repeat = batch.repeat;
-    if (batch.origins.empty()) continue;
-    const auto end = origin + part.size();
-    part.origins.assign(origin, end);
-    origin = end;
   }
   const auto samples = static_cast<std::uint64_t>(batch.size());
   std::uint64_t sample_bytes = 0;

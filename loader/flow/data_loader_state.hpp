@@ -54,7 +54,8 @@ struct DataLoader::State {
                                       std::uint64_t of_epoch) const;
   void check_identity(const LoaderState& saved) const;
   std::uint64_t plan_identity() const;
-  std::uint64_t identity_with(std::uint64_t echo_factor) const;
+  std::uint64_t identity_with(std::uint64_t factor) const;
+  std::uint64_t echo_factor() const noexcept { return static_cast<std::uint64_t>(options.echo_factor); }
   SlotBytes slot_bytes() const;
   DataFacts data_facts() const;
   void start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched);
@@ -71,7 +72,6 @@ struct DataLoader::State {
   const std::shared_ptr<const BatchSampler> batch_sampler;
   const SystemLimits limits;
   const Placement placement;
-  const ProvideOutput provide_output;  ///< what `next()` uses; empty on the CPU
   const std::shared_ptr<LoaderGroup> group;
   ResolvedOptions options;  ///< completed by `join_group`; then changed by `restore` alone: the seed
   const DeliveryFormat format;

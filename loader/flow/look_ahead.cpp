@@ -4,7 +4,7 @@ namespace h5feed {
 
 std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions& options) {
   if (options.num_workers == 0 || options.row_reads) return 0;
-  if (options.cache_policy == CachePolicy::never) return 0;  // what it loads would not be there any more
+  if (options.cache_policy == CachePolicy::keep_first) return 0;  // what it loads would not be there any more
   const std::uint64_t chunk_bytes = dataset.data.reader->chunk_bytes() * dataset.data.map.pieces();
   const std::uint64_t held = options.cache_bytes / chunk_bytes;
   std::uint64_t in_play = 0;
@@ -14,7 +14,7 @@ std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions
       return 0;
     case Shuffle::Kind::sequential:
       in_play = options.prefetch_batches * static_cast<std::uint64_t>(options.batch_size) *
-                    (options.shard == Shard::strided ? options.world_size : 1) /
+                    (options.shard == Shard::strided ? static_cast<std::uint64_t>(options.world_size) : 1) /
                     dataset.data.map.typical_rows_per_chunk() +
                 2;
       wanted = 2 * static_cast<std::uint64_t>(options.num_workers);

@@ -34,63 +34,37 @@ std::size_t copy_depth(const DataLoaderOptions& options) {
   return static_cast<std::size_t>(options.copy_depth.value_or(kCopyDepth));
 }
 
-void check_devices(const DataLoaderOptions& options) {
+void check_copy_depth(const DataLoaderOptions& options) {
   if (options.copy_depth && (*options.copy_depth < 1 || *options.copy_depth > kMaxCopyDepth)) {
     throw OptionError(fmt::format("copy_depth must be 1 to {}; got {}", kMaxCopyDepth, *options.copy_depth));
   }
-  if (options.devices.empty()) return;
-  if (options.device != "cpu") {
-    throw OptionError(fmt::format("device \"{}\" and devices exclude each other; set one", options.device));
-  }
-  if (!options.batch_size && options.devices.size() > 1) {
-    throw OptionError("devices splits batches, and there are none with batch_size = none; use device");
-  }
 }
 
-std::vector<int> choose_gpus(const DataLoaderOptions& options) {
-  if (options.device == "cpu" && options.devices.empty()) return {};
-  const std::vector<std::string> names =
-      options.devices.empty() ? std::vector{options.device} : options.devices;
-  std::vector<int> gpus;
-  for (const std::string& name : names) {
-    if (!options.device_backend) {
-      if (name != "auto" || names.size() > 1) refuse_device(name);
-      log_once(LogLevel::warning,
-               fmt::format("device \"auto\": batches go to the CPU; {}, or set device \"cpu\"",
-                           H5FEED_HAS_CUDA == 0
-                               ? "h5feed was built without CUDA; build it with CUDA"
-                               : "to use a GPU, set options.device_backend = h5feed::gpu::backend() and link "
-                                 "h5feed::gpu"));
-      return {};
-    }
-    const std::optional<int> gpu = options.device_backend->choose(name);
-    if (!gpu) {
-      if (names.size() == 1) return {};
-      throw DeviceError(fmt::format("devices: \"{}\" found no GPU; name each as cuda:N", name));
-    }
-    if (std::ranges::find(gpus, *gpu) != gpus.end()) {
-      throw OptionError(fmt::format("devices: cuda:{} comes twice; name each GPU once", *gpu));
-    }
-    gpus.push_back(*gpu);
-  }
-  return gpus;
+// The GPU that batches go to; unset: the host.
+std::optional<int> choose_gpu(const DataLoaderOptions& options) {
+  if (options.device == "cpu") return std::nullopt;
+  if (options.device_backend) return options.device_backend->choose(options.device);
+  if (options.device != "auto") refuse_device(options.device);
+  log_once(LogLevel::warning,
+           fmt::format("device \"auto\": batches go to the CPU; {}, or set device \"cpu\"",
+                       H5FEED_HAS_CUDA == 0
+                           ? "h5feed was built without CUDA; build it with CUDA"
+                           : "to use a GPU, set options.device_backend = h5feed::gpu::backend() and link "
+                             "h5feed::gpu"));
+  return std::nullopt;
 }
 
 }  // namespace
 
 Placement resolve_placement(const DataLoaderOptions& options, const DatasetState& dataset) {
-  check_devices(options);
+  check_copy_depth(options);
   Placement placement;
   placement.conversion = resolve_conversion(options, dataset);
-  placement.gpus = choose_gpus(options);
-  if (placement.gpus.empty()) return placement;
-  if (options.provide_output && options.output_memory == OutputMemory::ring) {
-    throw OptionError("provide_output and output_memory = ring exclude each other; leave one unset");
-  }
+  placement.gpu = choose_gpu(options);
+  if (!placement.gpu) return placement;
   if (options.collate_fn) {
-    throw OptionError(
-        fmt::format("collate_fn works on batches in host memory; use device \"cpu\" instead of \"{}\"",
-                    options.devices.empty() ? options.device : options.devices.front()));
+    throw OptionError(fmt::format(
+        "collate_fn works on batches in host memory; use device \"cpu\" instead of \"{}\"", options.device));
   }
   const Conversion& conversion = placement.conversion;
   placement.gpu_converts =
@@ -108,7 +82,7 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
 DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptions& options,
                                const DatasetState& dataset, std::uint64_t max_batch_rows) {
   DeliveryFormat format = delivery_format(options, dataset, placement.on_host(), max_batch_rows);
-  if (placement.gpus.empty()) {
+  if (!placement.gpu) {
     format.outputs = static_cast<std::size_t>(std::max<std::int64_t>(1, options.echo.factor));
   } else {
     format.slots_in_transfer = copy_depth(options);
@@ -119,21 +93,21 @@ DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptio
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
                                     const DeliveryFormat& assembled, const ResolvedOptions& resolved,
                                     SlotBytes slot) {
-  if (placement.gpus.empty()) {
+  if (!placement.gpu) {
     // Prepared ones, one at the consumer and one it is about to let go.
     return make_host_device(slot, (resolved.prefetch_batches + 2) * assembled.outputs);
   }
   const Conversion conversion = placement.gpu_converts ? placement.conversion : placement.on_host();
   DeviceFormat format;
   format.slot = slot;
-  format.rows = resolved.max_batch_rows;
+  format.rows = static_cast<std::uint64_t>(resolved.max_batch_rows);
   format.from = placement.gpu_converts ? conversion.from : conversion.to;
   format.to = conversion.to;
   format.channels = conversion.channels;
   format.sizes = conversion.sizes;
   format.out_channels_last = conversion.out_channels_last;
   format.target_from = format.target_to = assembled.target_dtype;
-  format.deliveries = resolved.echo_factor;
+  format.deliveries = static_cast<std::uint64_t>(resolved.echo_factor);
   if (placement.gpu_converts) {
     format.in_channels_last = conversion.in_channels_last;
     format.normalize = conversion.normalize;
@@ -146,10 +120,8 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
   DeviceCapacity capacity;
   capacity.depth = copy_depth(options);
   capacity.host_slots = resolved.prefetch_batches + assembled.slots_in_transfer;
-  capacity.own_outputs =
-      options.output_memory.value_or(options.provide_output ? OutputMemory::consumer : OutputMemory::ring) ==
-      OutputMemory::ring;
-  return options.device_backend->make(placement.gpus, format, capacity);
+  capacity.own_outputs = options.output_memory.value_or(OutputMemory::ring) == OutputMemory::ring;
+  return options.device_backend->make(*placement.gpu, format, capacity);
 }
 
 }  // namespace h5feed

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <optional>
 
 #include "dataset/dataset_state.hpp"
 #include "flow/conversion.hpp"
@@ -15,7 +15,7 @@ namespace h5feed {
 
 /// `DataLoaderOptions::device`, decided.
 struct Placement {
-  std::vector<int> gpus;      ///< empty: the host
+  std::optional<int> gpu;     ///< as CUDA counts in this process; unset: the host
   Conversion conversion;      ///< of the data, up to the consumer
   bool gpu_converts = false;  ///< host slots then hold samples as stored, in type and layout
 
@@ -23,8 +23,8 @@ struct Placement {
   Conversion on_host() const { return gpu_converts ? as_stored(conversion) : conversion; }
 };
 
-/// Throws OptionError for devices that are unknown, come twice, or need a backend, and for what
-/// `resolve_conversion` refuses; DeviceError where no GPU is usable.
+/// Throws OptionError for a device that is unknown or needs a backend, and for what `resolve_conversion`
+/// refuses; DeviceError where no GPU is usable.
 Placement resolve_placement(const DataLoaderOptions& options, const DatasetState& dataset);
 
 /// What workers assemble; `max_batch_rows` as for `delivery_format`.

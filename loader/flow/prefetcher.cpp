@@ -13,11 +13,11 @@ Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, LookAh
       ring_(ring),
       look_ahead_(look_ahead),
       settings_(std::move(settings)),
-      agenda_(settings_.num_workers > 0 ? settings_.io_depth : 0),
-      read_ahead_(read_ahead_parts(), settings_.io_depth),
+      agenda_(settings_.num_workers > 0 ? static_cast<std::size_t>(settings_.io_depth) : 0),
+      read_ahead_(read_ahead_parts(), static_cast<std::size_t>(settings_.io_depth)),
       uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0) {
   try {
-    for (int worker = 0; worker < settings_.num_workers; ++worker) {
+    for (std::int64_t worker = 0; worker < settings_.num_workers; ++worker) {
       workers_.emplace_back([this, worker] { work(worker); });
     }
   } catch (...) {
@@ -48,7 +48,7 @@ bool Prefetcher::wait_initialized(const TicketRing::Deadline& deadline) {
   return true;
 }
 
-bool Prefetcher::initialize(int worker) {
+bool Prefetcher::initialize(std::int64_t worker) {
   std::exception_ptr error;
   try {
     settings_.worker_init_fn(worker);
@@ -63,7 +63,7 @@ bool Prefetcher::initialize(int worker) {
   return initialized;
 }
 
-void Prefetcher::work(int worker) {
+void Prefetcher::work(std::int64_t worker) {
   if (settings_.worker_init_fn && !initialize(worker)) return;
   BatchAssembler::Scratch scratch;
   while (!queue_->stopped()) {

@@ -26,9 +26,9 @@ namespace h5feed {
 class Prefetcher {
  public:
   struct Settings {
-    int num_workers = 0;
-    std::size_t io_depth = 0;  ///< stored chunks fetched ahead of decoding at most
-    std::function<void(int)> worker_init_fn;
+    std::int64_t num_workers = 0;
+    std::int64_t io_depth = 0;  ///< stored chunks fetched ahead of decoding at most
+    std::function<void(std::int64_t)> worker_init_fn;
     std::function<void(Batch&)> collate_fn;
     std::shared_ptr<TraceSink> trace;
   };
@@ -68,8 +68,8 @@ class Prefetcher {
     }
   };
 
-  void work(int worker);
-  bool initialize(int worker) H5FEED_EXCLUDES(init_mutex_);
+  void work(std::int64_t worker);
+  bool initialize(std::int64_t worker) H5FEED_EXCLUDES(init_mutex_);
   void run(const Task& task, BatchAssembler::Scratch& scratch, bool wait);
   void run_plan(const Task& task, bool wait);
   bool run_parked(bool wait) H5FEED_EXCLUDES(parked_mutex_);
@@ -94,7 +94,8 @@ class Prefetcher {
   bool waits_for_slot_ H5FEED_GUARDED_BY(parked_mutex_) = false;  // a worker does
   Mutex init_mutex_;
   CondVar init_done_;
-  int uninitialized_ H5FEED_GUARDED_BY(init_mutex_);  // workers whose worker_init_fn has not returned
+  std::int64_t uninitialized_
+      H5FEED_GUARDED_BY(init_mutex_);  // workers whose worker_init_fn has not returned
   std::exception_ptr init_error_ H5FEED_GUARDED_BY(init_mutex_);
   std::vector<std::jthread> workers_;  // last: threads end before what they use
 };

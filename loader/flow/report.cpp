@@ -12,13 +12,10 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/ratio.hpp"
 
 namespace h5feed {
 namespace {
-
-double ratio(std::uint64_t a, std::uint64_t b) noexcept {
-  return b == 0 ? 0.0 : static_cast<double>(a) / static_cast<double>(b);
-}
 
 double seconds(std::uint64_t ns) noexcept { return static_cast<double>(ns) * 1e-9; }
 
@@ -106,7 +103,7 @@ std::string decodes(const LoaderStats& stats, const DataFacts& data) {
 // The ledger of memory that a GPU takes part in; empty on the CPU.
 std::string gpu_memory(const LoaderStats& stats) {
   std::string text;
-  if (stats.pinned_bytes > 0 || !stats.gpu_memory.empty()) {
+  if (stats.pinned_bytes > 0 || stats.gpu_memory) {
     text += fmt::format("\nhost memory: pinned {}, cache {}, batches in flight {}",
                         format_bytes(stats.pinned_bytes), format_bytes(stats.cache_bytes),
                         format_bytes(stats.in_flight_bytes));
@@ -115,7 +112,8 @@ std::string gpu_memory(const LoaderStats& stats) {
     text +=
         fmt::format("; batches assembled beside the pinned slots: {}", format_count(stats.pageable_batches));
   }
-  for (const GpuMemory& gpu : stats.gpu_memory) {
+  if (stats.gpu_memory) {
+    const GpuMemory& gpu = *stats.gpu_memory;
     text += fmt::format(
         "\ncuda:{} memory: loader {} (peak {}), rest {} ({} when the loader was made), free {} of {}",
         gpu.device, format_bytes(gpu.loader), format_bytes(gpu.loader_peak), format_bytes(gpu.rest()),
@@ -125,25 +123,6 @@ std::string gpu_memory(const LoaderStats& stats) {
 }
 
 }  // namespace
-
-double LoaderStats::cache_hit_rate() const noexcept { return ratio(cache_hits, cache_hits + cache_misses); }
-double LoaderStats::wait_fraction() const noexcept { return std::min(1.0, ratio(wait_ns, epoch_ns)); }
-double LoaderStats::read_amplification() const noexcept { return ratio(bytes_decoded, bytes_delivered); }
-
-std::string PlanReport::to_string() const {
-  std::string text =
-      fmt::format("an epoch: {} samples in {} batches from {} {}; mixing {:.2f}\n", format_count(samples),
-                  format_count(batches), format_count(chunks), chunks == 1 ? "chunk" : "chunks", mixing);
-  if (decodes_per_chunk) {
-    text += fmt::format("decodes per chunk: about {:.1f} with cache_bytes {}", *decodes_per_chunk,
-                        format_bytes(cache_bytes));
-    if (clairvoyant_decodes_per_chunk)
-      text += fmt::format(" (clairvoyant: {:.1f})", *clairvoyant_decodes_per_chunk);
-    text += "\n";
-  }
-  return text + fmt::format("each chunk once from cache_bytes {}; no read from the second epoch on from {}",
-                            format_bytes_ceil(cache_bytes_decode_once), format_bytes_ceil(cache_bytes_fit));
-}
 
 std::string format_report(const LoaderStats& stats, const ResolvedOptions& options,
                           const SystemLimits& limits, const DataFacts& data) {
@@ -158,7 +137,7 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
   text += fmt::format(
       "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s{}; {} read, {} decoded, {} delivered\n",
       seconds(stats.read_ns), seconds(stats.decode_ns), seconds(stats.gather_ns),
-      stats.gpu_memory.empty() ? "" : fmt::format(", transfer {:.2f} s", seconds(stats.transfer_ns)),
+      stats.gpu_memory ? fmt::format(", transfer {:.2f} s", seconds(stats.transfer_ns)) : "",
       format_bytes(stats.bytes_read), format_bytes(stats.bytes_decoded), format_bytes(stats.bytes_delivered));
   const std::string would_fit =
       data.fit_bytes > data.cache_bytes

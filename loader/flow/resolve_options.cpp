@@ -27,11 +27,6 @@ void check_echo(const Echo& echo) {
   if (echo.factor < 1 || echo.factor > kMaxEchoFactor) {
     throw OptionError(fmt::format("echo.factor must be 1 to {}; got {}", kMaxEchoFactor, echo.factor));
   }
-  if (echo.factor > 1 && echo.point != EchoPoint::batch) {
-    throw OptionError(
-        fmt::format("echo.point = {} is not offered; use batch, where each batch is served echo.factor times",
-                    echo.point == EchoPoint::chunk ? "chunk" : "example"));
-  }
 }
 
 void check_workers(const DataLoaderOptions& options) {
@@ -65,9 +60,6 @@ void check_workers(const DataLoaderOptions& options) {
   if (options.timeout && options.timeout->count() <= 0) {
     throw OptionError(fmt::format("timeout must be positive; got {} ms", options.timeout->count()));
   }
-  if (!options.persistent_workers) {
-    log(LogLevel::info, "persistent_workers = false has no effect: workers always persist over epochs");
-  }
 }
 
 // More than any memory; sums of a few of them still fit.
@@ -85,7 +77,7 @@ class Budget {
   Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options,
          const MemoryUse& others)
       : others_(others),
-        batch_size_(options.max_batch_rows),
+        batch_size_(static_cast<std::uint64_t>(options.max_batch_rows)),
         slots_((options.prefetch_batches + (options.num_workers > 0 ? 1 : 0)) * format.outputs +
                format.slots_in_transfer),
         row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes),
@@ -117,8 +109,9 @@ class Budget {
 
   // What a loader with these bounds takes.
   MemoryUse use(const ResolvedOptions& options) const {
-    const std::uint64_t decodes = options.concurrent_decodes;
-    MemoryUse use{.own_bytes = slot_bytes(batch_size_) + reading(decodes, options.io_depth),
+    const auto decodes = static_cast<std::uint64_t>(options.concurrent_decodes);
+    const auto io_depth = static_cast<std::uint64_t>(options.io_depth);
+    MemoryUse use{.own_bytes = slot_bytes(batch_size_) + reading(decodes, io_depth),
                   .budget_bytes = options.memory_budget_bytes};
     if (options.cache_policy == CachePolicy::lru) {
       use.cache_bytes = options.cache_bytes;
@@ -209,7 +202,7 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
   const bool shares_cache = resolved.cache_policy == CachePolicy::lru;
   say_which_holds("memory_budget_bytes", options.memory_budget_bytes, others.budget_bytes, "one budget");
   if (shares_cache) say_which_holds("cache_bytes", options.cache_bytes, others.cache_bytes, "one cache");
-  const auto workers = static_cast<std::uint64_t>(std::max(1, resolved.num_workers));
+  const auto workers = static_cast<std::uint64_t>(std::max<std::int64_t>(1, resolved.num_workers));
   std::uint64_t io_depth = 0;
   if (options.num_workers > 0) {
     io_depth = static_cast<std::uint64_t>(options.io_depth.value_or(kDefaultIoDepth * options.num_workers));
@@ -231,22 +224,21 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
   while (io_depth > 0 && too_much()) --io_depth;
   while (decodes > 0 && too_much()) --decodes;
   if (decodes == 0) budget.refuse(memory, resolved.cache_bytes);
-  resolved.io_depth = io_depth;
-  resolved.concurrent_decodes = static_cast<unsigned>(decodes);
+  resolved.io_depth = static_cast<std::int64_t>(io_depth);
+  resolved.concurrent_decodes = static_cast<std::int64_t>(decodes);
 }
 
 void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, ResolvedOptions& resolved) {
-  std::uint64_t batch_bytes =
-      product(resolved.max_batch_rows * format.outputs, format.data_row_bytes + format.target_row_bytes);
+  const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
+  std::uint64_t batch_bytes = product(rows, format.data_row_bytes + format.target_row_bytes);
   for (const FieldFormat& field : format.fields) batch_bytes += product(field.batch_bytes, format.outputs);
   const std::uint64_t fitting = prefetch_bytes / batch_bytes;
   if (fitting == 0) {
     throw OptionError(fmt::format("prefetch_bytes {} holds no batch of {} × {} B; use at least {}",
                                   format_bytes(prefetch_bytes), resolved.max_batch_rows,
-                                  format_count(batch_bytes / (resolved.max_batch_rows * format.outputs)),
-                                  format_bytes_ceil(batch_bytes)));
+                                  format_count(batch_bytes / rows), format_bytes_ceil(batch_bytes)));
   }
-  resolved.prefetch_batches = std::min<std::size_t>(resolved.prefetch_batches, fitting);
+  resolved.prefetch_batches = std::min(resolved.prefetch_batches, fitting);
 }
 
 bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dataset,
@@ -324,13 +316,13 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
   check_echo(options.echo);
 
   ResolvedOptions resolved = order;
-  resolved.num_workers = static_cast<int>(options.num_workers);
+  resolved.num_workers = options.num_workers;
   if (options.num_workers > 0) {
-    resolved.prefetch_batches = static_cast<std::size_t>(
+    resolved.prefetch_batches = static_cast<std::uint64_t>(
         options.num_workers * options.prefetch_factor.value_or(kDefaultPrefetchFactor));
     if (options.prefetch_bytes) limit_prefetch(*options.prefetch_bytes, format, resolved);
   }
-  resolved.echo_factor = static_cast<std::uint64_t>(options.echo.factor);
+  resolved.echo_factor = options.echo.factor;
   resolved.drop_last = options.drop_last;
   resolved.timeout = options.timeout;
   resolved.in_order = options.in_order;

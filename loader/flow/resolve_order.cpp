@@ -66,12 +66,12 @@ std::uint64_t chunks_taking_part(const DatasetState& dataset, const SampleSubset
 }
 
 std::int64_t largest_batch(const BatchSampler& sampler) {
-  const std::uint64_t largest = sampler.max_batch_size();
-  if (largest < 1 || largest > std::uint64_t{1} << 31) {
+  const std::int64_t largest = sampler.max_batch_size();
+  if (largest < 1 || largest > std::int64_t{1} << 31) {
     throw OptionError(
         fmt::format("max_batch_size() of the batch sampler must be 1 to 2147483648; it is {}", largest));
   }
-  return static_cast<std::int64_t>(largest);
+  return largest;
 }
 
 // Whether an epoch goes through the samples as they are stored, leaving out half at most, as far as its
@@ -89,14 +89,15 @@ bool follows_the_file(const EpochSamples& epoch) {
 // from its first epoch.
 void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t chunks,
                  ResolvedOptions& resolved) {
-  const std::uint64_t ranks = resolved.world_size;
+  const auto ranks = static_cast<std::uint64_t>(resolved.world_size);
   if (options.sampler) {
     const auto epoch = epoch_of(*options.sampler, resolved.seed, 0);
     samples = epoch->size();
     if (follows_the_file(*epoch)) resolved.shuffle = Shuffle(false);
   }
   if (options.batch_sampler)
-    samples = epoch_of(*options.batch_sampler, resolved.seed, 0)->size() * resolved.max_batch_rows;
+    samples = epoch_of(*options.batch_sampler, resolved.seed, 0)->size() *
+              static_cast<std::uint64_t>(resolved.max_batch_rows);
   resolved.samples_per_epoch = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
   resolved.chunks_taking_part = chunks;
   // A run of the order is of few chunks only where the order goes by chunks.
@@ -146,20 +147,19 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
       options.batch_sampler ? largest_batch(*options.batch_sampler) : options.batch_size.value_or(1);
   resolved.batched = options.batch_size.has_value();
   const std::uint64_t samples = chosen == nullptr ? dataset.data.info().rows() : chosen->size();
-  const auto ranks = static_cast<std::uint64_t>(options.world_size);
-  if (!resolved.batched && options.uneven == Uneven::exact && ranks > 1) {
+  if (!resolved.batched && options.uneven == Uneven::exact && options.world_size > 1) {
     throw OptionError(
         "single samples (batch_size none) leave nothing to deliver to the ranks that come short; use uneven "
         "= "
         "pad or drop, or set batch_size");
   }
-  resolved.max_batch_rows = static_cast<std::uint64_t>(resolved.batch_size);
+  resolved.max_batch_rows = resolved.batch_size;
   // A sampler may repeat samples, so its batches can be larger than the dataset.
   if (!options.sampler && !options.batch_sampler)
-    resolved.max_batch_rows = std::min(resolved.max_batch_rows, samples);
+    resolved.max_batch_rows = std::min(resolved.max_batch_rows, static_cast<std::int64_t>(samples));
   resolved.seed = options.seed.value_or(0);
-  resolved.rank = static_cast<std::uint64_t>(options.rank);
-  resolved.world_size = ranks;
+  resolved.rank = options.rank;
+  resolved.world_size = options.world_size;
   resolved.shard = options.shard;
   resolved.uneven = options.uneven;
   count_share(options, samples, chunks_taking_part(dataset, chosen), resolved);
@@ -175,8 +175,8 @@ PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset
   spec.seed = options.seed;
   spec.batch_size = static_cast<std::uint64_t>(options.batch_size);
   spec.drop_last = options.drop_last;
-  spec.rank = options.rank;
-  spec.world_size = options.world_size;
+  spec.rank = static_cast<std::uint64_t>(options.rank);
+  spec.world_size = static_cast<std::uint64_t>(options.world_size);
   spec.shard = options.shard;
   spec.uneven = options.uneven;
   spec.subset = sources.chosen;

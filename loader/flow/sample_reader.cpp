@@ -85,7 +85,7 @@ struct SampleReader::State {
         options(with_scale(std::move(user), *dataset.state())),
         group(LoaderGroup::of(*dataset.state())),
         resolved(join_group()),
-        scratch(resolved.concurrent_decodes) {
+        scratch(static_cast<std::size_t>(resolved.concurrent_decodes)) {
     const DatasetState& state = *dataset.state();
     lanes.push_back(make_lane(kData, state.data,
                               row_kernel_spec(state.data, format.data_dtype, options.normalize),
@@ -111,7 +111,8 @@ struct SampleReader::State {
     const DataLoaderOptions as_loader = as_loader_options(options, limits);
     const DatasetState& state = *dataset.state();
     ResolvedOptions order = resolve_order(as_loader, state, dataset.chosen().get());
-    format = delivery_format(as_loader, state, resolve_conversion(as_loader, state), order.max_batch_rows);
+    format = delivery_format(as_loader, state, resolve_conversion(as_loader, state),
+                             static_cast<std::uint64_t>(order.max_batch_rows));
     seat = group->join([&](const MemoryUse& others) {
       const Resolution resolution = resolve_options(as_loader, state, order, format, limits, others);
       order = resolution.options;

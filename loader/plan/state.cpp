@@ -48,7 +48,8 @@ std::string LoaderState::to_bytes() const {
   }
   std::string bytes(kMark);
   append(bytes, kVersion);
-  for (const std::uint64_t word : {seed, epoch, position, plan, world_size}) append(bytes, word);
+  for (const std::uint64_t word : {seed, epoch, position, plan, static_cast<std::uint64_t>(world_size)})
+    append(bytes, word);
   append(bytes, static_cast<std::uint32_t>(echo_samples));
   append(bytes, static_cast<std::uint32_t>(echo_ahead));
   append(bytes, checksum(bytes));
@@ -74,8 +75,9 @@ LoaderState LoaderState::from_bytes(std::string_view bytes) {
                     bytes.size(), expected));
   }
   LoaderState state;
-  for (std::uint64_t* word : {&state.seed, &state.epoch, &state.position, &state.plan, &state.world_size})
+  for (std::uint64_t* word : {&state.seed, &state.epoch, &state.position, &state.plan})
     *word = take<std::uint64_t>(rest);
+  state.world_size = static_cast<std::int64_t>(take<std::uint64_t>(rest));
   if (version != 1) {
     state.echo_samples = take<std::uint32_t>(rest);
     state.echo_ahead = take<std::uint32_t>(rest);

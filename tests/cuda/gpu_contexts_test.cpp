@@ -53,21 +53,6 @@ TEST(GpuContexts, are_made_on_the_device_of_the_loader_alone) {
   }
 }
 
-TEST(GpuContexts, are_made_on_the_devices_of_a_split_loader_alone) {
-  const SampleSet set(gzip_set());
-  FakeCuda cuda({.devices = 4});
-  {
-    DataLoaderOptions options = on_device("cpu", 2);
-    options.devices = {"cuda:3", "cuda:1"};
-    DataLoader loader(open(set), options);
-    int batches = 0;
-    while (loader.next()) ++batches;
-    EXPECT_EQ(batches, 10);
-  }
-  EXPECT_EQ(cuda.contexts(), (std::set<int>{1, 3}));
-  EXPECT_EQ(current_device(), 0);
-}
-
 TEST(GpuContexts, guards_nest_and_leave_what_the_program_has_set) {
   FakeCuda cuda({.devices = 3});
   ASSERT_EQ(cudaSetDevice(2), cudaSuccess);

@@ -10,6 +10,7 @@
 
 #include "batch/strides.hpp"
 #include "h5feed/data_loader.hpp"
+#include "h5feed/data_loader_access.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/deliveries.hpp"
@@ -186,7 +187,7 @@ TEST(NextInto, refuses_memory_that_does_not_fit) {
               HasSubstr("next_into() is for a loader that delivers to a GPU"));
 }
 
-TEST(NextInto, is_what_next_does_where_the_options_name_an_allocator) {
+TEST(NextInto, is_what_an_epoch_does_that_an_adapter_begins_with_an_allocator) {
   const SampleSet set(rgb_set());
   const Dataset dataset = open(set);
   DataLoader expected_loader(dataset, on_cpu(gpu_options()));
@@ -195,7 +196,8 @@ TEST(NextInto, is_what_next_does_where_the_options_name_an_allocator) {
   {
     GpuReader reader(cuda, 0);
     DataLoaderOptions options = gpu_options();
-    options.provide_output = [&](int device, const DeviceTensor& data, const DeviceTensor* target) {
+    options.output_memory = OutputMemory::consumer;
+    const ProvideOutput provide = [&](int device, const DeviceTensor& data, const DeviceTensor* target) {
       const auto memory = std::make_shared<std::array<GpuBuffer, 2>>(
           std::array<GpuBuffer, 2>{GpuBuffer(bytes_in(data.dtype, data.shape), device),
                                    GpuBuffer(bytes_in(target->dtype, target->shape), device)});
@@ -203,15 +205,15 @@ TEST(NextInto, is_what_next_does_where_the_options_name_an_allocator) {
     };
     DataLoader loader(dataset, options);
     std::vector<Batch> kept;
-    for (Batch& batch : loader) {
-      EXPECT_TRUE(batch.gpu->owner()) << "the batch keeps the memory";
-      reader.read(batch);
-      kept.push_back(std::move(batch));
+    for (auto it = DataLoaderAccess::begin_into(loader, provide); it != loader.end(); ++it) {
+      EXPECT_TRUE(it->gpu->owner()) << "the batch keeps the memory";
+      reader.read(*it);
+      kept.push_back(std::move(*it));
     }
     EXPECT_TRUE(reader.wait() == expected);
     EXPECT_EQ(loader.stats().outputs_allocated, 0u);
-    options.output_memory = OutputMemory::ring;
-    EXPECT_THAT(refusal<OptionError>(dataset, options), HasSubstr("provide_output and output_memory = ring"));
+    DataLoader cpu_loader(dataset, on_cpu(gpu_options()));
+    EXPECT_FALSE((*DataLoaderAccess::begin_into(cpu_loader, provide)).gpu) << "the CPU needs no allocator";
   }
   EXPECT_EQ(cuda.live(), FakeCudaLive{});
 }

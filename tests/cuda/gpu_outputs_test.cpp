@@ -36,13 +36,6 @@ Augment augment() {
   return {.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.height = 5, .width = 7, .padding = 2}};
 }
 
-std::vector<std::byte> all_data(const std::vector<Delivery>& deliveries) {
-  std::vector<std::byte> data;
-  for (const Delivery& delivery : deliveries)
-    data.insert(data.end(), delivery.data.begin(), delivery.data.end());
-  return data;
-}
-
 struct OutputCase {
   const char* name;
   DType stored = DType::u8;
@@ -190,127 +183,15 @@ TEST(GpuLoaders, one_for_each_gpu_over_one_dataset_deliver_their_shares) {
   EXPECT_EQ(cuda.live(), FakeCudaLive{});
 }
 
-class SplitOverGpus : public testing::TestWithParam<std::int64_t> {};
-
-TEST_P(SplitOverGpus, batches_are_those_of_the_cpu_in_parts) {
-  const std::int64_t batch_size = GetParam();
+TEST(GpuOptions, refuses_a_gpu_without_a_backend_and_a_copy_depth_that_cannot_work) {
   const SampleSet set(rgb_set());
   const Dataset dataset = open(set);
-  DataLoaderOptions options{.batch_size = batch_size, .shuffle = true, .num_workers = 2, .seed = 3};
-  options.normalize = Normalize{};
-  options.augment = augment();
-  options.echo = {.factor = 2};
-  DataLoader on_cpu(dataset, options);
-  const auto expected = rest_of_epoch(on_cpu);
-  FakeCuda cuda({.devices = 3});
-  {
-    options.devices = {"cuda:2", "cuda:0"};
-    options.device_backend = gpu::backend();
-    DataLoader loader(dataset, options);
-    GpuReader first(cuda, 2), second(cuda, 0);
-    std::vector<Delivery> whole;
-    while (auto batch = loader.next()) {
-      EXPECT_FALSE(batch->gpu);
-      ASSERT_EQ(batch->parts.size(), 2u);
-      EXPECT_EQ(batch->parts[0].gpu->device(), 2);
-      EXPECT_EQ(batch->parts[1].gpu->device(), 0);
-      first.read(batch->parts[0]);
-      second.read(batch->parts[1]);
-      whole.push_back(without_bytes(*batch));
-    }
-    const auto of_first = first.wait();
-    const auto of_second = second.wait();
-    ASSERT_EQ(of_first.size(), expected.size());
-    ASSERT_EQ(of_second.size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_EQ(of_first[i].indices.size(), expected[i].indices.size() / 2);
-      EXPECT_TRUE(all_data({of_first[i], of_second[i]}) == expected[i].data) << i;
-      std::vector<std::int64_t> indices = of_first[i].indices;
-      indices.insert(indices.end(), of_second[i].indices.begin(), of_second[i].indices.end());
-      EXPECT_EQ(indices, expected[i].indices);
-      EXPECT_EQ(whole[i].indices, expected[i].indices);
-      EXPECT_EQ(whole[i].transforms, expected[i].transforms);
-      EXPECT_EQ(of_first[i].repeat, expected[i].repeat);
-      std::vector<std::byte> labels = of_first[i].target;
-      labels.insert(labels.end(), of_second[i].target.begin(), of_second[i].target.end());
-      EXPECT_TRUE(labels == expected[i].target);
-    }
-    EXPECT_EQ(loader.stats().gpu_memory.size(), 2u);
-  }
-  EXPECT_EQ(cuda.live(), FakeCudaLive{});
-}
-
-// 1: one of the parts is empty. 33: the last batch is smaller.
-INSTANTIATE_TEST_SUITE_P(BatchSizes, SplitOverGpus, testing::Values(1, 8, 33));
-
-TEST(SplitOverGpus, copies_once_to_each_of_several_gpus_and_in_order) {
-  // From chunks, and straight from the file into the batch.
-  for (const SampleSetSpec& spec : {rgb_set(), SampleSetSpec{.shape = {50, 6, 5, 3}}}) {
-    const SampleSet set(spec);
-    const Dataset dataset = open(set);
-    DataLoaderOptions options{.batch_size = 13, .seed = 3};
-    if (spec.chunk_shape.empty()) options.row_reads = RowReads::always;
-    options.shuffle = true;
-    DataLoader on_cpu(dataset, options);
-    const auto expected = rest_of_epoch(on_cpu);
-    FakeCuda cuda({.devices = 3});
-    options.devices = {"cuda:0", "cuda:1", "cuda:2"};
-    options.device_backend = gpu::backend();
-    DataLoader loader(dataset, options);
-    std::vector<GpuReader> readers;
-    for (int device = 0; device < 3; ++device) readers.emplace_back(cuda, device);
-    while (auto batch = loader.next()) {
-      for (std::size_t i = 0; i < 3; ++i) readers[i].read(batch->parts[i]);
-    }
-    std::vector<std::vector<Delivery>> parts;
-    for (GpuReader& reader : readers) parts.push_back(reader.wait());
-    for (std::size_t b = 0; b < expected.size(); ++b) {
-      EXPECT_TRUE(all_data({parts[0][b], parts[1][b], parts[2][b]}) == expected[b].data) << b;
-    }
-    for (int device = 0; device < 3; ++device) {
-      EXPECT_EQ(cuda.pinned_copies_to(device), expected.size()) << "cuda:" << device;
-    }
-  }
-}
-
-TEST(SplitOverGpus, is_refused_where_it_cannot_be) {
-  const SampleSet set(rgb_set());
-  const Dataset dataset = open(set);
-  FakeCuda cuda({.devices = 2});
-  DataLoaderOptions options{.batch_size = 4};
-  options.device_backend = gpu::backend();
-  options.devices = {"cuda:0", "cuda"};
-  EXPECT_THAT(refusal<OptionError>(dataset, options), HasSubstr("devices: cuda:0 comes twice"));
-  options.devices = {"cuda:0", "cuda:1"};
-  options.device = "cuda:0";
-  EXPECT_THAT(refusal<OptionError>(dataset, options),
-              HasSubstr("device \"cuda:0\" and devices exclude each other"));
-  options.device = "cpu";
-  options.batch_size = std::nullopt;
-  EXPECT_THAT(refusal<OptionError>(dataset, options), HasSubstr("devices splits batches"));
-  options.batch_size = 4;
-  options.device_backend = nullptr;
+  const FakeCuda cuda;
+  DataLoaderOptions options{.batch_size = 4, .device = "cuda:0"};
   EXPECT_THAT(refusal<OptionError>(dataset, options), HasSubstr("needs options.device_backend"));
   options.device_backend = gpu::backend();
   options.copy_depth = 0;
   EXPECT_THAT(refusal<OptionError>(dataset, options), HasSubstr("copy_depth must be 1 to 64; got 0"));
-}
-
-TEST(SplitOverGpus, may_be_left_at_any_batch) {
-  const SampleSet set(rgb_set());
-  const Dataset dataset = open(set);
-  FakeCuda cuda({.devices = 2});
-  DataLoaderOptions options{.batch_size = 8, .num_workers = 2};
-  options.device_backend = gpu::backend();
-  options.devices = {"cuda:0", "cuda:1"};
-  for (int stop = 0; stop < 7; ++stop) {
-    DataLoader loader(dataset, options);
-    for (int round = 0; round < 2; ++round) {
-      loader.start_epoch();
-      for (int i = 0; i < stop; ++i) ASSERT_TRUE(loader.next());
-    }
-  }
-  EXPECT_EQ(cuda.live(), FakeCudaLive{});
 }
 
 TEST(GpuMemory, of_the_loader_is_counted_to_the_byte_and_does_not_grow_with_epochs) {
@@ -330,15 +211,15 @@ TEST(GpuMemory, of_the_loader_is_counted_to_the_byte_and_does_not_grow_with_epoc
     after_one = loader.stats();
     live_after_one = cuda.live();
   }
-  ASSERT_EQ(after_one.gpu_memory.size(), 1u);
-  const GpuMemory& gpu = after_one.gpu_memory.front();
+  ASSERT_TRUE(after_one.gpu_memory);
+  const GpuMemory& gpu = *after_one.gpu_memory;
   EXPECT_EQ(gpu.at_start, 100000u);
   EXPECT_EQ(gpu.loader, live_after_one.device_bytes - 100000);
   EXPECT_EQ(gpu.loader_peak, gpu.loader);
   EXPECT_EQ(gpu.rest(), 100000u);
   EXPECT_GE(after_one.pinned_bytes, 10 * set.sample_bytes());
   const LoaderStats stats = loader.stats();
-  EXPECT_EQ(stats.gpu_memory.front().loader_peak, gpu.loader_peak);
+  EXPECT_EQ(stats.gpu_memory->loader_peak, gpu.loader_peak);
   EXPECT_EQ(stats.pinned_bytes, after_one.pinned_bytes);
   EXPECT_EQ(stats.outputs_allocated, after_one.outputs_allocated);
   EXPECT_EQ(cuda.live().device_bytes, live_after_one.device_bytes);

@@ -139,7 +139,7 @@ TEST_F(ManyChunks, of_a_window_are_decoded_once_where_their_rows_fit) {
 }
 
 TEST_F(ManyChunks, that_stay_are_never_decoded_again) {
-  DataLoaderOptions staying = options(CachePolicy::never);
+  DataLoaderOptions staying = options(CachePolicy::keep_first);
   staying.batch_size = kRows;
   staying.shuffle = "chunk:1";
   DataLoader loader(dataset_, staying);
@@ -188,16 +188,16 @@ void expect_policies_agree(const Dataset& dataset, DataLoaderOptions options,
                            const std::vector<std::uint64_t>& cache_sizes, int epochs = 3) {
   const CapturedLog quiet;
   const Delivered expected = run(dataset, options, epochs);
-  for (const CachePolicy policy : {CachePolicy::clairvoyant, CachePolicy::never}) {
+  for (const CachePolicy policy : {CachePolicy::clairvoyant, CachePolicy::keep_first}) {
     for (const std::uint64_t cache_bytes : cache_sizes) {
       for (const std::int64_t workers : {0, 1, 4}) {
         options.cache_policy = policy;
         options.cache_bytes = cache_bytes;
         options.num_workers = workers;
         ASSERT_TRUE(run(dataset, options, epochs) == expected)
-            << (policy == CachePolicy::never ? "never" : "clairvoyant") << ", " << options.shuffle.to_string()
-            << ", batches of " << options.batch_size.value_or(0) << ", cache " << cache_bytes << ", "
-            << workers << " workers";
+            << (policy == CachePolicy::keep_first ? "keep_first" : "clairvoyant") << ", "
+            << options.shuffle.to_string() << ", batches of " << options.batch_size.value_or(0) << ", cache "
+            << cache_bytes << ", " << workers << " workers";
       }
     }
   }
@@ -281,7 +281,7 @@ TEST(CachePolicies, fail_the_batches_of_a_damaged_chunk_and_no_other) {
   const SampleSet set({.shape = {400, 16, 16}, .chunk_shape = {10, 16, 16}, .gzip = 1});
   test::damage(set.path(), test::chunk_offset(set, 7) + 4, 20);
   const CapturedLog quiet;
-  for (const CachePolicy policy : {CachePolicy::clairvoyant, CachePolicy::never}) {
+  for (const CachePolicy policy : {CachePolicy::clairvoyant, CachePolicy::keep_first}) {
     for (const std::int64_t workers : {0, 2}) {
       DataLoader order(open(SampleSet({.shape = {400, 16, 16}})), {.batch_size = 16, .shuffle = "full"});
       DataLoader loader(open(set), {.batch_size = 16,

@@ -88,7 +88,7 @@ std::vector<Case> cases() {
        {.batch_size = 64,
         .num_workers = 4,
         .cache_bytes = 150 * kMiB,
-        .cache_policy = CachePolicy::never,
+        .cache_policy = CachePolicy::keep_first,
         .memory_budget_bytes = budget}},
       {"no_cache", {.batch_size = 64, .num_workers = 4, .cache_bytes = 0, .memory_budget_bytes = budget}},
       {"normalized",

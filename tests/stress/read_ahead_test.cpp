@@ -93,7 +93,7 @@ TEST(ReadAhead, decodes_every_chunk_once_and_delivers_what_the_file_holds) {
   });
   DataLoader loader(dataset,
                     {.batch_size = 50, .shuffle = "chunk:8", .num_workers = 2, .seed = 3, .io_depth = 4});
-  EXPECT_EQ(loader.options().io_depth, 4u);
+  EXPECT_EQ(loader.options().io_depth, 4);
   std::uint64_t samples = 0;
   while (const auto batch = loader.next()) {
     for (std::int64_t i = 0; i < batch->size(); ++i, ++samples) {
@@ -213,9 +213,9 @@ TEST(ReadAhead, needs_no_thread_for_a_file_in_memory) {
   EXPECT_THROW(DataLoader(dataset, {.batch_size = 30, .io_depth = 1}), OptionError) << "without workers";
   EXPECT_THROW(DataLoader(dataset, {.batch_size = 30, .num_workers = 1, .io_depth = -1}), OptionError);
   const DataLoader none(dataset, {.batch_size = 30, .num_workers = 2, .io_depth = 0});
-  EXPECT_EQ(none.options().io_depth, 0u);
+  EXPECT_EQ(none.options().io_depth, 0);
   const DataLoader by_default(dataset, {.batch_size = 30, .num_workers = 3});
-  EXPECT_EQ(by_default.options().io_depth, 6u);
+  EXPECT_EQ(by_default.options().io_depth, 6);
 }
 
 }  // namespace

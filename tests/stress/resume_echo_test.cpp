@@ -78,7 +78,7 @@ class Ranks {
     for (const auto& rank : ranks_) {
       LoaderState state = LoaderState::from_bytes(saved);
       rank->restore(state);
-      state.world_size = ranks_.size();
+      state.world_size = static_cast<std::int64_t>(ranks_.size());
       EXPECT_EQ(rank->state(), state) << "nothing moved yet";
     }
   }

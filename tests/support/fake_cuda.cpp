@@ -123,12 +123,6 @@ std::uint64_t FakeCuda::pinned_copies() const {
   return rt().pinned_copies;
 }
 
-std::uint64_t FakeCuda::pinned_copies_to(int device) const {
-  Runtime& r = rt();
-  const Lock lock(r.mutex);
-  return r.pinned_copies_to[device];
-}
-
 std::uint64_t FakeCuda::pinned_copy_bytes() const {
   const Lock lock(rt().mutex);
   return rt().pinned_copy_bytes;

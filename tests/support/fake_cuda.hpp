@@ -70,7 +70,6 @@ class FakeCuda {
   /// Copies from host memory that is not pinned, and from pinned memory.
   std::uint64_t pageable_copies() const;
   std::uint64_t pinned_copies() const;
-  std::uint64_t pinned_copies_to(int device) const;
   std::uint64_t pinned_copy_bytes() const;
   /// Times the host waited for the device by a synchronizing call.
   std::uint64_t host_waits() const;

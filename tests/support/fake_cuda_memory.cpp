@@ -199,7 +199,6 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
   if (memory_at(r.pinned, from, bytes) != nullptr || memory_at(r.registered, from, bytes) != nullptr) {
     ++r.pinned_copies;
     r.pinned_copy_bytes += bytes;
-    ++r.pinned_copies_to[memory_at(r.device_memory, to, bytes)->device];
     enqueue_locked(r, *target, {copy, {}, {}});
     return cudaSuccess;
   }

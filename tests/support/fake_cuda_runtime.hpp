@@ -77,7 +77,6 @@ struct Runtime {
   std::set<int> made_by_retain;  // nobody else holds these
   std::uint64_t calls = 0, fail_at = 0, operations = 0, fail_operation_at = 0, waits = 0, ignored_wait = 0;
   std::uint64_t pageable_copies = 0, pinned_copies = 0, pinned_copy_bytes = 0, host_waits = 0;
-  std::map<int, std::uint64_t> pinned_copies_to;  // by device
   std::map<std::string, std::uint64_t> calls_of;
   std::map<std::string, std::pair<std::uint64_t, cudaError_t>> failing;  // by name: which one, and how
   cudaError_t fail_with = cudaSuccess;

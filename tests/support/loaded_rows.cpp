@@ -66,7 +66,7 @@ std::string first_difference(const Dataset& dataset, const std::vector<std::byte
     cases.push_back({true, workers, ample, CachePolicy::lru, RowReads::never});
     if (!dataset.tile_grid())
       cases.push_back({true, workers, 2 * chunk_bytes, CachePolicy::clairvoyant, RowReads::never});
-    cases.push_back({true, workers, chunk_bytes, CachePolicy::never, RowReads::never});
+    cases.push_back({true, workers, chunk_bytes, CachePolicy::keep_first, RowReads::never});
     if (dataset.state()->data.map.rows().num_chunks() > 1)
       cases.push_back({"chunk:2", workers, ample, CachePolicy::lru, RowReads::never});
     if (dataset.state()->data.reader->rows_readable())

@@ -131,7 +131,7 @@ TEST(Bench, PassesTheCachePolicyOn) {
     return json.at("rows")[0].at("read_amplification").get<double>();
   };
   EXPECT_LT(decoded("clairvoyant"), decoded("lru"));
-  EXPECT_GT(decoded("never"), 1);
+  EXPECT_GT(decoded("keep_first"), 1);
 }
 
 TEST(Bench, PrintsRowsAVerdictAndTheCodeToWrite) {
@@ -326,6 +326,7 @@ TEST(Bench, RefusesOptionsTheLoaderRefusesBeforeTheFirstRow) {
   EXPECT_THAT(refused({"--shuffle", "chunks"}), MatchesRegex("--shuffle \"chunks\" [^\n]*\n"));
   EXPECT_EQ(refused({"--tile-size", "8", "--tile-edges", "round"}),
             "--tile-edges \"round\": give drop, pad or shift\n");
+  EXPECT_THAT(refused({"--cache-policy", "never"}), HasSubstr("lru, clairvoyant or keep_first"));
   EXPECT_EQ(refused({"--tile-size", "8x8x3"}),
             "--tile-size \"8x8x3\": give pixels, such as 512, or 512x768 for height and width\n");
   EXPECT_EQ(refused({"--tile-overlap", "2"}), "--tile-overlap needs --tile-size\n");

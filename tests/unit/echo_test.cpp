@@ -224,14 +224,11 @@ TEST(Echo, counts_the_memory_of_the_repeats) {
   EXPECT_THAT(refusal<OptionError>(open(set), options), HasSubstr("× 3 slots "));
 }
 
-TEST(Echo, refuses_points_and_factors_that_do_not_work) {
+TEST(Echo, refuses_factors_that_do_not_work) {
   const SampleSet set(gzip_set());
   DataLoaderOptions options;
   options.echo = {.factor = 0};
   EXPECT_THAT(refusal<OptionError>(open(set), options), HasSubstr("echo.factor must be 1 to 1024; got 0"));
-  options.echo = {.factor = 2, .point = EchoPoint::example};
-  EXPECT_THAT(refusal<OptionError>(open(set), options),
-              HasSubstr("echo.point = example is not offered; use batch"));
 }
 
 TEST(Echo, may_be_left_at_any_delivery) {

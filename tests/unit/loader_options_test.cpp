@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
@@ -70,9 +72,29 @@ TEST(CachePolicyOption, refuses_rows_past_the_cache_beside_foresight) {
             "cache; use one of the two");
 }
 
+// One integer type for each meaning: an option as it is set, and as it is resolved, compares without a cast.
+template <auto Set, auto Resolved>
+constexpr bool kAlike = false;
+template <typename T, T DataLoaderOptions::*Set, T ResolvedOptions::*Resolved>
+constexpr bool kAlike<Set, Resolved> = true;
+static_assert(kAlike<&DataLoaderOptions::num_workers, &ResolvedOptions::num_workers>);
+static_assert(kAlike<&DataLoaderOptions::rank, &ResolvedOptions::rank>);
+static_assert(kAlike<&DataLoaderOptions::world_size, &ResolvedOptions::world_size>);
+static_assert(std::same_as<decltype(Echo::factor), decltype(ResolvedOptions::echo_factor)>);
+static_assert(std::same_as<decltype(ResolvedOptions::batch_size), decltype(ResolvedOptions::max_batch_rows)>);
+static_assert(std::same_as<decltype(LoaderState::world_size), decltype(ResolvedOptions::world_size)>);
+static_assert(std::same_as<decltype(std::declval<DataLoader>().size()), decltype(Batch::number)>);
+static_assert(std::constructible_from<TorchRandomSampler, decltype(std::declval<Dataset>().size())>);
+
+TEST(CachePolicyOption, has_a_name_for_each_policy) {
+  EXPECT_EQ(name_of(CachePolicy::lru), "lru");
+  EXPECT_EQ(name_of(CachePolicy::clairvoyant), "clairvoyant");
+  EXPECT_EQ(name_of(CachePolicy::keep_first), "keep_first");
+}
+
 TEST(CachePolicyOption, is_lru_where_all_data_fits) {
   const SampleSet set(gzip_set());
-  for (const CachePolicy policy : {CachePolicy::clairvoyant, CachePolicy::never}) {
+  for (const CachePolicy policy : {CachePolicy::clairvoyant, CachePolicy::keep_first}) {
     EXPECT_EQ(DataLoader(open(set), {.cache_bytes = 4800, .cache_policy = policy}).options().cache_policy,
               CachePolicy::lru);
     EXPECT_EQ(DataLoader(open(set), {.cache_bytes = 4799, .cache_policy = policy}).options().cache_policy,
@@ -147,13 +169,13 @@ TEST(MemoryBudget, decodes_fewer_chunks_at_once_when_it_is_small) {
   options.memory_budget_bytes = 5u << 20;
   const CapturedLog captured;  // a cache this small is worth a warning, which is not the subject here
   DataLoader small(dataset, options);
-  EXPECT_GE(small.options().concurrent_decodes, 1u);
-  EXPECT_LT(small.options().concurrent_decodes, 8u);
+  EXPECT_GE(small.options().concurrent_decodes, 1);
+  EXPECT_LT(small.options().concurrent_decodes, 8);
   std::size_t samples = 0;
   for (const Batch& batch : small) samples += batch.indices.size();
   EXPECT_EQ(samples, 2000u);
   options.memory_budget_bytes = 1u << 30;
-  EXPECT_EQ(DataLoader(dataset, options).options().concurrent_decodes, 8u);
+  EXPECT_EQ(DataLoader(dataset, options).options().concurrent_decodes, 8);
 }
 
 TEST(ShuffleAdvice, warns_once_with_figures_before_a_run_that_will_hurt) {
@@ -181,13 +203,14 @@ TEST(ShuffleAdvice, names_the_policy_in_use) {
                             "cache_policy=clairvoyant; shuffle=\"chunk:16\" once (mixing 0.94); "
                             "cache_bytes=4 MiB once"));
   }
-  options.cache_policy = CachePolicy::never;
+  options.cache_policy = CachePolicy::keep_first;
   const CapturedLog captured;
   const DataLoader loader(dataset, options);
-  EXPECT_THAT(captured.lines(),
-              ElementsAre("shuffle=full decodes each chunk about 13 times with cache 1000 KiB and "
-                          "cache_policy=never (cache_policy=clairvoyant: 2.6); shuffle=\"chunk:16\" once "
-                          "(mixing 0.94); cache_bytes=4 MiB once"));
+  EXPECT_THAT(
+      captured.lines(),
+      ElementsAre("shuffle=full decodes each chunk about 13 times with cache 1000 KiB and "
+                  "cache_policy=keep_first (cache_policy=clairvoyant: 2.6); shuffle=\"chunk:16\" once "
+                  "(mixing 0.94); cache_bytes=4 MiB once"));
 }
 
 TEST(ShuffleAdvice, predicts_what_then_happens) {

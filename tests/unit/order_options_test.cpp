@@ -157,7 +157,7 @@ TEST_F(OrderOptions, deliver_the_batches_of_a_batch_sampler) {
 // Says a size of its own, and another one when it is asked again.
 class GrowingBatches final : public BatchSampler {
  public:
-  explicit GrowingBatches(std::uint64_t first) : size_(first) {}
+  explicit GrowingBatches(std::int64_t first) : size_(first) {}
   std::shared_ptr<const EpochBatches> epoch(std::uint64_t, std::uint64_t) const override {
     struct Large final : EpochBatches {
       std::uint64_t size() const noexcept override { return 1; }
@@ -165,20 +165,20 @@ class GrowingBatches final : public BatchSampler {
     };
     return std::make_shared<const Large>();
   }
-  std::uint64_t max_batch_size() const noexcept override { return std::exchange(size_, 1000); }
+  std::int64_t max_batch_size() const noexcept override { return std::exchange(size_, 1000); }
 
  private:
-  mutable std::uint64_t size_;
+  mutable std::int64_t size_;
 };
 
 TEST_F(OrderOptions, hold_a_batch_sampler_to_the_size_it_first_said) {
   DataLoader loader(dataset_, {.batch_sampler = std::make_shared<GrowingBatches>(4)});
   EXPECT_THROW(loader.next(), OptionError);
-  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1} << 61, ~std::uint64_t{0}}) {
+  for (const std::int64_t size : {std::int64_t{0}, std::int64_t{1} << 61, std::int64_t{-1}}) {
     EXPECT_THAT(refused({.batch_sampler = std::make_shared<GrowingBatches>(size)}),
                 HasSubstr("max_batch_size() of the batch sampler must be 1 to 2147483648"));
   }
-  EXPECT_THAT(refused({.batch_sampler = std::make_shared<GrowingBatches>(std::uint64_t{1} << 31)}),
+  EXPECT_THAT(refused({.batch_sampler = std::make_shared<GrowingBatches>(std::int64_t{1} << 31)}),
               HasSubstr("memory_budget_bytes"));
 }
 

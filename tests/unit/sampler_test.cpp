@@ -78,7 +78,7 @@ TEST(WeightedRandomSampler, without_replacement_draws_none_twice_and_the_heavy_o
 TEST(WeightedRandomSampler, refuses_weights_that_cannot_work) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double inf = std::numeric_limits<double>::infinity();
-  const auto with = [](std::vector<double> weights, std::uint64_t count, bool replacement) {
+  const auto with = [](std::vector<double> weights, std::int64_t count, bool replacement) {
     return test::refusal_of<OptionError>([&] { WeightedRandomSampler(weights, count, replacement); });
   };
   EXPECT_THAT(with({1, -0.5}, 1, true), HasSubstr("weight 1 is -0.5"));
@@ -87,7 +87,9 @@ TEST(WeightedRandomSampler, refuses_weights_that_cannot_work) {
   EXPECT_THAT(with({0, 0}, 1, true), HasSubstr("all 2 weights are 0"));
   EXPECT_THAT(with({}, 1, true), HasSubstr("all 0 weights are 0"));
   EXPECT_THAT(with({1e308, 1e308}, 1, true), HasSubstr("sum"));
-  EXPECT_THAT(with({1}, 0, true), HasSubstr("at least 1"));
+  EXPECT_THAT(with({1}, 0, true),
+              HasSubstr("num_samples of WeightedRandomSampler must be at least 1; got 0"));
+  EXPECT_THAT(with({1}, -3, true), HasSubstr("must be at least 1; got -3"));
   EXPECT_THAT(with({1, 0, 1}, 3, false), HasSubstr("draw at most 2"));
   EXPECT_EQ(with({1, 0, 1}, 2, false), "accepted");
 }

@@ -121,7 +121,7 @@ TEST_F(SharedCache, shrinks_when_the_loader_that_asked_for_more_leaves) {
 TEST_F(SharedCache, other_policies_have_a_cache_of_their_own) {
   const test::CapturedLog quiet;
   DataLoader lru(dataset_, {.batch_size = 10, .cache_bytes = 5 * kChunk});
-  for (const CachePolicy policy : {CachePolicy::clairvoyant, CachePolicy::never}) {
+  for (const CachePolicy policy : {CachePolicy::clairvoyant, CachePolicy::keep_first}) {
     DataLoader other(dataset_,
                      {.batch_size = 10, .shuffle = true, .cache_bytes = 5 * kChunk, .cache_policy = policy});
     EXPECT_EQ(run(other), 100u);

@@ -58,7 +58,7 @@ TEST(Subset, is_shuffled_in_every_mode) {
   const Dataset part = open(set).subset(chosen);
   std::ranges::sort(chosen);
   for (const char* shuffle : {"full", "chunk:2", "chunk:10"}) {
-    for (const CachePolicy policy : {CachePolicy::lru, CachePolicy::clairvoyant, CachePolicy::never}) {
+    for (const CachePolicy policy : {CachePolicy::lru, CachePolicy::clairvoyant, CachePolicy::keep_first}) {
       DataLoader loader(part, {.batch_size = 8,
                                .shuffle = shuffle,
                                .num_workers = 2,

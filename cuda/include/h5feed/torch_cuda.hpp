@@ -94,8 +94,14 @@ inline OptionalBatch<Batch> next_into(DataLoader& loader, const at::Tensor& data
                           current_torch_stream(static_cast<int>(data.get_device())));
 }
 
-/// Options of a TorchDataLoader on GPUs: h5feed's backend, and LibTorch's allocator unless the ring is asked
-/// for.
+/// What gives a TorchDataLoader's batches their memory on a GPU: LibTorch's allocator, unless the options ask
+/// for the loader's ring.
+inline ProvideOutput torch_provider(const DataLoaderOptions& options) {
+  return options.output_memory == OutputMemory::ring ? ProvideOutput() : ProvideOutput(torch_output);
+}
+
+/// Completes the options of a TorchDataLoader on a GPU: h5feed's backend, and memory as `torch_provider`
+/// says.
 inline void prepare_for_cuda(DataLoaderOptions& options) {
   if (!options.device_backend) options.device_backend = gpu::backend();
   // "auto" follows what is current for CUDA, which LibTorch tells it only with its next call.
@@ -103,9 +109,7 @@ inline void prepare_for_cuda(DataLoaderOptions& options) {
     if (const auto current = c10::cuda::current_device(); current != 0)
       C10_CUDA_CHECK(cudaSetDevice(current));
   }
-  if (options.output_memory.value_or(OutputMemory::consumer) == OutputMemory::consumer) {
-    options.provide_output = torch_output;
-  }
+  if (!options.output_memory) options.output_memory = OutputMemory::consumer;
 }
 
 }  // namespace h5feed::detail

@@ -83,10 +83,7 @@ struct Batch {
   /// moved likewise; empty without it.
   std::vector<SampleTransform> transforms = {};
   std::uint64_t repeat = 0;               ///< with `echo`: deliveries of the same samples before
-  std::shared_ptr<DeviceBatch> gpu = {};  ///< null on the CPU, and with parts; see h5feed/device.hpp
-  /// With `DataLoaderOptions::devices`: the batch divided among them, in their order, each part with its
-  /// samples' `indices`; parts of a small batch may be empty. Otherwise there are none.
-  std::vector<Batch> parts = {};
+  std::shared_ptr<DeviceBatch> gpu = {};  ///< null on the CPU; see h5feed/device.hpp
 
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(indices.size()); }
 

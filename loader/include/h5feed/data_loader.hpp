@@ -20,22 +20,24 @@
 
 namespace h5feed {
 
+struct DataLoaderAccess;
+
 /// Options as the loader uses them: every default filled in.
 struct ResolvedOptions {
   std::int64_t batch_size = 1;
   bool batched = true;  ///< false: single samples without a batch dimension
   Shuffle shuffle;
-  bool sampled = false;              ///< a sampler, or a subset as it was given, decides the order
-  std::uint64_t max_batch_rows = 1;  ///< samples of the largest batch there can be
-  std::uint64_t rank = 0;
-  std::uint64_t world_size = 1;
+  bool sampled = false;             ///< a sampler, or a subset as it was given, decides the order
+  std::int64_t max_batch_rows = 1;  ///< samples of the largest batch there can be
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
   Shard shard = Shard::strided;
   Uneven uneven = Uneven::exact;
   std::uint64_t samples_per_epoch = 0;   ///< that this rank delivers, to within one batch
   std::uint64_t chunks_per_epoch = 0;    ///< of samples, that these come from, about
   std::uint64_t chunks_taking_part = 0;  ///< of samples, on all ranks together
-  int num_workers = 0;
-  std::size_t prefetch_batches = 1;  ///< batches in preparation or ready at once
+  std::int64_t num_workers = 0;
+  std::uint64_t prefetch_batches = 1;  ///< batches in preparation or ready at once
   bool drop_last = false;
   std::optional<std::chrono::milliseconds> timeout;
   bool in_order = true;
@@ -45,10 +47,10 @@ struct ResolvedOptions {
   /// `lru` also where the option said otherwise, but all data fits the cache: then nothing is ever evicted.
   CachePolicy cache_policy = CachePolicy::lru;
   std::uint64_t memory_budget_bytes = 0;
-  bool row_reads = false;           ///< rows bypass the cache
-  std::size_t io_depth = 0;         ///< stored chunks fetched ahead of decoding at most
-  std::uint64_t echo_factor = 1;    ///< times each batch is delivered
-  unsigned concurrent_decodes = 1;  ///< chunks decoded at once; less than num_workers in a small budget
+  bool row_reads = false;               ///< rows bypass the cache
+  std::int64_t io_depth = 0;            ///< stored chunks fetched ahead of decoding at most
+  std::int64_t echo_factor = 1;         ///< times each batch is delivered
+  std::int64_t concurrent_decodes = 1;  ///< chunks decoded at once; less than num_workers in a small budget
 };
 
 /// What a loader will cost in an epoch, foretold, without echoes. Chunks are those of the samples; where a
@@ -96,7 +98,7 @@ class H5FEED_EXPORT DataLoader {
 
   /// Batches of one whole epoch, with their echoes, also after `restore()`; of epoch 0 where a sampler gives
   /// epochs of different sizes.
-  std::size_t size() const noexcept;
+  std::uint64_t size() const noexcept;
 
   /// The number of the epoch that the next `begin()` (or first `next()`) starts, from its begin. Without it
   /// epochs count 0, 1, 2, …, on every rank alike.
@@ -143,8 +145,8 @@ class H5FEED_EXPORT DataLoader {
 
   /// The same for memory that stays, as CUDA graphs need: tensors of the loader's dtype, strides and shape,
   /// with room for the batch in the first dimension; a smaller batch, the last of an epoch, fills its
-  /// beginning, and `Batch::size()` says how far. `target` is left without address where there is none. For
-  /// one device. Throws OptionError for tensors that do not fit, naming what would; the batch is lost then.
+  /// beginning, and `Batch::size()` says how far. `target` is left without address where there is none.
+  /// Throws OptionError for tensors that do not fit, naming what would; the batch is lost then.
   OptionalBatch<Batch> next_into(const DeviceTensor& data, const DeviceTensor& target, GpuStream stream);
 
   /// Single-pass input iterator with the semantics of LibTorch's data loader: `begin()` starts an
@@ -186,6 +188,9 @@ class H5FEED_EXPORT DataLoader {
   std::string report() const;
 
  private:
+  friend struct DataLoaderAccess;
+  Iterator begin_into(ProvideOutput provide);
+
   struct State;
   std::unique_ptr<State> state_;
 };

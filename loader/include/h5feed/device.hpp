@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,7 +63,7 @@ struct DeviceOutput {
 };
 
 /// Gives memory for a batch: `data` and `target` say dtype, shape and strides, and have no address. `target`
-/// is null where the dataset has none. With several devices it is called once for each.
+/// is null where the dataset has none.
 using ProvideOutput =
     std::function<DeviceOutput(int device, const DeviceTensor& data, const DeviceTensor* target)>;
 
@@ -83,9 +84,9 @@ struct GpuMemory {
 
 /// Memory of a device beside batches that are delivered.
 struct DeviceMemoryUse {
-  std::uint64_t pinned = 0;          ///< bytes of host memory that is pinned
-  std::uint64_t pageable_slots = 0;  ///< slots that had to be taken beside it so far
-  std::vector<GpuMemory> gpus = {};
+  std::uint64_t pinned = 0;           ///< bytes of host memory that is pinned
+  std::uint64_t pageable_slots = 0;   ///< slots that had to be taken beside it so far
+  std::optional<GpuMemory> gpu = {};  ///< unset on the CPU
 };
 
 /// Wall time in which a GPU had no free slot for the next batch, in nanoseconds since the loader was made.
@@ -94,23 +95,11 @@ struct SlotWaits {
   std::uint64_t transfer_ns = 0;  ///< copies were running
 };
 
-/// Room between the samples of a slot: for batches of n samples in k `parts`, sample p, of the part i that
-/// begins with sample ⌊n·i/k⌋, lies at p times the size of a sample plus i · `bytes`.
-struct PartGaps {
-  std::size_t parts = 1;
-  std::size_t bytes = 0;
-
-  std::size_t before(std::size_t sample, std::size_t samples) const noexcept {
-    return bytes == 0 ? 0 : ((sample + 1) * parts - 1) / samples * bytes;
-  }
-};
-
 /// Memory that workers fill with one batch. Move-only in spirit: one owner at a time.
 struct BatchSlot {
   HostTensor data;
   HostTensor target;
-  PartGaps gaps = {};  ///< of the data
-  bool free = true;    ///< false: there was no slot now, and this is none
+  bool free = true;  ///< false: there was no slot now, and this is none
 };
 
 /// What a slot is asked for.

@@ -9,9 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "h5feed/device.hpp"
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/field.hpp"
@@ -70,18 +68,15 @@ struct Augment {
   std::optional<RandomCrop> random_crop = {};
 };
 
-/// What is served again. `batch`: each batch, right after itself.
-enum class EchoPoint : std::uint8_t { batch, example, chunk };
-
 /// Data echoing (Choi, Passos, Shallue, Dahl: "Faster Neural Network Training with Data Echoing", arXiv
 /// 1907.05550): where reading and decoding are slower than training, what was decoded is served several
-/// times. Crops and flips of `augment` are drawn anew for each repeat; a GPU makes them from the batch that
-/// is there already. An epoch delivers every sample `factor` times, and `DataLoader::size()` counts them all.
-/// A batch that fails is reported once and not repeated.
+/// times: each batch is delivered again right after itself. Crops and flips of `augment` are drawn anew for
+/// each repeat; a GPU makes them from the batch that is there already. An epoch delivers every sample
+/// `factor` times, and `DataLoader::size()` counts them all. A batch that fails is reported once and not
+/// repeated.
 struct Echo {
-  std::int64_t factor = 1;  ///< at least 1: no echo
-  /// Only `batch` works so far; the other points are refused.
-  EchoPoint point = EchoPoint::batch;
+  /// Deliveries of each batch, 1 to 1024. 1: no echo.
+  std::int64_t factor = 1;
 };
 
 /// When rows of uncompressed data bypass the chunk cache and are read straight into the batch.
@@ -118,11 +113,11 @@ enum class Uneven : std::uint8_t { exact, pad, drop };
 /// next is known, so of every decoded chunk those rows are kept that will be needed soonest, and a row that
 /// was served makes room (Belady: "A study of replacement algorithms", IBM Systems Journal 5(2), 1966, by
 /// rows). Far fewer decodes in a full shuffle; needs memory for one more chunk per concurrent decode, and
-/// about 80 bytes a row. `never`: the first chunks that fill the cache stay for good, less those being
+/// about 80 bytes a row. `keep_first`: the first chunks that fill the cache stay for good, less those being
 /// decoded; all others are decoded at each use (MinIO, arXiv 2007.06775).
-enum class CachePolicy : std::uint8_t { lru, clairvoyant, never };
+enum class CachePolicy : std::uint8_t { lru, clairvoyant, keep_first };
 
-/// "lru", "clairvoyant" or "never".
+/// Returns "lru", "clairvoyant" or "keep_first".
 H5FEED_EXPORT std::string_view name_of(CachePolicy policy) noexcept;
 
 /// Options of `DataLoader`. An aggregate: name the fields you set. Everything is validated when the
@@ -135,7 +130,8 @@ struct DataLoaderOptions {
   std::shared_ptr<const Sampler> sampler = {};
   /// The batches of each epoch; excludes `batch_size`, `shuffle`, `sampler` and `drop_last`.
   std::shared_ptr<const BatchSampler> batch_sampler = {};
-  /// Threads that read, decode and gather. 0 does the same work on the thread that calls `next()`.
+  /// Threads that read, decode and gather. 0 does the same work on the thread that calls `next()`. They live
+  /// as long as the loader, over all its epochs.
   std::int64_t num_workers = 0;
   /// The last step of making a batch, on the worker that gathered it (with `num_workers = 0` on the caller's
   /// thread): may change the values of `data` and `target`, or put other tensors in their place, which take
@@ -154,28 +150,22 @@ struct DataLoaderOptions {
   std::optional<std::chrono::milliseconds> timeout = {};
   /// Called once on each worker thread before its first task, with 0 … num_workers−1. `next()`
   /// waits for all of them. An exception from it arrives at the first `next()` and at every later one.
-  std::function<void(int)> worker_init_fn = {};
-  /// Workers always outlive the epoch; `false` is accepted and noted once.
-  bool persistent_workers = true;
+  std::function<void(std::int64_t)> worker_init_fn = {};
   /// `false` delivers batches as they become ready, within the prefetched ones.
   bool in_order = true;
   /// Where batches are delivered: "cpu"; with a `device_backend` also "cuda" (= "cuda:0") and "cuda:N", N as
   /// CUDA counts in this process. "auto" is the program's current CUDA device where it has set one, else the
   /// GPU with most free memory; where no GPU can be used, or without a backend, the CPU, with a warning. The
-  /// loader's `report()` names the device.
+  /// loader's `report()` names the device. Several GPUs of one process have a loader each, over one
+  /// `Dataset`.
   std::string device = "cpu";
-  /// Several GPUs of this process, {"cuda:0", "cuda:1"}: each batch is divided among them, `Batch::parts`.
-  /// Excludes `device`. (One loader a GPU over a shared `Dataset` works as well.)
-  std::vector<std::string> devices = {};
   /// What knows GPUs: `h5feed::gpu::backend()` of <h5feed/gpu.hpp>. Unset: there are none.
   std::shared_ptr<const DeviceBackend> device_backend = {};
   /// Batches copied to a GPU ahead of the consumer, at least 1; default 2. Each takes its bytes as stored, in
   /// pinned host memory and on the GPU, and with `OutputMemory::ring` also as delivered.
   std::optional<std::int64_t> copy_depth = {};
-  /// Where `next()` delivers what goes to a GPU, as `next_into()`; may be called from `next()` alone. Unset:
-  /// in the loader's ring. The loader of <h5feed/torch.hpp> gives tensors of LibTorch's allocator.
-  ProvideOutput provide_output = {};
-  /// Default: consumer where `provide_output` is set, else ring.
+  /// Default: ring; consumer with the loader of <h5feed/torch.hpp>, whose batches on a GPU are tensors of
+  /// LibTorch's allocator.
   std::optional<OutputMemory> output_memory = {};
   /// Governs the order together with the epoch number. Default 0; to be set where `world_size` is above 1,
   /// the same on every rank.

@@ -53,7 +53,7 @@ class H5FEED_EXPORT BatchSampler {
   /// As `Sampler::epoch`.
   virtual std::shared_ptr<const EpochBatches> epoch(std::uint64_t seed, std::uint64_t epoch) const = 0;
   /// Memory for batches is allocated once, for so many samples: asked for once, 1 to 2³¹.
-  virtual std::uint64_t max_batch_size() const noexcept = 0;
+  virtual std::int64_t max_batch_size() const noexcept = 0;
   virtual std::uint64_t fingerprint() const;
 };
 
@@ -64,7 +64,7 @@ H5FEED_EXPORT std::shared_ptr<const Sampler> make_sampler(
 /// A batch sampler made from a function that lists an epoch's batches.
 H5FEED_EXPORT std::shared_ptr<const BatchSampler> make_batch_sampler(
     std::function<std::vector<std::vector<std::int64_t>>(std::uint64_t epoch)> list_batches,
-    std::uint64_t max_batch_size);
+    std::int64_t max_batch_size);
 
 /// These samples, in an order that each epoch permutes anew. 8 bytes a sample.
 class H5FEED_EXPORT SubsetRandomSampler final : public Sampler {
@@ -87,9 +87,9 @@ class H5FEED_EXPORT SubsetRandomSampler final : public Sampler {
 /// sort an epoch.
 class H5FEED_EXPORT WeightedRandomSampler final : public Sampler {
  public:
-  /// Throws OptionError for weights that are negative, not finite, or all zero; for `num_samples` 0; and
-  /// without replacement for more samples than have a weight above zero.
-  WeightedRandomSampler(std::span<const double> weights, std::uint64_t num_samples, bool replacement = true);
+  /// Throws OptionError for weights that are negative, not finite, or all zero; for `num_samples` below 1;
+  /// and without replacement for more samples than have a weight above zero.
+  WeightedRandomSampler(std::span<const double> weights, std::int64_t num_samples, bool replacement = true);
   std::shared_ptr<const EpochSamples> epoch(std::uint64_t seed, std::uint64_t epoch) const override;
   std::uint64_t fingerprint() const override;
 
@@ -105,8 +105,8 @@ class H5FEED_EXPORT WeightedRandomSampler final : public Sampler {
 /// 8 bytes a sample an epoch; `shuffle = true` needs none.
 class H5FEED_EXPORT TorchRandomSampler final : public Sampler {
  public:
-  /// `num_samples`: size of the dataset. Throws OptionError for 0.
-  explicit TorchRandomSampler(std::uint64_t num_samples);
+  /// `num_samples`: size of the dataset. Throws OptionError below 1.
+  explicit TorchRandomSampler(std::int64_t num_samples);
   std::shared_ptr<const EpochSamples> epoch(std::uint64_t seed, std::uint64_t epoch) const override;
   std::uint64_t fingerprint() const override;
 

@@ -18,8 +18,8 @@ struct H5FEED_EXPORT LoaderState {
   /// Samples (with a batch sampler: batches) of the epoch before it, of all ranks; with an echo factor f, f
   /// times that plus the deliveries of the present batch.
   std::uint64_t position = 0;
-  std::uint64_t plan = 0;        ///< hash of dataset and order
-  std::uint64_t world_size = 1;  ///< of the run that saved it
+  std::uint64_t plan = 0;       ///< hash of dataset and order
+  std::int64_t world_size = 1;  ///< of the run that saved it
   /// Saved between two deliveries of a batch: its samples on all ranks together. Otherwise 0.
   std::uint64_t echo_samples = 0;
   /// The first samples of `echo_samples` that were delivered once more than `position` says: where a resumed

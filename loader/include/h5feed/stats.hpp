@@ -2,8 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <optional>
 
 #include "h5feed/device.hpp"
 #include "h5feed/export.hpp"
@@ -40,13 +39,13 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t wait_transfer_ns = 0;
   std::uint64_t epoch_ns = 0;  ///< wall time from the start of epochs to their end (or to now)
 
-  std::uint64_t cache_bytes = 0;           ///< held by the cache now
-  std::uint64_t outputs_held_bytes = 0;    ///< by the consumer now; outside the budget
-  std::uint64_t outputs_allocated = 0;     ///< output buffers allocated over the loader's life
-  std::uint64_t in_flight_bytes = 0;       ///< host memory of batches in preparation or ready, now
-  std::uint64_t pinned_bytes = 0;          ///< host memory that is pinned for copies to a GPU
-  std::uint64_t pageable_batches = 0;      ///< assembled beside it, as none was free: slower copies
-  std::vector<GpuMemory> gpu_memory = {};  ///< one for each GPU the loader delivers to; empty on the CPU
+  std::uint64_t cache_bytes = 0;             ///< held by the cache now
+  std::uint64_t outputs_held_bytes = 0;      ///< by the consumer now; outside the budget
+  std::uint64_t outputs_allocated = 0;       ///< output buffers allocated over the loader's life
+  std::uint64_t in_flight_bytes = 0;         ///< host memory of batches in preparation or ready, now
+  std::uint64_t pinned_bytes = 0;            ///< host memory that is pinned for copies to a GPU
+  std::uint64_t pageable_batches = 0;        ///< assembled beside it, as none was free: slower copies
+  std::optional<GpuMemory> gpu_memory = {};  ///< of the GPU that the loader delivers to; unset on the CPU
 
   /// While epochs ran; without readings where there is no `gpu_probe`.
   GpuUse gpu;

@@ -10,6 +10,7 @@
 #include "h5feed/batch.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/data_loader.hpp"
+#include "h5feed/device.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "h5feed/optional_batch.hpp"
@@ -39,6 +40,7 @@ inline OptionalBatch<Batch> next_into(DataLoader&, const torch::Tensor&, const t
   throw OptionError("next_into() is for a loader that delivers to a GPU; use the iterators");
 }
 inline void prepare_for_cuda(DataLoaderOptions&) {}
+inline ProvideOutput torch_provider(const DataLoaderOptions&) { return {}; }
 
 }  // namespace h5feed::detail
 #endif
@@ -47,7 +49,7 @@ namespace h5feed::detail {
 
 /// Throws OptionError where a GPU is asked for and there can be none.
 inline void prepare_torch_device(DataLoaderOptions& options) {
-  const bool named = options.device.starts_with("cuda") || !options.devices.empty();
+  const bool named = options.device.starts_with("cuda");
   if constexpr (kTorchHasCuda) {
     if (named || options.device == "auto") prepare_for_cuda(options);
   } else {
@@ -56,9 +58,7 @@ inline void prepare_torch_device(DataLoaderOptions& options) {
                             ? "this LibTorch (" TORCH_VERSION
                               ") has no CUDA; configure with -DCMAKE_PREFIX_PATH=… of one that has, "
                               "or use device \"cpu\""
-                            : "device \"" +
-                                  (options.devices.empty() ? options.device : options.devices.front()) +
-                                  "\": h5feed was built without CUDA");
+                            : "device \"" + options.device + "\": h5feed was built without CUDA");
     }
     if (options.device == "auto") {
       log_once(LogLevel::warning,

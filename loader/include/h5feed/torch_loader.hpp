@@ -23,7 +23,9 @@
 
 #include "h5feed/batch.hpp"
 #include "h5feed/data_loader.hpp"
+#include "h5feed/data_loader_access.hpp"
 #include "h5feed/dataset.hpp"
+#include "h5feed/device.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/optional_batch.hpp"
 #include "h5feed/options.hpp"
@@ -67,7 +69,6 @@ struct TorchBatch : torch::data::Example<> {
   std::vector<std::int64_t> indices;         ///< sample numbers in the dataset, in batch order
   std::map<std::string, TorchField> fields;  ///< those of `DatasetOptions::fields`, by name
   std::vector<SampleOrigin> origins;         ///< with `provenance`: where each sample is stored
-  std::vector<TorchBatch> parts = {};        ///< with `devices`: the tensors of each, and none above
 
   /// `auto& [data, target] = batch`, as LibTorch's example has it.
   template <std::size_t I, typename B>
@@ -112,7 +113,7 @@ inline TorchBatch to_torch(Batch batch) {
     TorchTensors tensors = cuda_tensors(batch);
     result.data = std::move(tensors.data);
     result.target = std::move(tensors.target);
-  } else if (batch.parts.empty()) {
+  } else {
     result.data = to_tensor(std::move(batch.data));
     result.target = to_tensor(std::move(batch.target));
   }
@@ -122,7 +123,6 @@ inline TorchBatch to_torch(Batch batch) {
     result.fields.emplace(std::move(name), to_torch(std::move(field)));
   }
   result.origins = std::move(batch.origins);
-  for (Batch& part : batch.parts) result.parts.push_back(to_torch(std::move(part)));
   return result;
 }
 
@@ -148,13 +148,15 @@ class TorchDataLoader {
   /// Throws OptionError, also for a GPU that h5feed or LibTorch was built without; DatasetError where
   /// `options` do not fit the data, or the batches would have a type LibTorch does not have (u16, u32, u64).
   TorchDataLoader(Dataset dataset, DataLoaderOptions options)
-      : loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))),
+      : provide_(detail::torch_provider(options)),
+        loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))),
         options_(loader_.options()) {}
 
   /// The same with a sampler of LibTorch. `options.sampler`, `shuffle` and `batch_sampler` must be unset, and
   /// `world_size` 1: the distributed samplers of LibTorch know their ranks themselves.
   TorchDataLoader(Dataset dataset, std::shared_ptr<detail::TorchOrder> order, DataLoaderOptions options)
       : order_(std::move(order)),
+        provide_(detail::torch_provider(options)),
         loader_(dataset, detail::prepare_for_torch(dataset, with_order(std::move(options), order_))),
         options_(loader_.options()) {}
 
@@ -211,7 +213,7 @@ class TorchDataLoader {
   Iterator begin() {
     if (order_) order_->begin(next_epoch_);
     ++next_epoch_;
-    return Iterator(loader_.begin());
+    return Iterator(DataLoaderAccess::begin_into(loader_, provide_));
   }
   Iterator end() { return {}; }
 
@@ -219,9 +221,8 @@ class TorchDataLoader {
   /// shape and strides, with room for the batch in the first dimension; `target` undefined where there is
   /// none. Written on the stream that is current for that GPU; the tensors of the result are views of the
   /// beginning of yours. nullopt once at the end of an epoch, after which the next call starts another; where
-  /// iterators run, it takes their next batch. Throws as `DataLoader::next_into`: OptionError on the CPU,
-  /// with `devices`, and for tensors that do not fit; also with a sampler of LibTorch, whose epochs `begin()`
-  /// starts.
+  /// iterators run, it takes their next batch. Throws as `DataLoader::next_into`: OptionError on the CPU
+  /// and for tensors that do not fit; also with a sampler of LibTorch, whose epochs `begin()` starts.
   OptionalBatch<TorchBatch> next_into(const torch::Tensor& data, const torch::Tensor& target = {}) {
     if (order_) {
       throw OptionError(
@@ -234,7 +235,7 @@ class TorchDataLoader {
   }
 
   /// Batches of one epoch.
-  std::size_t size() const noexcept { return loader_.size(); }
+  std::uint64_t size() const noexcept { return loader_.size(); }
 
   /// The number of the epoch that the next `begin()` starts. Without it epochs count 0, 1, 2, … A sampler of
   /// LibTorch that has a `set_epoch` is told.
@@ -324,6 +325,7 @@ class TorchDataLoader {
   }
 
   const std::shared_ptr<detail::TorchOrder> order_;  // null: the loader's own order
+  const ProvideOutput provide_;                      // empty: batches on a GPU lie in the loader's ring
   DataLoader loader_;
   TorchLoaderOptions options_;
   std::uint64_t next_epoch_ = 0;

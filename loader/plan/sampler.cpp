@@ -1,3 +1,5 @@
+#include "h5feed/sampler.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <utility>
 
 #include "h5feed/error.hpp"
-#include "h5feed/sampler.hpp"
 #include "plan/permutation.hpp"
 #include "plan/streams.hpp"
 
@@ -64,12 +65,12 @@ class ListSampler final : public Sampler {
 class ListBatchSampler final : public BatchSampler {
  public:
   ListBatchSampler(std::function<std::vector<std::vector<std::int64_t>>(std::uint64_t)> list,
-                   std::uint64_t max_batch_size)
+                   std::int64_t max_batch_size)
       : list_(std::move(list)), max_batch_size_(max_batch_size) {}
   std::shared_ptr<const EpochBatches> epoch(std::uint64_t /*seed*/, std::uint64_t epoch) const override {
     return std::make_shared<const ListedBatches>(list_(epoch));
   }
-  std::uint64_t max_batch_size() const noexcept override { return max_batch_size_; }
+  std::int64_t max_batch_size() const noexcept override { return max_batch_size_; }
   std::uint64_t fingerprint() const override {
     std::uint64_t hash = 0;
     for (const std::vector<std::int64_t>& batch : list_(0)) {
@@ -82,7 +83,7 @@ class ListBatchSampler final : public BatchSampler {
 
  private:
   const std::function<std::vector<std::vector<std::int64_t>>(std::uint64_t)> list_;
-  const std::uint64_t max_batch_size_;
+  const std::int64_t max_batch_size_;
 };
 
 class PermutedSamples final : public EpochSamples {
@@ -110,10 +111,11 @@ std::shared_ptr<const Sampler> make_sampler(
 
 std::shared_ptr<const BatchSampler> make_batch_sampler(
     std::function<std::vector<std::vector<std::int64_t>>(std::uint64_t epoch)> list_batches,
-    std::uint64_t max_batch_size) {
+    std::int64_t max_batch_size) {
   if (!list_batches)
     throw OptionError("make_batch_sampler needs a function that lists the batches of an epoch");
-  if (max_batch_size == 0) throw OptionError("max_batch_size must be at least 1; got 0");
+  if (max_batch_size < 1)
+    throw OptionError(fmt::format("max_batch_size must be at least 1; got {}", max_batch_size));
   return std::make_shared<const ListBatchSampler>(std::move(list_batches), max_batch_size);
 }
 
@@ -144,6 +146,13 @@ struct WeightedRandomSampler::Table {
 };
 
 namespace {
+
+std::uint64_t checked_count(std::string_view sampler, std::int64_t num_samples) {
+  if (num_samples < 1) {
+    throw OptionError(fmt::format("num_samples of {} must be at least 1; got {}", sampler, num_samples));
+  }
+  return static_cast<std::uint64_t>(num_samples);
+}
 
 double checked_sum(std::span<const double> weights) {
   double sum = 0;
@@ -242,17 +251,15 @@ std::vector<std::int64_t> draw_without_replacement(std::span<const double> weigh
 
 }  // namespace
 
-WeightedRandomSampler::WeightedRandomSampler(std::span<const double> weights, std::uint64_t num_samples,
+WeightedRandomSampler::WeightedRandomSampler(std::span<const double> weights, std::int64_t num_samples,
                                              bool replacement)
-    : num_samples_(num_samples) {
+    : num_samples_(checked_count("WeightedRandomSampler", num_samples)) {
   const double sum = checked_sum(weights);
-  if (num_samples == 0) throw OptionError("num_samples of WeightedRandomSampler must be at least 1; got 0");
   auto table = std::make_shared<Table>();
   if (replacement) {
     build_alias(weights, sum, table->keep, table->alias);
   } else {
-    const auto drawable =
-        static_cast<std::uint64_t>(std::ranges::count_if(weights, [](double w) { return w > 0; }));
+    const std::int64_t drawable = std::ranges::count_if(weights, [](double w) { return w > 0; });
     if (num_samples > drawable) {
       throw OptionError(
           fmt::format("WeightedRandomSampler cannot draw {} samples without replacement: {} have a "
@@ -261,7 +268,7 @@ WeightedRandomSampler::WeightedRandomSampler(std::span<const double> weights, st
     }
     table->weights.assign(weights.begin(), weights.end());
   }
-  table->fingerprint = mix_key(num_samples, kWeightedColumn, replacement ? 1 : 0);
+  table->fingerprint = mix_key(num_samples_, kWeightedColumn, replacement ? 1 : 0);
   for (const double weight : weights)
     table->fingerprint = mix_key(table->fingerprint, kWeightedSide, std::bit_cast<std::uint64_t>(weight));
   table_ = std::move(table);
@@ -277,9 +284,8 @@ std::shared_ptr<const EpochSamples> WeightedRandomSampler::epoch(std::uint64_t s
 
 std::uint64_t WeightedRandomSampler::fingerprint() const { return table_->fingerprint; }
 
-TorchRandomSampler::TorchRandomSampler(std::uint64_t num_samples) : num_samples_(num_samples) {
-  if (num_samples == 0) throw OptionError("num_samples of TorchRandomSampler must be at least 1; got 0");
-}
+TorchRandomSampler::TorchRandomSampler(std::int64_t num_samples)
+    : num_samples_(checked_count("TorchRandomSampler", num_samples)) {}
 
 // PyTorch draws from the 32-bit Mersenne Twister (Matsumoto, Nishimura 1998) seeded with the lower half
 // of the seed, and walks the list forwards: position i changes places with one of i … n−1. Above 2³²/20

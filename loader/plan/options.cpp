@@ -1,10 +1,11 @@
+#include "h5feed/options.hpp"
+
 #include <fmt/format.h>
 
 #include <charconv>
 
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
-#include "h5feed/options.hpp"
 
 namespace h5feed {
 namespace {
@@ -44,6 +45,18 @@ std::string Shuffle::to_string() const {
       return fmt::format("{}{}", kChunkPrefix, window_chunks_);
   }
   return "unknown";
+}
+
+std::string_view name_of(CachePolicy policy) noexcept {
+  switch (policy) {
+    case CachePolicy::lru:
+      return "lru";
+    case CachePolicy::clairvoyant:
+      return "clairvoyant";
+    case CachePolicy::keep_first:
+      break;
+  }
+  return "keep_first";
 }
 
 }  // namespace h5feed

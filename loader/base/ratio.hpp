@@ -1,0 +1,13 @@
+// Quotients of counters.
+#pragma once
+
+#include <cstdint>
+
+namespace h5feed {
+
+/// Returns a / b, and 0 where b is 0.
+inline double ratio(std::uint64_t a, std::uint64_t b) noexcept {
+  return b == 0 ? 0.0 : static_cast<double>(a) / static_cast<double>(b);
+}
+
+}  // namespace h5feed
