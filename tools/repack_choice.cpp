@@ -130,10 +130,7 @@ void refuse_larger_chunks(const ChunkChoice& choice, const std::string& text,
 
 // Some compressors write their chunk's size into the parameters; it is another one now.
 std::vector<FilterSpec> for_other_chunks(std::vector<FilterSpec> filters) {
-  for (FilterSpec& filter : filters) {
-    if (filter.id == filter_id::kLzf && filter.params.size() > 2) filter.params[2] = 0;
-    if (filter.id == filter_id::kBlosc && filter.params.size() > 3) filter.params[3] = 0;
-  }
+  for (FilterSpec& filter : filters) filter = without_chunk_size(std::move(filter));
   return filters;
 }
 

@@ -114,8 +114,8 @@ void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpe
     const FilterSpec filter = completed(given, chunk_bytes, element_bytes);
     const auto id = static_cast<H5Z_filter_t>(filter.id);
     std::span<const unsigned> params = filter.params;
-    // Where libhdf5 finds the public bitshuffle plugin, that puts the first three in front by itself.
-    if (filter.id == filter_id::kBitshuffle && H5Zfilter_avail(id) > 0) params = params.subspan(3);
+    const std::size_t set_by_plugin = plugin_params(filter.id);
+    if (set_by_plugin > 0 && H5Zfilter_avail(id) > 0) params = params.subspan(set_by_plugin);
     const unsigned flags = filter.optional ? H5Z_FLAG_OPTIONAL : H5Z_FLAG_MANDATORY;
     plist.setFilter(id, flags, params.size(), params.data());
   }
