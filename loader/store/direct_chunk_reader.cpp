@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "store/byte_order.hpp"
+#include "store/chunk_errors.hpp"
 #include "store/chunk_geometry.hpp"
-#include "store/chunk_readers.hpp"
+#include "store/reader_factories.hpp"
+#include "store/stored_chunks.hpp"
 
 namespace h5feed {
 namespace {
@@ -13,7 +16,7 @@ namespace {
 // What headers and tables of any compressor add to a chunk of a few bytes.
 constexpr std::uint64_t kSmallChunkOverheadBytes = 64 * 1024;
 
-class DirectChunkReader final : public ChunkReader {
+class DirectChunkReader final : public ChunkReader, public StoredChunks {
  public:
   DirectChunkReader(DatasetInfo info, ChunkIndex index, std::shared_ptr<const ByteSource> source)
       : ChunkReader(info, info.chunk_shape),
