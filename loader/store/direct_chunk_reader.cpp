@@ -50,7 +50,7 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
       return cost;
     }
     if (pipeline_.skips_all(location.filter_mask)) return read_unfiltered(chunk, out);
-    check_believable(chunk);
+    if (!believable(location)) throw unbelievable(chunk);
     // For the largest at once: growing by and by would touch fresh memory each time.
     scratch.raw.resize_discard(max_stored_bytes_);
     const std::span<std::byte> raw = scratch.raw.span().first(location.stored_bytes);
@@ -123,8 +123,8 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
       cost.decode_ns = now_ns() - begin;
       return cost;
     }
+    if (location.stored_bytes != chunk_bytes_) throw not_whole(chunk);
     try {
-      check_unfiltered(location);
       source_->read_scattered(row_address(location, first), outs);
     } catch (...) {
       rethrow_for_chunk(*this, chunk);
@@ -153,29 +153,22 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
     return location.stored_bytes <= max_stored_bytes_;
   }
 
-  void check_believable(std::uint64_t chunk) const {
-    if (believable(locations_[chunk])) return;
-    try {
-      throw FilterError(fmt::format("its index claims {} stored bytes for {} decoded ones",
-                                    locations_[chunk].stored_bytes, chunk_bytes_));
-    } catch (...) {
-      rethrow_for_chunk(*this, chunk);
-    }
+  ChunkError unbelievable(std::uint64_t chunk) const {
+    return corrupt_chunk(*this, chunk,
+                         fmt::format("its index claims {} stored bytes for {} decoded ones",
+                                     locations_[chunk].stored_bytes, chunk_bytes_));
   }
 
-  void check_unfiltered(const ChunkLocation& location) const {
-    if (location.stored_bytes == chunk_bytes_) return;
-    throw FilterError(
-        fmt::format("{} bytes are stored, a chunk has {}", location.stored_bytes, chunk_bytes_));
+  // For a chunk without filters.
+  ChunkError not_whole(std::uint64_t chunk) const {
+    return corrupt_chunk(
+        *this, chunk,
+        fmt::format("{} bytes are stored, a chunk has {}", locations_[chunk].stored_bytes, chunk_bytes_));
   }
 
   // Stored bytes are the chunk's bytes: no buffer between.
   ReadCost read_unfiltered(std::uint64_t chunk, std::span<std::byte> out) const {
-    try {
-      check_unfiltered(locations_.at(chunk));
-    } catch (...) {
-      rethrow_for_chunk(*this, chunk);
-    }
+    if (locations_[chunk].stored_bytes != chunk_bytes_) throw not_whole(chunk);
     ReadCost cost = fetch_chunk(chunk, out);
     const std::uint64_t begin = now_ns();
     if (info_.byte_swapped) swap_byte_order(out, size_of(info_.dtype));

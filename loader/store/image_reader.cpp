@@ -142,10 +142,9 @@ class ImageReader final : public ChunkReader {
  private:
   void check(std::uint64_t chunk) const {
     if (images_.believable(chunk)) return;
-    throw ChunkError(
-        fmt::format("{} is corrupt: it claims {} bytes, more than the file has; restore the file "
-                    "from a good copy",
-                    describe_chunk(chunk), format_count(images_.references[chunk].bytes)));
+    throw corrupt_chunk(*this, chunk,
+                        fmt::format("it claims {} bytes, more than the file has",
+                                    format_count(images_.references[chunk].bytes)));
   }
 
   const Images images_;
