@@ -9,7 +9,7 @@
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/chunk_reader.hpp"
-#include "store/h5_file_state.hpp"
+#include "store/h5_file_handles.hpp"
 #include "store/read_all.hpp"
 #include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
