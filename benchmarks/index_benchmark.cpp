@@ -19,6 +19,7 @@
 #include "store/chunk_reader.hpp"
 #include "store/filters.hpp"
 #include "store/h5_file.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 
@@ -129,7 +130,7 @@ void open_small_file(benchmark::State& state, Kind kind) {
   const std::filesystem::path path = file_of(kind, 16, Stored::filtered);
   for (auto _ : state) {
     const auto file = H5File::open(path);
-    benchmark::DoNotOptimize(ChunkReader::open(file, file->describe("x")));
+    benchmark::DoNotOptimize(open_chunk_reader(file, file->describe("x")));
   }
 }
 BENCHMARK_CAPTURE(open_small_file, version_1_b_tree, Kind::version_1_b_tree)->Unit(benchmark::kMillisecond);

@@ -18,6 +18,7 @@
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_reader.hpp"
 #include "store/h5_file.hpp"
+#include "store/reader_factories.hpp"
 #include "tools/check_dataset.hpp"
 #include "tools/check_estimate.hpp"
 #include "tools/check_report.hpp"
@@ -152,7 +153,7 @@ void check_entry(const std::shared_ptr<H5File>& file, const CheckSettings& setti
   std::shared_ptr<const ChunkReader> reader;
   try {
     const ScopedLogSink quiet(ignore_log);  // the table names the read path
-    reader = ChunkReader::open(file, *entry.info);
+    reader = open_chunk_reader(file, *entry.info);
   } catch (const Error& error) {
     entry.problem = error.what();
     return;

@@ -7,6 +7,7 @@
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "store/chunk_reader.hpp"
+#include "store/reader_factories.hpp"
 #include "tools/chunk_walk.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/output.hpp"
@@ -34,7 +35,7 @@ double measured_seconds(const std::shared_ptr<H5File>& file, const DatasetInfo& 
   std::shared_ptr<const ChunkReader> reader;
   {
     const ScopedLogSink quiet(ignore_log);
-    reader = ChunkReader::open(file, info);
+    reader = open_chunk_reader(file, info);
   }
   const double open_s = seconds_since(begin);
   const auto chunks = static_cast<double>(reader->num_chunks());

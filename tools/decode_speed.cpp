@@ -4,6 +4,7 @@
 
 #include "base/byte_units.hpp"
 #include "plan/permutation.hpp"
+#include "store/stored_chunks.hpp"
 #include "tools/interrupt.hpp"
 
 namespace h5feed::cli {
@@ -20,15 +21,16 @@ struct Timed {
 };
 
 std::uint64_t count_written(const ChunkReader& reader) {
+  const StoredChunks& stored = StoredChunks::of(reader);
   std::uint64_t count = 0;
   for (std::uint64_t chunk = 0; chunk < reader.num_chunks(); ++chunk)
-    count += reader.written(chunk) ? 1U : 0U;
+    count += stored.written(chunk) ? 1U : 0U;
   return count;
 }
 
-std::uint64_t first_written(const ChunkReader& reader) {
+std::uint64_t first_written(const StoredChunks& stored) {
   std::uint64_t chunk = 0;
-  while (!reader.written(chunk)) ++chunk;
+  while (!stored.written(chunk)) ++chunk;
   return chunk;
 }
 
@@ -48,13 +50,14 @@ double decode_seconds_per_byte(const ChunkReader& reader, std::chrono::nanosecon
   const Clock::time_point start = Clock::now();
   ByteBuffer values(static_cast<std::size_t>(reader.chunk_bytes()));
   ReadScratch scratch;
+  const StoredChunks& stored = StoredChunks::of(reader);
   Timed written, never_written;
   const auto time = [&](std::uint64_t chunk) {
     check_interrupted();
     reader.read_chunk(chunk, values.span(), scratch);
     const Clock::time_point begin = Clock::now();
     reader.read_chunk(chunk, values.span(), scratch);
-    Timed& kind = reader.written(chunk) ? written : never_written;
+    Timed& kind = stored.written(chunk) ? written : never_written;
     kind.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     ++kind.chunks;
   };
@@ -63,7 +66,7 @@ double decode_seconds_per_byte(const ChunkReader& reader, std::chrono::nanosecon
     if (i > 0 && Clock::now() - start >= budget) break;
     time(order.at(i));
   }
-  if (written.chunks == 0) time(first_written(reader));
+  if (written.chunks == 0) time(first_written(stored));
   const double each = share * written.each() + (1 - share) * never_written.each();
   return each / static_cast<double>(reader.chunk_bytes());
 }

@@ -4,8 +4,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -28,11 +26,6 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::array<unsigned, 11> kOwnFilters = {
-    filter_id::kDeflate,     filter_id::kShuffle,    filter_id::kFletcher32, filter_id::kSzip,
-    filter_id::kScaleOffset, filter_id::kBzip2,      filter_id::kLzf,        filter_id::kBlosc,
-    filter_id::kLz4,         filter_id::kBitshuffle, filter_id::kZstd};
-
 struct EnvArguments {
   bool json = false;
 };
@@ -49,8 +42,10 @@ Json hdf5_json() {
   const LibHdf5 facts = libhdf5_facts();
   Json own = Json::array(), by_plugin = Json::array(), missing = Json::array();
   for (const unsigned id : named_filters()) {
-    const bool ours = std::ranges::find(kOwnFilters, id) != kOwnFilters.end();
-    (ours ? own : libhdf5_has_filter(id) ? by_plugin : missing).push_back(std::string(filter_name(id)));
+    (has_own_decoder(id)      ? own
+     : libhdf5_has_filter(id) ? by_plugin
+                              : missing)
+        .push_back(std::string(filter_name(id)));
   }
   return {{"version", facts.version},
           {"compiled_with", facts.header_version},

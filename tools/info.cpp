@@ -17,6 +17,7 @@
 #include "store/dataset_names.hpp"
 #include "store/file_pool.hpp"
 #include "store/h5_file.hpp"
+#include "store/reader_factories.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
 #include "tools/decode_speed.hpp"
@@ -68,7 +69,7 @@ Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
   if (!entry.listed.numeric) return entry;
   try {
     entry.info = file->describe(entry.listed.path);
-    entry.reader = ChunkReader::open(file, *entry.info, nullptr, {.pool = std::make_shared<FilePool>()});
+    entry.reader = open_chunk_reader(file, *entry.info, nullptr, {.pool = std::make_shared<FilePool>()});
     if (looks_like_images(entry.info->shape, entry.info->dtype)) {
       entry.geometry = data_geometry(*entry.info, InputLayout::automatic);
     }

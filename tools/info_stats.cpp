@@ -12,6 +12,7 @@
 #include "store/attributes.hpp"
 #include "store/chunk_reader.hpp"
 #include "store/dataset_names.hpp"
+#include "store/reader_factories.hpp"
 #include "tools/decode_speed.hpp"
 #include "tools/option_text.hpp"
 #include "tools/progress.hpp"
@@ -66,7 +67,7 @@ std::vector<StatsResult> collect_stats(const std::shared_ptr<H5File>& file, cons
   for (DatasetInfo& info : chosen(*file, only)) {
     const std::optional<std::size_t> dimension = channel_dimension(info, layout);
     const ScopedLogSink quiet(ignore_log);
-    const auto reader = ChunkReader::open(file, info);
+    const auto reader = open_chunk_reader(file, info);
     say(plan_line(*reader, settings.jobs));
     Progress progress(fmt::format("stats {}", printable(info.path)), ProgressUnit::bytes,
                       static_cast<double>(info.total_bytes()));

@@ -13,6 +13,7 @@
 #include "plan/permutation.hpp"
 #include "store/dataset_names.hpp"
 #include "store/filters.hpp"
+#include "store/reader_factories.hpp"
 #include "tools/dataset_alias.hpp"
 #include "tools/option_text.hpp"
 #include "tools/output.hpp"
@@ -130,10 +131,7 @@ void refuse_larger_chunks(const ChunkChoice& choice, const std::string& text,
 
 // Some compressors write their chunk's size into the parameters; it is another one now.
 std::vector<FilterSpec> for_other_chunks(std::vector<FilterSpec> filters) {
-  for (FilterSpec& filter : filters) {
-    if (filter.id == filter_id::kLzf && filter.params.size() > 2) filter.params[2] = 0;
-    if (filter.id == filter_id::kBlosc && filter.params.size() > 3) filter.params[3] = 0;
-  }
+  for (FilterSpec& filter : filters) filter = without_chunk_size(std::move(filter));
   return filters;
 }
 
@@ -220,7 +218,7 @@ std::optional<RepackJob> untouched_job(const std::shared_ptr<H5File>& file, cons
                         .filters = info.filters,
                         .unfiltered_edge_chunks = info.unfiltered_edge_chunks};
   const ScopedLogSink quiet(ignore_log);
-  auto reader = ChunkReader::open(file, std::move(info));
+  auto reader = open_chunk_reader(file, std::move(info));
   if (!reader->direct()) return std::nullopt;
   return RepackJob{.reader = std::move(reader), .storage = std::move(storage)};
 }
@@ -280,7 +278,7 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
     }
     CopiedStorage storage = storage_of(info, arguments);
     RepackJob& job = jobs.emplace_back();
-    job.reader = ChunkReader::open(file, std::move(info));
+    job.reader = open_chunk_reader(file, std::move(info));
     job.storage = std::move(storage);
     job.chosen = true;
   }
@@ -327,7 +325,7 @@ void add_row_companions(const std::shared_ptr<H5File>& file, const RepackArgumen
     RepackArguments as_it_is = arguments;
     as_it_is.chunk = as_it_is.filter = as_it_is.max_shape = "";
     CopiedStorage storage = storage_of(info, as_it_is);
-    jobs.push_back({.reader = ChunkReader::open(file, std::move(info)), .storage = std::move(storage)});
+    jobs.push_back({.reader = open_chunk_reader(file, std::move(info)), .storage = std::move(storage)});
   }
 }
 

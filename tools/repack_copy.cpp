@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "h5feed/error.hpp"
+#include "store/reader_factories.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
@@ -56,7 +57,7 @@ void verify_jobs(const std::filesystem::path& written, const std::vector<RepackJ
   const auto copy = H5File::open(written);
   const ScopedLogSink quiet(ignore_log);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const auto reader = ChunkReader::open(copy, copy->describe(jobs[i].info().path));
+    const auto reader = open_chunk_reader(copy, copy->describe(jobs[i].info().path));
     verify_job(jobs[i], *reader, seals[i], settings, advance);
   }
 }

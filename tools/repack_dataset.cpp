@@ -15,8 +15,9 @@
 #include "store/byte_order.hpp"
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_index.hpp"
-#include "store/chunk_readers.hpp"
 #include "store/filters.hpp"
+#include "store/reader_factories.hpp"
+#include "store/stored_chunks.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/repack_recut.hpp"
 #include "tools/repack_scratch.hpp"
@@ -107,9 +108,10 @@ std::size_t visits_within(const ChunkReader& reader, const RepackSettings& setti
 ChunkSeals copy_chunks(RepackJob& job, H5Writer& writer, const RepackSettings& settings,
                        const Advance& advance) {
   const ChunkReader& reader = *job.reader;
+  const StoredChunks& stored = StoredChunks::of(reader);
   ChunkSeals seals = unsealed(settings.verify ? reader.num_chunks() : 0);
   const auto fetch = [&](Visit& visit) {
-    if (!reader.written(visit.chunk)) return;
+    if (!stored.written(visit.chunk)) return;
     const auto bytes = static_cast<std::size_t>(reader.stored_bytes(visit.chunk));
     visit.raw.resize_discard(bytes);
     reader.fetch_chunk(visit.chunk, visit.raw.span().first(bytes));
@@ -124,11 +126,11 @@ ChunkSeals copy_chunks(RepackJob& job, H5Writer& writer, const RepackSettings& s
   };
   const auto write = [&](Visit& visit) {
     const ChunkBox box = box_of_chunk(visit.chunk, reader.chunk_shape(), reader.info().shape);
-    if (reader.written(visit.chunk)) {
+    if (stored.written(visit.chunk)) {
       const std::uint64_t bytes = reader.stored_bytes(visit.chunk);
       writer.write_chunk(job.info().path, place_in_copy(job, box),
                          visit.raw.span().first(static_cast<std::size_t>(bytes)),
-                         reader.filter_mask(visit.chunk));
+                         stored.filter_mask(visit.chunk));
       job.stored_bytes += bytes;
     }
     advance(elements_of(box) * size_of(job.info().dtype));
@@ -209,9 +211,10 @@ ChunkSeals write_recut(RepackJob& job, H5Writer& writer, const RepackSettings& s
                                job.shapes.element_bytes);
   ChunkSeals seals =
       unsealed(settings.verify ? product(chunk_grid(job.shapes.shape, job.shapes.target_chunk)) : 0);
+  const StoredChunks& stored = StoredChunks::of(*job.reader);
   bool any_written = false;
   for (std::uint64_t chunk = 0; chunk < job.reader->num_chunks() && !any_written; ++chunk) {
-    any_written = job.reader->written(chunk);
+    any_written = stored.written(chunk);
   }
   const auto reader = job.shuffle_key ? shuffled_rows(job, settings) : job.reader;
   const RecutTarget target{
@@ -340,13 +343,14 @@ void verify_job(const RepackJob& job, const ChunkReader& copy, const ChunkSeals&
                     copy.describe_chunk(chunk)));
   };
   if (copy.num_chunks() != seals.digests.size()) fail(0);
+  const StoredChunks& stored = StoredChunks::of(copy);
   const auto compare = [&](Visit& visit) {
     // Rows of contiguous data exist as soon as any was written.
     if (seals.written[visit.chunk] == 0) {
-      if (copy.written(visit.chunk)) fail(visit.chunk);
+      if (stored.written(visit.chunk)) fail(visit.chunk);
       return;
     }
-    if (!copy.written(visit.chunk)) fail(visit.chunk);
+    if (!stored.written(visit.chunk)) fail(visit.chunk);
     const ChunkBox box = box_of_chunk(visit.chunk, copy.chunk_shape(), copy.info().shape);
     visit.values.resize_discard(static_cast<std::size_t>(copy.chunk_bytes()));
     const auto values = visit.values.span().first(static_cast<std::size_t>(copy.chunk_bytes()));

@@ -12,6 +12,7 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/reader_factories.hpp"
 #include "tools/cli.hpp"
 #include "tools/free_space.hpp"
 #include "tools/interrupt.hpp"
@@ -193,7 +194,7 @@ class PartedRepack {
       const auto copy = H5File::open(writer.temporary());
       const ScopedLogSink quiet(ignore_log);
       for (std::size_t i = 0; i < pieces.size(); ++i) {
-        const auto whole = ChunkReader::open(copy, copy->describe(pieces[i].info().path));
+        const auto whole = open_chunk_reader(copy, copy->describe(pieces[i].info().path));
         verify_job(
             pieces[i],
             *make_row_range(whole, pieces[i].first_row, pieces[i].info().rows(), whole->info().byte_swapped),
@@ -209,7 +210,7 @@ class PartedRepack {
 
   RepackJob piece(const RepackJob& whole, std::uint64_t part, const PartRows& rows) const {
     const auto file = H5File::open(plan_.path(part));
-    auto reader = ChunkReader::open(file, file->describe(whole.info().path));
+    auto reader = open_chunk_reader(file, file->describe(whole.info().path));
     RepackJob job{.reader = make_row_range(reader, 0, rows.count, whole.info().byte_swapped),
                   .storage = whole.storage,
                   .chosen = true,

@@ -13,6 +13,7 @@
 
 #include "base/byte_units.hpp"
 #include "store/chunk_geometry.hpp"
+#include "store/stored_chunks.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/repack_scratch.hpp"
 
@@ -43,6 +44,7 @@ class Recut {
         const std::filesystem::path& out, const RecutTarget& target,
         const std::function<void(std::uint64_t)>& advance)
       : reader_(reader),
+        stored_(StoredChunks::of(reader)),
         shapes_(shapes),
         plan_(plan),
         target_(target),
@@ -54,7 +56,7 @@ class Recut {
     std::uint64_t elements = 1;
     for (const std::uint64_t extent : shapes.shape) elements *= extent;
     for (std::uint64_t chunk = 0; chunk < reader.num_chunks() && all_written_; ++chunk) {
-      all_written_ = reader.written(chunk);
+      all_written_ = stored_.written(chunk);
     }
     if (plan.scratch) scratch_ = std::make_unique<ScratchFile>(out, elements * shapes.element_bytes);
   }
@@ -105,7 +107,7 @@ class Recut {
       check_interrupted();
       const std::uint64_t end = std::min(reader_.num_chunks(), first + group);
       tbb::parallel_for(first, end, [&](std::uint64_t chunk) {
-        if (!reader_.written(chunk)) return;
+        if (!stored_.written(chunk)) return;
         ByteBuffer& values = chunks[static_cast<std::size_t>(chunk - first)];
         values.resize_discard(static_cast<std::size_t>(reader_.chunk_bytes()));
         reader_.read_chunk(chunk, values.span(), buffers().scratch);
@@ -196,7 +198,7 @@ class Recut {
   void fill_rows(const ChunkBox& rows, Window& window) {
     std::vector<std::uint64_t> chunks = chunks_touching(rows, shapes_.source_chunk, shapes_.shape);
     if (!all_written_) {
-      const auto unwritten = [&](std::uint64_t chunk) { return !reader_.written(chunk); };
+      const auto unwritten = [&](std::uint64_t chunk) { return !stored_.written(chunk); };
       if (std::any_of(chunks.begin(), chunks.end(), unwritten)) {
         const auto from = static_cast<std::size_t>(offset_within(window.box, rows) * element_bytes());
         fill_with(reader_.info().fill_value, window.values.span().subspan(from));
@@ -212,7 +214,7 @@ class Recut {
       place_from_scratch(chunks, parts, window);
     } else {
       tbb::parallel_for(std::size_t{0}, chunks.size(), [&](std::size_t i) {
-        if (!reader_.written(chunks[i])) return;
+        if (!stored_.written(chunks[i])) return;
         const ChunkBox from = whole_chunk(box_of_chunk(chunks[i], shapes_.source_chunk, shapes_.shape));
         place(parts[i], from, decoded(chunks[i], buffers()), window);
       });
@@ -246,7 +248,7 @@ class Recut {
       own.chunk.resize_discard(static_cast<std::size_t>(bytes));
       scratch_->read(offset, own.chunk.span().first(static_cast<std::size_t>(bytes)));
       for (std::size_t i = first; i < end; ++i) {
-        if (!reader_.written(chunks[i])) continue;
+        if (!stored_.written(chunks[i])) continue;
         place(parts[i], whole[i], own.chunk.data() + (layout_.offset(window.region, whole[i]) - offset),
               window);
       }
@@ -258,7 +260,7 @@ class Recut {
     if (all_written_ || target_.every_chunk) return true;
     const auto chunks = chunks_touching(box, shapes_.source_chunk, shapes_.shape);
     return std::any_of(chunks.begin(), chunks.end(),
-                       [&](std::uint64_t chunk) { return reader_.written(chunk); });
+                       [&](std::uint64_t chunk) { return stored_.written(chunk); });
   }
 
   void empty_window(Window& window) {
@@ -305,6 +307,7 @@ class Recut {
   }
 
   const ChunkReader& reader_;
+  const StoredChunks& stored_;
   const RecutShapes& shapes_;
   const RecutPlan& plan_;
   const RecutTarget& target_;

@@ -12,6 +12,7 @@
 #include "base/byte_units.hpp"
 #include "store/chunk_geometry.hpp"
 #include "store/filters.hpp"
+#include "store/stored_chunks.hpp"
 #include "tools/decode_speed.hpp"
 #include "tools/free_space.hpp"
 #include "tools/interrupt.hpp"
@@ -47,6 +48,7 @@ Costs measure(const RepackJob& job) {
   const std::size_t sample_bytes = std::min(chunk_bytes, kSampleBytes / element_bytes * element_bytes);
   const FilterPipeline filters(job.storage.filters, sample_bytes, element_bytes);
   ByteBuffer values(chunk_bytes);
+  const StoredChunks& stored_chunks = StoredChunks::of(reader);
   ReadScratch scratch;
   double decoded = 0, sampled = 0, stored = 0;
   Costs sum;
@@ -56,7 +58,7 @@ Costs measure(const RepackJob& job) {
     // From the middle on, in strides: few samples are spread as well as many.
     const std::uint64_t place = (part * kSampleStride + kMostSamples / 2) % kMostSamples;
     const std::uint64_t chunk = reader.num_chunks() * (2 * place + 1) / (2 * kMostSamples);
-    if (!reader.written(chunk)) continue;
+    if (!stored_chunks.written(chunk)) continue;
     if (!std::exchange(warm, true)) reader.read_chunk(chunk, values.span(), scratch);
     check_interrupted();
     const Clock::time_point begin = Clock::now();
@@ -100,9 +102,10 @@ double target_bytes(const RepackJob& job, double written) {
   std::uint64_t target_chunks = 1, target_chunk_bytes = size_of(info.dtype);
   for (const std::uint64_t extent : chunk_grid(info.shape, target)) target_chunks *= extent;
   for (const std::uint64_t extent : target) target_chunk_bytes *= extent;
+  const StoredChunks& stored = StoredChunks::of(*job.reader);
   std::vector<bool> touched(static_cast<std::size_t>(target_chunks));
   for (std::uint64_t chunk = 0; chunk < job.reader->num_chunks(); ++chunk) {
-    if (!job.reader->written(chunk)) continue;
+    if (!stored.written(chunk)) continue;
     for (const std::uint64_t part :
          chunks_touching(box_of_chunk(chunk, source, info.shape), target, info.shape))
       touched[static_cast<std::size_t>(part)] = true;

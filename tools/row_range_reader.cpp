@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "store/chunk_geometry.hpp"
+#include "store/stored_chunks.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -17,12 +18,13 @@ DatasetInfo cut_to(DatasetInfo info, std::uint64_t rows, bool stored_swapped) {
   return info;
 }
 
-class RowRangeReader final : public ChunkReader {
+class RowRangeReader final : public ChunkReader, public StoredChunks {
  public:
   RowRangeReader(std::shared_ptr<const ChunkReader> base, std::uint64_t first, std::uint64_t rows,
                  bool stored_swapped)
       : ChunkReader(cut_to(base->info(), rows, stored_swapped), base->chunk_shape()),
         base_(std::move(base)),
+        stored_(StoredChunks::of(*base_)),
         first_(first) {
     max_stored_bytes_ = base_->max_stored_bytes();
     const std::uint64_t chunk_rows = chunk_shape_.front();
@@ -70,11 +72,11 @@ class RowRangeReader final : public ChunkReader {
   }
   bool written(std::uint64_t chunk) const noexcept override {
     const std::uint64_t next = in_base(chunk) + chunks_per_band_;
-    return base_->written(in_base(chunk)) ||
-           (!aligned() && next < base_->num_chunks() && base_->written(next));
+    return stored_.written(in_base(chunk)) ||
+           (!aligned() && next < base_->num_chunks() && stored_.written(next));
   }
   std::uint32_t filter_mask(std::uint64_t chunk) const noexcept override {
-    return base_->filter_mask(in_base(chunk));
+    return stored_.filter_mask(in_base(chunk));
   }
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     if (!aligned()) throw std::logic_error("RowRangeReader: these rows are not stored as chunks");
@@ -100,6 +102,7 @@ class RowRangeReader final : public ChunkReader {
   std::uint64_t in_base(std::uint64_t chunk) const noexcept { return first_chunk_ + chunk; }
 
   std::shared_ptr<const ChunkReader> base_;
+  const StoredChunks& stored_;  // of `base_`
   std::uint64_t first_;
   std::uint64_t skipped_rows_ = 0;  // of the first chunk of `base_`
   std::uint64_t chunks_per_band_ = 1;

@@ -10,6 +10,7 @@
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 #include "store/path_pattern.hpp"
+#include "store/reader_factories.hpp"
 
 namespace h5feed {
 
@@ -59,7 +60,7 @@ std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H
                     spelled("sample", "dataset")));
   }
   auto reader = alone() || wrap
-                    ? ChunkReader::open(file, std::move(info), wrap ? wrap(file->bytes()) : nullptr, settings)
+                    ? open_chunk_reader(file, std::move(info), wrap ? wrap(file->bytes()) : nullptr, settings)
                     : pool_->reader(file, std::move(info), settings);
   said_fallback_ = said_fallback_ || !reader->direct();
   if (spec().unit == SampleUnit::row) return reader;

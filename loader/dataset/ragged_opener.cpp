@@ -6,6 +6,7 @@
 
 #include "h5feed/error.hpp"
 #include "store/path_pattern.hpp"
+#include "store/reader_factories.hpp"
 
 namespace h5feed {
 namespace {
@@ -34,7 +35,7 @@ std::shared_ptr<const RaggedPart> RaggedOpener::open_one(const std::shared_ptr<H
     throw DatasetError(
         fmt::format("{}:{} is a scalar, which has no length; use collate = stack", info.file, info.path));
   }
-  auto reader = alone() ? ChunkReader::open(file, std::move(info), nullptr, settings)
+  auto reader = alone() ? open_chunk_reader(file, std::move(info), nullptr, settings)
                         : pool_->reader(file, std::move(info), settings);
   return as_ragged_row(std::move(reader));
 }

@@ -15,6 +15,7 @@
 #include "h5feed/error.hpp"
 #include "store/h5_file.hpp"
 #include "store/path_pattern.hpp"
+#include "store/read_all.hpp"
 
 namespace h5feed {
 namespace {

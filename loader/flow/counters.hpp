@@ -2,9 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 
+#include "base/clock.hpp"
 #include "h5feed/stats.hpp"
 #include "store/chunk_reader.hpp"
 
@@ -62,14 +62,10 @@ inline LoaderStats snapshot(const Counters& counters) noexcept {
 /// Nanoseconds since construction.
 class Stopwatch {
  public:
-  std::uint64_t elapsed_ns() const noexcept {
-    return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start_)
-            .count());
-  }
+  std::uint64_t elapsed_ns() const noexcept { return now_ns() - start_ns_; }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::uint64_t start_ns_ = now_ns();
 };
 
 /// Adds its own lifetime to a counter.

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
+
+#include "base/clock.hpp"
 
 namespace h5feed {
 
@@ -15,23 +16,18 @@ class EpochClock {
     started_ns_.store(now_ns());
   }
   void stop() noexcept {
-    const std::int64_t started = started_ns_.exchange(kStopped);
-    if (started != kStopped) total_ns_.fetch_add(static_cast<std::uint64_t>(now_ns() - started));
+    const std::uint64_t started = started_ns_.exchange(kStopped);
+    if (started != kStopped) total_ns_.fetch_add(now_ns() - started);
   }
   std::uint64_t total_ns() const noexcept {
-    const std::int64_t started = started_ns_.load();
-    return total_ns_.load() + (started == kStopped ? 0 : static_cast<std::uint64_t>(now_ns() - started));
+    const std::uint64_t started = started_ns_.load();
+    return total_ns_.load() + (started == kStopped ? 0 : now_ns() - started);
   }
 
  private:
-  static constexpr std::int64_t kStopped = -1;
+  static constexpr std::uint64_t kStopped = ~std::uint64_t{0};
 
-  static std::int64_t now_ns() noexcept {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-  }
-
-  std::atomic<std::int64_t> started_ns_ = kStopped;
+  std::atomic<std::uint64_t> started_ns_ = kStopped;
   std::atomic<std::uint64_t> total_ns_ = 0;
 };
 

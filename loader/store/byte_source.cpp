@@ -115,7 +115,8 @@ std::string reason_not_opened(int error) {
 }
 
 FileIdentity identity_of(const struct stat& status) {
-  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size)};
+  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec,
+          status.st_mtim.tv_nsec};
 }
 
 std::shared_ptr<const ByteSource> open_source(const std::filesystem::path& path,
@@ -152,11 +153,15 @@ std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& 
   return open_source(path, &expected);
 }
 
-FileIdentity file_identity(const std::filesystem::path& path) {
+std::optional<FileIdentity> find_file_identity(const std::filesystem::path& path) noexcept {
   struct stat status = {};
-  if (::stat(path.c_str(), &status) != 0)
-    throw FileError(fmt::format("{}: {}", path.string(), reason_not_opened(errno)));
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   return identity_of(status);
+}
+
+FileIdentity file_identity(const std::filesystem::path& path) {
+  if (const auto identity = find_file_identity(path)) return *identity;
+  throw FileError(fmt::format("{}: {}", path.string(), reason_not_opened(errno)));
 }
 
 }  // namespace h5feed

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace h5feed {
@@ -41,17 +42,24 @@ class ByteSource {
 /// Opens a local file for pread(2). Throws FileError.
 std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path);
 
-/// What a file stays as it grows (stat(2)).
+/// What tells one file from another, and one content of it from another (stat(2)).
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   std::uint64_t bytes = 0;
+  std::int64_t modified_s = 0;
+  std::int64_t modified_ns = 0;
+
+  bool operator==(const FileIdentity&) const = default;
 };
 
-/// Throws FileError where there is no such file.
+/// That of the file which `path` names now. Throws FileError where there is none.
 FileIdentity file_identity(const std::filesystem::path& path);
 
-/// Opens a file again. Throws FileError, also where it is another one by now, or shorter.
+/// The same; nothing where there is no such file, or it cannot be told.
+std::optional<FileIdentity> find_file_identity(const std::filesystem::path& path) noexcept;
+
+/// Opens a file again. Throws FileError, also where it is another one by now, or shorter; it may have grown.
 std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path,
                                                    const FileIdentity& expected);
 

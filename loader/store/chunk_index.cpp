@@ -11,7 +11,7 @@
 
 #include "h5feed/error.hpp"
 #include "store/chunk_geometry.hpp"
-#include "store/h5_file_state.hpp"
+#include "store/h5_file_handles.hpp"
 #include "store/recording_driver.hpp"
 
 namespace h5feed {

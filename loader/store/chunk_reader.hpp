@@ -10,10 +10,8 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/row_layout.hpp"
-#include "store/byte_source.hpp"
 #include "store/dataset_info.hpp"
 #include "store/filters.hpp"
-#include "store/h5_file.hpp"
 
 namespace h5feed {
 
@@ -42,33 +40,15 @@ struct ReadScratch {
   DecodeScratch decode;
 };
 
-class FilePool;
 struct JoinedPart;
 
-/// How a dataset is opened for reading.
-struct ReaderSettings {
-  /// Where the sources of virtual datasets are opened: they are then read directly, where they are runs of
-  /// whole rows. Null: virtual datasets go through libhdf5, once their sources were found to be there.
-  std::shared_ptr<FilePool> pool = {};
-  bool log_fallback = true;  ///< log why a dataset is read through libhdf5
-  unsigned depth = 0;        ///< virtual datasets that this one is a source of
-};
-
 /// The chunks of one dataset, or of several one after the other (store/joined_reader.hpp), numbered in
-/// row-major order of the chunk grid. Datasets that are not
-/// chunked are cut into runs of whole rows of about 1 MiB, so that everything above sees chunks
-/// only. Immutable and thread-safe.
+/// row-major order of the chunk grid. Datasets that are not chunked are cut into runs of whole rows of about
+/// 1 MiB, so that everything above sees chunks only. Immutable and thread-safe. `open_chunk_reader`
+/// (store/reader_factories.hpp) makes one.
 class ChunkReader {
  public:
   virtual ~ChunkReader() = default;
-
-  /// Chooses the direct path (pread and own filters) where layout and filters allow it, else
-  /// H5Dread under the mutex, logged once a dataset with the reason. `source` replaces the file's
-  /// bytes on the direct path (tests, later remote sources). Throws FileError, and DatasetError for a
-  /// filter that neither h5feed nor libhdf5 has.
-  static std::shared_ptr<const ChunkReader> open(std::shared_ptr<H5File> file, DatasetInfo info,
-                                                 std::shared_ptr<const ByteSource> source = nullptr,
-                                                 const ReaderSettings& settings = {});
 
   const DatasetInfo& info() const noexcept { return info_; }
 
@@ -105,12 +85,6 @@ class ChunkReader {
   /// Whether those bytes are the chunk's values already: `read_chunk` then reads straight into `out` and
   /// needs no scratch.
   virtual bool stored_decoded(std::uint64_t chunk) const = 0;
-
-  /// False only where the chunk is known never to have been written: it takes the fill value.
-  virtual bool written(std::uint64_t chunk) const noexcept = 0;
-
-  /// The filters that the stored bytes skip, as H5Dwrite_chunk takes them.
-  virtual std::uint32_t filter_mask(std::uint64_t chunk) const noexcept = 0;
 
   /// Reads the stored bytes into `raw` (`stored_bytes(chunk)` long). Blocks. Throws FileError as
   /// `read_chunk`.
@@ -158,9 +132,5 @@ class ChunkReader {
   std::uint64_t chunk_bytes_ = 0;
   std::uint64_t max_stored_bytes_ = 0;
 };
-
-/// Reads the whole dataset into memory, chunks in parallel on up to `threads` threads of its own.
-/// Rows are contiguous in the result. Throws as `read_chunk`.
-ByteBuffer read_all(const ChunkReader& reader, unsigned threads);
 
 }  // namespace h5feed

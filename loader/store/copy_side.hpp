@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-#include "store/h5_file_state.hpp"
+#include "store/h5_file_handles.hpp"
 #include "store/object_copy.hpp"
 #include "store/object_tree.hpp"
 #include "store/stored_values.hpp"

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "store/byte_order.hpp"
+#include "store/chunk_errors.hpp"
 #include "store/chunk_geometry.hpp"
-#include "store/chunk_readers.hpp"
+#include "store/reader_factories.hpp"
+#include "store/stored_chunks.hpp"
 
 namespace h5feed {
 namespace {
@@ -13,7 +16,7 @@ namespace {
 // What headers and tables of any compressor add to a chunk of a few bytes.
 constexpr std::uint64_t kSmallChunkOverheadBytes = 64 * 1024;
 
-class DirectChunkReader final : public ChunkReader {
+class DirectChunkReader final : public ChunkReader, public StoredChunks {
  public:
   DirectChunkReader(DatasetInfo info, ChunkIndex index, std::shared_ptr<const ByteSource> source)
       : ChunkReader(info, info.chunk_shape),
@@ -47,7 +50,7 @@ class DirectChunkReader final : public ChunkReader {
       return cost;
     }
     if (pipeline_.skips_all(location.filter_mask)) return read_unfiltered(chunk, out);
-    check_believable(chunk);
+    if (!believable(location)) throw unbelievable(chunk);
     // For the largest at once: growing by and by would touch fresh memory each time.
     scratch.raw.resize_discard(max_stored_bytes_);
     const std::span<std::byte> raw = scratch.raw.span().first(location.stored_bytes);
@@ -120,8 +123,8 @@ class DirectChunkReader final : public ChunkReader {
       cost.decode_ns = now_ns() - begin;
       return cost;
     }
+    if (location.stored_bytes != chunk_bytes_) throw not_whole(chunk);
     try {
-      check_unfiltered(location);
       source_->read_scattered(row_address(location, first), outs);
     } catch (...) {
       rethrow_for_chunk(*this, chunk);
@@ -150,29 +153,22 @@ class DirectChunkReader final : public ChunkReader {
     return location.stored_bytes <= max_stored_bytes_;
   }
 
-  void check_believable(std::uint64_t chunk) const {
-    if (believable(locations_[chunk])) return;
-    try {
-      throw FilterError(fmt::format("its index claims {} stored bytes for {} decoded ones",
-                                    locations_[chunk].stored_bytes, chunk_bytes_));
-    } catch (...) {
-      rethrow_for_chunk(*this, chunk);
-    }
+  ChunkError unbelievable(std::uint64_t chunk) const {
+    return corrupt_chunk(*this, chunk,
+                         fmt::format("its index claims {} stored bytes for {} decoded ones",
+                                     locations_[chunk].stored_bytes, chunk_bytes_));
   }
 
-  void check_unfiltered(const ChunkLocation& location) const {
-    if (location.stored_bytes == chunk_bytes_) return;
-    throw FilterError(
-        fmt::format("{} bytes are stored, a chunk has {}", location.stored_bytes, chunk_bytes_));
+  // For a chunk without filters.
+  ChunkError not_whole(std::uint64_t chunk) const {
+    return corrupt_chunk(
+        *this, chunk,
+        fmt::format("{} bytes are stored, a chunk has {}", locations_[chunk].stored_bytes, chunk_bytes_));
   }
 
   // Stored bytes are the chunk's bytes: no buffer between.
   ReadCost read_unfiltered(std::uint64_t chunk, std::span<std::byte> out) const {
-    try {
-      check_unfiltered(locations_.at(chunk));
-    } catch (...) {
-      rethrow_for_chunk(*this, chunk);
-    }
+    if (locations_[chunk].stored_bytes != chunk_bytes_) throw not_whole(chunk);
     ReadCost cost = fetch_chunk(chunk, out);
     const std::uint64_t begin = now_ns();
     if (info_.byte_swapped) swap_byte_order(out, size_of(info_.dtype));

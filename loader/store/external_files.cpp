@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-#include "store/h5_file_state.hpp"
+#include "store/h5_file_handles.hpp"
 #include "store/object_tree.hpp"
 #include "store/virtual_sources.hpp"
 

@@ -2,9 +2,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "store/byte_order.hpp"
+#include "store/chunk_errors.hpp"
 #include "store/chunk_geometry.hpp"
-#include "store/chunk_readers.hpp"
+#include "store/reader_factories.hpp"
 #include "store/unfetched_chunk_reader.hpp"
 
 namespace h5feed {

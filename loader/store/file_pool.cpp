@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "h5feed/error.hpp"
-#include "store/chunk_readers.hpp"
 #include "store/joined_reader.hpp"
+#include "store/reader_factories.hpp"
 #include "store/unfetched_chunk_reader.hpp"
 
 namespace h5feed {
@@ -107,7 +107,7 @@ std::shared_ptr<const ByteSource> FilePool::source(const std::filesystem::path& 
 
 std::shared_ptr<const ChunkReader> FilePool::reader(const std::shared_ptr<H5File>& file, DatasetInfo info,
                                                     const ReaderSettings& settings) {
-  auto reader = ChunkReader::open(file, std::move(info), source(file->path()), settings);
+  auto reader = open_chunk_reader(file, std::move(info), source(file->path()), settings);
   if (reader->direct() || !reader->parts().empty()) return reader;
   return std::make_shared<const ReopenedReader>(readers_, *reader, file->path());
 }

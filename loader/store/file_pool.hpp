@@ -8,7 +8,7 @@
 
 #include "base/open_pool.hpp"
 #include "store/byte_source.hpp"
-#include "store/chunk_reader.hpp"
+#include "store/reader_factories.hpp"
 
 namespace h5feed {
 
@@ -25,7 +25,7 @@ class FilePool {
   /// later read throws it where the file was replaced or cut short since.
   std::shared_ptr<const ByteSource> source(const std::filesystem::path& path);
 
-  /// Opens the dataset of `info` for reading, as ChunkReader::open, without keeping `file` open.
+  /// Opens the dataset of `info` for reading, as open_chunk_reader, without keeping `file` open.
   std::shared_ptr<const ChunkReader> reader(const std::shared_ptr<H5File>& file, DatasetInfo info,
                                             const ReaderSettings& settings);
 

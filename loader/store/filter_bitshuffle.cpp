@@ -5,13 +5,31 @@
 #include <cstring>
 
 #include "store/filter_bytes.hpp"
-#include "store/filter_codecs.hpp"
+#include "store/filter_entry.hpp"
 #include "store/shuffle_bits.hpp"
 
 namespace h5feed {
 namespace {
 
-using Codec = BitshuffleParams::Codec;
+enum class Codec : unsigned { none = 0, lz4 = 2, zstd = 3 };
+
+// Client data: {version, version, element bytes, elements a block (0: chosen by the element's size), codec,
+// zstd level}; the last three may be missing.
+struct BitshuffleParams {
+  // Nothing where h5feed cannot decode it: missing parameters, an unknown codec, blocks that are no multiple
+  // of 8 elements.
+  static std::optional<BitshuffleParams> from(const std::vector<unsigned>& params) noexcept;
+
+  std::size_t element_bytes = 1;
+  std::size_t block_elements = 0;  // a multiple of 8, never 0 after `from`
+  Codec codec = Codec::none;
+  int level = 0;
+
+  std::size_t block_bytes() const noexcept { return block_elements * element_bytes; }
+};
+
+// What the public plugin stores as its own version.
+constexpr unsigned kBitshuffleMajor = 0, kBitshuffleMinor = 4;
 
 // Elements are transposed in eights.
 constexpr std::size_t kGroup = 8;
@@ -70,8 +88,6 @@ std::size_t checked_block_bytes(std::uint64_t stated, std::size_t element_bytes)
   return (elements == 0 ? default_block_elements(element_bytes) : elements) * element_bytes;
 }
 
-}  // namespace
-
 std::optional<BitshuffleParams> BitshuffleParams::from(const std::vector<unsigned>& params) noexcept {
   constexpr unsigned kMaxLevel = 22;
   if (params.size() < 3 || params[2] == 0) return std::nullopt;
@@ -85,16 +101,21 @@ std::optional<BitshuffleParams> BitshuffleParams::from(const std::vector<unsigne
   return result;
 }
 
-std::size_t BitshuffleParams::grown_bytes(std::size_t bytes) const noexcept {
-  if (codec == Codec::none) return bytes;
+EncodedSize bitshuffled_size(const FilterSpec& filter, std::size_t bytes) noexcept {
+  const auto params = BitshuffleParams::from(filter.params);
+  if (!params || params->codec == Codec::none) return {.bytes = bytes, .exact = true};
   // A block's length, and what lz4 or zstd add to bytes that they cannot shrink: a token, or a frame's header
   // and trailer.
   constexpr std::size_t kBlockOverheadBytes = 32;
-  return bytes + (bytes / block_bytes() + 1) * kBlockOverheadBytes + bytes / 64 + 64;
+  return {.bytes = bytes + (bytes / params->block_bytes() + 1) * kBlockOverheadBytes + bytes / 64 + 64};
 }
 
-std::size_t decode_bitshuffle(std::span<const std::byte> in, const BitshuffleParams& params,
-                              std::span<std::byte> out, Workspace& workspace, ZstdDecoder& zstd) {
+// The framing of bshuf_h5filter.c of kiyo-masui/bitshuffle. Without a codec: the bit planes of each block.
+// With one: the header of decode_lz4, then per block its stored bytes (u32, big-endian) and data. Elements
+// behind the last multiple of 8 are stored raw.
+std::size_t decode_bitshuffle(const FilterSpec& filter, std::span<const std::byte> in,
+                              std::span<std::byte> out, CodecState& state) {
+  const auto params = parsed<BitshuffleParams>(filter);
   std::uint64_t total = in.size();
   std::size_t block_bytes = params.block_bytes();
   if (params.codec != Codec::none) {
@@ -108,7 +129,7 @@ std::size_t decode_bitshuffle(std::span<const std::byte> in, const BitshufflePar
   }
   const auto bytes = static_cast<std::size_t>(total);
   const std::size_t most = std::min(block_bytes, bytes);
-  for (ByteBuffer& buffer : workspace) buffer.resize_discard(most);
+  for (ByteBuffer& buffer : state.workspace) buffer.resize_discard(most);
   const std::size_t transposed =
       for_each_block(bytes, params.element_bytes, block_bytes, [&](std::size_t first, std::size_t size) {
         std::span<const std::byte> planes;
@@ -116,19 +137,21 @@ std::size_t decode_bitshuffle(std::span<const std::byte> in, const BitshufflePar
           planes = take(in, size, "bitshuffle");
         } else {
           const std::uint64_t stored = read_big_endian(take(in, 4, "bitshuffle"));
-          const std::span<std::byte> decompressed = workspace[0].span().first(size);
-          decompress(take(in, stored, "bitshuffle"), params.codec, decompressed, zstd);
+          const std::span<std::byte> decompressed = state.workspace[0].span().first(size);
+          decompress(take(in, stored, "bitshuffle"), params.codec, decompressed, state.zstd);
           planes = decompressed;
         }
         unshuffle_bits(planes, params.element_bytes, out.subspan(first, size),
-                       workspace[1].span().first(size));
+                       state.workspace[1].span().first(size));
       });
   const std::span<const std::byte> rest = take(in, bytes - transposed, "bitshuffle");
   if (!rest.empty()) std::memcpy(out.data() + transposed, rest.data(), rest.size());
   return bytes;
 }
 
-std::vector<std::byte> encode_bitshuffle(std::span<const std::byte> in, const BitshuffleParams& params) {
+std::vector<std::byte> encode_bitshuffle(const FilterSpec& filter, std::vector<std::byte> data) {
+  const auto params = parsed<BitshuffleParams>(filter);
+  const std::span<const std::byte> in = data;
   if (in.size() % params.element_bytes != 0) {
     throw FilterError(fmt::format("bitshuffle: {} bytes are no whole number of elements of {}", in.size(),
                                   params.element_bytes));
@@ -160,5 +183,55 @@ std::vector<std::byte> encode_bitshuffle(std::span<const std::byte> in, const Bi
   out.insert(out.end(), in.begin() + static_cast<std::ptrdiff_t>(transposed), in.end());
   return out;
 }
+
+std::string unsupported_bitshuffle(const FilterSpec& filter) {
+  const std::vector<unsigned>& params = filter.params;
+  if (BitshuffleParams::from(params)) return {};
+  if (params.size() < 3 || params[2] == 0) return "lacks the size of an element among its parameters";
+  if (params.size() > 3 && params[3] % 8 != 0) {
+    return fmt::format("has blocks that are no multiple of 8 elements ({})", params[3]);
+  }
+  return fmt::format("compresses with an unknown codec ({}; known are 0 none, 2 lz4, 3 zstd)",
+                     param(filter, 4, 0));
+}
+
+std::optional<std::vector<unsigned>> parse_bitshuffle(std::string_view stage, const StageContext& context) {
+  const auto with = [&](Codec codec) {
+    return std::vector<unsigned>{kBitshuffleMajor, kBitshuffleMinor,
+                                 static_cast<unsigned>(context.element_bytes), 0,
+                                 static_cast<unsigned>(codec)};
+  };
+  if (stage == "bitshuffle") return with(Codec::none);
+  if (stage == "bitshuffle:lz4") return with(Codec::lz4);
+  const auto level = level_of(stage, "bitshuffle:zstd", kZstdLevels);
+  if (!level) return std::nullopt;
+  std::vector<unsigned> params = with(Codec::zstd);
+  params.push_back(*level);
+  return params;
+}
+
+std::string bitshuffle_text(const std::vector<unsigned>& params) {
+  const Codec codec = params.size() > 4 ? static_cast<Codec>(params[4]) : Codec::none;
+  if (codec == Codec::lz4) return ":lz4";
+  if (codec != Codec::zstd) return {};
+  return params.size() > 5 ? fmt::format(":zstd:{}", params[5]) : ":zstd";
+}
+
+}  // namespace
+
+extern constinit const FilterEntry bitshuffle_filter = {
+    .id = filter_id::kBitshuffle,
+    .name = "bitshuffle",
+    .unsupported = unsupported_bitshuffle,
+    .decode = decode_bitshuffle,
+    .encode = encode_bitshuffle,
+    .encoded_size = bitshuffled_size,
+    // A block, twice.
+    .decode_memory = [](const FilterSpec&,
+                        std::size_t bytes) noexcept { return DecodeMemory{.kept = 2 * bytes}; },
+    .plugin_params = 3,
+    .spelling = {.before = "bitshuffle", .compressor = "bitshuffle:lz4|bitshuffle:zstd:1..22"},
+    .parse = parse_bitshuffle,
+    .parameter_text = bitshuffle_text};
 
 }  // namespace h5feed

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "store/filter_codecs.hpp"
-#include "store/filters.hpp"
+#include "store/filter_entry.hpp"
 
 namespace h5feed {
 namespace {
@@ -44,5 +43,20 @@ std::vector<std::byte> encode_deflate(std::span<const std::byte> in, unsigned le
   out.resize(libdeflate_zlib_compress(compressor.get(), in.data(), in.size(), out.data(), out.size()));
   return out;
 }
+
+extern constinit const FilterEntry deflate_filter = {
+    .id = filter_id::kDeflate,
+    .name = "gzip",
+    .decode = [](const FilterSpec&, std::span<const std::byte> in, std::span<std::byte> out,
+                 CodecState& state) { return state.deflate.decode(in, out); },
+    .encode = [](const FilterSpec& filter,
+                 std::vector<std::byte> data) { return encode_deflate(data, param(filter, 0, 6)); },
+    .encoded_size = compressed_size,
+    .spelling = {.compressor = "gzip:0..9"},
+    .parse =
+        [](std::string_view stage, const StageContext&) {
+          return level_params(stage, "gzip", {0, 9, 4});
+        },
+    .parameter_text = level_text};
 
 }  // namespace h5feed

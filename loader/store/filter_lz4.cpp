@@ -6,12 +6,23 @@
 #include <cstring>
 
 #include "store/filter_bytes.hpp"
-#include "store/filter_codecs.hpp"
+#include "store/filter_entry.hpp"
 
 namespace h5feed {
 namespace {
 
 constexpr std::size_t kLengthBytes = 4;
+
+std::size_t decode_lz4_stage(const FilterSpec&, std::span<const std::byte> in, std::span<std::byte> out,
+                             CodecState&) {
+  return decode_lz4(in, out);
+}
+
+std::vector<std::byte> encode_lz4_stage(const FilterSpec& filter, std::vector<std::byte> data) {
+  constexpr unsigned kLargestBlock = 1U << 30;
+  const unsigned block = param(filter, 0, 0);
+  return encode_lz4(data, block == 0 ? kLargestBlock : std::min(block, kLargestBlock));
+}
 
 }  // namespace
 
@@ -62,5 +73,14 @@ std::vector<std::byte> encode_lz4(std::span<const std::byte> in, std::size_t blo
   }
   return out;
 }
+
+extern constinit const FilterEntry lz4_filter = {
+    .id = filter_id::kLz4,
+    .name = "lz4",
+    .decode = decode_lz4_stage,
+    .encode = encode_lz4_stage,
+    .encoded_size = compressed_size,
+    .spelling = {.compressor = "lz4"},
+    .parse = [](std::string_view stage, const StageContext&) { return params_of_name(stage, "lz4", {}); }};
 
 }  // namespace h5feed

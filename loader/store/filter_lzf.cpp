@@ -7,11 +7,14 @@
 #include <limits>
 #include <utility>
 
-#include "store/filter_codecs.hpp"
-#include "store/filters.hpp"
+#include "store/filter_entry.hpp"
 
 namespace h5feed {
 namespace {
+
+// The parameters that the public plugin stores: its own version, that of liblzf and the chunk's size.
+constexpr unsigned kLzfFilterVersion = 4, kLzfLibraryVersion = 0x0105;
+constexpr std::size_t kLzfChunkBytesPlace = 2;
 
 // liblzf counts in unsigned int.
 constexpr std::size_t kMaxLzfBytes = std::numeric_limits<unsigned>::max();
@@ -97,5 +100,21 @@ std::vector<std::byte> encode_lzf(std::span<const std::byte> in) {
   append_literals(out, in.subspan(literals));
   return out;
 }
+
+extern constinit const FilterEntry lzf_filter = {
+    .id = filter_id::kLzf,
+    .name = "lzf",
+    .decode = [](const FilterSpec&, std::span<const std::byte> in, std::span<std::byte> out,
+                 CodecState&) { return decode_lzf(in, out); },
+    .encode = [](const FilterSpec&, std::vector<std::byte> data) { return encode_lzf(data); },
+    // A byte for each run of literals.
+    .encoded_size = [](const FilterSpec&,
+                       std::size_t bytes) noexcept { return EncodedSize{bytes + bytes / 32 + 64}; },
+    .chunk_bytes_place = kLzfChunkBytesPlace,
+    .spelling = {.compressor = "lzf"},
+    .parse =
+        [](std::string_view stage, const StageContext&) {
+          return params_of_name(stage, "lzf", {kLzfFilterVersion, kLzfLibraryVersion, 0});
+        }};
 
 }  // namespace h5feed

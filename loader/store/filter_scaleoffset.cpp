@@ -4,15 +4,39 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <type_traits>
 
 #include "store/filter_bytes.hpp"
-#include "store/filter_codecs.hpp"
+#include "store/filter_entry.hpp"
 
 namespace h5feed {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "packed values are loaded as little-endian words");
+
+// Client data: {scale type, scale factor, elements of a chunk, class, element bytes, sign, byte order,
+// whether a fill value is defined, the fill value in 12 words}, which libhdf5 derives from the dataset.
+struct ScaleOffsetParams {
+  enum class Class : unsigned { integer = 0, floating = 1 };
+
+  // Nothing where h5feed cannot decode it: other counts of parameters, sizes or scale types than libhdf5
+  // writes.
+  static std::optional<ScaleOffsetParams> from(const std::vector<unsigned>& params) noexcept;
+
+  Class value_class = Class::integer;
+  int decimal_digits = 0;  // of floats: the power of ten that they were multiplied by
+  std::size_t elements = 0;
+  std::size_t element_bytes = 1;  // 1, 2, 4 or 8; of floats 4 or 8
+  bool is_signed = false;         // of integers
+  bool big_endian = false;
+  bool stores_as_is = false;                // integers of all their bits: the filter changes nothing
+  std::optional<std::uint64_t> fill_value;  // bits of the element in its low bytes
+
+  // Bytes of a decoded chunk.
+  std::size_t decoded_bytes() const noexcept { return elements * element_bytes; }
+};
 
 // Places in the client data.
 enum Place : std::size_t {
@@ -176,8 +200,6 @@ ScaleOffsetHeader take_header(std::span<const std::byte>& in) {
   return header;
 }
 
-}  // namespace
-
 std::optional<ScaleOffsetParams> ScaleOffsetParams::from(const std::vector<unsigned>& params) noexcept {
   if (params.size() != kParams) return std::nullopt;
   ScaleOffsetParams result{.decimal_digits = static_cast<int>(params[kScaleFactor]),
@@ -201,8 +223,12 @@ std::optional<ScaleOffsetParams> ScaleOffsetParams::from(const std::vector<unsig
   return result;
 }
 
-std::size_t decode_scaleoffset(std::span<const std::byte> in, const ScaleOffsetParams& params,
-                               std::span<std::byte> out) {
+// Bits of a packed value (u32, little-endian), bytes of the minimum (u8), the minimum (little-endian), from
+// byte 21 on the values, most significant bit first without gaps. Values of all bits of an element are the
+// elements themselves, in little-endian order. Writes the byte order of the dataset.
+std::size_t decode_scaleoffset(const FilterSpec& filter, std::span<const std::byte> in,
+                               std::span<std::byte> out, CodecState&) {
+  const auto params = parsed<ScaleOffsetParams>(filter);
   const ScaleOffsetHeader header = take_header(in);
   const std::size_t bytes = params.decoded_bytes();
   require_fits(bytes, out, "scaleoffset");
@@ -229,5 +255,50 @@ std::size_t decode_scaleoffset(std::span<const std::byte> in, const ScaleOffsetP
   }
   return bytes;
 }
+
+std::string unsupported_scaleoffset(const FilterSpec& filter) {
+  return ScaleOffsetParams::from(filter.params) ? "" : foreign_parameters(filter);
+}
+
+// "24 elements of f32 in big-endian order", as the chunks of a dataset have them.
+std::string chunk_text(std::uint64_t elements, std::string_view type, std::size_t element_bytes,
+                       bool big_endian) {
+  std::string text = fmt::format("{} elements of {}", elements, type);
+  if (element_bytes > 1) text += big_endian ? " in big-endian order" : " in little-endian order";
+  return text;
+}
+
+std::string type_text(const ScaleOffsetParams& params) {
+  const bool floating = params.value_class == ScaleOffsetParams::Class::floating;
+  const char kind = floating ? 'f' : params.is_signed ? 'i' : 'u';
+  return fmt::format("{}{}", kind, 8 * params.element_bytes);
+}
+
+std::string contradicted_by(const FilterSpec& filter, const DatasetInfo& info) {
+  const auto params = ScaleOffsetParams::from(filter.params);
+  if (!params) return foreign_parameters(filter);
+  const std::uint64_t elements = std::accumulate(info.chunk_shape.begin(), info.chunk_shape.end(),
+                                                 std::uint64_t{1}, std::multiplies<>());
+  const std::string stated =
+      chunk_text(params->elements, type_text(*params), params->element_bytes, params->big_endian);
+  const std::string real = chunk_text(elements, name_of(info.dtype), size_of(info.dtype), info.byte_swapped);
+  if (stated == real) return {};
+  return fmt::format("was set up for chunks of {}, and those of the dataset have {}", stated, real);
+}
+
+}  // namespace
+
+extern constinit const FilterEntry scaleoffset_filter = {.id = filter_id::kScaleOffset,
+                                                         .name = "scaleoffset",
+                                                         .unsupported = unsupported_scaleoffset,
+                                                         .contradiction = contradicted_by,
+                                                         .does_nothing =
+                                                             [](const FilterSpec& filter) noexcept {
+                                                               const auto params =
+                                                                   ScaleOffsetParams::from(filter.params);
+                                                               return params && params->stores_as_is;
+                                                             },
+                                                         .decode = decode_scaleoffset,
+                                                         .encoded_size = compressed_size};
 
 }  // namespace h5feed

@@ -6,11 +6,23 @@
 #include <new>
 
 #include "store/filter_bytes.hpp"
-#include "store/filter_codecs.hpp"
+#include "store/filter_entry.hpp"
 #include "store/shuffle.hpp"
 
 namespace h5feed {
 namespace {
+
+// Client data: {options, pixels a block, bits a pixel, pixels a scanline}.
+struct SzipParams {
+  // Nothing where h5feed cannot decode it; the limits are those of libhdf5 and of the CCSDS recommendation
+  // 121.0-B that szip follows.
+  static std::optional<SzipParams> from(const std::vector<unsigned>& params) noexcept;
+
+  unsigned options = 0;
+  unsigned block_pixels = 0;
+  unsigned pixel_bits = 0;
+  unsigned scanline_pixels = 0;
+};
 
 // Bits of the options (szlib.h).
 constexpr unsigned kMostSignificantFirst = 16;
@@ -69,8 +81,6 @@ void decode_stream(std::span<const std::byte> in, const SzipParams& params, std:
   }
 }
 
-}  // namespace
-
 std::optional<SzipParams> SzipParams::from(const std::vector<unsigned>& params) noexcept {
   constexpr unsigned kMaxBlockPixels = 32;
   constexpr unsigned kMaxScanlinePixels = 4096;
@@ -87,14 +97,18 @@ std::optional<SzipParams> SzipParams::from(const std::vector<unsigned>& params) 
   return result;
 }
 
-std::size_t SzipParams::scratch_bytes(std::size_t bytes) const noexcept {
+DecodeMemory szip_memory(const FilterSpec& filter, std::size_t bytes) noexcept {
+  const auto params = SzipParams::from(filter.params);
+  if (!params) return {};
   // libaec holds one scanline in 32-bit samples and tables of a few kilobytes.
   constexpr std::size_t kDecoderStateBytes = 64 * 1024;
-  return stream_bytes(*this, bytes) + kDecoderStateBytes;
+  return {.kept = stream_bytes(*params, bytes) + kDecoderStateBytes};
 }
 
-std::size_t decode_szip(std::span<const std::byte> in, const SzipParams& params, std::span<std::byte> out,
-                        Workspace& workspace) {
+// Decoded bytes (u32, little-endian), then a CCSDS 121.0-B stream.
+std::size_t decode_szip(const FilterSpec& filter, std::span<const std::byte> in, std::span<std::byte> out,
+                        CodecState& state) {
+  const auto params = parsed<SzipParams>(filter);
   const std::size_t bytes = read_little_endian32(take(in, 4, "szip"));
   require_fits(bytes, out, "szip");
   if (bytes == 0) return 0;
@@ -105,8 +119,8 @@ std::size_t decode_szip(std::span<const std::byte> in, const SzipParams& params,
   std::span<std::byte> decoded = out.first(bytes);
   if (is_padded(params) || in_planes(params)) {
     const std::size_t padded_bytes = stream_bytes(params, bytes);
-    workspace[0].resize_discard(padded_bytes);
-    decoded = workspace[0].span().first(padded_bytes);
+    state.workspace[0].resize_discard(padded_bytes);
+    decoded = state.workspace[0].span().first(padded_bytes);
   }
   const std::size_t line_bytes = scanline_bytes(params);
   decode_stream(in, params, decoded, bytes / line_bytes * padded_scanline_bytes(params) + bytes % line_bytes);
@@ -125,5 +139,18 @@ std::size_t decode_szip(std::span<const std::byte> in, const SzipParams& params,
   }
   return bytes;
 }
+
+std::string unsupported_szip(const FilterSpec& filter) {
+  return SzipParams::from(filter.params) ? "" : foreign_parameters(filter);
+}
+
+}  // namespace
+
+extern constinit const FilterEntry szip_filter = {.id = filter_id::kSzip,
+                                                  .name = "szip",
+                                                  .unsupported = unsupported_szip,
+                                                  .decode = decode_szip,
+                                                  .encoded_size = compressed_size,
+                                                  .decode_memory = szip_memory};
 
 }  // namespace h5feed

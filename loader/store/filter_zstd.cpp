@@ -4,8 +4,7 @@
 
 #include <new>
 
-#include "store/filter_codecs.hpp"
-#include "store/filters.hpp"
+#include "store/filter_entry.hpp"
 
 namespace h5feed {
 
@@ -29,5 +28,20 @@ std::vector<std::byte> encode_zstd(std::span<const std::byte> in, int level) {
   out.resize(written);
   return out;
 }
+
+extern constinit const FilterEntry zstd_filter = {
+    .id = filter_id::kZstd,
+    .name = "zstd",
+    .decode = [](const FilterSpec&, std::span<const std::byte> in, std::span<std::byte> out,
+                 CodecState& state) { return state.zstd.decode(in, out); },
+    .encode =
+        [](const FilterSpec& filter, std::vector<std::byte> data) {
+          return encode_zstd(data, static_cast<int>(param(filter, 0, 3)));
+        },
+    .encoded_size = compressed_size,
+    .spelling = {.compressor = "zstd:1..22"},
+    .parse = [](std::string_view stage,
+                const StageContext&) { return level_params(stage, "zstd", kZstdLevels); },
+    .parameter_text = level_text};
 
 }  // namespace h5feed

@@ -1,18 +1,15 @@
 #include "store/filters.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <utility>
 
-#include "store/filter_bytes.hpp"
-#include "store/filter_codecs.hpp"
-#include "store/fletcher32.hpp"
-#include "store/shuffle.hpp"
+#include "store/filter_entry.hpp"
 
 namespace h5feed {
 namespace {
@@ -20,60 +17,12 @@ namespace {
 // What libdeflate's and zstd's decompressors allocate, rounded up.
 constexpr std::size_t kCodecStateBytes = 256 * 1024;
 
-// What libbz2 allocates for blocks of 900 kB, rounded up.
-constexpr std::size_t kBzip2StateBytes = 4 * 1024 * 1024;
-
 // Filter masks have 32 bits, and libhdf5 refuses longer pipelines.
 constexpr std::size_t kMaxFilters = 32;
 
 bool active(std::size_t filter, std::uint32_t mask) noexcept {
   return filter >= kMaxFilters || (mask >> filter & 1U) == 0;
 }
-
-// Whether what the filter makes has another size than what it was given.
-bool compresses(const FilterSpec& filter) noexcept {
-  switch (filter.id) {
-    case filter_id::kDeflate:
-    case filter_id::kSzip:
-    case filter_id::kScaleOffset:
-    case filter_id::kBzip2:
-    case filter_id::kLzf:
-    case filter_id::kBlosc:
-    case filter_id::kLz4:
-    case filter_id::kZstd:
-      return true;
-    case filter_id::kBitshuffle: {
-      const auto params = BitshuffleParams::from(filter.params);
-      return params && params->codec != BitshuffleParams::Codec::none;
-    }
-    default:
-      return false;
-  }
-}
-
-// The most that data a compressor could not shrink may have grown to, with room to spare for any
-// encoder: the worst are bitshuffle with small blocks, LZF with a byte for each 32, and bzip2 with 600
-// bytes more.
-std::size_t grown(const FilterSpec& filter, std::size_t bytes) noexcept {
-  switch (filter.id) {
-    case filter_id::kBitshuffle: {
-      const auto params = BitshuffleParams::from(filter.params);
-      return params ? params->grown_bytes(bytes) : bytes;
-    }
-    case filter_id::kLzf:
-      return bytes + bytes / 32 + 64;
-    case filter_id::kBzip2:
-      return bytes + bytes / 64 + 640;
-    default:
-      return bytes + bytes / 64 + 64;
-  }
-}
-
-// Size of what a filter was given on writing: exact, unless a compressor ran before it.
-struct StageInput {
-  std::size_t bytes = 0;
-  bool exact = true;
-};
 
 // The most that all filters together may make of a chunk: a hostile file may claim 32 that grow it, and
 // what no encoder of use makes must not decide how much memory a read takes.
@@ -83,138 +32,36 @@ std::size_t most_grown(std::size_t chunk_bytes) noexcept {
   return kTimes * chunk_bytes + kSmallChunkBytes;
 }
 
-// One more than the filters: the last is what is stored.
-std::array<StageInput, kMaxFilters + 1> stage_inputs(const std::vector<FilterSpec>& filters,
-                                                     std::uint32_t mask, std::size_t chunk_bytes) noexcept {
-  std::array<StageInput, kMaxFilters + 1> inputs;
-  StageInput current{chunk_bytes, true};
+// Sizes of what the filters were given on writing, and behind the last of what is stored: exact, unless a
+// compressor ran before.
+using StageSizes = std::array<EncodedSize, kMaxFilters + 1>;
+
+StageSizes stage_sizes(const std::vector<FilterSpec>& filters, const std::vector<const FilterEntry*>& entries,
+                       std::uint32_t mask, std::size_t chunk_bytes) noexcept {
+  StageSizes sizes;
+  EncodedSize current{.bytes = chunk_bytes, .exact = true};
   for (std::size_t i = 0; i < filters.size(); ++i) {
-    inputs[i] = current;
-    if (!active(i, mask)) continue;
-    if (filters[i].id == filter_id::kFletcher32) current.bytes += kFletcher32Bytes;
-    if (compresses(filters[i])) {
-      current = {std::min(grown(filters[i], current.bytes), most_grown(chunk_bytes)), false};
-    }
+    sizes[i] = current;
+    if (!active(i, mask) || entries[i]->encoded_size == nullptr) continue;
+    const EncodedSize encoded = entries[i]->encoded_size(filters[i], current.bytes);
+    current.bytes = encoded.exact ? encoded.bytes : std::min(encoded.bytes, most_grown(chunk_bytes));
+    current.exact = current.exact && encoded.exact;
   }
-  inputs[filters.size()] = current;
-  return inputs;
+  sizes[filters.size()] = current;
+  return sizes;
 }
 
-std::span<const std::byte> verify_fletcher32(std::span<const std::byte> in) {
-  if (in.size() < kFletcher32Bytes) {
-    throw FilterError(fmt::format("fletcher32: {} bytes are too few to hold a checksum", in.size()));
-  }
-  const std::span<const std::byte> data = in.first(in.size() - kFletcher32Bytes);
-  if (!fletcher32_matches(data, read_little_endian32(in.subspan(data.size())))) {
-    throw FilterError("fletcher32: the checksum does not match");
-  }
-  return data;
-}
-
-std::vector<std::byte> append_fletcher32(std::vector<std::byte> data) {
-  const std::uint32_t sum = fletcher32(data);
-  for (unsigned shift = 0; shift < 32; shift += 8) data.push_back(static_cast<std::byte>(sum >> shift));
-  return data;
-}
-
-unsigned param(const FilterSpec& filter, std::size_t place, unsigned otherwise) noexcept {
-  return place < filter.params.size() ? filter.params[place] : otherwise;
-}
-
-// The parsed parameters of a filter that `supports` accepts. Throws FilterError for others.
-template <typename Params>
-Params parsed(const FilterSpec& filter) {
-  const std::optional<Params> params = Params::from(filter.params);
-  if (!params) {
-    throw FilterError(
-        fmt::format("filter {} ({}) with these parameters is not built in", filter.id, filter.name));
-  }
-  return *params;
-}
-
-// Shuffling single bytes changes nothing, nor does packing integers in all their bits; yet writers ask for
-// it.
-bool does_nothing(const FilterSpec& filter) noexcept {
-  if (filter.id == filter_id::kScaleOffset) {
-    const auto params = ScaleOffsetParams::from(filter.params);
-    return params && params->stores_as_is;
-  }
-  return filter.id == filter_id::kShuffle && param(filter, 0, 0) == 1;
-}
-
-std::vector<std::byte> encode_stage(const FilterSpec& filter, std::vector<std::byte> data) {
-  constexpr unsigned kDefaultLz4Block = 1U << 30;
-  switch (filter.id) {
-    case filter_id::kDeflate:
-      return encode_deflate(data, param(filter, 0, 6));
-    case filter_id::kShuffle: {
-      std::vector<std::byte> out(data.size());
-      shuffle_bytes(data, filter.params.front(), out);
-      return out;
-    }
-    case filter_id::kFletcher32:
-      return append_fletcher32(std::move(data));
-    case filter_id::kLz4: {
-      const unsigned block = param(filter, 0, 0);
-      return encode_lz4(data, block == 0 ? kDefaultLz4Block : std::min(block, kDefaultLz4Block));
-    }
-    case filter_id::kZstd:
-      return encode_zstd(data, static_cast<int>(param(filter, 0, 3)));
-    case filter_id::kLzf:
-      return encode_lzf(data);
-    case filter_id::kBzip2:
-      return encode_bzip2(data, param(filter, 0, 9));
-    case filter_id::kBlosc:
-      return encode_blosc(data, {.element_bytes = param(filter, 2, 1),
-                                 .level = param(filter, 4, 5),
-                                 .shuffle = param(filter, 5, 1),
-                                 .codec = param(filter, 6, 0)});
-    case filter_id::kBitshuffle:
-      return encode_bitshuffle(data, parsed<BitshuffleParams>(filter));
-    default:
-      throw FilterError(fmt::format("filter {} ({}) has no encoder", filter.id, filter.name));
-  }
+std::vector<std::byte> encode_stage(const FilterEntry& entry, const FilterSpec& filter,
+                                    std::vector<std::byte> data) {
+  if (entry.encode != nullptr) return entry.encode(filter, std::move(data));
+  throw FilterError(fmt::format("filter {} ({}) has no encoder", filter.id, filter.name));
 }
 
 }  // namespace
 
 struct DecodeScratch::State {
   std::array<ByteBuffer, 2> buffers;
-  Workspace workspace;
-  DeflateDecoder deflate;
-  ZstdDecoder zstd;
-
-  // Undoes one filter that writes its result elsewhere.
-  std::size_t undo(const FilterSpec& filter, std::span<const std::byte> in, std::span<std::byte> out) {
-    switch (filter.id) {
-      case filter_id::kDeflate:
-        return deflate.decode(in, out);
-      case filter_id::kZstd:
-        return zstd.decode(in, out);
-      case filter_id::kLz4:
-        return decode_lz4(in, out);
-      case filter_id::kLzf:
-        return decode_lzf(in, out);
-      case filter_id::kBzip2:
-        return decode_bzip2(in, out);
-      case filter_id::kBlosc:
-        return decode_blosc(in, out);
-      case filter_id::kBitshuffle:
-        return decode_bitshuffle(in, parsed<BitshuffleParams>(filter), out, workspace, zstd);
-      case filter_id::kSzip:
-        return decode_szip(in, parsed<SzipParams>(filter), out, workspace);
-      case filter_id::kScaleOffset:
-        return decode_scaleoffset(in, parsed<ScaleOffsetParams>(filter), out);
-      case filter_id::kShuffle:
-        if (in.size() > out.size()) {
-          throw FilterError(fmt::format("shuffle: {} bytes, a chunk has {}", in.size(), out.size()));
-        }
-        unshuffle_bytes(in, filter.params.front(), out.first(in.size()));
-        return in.size();
-      default:
-        throw FilterError(fmt::format("filter {} ({}) is not built in", filter.id, filter.name));
-    }
-  }
+  CodecState codecs;
 };
 
 DecodeScratch::DecodeScratch() : state_(std::make_unique<State>()) {}
@@ -222,18 +69,43 @@ DecodeScratch::DecodeScratch(DecodeScratch&&) noexcept = default;
 DecodeScratch& DecodeScratch::operator=(DecodeScratch&&) noexcept = default;
 DecodeScratch::~DecodeScratch() = default;
 
+bool FilterPipeline::supports(const FilterSpec& filter) { return unsupported_reason(filter).empty(); }
+
+bool FilterPipeline::encodes(const FilterSpec& filter) {
+  return filter_entry(filter.id).encode != nullptr && supports(filter);
+}
+
+std::string unsupported_reason(const FilterSpec& filter) {
+  const FilterEntry& entry = filter_entry(filter.id);
+  return entry.unsupported == nullptr ? std::string() : entry.unsupported(filter);
+}
+
+std::string foreign_parameters(const FilterSpec& filter) {
+  return fmt::format("has parameters ({}) that its encoder does not write", fmt::join(filter.params, ", "));
+}
+
+std::string contradiction(const FilterSpec& filter, const DatasetInfo& info) {
+  const FilterEntry& entry = filter_entry(filter.id);
+  return entry.contradiction == nullptr ? std::string() : entry.contradiction(filter, info);
+}
+
 FilterSpec completed(FilterSpec filter, std::size_t chunk_bytes, std::size_t element_bytes) {
-  const auto set_chunk_bytes = [&](std::size_t place) {
-    const bool fits = chunk_bytes <= std::numeric_limits<unsigned>::max();
-    if (fits && param(filter, place, 1) == 0) filter.params[place] = static_cast<unsigned>(chunk_bytes);
-  };
-  if (filter.id == filter_id::kShuffle && filter.params.empty()) {
-    filter.params = {static_cast<unsigned>(element_bytes)};
+  const FilterEntry& entry = filter_entry(filter.id);
+  if (entry.complete != nullptr) entry.complete(filter, element_bytes);
+  const bool fits = chunk_bytes <= std::numeric_limits<unsigned>::max();
+  if (entry.chunk_bytes_place && fits && param(filter, *entry.chunk_bytes_place, 1) == 0) {
+    filter.params[*entry.chunk_bytes_place] = static_cast<unsigned>(chunk_bytes);
   }
-  if (filter.id == filter_id::kLzf) set_chunk_bytes(2);
-  if (filter.id == filter_id::kBlosc) set_chunk_bytes(3);
   return filter;
 }
+
+FilterSpec without_chunk_size(FilterSpec filter) {
+  const auto place = filter_entry(filter.id).chunk_bytes_place;
+  if (place && *place < filter.params.size()) filter.params[*place] = 0;
+  return filter;
+}
+
+std::size_t plugin_params(unsigned id) noexcept { return filter_entry(id).plugin_params; }
 
 FilterPipeline::FilterPipeline(std::vector<FilterSpec> filters, std::size_t chunk_bytes,
                                std::size_t element_bytes)
@@ -243,7 +115,9 @@ FilterPipeline::FilterPipeline(std::vector<FilterSpec> filters, std::size_t chun
   }
   for (std::size_t i = 0; i < filters_.size(); ++i) {
     filters_[i] = completed(std::move(filters_[i]), chunk_bytes, element_bytes);
-    if (does_nothing(filters_[i])) idle_ |= 1U << i;
+    entries_.push_back(&filter_entry(filters_[i].id));
+    const auto does_nothing = entries_.back()->does_nothing;
+    if (does_nothing != nullptr && does_nothing(filters_[i])) idle_ |= 1U << i;
   }
 }
 
@@ -258,26 +132,25 @@ void FilterPipeline::decode(std::span<const std::byte> raw, std::uint32_t filter
                             std::span<std::byte> out, DecodeScratch& scratch) const {
   if (out.size() != chunk_bytes_) throw std::invalid_argument("FilterPipeline::decode: not a chunk's size");
   filter_mask |= idle_;
-  const auto inputs = stage_inputs(filters_, filter_mask, chunk_bytes_);
+  const StageSizes sizes = stage_sizes(filters_, entries_, filter_mask, chunk_bytes_);
   std::span<const std::byte> current = raw;
   std::size_t next_buffer = 0;
   for (std::size_t i = filters_.size(); i-- > 0;) {
     if (!active(i, filter_mask)) continue;
-    if (filters_[i].id == filter_id::kFletcher32) {
-      current = verify_fletcher32(current);
+    if (entries_[i]->verify != nullptr) {
+      current = entries_[i]->verify(current);
       continue;
     }
     std::span<std::byte> target = out;
     if (!skips_all(filter_mask | ~((1U << i) - 1U))) {
       ByteBuffer& buffer = scratch.state_->buffers[next_buffer];
       next_buffer = 1 - next_buffer;
-      buffer.resize_discard(inputs[i].bytes);
-      target = buffer.span().first(inputs[i].bytes);
+      buffer.resize_discard(sizes[i].bytes);
+      target = buffer.span().first(sizes[i].bytes);
     }
-    const std::size_t written = scratch.state_->undo(filters_[i], current, target);
-    if (inputs[i].exact && written != inputs[i].bytes) {
-      throw FilterError(
-          fmt::format("{}: {} bytes instead of {}", filters_[i].name, written, inputs[i].bytes));
+    const std::size_t written = entries_[i]->decode(filters_[i], current, target, scratch.state_->codecs);
+    if (sizes[i].exact && written != sizes[i].bytes) {
+      throw FilterError(fmt::format("{}: {} bytes instead of {}", filters_[i].name, written, sizes[i].bytes));
     }
     current = target.first(written);
   }
@@ -290,10 +163,10 @@ void FilterPipeline::decode(std::span<const std::byte> raw, std::uint32_t filter
 
 std::vector<std::byte> FilterPipeline::encode(std::span<const std::byte> chunk) const {
   std::vector<std::byte> data(chunk.begin(), chunk.end());
-  const auto inputs = stage_inputs(filters_, 0, chunk_bytes_);
+  const StageSizes sizes = stage_sizes(filters_, entries_, 0, chunk_bytes_);
   for (std::size_t i = 0; i < filters_.size(); ++i) {
-    data = encode_stage(filters_[i], std::move(data));
-    if (data.size() > inputs[i + 1].bytes) {
+    data = encode_stage(*entries_[i], filters_[i], std::move(data));
+    if (data.size() > sizes[i + 1].bytes) {
       throw FilterError(fmt::format("{}: {} bytes of a chunk of {}, more than h5feed would read again",
                                     filters_[i].name, data.size(), chunk.size()));
     }
@@ -302,26 +175,22 @@ std::vector<std::byte> FilterPipeline::encode(std::span<const std::byte> chunk) 
 }
 
 std::size_t FilterPipeline::max_encoded_bytes() const noexcept {
-  return stage_inputs(filters_, 0, chunk_bytes_)[filters_.size()].bytes;
+  return stage_sizes(filters_, entries_, 0, chunk_bytes_)[filters_.size()].bytes;
 }
 
 std::size_t FilterPipeline::scratch_bytes() const noexcept {
   if (filters_.empty()) return 0;
   const std::size_t buffers = std::min<std::size_t>(filters_.size() - 1, 2);
-  const auto inputs = stage_inputs(filters_, 0, chunk_bytes_);
-  // Workspaces are kept from stage to stage, what libblosc and libbz2 allocate is not.
-  std::size_t workspace = 0;
-  std::size_t transient = 0;
+  const StageSizes sizes = stage_sizes(filters_, entries_, 0, chunk_bytes_);
+  // Workspaces are kept from stage to stage, what the codecs' libraries allocate is not.
+  DecodeMemory most;
   for (std::size_t i = 0; i < filters_.size(); ++i) {
-    const std::size_t bytes = inputs[i].bytes;
-    if (filters_[i].id == filter_id::kBitshuffle) workspace = std::max(workspace, 2 * bytes);
-    if (filters_[i].id == filter_id::kBlosc) transient = std::max(transient, blosc_scratch_bytes(bytes));
-    if (filters_[i].id == filter_id::kBzip2) transient = std::max(transient, kBzip2StateBytes);
-    if (const auto szip = SzipParams::from(filters_[i].params); szip && filters_[i].id == filter_id::kSzip) {
-      workspace = std::max(workspace, szip->scratch_bytes(bytes));
-    }
+    if (entries_[i]->decode_memory == nullptr) continue;
+    const DecodeMemory memory = entries_[i]->decode_memory(filters_[i], sizes[i].bytes);
+    most.kept = std::max(most.kept, memory.kept);
+    most.transient = std::max(most.transient, memory.transient);
   }
-  return buffers * max_encoded_bytes() + workspace + transient + kCodecStateBytes;
+  return buffers * max_encoded_bytes() + most.kept + most.transient + kCodecStateBytes;
 }
 
 }  // namespace h5feed

@@ -22,6 +22,8 @@ inline constexpr unsigned kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kSzip = 4
                           kZstd = 32015;
 }  // namespace filter_id
 
+struct FilterEntry;
+
 /// Stored bytes that no writer could have produced. Carries the filter and the reason only; the
 /// chunk reader adds file, dataset and chunk and throws ChunkError.
 class FilterError : public std::runtime_error {
@@ -51,10 +53,10 @@ class FilterPipeline {
   FilterPipeline(std::vector<FilterSpec> filters, std::size_t chunk_bytes, std::size_t element_bytes);
 
   /// Whether h5feed decodes this filter, with these parameters, itself.
-  static bool supports(const FilterSpec& filter) noexcept;
+  static bool supports(const FilterSpec& filter);
 
   /// Whether `encode` applies this filter: h5feed decodes szip and scaleoffset, and writes neither.
-  static bool encodes(const FilterSpec& filter) noexcept;
+  static bool encodes(const FilterSpec& filter);
 
   /// Whether a chunk with this mask is stored without any filter.
   bool skips_all(std::uint32_t filter_mask) const noexcept;
@@ -81,12 +83,13 @@ class FilterPipeline {
 
  private:
   std::vector<FilterSpec> filters_;
+  std::vector<const FilterEntry*> entries_;  // of the table, one for each of `filters_`
   std::size_t chunk_bytes_;
   std::uint32_t idle_ = 0;  // a mask of the filters that change nothing
 };
 
 /// Why `supports` refuses the filter, to stand behind its name: "is not built in", "has blocks that are no
-/// multiple of 8 elements (12)".
+/// multiple of 8 elements (12)". Empty where it does not.
 std::string unsupported_reason(const FilterSpec& filter);
 
 /// What in a filter's parameters, which libhdf5 derives from the dataset, contradicts `info`; empty where
@@ -96,6 +99,13 @@ std::string contradiction(const FilterSpec& filter, const DatasetInfo& info);
 /// `filter` with the parameters that writers derive from the dataset where it has none or zero: the
 /// element's size of a shuffle, the chunk's size (which readers may ignore) of LZF and blosc.
 FilterSpec completed(FilterSpec filter, std::size_t chunk_bytes, std::size_t element_bytes);
+
+/// `filter` for chunks of a size that is not known yet: `completed` then sets it.
+FilterSpec without_chunk_size(FilterSpec filter);
+
+/// How many of a filter's leading parameters its public plugin for libhdf5 puts in front by itself on
+/// writing.
+std::size_t plugin_params(unsigned id) noexcept;
 
 /// Parses the command line's filter grammar, "none" or "[shuffle+|bitshuffle+]COMPRESSOR[+fletcher32]",
 /// into a pipeline for elements of `element_bytes`, with the parameters that the public HDF5 plugins
@@ -113,7 +123,10 @@ std::string format_filters(const std::vector<FilterSpec>& filters);
 /// Common name of a registered filter, "gzip" or "blosc2"; empty for an unknown identification.
 std::string_view filter_name(unsigned id) noexcept;
 
-/// The identifications that have one.
+/// The identifications that have one, those that h5feed decodes first.
 std::vector<unsigned> named_filters();
+
+/// Whether h5feed decodes the filter itself, at least with some parameters.
+bool has_own_decoder(unsigned id) noexcept;
 
 }  // namespace h5feed

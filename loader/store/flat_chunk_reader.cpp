@@ -2,14 +2,17 @@
 #include <cstring>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "store/byte_order.hpp"
+#include "store/chunk_errors.hpp"
 #include "store/chunk_geometry.hpp"
-#include "store/chunk_readers.hpp"
+#include "store/reader_factories.hpp"
+#include "store/stored_chunks.hpp"
 
 namespace h5feed {
 namespace {
 
-class FlatChunkReader final : public ChunkReader {
+class FlatChunkReader final : public ChunkReader, public StoredChunks {
  public:
   FlatChunkReader(DatasetInfo info, std::optional<std::uint64_t> begin,
                   std::shared_ptr<const ByteSource> source)

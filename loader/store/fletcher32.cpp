@@ -1,6 +1,11 @@
 #include "store/fletcher32.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "store/filter_bytes.hpp"
+#include "store/filter_entry.hpp"
 
 namespace h5feed {
 namespace {
@@ -42,5 +47,41 @@ bool fletcher32_matches(std::span<const std::byte> bytes, std::uint32_t stored) 
   const std::uint32_t sum = fletcher32(bytes);
   return stored == sum || stored == swap_halves(sum);
 }
+
+namespace {
+
+constexpr std::size_t kFletcher32Bytes = 4;
+
+std::span<const std::byte> verify_fletcher32(std::span<const std::byte> in) {
+  if (in.size() < kFletcher32Bytes) {
+    throw FilterError(fmt::format("fletcher32: {} bytes are too few to hold a checksum", in.size()));
+  }
+  const std::span<const std::byte> data = in.first(in.size() - kFletcher32Bytes);
+  if (!fletcher32_matches(data, read_little_endian32(in.subspan(data.size())))) {
+    throw FilterError("fletcher32: the checksum does not match");
+  }
+  return data;
+}
+
+std::vector<std::byte> append_fletcher32(const FilterSpec&, std::vector<std::byte> data) {
+  const std::uint32_t sum = fletcher32(data);
+  for (unsigned shift = 0; shift < 32; shift += 8) data.push_back(static_cast<std::byte>(sum >> shift));
+  return data;
+}
+
+}  // namespace
+
+extern constinit const FilterEntry fletcher32_filter = {
+    .id = filter_id::kFletcher32,
+    .name = "fletcher32",
+    .verify = verify_fletcher32,
+    .encode = append_fletcher32,
+    .encoded_size =
+        [](const FilterSpec&, std::size_t bytes) noexcept {
+          return EncodedSize{.bytes = bytes + kFletcher32Bytes, .exact = true};
+        },
+    .spelling = {.after = "fletcher32"},
+    .parse = [](std::string_view stage,
+                const StageContext&) { return params_of_name(stage, "fletcher32", {}); }};
 
 }  // namespace h5feed

@@ -7,8 +7,6 @@
 
 namespace h5feed {
 
-inline constexpr std::size_t kFletcher32Bytes = 4;
-
 /// Fletcher's checksum over big-endian 16-bit words, an odd last byte padded with zero. Sums are
 /// reduced by folding the carry, as libhdf5 does it: a remainder modulo 65535 differs where a sum is
 /// a multiple of it (0xffff here, 0 there).

@@ -5,11 +5,12 @@
 #include <utility>
 
 #include "store/chunk_reader.hpp"
+#include "store/stored_chunks.hpp"
 
 namespace h5feed {
 
 /// The chunks of `inner()`, under the same numbers. Rows are the derived class's matter.
-class ForwardingReader : public ChunkReader {
+class ForwardingReader : public ChunkReader, public StoredChunks {
  public:
   std::uint64_t scratch_bytes() const noexcept final { return inner_->scratch_bytes(); }
   bool direct() const noexcept final { return inner_->direct(); }
@@ -19,8 +20,10 @@ class ForwardingReader : public ChunkReader {
   }
   std::uint64_t stored_bytes(std::uint64_t chunk) const final { return inner_->stored_bytes(chunk); }
   bool stored_decoded(std::uint64_t chunk) const final { return inner_->stored_decoded(chunk); }
-  bool written(std::uint64_t chunk) const noexcept final { return inner_->written(chunk); }
-  std::uint32_t filter_mask(std::uint64_t chunk) const noexcept final { return inner_->filter_mask(chunk); }
+  bool written(std::uint64_t chunk) const noexcept final { return StoredChunks::of(*inner_).written(chunk); }
+  std::uint32_t filter_mask(std::uint64_t chunk) const noexcept final {
+    return StoredChunks::of(*inner_).filter_mask(chunk);
+  }
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const final {
     return inner_->fetch_chunk(chunk, raw);
   }

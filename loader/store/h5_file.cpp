@@ -1,7 +1,6 @@
 #include "store/h5_file.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -10,7 +9,7 @@
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "store/dataset_list.hpp"
-#include "store/h5_file_state.hpp"
+#include "store/h5_file_handles.hpp"
 #include "store/h5_metadata.hpp"
 #include "store/hdf5_types.hpp"
 #include "store/refused_open.hpp"
@@ -106,14 +105,6 @@ bool H5FileAccess::has_reader(const H5File& file, const DatasetInfo& info) {
   return file.state_->readers.contains(info.path);
 }
 
-// Of the path: libhdf5 and the recording driver open the file by its name.
-std::optional<FileFingerprint> fingerprint_of(const std::filesystem::path& path) {
-  struct stat status = {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return FileFingerprint{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
-                         status.st_mtim.tv_nsec};
-}
-
 H5File::H5File(std::filesystem::path path, std::unique_ptr<State> state)
     : path_(std::move(path)), state_(std::move(state)) {}
 
@@ -130,7 +121,8 @@ H5File::~H5File() {
 std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
   const std::string name = path.string();
   auto state = std::make_unique<State>();
-  state->fingerprint = fingerprint_of(path);
+  // Of the path: libhdf5 and the recording driver open the file by its name.
+  state->identity = find_file_identity(path);
   state->bytes = open_file_source(path);
   if (!has_hdf5_signature(*state->bytes)) {
     throw FileError(
@@ -150,9 +142,9 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
 const std::shared_ptr<const ByteSource>& H5File::bytes() const noexcept { return state_->bytes; }
 
 bool H5File::unchanged() const noexcept {
-  const std::optional<FileFingerprint> now = fingerprint_of(path_);
+  const std::optional<FileIdentity> now = find_file_identity(path_);
   // A name that is gone changes nothing: what was opened can still be read.
-  return !now || now == state_->fingerprint;
+  return !now || now == state_->identity;
 }
 
 void H5File::check_unchanged() const {

@@ -10,9 +10,10 @@
 #include "h5feed/error.hpp"
 #include "store/attribute_write.hpp"
 #include "store/byte_source.hpp"
+#include "store/creation_properties.hpp"
 #include "store/filters.hpp"
-#include "store/h5_file_state.hpp"
-#include "store/h5_writer_state.hpp"
+#include "store/h5_file_handles.hpp"
+#include "store/h5_writer_handles.hpp"
 #include "store/hdf5_types.hpp"
 
 namespace h5feed {
@@ -107,31 +108,6 @@ void copy_user_block(const ByteSource& source, std::uint64_t bytes, const std::f
 }
 
 }  // namespace
-
-void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpec>& filters,
-                 std::size_t chunk_bytes, std::size_t element_bytes) {
-  for (const FilterSpec& given : filters) {
-    const FilterSpec filter = completed(given, chunk_bytes, element_bytes);
-    const auto id = static_cast<H5Z_filter_t>(filter.id);
-    std::span<const unsigned> params = filter.params;
-    // Where libhdf5 finds the public bitshuffle plugin, that puts the first three in front by itself.
-    if (filter.id == filter_id::kBitshuffle && H5Zfilter_avail(id) > 0) params = params.subspan(3);
-    const unsigned flags = filter.optional ? H5Z_FLAG_OPTIONAL : H5Z_FLAG_MANDATORY;
-    plist.setFilter(id, flags, params.size(), params.data());
-  }
-}
-
-herr_t copy_group_properties(hid_t from, hid_t to) {
-  unsigned order = 0, most_compact = 0, least_dense = 0;
-  if (H5Pget_link_creation_order(from, &order) < 0 || H5Pset_link_creation_order(to, order) < 0 ||
-      H5Pget_link_phase_change(from, &most_compact, &least_dense) < 0 ||
-      H5Pset_link_phase_change(to, most_compact, least_dense) < 0 ||
-      H5Pget_attr_creation_order(from, &order) < 0 || H5Pset_attr_creation_order(to, order) < 0 ||
-      H5Pget_attr_phase_change(from, &most_compact, &least_dense) < 0) {
-    return -1;
-  }
-  return H5Pset_attr_phase_change(to, most_compact, least_dense);
-}
 
 void H5Writer::State::fail(const Hdf5Session& session, std::string_view what) const {
   throw FileError(fmt::format("{}: {}: {}", staged.target().string(), what, session.error()));

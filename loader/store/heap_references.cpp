@@ -5,6 +5,8 @@
 #include <string>
 
 #include "h5feed/error.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 
 namespace h5feed {
 
@@ -17,7 +19,7 @@ std::vector<HeapReference> read_references(const std::shared_ptr<H5File>& file, 
   ReaderSettings quiet = settings;
   quiet.log_fallback = false;
   if (info.layout == StorageLayout::chunked || info.layout == StorageLayout::contiguous)
-    reader = ChunkReader::open(file, info, source, quiet);
+    reader = open_chunk_reader(file, info, source, quiet);
   if (!reader || !reader->direct()) {
     throw DatasetError(fmt::format(
         "{}:{}: variable-length data is read where it is stored contiguous, or in chunks with "

@@ -6,6 +6,7 @@
 
 #include "store/chunk_reader.hpp"
 #include "store/global_heap.hpp"
+#include "store/reader_factories.hpp"
 
 namespace h5feed {
 

@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
-#include "store/chunk_readers.hpp"
+#include "store/chunk_errors.hpp"
 #include "store/global_heap.hpp"
 #include "store/heap_references.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 
 namespace h5feed {
 namespace {
@@ -98,8 +101,6 @@ class ImageReader final : public ChunkReader {
     return images_.believable(chunk) ? images_.references[chunk].bytes : 0;
   }
   bool stored_decoded(std::uint64_t) const override { return false; }
-  bool written(std::uint64_t) const noexcept override { return true; }
-  std::uint32_t filter_mask(std::uint64_t) const noexcept override { return 0; }
 
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     ReadCost cost;
@@ -141,10 +142,9 @@ class ImageReader final : public ChunkReader {
  private:
   void check(std::uint64_t chunk) const {
     if (images_.believable(chunk)) return;
-    throw ChunkError(
-        fmt::format("{} is corrupt: it claims {} bytes, more than the file has; restore the file "
-                    "from a good copy",
-                    describe_chunk(chunk), format_count(images_.references[chunk].bytes)));
+    throw corrupt_chunk(*this, chunk,
+                        fmt::format("it claims {} bytes, more than the file has",
+                                    format_count(images_.references[chunk].bytes)));
   }
 
   const Images images_;
@@ -171,7 +171,7 @@ std::vector<Shape> read_shapes(const std::shared_ptr<H5File>& file, const std::s
     throw DatasetError(fmt::format("{}:{} is {}; a table of shapes is {}×3 integers", info.file, info.path,
                                    info.shape_text(), format_count(rows)));
   }
-  const ByteBuffer values = read_all(*ChunkReader::open(file, info), 1);
+  const ByteBuffer values = read_all(*open_chunk_reader(file, info), 1);
   std::vector<Shape> shapes(rows);
   switch (size_of(info.dtype)) {
     case 1:

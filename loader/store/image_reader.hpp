@@ -9,6 +9,7 @@
 #include "base/image_decoder.hpp"
 #include "store/chunk_reader.hpp"
 #include "store/file_pool.hpp"
+#include "store/reader_factories.hpp"
 
 namespace h5feed {
 

@@ -4,9 +4,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "store/chunk_errors.hpp"
 #include "store/chunk_geometry.hpp"
-#include "store/chunk_readers.hpp"
 #include "store/forwarding_reader.hpp"
+#include "store/stored_chunks.hpp"
 #include "store/unfetched_chunk_reader.hpp"
 
 namespace h5feed {
@@ -114,7 +115,7 @@ class OneRowReader final : public ForwardingReader {
   }
 };
 
-class JoinedReader final : public ChunkReader {
+class JoinedReader final : public ChunkReader, public StoredChunks {
  public:
   // `whole` describes all rows together.
   JoinedReader(std::vector<JoinedPart> parts, DatasetInfo whole, std::vector<std::uint64_t> chunk_shape,
@@ -159,11 +160,11 @@ class JoinedReader final : public ChunkReader {
   }
   bool written(std::uint64_t chunk) const noexcept override {
     const Part& part = part_of_chunk(chunk);
-    return part.reader->written(part.own_chunk(chunk));
+    return StoredChunks::of(*part.reader).written(part.own_chunk(chunk));
   }
   std::uint32_t filter_mask(std::uint64_t chunk) const noexcept override {
     const Part& part = part_of_chunk(chunk);
-    return part.reader->filter_mask(part.own_chunk(chunk));
+    return StoredChunks::of(*part.reader).filter_mask(part.own_chunk(chunk));
   }
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     const Part& part = part_of_chunk(chunk);

@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "store/copy_side.hpp"
+#include "store/creation_properties.hpp"
 #include "store/h5_metadata.hpp"
-#include "store/h5_writer_state.hpp"
+#include "store/h5_writer_handles.hpp"
 #include "store/type_copy.hpp"
 
 namespace h5feed {

@@ -11,7 +11,7 @@
 #include "h5feed/error.hpp"
 #include "store/dataset_list.hpp"
 #include "store/dataset_names.hpp"
-#include "store/h5_file_state.hpp"
+#include "store/h5_file_handles.hpp"
 #include "store/h5_metadata.hpp"
 #include "store/hdf5_versions.hpp"
 #include "store/within_file.hpp"

@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "h5feed/error.hpp"
 #include "store/byte_order.hpp"
-#include "store/chunk_readers.hpp"
+#include "store/chunk_errors.hpp"
 #include "store/filters.hpp"
 #include "store/global_heap.hpp"
 #include "store/heap_references.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 
 namespace h5feed {
 namespace {

@@ -10,6 +10,7 @@
 #include "store/chunk_reader.hpp"
 #include "store/file_pool.hpp"
 #include "store/h5_file.hpp"
+#include "store/reader_factories.hpp"
 
 namespace h5feed {
 

@@ -1,10 +1,14 @@
 #include "store/shuffle.hpp"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
+
+#include "store/filter_entry.hpp"
 
 namespace h5feed {
 namespace {
@@ -132,5 +136,46 @@ void unshuffle_bytes(std::span<const std::byte> in, std::size_t element_bytes, s
 #endif
   unshuffle_from(done, in, element_bytes, out);
 }
+
+namespace {
+
+std::string unsupported_shuffle(const FilterSpec& filter) {
+  return param(filter, 0, 1) > 0 ? "" : "has elements of 0 bytes";
+}
+
+std::size_t decode_shuffle(const FilterSpec& filter, std::span<const std::byte> in, std::span<std::byte> out,
+                           CodecState&) {
+  if (in.size() > out.size()) {
+    throw FilterError(fmt::format("shuffle: {} bytes, a chunk has {}", in.size(), out.size()));
+  }
+  unshuffle_bytes(in, filter.params.front(), out.first(in.size()));
+  return in.size();
+}
+
+std::vector<std::byte> encode_shuffle(const FilterSpec& filter, std::vector<std::byte> data) {
+  std::vector<std::byte> out(data.size());
+  shuffle_bytes(data, filter.params.front(), out);
+  return out;
+}
+
+}  // namespace
+
+extern constinit const FilterEntry shuffle_filter = {
+    .id = filter_id::kShuffle,
+    .name = "shuffle",
+    .unsupported = unsupported_shuffle,
+    // Single bytes: yet writers ask for it.
+    .does_nothing = [](const FilterSpec& filter) noexcept { return param(filter, 0, 0) == 1; },
+    .decode = decode_shuffle,
+    .encode = encode_shuffle,
+    .complete =
+        [](FilterSpec& filter, std::size_t element_bytes) {
+          if (filter.params.empty()) filter.params = {static_cast<unsigned>(element_bytes)};
+        },
+    .spelling = {.before = "shuffle"},
+    .parse =
+        [](std::string_view stage, const StageContext& context) {
+          return params_of_name(stage, "shuffle", {static_cast<unsigned>(context.element_bytes)});
+        }};
 
 }  // namespace h5feed

@@ -13,8 +13,6 @@ class UnfetchedChunkReader : public ChunkReader {
  public:
   std::uint64_t stored_bytes(std::uint64_t) const final { return 0; }
   bool stored_decoded(std::uint64_t) const final { return false; }
-  bool written(std::uint64_t) const noexcept final { return true; }
-  std::uint32_t filter_mask(std::uint64_t) const noexcept final { return 0; }
   ReadCost fetch_chunk(std::uint64_t, std::span<std::byte>) const final {
     throw std::logic_error("ChunkReader::fetch_chunk: stored_bytes() is 0");
   }

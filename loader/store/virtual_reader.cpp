@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-#include "store/chunk_readers.hpp"
 #include "store/file_pool.hpp"
 #include "store/joined_reader.hpp"
+#include "store/reader_factories.hpp"
 #include "store/virtual_circle.hpp"
 #include "store/virtual_sources.hpp"
 

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "h5feed/error.hpp"
-#include "store/h5_file_state.hpp"
+#include "store/h5_file_handles.hpp"
 
 namespace h5feed {
 namespace {

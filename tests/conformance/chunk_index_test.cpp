@@ -15,8 +15,9 @@
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_index.hpp"
 #include "store/chunk_reader.hpp"
-#include "store/chunk_readers.hpp"
 #include "store/filters.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/damage.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
@@ -144,7 +145,7 @@ TEST_P(ChunkIndexOf, NothingStoredIsTheFillValueOrZeros) {
               implicit() ? static_cast<std::ptrdiff_t>(index.locations.size()) : 0);
     // libhdf5 leaves what it stores without a fill value undefined.
     if (implicit() && fill == H5D_FILL_VALUE_UNDEFINED) continue;
-    const ByteBuffer bytes = read_all(*ChunkReader::open(file, info), 1);
+    const ByteBuffer bytes = read_all(*open_chunk_reader(file, info), 1);
     const std::byte expected = fill == H5D_FILL_VALUE_USER_DEFINED ? seven : std::byte{0};
     EXPECT_TRUE(
         std::all_of(bytes.data(), bytes.data() + bytes.size(), [&](std::byte b) { return b == expected; }));
@@ -172,7 +173,7 @@ TEST(LargeChunkIndex, ExtensibleArrayWithPagedBlocks) {
     file.write("x", values);
   }
   const auto file = H5File::open(dir / "x.h5");
-  const ByteBuffer bytes = read_all(*ChunkReader::open(file, file->describe("x")), 2);
+  const ByteBuffer bytes = read_all(*open_chunk_reader(file, file->describe("x")), 2);
   EXPECT_TRUE(std::equal(values.begin(), values.end(), bytes.data(), bytes.data() + bytes.size()));
 }
 
@@ -186,7 +187,7 @@ TEST(LargeChunkIndex, AHugeEmptyGridIsNotListed) {
   }
   set_log_sink([](LogLevel, std::string_view) {});
   const auto file = H5File::open(dir / "x.h5");
-  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const auto reader = open_chunk_reader(file, file->describe("x"));
   set_log_sink({});
   EXPECT_EQ(reader->fallback_reason(), "1099511627776 chunks are too many to list");
   ReadScratch scratch;
@@ -222,7 +223,7 @@ TEST_F(EditedFile, ChunksBeyondTheExtentAreLeftAlone) {
   const std::vector<std::byte> expected = test::read_through_libhdf5(path(), "x");
   ASSERT_TRUE(std::equal(expected.begin(), expected.end(), values.begin()));
   const auto file = H5File::open(path());
-  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const auto reader = open_chunk_reader(file, file->describe("x"));
   const ByteBuffer bytes = read_all(*reader, 2);
   set_log_sink({});
   EXPECT_TRUE(reader->direct()) << "no chunk of the dataset is missing";
@@ -242,7 +243,7 @@ TEST_F(EditedFile, ADamagedSizeOfAnUnfilteredChunkIsNotTrusted) {
   set_log_sink([](LogLevel, std::string_view) {});
   const auto file = H5File::open(path());
   const DatasetInfo info = file->describe("x");
-  const auto direct = ChunkReader::open(file, info);
+  const auto direct = open_chunk_reader(file, info);
   const auto locked = make_fallback_reader(info, file, "the index cannot be listed");
   set_log_sink({});
   std::vector<std::byte> out(0x50 * 6);

@@ -11,6 +11,8 @@
 #include "conformance/storage_matrix.hpp"
 #include "h5feed/log.hpp"
 #include "store/chunk_reader.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 
@@ -78,7 +80,7 @@ TEST_P(StorageMatrix, EqualsLibhdf5) {
       EXPECT_EQ(expected, written);
     }
     const auto file = H5File::open(path);
-    expect_delivers(*ChunkReader::open(file, file->describe("x")), expected);
+    expect_delivers(*open_chunk_reader(file, file->describe("x")), expected);
   }
 }
 

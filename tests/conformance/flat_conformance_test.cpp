@@ -10,6 +10,8 @@
 #include "conformance/storage_matrix.hpp"
 #include "store/chunk_reader.hpp"
 #include "store/filters.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 
@@ -74,7 +76,7 @@ class TypeConformance : public testing::TestWithParam<StoredType> {
     const DatasetInfo info = file->describe("x");
     EXPECT_EQ(info.dtype, dtype());
     EXPECT_EQ(info.byte_swapped, GetParam().big_endian && size_of(dtype()) > 1);
-    const auto reader = ChunkReader::open(file, info);
+    const auto reader = open_chunk_reader(file, info);
     EXPECT_TRUE(reader->direct()) << reader->fallback_reason();
     const ByteBuffer bytes = read_all(*reader, 2);
     ASSERT_EQ(bytes.size(), expected.size());
@@ -161,7 +163,7 @@ TEST(EmptyConformance, ZeroExtentsDeliverNothing) {
   const auto file = H5File::open(path);
   for (const DatasetEntry& entry : file->list_datasets()) {
     SCOPED_TRACE(entry.path);
-    const auto reader = ChunkReader::open(file, file->describe(entry.path));
+    const auto reader = open_chunk_reader(file, file->describe(entry.path));
     EXPECT_EQ(reader->num_chunks(), 0U);
     EXPECT_EQ(read_all(*reader, 2).size(), 0U);
   }

@@ -15,6 +15,8 @@
 
 #include "conformance/storage_matrix.hpp"
 #include "store/chunk_reader.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/scaleoffset_chunk.hpp"
 #include "support/temp_dir.hpp"
@@ -132,7 +134,7 @@ class ScaleOffset : public testing::TestWithParam<std::tuple<std::size_t, H5T_or
     ASSERT_FALSE(expected.empty());
     const auto file = H5File::open(path());
     for (const auto& [name, theirs] : expected) {
-      const auto reader = ChunkReader::open(file, file->describe(name));
+      const auto reader = open_chunk_reader(file, file->describe(name));
       ASSERT_TRUE(reader->direct()) << name << ": " << reader->fallback_reason();
       const ByteBuffer ours = read_all(*reader, 1);
       ASSERT_EQ(ours.size(), theirs.size());

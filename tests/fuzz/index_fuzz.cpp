@@ -23,6 +23,7 @@
 #include "h5feed/log.hpp"
 #include "store/chunk_reader.hpp"
 #include "store/filters.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 
@@ -123,7 +124,7 @@ struct Fixture {
 
 void read_every_chunk(const std::filesystem::path& path) {
   const auto file = H5File::open(path);
-  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const auto reader = open_chunk_reader(file, file->describe("x"));
   // Damaged shapes may claim terabytes: what a loader's budget refuses is not read here either.
   constexpr std::uint64_t kMaxChunks = 1000;
   constexpr std::uint64_t kMaxChunkBytes = 1 << 22;

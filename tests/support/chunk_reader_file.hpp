@@ -14,6 +14,7 @@
 
 #include "h5feed/log.hpp"
 #include "store/chunk_reader.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
@@ -54,7 +55,7 @@ class StoreChunkReader : public testing::Test {
 
   std::shared_ptr<const ChunkReader> open(const std::string& name = "images") const {
     const auto file = H5File::open(path());
-    return ChunkReader::open(file, file->describe(name));
+    return open_chunk_reader(file, file->describe(name));
   }
 
   template <typename Error>

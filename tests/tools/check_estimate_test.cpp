@@ -8,6 +8,7 @@
 #include "store/chunk_reader.hpp"
 #include "store/filters.hpp"
 #include "store/h5_file.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 #include "tools/check_estimate.hpp"
@@ -69,7 +70,7 @@ TEST(CheckEstimate, counts_chunks_that_were_never_written_by_their_share) {
   const TempDir dir;
   write_sparse(dir / "a.h5");
   const auto file = H5File::open(dir / "a.h5");
-  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const auto reader = open_chunk_reader(file, file->describe("x"));
   EXPECT_DOUBLE_EQ(cli::written_share(*reader), 1.0 / 400);
   EXPECT_GT(cli::decode_seconds_per_byte(*reader, std::chrono::milliseconds(1)), 0);
 }

@@ -13,6 +13,7 @@
 #include "store/chunk_reader.hpp"
 #include "store/filters.hpp"
 #include "store/h5_file.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
@@ -128,7 +129,7 @@ TEST(Check, DigestsInBoundedMemoryWhereRowsOfChunksAreLarge) {
     file.write("x", values);
   }
   const auto file = H5File::open(dir / "a.h5");
-  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const auto reader = open_chunk_reader(file, file->describe("x"));
   // A quarter of the memory is a slab: all 16 rows of a band, 5 of them, 1, and 1 although it is too much.
   for (const std::uint64_t memory_bytes : {1'000'000U, 4U * 5 * 120, 4U * 120, 8U}) {
     std::uint64_t seen_bytes = 0;
@@ -157,7 +158,7 @@ TEST(Check, NamesTheFirstDifferenceAndCountsTheOthers) {
   // Bytes of elements (3,2) and (11,7), of samples 3 and 11.
   const auto source = std::make_shared<FlippingSource>(
       file->bytes(), std::vector<std::uint64_t>{begin + (3 * 8 + 2) * 2, begin + (11 * 8 + 7) * 2 + 1});
-  const auto reader = ChunkReader::open(file, x, source);
+  const auto reader = open_chunk_reader(file, x, source);
   const cli::CheckSettings settings{.jobs = 2, .memory_bytes = 1'000'000};
   const cli::CheckResult result = cli::check_dataset(*file, *reader, settings, [](std::uint64_t) {});
   EXPECT_FALSE(result.clean());
@@ -184,7 +185,7 @@ TEST(Check, NamesTheFirstDifferenceAndCountsTheOthers) {
     }
   }
   const auto chunked =
-      ChunkReader::open(file, file->describe("y"), std::make_shared<FlippingSource>(file->bytes(), offsets));
+      open_chunk_reader(file, file->describe("y"), std::make_shared<FlippingSource>(file->bytes(), offsets));
   const cli::CheckResult all = cli::check_dataset(*file, *chunked, settings, [](std::uint64_t) {});
   EXPECT_EQ(all.visited, 4U);
   EXPECT_EQ(all.differing, 4U);

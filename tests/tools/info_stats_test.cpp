@@ -13,6 +13,7 @@
 #include "store/chunk_reader.hpp"
 #include "store/filters.hpp"
 #include "store/h5_file.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
@@ -36,7 +37,7 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
 cli::DatasetStats stats_of(const std::filesystem::path& path, const std::string& dataset,
                            std::optional<std::size_t> dimension, unsigned jobs) {
   const auto file = H5File::open(path);
-  const auto reader = ChunkReader::open(file, file->describe(dataset));
+  const auto reader = open_chunk_reader(file, file->describe(dataset));
   return cli::channel_stats(*reader, dimension, {.jobs = jobs, .memory_bytes = 64 << 20},
                             [](std::uint64_t) {});
 }

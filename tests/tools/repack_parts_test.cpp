@@ -16,6 +16,8 @@
 #include "store/chunk_reader.hpp"
 #include "store/filters.hpp"
 #include "store/h5_file.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
@@ -225,7 +227,7 @@ TEST(RowRange, DeliversTheRowsOfItsDatasetWhereverItBegins) {
   for (const std::string name : {"images", "labels", "depth", "sparse", "flat"}) {
     const auto whole = read_through_libhdf5(dir / "a.h5", name);
     const auto file = H5File::open(dir / "a.h5");
-    const auto base = ChunkReader::open(file, file->describe(name));
+    const auto base = open_chunk_reader(file, file->describe(name));
     const std::uint64_t row_bytes = base->info().row_bytes();
     for (std::uint64_t first = 0; first < kRows; first += 3) {
       for (const std::uint64_t rows : {std::uint64_t{1}, kRows / 3, kRows - first}) {

@@ -13,6 +13,7 @@
 #include "h5feed/error.hpp"
 #include "store/chunk_geometry.hpp"
 #include "store/chunk_reader.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 #include "tools/recut_plan.hpp"
@@ -70,7 +71,7 @@ TEST_P(EveryRecut, DeliversEveryValueOnceWithinAnyMemoryThatHoldsTwoChunks) {
     file.write("x", values);
   }
   const auto file = H5File::open(dir / "a.h5");
-  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const auto reader = open_chunk_reader(file, file->describe("x"));
   const cli::RecutShapes shapes{recut_case.shape, reader->chunk_shape(), recut_case.target, 2};
   const std::uint64_t chunks = product(chunk_grid(recut_case.shape, recut_case.target));
   const std::uint64_t target_bytes = 2 * product(recut_case.target);
@@ -179,7 +180,7 @@ TEST(Repack, LeavesChunksOutOfWhichNothingWasEverWritten) {
   }
   const auto expected = read_through_libhdf5(dir / "a.h5", "x");
   const auto file = H5File::open(dir / "a.h5");
-  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const auto reader = open_chunk_reader(file, file->describe("x"));
   const cli::RecutShapes shapes{recut_case.shape, recut_case.source, recut_case.target, 2};
   const cli::RecutPlan plan = cli::plan_recut(
       shapes, {.memory_bytes = 1 << 20, .jobs = 2, .decode_bytes = 60, .encode_bytes = 12}, "/x");

@@ -12,6 +12,8 @@
 #include "store/chunk_reader.hpp"
 #include "store/filters.hpp"
 #include "store/h5_file.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
@@ -37,7 +39,7 @@ DatasetInfo info_of(const TempDir& dir, const std::string& file, const std::stri
 // The decoded values by h5feed itself: libhdf5 lacks most filters.
 std::vector<std::byte> decoded(const TempDir& dir, const std::string& name, const std::string& dataset) {
   const auto file = H5File::open(dir / name);
-  const ByteBuffer values = read_all(*ChunkReader::open(file, file->describe(dataset)), 1);
+  const ByteBuffer values = read_all(*open_chunk_reader(file, file->describe(dataset)), 1);
   return {values.span().begin(), values.span().end()};
 }
 

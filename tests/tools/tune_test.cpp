@@ -10,6 +10,7 @@
 #include "base/byte_units.hpp"
 #include "store/chunk_reader.hpp"
 #include "store/h5_file.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
@@ -154,7 +155,7 @@ TEST(TuneSample, HoldsWholeRowsSpreadOverTheDataset) {
     file.write("x", bytes);
   }
   const auto file = H5File::open(dir / "a.h5");
-  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const auto reader = open_chunk_reader(file, file->describe("x"));
   const auto far = std::chrono::steady_clock::now() + std::chrono::hours(1);
   const cli::RowSample all = cli::sample_rows(*reader, kRows, far);
   EXPECT_EQ(all.rows(), kRows);

@@ -11,6 +11,8 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
 #include "store/chunk_reader.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/loaded_rows.hpp"
 #include "support/refusal.hpp"
@@ -100,7 +102,7 @@ class Virtual : public testing::Test {
   // As the tools read it: through libhdf5, which gives fill values for what is missing.
   ByteBuffer read_without_pool(const std::string& name) const {
     const auto file = H5File::open(dir_ / name);
-    return read_all(*ChunkReader::open(file, file->describe("x"), nullptr, {.log_fallback = false}), 1);
+    return read_all(*open_chunk_reader(file, file->describe("x"), nullptr, {.log_fallback = false}), 1);
   }
 
   std::string refusal_without_pool(const std::string& name) const {
@@ -252,7 +254,7 @@ TEST_F(Virtual, whose_source_goes_after_it_was_opened_is_refused) {
   source("a.h5", {6, 4});
   make("v.h5", {6, 4}, {{"a.h5", "x", {0, 0}, {6, 4}, {6, 4}, {}, {}}});
   const auto file = H5File::open(dir_ / "v.h5");
-  const auto reader = ChunkReader::open(file, file->describe("x"), nullptr, {.log_fallback = false});
+  const auto reader = open_chunk_reader(file, file->describe("x"), nullptr, {.log_fallback = false});
   std::filesystem::remove(dir_ / "a.h5");
   EXPECT_THAT(refusal_in<FileError>(dir_.path(), [&] { read_all(*reader, 1); }),
               HasSubstr("source 0 of the virtual dataset, a.h5, is missing; put it beside the file"));

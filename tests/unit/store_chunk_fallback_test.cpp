@@ -7,7 +7,8 @@
 
 #include "h5feed/error.hpp"
 #include "store/chunk_index.hpp"
-#include "store/chunk_readers.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/chunk_reader_file.hpp"
 #include "support/h5_test_file.hpp"
 

@@ -11,6 +11,8 @@
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/chunk_index.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/chunk_reader_file.hpp"
 #include "support/fault_source.hpp"
 #include "support/h5_test_file.hpp"
@@ -93,14 +95,14 @@ TEST_F(StoreChunkReader, NamesChunkAndSamplesOfAFailedRead) {
            .filters = filtered ? kGzip : std::vector<FilterSpec>()});
     const auto file = H5File::open(path());
     const auto failing = std::make_shared<FaultSource>(file->bytes(), test::Fault{.failing_read = 1});
-    const auto reader = ChunkReader::open(file, file->describe("images"), failing);
+    const auto reader = open_chunk_reader(file, file->describe("images"), failing);
     EXPECT_EQ(read_message<FileError>(*reader, 0), "accepted");
     EXPECT_EQ(read_message<FileError>(*reader, 3),
               "train.h5:/images: chunk (3,0) (samples 30-39) cannot be read: injected input/output error");
     EXPECT_EQ(read_message<FileError>(*reader, 3), "accepted");
     EXPECT_EQ(failing->reads(), 3U);
     const auto ending = std::make_shared<FaultSource>(file->bytes(), test::Fault{.short_read = 0});
-    EXPECT_EQ(read_message<FileError>(*ChunkReader::open(file, file->describe("images"), ending), 2),
+    EXPECT_EQ(read_message<FileError>(*open_chunk_reader(file, file->describe("images"), ending), 2),
               "train.h5:/images: chunk (2,0) (samples 20-29) cannot be read: injected end of file");
   }
 }
@@ -110,7 +112,7 @@ TEST_F(StoreChunkReader, ReadAllRethrowsAndStopsAfterAFailure) {
   const auto file = H5File::open(path());
   for (const unsigned threads : {1U, 4U}) {
     const auto failing = std::make_shared<FaultSource>(file->bytes(), test::Fault{.failing_read = 5});
-    EXPECT_THROW(read_all(*ChunkReader::open(file, file->describe("images"), failing), threads), FileError);
+    EXPECT_THROW(read_all(*open_chunk_reader(file, file->describe("images"), failing), threads), FileError);
   }
 }
 
@@ -199,7 +201,7 @@ TEST_F(StoreChunkReader, ManyThreadsReadTheSameBytes) {
     test::replace_file(path, bytes);
     try {
       const auto file = H5File::open(path);
-      const auto reader = ChunkReader::open(file, file->describe("images"));
+      const auto reader = open_chunk_reader(file, file->describe("images"));
       // A damaged shape may claim terabytes; what a loader's budget refuses is not read here either.
       if (reader->info().total_bytes() > (1U << 24) || reader->chunk_bytes() > (1U << 24)) continue;
       delivered += read_all(*reader, 1).size();

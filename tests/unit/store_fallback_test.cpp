@@ -9,8 +9,9 @@
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/chunk_reader.hpp"
-#include "store/chunk_readers.hpp"
-#include "store/h5_file_state.hpp"
+#include "store/h5_file_handles.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
@@ -82,7 +83,7 @@ TEST_F(StoreFallback, DecodesEachChunkOnceAnEpoch) {
   for (const hid_t type : {H5T_STD_U16LE, H5T_STD_U16BE}) {
     const Bytes values = write(type);
     const auto file = H5File::open(path());
-    const auto reader = ChunkReader::open(file, file->describe("x"));
+    const auto reader = open_chunk_reader(file, file->describe("x"));
     ASSERT_FALSE(reader->direct());
     decoded_chunks = 0;
     for (int epoch = 1; epoch <= 2; ++epoch) {
@@ -97,7 +98,7 @@ TEST_F(StoreFallback, GivesLibhdf5ACacheOfOneChunkAndCountsIt) {
   write();
   const auto file = H5File::open(path());
   const DatasetInfo info = file->describe("x");
-  const auto reader = ChunkReader::open(file, info);
+  const auto reader = open_chunk_reader(file, info);
   read_all(*reader, 1);
   const std::uint64_t chunk_bytes = 4 * 3 * 2;
   EXPECT_EQ(reader->chunk_bytes(), chunk_bytes);
@@ -119,7 +120,7 @@ TEST_F(StoreFallback, RefusesAFileThatWasWrittenSinceItWasOpened) {
   write();
   const auto file = H5File::open(path());
   const DatasetInfo info = file->describe("x");
-  const auto reader = ChunkReader::open(file, info);
+  const auto reader = open_chunk_reader(file, info);
   EXPECT_NO_THROW(file->check_unchanged());
   EXPECT_EQ(refusal(*reader, 1), "accepted");
   // A byte more; the modification time alone would tell as well, but clocks are coarse.
@@ -129,9 +130,9 @@ TEST_F(StoreFallback, RefusesAFileThatWasWrittenSinceItWasOpened) {
   const std::string expected = "the file was written or replaced since it was opened; open it again";
   EXPECT_EQ(refusal(*reader, 1),
             path().string() + ":/x: chunk (0,1) (samples 0-3) cannot be read: " + expected);
-  EXPECT_EQ(refusal_of<FileError>([&] { ChunkReader::open(file, info); }), path().string() + ": " + expected);
+  EXPECT_EQ(refusal_of<FileError>([&] { open_chunk_reader(file, info); }), path().string() + ": " + expected);
   const auto again = H5File::open(path());
-  EXPECT_EQ(refusal(*ChunkReader::open(again, again->describe("x")), 1), "accepted");
+  EXPECT_EQ(refusal(*open_chunk_reader(again, again->describe("x")), 1), "accepted");
 }
 
 TEST_F(StoreFallback, NoticesTheTimeOfModificationAndAnotherFileOfThatName) {
@@ -151,7 +152,7 @@ TEST_F(StoreFallback, NoticesTheTimeOfModificationAndAnotherFileOfThatName) {
 TEST_F(StoreFallback, ReadsOnWhereTheNameOfAnOpenFileIsGone) {
   write();
   const auto file = H5File::open(path());
-  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const auto reader = open_chunk_reader(file, file->describe("x"));
   std::filesystem::remove(path());
   EXPECT_EQ(refusal(*reader, 1), "accepted");
 }

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string_view>
+
 #include "h5feed/error.hpp"
-#include "store/filters.hpp"
+#include "store/filter_entry.hpp"
 
 namespace h5feed {
 namespace {
@@ -105,6 +108,31 @@ TEST(FilterGrammar, RefusesEverythingElseNamingWhatIsAccepted) {
         "[shuffle+|bitshuffle+]gzip:0..9|lz4|zstd:1..22|lzf|bzip2:1..9|"
         "bitshuffle:lz4|bitshuffle:zstd:1..22|blosc:blosclz|lz4|lz4hc|zlib|zstd:0..9[+fletcher32], for "
         "example shuffle+gzip:4");
+  }
+}
+
+TEST(FilterTable, has_every_filter_once_with_all_that_its_spelling_needs) {
+  std::set<unsigned> numbers;
+  std::set<std::string_view> names;
+  for (const FilterEntry* filter : all_filters()) {
+    EXPECT_TRUE(numbers.insert(filter->id).second) << filter->id;
+    EXPECT_TRUE(names.insert(filter->name).second) << filter->name;
+    EXPECT_NE(filter->decode != nullptr, filter->verify != nullptr) << filter->name;
+    const FilterSpelling& spelling = filter->spelling;
+    const bool spelled = !spelling.before.empty() || !spelling.compressor.empty() || !spelling.after.empty();
+    EXPECT_EQ(spelled, filter->parse != nullptr) << filter->name;
+    EXPECT_TRUE(!spelled || filter->encode != nullptr) << filter->name << " is written, but not encoded";
+    EXPECT_EQ(filter_name(filter->id), filter->name);
+    EXPECT_TRUE(has_own_decoder(filter->id)) << filter->name;
+  }
+  for (const unsigned id : named_filters()) EXPECT_EQ(has_own_decoder(id), numbers.contains(id)) << id;
+}
+
+TEST(FilterTable, lets_the_chunk_size_be_set_again_for_other_chunks) {
+  for (const char* text : {"lzf", "blosc"}) {
+    const FilterSpec small = completed(parse_filters(text, 4)[0], 4000, 4);
+    EXPECT_EQ(completed(without_chunk_size(small), 8000, 4).params,
+              completed(parse_filters(text, 4)[0], 8000, 4).params);
   }
 }
 

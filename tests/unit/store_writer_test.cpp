@@ -12,6 +12,8 @@
 #include "store/chunk_reader.hpp"
 #include "store/filters.hpp"
 #include "store/h5_writer.hpp"
+#include "store/read_all.hpp"
+#include "store/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
@@ -83,7 +85,7 @@ TEST_F(StoreWriter, WritesWhatBothLibhdf5AndTheReaderRead) {
   EXPECT_EQ(test::read_through_libhdf5(path(), "train/labels"), labels);
 
   const auto file = H5File::open(path());
-  const auto reader = ChunkReader::open(file, file->describe("train/images"));
+  const auto reader = open_chunk_reader(file, file->describe("train/images"));
   EXPECT_TRUE(reader->direct());
   const ByteBuffer bytes = read_all(*reader, 2);
   EXPECT_TRUE(std::equal(images.begin(), images.end(), bytes.data(), bytes.data() + bytes.size()));
@@ -120,7 +122,7 @@ TEST_F(StoreWriter, StoresChunksOfFiltersLibhdf5DoesNotHave) {
     writer.commit();
   }
   const auto file = H5File::open(path());
-  const auto reader = ChunkReader::open(file, file->describe("x"));
+  const auto reader = open_chunk_reader(file, file->describe("x"));
   EXPECT_EQ(format_filters(reader->info().filters), "shuffle+zstd:3");
   const ByteBuffer bytes = read_all(*reader, 1);
   const std::vector<std::byte> expected = test::patterned_bytes(24);

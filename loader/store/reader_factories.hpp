@@ -1,14 +1,36 @@
-// The three ways of reading chunks. Internal: ChunkReader::open chooses.
+// How a dataset is opened as a ChunkReader: the choice between the ways of reading it, and each of them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "store/byte_source.hpp"
 #include "store/chunk_index.hpp"
 #include "store/chunk_reader.hpp"
+#include "store/h5_file.hpp"
 
 namespace h5feed {
+
+class FilePool;
+
+/// How a dataset is opened for reading.
+struct ReaderSettings {
+  /// Where the sources of virtual datasets are opened: they are then read directly, where they are runs of
+  /// whole rows. Null: virtual datasets go through libhdf5, once their sources were found to be there.
+  std::shared_ptr<FilePool> pool = {};
+  bool log_fallback = true;  ///< log why a dataset is read through libhdf5
+  unsigned depth = 0;        ///< virtual datasets that this one is a source of
+};
+
+/// Chooses the direct path (pread and own filters) where layout and filters allow it, else H5Dread under the
+/// mutex, logged once a dataset with the reason. `source` replaces the file's bytes on the direct path
+/// (tests, later remote sources). Throws FileError, and DatasetError for a filter that neither h5feed nor
+/// libhdf5 has.
+std::shared_ptr<const ChunkReader> open_chunk_reader(std::shared_ptr<H5File> file, DatasetInfo info,
+                                                     std::shared_ptr<const ByteSource> source = nullptr,
+                                                     const ReaderSettings& settings = {});
 
 /// Chunked layout by pread and own filters.
 std::shared_ptr<const ChunkReader> make_direct_reader(DatasetInfo info, ChunkIndex index,
@@ -32,20 +54,5 @@ std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, D
 /// source which is missing or cannot be read.
 std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
                                                 const ReaderSettings& settings);
-
-/// The first `chunk_bytes()` of `out`. Throws std::invalid_argument for a smaller span or a chunk that
-/// does not exist.
-std::span<std::byte> chunk_target(const ChunkReader& reader, std::uint64_t chunk, std::span<std::byte> out);
-
-/// Throws std::invalid_argument unless the rows exist, lie in one chunk and `outs` have their size.
-void check_rows(const ChunkReader& reader, std::uint64_t first, std::uint64_t count,
-                std::span<const std::span<std::byte>> outs);
-
-/// Rethrows the exception in flight with the chunk's name in front: FilterError as ChunkError,
-/// FileError as itself. Others pass through.
-[[noreturn]] void rethrow_for_chunk(const ChunkReader& reader, std::uint64_t chunk);
-
-/// Nanoseconds of a monotonic clock.
-std::uint64_t now_ns() noexcept;
 
 }  // namespace h5feed

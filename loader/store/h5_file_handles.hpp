@@ -1,4 +1,4 @@
-// What an H5File holds. Internal to this folder.
+// The HDF5 handles that an H5File holds, and the way to them. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,8 @@
 
 namespace h5feed {
 
-/// What tells one content of a file from another (stat(2)).
-struct FileFingerprint {
-  std::uint64_t device = 0;
-  std::uint64_t inode = 0;
-  std::int64_t bytes = 0;
-  std::int64_t modified_s = 0;
-  std::int64_t modified_ns = 0;
-
-  bool operator==(const FileFingerprint&) const = default;
-};
-
 struct H5File::State {
-  std::optional<FileFingerprint> fingerprint;  // before anything was opened
+  std::optional<FileIdentity> identity;  // before anything was opened
   std::shared_ptr<const ByteSource> bytes;
   hid_t file H5FEED_GUARDED_BY(hdf5_mutex) = H5I_INVALID_HID;
   /// Datasets opened for reading, with their chunk caches.
@@ -36,7 +25,7 @@ struct H5File::State {
 /// while an index is walked once, from end to end. Throws H5::Exception.
 void limit_metadata_cache(const H5::FileAccPropList& access) H5FEED_REQUIRES(hdf5_mutex);
 
-/// The HDF5 handles of an H5File, for the other sources of this folder.
+/// For the other sources of this folder.
 class H5FileAccess {
  public:
   static H5::H5File handle(const H5File& file) H5FEED_REQUIRES(hdf5_mutex) {

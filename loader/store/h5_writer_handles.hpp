@@ -1,4 +1,4 @@
-// What an H5Writer holds. Internal to this folder.
+// The HDF5 handles that an H5Writer holds, and the way to them. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -39,20 +39,11 @@ struct H5Writer::State {
   std::vector<hid_t> take_ids();
 };
 
-/// The HDF5 handles of an H5Writer, for the other sources of this folder.
+/// For the other sources of this folder.
 class H5WriterAccess {
  public:
   using State = H5Writer::State;
   static State& state(H5Writer& writer) noexcept { return *writer.state_; }
 };
-
-/// Appends `filters` to a dataset creation property list, with the parameters that libhdf5 and its plugins
-/// expect. Throws H5::Exception.
-void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpec>& filters,
-                 std::size_t chunk_bytes, std::size_t element_bytes);
-
-/// Order of links and attributes, and from how many on they are indexed, from one group creation property
-/// list to another. Negative where libhdf5 fails.
-herr_t copy_group_properties(hid_t from, hid_t to);
 
 }  // namespace h5feed

@@ -1,0 +1,22 @@
+// HDF5 creation property lists of what h5feed writes. Internal to this folder; callers hold an Hdf5Session.
+#pragma once
+
+#include <H5Cpp.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "store/dataset_info.hpp"
+
+namespace h5feed {
+
+/// Appends `filters` to a dataset creation property list, with the parameters that libhdf5 and its plugins
+/// expect. Throws H5::Exception.
+void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpec>& filters,
+                 std::size_t chunk_bytes, std::size_t element_bytes);
+
+/// Order of links and attributes, and from how many on they are indexed, from one group creation property
+/// list to another. Negative where libhdf5 fails.
+herr_t copy_group_properties(hid_t from, hid_t to);
+
+}  // namespace h5feed
