@@ -16,7 +16,8 @@ RowLayout::RowLayout(const std::vector<Run>& runs) {
   bool regular = true;
   for (const Run& run : runs) {
     if (run.rows == 0) continue;
-    // The layout stays regular as long as no earlier run ended in a short chunk.
+    // The layout is regular as long as all runs have the same chunk height, skip nothing, and none before the
+    // last ends in a short chunk.
     regular = regular && run.skipped == 0 &&
               (placed.empty() || (run.rows_per_chunk == rows_per_chunk_ && num_rows_ % rows_per_chunk_ == 0));
     placed.push_back({num_rows_, num_chunks_, run.rows_per_chunk, run.skipped});
