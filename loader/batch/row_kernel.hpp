@@ -52,8 +52,8 @@ class RowKernel {
 };
 
 /// Creates the kernel for a conversion. Without `normalize`, numbers convert as in C++ (integers wrap, floats
-/// lose their fraction), except that floats that an integer type cannot hold, NaN among them, become 0. Throws OptionError for
-/// a conversion of another type to f16 or bf16 without `normalize`.
+/// lose their fraction), except that floats that an integer type cannot hold, NaN included, become 0. Throws
+/// OptionError for a conversion of another type to f16 or bf16 without `normalize`.
 std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec);
 
 /// Returns the index of the first element of `values`, of type `from`, that the integer type `to` cannot
