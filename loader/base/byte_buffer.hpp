@@ -1,4 +1,4 @@
-// Uninitialized, cache-line aligned bytes.
+// An uninitialized, cache-line aligned byte buffer.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,8 +12,9 @@
 
 namespace h5feed {
 
-/// Heap bytes that are not zeroed on allocation (a decoded chunk overwrites every byte anyway) and
-/// are aligned to 64 bytes for SIMD. Move-only. Throws std::bad_alloc.
+/// Owns heap bytes, aligned to 64 bytes for SIMD; from 2 MiB on aligned to 2 MiB, with huge pages requested.
+/// The bytes are not zeroed: a decoded chunk overwrites all of them. Move-only. Allocation throws
+/// std::bad_alloc.
 class ByteBuffer {
  public:
   static constexpr std::size_t kAlignment = 64;
@@ -22,8 +23,8 @@ class ByteBuffer {
   ByteBuffer() = default;
   explicit ByteBuffer(std::size_t size) : size_(size) {
     if (size == 0) return;
-    // The first touch of fresh memory costs a fault for every page of it: large buffers ask for pages
-    // of 2 MiB, of which their last, incomplete one is left small so that it takes no memory unused.
+    // The first touch of fresh memory costs one fault per page. Large buffers therefore ask for 2 MiB pages;
+    // the incomplete last one keeps small pages, so that it takes no memory that is not used.
     const std::size_t alignment = size < kHugePageBytes ? kAlignment : kHugePageBytes;
     const std::size_t rounded = (size + kAlignment - 1) / kAlignment * kAlignment;
     void* data = nullptr;
@@ -38,7 +39,8 @@ class ByteBuffer {
   std::span<std::byte> span() noexcept { return {data_.get(), size_}; }
   std::span<const std::byte> span() const noexcept { return {data_.get(), size_}; }
 
-  /// Makes room for `size` bytes; contents are lost when it grows, capacity is kept when it shrinks.
+  /// Ensures at least `size` bytes. Contents are lost if the buffer grows; it never shrinks. Throws
+  /// std::bad_alloc.
   void resize_discard(std::size_t size) {
     if (size > size_) *this = ByteBuffer(size);
   }

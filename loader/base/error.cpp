@@ -5,8 +5,8 @@
 namespace h5feed {
 namespace {
 
-// A name with a newline must not make two lines of a message, nor one with an escape sequence change
-// the reader's terminal.
+// Escapes control characters: a name with a newline must not split a message, and an escape sequence must not
+// change the reader's terminal.
 std::string on_one_line(const std::string& text) {
   std::string line;
   line.reserve(text.size());

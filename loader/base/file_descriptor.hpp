@@ -1,4 +1,4 @@
-// Owner of a POSIX file descriptor.
+// RAII owner of a POSIX file descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 namespace h5feed {
 
-/// Closes its descriptor on destruction. Move-only; -1 means empty.
+/// Owns a file descriptor and closes it on destruction. Move-only; -1 means empty. Not thread-safe.
 class FileDescriptor {
  public:
   FileDescriptor() = default;

@@ -1,6 +1,6 @@
-// 16-bit floats as bits: IEEE 754 binary16 and bfloat16 (the upper half of a binary32). Rounding is to
-// nearest, ties to even, the same on CPU and GPU, which converts by its own instructions where it has them; a
-// NaN stays a NaN, but which one is not the same.
+// 16-bit floats as bits: IEEE 754 binary16 and bfloat16 (the upper half of a binary32). Conversions round to
+// nearest, ties to even, with equal results on CPU and GPU; the GPU uses its own instructions if it has them.
+// A NaN stays a NaN, but its payload may differ between CPU and GPU.
 #pragma once
 
 #include <bit>
@@ -10,16 +10,17 @@
 
 namespace h5feed {
 
-/// A stored binary16.
+/// The bits of an IEEE 754 binary16.
 struct F16 {
   std::uint16_t bits;
 };
 
-/// A stored bfloat16.
+/// The bits of a bfloat16.
 struct BF16 {
   std::uint16_t bits;
 };
 
+/// Returns the bits of a binary32.
 H5FEED_HOST_DEVICE inline std::uint32_t bits_of(float value) noexcept {
 #ifdef __CUDA_ARCH__
   return __float_as_uint(value);
@@ -28,6 +29,7 @@ H5FEED_HOST_DEVICE inline std::uint32_t bits_of(float value) noexcept {
 #endif
 }
 
+/// Returns the binary32 that has these bits.
 H5FEED_HOST_DEVICE inline float float_of(std::uint32_t bits) noexcept {
 #ifdef __CUDA_ARCH__
   return __uint_as_float(bits);
@@ -36,7 +38,7 @@ H5FEED_HOST_DEVICE inline float float_of(std::uint32_t bits) noexcept {
 #endif
 }
 
-/// Exact.
+/// Converts binary16 to float exactly.
 H5FEED_HOST_DEVICE inline float to_float(F16 half) noexcept {
 #ifdef __CUDA_ARCH__
   float value;
@@ -47,7 +49,7 @@ H5FEED_HOST_DEVICE inline float to_float(F16 half) noexcept {
   const std::uint32_t exponent = half.bits >> 10 & 0x1Fu;
   const std::uint32_t mantissa = half.bits & 0x3FFu;
   if (exponent == 0) {
-    constexpr float kSmallest = 0x1p-24F;  // of the subnormals
+    constexpr float kSmallest = 0x1p-24F;  // the smallest subnormal binary16
     return float_of(bits_of(static_cast<float>(mantissa) * kSmallest) | sign);
   }
   if (exponent == 0x1F) return float_of(sign | 0x7F800000u | mantissa << 13);
@@ -55,12 +57,12 @@ H5FEED_HOST_DEVICE inline float to_float(F16 half) noexcept {
 #endif
 }
 
-/// Exact.
+/// Converts bfloat16 to float exactly.
 H5FEED_HOST_DEVICE inline float to_float(BF16 value) noexcept {
   return float_of(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-/// Nearest binary16; infinity from 65520 on, a quiet NaN for a NaN.
+/// Rounds to the nearest binary16. Magnitudes from 65520 on become infinity, a NaN becomes a quiet NaN.
 H5FEED_HOST_DEVICE inline F16 to_f16(float value) noexcept {
 #ifdef __CUDA_ARCH__
   F16 half;
@@ -74,8 +76,8 @@ H5FEED_HOST_DEVICE inline F16 to_f16(float value) noexcept {
   if (magnitude > kInfinity) return {static_cast<std::uint16_t>(sign | 0x7E00u)};
   if (magnitude >= 0x47800000u) return {static_cast<std::uint16_t>(sign | 0x7C00u)};
   if (magnitude < 0x38800000u) {
-    // Below the smallest normal half: the last bit of 0.5 is worth the smallest subnormal half, so that
-    // the addition itself rounds.
+    // Below the smallest normal binary16: the last bit of 0.5 has the value of the smallest subnormal
+    // binary16, so that the addition itself rounds.
     const float shifted = float_of(magnitude) + 0.5F;
     return {static_cast<std::uint16_t>(sign | (bits_of(shifted) - 0x3F000000u))};
   }
@@ -84,7 +86,7 @@ H5FEED_HOST_DEVICE inline F16 to_f16(float value) noexcept {
 #endif
 }
 
-/// Nearest bfloat16; a quiet NaN for a NaN.
+/// Rounds to the nearest bfloat16. A NaN becomes a quiet NaN.
 H5FEED_HOST_DEVICE inline BF16 to_bf16(float value) noexcept {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   BF16 result;

@@ -40,7 +40,7 @@ GpuUse& GpuUse::operator+=(const GpuUse& other) {
   add_to(tensor_active, other.tensor_active);
   add_to(dram_active, other.dram_active);
   add_to(power_w, other.power_w);
-  // Later looks at a probe name all that was seen before, too.
+  // A later reading of a probe includes the reasons of all earlier ones.
   if (!other.clocks_lowered_by.empty()) clocks_lowered_by = other.clocks_lowered_by;
   return *this;
 }

@@ -1,4 +1,4 @@
-// What lets the same arithmetic run on the GPU and, in tests, on the CPU.
+// Macros that let the same arithmetic compile for the GPU and, in tests, for the CPU.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,4 +1,5 @@
-// From the bytes of an image to its pixels: what the readers know of the library that does it.
+// Interface of the image decoder: decodes and scales images without exposing the image library to the
+// readers.
 #pragma once
 
 #include <cstddef>
@@ -11,57 +12,64 @@
 
 namespace h5feed {
 
-/// Bytes that are no image, or one that does not have the extent it should. The message says what is wrong,
-/// not where.
+/// Thrown for bytes that are not a decodable image, and for an image that does not have the expected extent.
+/// The message says what is wrong, not where; callers add the place.
 class ImageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Pixels in rows, the channels of a pixel together.
+/// Extent and dtype of an image stored row by row with interleaved channels (H,W,C).
 struct ImageExtent {
   std::uint64_t height = 0;
   std::uint64_t width = 0;
   std::uint64_t channels = 0;
   DType dtype = DType::u8;  ///< u8 or u16
 
+  /// Returns the size of the pixels in bytes.
   std::size_t bytes() const noexcept {
     return static_cast<std::size_t>(height * width * channels) * size_of(dtype);
   }
   bool operator==(const ImageExtent&) const = default;
 };
 
-/// What a decoder makes of images.
+/// What a decoder converts images to.
 struct ImageTarget {
-  std::uint64_t height = 0;  ///< scaled to; 0: as they are
+  std::uint64_t height = 0;  ///< Output height in pixels; 0 keeps the size of the image
   std::uint64_t width = 0;
+  /// Channels of the output. `unchanged` keeps their number and depth, in the order R, G, B, A; the others
+  /// give 8 bits.
   enum class Color : std::uint8_t { rgb, bgr, gray, unchanged } color = Color::rgb;
 };
 
-/// Immutable and thread-safe. Uses the calling thread alone as long as what it makes has less than 98,304
-/// pixels: above that OpenCV scales on threads of its own. No call changes OpenCV's settings.
+/// Decodes and scales images. Immutable and thread-safe. Uses the calling thread alone while the output has
+/// fewer than 98,304 pixels; above that OpenCV scales on threads of its own. No call changes OpenCV's
+/// settings.
 class ImageDecoder {
  public:
   virtual ~ImageDecoder() = default;
 
-  /// What `decode` would make of these bytes. Decodes them. Throws ImageError, std::bad_alloc.
+  /// Returns the extent that `decode` produces for these bytes. Decodes the image to find out. Throws
+  /// ImageError, std::bad_alloc.
   virtual ImageExtent extent_of(std::span<const std::byte> encoded) const = 0;
 
-  /// What becomes of an image of this extent.
+  /// Returns the extent of an image of this extent after scaling.
   virtual ImageExtent scaled(ImageExtent extent) const = 0;
 
-  /// Decodes into `out`, which has the size of `extent`. Throws ImageError, also where the image would have
-  /// another extent; std::bad_alloc.
+  /// Decodes, scales and reorders the channels of an image into `out`, which has `extent.bytes()` bytes.
+  /// Throws ImageError if the bytes cannot be decoded or the result would have another extent;
+  /// std::bad_alloc.
   virtual void decode(std::span<const std::byte> encoded, const ImageExtent& extent,
                       std::span<std::byte> out) const = 0;
 
-  /// The same for bytes that are the pixels of an image of extent `from`, in planes with `planar`; with the
-  /// channels as they are.
+  /// Scales raw pixels of extent `from` into `out`, which has `extent.bytes()` bytes; the order of the
+  /// channels stays. With `planar` the input is stored as (C,H,W), else as (H,W,C); the output is (H,W,C).
+  /// Throws ImageError if the sizes do not fit or the result would have another extent; std::bad_alloc.
   virtual void scale(std::span<const std::byte> pixels, const ImageExtent& from, bool planar,
                      const ImageExtent& extent, std::span<std::byte> out) const = 0;
 };
 
-/// In loader/batch/transform.cpp.
+/// Creates the OpenCV decoder. Defined in loader/batch/transform.cpp.
 std::unique_ptr<const ImageDecoder> make_image_decoder(const ImageTarget& target);
 
 }  // namespace h5feed

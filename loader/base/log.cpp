@@ -13,8 +13,8 @@
 namespace h5feed {
 namespace {
 
-// The default goes through a logger of our own, never spdlog's default logger: that one belongs to the
-// host program, and writes to stdout, where the program's JSON goes.
+// The default sink is a logger of our own, never spdlog's default logger: that one belongs to the host
+// program and writes to stdout, which may carry the program's JSON.
 class Log {
  public:
   void set_sink(LogSink sink) {
@@ -50,7 +50,8 @@ class Log {
 
   Mutex mutex_;
   LogSink sink_ H5FEED_GUARDED_BY(mutex_);
-  std::set<std::string> said_ H5FEED_GUARDED_BY(mutex_);  // by `write_once`, to the present sink
+  // Lines that `write_once` has written to the current sink.
+  std::set<std::string> said_ H5FEED_GUARDED_BY(mutex_);
   spdlog::logger logger_ H5FEED_GUARDED_BY(mutex_) = make_logger();
 };
 

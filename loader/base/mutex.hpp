@@ -1,5 +1,5 @@
-// std::mutex with Clang's thread-safety annotations (-Wthread-safety), so that the compiler checks
-// which mutex guards which field. Other compilers see plain std::mutex.
+// std::mutex with Clang's thread-safety annotations (-Wthread-safety), so that the compiler checks which
+// mutex guards which field. For other compilers the annotations are empty.
 // Annotations: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html
 #pragma once
 
@@ -24,7 +24,7 @@ namespace h5feed {
 
 class CondVar;
 
-/// A mutex the compiler knows about. Locked through `MutexLock` only.
+/// An annotated std::mutex. Lock it with `MutexLock` only.
 class H5FEED_CAPABILITY("mutex") Mutex {
  public:
   Mutex() = default;
@@ -36,7 +36,7 @@ class H5FEED_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a `Mutex` for its own lifetime.
+/// Locks a `Mutex` for its own lifetime.
 class H5FEED_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) H5FEED_ACQUIRE(mutex) : lock_(mutex.mutex_) {}
@@ -49,13 +49,14 @@ class H5FEED_SCOPED_CAPABILITY MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-/// A condition variable for `Mutex`. Waits take no predicate: callers loop, so that the analysis
-/// sees the guarded fields being read with the mutex held.
+/// A condition variable for `Mutex`. Waits take no predicate: callers loop, so that the analysis sees that
+/// guarded fields are read with the mutex held. Waits may wake up spuriously.
 class CondVar {
  public:
+  /// Blocks until notified; releases the mutex while it waits.
   void wait(MutexLock& lock) { cond_.wait(lock.lock_); }
 
-  /// False when `deadline` passed.
+  /// Blocks until notified or until `deadline`. Returns false if the deadline passed.
   template <typename Clock, typename Duration>
   bool wait_until(MutexLock& lock, std::chrono::time_point<Clock, Duration> deadline) {
     return cond_.wait_until(lock.lock_, deadline) == std::cv_status::no_timeout;

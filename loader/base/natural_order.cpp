@@ -8,6 +8,7 @@ namespace {
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
+// Removes the leading run of digits from `text` and returns it without leading zeros.
 std::string_view take_digits(std::string_view& text) noexcept {
   std::size_t length = 0;
   while (length < text.size() && is_digit(text[length])) ++length;

@@ -1,15 +1,15 @@
-// Names in the order in which people count.
+// Natural order of file and group names.
 #pragma once
 
 #include <string_view>
 
 namespace h5feed {
 
-/// Whether `a` comes before `b`, runs of digits compared as numbers: traj_2 before traj_10. A strict weak
-/// order in which only equal names are equivalent.
+/// Returns whether `a` comes before `b` in natural order: runs of digits compare as numbers, so that traj_2
+/// comes before traj_10. A strict weak order; only equal names are equivalent.
 bool natural_less(std::string_view a, std::string_view b) noexcept;
 
-/// Whether the text has one of the wildcards of fnmatch(3): * ? [
+/// Returns whether the text contains a wildcard of fnmatch(3): * ? [
 bool has_wildcard(std::string_view text) noexcept;
 
 }  // namespace h5feed

@@ -1,4 +1,4 @@
-// A bound on how many of many things are open at once.
+// A pool that bounds how many resources (files) are open at once.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +12,32 @@
 
 namespace h5feed {
 
-/// Keeps at most `most_open` things open; others are opened again when they are needed. The one to be closed
-/// is the first, in the order in which they were opened, that was not used since it was last passed over (the
-/// "clock": Corbató, "A Paging Experiment with the Multics System", 1969), so that a use takes no lock that
-/// others need. Thread-safe; what is in use stays alive when its turn to be closed comes.
+/// Keeps at most `most_open` resources open and reopens the others on demand. Evicts by the clock algorithm
+/// (Corbató, "A Paging Experiment with the Multics System", 1969): in opening order, the first resource that
+/// was not used since the clock last passed it. A use of an open resource therefore locks its slot only,
+/// never the pool. Thread-safe. Users hold a shared_ptr: an evicted resource closes when its last user lets
+/// go.
 template <typename T>
 class OpenPool {
  public:
-  /// `most_open` ≥ 1.
+  /// Requires `most_open` ≥ 1.
   explicit OpenPool(std::size_t most_open) : most_open_(most_open) {}
   OpenPool(const OpenPool&) = delete;
   OpenPool& operator=(const OpenPool&) = delete;
 
-  /// One thing that the pool opens and closes. Neither copied nor moved: the pool knows its address.
+  /// One resource that the pool opens and closes. Neither copyable nor movable, because the pool keeps its
+  /// address. Keeps the pool alive.
   class Slot {
    public:
-    /// `open` returns the thing, not null, and may throw; it may run on several threads at once.
+    /// `open` returns the resource, never null, and may throw; it may run on several threads at once.
     Slot(std::shared_ptr<OpenPool> pool, std::function<std::shared_ptr<T>()> open)
         : pool_(std::move(pool)), open_(std::move(open)) {}
     Slot(const Slot&) = delete;
     Slot& operator=(const Slot&) = delete;
     ~Slot() { pool_->forget(*this); }
 
-    /// Blocks while it opens. Throws what `open` throws.
+    /// Returns the resource, opening it first if it is closed; blocks meanwhile. Throws what `open` throws.
+    /// Thread-safe.
     std::shared_ptr<T> get() const {
       if (std::shared_ptr<T> there = find()) return there;
       return pool_->keep(*this, open_());
@@ -50,14 +53,15 @@ class OpenPool {
       return thing_;
     }
 
-    // Null where it was used since the last time, unless it has to be.
+    // Takes the resource out, to be closed by the caller. Returns null and clears the mark if the slot was
+    // used since the last call, unless `surely` is set.
     std::shared_ptr<T> close(bool surely) const H5FEED_EXCLUDES(mutex_) {
       const MutexLock lock(mutex_);
       if (std::exchange(used_, false) && !surely) return nullptr;
       return std::move(thing_);
     }
 
-    // What is open now: what another thread has opened before, or `opened`.
+    // Returns the open resource: the one that another thread opened meanwhile, else `opened`.
     std::shared_ptr<T> set(std::shared_ptr<T>& opened) const H5FEED_EXCLUDES(mutex_) {
       const MutexLock lock(mutex_);
       if (!thing_) thing_ = std::move(opened);
@@ -67,14 +71,14 @@ class OpenPool {
 
     const std::shared_ptr<OpenPool> pool_;
     const std::function<std::shared_ptr<T>()> open_;
-    mutable Mutex mutex_;  // taken within the pool's, or alone
+    mutable Mutex mutex_;  // locked alone or after the pool's mutex, never before it
     mutable std::shared_ptr<T> thing_ H5FEED_GUARDED_BY(mutex_);
     mutable bool used_ H5FEED_GUARDED_BY(mutex_) = false;
-    // Guarded by the pool's mutex; `opened_.end()` where it is closed.
+    // Guarded by the pool's mutex; `opened_.end()` if the resource is closed.
     mutable typename Places::iterator place_ = pool_->no_place();
   };
 
-  /// For tests.
+  /// Number of open resources. For tests.
   std::size_t num_open() const H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return opened_.size();
@@ -86,9 +90,10 @@ class OpenPool {
     return opened_.end();
   }
 
-  // `opened` is destroyed by the caller, after the lock, where another thread was faster.
+  // Stores `opened` in the slot, or keeps the resource that another thread has stored meanwhile; `opened` is
+  // then destroyed by the caller, outside the lock.
   std::shared_ptr<T> keep(const Slot& slot, std::shared_ptr<T> opened) H5FEED_EXCLUDES(mutex_) {
-    std::vector<std::shared_ptr<T>> closed;  // likewise
+    std::vector<std::shared_ptr<T>> closed;  // destroyed after the lock is released
     const MutexLock lock(mutex_);
     if (slot.place_ == opened_.end()) slot.place_ = opened_.insert(opened_.begin(), &slot);
     std::shared_ptr<T> kept = slot.set(opened);
@@ -118,7 +123,7 @@ class OpenPool {
 
   const std::size_t most_open_;
   mutable Mutex mutex_;
-  typename Slot::Places opened_ H5FEED_GUARDED_BY(mutex_);  // the last first
+  typename Slot::Places opened_ H5FEED_GUARDED_BY(mutex_);  // most recently opened or passed over first
 };
 
 }  // namespace h5feed

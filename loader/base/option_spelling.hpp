@@ -1,5 +1,6 @@
-// How messages write options. The library speaks to C++ programs: `.data = "images"`. The program h5feed,
-// whose users type `--data images`, installs its own spelling once, and every message of the library follows.
+// Spelling of options in messages. By default messages use C++ syntax: `.data = "images"`. The program
+// h5feed, whose users type `--data images`, installs its own spelling once; every message of the library
+// follows.
 #pragma once
 
 #include <optional>
@@ -8,28 +9,29 @@
 
 namespace h5feed {
 
-/// Returns the text that the process's users type for the option that C++ calls `name` ("data",
-/// "tiles.size"); empty: they have no such option, and messages keep the name in C++.
+/// Returns the text that users type for the option that C++ calls `name` ("data", "tiles.size"). Returns
+/// nullopt if they have no such option; messages then keep the C++ name. Must be thread-safe.
 using OptionSpelling = std::optional<std::string> (*)(std::string_view name);
 
-/// For the whole process, from now on; null restores C++. Thread-safe.
+/// Sets the spelling for the whole process; null restores C++ syntax. Thread-safe.
 void spell_options(OptionSpelling spelling) noexcept;
 
-/// Two options in C++, one in the program.
+/// Name of the image size for `spelled`: two options in C++, one option in the program.
 inline constexpr std::string_view kImageSize = "images.height and images.width";
 
-/// The option: `batch_size`, or `--batch-size`.
+/// Returns the option as users type it: `batch_size`, or `--batch-size`.
 std::string spelled(std::string_view name);
 
-/// The option with a value that is no text: `input_layout = NCHW`, or `--input-layout NCHW`.
+/// Returns the option with an unquoted value: `input_layout = NCHW`, or `--input-layout NCHW`.
 std::string spelled(std::string_view name, std::string_view value);
 
-/// An option whose value is the path of a dataset.
+/// An option whose value is the path of an HDF5 dataset.
 struct PathOption {
   std::string name = "data";
-  std::string owner = {};  ///< what has the option ("field \"depth\""); empty: the opened dataset
+  std::string owner = {};  ///< The part that has the option ("field \"depth\""); empty: the opened dataset
 
-  /// With a path: `.data = "images"`, or `--data images`; with an owner always as in C++.
+  /// Returns the option with a path: `.data = "images"`, or `--data images`. If `owner` is set, always in C++
+  /// syntax.
   std::string spelled(std::string_view path) const;
 
   bool operator==(const PathOption&) const = default;

@@ -16,7 +16,8 @@ RowLayout::RowLayout(const std::vector<Run>& runs) {
   bool regular = true;
   for (const Run& run : runs) {
     if (run.rows == 0) continue;
-    // Chunks go on as they began as long as nothing was cut short before.
+    // The layout is regular as long as all runs have the same chunk height, skip nothing, and none before the
+    // last ends in a short chunk.
     regular = regular && run.skipped == 0 &&
               (placed.empty() || (run.rows_per_chunk == rows_per_chunk_ && num_rows_ % rows_per_chunk_ == 0));
     placed.push_back({num_rows_, num_chunks_, run.rows_per_chunk, run.skipped});
@@ -40,7 +41,7 @@ RowLayout::Rows RowLayout::rows_of(std::uint64_t chunk) const noexcept {
   const Placed& run = run_of_chunk(chunk);
   const Placed* const after = &run + 1;
   const std::uint64_t run_end = after == runs_->data() + runs_->size() ? num_rows_ : after->first_row;
-  // In rows of the run's dataset, counted from the first row of its first chunk.
+  // First row of the chunk, counted from the first row of the run's first chunk, skipped rows included.
   const std::uint64_t begin = (chunk - run.first_chunk) * run.rows_per_chunk;
   return {run.first_row + std::max(begin, run.skipped) - run.skipped,
           std::min(run.first_row + begin + run.rows_per_chunk - run.skipped, run_end)};
@@ -50,7 +51,7 @@ RowLayout RowLayout::multiplied(std::uint64_t parts) const {
   RowLayout layout = *this;
   layout.num_rows_ *= parts;
   if (regular()) {
-    // A chunk may be made for far more rows than there are.
+    // The chunk shape may have many more rows than the dataset.
     layout.rows_per_chunk_ = std::min(rows_per_chunk_, std::max<std::uint64_t>(1, num_rows_)) * parts;
     return layout;
   }

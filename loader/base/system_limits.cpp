@@ -25,7 +25,7 @@ std::optional<std::string> first_line(const fs::path& path) {
   return line;
 }
 
-// A decimal number; nullopt for "max", "-1" and anything else.
+// Parses a decimal number; returns nullopt for "max", "-1" and anything else that is not one.
 std::optional<std::uint64_t> as_number(std::string_view text) {
   std::uint64_t value = 0;
   if (text.empty()) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<std::uint64_t> number_in(const fs::path& path) {
   return line ? as_number(*line) : std::nullopt;
 }
 
-// "Key:   123 kB" of /proc/meminfo and /proc/self/status, in bytes.
+// Returns the field "Key:   123 kB" of /proc/meminfo or /proc/self/status in bytes.
 std::optional<std::uint64_t> kib_field(const fs::path& path, std::string_view key) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -55,7 +55,7 @@ std::optional<std::uint64_t> kib_field(const fs::path& path, std::string_view ke
   return std::nullopt;
 }
 
-// "key 123" of memory.stat, in bytes.
+// Returns the field "key 123" of memory.stat in bytes; 0 if there is none.
 std::uint64_t stat_field(const fs::path& path, std::string_view key) {
   std::ifstream in(path);
   std::string name;
@@ -65,7 +65,8 @@ std::uint64_t stat_field(const fs::path& path, std::string_view key) {
   return 0;
 }
 
-// Path of the process within a cgroup hierarchy: "" is the unified one (v2), else a v1 controller.
+// Returns the path of the process within a cgroup hierarchy. `controller`: "" for the unified hierarchy (v2),
+// else a v1 controller.
 std::optional<std::string> cgroup_path(const fs::path& root, std::string_view controller) {
   std::ifstream in(root / "proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {
@@ -81,9 +82,9 @@ std::optional<std::string> cgroup_path(const fs::path& root, std::string_view co
   return std::nullopt;
 }
 
-// The group's directory and all above it up to the mount: a limit anywhere on the way binds. In a
-// container the path may name directories of the host that are not mounted; those simply do not
-// exist, and the mount itself holds the container's limits.
+// Returns the directory of the group and its parents up to the mount, because a limit on any level applies.
+// In a container the path may name directories of the host that are not mounted; those do not exist here, and
+// the mount itself holds the limits of the container.
 std::vector<fs::path> cgroup_dirs(const fs::path& mount, const std::string& path) {
   std::vector<fs::path> dirs;
   for (fs::path p = fs::path(path).relative_path(); !p.empty(); p = p.parent_path())
@@ -135,7 +136,7 @@ void consider_cpu_quota(const fs::path& root, Minimum& cpus) {
   }
 }
 
-// Reclaimable page cache counts as used in memory.current but can be taken.
+// Reclaimable page cache counts as used in memory.current but can still be allocated.
 double left_in_group(std::uint64_t limit, std::uint64_t used, std::uint64_t reclaimable) {
   const std::uint64_t taken = used > reclaimable ? used - reclaimable : 0;
   return limit > taken ? static_cast<double>(limit - taken) : 0.0;
@@ -188,7 +189,7 @@ double affinity_cpus() {
 
 SystemLimits system_limits(const fs::path& root) {
   Minimum cpus(static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))), "host");
-  cpus.consider(affinity_cpus(), "affinity");  // contains the cpuset of a container
+  cpus.consider(affinity_cpus(), "affinity");  // includes the cpuset of a container
   consider_cpu_quota(root, cpus);
 
   const auto host = kib_field(root / "proc/meminfo", "MemAvailable:");

@@ -1,4 +1,4 @@
-// The factor that brings stored values to 0 … 1.
+// The factor that scales stored values to 0 … 1.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,13 @@
 
 namespace h5feed {
 
-/// 1/255 for uint8, 1/65535 for uint16, 1 for floats, which are taken to be in range; empty for other
-/// integers, whose range no convention gives.
+/// Returns the factor that scales values of `dtype` to 0 … 1: 1/255 for u8, 1/65535 for u16, 1 for floats,
+/// which are assumed to be in range. Returns nullopt for other integer types, which have no conventional
+/// range.
 std::optional<double> unit_scale(DType dtype) noexcept;
 
-/// Returns `unit_scale` of data that is to be delivered with `unit_range`. Throws OptionError, naming
-/// `place`, where it is empty.
+/// Returns `unit_scale(dtype)` for data that the user wants with `unit_range`. Throws OptionError, naming
+/// `place`, if the type has no such factor.
 double require_unit_scale(std::string_view place, DType dtype);
 
 }  // namespace h5feed

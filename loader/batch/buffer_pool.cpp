@@ -24,7 +24,7 @@ struct BufferPool::State {
   std::uint64_t allocated H5FEED_GUARDED_BY(mutex) = 0;
 };
 
-/// Owns one buffer while it is out.
+/// Owns one buffer until its last user lets go, then returns it to the pool.
 class BufferPool::Lease {
  public:
   Lease(std::shared_ptr<State> state, ByteBuffer buffer)
@@ -48,7 +48,7 @@ BufferPool::BufferPool(std::size_t bytes, std::size_t max_idle)
     : state_(std::make_shared<State>(bytes, max_idle)) {}
 
 BufferPool::~BufferPool() {
-  std::vector<ByteBuffer> idle;  // freed after the lock
+  std::vector<ByteBuffer> idle;  // freed after the lock is released
   const MutexLock lock(state_->mutex);
   state_->closed = true;
   idle.swap(state_->idle);

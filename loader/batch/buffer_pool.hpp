@@ -1,4 +1,4 @@
-// Equal-sized buffers that are lent out and come back.
+// A pool of equal-sized buffers.
 #pragma once
 
 #include <cstddef>
@@ -7,24 +7,26 @@
 
 namespace h5feed {
 
-/// Recycled memory: fresh memory for every batch costs a page fault for every 4 KiB of it. Thread-safe.
-/// A lease is a shared_ptr; when its last copy goes, on any thread, the buffer comes back. Leases stay
-/// valid after the pool is gone, and free their memory then.
+/// Recycles batch memory: fresh memory would cost one page fault per 4 KiB for every batch. A lease is a
+/// shared_ptr; when its last copy is destroyed, on any thread, the buffer returns to the pool. Leases stay
+/// valid after the pool is destroyed and then free their memory. Thread-safe.
 class BufferPool {
  public:
-  /// Keeps at most `max_idle` buffers of `bytes` for reuse; lends as many as are asked for.
+  /// Creates a pool of buffers of `bytes`. Keeps at most `max_idle` idle buffers for reuse; the number of
+  /// leases is not limited.
   BufferPool(std::size_t bytes, std::size_t max_idle);
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
   ~BufferPool();
 
-  /// Never waits. Aligned to 64 bytes. Throws std::bad_alloc.
+  /// Returns a buffer aligned to 64 bytes, with unspecified contents. Never waits. Throws std::bad_alloc.
   std::shared_ptr<std::byte> acquire();
 
+  /// Size of one buffer in bytes.
   std::size_t buffer_bytes() const noexcept;
-  /// Buffers lent out now.
+  /// Number of buffers with a live lease.
   std::size_t lent() const;
-  /// Buffers allocated over the pool's life.
+  /// Number of buffers allocated over the lifetime of the pool.
   std::uint64_t allocated() const;
 
  private:

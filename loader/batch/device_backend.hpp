@@ -1,4 +1,4 @@
-// What a room with GPUs offers the loader, without the loader knowing their headers.
+// Interface of a GPU backend, which the loader uses without GPU headers.
 #pragma once
 
 #include <cstddef>
@@ -14,49 +14,53 @@
 
 namespace h5feed {
 
-/// How batches lie in a host slot, and how they are to lie on the device.
+/// Layout of batches in a host slot, and their layout and conversion on the device.
 struct DeviceFormat {
-  SlotBytes slot;          ///< of a full batch in host memory
-  std::uint64_t rows = 1;  ///< samples of a full batch
+  SlotBytes slot;          ///< Bytes of a full batch in host memory
+  std::uint64_t rows = 1;  ///< Samples of a full batch
   DType from = DType::u8;
   DType to = DType::u8;
   std::uint64_t channels = 1;
-  CropSizes sizes;                               ///< of a channel, before and after
-  bool in_channels_last = false;                 ///< host slots hold (B,H,W,C), else (B,C,H,W)
-  bool out_channels_last = false;                ///< as does the device
-  std::optional<NormalizeParameters> normalize;  ///< unset: values stay
-  bool augments = false;                         ///< batches come with transforms
+  CropSizes sizes;                               ///< Height and width of a channel before and after the crop
+  bool in_channels_last = false;                 ///< Host slots hold (B,H,W,C), else (B,C,H,W)
+  bool out_channels_last = false;                ///< The device delivers (B,H,W,C), else (B,C,H,W)
+  std::optional<NormalizeParameters> normalize;  ///< Unset: values are not normalized
+  bool augments = false;                         ///< Batches come with a crop and flip per sample
   DType target_from = DType::i64;
   DType target_to = DType::i64;
-  std::uint64_t deliveries = 1;  ///< of each batch; the first by `deliver`, the others by `deliver_again`
+  /// Deliveries of each batch (echo): the first by `deliver`, the others by `deliver_again`.
+  std::uint64_t deliveries = 1;
 
-  /// Whether data arrives otherwise than it lies in the slot.
+  /// Whether delivered data differ from the bytes in the slot, so that a kernel has to run.
   bool converts() const noexcept {
     return normalize || augments || from != to || in_channels_last != out_channels_last;
   }
 };
 
-/// How much of it.
+/// Slot counts and copy-ahead depth.
 struct DeviceCapacity {
-  std::size_t host_slots = 2;  ///< allocated once
-  std::size_t depth = 2;       ///< batches copied ahead of the consumer
-  bool own_outputs = true;     ///< memory for delivered batches is allocated at once, conversion runs ahead
+  std::size_t host_slots = 2;  ///< Pinned host slots, allocated once
+  std::size_t depth = 2;       ///< Batches that are copied ahead of the consumer
+  /// True: the loader allocates memory for delivered batches at once and converts ahead.
+  bool own_outputs = true;
 };
 
-/// Makes devices that are not the host. Thread-safe.
+/// Creates GPU devices. Thread-safe.
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
 
-  /// The device that `name` ("cuda", "cuda:N", "auto") stands for. With "auto" nullopt, after a line in
-  /// the log, where no GPU can be used; throws DeviceError then for the other names. Throws OptionError
-  /// for a name of another form, or of a device that does not exist.
+  /// Returns the ordinal of the device that `name` ("cuda", "cuda:N", "auto") stands for. If no GPU can be
+  /// used, "auto" returns nullopt after a log line and the other names throw DeviceError. Throws OptionError
+  /// for any other name, and for a device that does not exist.
   virtual std::optional<int> choose(std::string_view name) const = 0;
 
-  /// Whether its devices convert, crop, flip and move channels from one type to the other.
+  /// Whether the devices can convert values of type `from` to type `to` with crop, flip, normalization and
+  /// layout change.
   virtual bool can_normalize(DType from, DType to) const = 0;
 
-  /// For batches on `device`, which `choose` returned. Throws OptionError, DeviceError.
+  /// Creates a device that delivers batches to the GPU of ordinal `device`, as `choose` returned it. Throws
+  /// OptionError, DeviceError, std::bad_alloc.
   virtual std::unique_ptr<Device> make(int device, const DeviceFormat& format,
                                        const DeviceCapacity& capacity) const = 0;
 };

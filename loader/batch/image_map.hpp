@@ -1,4 +1,4 @@
-// Walks the elements of one sample from where they are stored to where they are delivered.
+// Maps the stored elements of one sample to the delivered ones.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace h5feed {
 
-/// How a sample lies before and after. Extents in pixels.
+/// Layout of a sample before and after the conversion. Extents in pixels.
 struct ImageMap {
   std::ptrdiff_t channels = 1;
   std::ptrdiff_t in_height = 1, in_width = 1, out_height = 1, out_width = 1;
-  bool in_last = false;   ///< (H,W,C) as stored, else (C,H,W)
-  bool out_last = false;  ///< likewise as delivered
+  bool in_last = false;   ///< Stored as (H,W,C), else (C,H,W)
+  bool out_last = false;  ///< Delivered as (H,W,C), else (C,H,W)
 
   explicit ImageMap(const RowKernelSpec& spec)
       : channels(static_cast<std::ptrdiff_t>(spec.channels)),
@@ -33,13 +33,15 @@ struct ImageMap {
 
 namespace detail {
 
-/// Output columns [first, last) of a row whose source lies in the image, `step` source pixels apart.
+/// Output columns [first, last) of a row that have a source pixel; neighbouring output columns are `step`
+/// source pixels apart.
 struct Columns {
   std::ptrdiff_t first = 0, last = 0;
-  std::ptrdiff_t source = 0;  ///< source column of output column 0; need not exist
+  std::ptrdiff_t source = 0;  ///< Source column of output column 0; may be outside the image
   std::ptrdiff_t step = 1;
 };
 
+/// Returns the columns of any output row for this crop and flip.
 inline Columns columns_of(const ImageMap& map, const SampleTransform& transform) noexcept {
   Columns columns;
   if (transform.flip == 0) {
@@ -57,8 +59,8 @@ inline Columns columns_of(const ImageMap& map, const SampleTransform& transform)
   return columns;
 }
 
-/// One row, of all channels where the output has them side by side. kChannels: 0 for a number known at run
-/// time only.
+/// Maps one row of an output whose channels are interleaved (H,W,C). `kChannels`: number of channels, or 0 if
+/// it is known at run time only.
 template <int kChannels, typename Element>
 void map_row_last(const ImageMap& map, const Columns& columns, std::ptrdiff_t in_row,
                   std::ptrdiff_t in_channel, std::ptrdiff_t in_step, std::ptrdiff_t out_row,
@@ -73,8 +75,8 @@ void map_row_last(const ImageMap& map, const Columns& columns, std::ptrdiff_t in
 
 }  // namespace detail
 
-/// Calls `element(from index, channel, to index)` for every delivered element that has a source, and
-/// `padding(channel, to index)` for every other.
+/// Calls `element(source index, channel, output index)` for every delivered element that has a source, and
+/// `padding(channel, output index)` for every other.
 template <typename Element, typename Padding>
 void map_image(const ImageMap& map, const SampleTransform& transform, const Element& element,
                const Padding& padding) noexcept {
@@ -108,7 +110,7 @@ void map_image(const ImageMap& map, const SampleTransform& transform, const Elem
     for (std::ptrdiff_t c = 0; c < map.channels; ++c) {
       const std::ptrdiff_t in = in_row + c * in_channel;
       const std::ptrdiff_t out = out_row + c * out_channel;
-      if (in_step == 1) {  // apart, so that the compiler can use vectors
+      if (in_step == 1) {  // a loop of its own, so that the compiler can vectorize it
         for (std::ptrdiff_t x = first; x < last; ++x) element(in + x, c, out + x);
       } else {
         for (std::ptrdiff_t x = first; x < last; ++x) element(in + x * in_step, c, out + x);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint8_t kStartOfImage = 0xD8, kEndOfImage = 0xD9, kFill = 0xFF;
 
-// Markers without a length behind them: TEM, and the restarts within a scan.
+// Whether a marker has no length field: TEM, and the restarts within a scan.
 bool stands_alone(std::uint8_t marker) noexcept {
   return marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7);
 }
@@ -23,7 +23,7 @@ class Walk {
   }
   void skip(std::size_t count) noexcept { at_ += count; }
 
-  // To the next 0xFF; false where there is none.
+  // Advances to the next 0xFF; returns false if there is none.
   bool to_marker() noexcept {
     if (!left(1)) return false;
     const void* const found = std::memchr(bytes_.data() + at_, kFill, bytes_.size() - at_);
@@ -44,7 +44,8 @@ bool jpeg_is_whole(std::span<const std::byte> bytes) noexcept {
   if (!walk.left(3) || walk.byte(0) != kFill || walk.byte(1) != kStartOfImage || walk.byte(2) != kFill)
     return true;
   walk.skip(2);
-  // Also over what lies between markers: the data of a scan, in which 0 follows each 0xFF that is none.
+  // Also skips the data between markers: in the data of a scan, every 0xFF that is not a marker is followed
+  // by 0.
   while (walk.to_marker()) {
     while (walk.left(2) && walk.byte(1) == kFill) walk.skip(1);
     if (!walk.left(2)) return false;

@@ -1,4 +1,4 @@
-// Whether the bytes of a JPEG reach to its end.
+// Detects JPEG images that are cut short.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace h5feed {
 
-/// False for a JPEG that was cut short: its markers (ITU-T Recommendation T.81, Annex B) do not lead to "end
-/// of image". Decoders fill in what is missing and do not say so. True for bytes that are no JPEG, whatever
-/// they are, and for a JPEG with anything behind its end. Decodes nothing.
+/// Returns false for a JPEG that was cut short: its markers (ITU-T Recommendation T.81, Annex B) do not lead
+/// to "end of image". Decoders fill in the missing part without an error. Returns true for bytes that are not
+/// a JPEG, and for a JPEG with extra bytes after its end. Does not decode.
 bool jpeg_is_whole(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace h5feed

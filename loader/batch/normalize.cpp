@@ -27,8 +27,8 @@ std::vector<double> per_channel(const std::vector<double>& values, double missin
   return values;
 }
 
-// The nearest value with `digits` binary digits, ties to even, above the smallest exponent of the type.
-// Scaling by powers of two is exact, so that this is the only rounding.
+// Returns the nearest value with `digits` binary digits, ties to even; exponents below `min_exponent` are
+// subnormal. Scaling by powers of two is exact, so this is the only rounding.
 double rounded_to(double value, int digits, int min_exponent) noexcept {
   if (value == 0 || !std::isfinite(value)) return value;
   const int exponent = std::max(std::ilogb(value), min_exponent);

@@ -1,4 +1,4 @@
-// (x · scale − mean) / std with every parameter filled in.
+// The normalization (x · scale − mean) / std with all parameters resolved.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,29 @@
 
 namespace h5feed {
 
-/// Checked parameters: one mean and std per channel.
+/// Validated parameters with one mean and one std per channel.
 struct NormalizeParameters {
   double scale = 1;
   std::vector<double> mean;
   std::vector<double> std;
 
-  /// In float64; the caller rounds once.
+  /// Returns the normalized value in float64; the caller rounds it once.
   double apply(double x, std::uint64_t channel) const noexcept {
     return (x * scale - mean[channel]) / std[channel];
   }
 };
 
-/// Fills in defaults for data of `dtype` with `channels`. Throws OptionError: another number of values
-/// than 1 or `channels`, a std of 0, a value that is not finite.
+/// Resolves the parameters for data of `dtype` with `channels` channels. Default: scale 1/255 for u8, else 1;
+/// mean 0; std 1. Throws OptionError if the number of values is neither 1 nor `channels`, a std is 0, or a
+/// value is not finite.
 NormalizeParameters resolve_normalize(const Normalize& normalize, DType dtype, std::uint64_t channels);
 
-/// The value of a type that is nearest to a float64, ties to even. For float, F16, BF16 and double.
+/// Returns the value of type To that is nearest to a float64, ties to even. Defined for float, F16, BF16 and
+/// double.
 template <typename To>
 To rounded_once(double value) noexcept;
 
-/// For uint8 data: entry [channel · 256 + x] is the To nearest to the float64 result.
+/// Returns the lookup table for u8 data: entry [channel · 256 + x] is the To nearest to the float64 result.
 template <typename To = float>
 std::vector<To> normalize_table(const NormalizeParameters& parameters) {
   std::vector<To> table;

@@ -16,7 +16,7 @@
 namespace h5feed {
 namespace {
 
-// Calls f with a value of the C++ type of `dtype`, for its type only.
+// Calls `f` with a zero of the C++ type of `dtype`; only the type of the argument matters.
 template <typename F>
 auto with_type_of(DType dtype, F&& f) {
   switch (dtype) {
@@ -48,7 +48,7 @@ auto with_type_of(DType dtype, F&& f) {
   return f(double{});
 }
 
-// Samples lie at any byte offset in chunks and batches.
+// Loads an element at any byte offset: samples are not aligned in chunks and batches.
 template <typename T>
 T load(const std::byte* from, std::size_t index) noexcept {
   T value;
@@ -61,11 +61,11 @@ void store(std::byte* to, std::size_t index, T value) noexcept {
   std::memcpy(to + index * sizeof(T), &value, sizeof(T));
 }
 
-// The types that C++20 lacks.
+// The 16-bit float types, which C++20 lacks.
 template <typename T>
 constexpr bool kSixteenBitFloat = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
 
-// Whether the integer type To can hold the value, fractions cut off.
+// Whether the integer type To can hold the value without its fraction.
 template <typename To, typename From>
 bool fits(From value) noexcept {
   if constexpr (kSixteenBitFloat<From>) {
@@ -84,7 +84,7 @@ To convert(From value) noexcept {
   if constexpr (kSixteenBitFloat<From>) {
     return convert<To>(to_float(value));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    return fits<To>(value) ? static_cast<To>(value) : To{0};  // others have no C++ conversion
+    return fits<To>(value) ? static_cast<To>(value) : To{0};  // out of range is undefined in C++
   } else {
     return static_cast<To>(value);
   }
@@ -106,7 +106,7 @@ class CopyKernel final : public RowKernel {
 
  private:
   void do_run(const std::byte* from, std::byte* to, const SampleTransform&) const noexcept override {
-    // Rows of no elements have no memory either.
+    // A row without elements has no memory either.
     if (bytes_ > 0) std::memcpy(to, from, bytes_);
   }
 
@@ -126,8 +126,9 @@ class StreamKernel final : public RowKernel {
   std::size_t bytes_;
 };
 
-// What becomes of one value: From and To, and `here()`, a function of a From and a channel that gives the To.
-// It holds what it needs in registers: stores of bytes may change any object in memory.
+// A value conversion has the types From and To, and `here()`, which returns a function of a From and a
+// channel that gives the To. The function holds its parameters in registers: stores of bytes may alias any
+// object in memory.
 
 template <typename F, typename T>
 struct Converted {

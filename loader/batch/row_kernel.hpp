@@ -1,4 +1,4 @@
-// From one stored sample to one delivered sample.
+// Kernels that convert one stored sample to one delivered sample.
 #pragma once
 
 #include <cstddef>
@@ -14,34 +14,36 @@
 
 namespace h5feed {
 
-/// Extents of an image before and after it is cropped, in pixels.
+/// Height and width of an image before and after the crop, in pixels.
 struct CropSizes {
   std::uint64_t in_height = 1, in_width = 1, out_height = 1, out_width = 1;
 };
 
-/// What a kernel does to a sample of `channels` × `pixels` elements.
+/// The conversion of a sample of `channels` × `pixels` elements.
 struct RowKernelSpec {
   DType from = DType::u8;
   DType to = DType::u8;
   std::uint64_t channels = 1;
-  std::uint64_t pixels = 1;                      ///< of a channel, as stored
-  bool channels_last = false;                    ///< stored (pixels, channels), else (channels, pixels)
-  bool to_channels_last = false;                 ///< delivered likewise
-  std::optional<CropSizes> crop = {};            ///< set: `run` heeds its transform
-  std::optional<NormalizeParameters> normalize;  ///< `to` is then f32, f16, bf16 or f64
-  bool past_caches = false;                      ///< plain copies leave the caches alone (`stream_copy`)
+  std::uint64_t pixels = 1;            ///< Pixels of a channel, as stored
+  bool channels_last = false;          ///< Stored as (pixels, channels), else (channels, pixels)
+  bool to_channels_last = false;       ///< Delivered as (pixels, channels), else (channels, pixels)
+  std::optional<CropSizes> crop = {};  ///< If set, `run` applies its transform
+  /// Unset: no normalization; if set, `to` is f32, f16, bf16 or f64.
+  std::optional<NormalizeParameters> normalize;
+  bool past_caches = false;  ///< Plain copies bypass the caches (`stream_copy`)
 };
 
 /// Copies, converts, normalizes, crops, flips and transposes one sample at a time. Immutable and thread-safe.
 class RowKernel {
  public:
   virtual ~RowKernel() = default;
-  /// `from` and `to` are one sample each, of any alignment, and do not overlap. Without crop sizes in the
-  /// specification `transform` has no effect.
+  /// Converts the sample at `from` to `to`, two buffers of any alignment that do not overlap. Ignores
+  /// `transform` if the specification has no crop sizes. Output outside the source image takes the value that
+  /// a stored 0 converts to.
   void run(const std::byte* from, std::byte* to, const SampleTransform& transform = {}) const noexcept {
     do_run(from, to, transform);
   }
-  /// The delivered bytes are the stored bytes: a row may be read straight into the batch.
+  /// Whether the delivered bytes equal the stored bytes, so that a row may be read directly into the batch.
   virtual bool is_copy() const noexcept { return false; }
 
  private:
@@ -49,16 +51,17 @@ class RowKernel {
                       const SampleTransform& transform) const noexcept = 0;
 };
 
-/// Chooses the kernel. Without `normalize` conversions between numeric types round as C++ does; out-of-range
-/// floats become 0. Throws OptionError for a conversion of another type to f16 or bf16 without `normalize`.
+/// Creates the kernel for a conversion. Without `normalize`, numbers convert as in C++ (integers wrap, floats
+/// lose their fraction), except that floats that an integer type cannot hold, NaN included, become 0. Throws
+/// OptionError for a conversion of another type to f16 or bf16 without `normalize`.
 std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec);
 
-/// Index of the first element of `values`, of type `from`, that the integer type `to` cannot hold;
-/// nullopt when all fit, or `to` is a float type.
+/// Returns the index of the first element of `values`, of type `from`, that the integer type `to` cannot
+/// hold; nullopt if all fit, or if `to` is a float type.
 std::optional<std::size_t> first_out_of_range(DType from, std::span<const std::byte> values,
                                               DType to) noexcept;
 
-/// "-3", "0.25": the number at `value`, as short as tells it from its neighbours.
+/// Returns the number at `value` as text, "-3" or "0.25", with the fewest digits that identify it.
 std::string number_text(DType dtype, const std::byte* value);
 
 }  // namespace h5feed

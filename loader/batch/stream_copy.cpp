@@ -12,7 +12,7 @@ namespace h5feed {
 
 void stream_copy(const std::byte* from, std::byte* to, std::size_t bytes) noexcept {
 #ifdef __SSE2__
-  // Whole cache lines, so that none is fetched to be completed.
+  // Store whole cache lines, so that no line has to be fetched to be completed.
   constexpr std::size_t kLine = 64;
   const std::size_t to_line = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
   const std::size_t head = std::min(bytes, to_line);

@@ -1,4 +1,4 @@
-// Where the elements of a dense tensor lie.
+// Strides of dense tensors.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace h5feed {
 
-/// Strides in elements, one a dimension: row-major, or with the channels of (…,C,H,W) last of all.
+/// Returns the strides of a dense tensor in elements, one per dimension: row-major, or, with `channels_last`
+/// and at least 3 dimensions, with the channels of (…,C,H,W) innermost.
 H5FEED_EXPORT std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& shape,
                                                       bool channels_last);
 

@@ -1,4 +1,4 @@
-// Images by OpenCV: decoding, scaling, the order of channels.
+// The OpenCV image decoder: decodes and scales images and reorders their channels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 using Color = ImageTarget::Color;
 
-// OpenCV hands work on fewer pixels to no other thread.
+// Below this number of pixels OpenCV's color conversion uses no other thread.
 constexpr int kPixelsOnOneThread = 1 << 16;
 
 int flags_of(Color color) {
@@ -37,7 +37,7 @@ int flags_of(Color color) {
   return cv::IMREAD_COLOR;
 }
 
-// OpenCV's messages have several lines and its own file names.
+// Describes an OpenCV error on one line; OpenCV's own message has several lines and its file names.
 std::string reason_of(const cv::Exception& error) {
   return fmt::format("OpenCV failed{}{}; store it as JPEG or PNG, or leave it out",
                      error.err.empty() ? "" : ": ", error.err);
@@ -54,12 +54,12 @@ int type_of(const ImageExtent& extent) {
   return CV_MAKETYPE(extent.dtype == DType::u8 ? CV_8U : CV_16U, static_cast<int>(extent.channels));
 }
 
-// A view of memory that OpenCV writes to.
+// Returns a matrix that shares the memory at `bytes`.
 cv::Mat view(std::byte* bytes, const ImageExtent& extent) {
   return {static_cast<int>(extent.height), static_cast<int>(extent.width), type_of(extent), bytes};
 }
 
-// B, G, R to R, G, B, of what OpenCV decoded.
+// Converts from the B, G, R order of OpenCV to R, G, B, in bands small enough to stay on the calling thread.
 void swap_channels(const cv::Mat& from, cv::Mat& to) {
   const int code = from.channels() == 3 ? cv::COLOR_BGR2RGB : cv::COLOR_BGRA2RGBA;
   const int rows = std::max(1, kPixelsOnOneThread / std::max(1, from.cols) - 1);
@@ -75,7 +75,8 @@ void resize(const cv::Mat& from, cv::Mat& to) {
   cv::resize(from, to, to.size(), 0, 0, shrinks ? cv::INTER_AREA : cv::INTER_LINEAR);
 }
 
-// A PNG of color type 4 (PNG specification, 11.2.2 IHDR), of which OpenCV makes four channels.
+// Whether the bytes are a PNG of color type 4, gray and alpha (PNG specification, 11.2.2 IHDR), which OpenCV
+// decodes to four channels.
 bool is_gray_alpha_png(std::span<const std::byte> encoded) {
   constexpr std::array<unsigned char, 8> kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   constexpr std::size_t kColorType = 25;
@@ -146,7 +147,7 @@ class OpenCvDecoder final : public ImageDecoder {
       return;
     }
     try {
-      // Read only.
+      // OpenCV only reads this matrix.
       const cv::Mat image = view(const_cast<std::byte*>(pixels.data()), from);
       cv::Mat target = view(out.data(), extent);
       resize(image, target);
@@ -169,7 +170,7 @@ class OpenCvDecoder final : public ImageDecoder {
       throw ImageError("it has more than 2 GiB; store it smaller");
     if (!jpeg_is_whole(encoded)) throw ImageError("its JPEG is cut short; restore it, or leave it out");
     try {
-      // Read only.
+      // OpenCV only reads this matrix.
       const cv::Mat bytes(1, static_cast<int>(encoded.size()), CV_8U, const_cast<std::byte*>(encoded.data()));
       cv::Mat image = cv::imdecode(bytes, flags_of(target_.color));
       if (image.empty())

@@ -14,7 +14,7 @@ ChunkCache::Pin::~Pin() {
   if (cache_ != nullptr) cache_->unpin(*entry_);
 }
 
-// Without the lock: the pin keeps the entry in state 2, in which its buffer does not change.
+// Needs no lock: the pin keeps the entry in state 2, in which its buffer does not change.
 std::span<const std::byte> ChunkCache::Pin::bytes() const noexcept {
   return std::as_const(entry_->buffer).span();
 }
@@ -60,7 +60,7 @@ ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Res
 }
 
 void ChunkCache::set_capacity(std::uint64_t capacity_bytes) {
-  std::vector<ByteBuffer> surplus;  // freed after the lock
+  std::vector<ByteBuffer> surplus;  // freed after the lock is released
   const MutexLock lock(mutex_);
   capacity_bytes_ = capacity_bytes;
   evict_until(capacity_bytes_);
@@ -97,7 +97,7 @@ void ChunkCache::evict_until(std::uint64_t entry_bytes) {
 }
 
 ByteBuffer ChunkCache::take_buffer(std::size_t bytes) {
-  std::vector<ByteBuffer> surplus;  // freed after the lock
+  std::vector<ByteBuffer> surplus;  // freed after the lock is released
   {
     const MutexLock lock(mutex_);
     evict_until(capacity_bytes_ - std::min<std::uint64_t>(capacity_bytes_, bytes));

@@ -1,5 +1,5 @@
-// Decoded chunks in memory: bounded in bytes, least recently used goes first unless it is to stay, each
-// chunk loaded once however many threads want it.
+// A cache of decoded chunks, bounded in bytes. Evicts the least recently used chunk, except chunks that are
+// to stay; loads each chunk once even if several threads want it.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,14 @@
 
 namespace h5feed {
 
-/// Chunk number `chunk` of field number `field`.
+/// Identifies chunk number `chunk` of field number `field`.
 struct ChunkKey {
   std::uint32_t field = 0;
   std::uint64_t chunk = 0;
   bool operator==(const ChunkKey&) const = default;
 };
 
+/// Hashes a ChunkKey for the table of the cache.
 struct ChunkKeyHash {
   std::size_t operator()(const ChunkKey& key) const noexcept {
     // Chunk numbers are consecutive: spread them with a 64-bit odd multiplier (Fibonacci hashing).
@@ -30,34 +31,36 @@ struct ChunkKeyHash {
   }
 };
 
-/// Thread-safe; no method waits for another thread's load. One entry is in one of these states:
+/// A byte-bounded LRU cache of decoded chunks. Thread-safe; no method waits for another thread's load. Pins
+/// and loads must not outlive the cache. Each entry is in one of these states:
 ///
 ///   1 loading  its one `Load` exists; no pins; not in the LRU list; may have waiting lookups
 ///   2 pinned   pins > 0; not in the LRU list; cannot be evicted
 ///   3 idle     pins = 0; in the LRU list; may be evicted at any moment
 ///   4 staying  pins ≥ 0; not in the LRU list; never evicted
 ///
-/// A chunk for which there was no room, because all others are in use, leaves the cache with its last
-/// pin. Invariant: idle entries are kept only while all entries together fit the capacity, so bytes
-/// held ≤ max(capacity, chunks loading or pinned) + spare buffers of chunks that left, which the next
-/// load takes first. Buffers are freed outside the lock.
+/// A chunk that exceeds the capacity, because all others are in use, leaves the cache with its last pin.
+/// Invariant: idle entries are kept only while all entries together fit the capacity, so bytes held ≤
+/// max(capacity, chunks loading or pinned) + spare buffers of evicted chunks, which the next load reuses
+/// first. Buffers are freed outside the lock.
 class ChunkCache {
   struct Entry;
 
  public:
-  /// Called when a chunk that another thread was loading is there, or that load failed: look it up
-  /// again. Runs on the loading thread; must not throw.
+  /// Called when another thread's load of a chunk has finished or failed: look the chunk up again. Runs on
+  /// the loading thread; must not throw.
   using Resume = std::function<void()>;
 
-  /// Keeps one chunk in memory and readable. Move-only.
+  /// Keeps one chunk in memory and readable for its own lifetime. Move-only.
   class Pin {
    public:
     Pin(Pin&& other) noexcept;
     Pin& operator=(Pin&&) = delete;
     ~Pin();
+    /// Returns the decoded bytes, valid for the lifetime of the pin.
     std::span<const std::byte> bytes() const noexcept;
-    /// No further use of the chunk is foreseen: it goes first when room is needed, while its memory is
-    /// still in the processor's caches. A later lookup that finds it ends that.
+    /// Marks the chunk as not needed any more: once unpinned it is evicted first, while its memory is still
+    /// in the processor's caches. A later lookup that finds the chunk clears the mark.
     void retire() noexcept;
 
    private:
@@ -67,16 +70,19 @@ class ChunkCache {
     Entry* entry_;
   };
 
-  /// The right and the duty to load one chunk: fill `buffer()`, then `publish()`. Destroyed without
-  /// `publish()` (an exception, as a rule) it gives the duty up, and whoever waits tries again.
+  /// The exclusive right and duty to load one chunk: fill `buffer()`, then call `publish()`. If destroyed
+  /// without `publish()`, as a rule by an exception, the load is abandoned and waiting lookups are resumed to
+  /// try again. Move-only.
   class Load {
    public:
     Load(Load&& other) noexcept;
     Load& operator=(Load&&) = delete;
     ~Load();
-    /// The memory to decode into; allocated on the first call. Throws std::bad_alloc.
+    /// Returns the memory to decode into, allocated on the first call; may evict idle chunks. Throws
+    /// std::bad_alloc.
     std::span<std::byte> buffer();
-    /// Makes the chunk visible, and pins it for the caller.
+    /// Makes the chunk visible to lookups and returns a pin on it. Calls the `Resume` of every waiting
+    /// lookup.
     Pin publish() &&;
 
    private:
@@ -89,43 +95,52 @@ class ChunkCache {
     ByteBuffer buffer_;
   };
 
-  /// Another thread is loading the chunk; the `Resume` was kept and will be called.
+  /// Result of a lookup while another thread loads the chunk: the cache has stored the `Resume` and will call
+  /// it.
   struct Pending {};
 
+  /// Result of a lookup: the chunk, the right to load it, or a wait for another thread.
   using Lookup = std::variant<Pin, Load, Pending>;
 
+  /// Counters since construction, and the memory in use.
   struct Stats {
-    std::uint64_t hits = 0;    ///< lookups that found the chunk
-    std::uint64_t misses = 0;  ///< lookups that had to load it
+    std::uint64_t hits = 0;    ///< Lookups that found the chunk
+    std::uint64_t misses = 0;  ///< Lookups that had to load the chunk
+    /// Idle chunks that were evicted to make room.
     std::uint64_t evictions = 0;
+    /// Bytes of chunks and spare buffers now.
     std::uint64_t held_bytes = 0;
+    /// Maximum of `held_bytes` so far.
     std::uint64_t peak_bytes = 0;
   };
 
-  /// The first chunks to arrive stay for good, until `staying_bytes` of the capacity are taken; the rest is
-  /// least recently used. What MinIO calls a cache without replacement, for data read in full every epoch
-  /// (Mohan et al.: "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021, arXiv 2007.06775).
+  /// Creates a cache of `capacity_bytes`. The first chunks to arrive stay for good, until they take
+  /// `staying_bytes` of the capacity; the rest is LRU. MinIO calls this a cache without replacement, for data
+  /// that is read in full every epoch (Mohan et al.: "Analyzing and Mitigating Data Stalls in DNN Training",
+  /// VLDB 2021, arXiv 2007.06775).
   explicit ChunkCache(std::uint64_t capacity_bytes, std::uint64_t staying_bytes = 0)
       : staying_limit_bytes_(staying_bytes), capacity_bytes_(capacity_bytes) {}
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
 
-  /// Finds a chunk of `bytes` decoded bytes.
+  /// Looks up a chunk of `bytes` decoded bytes. Returns a `Pin` if it is cached, a `Load` if the caller has
+  /// to load it, and `Pending`, keeping `resume`, if another thread is loading it. Throws std::bad_alloc.
   Lookup lookup(ChunkKey key, std::size_t bytes, const Resume& resume) H5FEED_EXCLUDES(mutex_);
 
-  /// Chunks that are not in use leave until the rest fits; those in use leave with their last pin.
+  /// Changes the capacity. Evicts idle chunks until the rest fits; chunks in use leave with their last pin.
   void set_capacity(std::uint64_t capacity_bytes) H5FEED_EXCLUDES(mutex_);
 
-  /// Whether a chunk of `bytes` decoded bytes could be loaded without another having to go.
+  /// Whether a chunk of `bytes` decoded bytes could be loaded without an eviction.
   bool has_room(std::size_t bytes) const H5FEED_EXCLUDES(mutex_);
 
-  /// Whether a lookup would find the chunk, or wait for a load that runs. Counts as no use of it.
+  /// Whether the chunk is cached or being loaded. Does not count as a use.
   bool contains(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
 
+  /// Returns a consistent snapshot of the counters.
   Stats stats() const H5FEED_EXCLUDES(mutex_);
   std::uint64_t capacity_bytes() const H5FEED_EXCLUDES(mutex_);
 
-  /// Walks the whole structure and throws std::logic_error where a state or a sum is wrong. For tests.
+  /// Checks all states and sums and throws std::logic_error if one is wrong. For tests.
   void check_invariants() const H5FEED_EXCLUDES(mutex_);
 
  private:
@@ -151,9 +166,9 @@ class ChunkCache {
   mutable Mutex mutex_;
   std::uint64_t capacity_bytes_ H5FEED_GUARDED_BY(mutex_);
   std::unordered_map<ChunkKey, Entry, ChunkKeyHash> entries_ H5FEED_GUARDED_BY(mutex_);
-  std::list<Entry*> lru_ H5FEED_GUARDED_BY(mutex_);          // first to go first
-  std::vector<ByteBuffer> spare_ H5FEED_GUARDED_BY(mutex_);  // for the next load
-  std::uint64_t entry_bytes_ H5FEED_GUARDED_BY(mutex_) = 0;  // buffers of entries and of their loads
+  std::list<Entry*> lru_ H5FEED_GUARDED_BY(mutex_);          // next victim first
+  std::vector<ByteBuffer> spare_ H5FEED_GUARDED_BY(mutex_);  // buffers for reuse by the next load
+  std::uint64_t entry_bytes_ H5FEED_GUARDED_BY(mutex_) = 0;  // buffers of entries and of running loads
   std::uint64_t spare_bytes_ H5FEED_GUARDED_BY(mutex_) = 0;
   std::uint64_t staying_bytes_ H5FEED_GUARDED_BY(mutex_) = 0;
   Stats stats_ H5FEED_GUARDED_BY(mutex_);

@@ -10,7 +10,7 @@
 namespace h5feed {
 namespace {
 
-// Large enough for pages of 2 MiB, small enough not to reserve far more than is used.
+// Large enough for 2 MiB pages, small enough not to reserve far more than is used.
 constexpr std::size_t kSlabBytes = std::size_t{8} << 20;
 
 std::uint32_t rows_per_slab(std::size_t row_bytes, std::uint32_t capacity_rows) {
@@ -83,7 +83,7 @@ void RowCache::put(std::span<const Candidate> rows) {
     for (const Candidate& row : rows) {
       if (row.turn < past_ || index_.contains(row.turn)) continue;
       Index::node_type node = slot_for(row.turn);
-      if (node.empty()) break;  // those that follow are due even later
+      if (node.empty()) break;  // the remaining rows are due even later
       ++out_;
       fillings.push_back({&row, std::move(node)});
     }
@@ -123,7 +123,8 @@ std::byte* RowCache::bytes_of(std::uint32_t slot) const noexcept {
   return const_cast<std::byte*>(slabs_[slot / slab_rows_].data()) + slot % slab_rows_ * row_bytes_;
 }
 
-// Empty where there is no room for a row due at `turn`.
+// Returns a slot for a row due at `turn`: a free one, a new one, or that of the row due latest. Returns an
+// empty node if no slot is worth replacing.
 RowCache::Index::node_type RowCache::slot_for(std::uint64_t turn) {
   if (!free_.empty()) {
     Index::node_type node = std::move(free_.back());
@@ -134,7 +135,7 @@ RowCache::Index::node_type RowCache::slot_for(std::uint64_t turn) {
     try {
       return new_slot();
     } catch (const std::bad_alloc&) {
-      // Those that exist have to do.
+      // Make do with the existing slots.
     }
   }
   if (index_.empty() || std::prev(index_.end())->first <= turn) return {};

@@ -1,4 +1,4 @@
-// Rows in memory by when they are due: bounded, the row due latest goes first.
+// A bounded cache of rows ordered by the turn at which each is due; evicts the row due latest.
 #pragma once
 
 #include <cstddef>
@@ -14,45 +14,45 @@
 
 namespace h5feed {
 
-/// Rows of one size, each filed under the one turn at which it is due; whoever files a row knows that no
-/// other row has that turn. Eviction is Belady's rule (IBM Systems Journal 5(2), 1966) on rows: what is due
-/// latest goes. A row is served once and then leaves, or is filed anew under its next turn.
+/// Caches rows of equal size, each filed under the unique turn at which it is due; callers guarantee that no
+/// two rows share a turn. Evicts by Belady's rule (IBM Systems Journal 5(2), 1966): the row due latest goes
+/// first. A row is served once; then it leaves or is filed again under its next turn.
 ///
-/// Memory comes in slabs, as it is needed. Each slot of it is in one of these states:
+/// Memory is allocated in slabs on demand. Each slot of a slab is in one of these states:
 ///
 ///   1 free  in `free_`
 ///   2 filed in `index_` under a turn; may be evicted at any moment
-///   3 out   of a lease, or being filled by `put`; nobody else touches its bytes
+///   3 out   held by a lease, or being filled by `put`; nobody else touches its bytes
 ///
-/// Thread-safe; bytes are copied outside the lock, nothing waits.
+/// Thread-safe. Bytes are copied outside the lock; no method waits for another thread's copy.
 class RowCache {
   using Index = std::map<std::uint64_t, std::uint32_t>;  // turn → slot
 
  public:
-  /// Memory that a row takes beside its bytes: a node of the index as the heap allocates it, and its place
-  /// in the list of free slots. Measured by a test.
+  /// Bytes of bookkeeping per row: a node of the index as the heap allocates it, and its place in the list of
+  /// free slots. A test measures it.
   static constexpr std::size_t kBookkeepingBytes = 64 + sizeof(Index::node_type);
 
-  /// A turn that never comes: see `Lease::give_back`.
+  /// A turn that never comes; `Lease::give_back` drops a row filed under it.
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
-  /// Holds at most `capacity_rows` rows of `row_bytes` ≥ 1. Throws std::bad_alloc.
+  /// Creates a cache of at most `capacity_rows` rows of `row_bytes` ≥ 1. Throws std::bad_alloc.
   RowCache(std::size_t row_bytes, std::uint32_t capacity_rows);
   RowCache(const RowCache&) = delete;
   RowCache& operator=(const RowCache&) = delete;
 
-  /// Rows that left the cache for one reader, who has them to himself. Move-only; does not outlive the
+  /// Rows that one reader has taken out of the cache and owns exclusively. Move-only; must not outlive the
   /// cache.
   class Lease {
    public:
     Lease(Lease&& other) noexcept;
     Lease& operator=(Lease&&) = delete;
-    /// The rows are dropped.
+    /// Drops the rows unless they were given back.
     ~Lease();
-    /// The bytes of the row that was taken by `turns[number]`.
+    /// Returns the bytes of the row that was taken by `turns[number]`.
     const std::byte* row(std::size_t number) const noexcept;
-    /// Files the rows under the turns at which they are due next, one each, instead of dropping them;
-    /// `kNever` drops a row. They have a place already, so nothing is evicted.
+    /// Files the rows again under their next turns, one per row in the order of `take`, instead of dropping
+    /// them; `kNever` drops a row. The rows keep their slots, so nothing is evicted.
     void give_back(std::span<const std::uint64_t> turns) && noexcept;
 
    private:
@@ -62,35 +62,36 @@ class RowCache {
     std::vector<Index::node_type> nodes_;
   };
 
-  /// Takes the rows of all these turns out of the cache, or, when one of them is not there, none.
-  /// Throws std::bad_alloc.
+  /// Takes the rows of all these turns out of the cache. Returns nullopt and takes none if one of them is
+  /// missing. Throws std::bad_alloc.
   std::optional<Lease> take(std::span<const std::uint64_t> turns) H5FEED_EXCLUDES(mutex_);
 
-  /// Whether `take` would find them.
+  /// Whether `take` would find all these rows.
   bool contains(std::span<const std::uint64_t> turns) const H5FEED_EXCLUDES(mutex_);
 
+  /// A row offered to `put`.
   struct Candidate {
     std::uint64_t turn = 0;
-    const std::byte* bytes = nullptr;  ///< `row_bytes` of them, copied
+    const std::byte* bytes = nullptr;  ///< `row_bytes` bytes, which `put` copies
   };
-  /// Files what is worth keeping of `rows`, which are in the order of their turns: each takes a free slot, or
-  /// that of the row due latest where that is due later. Turns that are filed already, or past, are left
-  /// out. Without memory fewer rows are kept. Throws std::bad_alloc, before it changes anything.
+  /// Files the rows that are worth keeping. `rows` are sorted by turn. Each takes a free slot, or replaces
+  /// the row due latest if that is due later than itself. Skips turns that are past or already filed. Keeps
+  /// fewer rows if the system has no memory for new slots. Throws std::bad_alloc before it changes anything.
   void put(std::span<const Candidate> rows) H5FEED_EXCLUDES(mutex_);
 
-  /// Drops the rows of these turns, those that are there.
+  /// Drops the rows of these turns; ignores turns that are not filed.
   void drop(std::span<const std::uint64_t> turns) noexcept H5FEED_EXCLUDES(mutex_);
 
-  /// From now on turns before `turn` are past: their rows are dropped, none is filed any more.
+  /// Declares turns before `turn` past: drops their rows and files none for them from now on.
   void forget_before(std::uint64_t turn) noexcept H5FEED_EXCLUDES(mutex_);
 
   std::uint64_t capacity_rows() const noexcept { return capacity_rows_; }
-  /// Rows that `take` would find.
+  /// Number of filed rows.
   std::uint64_t size() const H5FEED_EXCLUDES(mutex_);
-  /// Memory in use, bookkeeping included; at most capacity_rows · (row_bytes + kBookkeepingBytes).
+  /// Memory in use in bytes, bookkeeping included; at most capacity_rows · (row_bytes + kBookkeepingBytes).
   std::uint64_t held_bytes() const H5FEED_EXCLUDES(mutex_);
 
-  /// Walks the whole structure and throws std::logic_error where a state or a sum is wrong. For tests.
+  /// Checks all states and sums and throws std::logic_error if one is wrong. For tests.
   void check_invariants() const H5FEED_EXCLUDES(mutex_);
 
  private:
@@ -106,11 +107,12 @@ class RowCache {
   const std::uint32_t capacity_rows_;
   const std::uint32_t slab_rows_;
   mutable Mutex mutex_;
-  std::vector<ByteBuffer>
-      slabs_;  // never resized; one is filled in before the first of its slots is given out
+  // Never resized; a slab is allocated before the first of its slots is handed out.
+  std::vector<ByteBuffer> slabs_;
   Index index_ H5FEED_GUARDED_BY(mutex_);
-  std::vector<Index::node_type> free_ H5FEED_GUARDED_BY(mutex_);  // within the capacity reserved
-  std::uint32_t slots_ H5FEED_GUARDED_BY(mutex_) = 0;             // that exist: in any state
+  std::vector<Index::node_type> free_ H5FEED_GUARDED_BY(mutex_);  // never reallocates: capacity reserved
+  std::uint32_t slots_ H5FEED_GUARDED_BY(mutex_) = 0;             // slots that exist, in any state
+  // Slots in state 3.
   std::uint32_t out_ H5FEED_GUARDED_BY(mutex_) = 0;
   std::uint64_t past_ H5FEED_GUARDED_BY(mutex_) = 0;  // turns before this one are past
 };

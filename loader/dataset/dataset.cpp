@@ -29,18 +29,18 @@ Field::Field(std::shared_ptr<const ChunkReader> chunk_reader, SampleGeometry sam
 
 namespace {
 
-// "two", as in the contract's text; figures above what a sentence spells out.
+// Returns the number as a word, "two"; as figures from 10 on.
 std::string count_word(std::size_t count) {
   static constexpr const char* kWords[] = {"no",   "one", "two",   "three", "four",
                                            "five", "six", "seven", "eight", "nine"};
   return count < std::size(kWords) ? kWords[count] : std::to_string(count);
 }
 
-// The path to use when the user named none: the only dataset that looks like images.
+// Returns the path of the only dataset that looks like images, for users who named none.
 std::string only_image_dataset(const H5File& file) {
   std::vector<DatasetEntry> images;
   for (DatasetEntry& entry : file.list_datasets()) {
-    // It may hold images too: which dataset is meant cannot be told.
+    // The hidden datasets may be images too, so which dataset is meant cannot be decided.
     if (entry.hides_others) throw FileError(entry.problem + ", or name a dataset outside it with data");
     const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
     if (dtype && looks_like_images(entry.shape, *dtype)) images.push_back(std::move(entry));
@@ -60,7 +60,7 @@ std::string only_image_dataset(const H5File& file) {
 }  // namespace
 
 std::string which_images(const std::string& file, std::vector<DatasetEntry> images) {
-  // The largest is named first: as a rule it is what the user trains on.
+  // The largest first: as a rule the user trains on it.
   std::ranges::stable_sort(images, std::greater(), [](const DatasetEntry& e) { return e.shape.front(); });
   std::vector<std::string> candidates;
   for (const DatasetEntry& entry : images) candidates.push_back(entry.path);

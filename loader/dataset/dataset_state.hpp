@@ -1,4 +1,4 @@
-// What a Dataset handle shares: readers, geometry, resident fields.
+// The state that copies of a Dataset handle share: readers, geometry, resident fields.
 #pragma once
 
 #include <cstdint>
@@ -19,63 +19,67 @@
 
 namespace h5feed {
 
-/// Fields of at most this many decoded bytes (labels, as a rule) are read whole at open.
+/// Fields of at most this many decoded bytes, as a rule labels, are read whole at open.
 inline constexpr std::uint64_t kResidentFieldBytes = 64 * kMiB;
 
-/// Numbers of a sample's fields; named ones follow.
+/// Numbers of the fields of a sample; named fields count from `kFirstNamed`.
 inline constexpr std::size_t kData = 0, kTarget = 1, kFirstNamed = 2;
 
-/// One HDF5 dataset whose rows belong to the samples.
+/// One HDF5 dataset, or several joined, whose rows belong to the samples.
 struct Field {
   Field(std::shared_ptr<const ChunkReader> chunk_reader, SampleGeometry sample_geometry,
         const std::optional<Tiling>& tiling = {});
 
   const DatasetInfo& info() const noexcept { return reader->info(); }
+  /// Whether all rows are in memory.
   bool is_resident() const noexcept { return resident.data() != nullptr; }
-  /// The row that belongs to a sample.
+  /// Returns the row that belongs to a sample.
   std::uint64_t row_of(std::uint64_t sample) const noexcept { return sample / samples_per_row; }
 
   std::shared_ptr<const ChunkReader> reader;
   SampleGeometry geometry;
   SampleMap map;
-  ByteBuffer resident;                ///< all rows, when the field was read at open; else empty
-  std::uint64_t samples_per_row = 1;  ///< above 1: a row is that of an image, for all its tiles
+  ByteBuffer resident;                ///< All rows if the field was read at open, else empty
+  std::uint64_t samples_per_row = 1;  ///< Above 1: each row belongs to an image and serves all its tiles
 };
 
-/// One of `DatasetOptions::fields`: either `rows` or `ragged`.
+/// One of `DatasetOptions::fields`. Either `rows` or `ragged` is set.
 struct NamedField {
   FieldOptions options;
-  std::optional<Field> rows;                  ///< samples of one shape
-  std::shared_ptr<const RaggedField> ragged;  ///< samples that differ in length
-  std::uint64_t samples_per_row = 1;          ///< as Field's; of `ragged`
+  std::optional<Field> rows;                  ///< Samples of one shape
+  std::shared_ptr<const RaggedField> ragged;  ///< Samples of variable length
+  /// For `ragged`; above 1: each row belongs to an image and serves all its tiles.
+  std::uint64_t samples_per_row = 1;
 
-  /// The row of `ragged` that belongs to a sample.
+  /// Returns the row of `ragged` that belongs to a sample.
   std::uint64_t row_of(std::uint64_t sample) const noexcept { return sample / samples_per_row; }
-  /// As delivered.
+  /// Returns the element type as delivered: the chosen one, else f32 with `normalize`, else the stored one.
   DType dtype() const noexcept;
 };
 
 class LoaderGroup;
 
-/// Where a dataset's loaders find what they share.
+/// Lets the loaders of a dataset find the LoaderGroup that they share. Loaders own it; the dataset keeps a
+/// weak_ptr.
 struct LoaderGroupPlace {
   Mutex mutex;
   std::weak_ptr<LoaderGroup> group H5FEED_GUARDED_BY(mutex);
 };
 
-/// Immutable after open, but for what the loaders leave there for each other.
+/// State of an open dataset. Immutable after open, except the weak LoaderGroup pointer, which has a mutex.
 struct DatasetState {
-  DatasetOptions options;  ///< as given
-  std::string file;        ///< for messages: the first of several
+  DatasetOptions options;  ///< Options as given to `Dataset::open`
+  std::string file;        ///< File name for messages; the first of several
   Field data;
   std::optional<Field> target;
   std::vector<NamedField> fields;
-  std::optional<Tiling> tiling;  ///< samples are tiles
+  std::optional<Tiling> tiling;  ///< Set if samples are tiles
   std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();
 
-  /// Data, target and named fields, counted from 0.
+  /// Number of fields: data, target and named fields. The target counts even if there is none.
   std::size_t num_fields() const noexcept { return kFirstNamed + fields.size(); }
-  /// Field `number` where its samples have one shape; null for a ragged one and for no target.
+  /// Returns field `number` if its samples have one shape; null for a ragged field, and for the target if
+  /// there is none.
   const Field* field(std::size_t number) const noexcept {
     if (number == kData) return &data;
     if (number == kTarget) return target ? &*target : nullptr;
@@ -84,19 +88,20 @@ struct DatasetState {
   }
 };
 
-/// Where a sample, which exists, is stored. Throws std::bad_alloc.
+/// Returns the file, dataset and row in which an existing sample is stored. Throws std::bad_alloc.
 SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample);
 
-/// "a.h5: two datasets look like images: /train, /test", the largest first: where the user named none of
-/// them.
+/// Returns "a.h5: two datasets look like images: /train, /test", the largest first, for the error of a user
+/// who named no dataset.
 std::string which_images(const std::string& file, std::vector<DatasetEntry> images);
 
-/// Opens datasets over other bytes than the file's own.
+/// Opens datasets over bytes other than those of the file, for tests and benchmarks.
 struct DatasetAccess {
-  /// Given the file's bytes, what the data's chunks are to be read from.
+  /// Maps the byte source of a file to the source that the chunks of the data are read from.
   using WrapSource = std::function<std::shared_ptr<const ByteSource>(std::shared_ptr<const ByteSource>)>;
 
-  /// As `Dataset::open`, with `wrap` applied to the source of the data (not of the target); empty: none.
+  /// Opens a dataset like `Dataset::open`, with `wrap` applied to the byte source of the data, not of the
+  /// other fields. An empty `wrap` changes nothing. Throws OptionError, FileError, DatasetError, ChunkError.
   static Dataset open(const DatasetOptions& options, const WrapSource& wrap);
 };
 

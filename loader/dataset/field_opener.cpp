@@ -21,7 +21,7 @@ void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first)
       std::equal(info.shape.begin() + 1, info.shape.end(), first.shape.begin() + 1)) {
     return;
   }
-  // A sample that is a dataset as a whole is shown as the file has it.
+  // Shows a sample that is a whole dataset with its shape in the file.
   const auto shown = [&](DatasetInfo shape) {
     if (spec().unit == SampleUnit::dataset) shape.shape.erase(shape.shape.begin());
     return shape.shape_text();
@@ -43,7 +43,7 @@ std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H
       decodes_ = true;
       const auto source = wrap ? wrap(file->bytes()) : alone() ? file->bytes() : pool_->source(file->path());
       auto images = open_images(file, *references, *spec().images, source, settings);
-      // All that follow have the extent of the first.
+      // All further images have the extent of the first.
       const std::vector<std::uint64_t>& shape = images->info().shape;
       if (shape.front() > 0)
         spec().images->extent = ImageExtent{shape[1], shape[2], shape[3], images->info().dtype};
@@ -74,7 +74,7 @@ std::uint64_t FieldOpener::look(const std::shared_ptr<H5File>& file, const Datas
   last_file_ = file->path().string();
   for (const std::string& path : expand_path(*file, spec().path, spec().option)) {
     auto reader = open_one(file, path, wrap);
-    // Images that there are none of have no size either.
+    // Without images their size is not known.
     if (decodes_ && reader->info().rows() == 0) continue;
     const ChunkReader& first = !parts_.empty()   ? *parts_.front().reader
                                : !found_.empty() ? *found_.front().reader
@@ -106,7 +106,7 @@ std::shared_ptr<const ChunkReader> FieldOpener::finish() {
       has_wildcard(spec().path) && !spec().path.starts_with('/') ? '/' + spec().path : spec().path;
   if (!has_wildcard(path)) path = first.path;
   auto joined = join_readers(std::move(parts_), std::move(file), std::move(path));
-  // Each part's bytes can be counted; so must those of all be.
+  // Each part's size fits 64 bits; the sum must fit, too.
   std::uint64_t bytes = 0;
   if (__builtin_mul_overflow(joined->info().rows(), joined->info().row_bytes(), &bytes)) {
     throw DatasetError(fmt::format("{}:{}: {} together are more than can be counted; leave some out",

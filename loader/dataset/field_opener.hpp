@@ -1,4 +1,4 @@
-// One field's rows, collected from file after file.
+// Openers that collect the rows of one field file by file.
 #pragma once
 
 #include <memory>
@@ -15,24 +15,24 @@
 
 namespace h5feed {
 
-/// Where to look for a field.
+/// Where to find a field.
 struct FieldSpec {
-  std::string path;   ///< of the dataset, or a pattern (store/path_pattern.hpp)
-  PathOption option;  ///< by which the user names it
+  std::string path;   ///< Path of the dataset, or a pattern (store/path_pattern.hpp)
+  PathOption option;  ///< The option by which the user names the dataset
   SampleUnit unit = SampleUnit::row;
-  /// Files of the list: where there are more than one, none stays open.
+  /// Number of files in the list. With more than one, files are opened and closed on demand.
   std::size_t num_files = 1;
-  /// What makes samples of bytes of variable length; empty: nothing does.
+  /// Decoder for samples of variable length; unset: they are not decoded.
   std::optional<ImageSource> images = {};
 };
 
-/// A dataset that holds rows of a field.
+/// A dataset that contributes rows to a field.
 struct PartRows {
   std::string path;
   std::uint64_t rows = 0;
 };
 
-/// Looks for a field in one file after the other. Not thread-safe.
+/// Finds a field in one file after the other. Not thread-safe.
 class PartOpener {
  public:
   explicit PartOpener(FieldSpec spec) : spec_(std::move(spec)) {}
@@ -40,29 +40,31 @@ class PartOpener {
   PartOpener(const PartOpener&) = delete;
   PartOpener& operator=(const PartOpener&) = delete;
 
-  /// How many rows `file` has of the field. What was looked at before and not kept is forgotten. `wrap`:
-  /// DatasetAccess. Throws FileError, DatasetError, also where they do not go with those kept before.
+  /// Opens the field in `file` and returns its number of rows. Discards the result of the previous `look`
+  /// unless it was kept. `wrap`: see DatasetAccess. Throws FileError, and DatasetError also if the datasets
+  /// do not match those kept before.
   virtual std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) = 0;
 
-  /// Appends what `look` found.
+  /// Keeps the result of the last `look`.
   virtual void keep() = 0;
 
-  /// "target" or "field", for messages.
+  /// Returns "target" or "field", for messages.
   const char* kind() const noexcept {
     return spec_.option == PathOption{.name = "target"} ? "target" : "field";
   }
 
-  /// The first dataset of the last look, or what the user named.
+  /// Returns the path of the first dataset with rows in the last `look`; if there is none, the path that the
+  /// user named.
   const std::string& place() const noexcept { return looked_.empty() ? spec_.path : looked_.front().path; }
-  /// Those of the last look that have rows.
+  /// Returns the datasets of the last `look` that have rows.
   const std::vector<PartRows>& looked() const noexcept { return looked_; }
-  /// As the user wrote it.
+  /// Returns the path or pattern as the user wrote it.
   const std::string& pattern() const noexcept { return spec_.path; }
 
  protected:
   FieldSpec& spec() noexcept { return spec_; }
   const FieldSpec& spec() const noexcept { return spec_; }
-  /// Whether the field is one dataset of one file.
+  /// Whether the field is a single dataset of a single file.
   bool alone() const;
   void begin_look() noexcept { looked_.clear(); }
   void note_part(std::string path, std::uint64_t rows) {
@@ -74,7 +76,7 @@ class PartOpener {
   std::vector<PartRows> looked_;
 };
 
-/// A field whose samples have one shape.
+/// Opens a field whose samples have one shape.
 class FieldOpener final : public PartOpener {
  public:
   FieldOpener(FieldSpec spec, std::shared_ptr<FilePool> pool)
@@ -83,10 +85,11 @@ class FieldOpener final : public PartOpener {
   std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) override;
   void keep() override;
 
-  /// Whether the rows kept are images of variable length, each delivered as (H,W,C).
+  /// Whether the rows are images of variable length, each decoded to (H,W,C).
   bool decodes() const noexcept { return decodes_; }
 
-  /// All rows as one dataset. Throws DatasetError where there are only files of no images.
+  /// Returns all kept rows as one dataset. Throws DatasetError if there are none, or more bytes than 64 bits
+  /// can count.
   std::shared_ptr<const ChunkReader> finish();
 
  private:
@@ -97,7 +100,7 @@ class FieldOpener final : public PartOpener {
   const std::shared_ptr<FilePool> pool_;
   std::vector<JoinedPart> found_;
   std::vector<JoinedPart> parts_;
-  std::string last_file_;  // that something was looked for in
+  std::string last_file_;  // last file that was searched
   bool decodes_ = false;
   bool said_fallback_ = false;
 };

@@ -1,4 +1,4 @@
-// The files that a user names.
+// Expansion of the file list that a user gives.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace h5feed {
 
-/// Paths as given; patterns with the wildcards of glob(7) replaced by the files they match, in natural order
-/// (base/natural_order.hpp). A path that exists as it stands is no pattern. Throws OptionError for an empty
-/// list, FileError for a pattern that matches nothing or cannot be looked up.
+/// Returns the paths as given, with each pattern (wildcards of glob(7)) replaced by the files that it
+/// matches, in natural order (base/natural_order.hpp). A path that exists literally is not a pattern. Throws
+/// OptionError if the list is empty, FileError if a pattern matches nothing or its folder cannot be listed.
 std::vector<std::filesystem::path> expand_files(std::span<const std::filesystem::path> files);
 
 }  // namespace h5feed

@@ -13,7 +13,7 @@ namespace {
 
 bool is_channel_count(std::uint64_t extent) noexcept { return extent == 1 || extent == 3 || extent == 4; }
 
-// `automatic` where the shape does not say that these are images.
+// Guesses the layout from the shape; returns `automatic` if it does not look like images.
 InputLayout guess(const std::vector<std::uint64_t>& shape, DType dtype) noexcept {
   if (shape.size() == 3 && dtype == DType::u8) return InputLayout::nhw;
   if (shape.size() == 4) {

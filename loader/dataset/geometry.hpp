@@ -1,4 +1,4 @@
-// From stored dimensions to the dimensions a training loop sees.
+// Maps stored dimensions to the dimensions that a training loop sees.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,26 @@
 
 namespace h5feed {
 
-/// Shape of one sample, and how its stored elements are arranged.
+/// The shape of one sample and the arrangement of its stored elements.
 struct SampleGeometry {
-  std::vector<std::int64_t> shape;  ///< as delivered: (C,H,W) for images
-  std::uint64_t channels = 1;       ///< 1 where the dimensions carry no meaning (`InputLayout::none`)
-  std::uint64_t pixels = 1;         ///< elements per channel
-  bool channels_last = false;       ///< stored (H,W,C) with C > 1: delivery transposes
+  std::vector<std::int64_t> shape;  ///< Shape as delivered; (C,H,W) for images
+  std::uint64_t channels = 1;       ///< Number of channels; 1 for `InputLayout::none` and targets
+  std::uint64_t pixels = 1;         ///< Elements per channel
+  bool channels_last = false;       ///< Stored as (H,W,C) with C > 1; delivery transposes
 };
 
-/// Whether `automatic` takes this dataset for images.
+/// Whether `InputLayout::automatic` takes a dataset of this shape for images: 3 dimensions of u8, or 4
+/// dimensions, where either the second or the last, but not both, is 1, 3 or 4.
 bool looks_like_images(const std::vector<std::uint64_t>& shape, DType dtype) noexcept;
 
-/// `layout`, or what `automatic` decides. Throws DatasetError as `data_geometry`.
+/// Returns `layout`, with `automatic` resolved from the shape. Throws DatasetError, naming the choices, if
+/// the dataset is a scalar, `automatic` cannot decide, or the layout does not fit the number of dimensions.
 InputLayout decided_layout(const DatasetInfo& info, InputLayout layout);
 
-/// Applies the rules of `InputLayout`. Throws DatasetError that prints the shape and the choices
-/// where the layout has to be stated or does not fit.
+/// Returns the geometry of the data under `layout`. Throws DatasetError like `decided_layout`.
 SampleGeometry data_geometry(const DatasetInfo& info, InputLayout layout);
 
-/// Targets: (N,1), (N,1,1), … are squeezed to (N), everything else stays.
+/// Returns the geometry of a target: (N,1), (N,1,1), … are squeezed to (N); other shapes stay.
 SampleGeometry target_geometry(const DatasetInfo& info);
 
 }  // namespace h5feed

@@ -28,7 +28,8 @@ std::uint64_t RaggedField::most_elements(std::uint64_t count) const {
   return elements;
 }
 
-// The last part that begins at or before the row: parts without rows begin where the next one does.
+// Returns the last part that begins at or before the row; parts without rows begin at the same row as the
+// next part.
 std::size_t RaggedField::part_of(std::uint64_t row) const {
   const auto next = std::ranges::upper_bound(first_rows_, row);
   return static_cast<std::size_t>(next - first_rows_.begin()) - 1;

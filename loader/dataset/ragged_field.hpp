@@ -1,4 +1,4 @@
-// A field whose samples differ in length, from part to part.
+// A field whose samples differ in length.
 #pragma once
 
 #include <cstddef>
@@ -11,37 +11,42 @@
 
 namespace h5feed {
 
-/// Rows of several parts, one after the other. Immutable and thread-safe.
+/// The rows of several parts in sequence. Takes 8 bytes per row in addition to the parts. Immutable and
+/// thread-safe.
 class RaggedField {
  public:
-  /// At least one part; all of one type and element shape.
+  /// Requires at least one part; all parts have the same dtype and element shape. Throws std::bad_alloc.
   explicit RaggedField(std::vector<std::shared_ptr<const RaggedPart>> parts);
 
-  /// Place of the first part, for messages.
+  /// Returns file and dataset of the first part, for messages.
   const std::string& place() const noexcept { return parts_.front()->place(); }
-  /// Of the part that has the row.
+  /// Returns file and dataset of the part that holds `row`, for messages.
   const std::string& place_of(std::uint64_t row) const { return parts_[part_of(row)]->place(); }
   DType dtype() const noexcept { return parts_.front()->dtype(); }
-  /// Of one element: what follows the first dimension of a sample.
+  /// Shape of one element: the dimensions of a sample after the first.
   const std::vector<std::uint64_t>& element_shape() const noexcept { return parts_.front()->element_shape(); }
   std::uint64_t element_bytes() const noexcept { return parts_.front()->element_bytes(); }
+  /// Number of values in one element.
   std::uint64_t element_values() const noexcept { return element_bytes() / size_of(dtype()); }
 
   std::uint64_t rows() const noexcept { return lengths_.size(); }
-  /// In elements.
+  /// Length of a row in elements.
   std::uint64_t length(std::uint64_t row) const noexcept { return lengths_[row]; }
-  /// The most elements that `count` different rows have together.
+  /// Returns the most elements that `count` different rows can have together; 2^64 − 1 on overflow. O(rows).
+  /// Throws std::bad_alloc.
   std::uint64_t most_elements(std::uint64_t count) const;
+  /// Length of the longest row in elements.
   std::uint64_t longest() const noexcept { return longest_; }
 
-  /// As RaggedPart::read.
+  /// Reads a row into `out`, which has `length(row) * element_bytes()` bytes, in host byte order. Blocks.
+  /// Throws FileError, ChunkError if the row is corrupt, std::bad_alloc.
   ReadCost read(std::uint64_t row, std::span<std::byte> out) const;
 
  private:
   std::size_t part_of(std::uint64_t row) const;
 
   std::vector<std::shared_ptr<const RaggedPart>> parts_;
-  std::vector<std::uint64_t> first_rows_;  // of each part
+  std::vector<std::uint64_t> first_rows_;  // first row of each part
   std::vector<std::uint64_t> lengths_;
   std::uint64_t longest_ = 0;
 };

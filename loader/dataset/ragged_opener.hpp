@@ -1,4 +1,4 @@
-// A field whose samples differ in length, collected from file after file.
+// Opener of a field whose samples differ in length.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace h5feed {
 
-/// Numbers of variable length; or with `SampleUnit::dataset` a dataset a sample, alike but for the first
-/// dimension. Not thread-safe.
+/// Opens a field of variable length: rows of numbers of variable length, or with `SampleUnit::dataset` one
+/// dataset per sample, alike except in the first dimension. Not thread-safe.
 class RaggedOpener final : public PartOpener {
  public:
   RaggedOpener(FieldSpec spec, std::shared_ptr<FilePool> pool)
@@ -20,7 +20,7 @@ class RaggedOpener final : public PartOpener {
   std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) override;
   void keep() override;
 
-  /// All rows. Throws DatasetError where there are none.
+  /// Returns all kept rows. Throws DatasetError if there are none.
   std::shared_ptr<const RaggedField> finish();
 
  private:

@@ -13,7 +13,7 @@
 namespace h5feed {
 namespace {
 
-// Chunks that hold the same samples: with tiles they are numbered in 32 bits, else listed.
+// Limits on the pieces: with tiles they are numbered in 32 bits, without they are listed in memory.
 constexpr std::uint64_t kMaxPieces = 0xFFFFFFFF;
 constexpr std::uint64_t kMaxListedPieces = std::uint64_t{1} << 22;
 
@@ -115,7 +115,7 @@ double SampleMap::chunks_per_sample() const noexcept {
       continue;
     }
     const TileAxis& axis = along_y ? tiling_->y : tiling_->x;
-    // A window that begins anywhere meets a border every `chunk` pixels.
+    // On average a window that may begin at any pixel crosses a border every `chunk` pixels.
     const bool aligned = axis.stride % chunk_row_shape_[d] == 0;
     const std::uint64_t whole = (axis.size - 1) / chunk_row_shape_[d] + 1;
     const double anywhere = 1 + static_cast<double>(axis.size - 1) / static_cast<double>(chunk_row_shape_[d]);

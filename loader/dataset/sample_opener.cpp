@@ -20,7 +20,7 @@
 namespace h5feed {
 namespace {
 
-// A target or field whose rows are not those of the samples.
+// Throws the error for a target or field whose number of rows differs from the data.
 [[noreturn]] void refuse_rows(std::string_view what, std::string_view place, std::uint64_t rows,
                               std::string_view data_path, std::uint64_t data_rows) {
   throw DatasetError(fmt::format("{} has {} rows, {} has {}; a {} needs one row per sample", place,
@@ -37,8 +37,8 @@ std::vector<std::string_view> components_of(std::string_view path) {
   return components;
 }
 
-// The names that `path` has where `pattern` has the wildcards that `other` has, in the same order; empty
-// where the two patterns differ in them.
+// Returns the names that `path` has at the wildcards of `pattern`. Returns none if `pattern` and `other` do
+// not have the same wildcard components in the same order.
 std::vector<std::string_view> matched_names(std::string_view path, std::string_view pattern,
                                             std::string_view other) {
   const auto wild = [](std::string_view text) {
@@ -56,7 +56,8 @@ std::vector<std::string_view> matched_names(std::string_view path, std::string_v
   return names;
 }
 
-// Two patterns of one file go group by group: equal sums would hide labels that belong to other groups.
+// Checks that two patterns match the same groups in the same order: equal totals would hide labels that
+// belong to other groups.
 void check_groups(const PartOpener& field, const PartOpener& data, const std::string& file) {
   if (!has_wildcard(field.pattern()) || !has_wildcard(data.pattern())) return;
   for (std::size_t i = 0; i < std::min(field.looked().size(), data.looked().size()); ++i) {
@@ -74,8 +75,9 @@ void check_groups(const PartOpener& field, const PartOpener& data, const std::st
   }
 }
 
-// A mask goes with the pixels, anything else with the image. A mask of another layout than the images' says
-// so.
+// Returns the tiling of a field: a mask that has the height and width of the images is cut like them,
+// anything else belongs to the whole image. `layout` is needed for a mask whose layout differs from that of
+// the images.
 std::optional<Tiling> tiling_of_target(const DatasetInfo& info, const std::optional<Tiling>& of_data,
                                        InputLayout layout = InputLayout::none) {
   if (!of_data) return {};
@@ -98,7 +100,8 @@ std::optional<Tiling> tiling_of_target(const DatasetInfo& info, const std::optio
   return alike ? std::optional(std::move(tiling)) : std::nullopt;
 }
 
-// Reads what is small; with tiles of the data, a field that is not cut has a row for each image.
+// Reads a small field into memory. If the data is tiled and the field is not, the field has one row per
+// image.
 Field small_field_read(Field field, const std::optional<Tiling>& of_data) {
   if (field.map.tiled()) return field;
   if (of_data) field.samples_per_row = of_data->per_image();
@@ -121,7 +124,7 @@ void check_types(const FieldOptions& options) {
 }  // namespace
 
 ImageSource image_source(const ImageOptions& images, InputLayout layout) {
-  // What OpenCV scales to; more is a mistake.
+  // Largest side that OpenCV scales to; a larger one is a mistake.
   constexpr std::int64_t kMaxSide = 32'767;
   if (images.height < 0 || images.width < 0 || images.height > kMaxSide || images.width > kMaxSide ||
       (images.height == 0) != (images.width == 0)) {
@@ -157,7 +160,7 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
     try {
       std::uint64_t rows = 0;
       for (PartOpener* const field : fields) {
-        // Only the data's bytes are wrapped.
+        // Only the byte source of the data is wrapped.
         const bool first = field == fields.front();
         const std::uint64_t own = field->look(file, first ? wrap : DatasetAccess::WrapSource());
         if (first) rows = own;
@@ -222,7 +225,7 @@ NamedField NamedFieldOpener::finish(const DatasetInfo& data, const std::optional
   SampleGeometry geometry = data_geometry(reader->info(), layout);
   NamedField field{.options = options_, .rows = {}, .ragged = {}};
   Field rows{std::move(reader), std::move(geometry), own};
-  // An image that does not decode fails its batch, not the opening.
+  // Encoded images are not read at open: one that does not decode fails its batch, not the open.
   if (alike_->decodes()) {
     if (tiling && !own) rows.samples_per_row = tiling->per_image();
     field.rows.emplace(std::move(rows));

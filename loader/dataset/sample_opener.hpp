@@ -1,4 +1,4 @@
-// All fields of the samples, opened file by file.
+// Opens all fields of the samples file by file.
 #pragma once
 
 #include <filesystem>
@@ -12,28 +12,36 @@
 
 namespace h5feed {
 
-/// What makes samples of `images`; `layout` says how tabled ones lie. Throws OptionError.
+/// Resolves the image options. `layout` gives the channel order of images that have a table of shapes. Throws
+/// OptionError if height and width are out of range.
 ImageSource image_source(const ImageOptions& images, InputLayout layout);
 
-/// Opens a file and what the fields have in it, all or nothing: `fields[0]` sets the number of rows. A file
-/// that a writer appends to just then is looked at once more, as what was learned of it does not belong
-/// together. `wrap` applies to `fields[0]` alone. Throws FileError, DatasetError.
+/// Opens one file and looks up all fields in it; keeps either all results or none. `fields[0]`, the data,
+/// determines the number of rows. If a writer changes the file meanwhile, it is opened again, up to 3 times
+/// in all, because results of different states do not fit together. `wrap` applies to `fields[0]` only.
+/// Throws FileError, and DatasetError also if a field has another number of rows than the data.
 void open_file(const std::filesystem::path& path, std::span<PartOpener* const> fields,
                const DatasetAccess::WrapSource& wrap);
 
-/// Opens one of `DatasetOptions::fields`.
+/// Opens one of `DatasetOptions::fields`. Not thread-safe.
 class NamedFieldOpener {
  public:
-  /// `files` are expanded, those of the samples where the field names none; `unit` is that of the data.
+  /// `files`: the expanded files of the field, or those of the data if the field names none. `unit`: the unit
+  /// of the data, unless the field has its own. May open the first file to determine the kind of the field.
+  /// Throws OptionError, FileError, DatasetError.
   NamedFieldOpener(const FieldOptions& options, std::vector<std::filesystem::path> files, SampleUnit unit,
                    std::shared_ptr<FilePool> pool);
 
-  /// In files of its own.
+  /// Whether the field is stored in files of its own.
   bool apart() const noexcept { return !options_.files.empty(); }
+  /// Files to look the field up in.
   const std::vector<std::filesystem::path>& files() const noexcept { return files_; }
+  /// The opener to pass to `open_file`.
   PartOpener& opener() noexcept;
 
-  /// The field of samples whose data has `rows` rows, cut as `tiling` says. Throws DatasetError, OptionError.
+  /// Returns the field after all its files were opened. `data`: the rows that it must match; `tiling`: the
+  /// tiles that the data is cut into. Reads small fields into memory. Throws OptionError, DatasetError,
+  /// FileError, ChunkError.
   NamedField finish(const DatasetInfo& data, const std::optional<Tiling>& tiling);
 
  private:
@@ -45,14 +53,14 @@ class NamedFieldOpener {
   std::optional<RaggedOpener> ragged_;
 };
 
-/// Names that are empty or come twice: throws OptionError.
+/// Throws OptionError if a field has no name or two fields share one.
 void check_field_names(std::span<const FieldOptions> fields);
 
-/// The target of `reader`: cut into tiles with the images where it is a mask of them, read whole where small.
-/// Throws as `read_all`.
+/// Returns the target field. A mask of the images is cut into tiles like them; other small targets are read
+/// whole. Throws DatasetError, FileError, ChunkError.
 Field make_target(std::shared_ptr<const ChunkReader> reader, const std::optional<Tiling>& of_data);
 
-/// Throws DatasetError unless `rows` are those of the data.
+/// Throws DatasetError unless `field` and `data` have the same number of rows. `what` is "target" or "field".
 void check_rows_of(const char* what, const DatasetInfo& field, const DatasetInfo& data);
 
 }  // namespace h5feed

@@ -42,7 +42,7 @@ Dataset Dataset::subset(std::span<const std::int64_t> samples) const {
 }
 
 std::vector<Dataset> Dataset::split(std::span<const double> fractions, std::uint64_t seed) const {
-  constexpr double kTolerance = 1e-9;  // of a sum of decimal fractions
+  constexpr double kTolerance = 1e-9;  // rounding error of a sum of decimal fractions
   double sum = 0;
   for (const double fraction : fractions) {
     if (!(fraction > 0 && fraction <= 1)) {

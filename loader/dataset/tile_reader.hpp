@@ -1,4 +1,4 @@
-// A dataset of images as a dataset of their tiles.
+// Presents a dataset of images as a dataset of their tiles.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,10 @@
 
 namespace h5feed {
 
-/// `images` with one row a tile: the same chunks under the same numbers, and tiles dealt to them as their
-/// images are. `chunk_shape()` and `grid()` are those of the images. No row lies in one piece. Throws
-/// DatasetError as `tiles_of`.
+/// Wraps `images` with one row per tile. Chunks and their numbers stay the same; each tile belongs to the
+/// chunks of its image. `chunk_shape()` and `grid()` are those of the images; `rows_readable()` is false.
+/// Shares ownership of `images`. Throws DatasetError if there are more tiles, or larger ones, than can be
+/// counted.
 std::shared_ptr<const ChunkReader> as_tiles(std::shared_ptr<const ChunkReader> images, const Tiling& tiling);
 
 }  // namespace h5feed

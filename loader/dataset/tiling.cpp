@@ -14,7 +14,7 @@ namespace h5feed {
 namespace {
 
 constexpr std::int64_t kMaxSide = std::numeric_limits<std::int32_t>::max();
-// What the loader counts samples with, and room for a product with the size of a batch.
+// Limits that fit the loader's sample numbers and leave room for a product with the batch size.
 constexpr std::uint64_t kMaxTiles = std::uint64_t{1} << 53;
 constexpr std::uint64_t kMaxTileBytes = std::uint64_t{1} << 47;
 
@@ -28,8 +28,7 @@ void check_sides(const char* name, const TileExtent& extent, std::int64_t least)
   }
 }
 
-// The tile that the first `extent` elements need beside those before it, counted from 0; all tiles begin
-// within the image.
+// Returns the number of tiles that cover `extent` pixels, all of which begin within the image.
 std::uint64_t tiles_that_cover(std::uint64_t extent, std::uint64_t size, std::uint64_t stride) {
   if (extent <= size) return 1;
   const std::uint64_t reaching_the_end = (extent - size - 1) / stride + 2;
@@ -63,7 +62,7 @@ std::uint64_t TileAxis::covered(std::uint64_t tile) const noexcept {
 }
 
 TileAxis::Run TileAxis::touching(std::uint64_t from, std::uint64_t to) const noexcept {
-  // Tiles end and begin in ascending order. Only the last one may lie elsewhere than `tile · stride`.
+  // Begins and ends of tiles ascend. Only the last tile may begin elsewhere than at `tile · stride`.
   const auto first_where = [this](const auto& holds) {
     std::uint64_t low = 0;
     std::uint64_t high = count;

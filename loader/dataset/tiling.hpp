@@ -1,4 +1,4 @@
-// Samples that are windows of images: where each begins, and which chunks it touches.
+// Tiling: samples that are windows of images.
 #pragma once
 
 #include <cstddef>
@@ -10,51 +10,56 @@
 
 namespace h5feed {
 
-/// The windows along one dimension of an image. Each function is O(1) or O(log count).
+/// The windows along one dimension of an image, in pixels. Each function is O(1) or O(log count).
 struct TileAxis {
-  std::uint64_t extent = 1;  ///< of the image
-  std::uint64_t size = 1;    ///< of a tile
+  std::uint64_t extent = 1;  ///< Extent of the image
+  std::uint64_t size = 1;    ///< Extent of a tile
+  /// Distance between the beginnings of neighbouring tiles.
   std::uint64_t stride = 1;
+  /// Number of tiles.
   std::uint64_t count = 1;
-  bool inside = false;  ///< the last tile is moved back to end with the image
+  bool inside = false;  ///< The last tile is moved back to end at the edge of the image
 
-  /// Where a tile begins; never beyond the image's end.
+  /// Returns the first pixel of a tile, which is inside the image.
   std::uint64_t begin(std::uint64_t tile) const noexcept;
-  /// How much of a tile the image covers.
+  /// Returns how many pixels of a tile are inside the image.
   std::uint64_t covered(std::uint64_t tile) const noexcept;
 
-  /// [first, end).
+  /// The half-open range of tiles [first, end).
   struct Run {
     std::uint64_t first = 0;
     std::uint64_t end = 0;
     std::uint64_t count() const noexcept { return end - first; }
   };
-  /// The tiles that have a part in [begin, end) of the image.
+  /// Returns the tiles that overlap pixels [begin, end) of the image.
   Run touching(std::uint64_t begin, std::uint64_t end) const noexcept;
 };
 
-/// How images are cut into tiles, which are numbered row by row, image after image. Immutable.
+/// How images are cut into tiles. Tiles are numbered row by row, image after image. Immutable and
+/// thread-safe.
 struct Tiling {
   TileAxis y;
   TileAxis x;
-  std::size_t y_dimension = 1;             ///< of the stored dataset
-  std::size_t x_dimension = 2;             ///< likewise
-  std::vector<std::uint64_t> image_shape;  ///< of the stored dataset, the number of images included
+  std::size_t y_dimension = 1;             ///< Dimension of the height in the stored dataset
+  std::size_t x_dimension = 2;             ///< Dimension of the width in the stored dataset
+  std::vector<std::uint64_t> image_shape;  ///< Shape of the stored dataset, number of images included
 
+  /// Number of tiles per image.
   std::uint64_t per_image() const noexcept { return y.count * x.count; }
-  /// A tile's number within its image.
+  /// Returns the number of a tile within its image.
   std::uint64_t within_image(std::uint64_t tile) const noexcept { return tile % per_image(); }
 };
 
-/// Throws OptionError for sizes and strides that no image could have.
+/// Throws OptionError for sizes, strides and overlaps that are out of range or contradict each other.
 void check_tile_options(const TileOptions& options);
 
-/// Cuts the images of `info`. `layout` is decided. Throws OptionError for options that do not fit each other,
-/// DatasetError for tiles that do not fit the images.
+/// Computes the tiling of the images of `info`. `layout` is not `automatic`. Throws OptionError if the
+/// options contradict each other or the layout has no height and width, DatasetError if tiles do not fit into
+/// the images.
 Tiling make_tiling(const DatasetInfo& info, InputLayout layout, const TileOptions& options);
 
-/// What the tiles of `info` look like: a dataset with one row a tile. Throws DatasetError for more tiles, or
-/// larger ones, than can be counted.
+/// Returns the description of the tiles of `info`: a dataset with one row per tile. Throws DatasetError for
+/// more tiles, or larger ones, than can be counted.
 DatasetInfo tiles_of(DatasetInfo info, const Tiling& tiling);
 
 }  // namespace h5feed

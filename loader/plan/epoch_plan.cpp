@@ -16,6 +16,7 @@
 namespace h5feed {
 namespace {
 
+// Number of samples that take part.
 std::uint64_t num_choices(const PlanSpec& spec) noexcept {
   return spec.subset ? spec.subset->size() : spec.num_samples;
 }
@@ -24,11 +25,11 @@ RowLayout layout_of(const PlanSpec& spec) {
   return spec.layout ? *spec.layout : RowLayout(spec.num_samples, spec.rows_per_chunk);
 }
 
-// All samples in an order of their own for each kind of shuffle.
+// Returns the global order of all samples.
 std::shared_ptr<const SampleOrder> whole_order(const PlanSpec& spec, std::uint64_t epoch) {
   const RowLayout layout = layout_of(spec);
   if (layout.regular() || spec.shuffle.kind() == Shuffle::Kind::full) {
-    // A full shuffle asks for chunks in file order only, and needs no more than about their number.
+    // A full shuffle does not depend on chunks; only their number is needed, and approximately.
     const std::uint64_t rows =
         layout.regular() ? layout.rows_per_chunk() : ceil_div(spec.num_samples, layout.num_chunks());
     return std::make_shared<const WholeOrder>(spec.num_samples, rows, spec.shuffle, spec.seed, epoch);
@@ -37,7 +38,7 @@ std::shared_ptr<const SampleOrder> whole_order(const PlanSpec& spec, std::uint64
                                             mix_key(spec.seed, kChunkOrder, epoch));
 }
 
-// Order of all samples that take part, the same on every rank.
+// Returns the order of all participating samples, the same on every rank.
 std::shared_ptr<const SampleOrder> global_order(const PlanSpec& spec, std::uint64_t epoch) {
   const RowLayout layout = layout_of(spec);
   const std::uint64_t num_chunks = layout.num_chunks();
@@ -55,12 +56,14 @@ std::shared_ptr<const SampleOrder> global_order(const PlanSpec& spec, std::uint6
                                             spec.shuffle, key);
 }
 
-// The chunks that belong to each rank in an epoch: a fixed deal of permuted chunks, passed on by one rank
-// an epoch.
+// The chunks that this rank owns in an epoch: permuted chunks are assigned round-robin once, and every epoch
+// each assignment moves to the next rank.
 struct OwnChunks {
-  std::vector<ChunkGroup> groups;  // of this rank
+  std::vector<ChunkGroup> groups;  // owned by this rank
+  // Samples in `groups`.
   std::uint64_t rows = 0;
-  std::uint64_t fewest_rows = 0;  // of any rank
+  std::uint64_t fewest_rows = 0;  // minimum over ranks
+  // Maximum over ranks.
   std::uint64_t most_rows = 0;
 };
 
@@ -123,7 +126,8 @@ EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
       order_ = global_order(spec, epoch);
       size_ = order_->size();
     }
-    // Where positions are global, what is left of the order is dealt anew, from any position on.
+    // If positions are global, the rest of the order after the start position is sharded again from place 0,
+    // so that a resumed epoch may use another world size.
     if (positions_are_global(spec)) {
       size_ = std::min(size_, spec.end);
       origin_ = std::min(spec.start, size_);
@@ -140,7 +144,7 @@ EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
   if (!positions_are_global(spec)) cut(spec.start / ranks, ceil_div(spec.end, ranks));
 }
 
-// Of sequences that were dealt from the epoch's begin, the places [start, end).
+// Keeps places [start, end) of sequences that were sharded from the beginning of the epoch.
 void EpochPlan::cut(std::uint64_t start, std::uint64_t end) noexcept {
   start_place_ = start;
   places_ = std::min(places_, end);
@@ -186,7 +190,8 @@ std::vector<std::int64_t> EpochPlan::batch(std::uint64_t number) const {
   return samples;
 }
 
-// Of the batch that begins at `place`; a rank with a shorter sequence may have none.
+// Returns the end of the batch that begins at `place`. The batch is empty if the sequence of this rank is
+// shorter.
 std::uint64_t EpochPlan::end_of_places(std::uint64_t place) const noexcept {
   return std::max(place, std::min(place + batch_size(), places_));
 }

@@ -1,4 +1,4 @@
-// Which samples make up which batch of an epoch.
+// The plan of an epoch: which samples form which batch.
 #pragma once
 
 #include <cstdint>
@@ -14,79 +14,95 @@
 
 namespace h5feed {
 
-/// What an order depends on, beside the epoch's number.
+/// Everything that determines the order of an epoch, except its number.
 struct PlanSpec {
-  std::uint64_t num_samples = 0;  ///< of the dataset, at least 1
+  std::uint64_t num_samples = 0;  ///< Samples of the whole dataset, at least 1
+  /// Samples of a chunk; ignored if `layout` is set.
   std::uint64_t rows_per_chunk = 1;
-  std::optional<RowLayout> layout = {};  ///< where chunks differ in height; replaces `rows_per_chunk`
+  std::optional<RowLayout> layout = {};  ///< Replaces `rows_per_chunk`; needed if chunks differ in height
   Shuffle shuffle;
   std::uint64_t seed = 0;
-  std::uint64_t batch_size = 1;  ///< per rank, at least 1; of a batch sampler the largest it may give
-  bool drop_last = false;        ///< leave out batches that are smaller on any rank
+  /// Samples per batch of one rank, at least 1; with a batch sampler the most it may give.
+  std::uint64_t batch_size = 1;
+  bool drop_last = false;  ///< Leave out batches that are smaller than `batch_size` on any rank
   std::uint64_t rank = 0;
   std::uint64_t world_size = 1;
   Shard shard = Shard::strided;
   Uneven uneven = Uneven::exact;
-  std::uint64_t start = 0;         ///< position where delivery begins; see `EpochPlan::position_before`
-  std::uint64_t end = UINT64_MAX;  ///< and where it ends, unless the epoch ends before; above `start`
-  std::shared_ptr<const SampleSubset> subset = {};         ///< null: all samples
-  std::shared_ptr<const Sampler> sampler = {};             ///< replaces `shuffle`
-  std::shared_ptr<const BatchSampler> batch_sampler = {};  ///< replaces all of the above
+  std::uint64_t start = 0;  ///< Position of the first delivered sample; see `EpochPlan::position_before`
+  std::uint64_t end = UINT64_MAX;  ///< End position, above `start`; the epoch may end earlier
+  std::shared_ptr<const SampleSubset> subset = {};  ///< The samples that take part; null: all
+  /// If set, gives the order instead of `shuffle`; its numbers index `subset` if that is set.
+  std::shared_ptr<const Sampler> sampler = {};
+  /// If set, gives whole batches instead of `shuffle`, `sampler` and `batch_size`, and needs
+  /// `Shard::strided`.
+  std::shared_ptr<const BatchSampler> batch_sampler = {};
 };
 
-/// A number that is equal for specs with the same orders: what a saved position refers to. Start and end, and
-/// what `strided` with `exact` is free of (batch size, rank, world size), do not change it.
+/// Returns a hash of everything that determines the order apart from the seed; saved positions refer to it.
+/// Independent of `seed`, `batch_size`, `drop_last`, `rank`, `world_size`, `start` and `end`.
 std::uint64_t plan_hash(const PlanSpec& spec);
 
-/// Whether a position within an epoch means the same for another batch size and world size.
+/// Whether a position within an epoch stays valid when batch size or world size change: `strided` with
+/// `exact`, without a batch sampler.
 bool positions_are_global(const PlanSpec& spec) noexcept;
 
-/// One epoch: the order of its samples, dealt to the ranks, cut into batches. With n samples, W ranks
-/// and batch size B, batch t of rank r is made of the places [t·B, (t+1)·B) of the rank's own sequence:
+/// The plan of one epoch: the order of its samples, sharded over the ranks and cut into batches. With n
+/// samples, W ranks and batch size B, batch t of rank r holds places [t·B, (t+1)·B) of the sequence of that
+/// rank:
 ///
 ///   strided     positions r, r + W, r + 2W, … of the global order, so that the t-th batches of all ranks
-///               together are the positions [t·W·B, (t+1)·W·B)
+///               together are positions [t·W·B, (t+1)·W·B)
 ///   contiguous  a run of ⌈n/W⌉ or ⌊n/W⌋ positions of the global order
-///   by_chunk    an order of the samples of its own chunks, which change hands every epoch
+///   by_chunk    an order of the samples of the chunks that the rank owns; owners change every epoch
 ///
-/// Ranks have sequences of different lengths where W does not divide n. `exact` leaves it so, and ranks
-/// deliver smaller, even empty, last batches; `pad` repeats from the start (of the global order; by_chunk: of
-/// its own), `drop` cuts. The number of batches is the same on every rank in every mode.
+/// If W does not divide n, the sequences of the ranks differ in length. With `exact` the last batches of some
+/// ranks are then smaller or empty. `pad` repeats samples from the start (of the global order; for by_chunk
+/// of the rank's own order). `drop` cuts the longer sequences. In every mode all ranks have the same number
+/// of batches.
 ///
-/// A pure function of (spec, epoch) with random access; immutable and thread-safe. O(1) memory and
-/// construction for all samples strided or contiguous; O(chunks) for by_chunk, for `chunk:K` of a subset, and
-/// where chunks differ in height (but for `full`).
+/// A pure function of (spec, epoch) with random access. Immutable and thread-safe. Memory and construction
+/// are O(1) for strided and contiguous plans of all samples; O(chunks) for by_chunk, for `chunk:K` of a
+/// subset, and, except with `full`, if chunks differ in height.
 class EpochPlan {
  public:
-  /// Throws what a user's sampler throws.
+  /// Throws OptionError if a sampler returns null, and whatever the sampler throws.
   EpochPlan(const PlanSpec& spec, std::uint64_t epoch);
 
-  /// Batches of the epoch from the start position to the end position, for every rank.
+  /// Number of batches from the start position to the end position; the same on every rank.
   std::uint64_t num_batches() const noexcept;
 
-  /// The samples of batch `number` on this rank, in batch order. Throws OptionError for what a user's sampler
-  /// gives wrongly, and what it throws.
+  /// Returns the samples of batch `number` < num_batches() of this rank, in order. Throws OptionError if a
+  /// sampler gives an invalid sample number or a batch sampler an invalid batch size, and whatever the
+  /// sampler throws.
   std::vector<std::int64_t> batch(std::uint64_t number) const;
 
-  /// A position within the epoch: plan samples before batch `number`, over all ranks (with a batch sampler:
-  /// batches). At most `num_positions()`, which does not exceed `PlanSpec::end`.
+  /// Returns the position at which batch `number` begins: the samples of the plan before it over all ranks
+  /// (with a batch sampler: batches). At most `num_positions()`.
   std::uint64_t position_before(std::uint64_t number) const noexcept;
+  /// Number of positions of the epoch, at most `PlanSpec::end` (rounded up to a multiple of the world size
+  /// unless `positions_are_global`).
   std::uint64_t num_positions() const noexcept;
+  /// Start position; see `PlanSpec::start`.
   std::uint64_t start() const noexcept { return spec_.start; }
+  /// End position; see `PlanSpec::end`.
   std::uint64_t end() const noexcept { return spec_.end; }
-  /// The number of the first batch, counted from the epoch's begin in batches of the present size.
+  /// Number of the first delivered batch, counted from the beginning of the epoch in batches of the current
+  /// size.
   std::uint64_t first_number() const noexcept;
 
-  /// The place in this rank's sequence, counted from the start position, at which a sample is delivered;
-  /// empty where it is not, or the order cannot tell. For a sample that `pad` repeats, the first
-  /// or none.
+  /// Returns the place in the sequence of this rank, counted from the start position, at which the sample is
+  /// delivered. Returns nullopt if it is not delivered or the order cannot tell. For a sample that `pad`
+  /// repeats: the first place, or nullopt.
   std::optional<std::uint64_t> turn_of(std::uint64_t sample) const noexcept;
 
-  /// What looking ahead by chunks needs: chunks of `rows_per_chunk` samples that the order takes samples
-  /// from; how many of them, in the order in which they are needed, batches up to `number` begin; and the
-  /// chunk at a place of that order.
+  /// Number of chunks that the order takes samples from; 0 with a batch sampler.
   std::uint64_t num_chunks() const noexcept;
+  /// Returns how many chunks, in the order in which the epoch needs them, batches up to and including
+  /// `number` may take samples from; 0 with a batch sampler.
   std::uint64_t chunks_begun(std::uint64_t number) const noexcept;
+  /// Returns the chunk at `place` of the order in which the epoch needs chunks. Not available with a batch
+  /// sampler.
   std::uint64_t chunk_in_order(std::uint64_t place) const noexcept { return order_->chunk_in_order(place); }
 
  private:
@@ -98,13 +114,14 @@ class EpochPlan {
 
   PlanSpec spec_;
   std::shared_ptr<const SampleOrder> order_;     // null with a batch sampler
-  std::shared_ptr<const EpochBatches> batches_;  // only with a batch sampler
+  std::shared_ptr<const EpochBatches> batches_;  // set with a batch sampler only
   std::uint64_t size_ = 0;                       // positions of the order, or batches of the batch sampler
-  std::uint64_t origin_ = 0;                     // position from which places are counted
-  std::uint64_t places_ = 0;                     // length of this rank's sequence
-  std::uint64_t shortest_ = 0;                   // of any rank
+  std::uint64_t origin_ = 0;                     // position of place 0
+  std::uint64_t places_ = 0;                     // length of the sequence of this rank
+  std::uint64_t shortest_ = 0;                   // length of the shortest sequence of any rank
+  // Length of the longest sequence of any rank.
   std::uint64_t longest_ = 0;
-  std::uint64_t start_place_ = 0;  // where delivery begins
+  std::uint64_t start_place_ = 0;  // place of the first delivered sample
 };
 
 }  // namespace h5feed

@@ -1,4 +1,4 @@
-// Samples that come in groups, one for every chunk: a subset of the samples, or the chunks of one rank.
+// An order of samples grouped by chunk: for a subset, the chunks of one rank, or chunks of unequal height.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,24 @@
 
 namespace h5feed {
 
-/// The samples of one chunk that take part.
+/// The participating samples of one chunk.
 struct ChunkGroup {
   std::uint64_t chunk = 0;
-  std::uint64_t first = 0;  ///< its first sample; with a subset, the place of that in ascending order
+  std::uint64_t first = 0;  ///< First sample; with a subset, the index of that sample in the sorted subset
+  /// Number of samples, at least 1.
   std::uint64_t count = 0;
 };
 
-/// The groups of `subset`, or of all samples where that is null, in file order.
+/// Returns the groups of `subset`, or of all samples if it is null, in file order. O(chunks + subset) time.
+/// Throws std::bad_alloc.
 std::vector<ChunkGroup> chunk_groups(const RowLayout& layout, const SampleSubset* subset);
 
-/// Groups in file order, all their samples permuted, or permuted within windows of K groups. O(groups)
-/// memory, O(log groups) a sample. The order is part of the public contract: golden vectors in the tests
-/// pin it.
+/// Delivers groups in file order, or with all their samples permuted, or permuted within windows of K groups.
+/// O(groups) memory; O(log groups) per sample. The order is part of the public contract: golden vectors in
+/// the tests pin it.
 class GroupOrder final : public SampleOrder {
  public:
-  /// `groups` are of distinct chunks and not empty; `key` decides the permutations.
+  /// The groups are not empty and belong to distinct chunks. The permutations depend on `key` alone.
   GroupOrder(std::vector<ChunkGroup> groups, std::shared_ptr<const SampleSubset> subset, RowLayout layout,
              const Shuffle& shuffle, std::uint64_t key);
 
@@ -41,7 +43,7 @@ class GroupOrder final : public SampleOrder {
 
  private:
   std::size_t group_at(std::uint64_t row) const noexcept;
-  // Groups whose samples are permuted together: [first, end).
+  // The groups [first, end), whose samples are permuted together.
   struct Window {
     std::size_t first;
     std::size_t end;
@@ -49,9 +51,10 @@ class GroupOrder final : public SampleOrder {
   };
   Window window_of(std::size_t group) const noexcept;
 
-  std::vector<ChunkGroup> groups_;                               // in the order in which the epoch needs them
-  std::vector<std::uint64_t> begins_;                            // rows before each group, and of all
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> places_;  // chunk → place in `groups_`, by chunk
+  std::vector<ChunkGroup> groups_;     // in the order in which the epoch needs them
+  std::vector<std::uint64_t> begins_;  // rows before each group; last: all rows
+  // (chunk, index in `groups_`), sorted by chunk.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> places_;
   std::shared_ptr<const SampleSubset> subset_;
   RowLayout layout_;
   Shuffle::Kind kind_;

@@ -1,4 +1,4 @@
-// Orders without a rule about chunks: a subset as given or permuted, and what a user's sampler says.
+// Orders without a rule about chunks: a subset as given or permuted, and the order of a user's sampler.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace h5feed {
 
-/// The samples of a subset as they were given. O(1) memory beside it.
+/// The samples of a subset in the given order. O(1) memory in addition to the subset.
 class GivenOrder final : public SampleOrder {
  public:
   GivenOrder(std::shared_ptr<const SampleSubset> subset, std::uint64_t num_chunks)
@@ -27,7 +27,8 @@ class GivenOrder final : public SampleOrder {
   std::shared_ptr<const SampleSubset> subset_;
 };
 
-/// The samples of a subset, permuted: the same for any order in which they were given. O(1) memory beside it.
+/// The samples of a subset, permuted. The result does not depend on the order in which the subset was given.
+/// O(1) memory in addition to the subset.
 class PermutedOrder final : public SampleOrder {
  public:
   PermutedOrder(std::shared_ptr<const SampleSubset> subset, std::uint64_t num_chunks, std::uint64_t key)
@@ -47,10 +48,11 @@ class PermutedOrder final : public SampleOrder {
   Permutation order_;
 };
 
-/// What a sampler gives. The samples it counts are those of the subset, where there is one.
+/// The order that a user's sampler gives. Its sample numbers index the subset if there is one, else the
+/// dataset.
 class SamplerOrder final : public SampleOrder {
  public:
-  /// `num_samples`: how many there are to choose from.
+  /// `num_samples`: size of the subset, or of the dataset if `subset` is null. `samples` is not null.
   SamplerOrder(std::shared_ptr<const EpochSamples> samples, std::shared_ptr<const SampleSubset> subset,
                std::uint64_t num_samples, std::uint64_t num_chunks)
       : SampleOrder(num_chunks),
@@ -58,7 +60,7 @@ class SamplerOrder final : public SampleOrder {
         subset_(std::move(subset)),
         num_samples_(num_samples) {}
   std::uint64_t size() const noexcept override { return samples_->size(); }
-  /// Throws OptionError for a number that is no sample, and what the sampler throws.
+  /// Throws OptionError if the sampler gives an invalid sample number, and whatever the sampler throws.
   std::uint64_t at(std::uint64_t position) const override;
   std::optional<std::uint64_t> position_of(std::uint64_t) const noexcept override { return std::nullopt; }
 
@@ -68,13 +70,16 @@ class SamplerOrder final : public SampleOrder {
   std::uint64_t num_samples_;
 };
 
-/// What `Sampler::epoch` and `BatchSampler::epoch` give, and never null. Throws OptionError where they do,
-/// and what they throw.
+/// Returns `sampler.epoch(seed, epoch)`, never null. Throws OptionError if it is null, and whatever the
+/// sampler throws.
 std::shared_ptr<const EpochSamples> epoch_of(const Sampler& sampler, std::uint64_t seed, std::uint64_t epoch);
+/// Returns `sampler.epoch(seed, epoch)`, never null. Throws OptionError if it is null, and whatever the
+/// sampler throws.
 std::shared_ptr<const EpochBatches> epoch_of(const BatchSampler& sampler, std::uint64_t seed,
                                              std::uint64_t epoch);
 
-/// Checks a number that a sampler gave, and maps it to the sample of the dataset. Throws OptionError.
+/// Maps a number that a sampler gave to a sample of the dataset, through `subset` if it is not null. Throws
+/// OptionError unless 0 ≤ `number` < `num_samples`.
 std::uint64_t sampled(std::int64_t number, std::uint64_t num_samples, const SampleSubset* subset);
 
 }  // namespace h5feed

@@ -5,14 +5,14 @@
 namespace h5feed {
 namespace {
 
-// Windows looked at: more change nothing that anyone could see.
+// Upper bound on the windows that are evaluated; more do not change the score visibly.
 constexpr std::uint64_t kMaxWindows = 100'000;
 
 double pairs(std::uint64_t count) noexcept {
   return count == 0 ? 0.0 : static_cast<double>(count) * static_cast<double>(count - 1) / 2;
 }
 
-// Pairs of positions in [begin, end) that are in one batch; batches begin at multiples of their size.
+// Counts the pairs of positions in [begin, end) that share a batch; batches begin at multiples of their size.
 double pairs_in_batches(std::uint64_t begin, std::uint64_t end, std::uint64_t batch_size) noexcept {
   const std::uint64_t first_end = std::min(end, (begin / batch_size + 1) * batch_size);
   const std::uint64_t rest = end - first_end;
@@ -20,7 +20,8 @@ double pairs_in_batches(std::uint64_t begin, std::uint64_t end, std::uint64_t ba
          pairs(rest % batch_size);
 }
 
-// The share of pairs that are in one chunk, among the rows of `chunks` chunks of which one lacks `missing`.
+// Returns the share of pairs of rows that share a chunk, among `chunks` chunks one of which is `missing` rows
+// short.
 double same_chunk(std::uint64_t chunks, std::uint64_t rows_per_chunk, std::uint64_t missing) noexcept {
   const std::uint64_t rows = chunks * rows_per_chunk - missing;
   if (rows < 2) return 0;
@@ -46,10 +47,10 @@ double mixing_score(std::uint64_t num_samples, std::uint64_t rows_per_chunk, std
   const std::uint64_t missing = chunks * rows_per_chunk - samples;
   const double full_window = same_chunk(window_chunks, rows_per_chunk, 0);
 
-  // The short chunk is the last one of a sequential order; windows get it with the probability of their share
-  // of the chunks, and those after it then begin earlier by what it lacks.
+  // The short chunk is the last one of a sequential order. With windows, each window holds it with a
+  // probability equal to its share of the chunks; all later windows then begin `missing` rows earlier.
   double same = 0;
-  double had_it = 0;  // the probability that a window before this one has it
+  double had_it = 0;  // probability that an earlier window holds the short chunk
   for (std::uint64_t first = 0; first < chunks; first += window_chunks) {
     const std::uint64_t here = std::min(window_chunks, chunks - first);
     const bool last = first + here == chunks;

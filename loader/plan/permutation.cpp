@@ -35,8 +35,8 @@ std::uint64_t Permutation::round(std::uint64_t half, int number) const noexcept 
   return finalize(half ^ keys_[static_cast<std::size_t>(number)]);
 }
 
-// Even rounds change the low half by the high one, odd rounds the other way round: the halves keep
-// their widths, so the network works for an odd number of bits too.
+// Even rounds change the low half by the high half, odd rounds the high half by the low half. The halves keep
+// their widths, so the network also works for an odd number of bits.
 std::uint64_t Permutation::encrypt(std::uint64_t value) const noexcept {
   std::uint64_t low = value & mask(low_bits_);
   std::uint64_t high = value >> low_bits_;

@@ -6,23 +6,23 @@
 
 namespace h5feed {
 
-/// 64 well-mixed bits of (seed, stream, index): the source of every key in a plan. The finalizer of
-/// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+/// Returns 64 well-mixed bits of (seed, stream, index), the source of every key in a plan. Uses the finalizer
+/// of SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
 std::uint64_t mix_key(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) noexcept;
 
-/// Feistel network over the smallest power of two ≥ n, walking the cycle until the value is below n
-/// (Black, Rogaway: "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). Fewer than two walks on
-/// average. Immutable and thread-safe. The sequence is part of the public contract: golden vectors
-/// in the tests pin it.
+/// A permutation of 0 … n−1: a Feistel network over the smallest power of two ≥ n that repeats until the
+/// value is below n ("cycle walking"; Black, Rogaway: "Ciphers with Arbitrary Finite Domains", CT-RSA 2002),
+/// fewer than two evaluations on average. Immutable and thread-safe. The sequence is part of the public
+/// contract: golden vectors in the tests pin it.
 class Permutation {
  public:
-  /// `n` ≥ 1.
+  /// Requires `n` ≥ 1.
   Permutation(std::uint64_t n, std::uint64_t key) noexcept;
 
-  /// The value at `position` < n.
+  /// Returns the value at `position` < n.
   std::uint64_t at(std::uint64_t position) const noexcept;
 
-  /// The position of `value` < n: `at(position_of(v)) == v`.
+  /// Returns the position of `value` < n: `at(position_of(v)) == v`.
   std::uint64_t position_of(std::uint64_t value) const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Some of a dataset's samples, as a list.
+// A list of some of the samples of a dataset.
 #pragma once
 
 #include <cstdint>
@@ -7,29 +7,31 @@
 
 namespace h5feed {
 
-/// Distinct sample numbers in the order given. Immutable and thread-safe; 8 bytes a sample, twice that where
-/// the order given is not ascending.
+/// Distinct sample numbers in a given order. Immutable and thread-safe. Takes 8 bytes per sample, 16 if the
+/// given order is not ascending.
 class SampleSubset {
  public:
-  /// Distinct, at least one.
+  /// Requires at least one sample and no duplicates.
   explicit SampleSubset(std::vector<std::uint64_t> samples);
 
   std::uint64_t size() const noexcept { return given_.size(); }
+  /// Whether the given order is ascending.
   bool ascending() const noexcept { return sorted_.empty(); }
-  /// In the order given.
+  /// Returns the sample at `position` of the given order.
   std::uint64_t given(std::uint64_t position) const noexcept { return given_[position]; }
-  /// In ascending order.
+  /// Returns the sample at `position` of the ascending order.
   std::uint64_t sorted(std::uint64_t position) const noexcept {
     return ascending() ? given_[position] : sorted_[position];
   }
-  /// `sorted(place) == sample`; empty where the sample is not among them.
+  /// Returns the place with `sorted(place) == sample`, or nullopt if the sample is not in the list. O(log
+  /// size).
   std::optional<std::uint64_t> place_of(std::uint64_t sample) const noexcept;
-  /// Equal for equal lists.
+  /// Returns a hash of the list in its given order.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
  private:
   std::vector<std::uint64_t> given_;
-  std::vector<std::uint64_t> sorted_;  // empty: `given_` is
+  std::vector<std::uint64_t> sorted_;  // empty if `given_` is ascending
   std::uint64_t fingerprint_ = 0;
 };
 

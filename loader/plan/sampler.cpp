@@ -98,7 +98,7 @@ class PermutedSamples final : public EpochSamples {
   const Permutation order_;
 };
 
-// Uniform in [0, 1): the upper 53 bits, as many as a double holds.
+// Returns a uniform number in [0, 1) from the upper 53 bits, the precision of a double.
 double unit(std::uint64_t bits) noexcept { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 }  // namespace
@@ -138,10 +138,10 @@ std::uint64_t SubsetRandomSampler::fingerprint() const {
 }
 
 struct WeightedRandomSampler::Table {
-  // With replacement: column i keeps its own sample with probability keep[i], else gives alias[i].
+  // Alias table for draws with replacement: column i gives sample i with probability keep[i], else alias[i].
   std::vector<double> keep;
   std::vector<std::uint64_t> alias;
-  std::vector<double> weights;  // without replacement
+  std::vector<double> weights;  // used for draws without replacement
   std::uint64_t fingerprint = 0;
 };
 
@@ -174,7 +174,8 @@ double checked_sum(std::span<const double> weights) {
   return sum;
 }
 
-// Vose's construction: every column of average height is filled up by exactly one higher one.
+// Builds the alias table (Vose): every column below the average is filled up from exactly one column above
+// it.
 void build_alias(std::span<const double> weights, double sum, std::vector<double>& keep,
                  std::vector<std::uint64_t>& alias) {
   const std::size_t n = weights.size();
@@ -198,7 +199,8 @@ void build_alias(std::span<const double> weights, double sum, std::vector<double
       low.push_back(rich);
     }
   }
-  // What rounding left over is full, but for samples that must never come.
+  // Columns left over by rounding keep their own sample, except those of samples with weight 0, which must
+  // never be drawn.
   for (const std::uint64_t i : high) keep[i] = 1;
   const auto heaviest = static_cast<std::uint64_t>(std::ranges::max_element(weights) - weights.begin());
   for (const std::uint64_t i : low) {
@@ -225,14 +227,14 @@ class WeightedDraws final : public EpochSamples {
   }
 
  private:
-  const std::shared_ptr<const void> owner_;  // of what the spans show
+  const std::shared_ptr<const void> owner_;  // owns the memory of the spans
   const std::span<const double> keep_;
   const std::span<const std::uint64_t> alias_;
   const std::uint64_t num_samples_;
   const std::uint64_t key_;
 };
 
-// Smallest −log(u)/w first: the order in which draws without replacement come.
+// Draws without replacement: the samples with the smallest −log(u)/w, in ascending order of that key.
 std::vector<std::int64_t> draw_without_replacement(std::span<const double> weights, std::uint64_t count,
                                                    std::uint64_t key) {
   std::vector<std::pair<double, std::int64_t>> keyed;
@@ -287,9 +289,9 @@ std::uint64_t WeightedRandomSampler::fingerprint() const { return table_->finger
 TorchRandomSampler::TorchRandomSampler(std::int64_t num_samples)
     : num_samples_(checked_count("TorchRandomSampler", num_samples)) {}
 
-// PyTorch draws from the 32-bit Mersenne Twister (Matsumoto, Nishimura 1998) seeded with the lower half
-// of the seed, and walks the list forwards: position i changes places with one of i … n−1. Above 2³²/20
-// samples it draws 64 bits at a time, the first word being the upper one.
+// PyTorch draws from the 32-bit Mersenne Twister (Matsumoto, Nishimura 1998), seeded with the lower half of
+// the seed, and walks the list forwards: position i is swapped with one of i … n−1. Above 2³²/20 samples it
+// draws 64 bits at a time, upper word first.
 std::shared_ptr<const EpochSamples> TorchRandomSampler::epoch(std::uint64_t seed, std::uint64_t epoch) const {
   std::mt19937 generator(static_cast<std::uint32_t>(seed + epoch));
   std::vector<std::int64_t> samples(num_samples_);

@@ -15,7 +15,7 @@ constexpr std::string_view kMark = "h5fs";
 constexpr std::size_t kWord = 8;
 constexpr std::size_t kBytesOfVersion1 = 56;
 
-// Little-endian, on every platform.
+// Appends `value` in little-endian order, on every platform.
 template <typename T>
 void append(std::string& out, T value) {
   for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);

@@ -1,11 +1,11 @@
-// What the keys of a plan are for: the second argument of `mix_key`.
+// Key streams of a plan: the second argument of `mix_key`.
 #pragma once
 
 #include <cstdint>
 
 namespace h5feed {
 
-/// The numbers are part of the orders that the golden tests pin.
+/// Purpose of a key. The golden tests pin the orders that depend on these numbers: never change one.
 enum KeyStream : std::uint64_t {
   kSampleOrder = 1,
   kChunkOrder = 2,

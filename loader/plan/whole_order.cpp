@@ -73,11 +73,11 @@ std::uint64_t WholeOrder::chunk_in_order(std::uint64_t place) const noexcept {
   return kind_ == Shuffle::Kind::chunk ? order_.at(place) : place;
 }
 
-// Chunks in permuted order form windows of K; all windows have `window_rows_` rows but the one with
-// the short chunk, which lacks `missing_rows_`, and the last one, which may have fewer chunks.
+// Chunks in permuted order form windows of K. All windows have `window_rows_` rows, except the window with
+// the short chunk, which is `missing_rows_` rows shorter, and the last window, which may have fewer chunks.
 WholeOrder::Place WholeOrder::place_of(std::uint64_t position) const noexcept {
   const std::uint64_t short_end = (short_window_ + 1) * window_rows_ - missing_rows_;
-  // Positions past the short window move up by what it lacks.
+  // Skip the missing rows for positions after the short window.
   const std::uint64_t full_position = position < short_end ? position : position + missing_rows_;
   return {full_position, full_position / window_rows_};
 }
@@ -93,7 +93,7 @@ std::uint64_t WholeOrder::in_window(std::uint64_t position) const noexcept {
   const auto [full_position, number] = place_of(position);
   const Window here = window(number);
   std::uint64_t row = here.rows.at(full_position - number * window_rows_);
-  // Rows of the window in chunk order; the short chunk's missing rows are skipped.
+  // `row` counts the existing rows of the window in chunk order: skip the rows that the short chunk lacks.
   const std::uint64_t short_slot = short_position_ - here.first_chunk;
   if (number == short_window_ && row >= (short_slot + 1) * rows_per_chunk_ - missing_rows_)
     row += missing_rows_;

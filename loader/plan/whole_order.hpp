@@ -1,4 +1,4 @@
-// All samples of a dataset: in file order, permuted, or permuted within windows of chunks.
+// An order of all samples of a dataset: in file order, permuted, or permuted within windows of chunks.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace h5feed {
 
-/// Samples 0 … n−1. O(1) memory and construction. The order is part of the public contract: golden
-/// vectors in the tests pin it.
+/// Orders samples 0 … n−1 with chunks of equal height. O(1) memory and construction. The order is part of the
+/// public contract: golden vectors in the tests pin it.
 class WholeOrder final : public SampleOrder {
  public:
-  /// `num_samples` and `rows_per_chunk` ≥ 1.
+  /// Requires `num_samples` ≥ 1 and `rows_per_chunk` ≥ 1.
   WholeOrder(std::uint64_t num_samples, std::uint64_t rows_per_chunk, const Shuffle& shuffle,
              std::uint64_t seed, std::uint64_t epoch);
 
@@ -26,7 +26,7 @@ class WholeOrder final : public SampleOrder {
 
  private:
   struct Place {
-    std::uint64_t full_position;  // as if no row were missing
+    std::uint64_t full_position;  // position if the short chunk were full
     std::uint64_t window;
   };
   struct Window {
@@ -43,11 +43,11 @@ class WholeOrder final : public SampleOrder {
   std::uint64_t rows_per_chunk_;
   Shuffle::Kind kind_;
   std::uint64_t window_rows_;         // rows of a window of K full chunks
-  std::uint64_t missing_rows_;        // rows that the dataset's last chunk lacks
-  std::uint64_t window_key_;          // what the keys of windows are made from
-  Permutation order_;                 // of samples (full) or of chunks (chunk:K)
-  std::uint64_t short_position_ = 0;  // chunk:K: position of the last, maybe short, chunk among the chunks
-  std::uint64_t short_window_ = 0;    // chunk:K: the window with that chunk
+  std::uint64_t missing_rows_;        // rows by which the last chunk of the dataset is short
+  std::uint64_t window_key_;          // base of the keys of the windows
+  Permutation order_;                 // permutes samples (full) or chunks (chunk:K)
+  std::uint64_t short_position_ = 0;  // chunk:K: place of the dataset's last, possibly short, chunk
+  std::uint64_t short_window_ = 0;    // chunk:K: window that contains the last chunk
 };
 
 }  // namespace h5feed
