@@ -14,7 +14,7 @@ namespace h5feed::cli {
 struct SampleReading {
   std::string what;               ///< "11 groups with 103 samples", "19 images of variable length"
   std::string data;               ///< for --data: a path, or a pattern of paths
-  std::string target;             ///< for --target; empty: nothing with as many rows
+  std::string target;             ///< for --target; empty: no dataset has as many rows
   std::string no_target = {};     ///< why `target` is empty although a dataset is named labels
   std::string note = {};          ///< further options that may be needed; empty: none
   bool whole = false;             ///< each dataset is one sample (--sample dataset)

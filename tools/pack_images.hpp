@@ -19,8 +19,8 @@ struct ImageTarget {
   bool store_bytes = false;                ///< store the files as they are; else pixels of `format`
   PixelFormat format;                      ///< used unless `store_bytes`
   std::string images;                      ///< path of the dataset
-  std::vector<std::uint64_t> chunk_shape;  ///< of pixels
-  std::vector<FilterSpec> filters;         ///< of pixels
+  std::vector<std::uint64_t> chunk_shape;  ///< chunk shape of pixel data
+  std::vector<FilterSpec> filters;         ///< filters of pixel data
   bool skip_bad = false;                   ///< leave bad images out; else the first one ends the work
   unsigned jobs = 1;
 };
@@ -35,7 +35,7 @@ struct PackedImages {
   std::vector<std::int64_t> labels;  ///< labels of the stored images, in their order
   std::vector<SkippedImage> skipped;
   std::uint64_t stored_bytes = 0;
-  DatasetStats stats;  ///< of pixels
+  DatasetStats stats;  ///< statistics of pixel data
 };
 
 /// Creates and fills the dataset `target.images`. Memory is bounded: a few images and two chunks per job are

@@ -1,4 +1,4 @@
-// A sample of a dataset, stored in other ways to see what each costs.
+// A sample of a dataset, stored in several ways to measure the cost of each.
 #pragma once
 
 #include <chrono>
@@ -14,36 +14,36 @@
 
 namespace h5feed::cli {
 
-/// Whole rows of a dataset in memory, in runs spread over it.
+/// Whole rows of a dataset in memory, in runs spread over the dataset.
 struct RowSample {
-  DatasetInfo info;  ///< of the dataset; `shape.front()` is the number of sampled rows
+  DatasetInfo info;  ///< info of the dataset, except that `shape.front()` is the number of sampled rows
   ByteBuffer values;
   std::uint64_t rows() const noexcept { return info.rows(); }
 };
 
-/// Reads up to `rows` rows until `deadline`; fewer where chunks are slow, at least one. Chunks that the rows
-/// lie in are decoded whole. Blocks. Throws as `read_chunk`, and Interrupted.
+/// Reads up to `rows` rows until `deadline`; fewer if chunks are slow, at least one. Decodes each chunk that
+/// holds one of the rows as a whole. Blocks. Throws Interrupted and the errors of ChunkReader::read_chunk.
 RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows,
                       std::chrono::steady_clock::time_point deadline);
 
-/// One way to store it.
+/// One way to store the sample.
 struct Candidate {
   std::uint64_t chunk_rows = 1;
-  std::string filter;  ///< as --filter takes it
+  std::string filter;  ///< filter in the syntax of --filter
 };
 
-/// What a thread works for a chunk of it, and how small it gets.
+/// One thread's cost of a candidate's chunk, and how small it gets.
 struct CandidateCosts {
-  double decode_s = 0;      ///< a chunk, the fastest of several passes
-  double encode_s = 0;      ///< a chunk
-  double stored_share = 1;  ///< stored / decoded
+  double decode_s = 0;      ///< seconds to decode a chunk, the fastest of several passes
+  double encode_s = 0;      ///< seconds to encode a chunk
+  double stored_share = 1;  ///< stored bytes / decoded bytes
 };
 
-/// On a few chunks from the front of the sample, about `bytes` of them. Blocks. Throws OptionError for a
-/// wrong filter.
+/// Measures the costs on a few chunks from the front of the sample, about `bytes` of them. Blocks. Throws
+/// OptionError for a wrong filter.
 CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate, std::uint64_t bytes);
 
-/// How the loader is to be used.
+/// Loader settings to tune for.
 struct LoaderUse {
   std::uint64_t batch_size = 256;
   Shuffle shuffle;
@@ -52,10 +52,10 @@ struct LoaderUse {
   InputLayout layout = InputLayout::automatic;
 };
 
-/// The sample in a file of its own, as the candidate stores it; removed with the object.
+/// The sample in a file, stored as the candidate says; the destructor removes the file.
 class CandidateFile {
  public:
-  /// Encodes in parallel. Blocks. Throws FileError, Interrupted.
+  /// Encodes the sample in parallel and writes the file. Blocks. Throws FileError, Interrupted.
   CandidateFile(const RowSample& sample, const Candidate& candidate, std::filesystem::path path);
   CandidateFile(const CandidateFile&) = delete;
   CandidateFile& operator=(const CandidateFile&) = delete;
@@ -63,16 +63,17 @@ class CandidateFile {
 
   std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
 
-  /// Samples a second of the fastest of several first epochs through the loader, each with an empty cache,
-  /// until `duration` is over; at least two. Seconds are those that the process works, divided among as many
-  /// cores as there are workers, so that other programs do not blur them. `cold`: the file's pages are
-  /// dropped before each epoch, and seconds are those of the clock, since the storage counts. Blocks.
+  /// Returns samples per second of the fastest of several first epochs through the loader, each with an empty
+  /// cache; repeats until `duration` is over, at least twice. Time is the process's CPU time divided among as
+  /// many cores as there are workers, so that other programs do not disturb it. If `cold`, drops the file's
+  /// pages before each epoch and uses elapsed time, since the storage counts. Blocks.
   double measure(const LoaderUse& use, std::chrono::nanoseconds duration, bool cold) const;
 
-  /// Seconds that starting a loader and ending it take, counted in the same way.
+  /// Returns the seconds that starting and ending a loader take, measured in the same way as `measure`.
   double measure_start(const LoaderUse& use) const;
 
-  /// As `measure`, on average, for epochs that are served from the cache.
+  /// Returns the mean samples per second of epochs that are served from the cache, measured in the same way
+  /// as `measure`. Blocks.
   double measure_cached(const LoaderUse& use, std::chrono::nanoseconds duration) const;
 
  private:
