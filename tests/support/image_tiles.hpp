@@ -22,7 +22,7 @@ namespace h5feed::test {
 /// Images as stored in a file, in any layout.
 struct StoredImages {
   std::vector<std::uint64_t> shape;  // shape as stored
-  std::size_t y = 1;                 // dimension of height
+  std::size_t y = 1;                 // dimension of height, and of width below
   std::size_t x = 2;
   std::vector<std::byte> bytes;
 
