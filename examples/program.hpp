@@ -1,4 +1,4 @@
-// What the main functions of the examples share.
+// Code shared by the examples' main functions.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,7 @@
 
 namespace example {
 
-/// For options that take a whole number.
+/// Returns a validator for whole numbers from `least` on.
 inline CLI::Validator at_least(std::int64_t least) {
   const auto check = [least](const std::string& text) -> std::string {
     std::int64_t number = 0;
@@ -25,19 +25,19 @@ inline CLI::Validator at_least(std::int64_t least) {
   return CLI::Validator(check, "from " + std::to_string(least));
 }
 
-/// What was wrong, in one line: LibTorch's errors go on with where in LibTorch they were found.
+/// Returns the first line of an error's text: LibTorch appends where in LibTorch it was thrown.
 inline std::string one_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
 }
 
-/// 2 where the command line is at fault, else 1.
+/// Returns 2 for an OptionError (wrong usage), else 1.
 inline int exit_code(const std::exception& error) {
   return dynamic_cast<const h5feed::OptionError*>(&error) != nullptr ? 2 : 1;
 }
 
-/// Parses the command line and calls `run`. Exit codes are the h5feed program's: 0 done, 1 failed, 2 wrong
-/// usage; errors are one line on stderr, with the program's name in front.
+/// Parses the command line and calls `run`. Returns the exit codes of the h5feed program: 0 success, 1
+/// failure, 2 wrong usage. Errors are one line on stderr that begins with the program's name.
 template <typename Run>
 int run_program(CLI::App& app, int argc, char** argv, const std::string& name, const Run& run) {
   try {

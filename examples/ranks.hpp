@@ -1,5 +1,5 @@
-// Several processes that train together: who this one is, and how they talk, over LibTorch's c10d: Gloo for
-// tensors on the CPU, NCCL for those on GPUs where LibTorch has it.
+// Processes that train together: the rank of this one, and communication through LibTorch's c10d: Gloo for
+// tensors on the CPU, NCCL for tensors on GPUs if LibTorch has it.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -10,7 +10,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-// A LibTorch with NCCL says so; its header needs that of NCCL, which it does not bring.
+// A LibTorch with NCCL defines USE_C10D_NCCL; its header includes NCCL's own, which LibTorch does not ship.
 #if defined(USE_C10D_NCCL) && __has_include(<nccl.h>)
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #define H5FEED_EXAMPLE_HAS_NCCL 1
@@ -33,10 +33,10 @@
 
 namespace example {
 
-/// This process among those that were started together.
+/// Rank of this process among those that were started together.
 struct Ranks {
   int rank = 0;
-  int local_rank = 0;  ///< among those on the same machine
+  int local_rank = 0;  ///< rank among the processes on the same machine
   int world_size = 1;
   std::string launcher = "none";
 };
@@ -57,9 +57,9 @@ inline std::optional<int> number_in_environment(const char* name) {
 
 }  // namespace detail
 
-/// Reads what torchrun, Open MPI's mpirun, MPICH's mpiexec or Slurm's srun set, in this order; one process
-/// where none of them did. Throws std::runtime_error for numbers that cannot be, and for a RANK without
-/// WORLD_SIZE, with which every process would train for itself.
+/// Reads the variables that torchrun, Open MPI's mpirun, MPICH's mpiexec or Slurm's srun set, in this order;
+/// a single process if none are set. Throws std::runtime_error for impossible numbers, and for a RANK without
+/// WORLD_SIZE, with which every process would train alone.
 inline Ranks ranks_from_environment() {
   struct Launcher {
     const char* name;
@@ -94,24 +94,26 @@ inline Ranks ranks_from_environment() {
 
 /// How the processes find each other.
 struct Meeting {
-  /// A file on storage that all see, new for each run. Empty: a TCP store on rank 0, at MASTER_ADDR and
-  /// MASTER_PORT, by default 127.0.0.1 and 29500; on several machines MASTER_ADDR has to be set.
+  /// A file on storage that all processes share, a new one for each run. Empty: a TCP store on rank 0, at
+  /// MASTER_ADDR and MASTER_PORT (default: 127.0.0.1 and 29500); with several machines MASTER_ADDR must be
+  /// set.
   std::string file;
-  /// After so long without an answer the others count as gone.
+  /// Other ranks that do not answer for this long count as failed.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
 };
 
-/// What sums over tensors on GPUs: NCCL itself, or Gloo by way of host memory, also for ranks that share a
-/// GPU, which NCCL refuses.
+/// Backend that sums tensors on GPUs: NCCL, or Gloo through host memory, which also works for ranks that
+/// share a GPU.
 enum class GpuSums { gloo, nccl };
 
 inline constexpr bool kHasNccl = H5FEED_EXAMPLE_HAS_NCCL != 0;
 
-/// Collective operations of all ranks: each rank calls the same ones in the same order. For one thread. They
-/// block, and throw std::runtime_error where another rank has died, or does not answer within the timeout.
+/// Collective operations of all ranks: every rank must call the same ones in the same order. They block, and
+/// throw std::runtime_error if another rank has died or does not answer within the timeout. For one thread.
 class Communicator {
  public:
-  /// Throws std::runtime_error also for `GpuSums::nccl` where there is none.
+  /// Connects to the other ranks. Blocks. Throws std::runtime_error, also for `GpuSums::nccl` if LibTorch has
+  /// no NCCL.
   Communicator(const Ranks& ranks, const Meeting& meeting, GpuSums gpu_sums = GpuSums::gloo) : ranks_(ranks) {
     if (gpu_sums == GpuSums::nccl && !kHasNccl)
       throw std::runtime_error("this LibTorch has no NCCL; use Gloo");
@@ -127,8 +129,8 @@ class Communicator {
           c10::make_intrusive<c10d::PrefixStore>("gloo", store), ranks.rank, ranks.world_size, options);
 #if H5FEED_EXAMPLE_HAS_NCCL
       if (gpu_sums == GpuSums::gloo) return;
-      // wait() is to block, and to throw where a rank has gone, instead of ending the process by its own
-      // means: the names of LibTorch up to 2.1 and from 2.2 on.
+      // wait() must block, and throw if a rank has failed, instead of NCCL's watchdog ending the process: the
+      // variable's names up to LibTorch 2.1 and since 2.2.
       ::setenv("NCCL_BLOCKING_WAIT", "1", 0);
       ::setenv("TORCH_NCCL_BLOCKING_WAIT", "1", 0);
       const auto nccl = c10d::ProcessGroupNCCL::Options::create();
@@ -141,7 +143,8 @@ class Communicator {
 
   const Ranks& ranks() const noexcept { return ranks_; }
 
-  /// `tensor`, contiguous, where `sum()` takes it: in host memory, but for NCCL.
+  /// Returns a contiguous copy or view of `tensor` that `sum()` accepts: in host memory, or on the GPU with
+  /// NCCL.
   torch::Tensor summable(const torch::Tensor& tensor) const {
 #if H5FEED_EXAMPLE_HAS_NCCL
     if (nccl_ && tensor.is_cuda()) return tensor.contiguous();
@@ -149,7 +152,7 @@ class Communicator {
     return tensor.cpu().contiguous();
   }
 
-  /// Rank 0's values, everywhere. Contiguous tensors on the CPU.
+  /// Replaces all tensors by rank 0's values. Tensors must be contiguous and on the CPU. Blocks.
   void broadcast(std::vector<torch::Tensor> tensors) {
     if (!gloo_) return;
     guarded("a broadcast", [&] {
@@ -160,8 +163,8 @@ class Communicator {
     });
   }
 
-  /// The sum over all ranks, everywhere, with the same bits. All tensors are on their way at once; each is as
-  /// `summable()` has it.
+  /// Replaces all tensors by their sums over all ranks, bitwise identical on every rank. All reductions run
+  /// at once. Each tensor must be as `summable()` returns it. Blocks.
   void sum(std::vector<torch::Tensor> tensors) {
     if (!gloo_) return;
     guarded("summing over the ranks", [&] {
@@ -174,7 +177,7 @@ class Communicator {
     });
   }
 
-  /// Throws std::runtime_error, on all ranks alike, where `value` is not the same on all of them.
+  /// Throws std::runtime_error, on all ranks, unless `value` is the same on all of them. Blocks.
   void require_equal(const std::string& what, std::uint64_t value) {
     const torch::Tensor first = torch::empty({1}, torch::kInt64);
     std::memcpy(first.data_ptr(), &value, sizeof value);

@@ -1,4 +1,4 @@
-// Where the examples with LibTorch train.
+// Choice of the device on which the LibTorch examples train.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -12,7 +12,8 @@
 
 namespace example {
 
-/// `name` as LibTorch reads it; for "auto" the GPU where LibTorch has one. Throws h5feed::OptionError.
+/// Returns the device that `name` names in LibTorch; for "auto", the first GPU if LibTorch has one, else the
+/// CPU. Throws h5feed::OptionError.
 inline c10::Device choose_device(const std::string& name) {
   if (name == "auto") {
     return torch::cuda::is_available() ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
@@ -24,8 +25,8 @@ inline c10::Device choose_device(const std::string& name) {
   throw h5feed::OptionError("--device " + name + ": use auto, cpu, cuda or cuda:N");
 }
 
-/// Where the loader delivers for a network on `device`: there, where h5feed is built with CUDA, else in host
-/// memory, from which `.to(device)` copies.
+/// Returns the loader's device for a network on `device`: the same GPU if h5feed is built with CUDA, else
+/// host memory, from which `.to(device)` copies.
 inline std::string loader_device(const c10::Device& device) {
   return H5FEED_HAS_CUDA && device.is_cuda() ? device.str() : "cpu";
 }

@@ -1,4 +1,4 @@
-// How fast a file's bytes come from its storage by bare reads: the yardstick for cold rows of `bench`.
+// Measures how fast a file's bytes can be read from its storage: the yardstick for cold rows of `bench`.
 #pragma once
 
 #include <chrono>
@@ -18,23 +18,27 @@ struct FileRange {
   std::uint64_t bytes = 0;
 };
 
-/// Where the bytes of a dataset lie that its loader reads directly.
+/// The byte ranges of a dataset that its loader reads directly. Immutable.
 class StoredData {
  public:
   StoredData() = default;
-  /// Empty where libhdf5 has to read the data. Blocks for the HDF5 mutex. Throws FileError.
+  /// Lists the ranges of `data`; empty if only libhdf5 can read the data. Opens the file and blocks for the
+  /// HDF5 mutex. Throws FileError.
   explicit StoredData(const Field& data);
 
   bool empty() const noexcept { return chunks_.empty(); }
 
-  /// All bytes in file order, cut into large reads.
+  /// Returns all stored bytes in file order, in reads of at most 4 MiB.
   std::vector<FileRange> in_file_order() const;
-  /// Stored chunks, or runs of rows where the data is not chunked; those never written are left out.
+  /// Number of stored chunks, or of runs of rows if the data is not chunked. Chunks that were never written
+  /// are not counted.
   std::uint64_t num_chunks() const noexcept { return chunks_.size(); }
+  /// Returns the bytes of one stored chunk or run of rows. `number` must be below `num_chunks()`.
   FileRange chunk(std::uint64_t number) const noexcept { return chunks_[number]; }
-  /// Single rows of uncompressed data. Rows behind a chunk that was never written are counted from its
-  /// neighbours, so only their number and sizes are those of the dataset.
+  /// Number of single rows in the stored chunks, for uncompressed data. If some chunks were never written,
+  /// row numbers shift, so only the number and sizes of rows match the dataset.
   std::uint64_t num_rows() const noexcept { return chunks_.size() * rows_per_chunk_; }
+  /// Returns the bytes of one row. `number` must be below `num_rows()`.
   FileRange row(std::uint64_t number) const noexcept;
 
  private:
@@ -43,25 +47,25 @@ class StoredData {
   std::uint64_t row_bytes_ = 0;
 };
 
-/// Which order bare reads take.
+/// Order of the bare reads.
 enum class ColdOrder : std::uint8_t { sequential, random_chunks, random_rows };
 
 struct ColdSetup {
   std::filesystem::path file;
   ColdOrder order = ColdOrder::sequential;
-  unsigned depth = 1;  ///< reads in flight: as many threads
+  unsigned depth = 1;  ///< reads in flight, one thread each
   std::uint64_t seed = 0;
   std::chrono::nanoseconds duration = std::chrono::seconds(1);
 };
 
-/// What bare reads achieved.
+/// Result of bare reads.
 struct ColdRate {
   double bytes_per_s = 0;
-  double resident_share = 0;  ///< largest share of pages that a drop left
+  double resident_share = 0;  ///< largest share of the file's pages, 0 … 1, still cached after a drop
 };
 
-/// Drops the file's pages, then reads each range once, in passes until the time is over; drops do not
-/// count. Sequential reads use one thread. Blocks. Throws FileError.
+/// Drops the file's pages, then reads each range once; repeats such passes until the time is over. Time spent
+/// dropping pages is not counted. Sequential reads use one thread. Blocks. Throws FileError.
 ColdRate measure_cold_limit(const StoredData& data, const ColdSetup& setup);
 
 }  // namespace h5feed::cli

@@ -1,5 +1,4 @@
-// How fast the same threads could go if they did nothing but the unavoidable: the yardstick for the
-// loader.
+// Upper bounds for the loader's speed: the same threads do only the unavoidable work.
 #pragma once
 
 #include <chrono>
@@ -9,19 +8,19 @@
 
 namespace h5feed::cli {
 
-/// What both limits are measured with.
+/// Settings for both limits.
 struct LimitSetup {
   unsigned threads = 1;
-  std::uint64_t slot_bytes = 0;  ///< all slots together, at least one row a thread is used
+  std::uint64_t slot_bytes = 0;  ///< all threads' slots together; each thread has room for at least one row
   std::chrono::nanoseconds duration = std::chrono::seconds(1);
 };
 
-/// Decoded bytes a second: threads read each chunk in turn, run its filters, and copy its rows into
-/// rotating slots; no cache, no order, no queue. Blocks. Throws as ChunkReader::read_chunk.
+/// Returns decoded bytes per second: threads read each chunk in turn, run its filters, and copy its rows into
+/// rotating slots, without cache, order or queue. Blocks. Throws the errors of ChunkReader::read_chunk.
 double measure_decode_limit(const Field& data, const LimitSetup& setup);
 
-/// Bytes a second: threads read single random rows straight into the slots. Needs
-/// `data.reader->rows_readable()`. Blocks. Throws as ChunkReader::read_rows.
+/// Returns bytes per second: threads read single random rows straight into the slots. Needs
+/// `data.reader->rows_readable()`. Blocks. Throws the errors of ChunkReader::read_rows.
 double measure_gather_limit(const Field& data, const LimitSetup& setup);
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// `bench --peer pytorch`: the same file through PyTorch's DataLoader and h5py, in turn with h5feed.
+// `bench --peer pytorch`: measures PyTorch's DataLoader with h5py and h5feed alternately on the same file.
 #pragma once
 
 #include <chrono>
@@ -11,35 +11,35 @@
 
 namespace h5feed::cli {
 
-/// What the peers get where the user does not say: the settings usual in practice.
+/// Defaults for a comparison: settings that are usual in practice.
 inline constexpr const char* kPeerBatchSize = "512";
 inline constexpr const char* kPeerWorkers = "4";
 inline constexpr const char* kPeerTimeBudget = "12s";
 
-/// A comparison.
+/// Arguments of one comparison.
 struct PeerRequest {
   BenchSettings settings;
-  std::vector<std::int64_t> loader_workers;  ///< a row of h5feed for each, at least one
+  std::vector<std::int64_t> loader_workers;  ///< one row of h5feed for each; at least one
   std::vector<std::int64_t> peer_workers;    ///< two rows of the peer for each: per sample and tuned
-  bool cold = false;   ///< the file's pages are dropped before each repetition of either
-  std::string python;  ///< empty: python3 of PATH, then Debian's
+  bool cold = false;                         ///< drop the file's pages before each repetition
+  std::string python;                        ///< empty: python3 in PATH, then /usr/bin/python3
 };
 
-/// Repetitions of each row.
+/// Number of repetitions of each row.
 struct PeerRounds {
   std::uint64_t all = 1;
-  std::uint64_t counted = 1;  ///< the last ones; those before warm up
+  std::uint64_t counted = 1;  ///< the last ones; all earlier ones are warm-up
 };
 
-/// As many as --warmup and --runs ask for, unless starting Python for each, which takes `start`, would take
-/// more than twice the row's time and more than 5 s: then fewer, at least one, and warm-ups are left out
-/// first.
+/// Returns the repetitions that --warmup and --runs ask for. If starting Python for each, at `start` seconds
+/// a time, would take more than twice the row's time budget and more than 5 s, returns fewer, at least one;
+/// warm-ups are dropped first.
 PeerRounds peer_rounds(const BenchSettings& settings, std::chrono::duration<double> start);
 
-/// Measures all rows in rounds, each repetition in a process of its own, h5feed's and the peer's in turn;
-/// prints and exports medians and what h5feed's best row is of the peer's best. Blocks. Throws Error
-/// where Python or its packages are missing, with the line that installs them, OptionError for settings
-/// the peer has no counterpart of, and as Dataset::open; returns the exit code.
+/// Measures all rows in rounds, each repetition in its own process, h5feed's and the peer's in turn. Prints
+/// and exports medians and the ratio of h5feed's best row to the peer's best. Returns the exit code. Blocks.
+/// Throws Error if Python or its packages are missing, with the command that installs them; OptionError for
+/// settings that the peer does not support; and the errors of Dataset::open.
 int bench_against_pytorch(const PeerRequest& request, const OutputOptions& output);
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// The Python that `bench --peer pytorch` measures with.
+// The Python interpreter that `bench --peer pytorch` runs.
 #pragma once
 
 #include <chrono>
@@ -8,18 +8,20 @@
 
 namespace h5feed::cli {
 
-/// tools/pytorch_peer.py, so that the installed program is one file.
+/// Text of tools/pytorch_peer.py, embedded so that the installed program is a single file.
 extern const char* const kPytorchPeerScript;
 
-/// An interpreter, the versions of its modules, and what starting it with them took.
+/// A Python interpreter, the versions of its modules, and the time that starting it and importing them took.
 struct Python {
   std::string program;
   Json versions;
   std::chrono::duration<double> start{};
 };
 
-/// The interpreter `named`, or where that is empty python3 of PATH, then Debian's, with PyTorch and h5py.
-/// Blocks while it is started. Throws Error where there is none, with the line that installs what is missing.
+/// Returns the interpreter `named`; if that is empty, the first of python3 in PATH and /usr/bin/python3 that
+/// has PyTorch and h5py. Starts candidates and blocks for up to 120 s each. Throws Error if an interpreter or
+/// module is missing, with the command that installs it, and if a candidate does not answer or cannot run the
+/// script.
 Python find_python(const std::string& named);
 
 }  // namespace h5feed::cli

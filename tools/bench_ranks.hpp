@@ -1,4 +1,4 @@
-// `bench --world-size`: several processes that share one file's samples.
+// `bench --world-size`: measures several processes that share one file's samples.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@ namespace h5feed::cli {
 
 struct RanksRequest {
   BenchSettings settings;
-  std::vector<std::int64_t> world_sizes;  ///< a row for each, at least one
-  std::vector<std::int64_t> num_workers;  ///< of each process; rows for each, at least one
+  std::vector<std::int64_t> world_sizes;  ///< processes per row; at least one entry
+  std::vector<std::int64_t>
+      num_workers;  ///< workers of each process; at least one entry, each measured with every world size
   std::string shard;
 };
 
-/// Measures each row in as many processes at once as its world size; prints and exports their rates together,
-/// what they are of the first world size's (speed-up, and per process: efficiency), and bytes read per stored
-/// byte. Blocks. Throws OptionError, and as Dataset::open; returns the exit code.
+/// Measures each row in as many simultaneous processes as its world size. Prints and exports their total
+/// rate, speed-up over the first world size, efficiency (speed-up per process), and bytes read per stored
+/// byte. Returns the exit code. Blocks. Throws OptionError and the errors of Dataset::open.
 int bench_world_sizes(const RanksRequest& request, const OutputOptions& output);
 
 }  // namespace h5feed::cli

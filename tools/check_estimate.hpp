@@ -1,4 +1,4 @@
-// How long a check takes: measured on a few chunks before it starts, and again while it runs.
+// Predicts how long a check takes: from a few chunks before it starts, and from its progress while it runs.
 #pragma once
 
 #include <chrono>
@@ -13,19 +13,19 @@
 
 namespace h5feed::cli {
 
-/// Finds what one of many equal pieces of work costs from a few rounds of growing size. What is paid once,
-/// such as opening a file, is left out: the first round does not count, and a later one only where it is the
-/// largest.
+/// Estimates the cost of one of many equal pieces of work from a few rounds of growing size. To exclude
+/// one-time costs, such as opening a file, the first round is replaced by a second one unless it takes a
+/// second or more.
 class PieceTimer {
  public:
-  /// Of `pieces` in all; rounds grow until one takes `ample_s`.
+  /// There are `pieces` in all; rounds grow until one takes `ample_s` seconds.
   PieceTimer(std::uint64_t pieces, double ample_s)
       : pieces_(pieces), ample_s_(ample_s), next_(pieces > 0 ? 1 : 0) {}
 
-  /// Pieces that the next round is to do; 0 when enough is known.
+  /// Returns the number of pieces for the next round; 0 when enough is known.
   std::uint64_t next() const noexcept { return next_; }
   void add(double seconds) noexcept;
-  /// Of one piece; 0 before the first round.
+  /// Seconds per piece; 0 before the first round.
   double seconds_each() const noexcept { return seconds_each_; }
 
  private:
@@ -38,22 +38,22 @@ class PieceTimer {
   double seconds_each_ = 0;
 };
 
-/// Seconds that each entry takes, in their order; a guess from the others for small ones and for those that
-/// the time did not suffice for. Checks some chunks of each large dataset, spread over it, so that chunks
-/// that were never written count by their share. Blocks for about `limit`, longer where a single chunk takes
-/// longer. Throws Interrupted.
+/// Returns the predicted seconds for each entry, in their order. Checks some chunks of each dataset of at
+/// least 64 MiB, spread over it, so that chunks that were never written count by their share. Smaller
+/// datasets, and those for which the time did not suffice, are extrapolated from the others. Blocks for about
+/// `limit`, or longer if a single chunk takes longer. Throws Interrupted.
 std::vector<double> estimate_check(const std::shared_ptr<H5File>& file,
                                    const std::vector<CheckEntry>& entries, const CheckSettings& settings,
                                    std::chrono::nanoseconds limit);
 
-/// Notices that work will take much longer, or much shorter, than was said. For one thread.
+/// Detects that work will take much longer or shorter than predicted. For one thread.
 class TimeForecast {
  public:
   explicit TimeForecast(double said_s) : said_s_(said_s) {}
 
-  /// After `elapsed_s` the share `done` of the work is done, 0 … 1. Returns what all of it will take, in
-  /// seconds, where that is worth saying: after 5 s at least, and where it is more than twice or less than
-  /// half of what was said last.
+  /// Call when the share `done`, 0 … 1, of the work is done after `elapsed_s` seconds. Returns the new
+  /// prediction for all of it, in seconds, if at least 5 s have passed and it is more than twice or less than
+  /// half the last prediction.
   std::optional<double> revise(double done, double elapsed_s) noexcept;
 
  private:

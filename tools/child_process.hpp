@@ -12,25 +12,27 @@ namespace h5feed::cli {
 /// How a process ended.
 struct ChildResult {
   int exit_code = 0;
-  int signal = 0;          ///< what ended it; 0 when it exited
-  bool timed_out = false;  ///< it was killed because its time was over
+  int signal = 0;          ///< signal that ended it; 0 if it exited
+  bool timed_out = false;  ///< it was killed because its time limit was exceeded
   std::string output;
 };
 
-/// Starts /proc/self/exe with `arguments`, collects its stdout and waits; its stderr is ours. Calls
-/// `tick` about ten times a second. Throws Error where no process can be started, and Interrupted,
-/// after ending the child.
+/// Runs /proc/self/exe with `arguments` and returns when it has ended, with its stdout; its stderr is
+/// inherited. Calls `tick` at least ten times a second. Blocks. Throws Error if the process cannot be
+/// started; Interrupted after ending the child with SIGTERM.
 ChildResult run_self(const std::vector<std::string>& arguments, const std::function<void()>& tick);
 
-/// The exit code where there is no program of that name.
+/// Exit code reported if no program of that name exists.
 inline constexpr int kNoSuchProgram = 127;
 
-/// As run_self, for the program at a path, or in PATH where `program` is a bare name. It gets a process group
-/// of its own; all of that group is killed when `limit` is over, or when the work is interrupted.
+/// Runs the program at a path, or in PATH if `program` is a bare name, and returns when it has ended, with
+/// its stdout; its stderr is inherited. It leads its own process group; the whole group is killed (SIGKILL)
+/// when `limit` has passed or the work is interrupted. Calls `tick` at least ten times a second. Blocks.
+/// Throws Error if the process cannot be started, and Interrupted.
 ChildResult run_program(const std::string& program, const std::vector<std::string>& arguments,
                         std::chrono::nanoseconds limit, const std::function<void()>& tick);
 
-/// For the child: end with the parent, and leave Ctrl-C to it.
+/// Call in the child: makes the kernel kill it when its parent ends.
 void follow_parent();
 
 }  // namespace h5feed::cli

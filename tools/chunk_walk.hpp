@@ -1,4 +1,4 @@
-// In which order to visit chunks so that a dataset's values come out in row-major order within bounded
+// Order in which to visit chunks so that a dataset's values come out in row-major order within bounded
 // memory.
 #pragma once
 
@@ -12,48 +12,48 @@
 
 namespace h5feed::cli {
 
-/// A part of a dataset that one chunk covers, clipped to the extent, in elements. A scalar counts as one
+/// The part of a dataset that one chunk covers, clipped to the extent, in elements. A scalar counts as one
 /// element of one dimension.
 struct ChunkBox {
   std::vector<std::uint64_t> start;
   std::vector<std::uint64_t> count;
 };
 
-/// One visit to a chunk: its values from row `first_row` to before `end_row` belong into the slab.
+/// One visit to a chunk: its rows [first_row, end_row) belong in the slab.
 struct ChunkVisit {
   std::uint64_t chunk = 0;
   std::uint64_t first_row = 0;
   std::uint64_t end_row = 0;
-  bool first = true;         ///< the chunk was not visited before
+  bool first = true;         ///< first visit to this chunk
   bool opens_slab = false;   ///< first visit of its slab
-  bool closes_slab = false;  ///< last one: the slab is complete
+  bool closes_slab = false;  ///< last visit of its slab: the slab is complete
 };
 
-/// The chunks of a dataset band by band: a band is all chunks that hold the same rows. A band is filled
-/// in slabs of whole rows that follow each other in row-major order; usually a band is one slab, and only
-/// where a band exceeds the memory its chunks are visited once for every slab. "Rows" are those of the
-/// first dimension with more than one element. For one thread, except where stated.
+/// Visits the chunks of a dataset band by band; a band is all chunks that hold the same rows. A band is
+/// filled in slabs of whole rows that follow each other in row-major order. Usually a band is one slab; if it
+/// exceeds the memory, its chunks are visited once for every slab. "Rows" are along the first dimension with
+/// more than one element. For one thread, except where stated.
 class ChunkWalk {
  public:
-  /// Slabs take at most `slab_bytes`, or one row.
+  /// Slabs take at most `slab_bytes`, or one row if that is larger. Copies what it needs from `reader`.
   ChunkWalk(const ChunkReader& reader, std::uint64_t slab_bytes);
 
-  /// Empty at the end.
+  /// Returns the next visit; empty at the end.
   std::optional<ChunkVisit> next();
 
-  /// Visits of all chunks together; above the number of chunks where bands take several slabs.
+  /// Number of visits to all chunks; larger than the number of chunks if bands take several slabs.
   std::uint64_t visits() const noexcept;
-  /// Bytes of the slab that `visit` belongs to. Thread-safe.
+  /// Returns the bytes of the slab that `visit` belongs to. Thread-safe.
   std::size_t slab_bytes(const ChunkVisit& visit) const noexcept;
-  /// Largest slab.
+  /// Bytes of the largest slab.
   std::uint64_t max_slab_bytes() const noexcept { return slab_rows_ * row_bytes_; }
   std::uint64_t chunks_per_band() const noexcept { return chunks_per_band_; }
 
-  /// Thread-safe.
+  /// Returns the part of the dataset that `chunk` covers. Thread-safe.
   ChunkBox box(std::uint64_t chunk) const;
 
-  /// Copies the rows of `visit` from `values`, which holds `box` and nothing else, to their place in
-  /// `slab`. Thread-safe on the distinct visits of a slab.
+  /// Copies the rows of `visit` to their place in `slab`. `values` holds exactly the elements of `box`.
+  /// Thread-safe for distinct visits of a slab.
   void place(const ChunkVisit& visit, const ChunkBox& box, std::span<const std::byte> values,
              std::span<std::byte> slab) const;
 
@@ -64,13 +64,13 @@ class ChunkWalk {
   std::vector<std::uint64_t> chunk_shape_;
   std::vector<std::uint64_t> grid_;
   std::size_t element_bytes_ = 1;
-  std::size_t dimension_ = 0;  // of the rows
+  std::size_t dimension_ = 0;  // dimension of the rows
   std::uint64_t num_chunks_ = 0;
   std::uint64_t chunks_per_band_ = 1;
   std::uint64_t row_bytes_ = 1;
   std::uint64_t slab_rows_ = 1;
 
-  // Where `next` stands.
+  // Position of `next`.
   std::uint64_t band_ = 0;
   std::uint64_t first_row_ = 0;
   std::uint64_t chunk_in_band_ = 0;

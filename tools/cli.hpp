@@ -3,13 +3,13 @@
 
 namespace h5feed::cli {
 
-/// Exit codes: done; failed; wrong usage.
+/// Exit codes: success, failure, wrong usage.
 inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 
-/// Runs the program: results on stdout, progress and one line per error on stderr. Ignores SIGPIPE, puts
-/// stand-ins where standard streams are closed, and handles SIGINT, SIGTERM and SIGHUP: when one of them
-/// ended the work, the process ends by that signal after its unfinished output was removed, so that
-/// shells see it. Throws nothing.
+/// Runs the program: results go to stdout, progress and one line per error to stderr. Ignores SIGPIPE,
+/// replaces closed standard streams by stand-ins whose reads and writes fail, and handles SIGINT, SIGTERM and
+/// SIGHUP: if one of them ends the work, the process removes its unfinished output and ends by that signal,
+/// so that shells see it. Returns the exit code.
 int run(int argc, char** argv) noexcept;
 
 }  // namespace h5feed::cli

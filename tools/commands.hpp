@@ -1,5 +1,5 @@
-// The subcommands, one file each. A command adds its options to the parser and leaves what to do in
-// `action`, which runs once the whole command line has been read.
+// The subcommands, one file each. A command adds its options to the parser and stores its work in `action`,
+// which runs after the whole command line has been parsed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,8 @@
 
 namespace h5feed::cli {
 
-/// The chosen command's work. Throws h5feed::Error (OptionError means wrong usage) and Interrupted.
+/// The chosen command's work; returns the exit code. Throws h5feed::Error (OptionError means wrong usage) and
+/// Interrupted.
 using Action = std::function<int()>;
 
 void add_info(CLI::App& app, Action& action);
@@ -21,13 +22,13 @@ void add_tune(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_env(CLI::App& app, Action& action);
-/// `watched_command` is what followed "--".
+/// Adds `monitor`. `watched_command` holds the words after "--".
 void add_monitor(CLI::App& app, Action& action, std::vector<std::string> watched_command);
 
-/// First argument of the processes in which `bench` measures its rows; not for people.
+/// First argument of the processes in which `bench` measures its rows; internal, not for users.
 inline constexpr const char* kBenchRowCommand = "__bench-row";
 
-/// Measures one row and prints it as JSON. `arguments` are what `to_arguments` made of the request.
+/// Measures one row and prints it as JSON. `arguments` come from `to_arguments`. Returns the exit code.
 int run_bench_row(const std::vector<std::string>& arguments);
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// A dataset under any of its names.
+// Finds a dataset under any of its names.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace h5feed::cli {
 
-/// The entry of the dataset at `path`, which `entries` may list under another of its names; null where none
-/// is it. `file` must be the one listed. Throws FileError.
+/// Returns the entry of the dataset at `path`, which `entries` may list under another of its names; null if
+/// no entry is that dataset. `file` must be the file that `entries` lists. Borrows from `entries`. Throws
+/// FileError.
 DatasetEntry* entry_of(const H5File& file, std::vector<DatasetEntry>& entries, const std::string& path);
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// How fast the chunks of a dataset are read and decoded, from a few of them.
+// Measures how fast the chunks of a dataset are read and decoded, from a few of them.
 #pragma once
 
 #include <chrono>
@@ -7,15 +7,15 @@
 
 namespace h5feed::cli {
 
-/// Share of the chunks of which something is stored, 0 … 1: the others were never written and take the fill
-/// value. 1 where that is not known.
+/// Returns the share of the chunks, 0 … 1, that were ever written; the others hold the fill value. 1 if that
+/// is not known.
 double written_share(const ChunkReader& reader);
 
-/// Seconds of one thread for each decoded byte, reading and filters included, on average over all chunks:
-/// those never written cost less, and count by their share. 0 where nothing was measured: no chunk was ever
-/// written, or one exceeds 256 MiB. Reads chunks spread over the dataset, each twice, until `budget` is over
-/// (at least one). Files that are not in memory are read from storage for the first time only, which is not
-/// counted. Blocks. Throws as `read_chunk`, and Interrupted.
+/// Returns one thread's seconds per decoded byte, reading and filters included, averaged over all chunks;
+/// chunks that were never written count by their share. 0 if nothing was measured: no chunk was ever written,
+/// or one exceeds 256 MiB. Reads 1 to 64 chunks spread over the dataset until `budget` is over, each twice;
+/// only the second read counts, so time to load pages from storage is excluded. Blocks. Throws Interrupted
+/// and the errors of ChunkReader::read_chunk.
 double decode_seconds_per_byte(const ChunkReader& reader, std::chrono::nanoseconds budget);
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// Readings of GPUs as JSON and as text.
+// GPU readings as JSON and as text.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace h5feed::cli {
 
-/// Keys are the names of the fields; what is not known is null. Processes: pid, name where it is one of this
-/// machine's, used_bytes.
+/// Returns a reading as JSON. Keys are the field names; unknown values are null. Each process has pid,
+/// used_bytes, and name, which is null unless it runs on this machine.
 Json reading_json(const gpu::GpuReading& reading);
 
-/// "41 %", "n/a".
+/// Formats a share as "41 %", or "n/a" if unknown.
 std::string share_text(const std::optional<double>& share);
-/// "350 W", with a unit behind a rounded value.
+/// Formats a rounded value with its unit as "350 W", or "n/a" if unknown.
 std::string value_text(const std::optional<double>& value, const char* unit);
-/// "1.5 GiB", "n/a".
+/// Formats a size as "1.5 GiB", or "n/a" if unknown.
 std::string bytes_text(const std::optional<std::uint64_t>& bytes);
 
 }  // namespace h5feed::cli

@@ -14,26 +14,26 @@
 
 namespace h5feed::cli {
 
-/// An IDX file, plain or gzip (told by its content), read from front to back in bounded memory. The
-/// header is checked before anything is believed: sizes that overflow, or that the file cannot hold,
-/// are errors. For one thread.
+/// An IDX file, plain or gzip-compressed (detected from its content), read from front to back in bounded
+/// memory. The header is validated first: sizes that overflow, or that the file cannot hold, are errors. For
+/// one thread.
 class IdxFile final : public ArraySource {
  public:
-  /// Reads the header. Throws FileError: unreadable, not IDX, or a header that disagrees with the
-  /// file's length.
+  /// Opens the file and reads its header. Throws FileError if the file cannot be read, is not IDX, or has a
+  /// header that disagrees with its length.
   explicit IdxFile(std::filesystem::path path);
   ~IdxFile() override;
 
   const std::filesystem::path& path() const noexcept { return path_; }
   DType dtype() const noexcept override { return dtype_; }
-  /// Elements along each dimension, all at least 1; at least one dimension.
+  /// Elements along each dimension, each at least 1; at least one dimension.
   const std::vector<std::uint64_t>& shape() const noexcept override { return shape_; }
 
-  /// Fills `out` with the next elements, in the byte order of the host. `out` must hold whole elements
-  /// and ask for no more than are left. Throws FileError: damaged, or ends early.
+  /// Fills `out` with the next elements, in the byte order of the host. `out` must hold whole elements, at
+  /// most as many as remain. Throws FileError if the file is damaged or ends early.
   void read(std::span<std::byte> out) override;
 
-  /// To be called when all elements were read: throws FileError where the file goes on.
+  /// Call when all elements have been read. Throws FileError if the file holds more data.
   void expect_end() override;
 
  private:

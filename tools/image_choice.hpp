@@ -1,4 +1,4 @@
-// Help with choosing among several datasets that look like images.
+// Helps the user choose among several datasets that look like images.
 #pragma once
 
 #include <cstddef>
@@ -11,24 +11,25 @@
 
 namespace h5feed::cli {
 
-/// Dataset::open for the program's `command`. Where no data was named and several datasets look like
-/// images, the error goes on with what to type, e.g.
-/// ". Try: h5feed bench f.h5 --data train/images --target train/labels". Throws as Dataset::open.
+/// Opens a dataset for the program's `command`. If the user named no data and several datasets look like
+/// images, the error text ends with the command to type, e.g.
+/// ". Try: h5feed bench f.h5 --data train/images --target train/labels". Blocks. Throws the errors of
+/// Dataset::open.
 Dataset open_dataset(const DatasetOptions& options, std::string_view command);
 
-/// How usual a dataset's name is for labels: 0 for the most usual one; a larger number the same for all
-/// others.
+/// Returns how usual a dataset's name is for labels: 0 for the most usual name; the same largest number for
+/// all unusual names.
 std::size_t label_rank(std::string_view path);
 
-/// The labels of `images`: a dataset in the same group with one number for each of its rows. One called
-/// labels, targets or y is preferred. Empty where there is none.
+/// Returns the path of the labels of `images`: a dataset in the same group with one number for each of its
+/// rows; names such as labels, targets and y are preferred. Empty if there is none.
 std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets);
 
-/// Whether a dataset is called labels, targets or y.
+/// Returns whether a dataset has a usual name for labels: labels, targets or y, for example.
 bool named_as_labels(std::string_view path);
 
-/// Why `labels_beside` finds none although a dataset of the group is called so, e.g. "/labels has 9 rows, not
-/// 10". Empty where none is, or where it fits.
+/// Returns why a dataset of the group that is named as labels cannot be the labels of `images`, e.g. "/labels
+/// has 9 rows, not 10". Empty if it can, or if the group has no dataset so named.
 std::string why_no_labels(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets);
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// What kinds of data set a file holds, and which options of `bench` read them.
+// Which datasets of a file can be read as samples, and the options of `bench` that read them.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@ namespace h5feed::cli {
 struct SampleReading {
   std::string what;               ///< "11 groups with 103 samples", "19 images of variable length"
   std::string data;               ///< for --data: a path, or a pattern of paths
-  std::string target;             ///< for --target; empty: nothing with as many rows
-  std::string no_target = {};     ///< why `target` is empty although a dataset is called labels
-  std::string note = {};          ///< what else may be needed; empty: nothing
-  bool whole = false;             ///< --sample dataset: each dataset is one sample
+  std::string target;             ///< for --target; empty: no dataset has as many rows
+  std::string no_target = {};     ///< why `target` is empty although a dataset is named labels
+  std::string note = {};          ///< further options that may be needed; empty: none
+  bool whole = false;             ///< each dataset is one sample (--sample dataset)
   std::string image_shapes = {};  ///< for --image-shapes; empty: no table
-  std::string input_layout = {};  ///< for --input-layout; empty: what the shape tells
+  std::string input_layout = {};  ///< for --input-layout; empty: the shape determines it
   std::uint64_t tile_size = 0;    ///< for --tile-size; 0: whole samples
 };
 
-/// The readings of the datasets in `entries`, those with most samples first: arrays that look like images,
-/// or one image, images of variable length, rows of numbers, and datasets that many groups have. Reads no
-/// data. Throws FileError.
+/// Returns the possible readings of the datasets in `entries`, those with the most samples first: arrays that
+/// look like images, single images, images of variable length, rows of numbers, and datasets that occur in
+/// many groups. Reads no data. Throws FileError.
 std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries);
 
-/// Side of the tiles in which images of this dataset are best read, whole chunks where its chunks cut the
-/// images; empty where they are small enough to be samples, or are no images.
+/// Returns the tile side in which to read images of this dataset, in whole chunks if its chunks divide the
+/// images. Empty if the images are small enough to be samples, or if the dataset holds no images.
 std::optional<std::uint64_t> suggested_tile(const DatasetInfo& info);
 
-/// The options for a command line, quoted where a shell would change them.
+/// Returns the options for a command line, quoted for a shell where needed.
 std::string option_text(const SampleReading& reading);
 
 }  // namespace h5feed::cli

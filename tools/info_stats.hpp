@@ -1,4 +1,4 @@
-// `info --stats`: which datasets are passed over, and what is printed and stored of it.
+// `info --stats`: chooses the datasets, and prints and stores their statistics.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace h5feed::cli {
 
-/// As typed.
+/// Options of `info --stats` as typed.
 struct StatsArguments {
   bool stats = false;
   bool write_attributes = false;
@@ -20,18 +20,19 @@ struct StatsArguments {
   std::string jobs;
 };
 
-/// Figures of one dataset.
+/// Statistics of one dataset.
 struct StatsResult {
   DatasetInfo info;
   DatasetStats stats;
 };
 
-/// Passes over the dataset `only`, or over all that look like images; says beforehand what it will read.
-/// Blocks. Throws DatasetError where none looks like images, OptionError, and as channel_stats.
+/// Computes the statistics of the dataset `only`, or of all that look like images if `only` is empty;
+/// announces what it will read. Blocks. Throws DatasetError if no dataset looks like images, OptionError, and
+/// the errors of channel_stats.
 std::vector<StatsResult> collect_stats(const std::shared_ptr<H5File>& file, const std::string& only,
                                        const StatsArguments& arguments);
 
-/// A table of channels and the C++ lines to paste, for each dataset.
+/// Returns, for each dataset, a table of channels and the C++ lines to paste.
 std::string stats_text(const std::vector<StatsResult>& results);
 Json stats_json(const StatsResult& result);
 

@@ -1,11 +1,11 @@
-// Ctrl-C that unwinds the stack, so that unfinished files are removed.
+// Makes Ctrl-C unwind the stack, so that unfinished files are removed.
 #pragma once
 
 #include <exception>
 
 namespace h5feed::cli {
 
-/// Thrown where work notices that the user wants it to end.
+/// Thrown when work notices that the user has interrupted it.
 class Interrupted : public std::exception {
  public:
   explicit Interrupted(int signal) noexcept : signal_(signal) {}
@@ -16,11 +16,12 @@ class Interrupted : public std::exception {
   int signal_;
 };
 
-/// From now on SIGINT, SIGTERM and SIGHUP are only noted; a second one ends the process at once, unless
-/// there is an UnfinishedOutput. System calls that wait return EINTR.
+/// From now on SIGINT, SIGTERM and SIGHUP are only recorded; a second one ends the process at once unless an
+/// UnfinishedOutput exists. Signals that the caller ignored stay ignored. Blocking system calls return EINTR.
 void catch_interrupts();
 
-/// While one is in scope no second signal ends the process, so that clean-up is never cut short.
+/// While an instance exists, a second signal does not end the process, so that clean-up is never cut short.
+/// Thread-safe.
 class UnfinishedOutput {
  public:
   UnfinishedOutput() noexcept;
@@ -29,14 +30,14 @@ class UnfinishedOutput {
   ~UnfinishedOutput();
 };
 
-/// Throws Interrupted once a signal was noted. Thread-safe; call it between pieces of work.
+/// Throws Interrupted if a signal has been recorded. Thread-safe; call between pieces of work.
 void check_interrupted();
 
-/// The signal that was noted last, and forgets it, so that the next one is noticed too; 0 where there is
-/// none. For work that passes signals on instead of ending by them. Thread-safe.
+/// Returns the last recorded signal and clears it, so that the next one is noticed too; 0 if there is none.
+/// For work that forwards signals instead of ending by them. Thread-safe.
 int take_noted_signal() noexcept;
 
-/// Ends the process by `signal`, as if it had not been caught.
+/// Ends the process by `signal`, with its default action.
 [[noreturn]] void end_by_signal(int signal) noexcept;
 
 }  // namespace h5feed::cli

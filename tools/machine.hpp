@@ -1,11 +1,11 @@
-// The machine a measurement was made on.
+// Describes the machine that a measurement was made on.
 #pragma once
 
 #include "tools/output.hpp"
 
 namespace h5feed::cli {
 
-/// CPU model, usable cores and memory with what bounds them, kernel.
+/// Returns CPU model, usable cores and memory with the limits that determine them, and kernel.
 Json machine_json();
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// The GPUs that `monitor` watches, and what their readings come to.
+// The GPUs that `monitor` watches, and the summary of their readings.
 #pragma once
 
 #include <chrono>
@@ -16,25 +16,25 @@
 
 namespace h5feed::cli {
 
-/// The time of a reading, in seconds since 1970.
+/// Returns the current time in seconds since 1970.
 double seconds_since_1970();
 
-/// One reading on its way from a monitor's thread to the program's.
+/// A reading, passed from a monitor's thread to the program's.
 struct GpuSample {
-  std::size_t gpu = 0;  ///< among the watched ones
-  double time_s = 0;    ///< since 1970
+  std::size_t gpu = 0;  ///< index among the watched GPUs
+  double time_s = 0;    ///< seconds since 1970
   gpu::GpuReading reading;
 };
 
-/// One watched GPU.
+/// One watched GPU and the summary of its readings.
 struct WatchedGpu {
-  unsigned index = 0;  ///< as NVML counts
+  unsigned index = 0;  ///< NVML's index
   std::string name;
   std::string pci_id;
   SeenValues busy, sm_active, tensor_active, dram_active, pcie_received, power_w;
   std::optional<double> hottest_c, first_energy_j, last_energy_j;
   std::optional<std::uint64_t> peak_memory_bytes;
-  std::optional<std::uint64_t> peak_process_bytes;  ///< of the watched process and its descendants
+  std::optional<std::uint64_t> peak_process_bytes;  ///< memory of the watched process and its descendants
   std::uint64_t throttle_reasons = 0;
   std::uint64_t readings = 0;
 
@@ -42,19 +42,20 @@ struct WatchedGpu {
   std::optional<double> energy_j() const;
 };
 
-/// Watches GPUs on threads of their own while it runs. The methods are for one thread.
+/// Watches GPUs on background threads between `start` and `stop`. Call its methods from one thread.
 class GpuWatch {
  public:
-  /// Of the GPUs that `wanted` names by PCI address or number, or of all where it is empty. Throws
-  /// OptionError for a GPU that is not there.
+  /// Selects the GPUs that `wanted` names by PCI address or number, or all if it is empty. Throws OptionError
+  /// for a GPU that does not exist.
   GpuWatch(std::shared_ptr<gpu::Nvml> nvml, const std::vector<std::string>& wanted);
 
-  /// Readings are taken from here on, every `interval`.
+  /// Starts to take a reading of each GPU every `interval`.
   void start(std::chrono::milliseconds interval);
-  /// Waits for readings under way; `take` still gives what came before.
+  /// Stops taking readings; blocks until readings in progress are done. `take` still returns earlier
+  /// readings.
   void stop() { monitors_.clear(); }
 
-  /// Readings since the last call, in the order in which they came.
+  /// Returns the readings since the last call, in order of arrival.
   std::vector<GpuSample> take();
 
   std::vector<WatchedGpu>& gpus() noexcept { return gpus_; }

@@ -1,4 +1,4 @@
-// What `monitor` tells about the process that it watches and about the processes that descend from it.
+// Resource use of the process that `monitor` watches and of its descendants.
 #pragma once
 
 #include <chrono>
@@ -11,25 +11,26 @@
 
 namespace h5feed::cli {
 
-/// Figures of one process tree over the time in which it is watched. For one thread.
+/// Resource use of one process tree while it is watched. For one thread.
 class ProcessUse {
  public:
-  /// `process` must outlive this. Of a started command everything counts, of another process what it uses
-  /// from now on.
+  /// Borrows `process`, which must outlive this object. For a started command all use counts, for another
+  /// process only its use from now on.
   ProcessUse(const WatchedProcess& process, bool started);
 
-  /// Takes a reading. Returns it as a line of JSON; nothing, and counts none, where all processes have ended.
+  /// Takes a reading and returns it as JSON; returns nothing, and does not count a reading, if all processes
+  /// have ended.
   std::optional<Json> read();
 
-  /// Takes in what the kernel says of a command that has ended: complete even where it ended between two
-  /// readings.
+  /// Adds the kernel's totals of a started command that has ended, so that use between two readings is
+  /// counted too.
   void finish();
 
-  /// The summary as JSON. `exit_code` is left null for a process that was not started here.
+  /// Returns the summary as JSON. `exit_code` is null for a process that was not started here.
   Json summary(std::optional<int> exit_code) const;
-  /// One row of the same figures.
+  /// Returns the summary as a table of one row.
   Table table() const;
-  /// The last reading, a row for each, as the table `live_table` has it.
+  /// Returns the last reading as a row of `live_table`.
   std::vector<std::string> live_cells() const;
   static Table live_table();
 
@@ -44,10 +45,10 @@ class ProcessUse {
   const bool started_;
   const Clock::time_point start_ = process_.begun();
   ProcessTree tree_;
-  TreeUse before_;  // what had been used when watching began
+  TreeUse before_;  // use before watching began
   TreeUse last_;
   Clock::time_point last_time_ = start_;
-  std::optional<double> cores_;  // at work between the last two readings, on average
+  std::optional<double> cores_;  // mean number of busy cores between the last two readings
   std::uint64_t readings_ = 0;
   std::uint64_t peak_rss_bytes_ = 0;
   std::uint64_t most_processes_ = 0;

@@ -1,4 +1,4 @@
-// A file that a command writes: common to generate and pack.
+// A new file written by `generate` or `pack`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,7 +18,7 @@
 
 namespace h5feed::cli {
 
-/// What the JSON report of a new file says about one dataset.
+/// One dataset in the JSON report of a new file.
 struct WrittenDataset {
   std::string path;
   std::string_view dtype;                  ///< a literal, such as "u8", or "bytes" for encoded images
@@ -28,13 +28,14 @@ struct WrittenDataset {
   std::uint64_t stored_bytes = 0;
 };
 
-/// Collects datasets; the file appears under its name with `commit`, or not at all. For one thread.
+/// Writes datasets to a temporary file that takes its final name with `commit`, or is removed. For one
+/// thread.
 class NewFile {
  public:
-  /// Throws FileError where `path` exists and `force` is not set, or cannot be written.
+  /// Throws FileError if `path` exists and `force` is not set, or if it cannot be written.
   NewFile(std::filesystem::path path, bool force);
 
-  /// Creates and fills one dataset. Throws as `write_rows_in_parallel`.
+  /// Creates and fills one dataset. Blocks. Throws the errors of `write_rows_in_parallel`.
   void write(const NewDataset& dataset, Production production, const RowProducer& produce,
              Progress& progress);
 
@@ -51,11 +52,11 @@ class NewFile {
   /// Adds an input that was left out, and why, to the JSON report.
   void note_skipped(const std::filesystem::path& file, const std::string& reason);
 
-  /// Writes attributes of a dataset. Throws FileError.
+  /// Writes attributes of the dataset at `path`. Throws FileError.
   void describe(const std::string& path, const std::vector<NamedAttribute>& attributes);
 
-  /// Finishes the file. Returns what was written, with the time since `start`: a line for each dataset and
-  /// one for the file, or the same as JSON. Throws FileError.
+  /// Finishes the file and gives it its name. Returns a report with the time since `start`: a line for each
+  /// dataset and one for the file, or the same as JSON. Throws FileError.
   std::string commit(std::chrono::steady_clock::time_point start, bool as_json);
 
  private:
@@ -67,16 +68,18 @@ class NewFile {
   Json skipped_;  // null until list_skipped()
 };
 
-/// The meaning of labels 0, 1, …: strings; where they are too many for an attribute that HDF5 1.8 reads, one
-/// text with a name a line.
+/// Returns the attribute class_names, the names of labels 0, 1, …: an array of strings, or, if there are more
+/// than an attribute that HDF5 1.8 reads can hold (4,000), one text with a name per line.
 NamedAttribute class_names_attribute(const std::vector<std::string>& names);
 
-/// The option --chunk, explained by `help`, and --filter with its grammar and default.
+/// Adds the option --chunk, described by `help`.
 void add_chunk_option(CLI::App& command, std::string& chunk, const std::string& help);
+/// Adds the option --filter, described by its grammar and its default, `standard`.
 void add_filter_option(CLI::App& command, std::string& filter, const std::string& standard);
 
-/// The filters for a dataset of `dtype`, from the text of --filter; empty text means gzip:4 for chunked
-/// and none for contiguous data. Throws OptionError where the text is wrong or data is not chunked.
+/// Returns the filters for a dataset of `dtype` from the text of --filter; empty text means gzip:4 for
+/// chunked data and none for contiguous data. Throws OptionError if the text is wrong or asks for filters on
+/// data that is not chunked.
 std::vector<FilterSpec> filters_for(const std::string& text, bool chunked, DType dtype);
 
 }  // namespace h5feed::cli

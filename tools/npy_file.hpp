@@ -10,12 +10,12 @@
 
 namespace h5feed::cli {
 
-/// An array of numbers or booleans, in C order, in either byte order. The header is checked before anything
-/// is believed. For one thread.
+/// An array of numbers or booleans, in C order, in either byte order, read from front to back. The header is
+/// validated first. For one thread.
 class NpyFile final : public ArraySource {
  public:
-  /// Reads the header. Throws FileError: unreadable, not .npy, Fortran order, elements that are no numbers,
-  /// or a size that disagrees with the file's.
+  /// Opens the file and reads its header. Throws FileError if the file cannot be read, is not .npy, is in
+  /// Fortran order, holds elements that are not numbers, or has a size that disagrees with its header.
   explicit NpyFile(std::filesystem::path path);
 
   DType dtype() const noexcept override { return dtype_; }

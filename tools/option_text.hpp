@@ -1,5 +1,5 @@
-// Values of command-line options: text in, checked values out. Every function throws OptionError that
-// names the option, the text and what is accepted.
+// Converts the text of command-line options to checked values. Every function throws OptionError that names
+// the option, the text and the accepted values.
 #pragma once
 
 #include <chrono>
@@ -15,35 +15,35 @@
 
 namespace h5feed::cli {
 
-/// What the command line calls an option of the library ("batch_size": "--batch-size"), for the messages of
-/// the library (base/option_spelling.hpp); empty for those that no command has.
+/// Returns the command-line spelling of a library option ("batch_size": "--batch-size") for the library's
+/// messages (base/option_spelling.hpp); empty if no command has that option.
 std::optional<std::string> command_line_option(std::string_view name);
 
-/// A whole number within [lowest, highest].
+/// Parses a whole number within [lowest, highest].
 std::uint64_t parse_number(std::string_view option, std::string_view text, std::uint64_t lowest = 0,
                            std::uint64_t highest = UINT64_MAX);
 
-/// A whole number, negative ones too.
+/// Parses a whole number, which may be negative.
 std::int64_t parse_integer(std::string_view option, std::string_view text);
 
-/// A finite number within [lowest, highest].
+/// Parses a finite number within [lowest, highest].
 double parse_real(std::string_view option, std::string_view text, double lowest, double highest);
 
-/// A percentage above 0 and at most 100, "1%" or "0.5 %", as a share: 0.01, 0.005.
+/// Parses a percentage above 0 and at most 100, "1%" or "0.5 %", as a share: 0.01, 0.005.
 double parse_share(std::string_view option, std::string_view text);
 
-/// Bytes: "4096", "512KiB", "1.5GiB".
+/// Parses a number of bytes: "4096", "512KiB", "1.5GiB".
 std::uint64_t parse_size(std::string_view option, std::string_view text);
 
-/// A time above 0: "3", "3s", "500ms", "2m".
+/// Parses a time above 0: "3", "3s", "500ms", "2m".
 std::chrono::nanoseconds parse_duration(std::string_view option, std::string_view text);
 
-/// "3,224,224" or "3x224x224": extents of at least 1 whose product fits 63 bits. `form`: what a wrong one is
-/// told to be.
+/// Parses "3,224,224" or "3x224x224": extents of at least 1 whose product fits in 63 bits. `form` describes
+/// the expected text in the error message.
 std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view text,
                                        const char* form = "the extents of one sample, such as 3,224,224");
 
-/// Tiles as a command line has them; all empty: none.
+/// Tile options as typed; all empty: no tiles.
 struct TileText {
   std::string size;     ///< "512", or "512x768": height and width
   std::string stride;   ///< likewise
@@ -51,11 +51,11 @@ struct TileText {
   std::string edges;    ///< "drop", "pad" or "shift"
 };
 
-/// From --tile-size, --tile-stride, --tile-overlap and --tile-edges; empty without a size, which the others
-/// need.
+/// Parses --tile-size, --tile-stride, --tile-overlap and --tile-edges; empty without a size, which the other
+/// options require.
 std::optional<TileOptions> parse_tiles(const TileText& text);
 
-/// What one sample is, as a command line has it; all empty: the library's defaults.
+/// Sample and image options as typed; all empty: the library's defaults.
 struct SampleText {
   std::string unit;          ///< "row" or "dataset"
   std::string image_size;    ///< "224", or "224x320": height and width
@@ -67,28 +67,28 @@ struct SampleText {
   }
 };
 
-/// From --sample; a row where it is empty.
+/// Parses --sample; a row if it is empty.
 SampleUnit parse_unit(const SampleText& text);
 
-/// From --image-size, --image-color and --image-shapes.
+/// Parses --image-size, --image-color and --image-shapes.
 ImageOptions parse_images(const SampleText& text);
 
-/// "strided", "contiguous" or "by_chunk".
+/// Parses "strided", "contiguous" or "by_chunk".
 Shard parse_shard(std::string_view option, std::string_view text);
 
-/// "0,1,2,4": numbers from 0 on, at least one.
+/// Parses "0,1,2,4": one or more numbers from 0 on.
 std::vector<std::int64_t> parse_list(std::string_view option, std::string_view text);
 
-/// One of `allowed`, by h5feed's or NumPy's name.
+/// Parses one of `allowed`, by its name in h5feed or NumPy.
 DType parse_dtype(std::string_view option, std::string_view text, const std::vector<DType>& allowed);
 
-/// "auto", "NCHW", "NHWC", "NHW", "none", in any case.
+/// Parses "auto", "NCHW", "NHWC", "NHW" or "none", in any case.
 InputLayout parse_layout(std::string_view option, std::string_view text);
 
-/// Names of the library in either case: "lru", "clairvoyant", "keep_first".
+/// Parses "lru", "clairvoyant" or "keep_first", in any case.
 CachePolicy parse_cache_policy(std::string_view option, std::string_view text);
 
-/// Samples per chunk: a number from 1 on; "none" (contiguous) gives 0; "auto" gives nullopt.
+/// Parses samples per chunk: a number from 1 on; "none" (contiguous) gives 0; "auto" gives nullopt.
 std::optional<std::uint64_t> parse_chunk(std::string_view option, std::string_view text, bool allow_auto);
 
 }  // namespace h5feed::cli

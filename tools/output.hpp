@@ -1,4 +1,4 @@
-// Where results go: stdout as a table or JSON, and export files.
+// Writes results: to stdout as a table or JSON, and to export files.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,10 +13,10 @@
 
 namespace h5feed::cli {
 
-/// Keys stay in the order in which they were added.
+/// JSON whose keys keep the order in which they were added.
 using Json = nlohmann::ordered_json;
 
-/// What a user may ask of a command that prints a table.
+/// Output options of a command that prints a table.
 struct OutputOptions {
   bool json = false;
   std::string csv_file;
@@ -27,27 +27,28 @@ struct OutputOptions {
 /// Adds --json, --export-csv, --export-markdown and --export-json.
 void add_output_options(CLI::App& command, OutputOptions& options);
 
-/// Indented JSON with a final newline; text that is not UTF-8 is replaced, never an exception.
+/// Returns indented JSON with a final newline. Replaces text that is not UTF-8 instead of throwing.
 std::string json_text(const Json& json);
 
-/// So that long work does not start in vain: throws OptionError where an export file is `input` or another
-/// export file, FileError where it could not be written.
+/// Call before long work. Throws OptionError if an export file is `input` or another export file, FileError
+/// if it cannot be written.
 void check_export_places(const OutputOptions& options, const std::filesystem::path& input);
 
-/// Writes the export files that were asked for, each by rename: readers see the old or the new one.
+/// Writes the requested export files. Each is replaced by a rename: readers see the old or the new content.
 /// Throws FileError.
 void export_results(const OutputOptions& options, const Table& table, const Json& json);
 
-/// Replaces `path` by `text`, by way of a file beside it. Throws FileError.
+/// Replaces `path` by `text`, through a temporary file in the same folder. Throws FileError.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// Writes to stdout and flushes. Throws FileError when that fails (a full disk, a closed pipe).
+/// Writes to stdout and flushes. Throws FileError if that fails (a full disk, a closed pipe).
 void print(std::string_view text);
 
-/// Writes to stderr, for what is said beside the result; dropped where nobody reads it.
+/// Writes a line to stderr, for messages that are not part of the result; ignores errors.
 void say(std::string_view line) noexcept;
 
-/// Replaces h5feed's log sink while in scope. One at a time.
+/// Replaces h5feed's log sink while in scope; the destructor restores the default. At most one instance at a
+/// time.
 class ScopedLogSink {
  public:
   explicit ScopedLogSink(LogSink sink) { set_log_sink(std::move(sink)); }
@@ -56,7 +57,7 @@ class ScopedLogSink {
   ~ScopedLogSink() { set_log_sink({}); }
 };
 
-/// A sink that drops everything.
+/// Log sink that drops everything.
 inline void ignore_log(LogLevel, std::string_view) {}
 
 }  // namespace h5feed::cli

@@ -9,17 +9,18 @@
 
 namespace h5feed::cli {
 
-/// Records of one or two label bytes and 3,072 pixels (red, green and blue planes of 32 × 32).
+/// Kind of CIFAR records: one (CIFAR-10) or two (CIFAR-100) label bytes and 3,072 pixel bytes (red, green and
+/// blue planes of 32 × 32).
 enum class CifarKind : std::uint8_t { ten, hundred };
 
-/// One part of the records of several files, one file after the other.
+/// One part (images or labels) of the records of several files, concatenated.
 struct CifarArray {
   std::string name;  ///< "images", "labels", "coarse_labels"
   std::unique_ptr<ArraySource> source;
 };
 
-/// All parts. The names of classes are read from the text files that come with the set, where they lie
-/// beside the first file. Throws FileError where a file does not hold whole records of `kind`, or where
+/// Opens all parts of the records. Class names are read from the text files of the data set if they are in
+/// the folder of the first file. Throws FileError if a file does not hold whole records of `kind`, or if
 /// labels are out of range.
 std::vector<CifarArray> open_cifar(const std::vector<std::filesystem::path>& files, CifarKind kind);
 

@@ -1,4 +1,4 @@
-// Image files as bytes, and as pixels of a fixed size.
+// Reads image files as bytes, and as pixels of a fixed size.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace h5feed::cli {
 
-/// An image that cannot be used; says why, in a few words.
+/// Thrown for an image that cannot be used; what() says why, in a few words.
 class BadImage : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// How an image becomes one of `height` × `width`. `crop`: scaled until it covers the size, its middle kept;
-/// `pad`: scaled until it fits, in the middle of black; `stretch`: scaled in both directions.
+/// How an image is fitted to `height` × `width`. `crop`: scaled until it covers the size, then cropped to its
+/// middle; `pad`: scaled until it fits, centred on black; `stretch`: scaled in each direction separately.
 enum class ImageFit : std::uint8_t { crop, pad, stretch };
 
 struct PixelFormat {
@@ -32,18 +32,19 @@ struct PixelFormat {
   std::vector<std::uint64_t> shape() const;
 };
 
-/// The whole file. Throws BadImage: missing, unreadable, empty.
+/// Returns the content of a file. Throws BadImage if it is missing, unreadable or empty.
 std::vector<std::byte> read_image_file(const std::filesystem::path& file);
 
-/// Throws BadImage where the bytes do not begin as a JPEG, PNG, BMP, WebP, TIFF, JPEG 2000 or netpbm image,
-/// or where a JPEG or PNG lacks its end.
+/// Throws BadImage if the bytes do not begin as a JPEG, PNG, BMP, WebP, TIFF, JPEG 2000 or netpbm image, or
+/// if the end of a JPEG or PNG is missing.
 void check_image_bytes(std::span<const std::byte> bytes);
 
-/// Decodes (EXIF orientation applied, alpha dropped, RGB), scales with an average over the area where it
-/// shrinks, and writes `format.bytes()` bytes. Thread-safe. Throws BadImage.
+/// Decodes an image to RGB or gray (EXIF orientation applied, alpha dropped), scales it, averaging over areas
+/// when it shrinks, and writes `format.bytes()` bytes. Thread-safe. Throws BadImage.
 void decode_image(std::span<const std::byte> bytes, const PixelFormat& format, std::span<std::byte> out);
 
-/// OpenCV's own threads would only compete with those of the pipeline. For the program as a whole.
+/// Turns off OpenCV's own threads, which would compete with those of the pipeline. Applies to the whole
+/// process.
 void use_one_thread_an_image();
 
 }  // namespace h5feed::cli

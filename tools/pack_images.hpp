@@ -1,4 +1,4 @@
-// The work of `pack` on image files: read, decoded and compressed in parallel, written in order.
+// `pack` on image files: reads, decodes and compresses in parallel, writes in order.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,34 @@
 
 namespace h5feed::cli {
 
-/// What becomes of the images of one set.
+/// How to store the images of one set.
 struct ImageTarget {
-  bool store_bytes = false;                ///< the files as they are; else pixels of `format`
-  PixelFormat format;                      ///< unless bytes are stored
+  bool store_bytes = false;                ///< store the files as they are; else pixels of `format`
+  PixelFormat format;                      ///< used unless `store_bytes`
   std::string images;                      ///< path of the dataset
-  std::vector<std::uint64_t> chunk_shape;  ///< of pixels
-  std::vector<FilterSpec> filters;         ///< of pixels
-  bool skip_bad = false;                   ///< else the first one ends the work
+  std::vector<std::uint64_t> chunk_shape;  ///< chunk shape of pixel data
+  std::vector<FilterSpec> filters;         ///< filters of pixel data
+  bool skip_bad = false;                   ///< leave bad images out; else the first one ends the work
   unsigned jobs = 1;
 };
 
-/// An image that was left out.
+/// An image that was left out, and why.
 struct SkippedImage {
   std::filesystem::path file;
   std::string reason;
 };
 
 struct PackedImages {
-  std::vector<std::int64_t> labels;  ///< of the images that were stored, in their order
+  std::vector<std::int64_t> labels;  ///< labels of the stored images, in their order
   std::vector<SkippedImage> skipped;
   std::uint64_t stored_bytes = 0;
-  DatasetStats stats;  ///< of pixels
+  DatasetStats stats;  ///< statistics of pixel data
 };
 
-/// Creates and fills the dataset `target.images`. Memory is bounded: a few images a job are under way, and
-/// two chunks a job. The bytes written do not depend on the number of jobs. Blocks; advances `progress` by
-/// one for each image. Throws FileError, which names a bad image unless they are skipped, and where all
-/// are bad; Interrupted.
+/// Creates and fills the dataset `target.images`. Memory is bounded: a few images and two chunks per job are
+/// in flight. The bytes written do not depend on the number of jobs. Blocks; advances `progress` by one for
+/// each image. Throws FileError that names a bad image unless bad images are skipped, FileError if all are
+/// bad, and Interrupted.
 PackedImages pack_images(H5Writer& writer, const ImageSet& set, const ImageTarget& target,
                          Progress& progress);
 

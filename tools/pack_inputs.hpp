@@ -1,4 +1,4 @@
-// The arrays that `pack` is given: NAME=FILE for IDX and NumPy files, GROUP=FILE for CIFAR's.
+// The arrays given to `pack`: NAME=FILE for IDX and NumPy files, GROUP=FILE for CIFAR files.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace h5feed::cli {
 
-/// As typed, each option any number of times.
+/// Array options as typed, each any number of times.
 struct ArrayArguments {
   std::vector<std::string> idx, npy, cifar10, cifar100;
 
@@ -19,18 +19,19 @@ struct ArrayArguments {
 
 /// One array of the output.
 struct PackInput {
-  std::string option;  ///< that named it
+  std::string option;  ///< option that named the array
   std::string path;    ///< "/train/images"
   std::unique_ptr<ArraySource> source;
-  SourceOpener open;  ///< gives `source` anew
+  SourceOpener open;  ///< opens `source` again, at its first element
 };
 
-/// Opens all arrays. Throws OptionError where a name is no path, two arrays share one or one lies within
-/// another, or a file is `out` itself; DatasetError where labels and images of one group differ in number;
-/// FileError where a file is not what its option says.
+/// Opens all arrays. Throws OptionError if a name is not a valid path, if two arrays share a path or one is
+/// within another, or if a file is `out` itself; DatasetError if labels and images of one group differ in
+/// number; FileError if a file does not have the format of its option.
 std::vector<PackInput> open_arrays(const ArrayArguments& arguments, const std::string& out);
 
-/// The path of a group, "/train" for "train"; empty for the root. Throws OptionError that names `option`.
+/// Returns the path of a group, "/train" for "train"; empty for the root. Throws OptionError that names
+/// `option`.
 std::string group_path(const std::string& option, const std::string& group);
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// Which image files `pack` takes, and their labels.
+// Lists the image files that `pack` takes, and their labels.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace h5feed::cli {
 
-/// One image file.
+/// One image file and its label.
 struct ImageItem {
   std::filesystem::path file;
   std::int64_t label = 0;
@@ -20,24 +20,25 @@ struct ImageSet {
   std::vector<ImageItem> items;
 };
 
-/// All sets share the classes.
+/// Image sets that share their classes.
 struct ImageSets {
   std::vector<ImageSet> sets;
-  std::vector<std::string> class_names;  ///< of the labels 0, 1, …; empty where the list gives numbers
-  std::uint64_t ignored = 0;             ///< files in the folders that are no images by their names
+  std::vector<std::string> class_names;  ///< names of labels 0, 1, …; empty if the list gives numbers
+  std::uint64_t ignored = 0;             ///< files in the folders that do not have an image's extension
 };
 
-/// Folders with one folder for each class, given as DIR or GROUP=DIR; images may lie deeper. Classes are
-/// numbered in the order of their names, over all folders together; images keep the order of their paths.
-/// Throws FileError (no such folder, no image) and OptionError.
+/// Lists folders that hold one folder per class, given as DIR or GROUP=DIR; images may be nested deeper.
+/// Classes are numbered in the order of their names, over all folders together; images are in the order of
+/// their paths. Throws FileError (no such folder, no image) and OptionError.
 ImageSets list_class_folders(const std::vector<std::string>& folders);
 
-/// CSV files (RFC 4180) of path,label or path,label,group, given as FILE or GROUP=FILE, with or without a
-/// line of column names. Paths count from the folder of the CSV file. Labels that are all whole numbers from
-/// 0 on stay; others are names, numbered in their order. Throws FileError, naming the line.
+/// Reads CSV files (RFC 4180) of path,label or path,label,group, given as FILE or GROUP=FILE, with or without
+/// a header line. Paths are relative to the folder of the CSV file. If all labels are whole numbers from 0
+/// on, they are kept; otherwise they are names, numbered in alphabetical order. Throws FileError that names
+/// the line.
 ImageSets list_csv(const std::vector<std::string>& files);
 
-/// "train=DIR" as {"train", "DIR"}; the name is empty where none is given.
+/// Splits "train=DIR" into {"train", "DIR"}; the name is empty if none is given.
 std::pair<std::string, std::string> split_name(const std::string& argument);
 
 }  // namespace h5feed::cli

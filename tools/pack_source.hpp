@@ -1,4 +1,4 @@
-// Arrays that `pack` copies row by row, whatever file they come from.
+// Interface of arrays that `pack` copies row by row, whatever their file format.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,17 @@ class ArraySource {
   virtual ~ArraySource() = default;
 
   virtual DType dtype() const noexcept = 0;
-  /// At least one dimension, all extents at least 1.
+  /// Extents of the array: at least one dimension, each at least 1.
   virtual const std::vector<std::uint64_t>& shape() const noexcept = 0;
 
-  /// Fills `out`, whole elements, with the next ones in the byte order of the host. Throws FileError.
+  /// Fills `out`, which must hold whole elements, with the next ones in the byte order of the host. Throws
+  /// FileError.
   virtual void read(std::span<std::byte> out) = 0;
 
-  /// To be called when all elements were read: throws FileError where the file goes on.
+  /// Call when all elements have been read. Throws FileError if the file holds more data.
   virtual void expect_end() = 0;
 
-  /// The meaning of the values 0, 1, …, where the source tells; stored as the attribute class_names.
+  /// Names of the values 0, 1, …, if the source has them; stored as the attribute class_names.
   virtual std::vector<std::string> class_names() const { return {}; }
 };
 

@@ -1,4 +1,4 @@
-// How much room `pack` needs, estimated before it writes.
+// Estimates the disk space that `pack` needs, before it writes.
 #pragma once
 
 #include <functional>
@@ -13,16 +13,16 @@
 
 namespace h5feed::cli {
 
-/// Opens an array anew, at its first element.
+/// Opens an array again, at its first element.
 using SourceOpener = std::function<std::unique_ptr<ArraySource>()>;
 
-/// Bytes that `dataset` will take. Where it is compressed, its first rows are read and encoded. Throws as the
-/// source.
+/// Returns the bytes that `dataset` will take. If it is compressed, reads and encodes its first rows. Throws
+/// the errors of the source.
 SpaceNeed array_space(const NewDataset& dataset, const SourceOpener& open);
 
-/// Bytes that the images of `set` will take: exact without filters; else a few images, spread over the set,
-/// are decoded and encoded, and files that are stored as they are have the sizes that up to 1,000 of them
-/// have on average. Images that cannot be read are left to `pack_images`.
+/// Returns the bytes that the images of `set` will take. Exact without filters; otherwise estimated by
+/// decoding and encoding a few images spread over the set. Files stored as they are count with the mean size
+/// of up to 1,000 of them. Ignores images that cannot be read; `pack_images` reports them.
 SpaceNeed image_space(const ImageSet& set, const ImageTarget& target);
 
 }  // namespace h5feed::cli

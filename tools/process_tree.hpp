@@ -1,4 +1,4 @@
-// What a process and its descendants use: processor, memory and storage, from /proc.
+// Resource use of a process and its descendants: CPU, memory and storage, from /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -12,37 +12,38 @@
 
 namespace h5feed::cli {
 
-/// What proc_pid_stat(5) says of a process.
+/// Fields of proc_pid_stat(5) for one process.
 struct ProcessStat {
   pid_t pid = 0;
   std::string name;
   char state = '?';
   pid_t parent = 0;
-  double cpu_s = 0;             ///< user and system time, of children that ended and were waited for too
+  double cpu_s = 0;             ///< user and system time, including children that ended and were waited for
   std::uint64_t started = 0;    ///< clock ticks since boot; tells a process from a later one with its number
   std::uint64_t rss_bytes = 0;  ///< resident memory, shared pages included
 };
 
-/// Empty where there is no such process.
+/// Returns the stat of a process; empty if it does not exist.
 std::optional<ProcessStat> process_stat(pid_t pid);
 
 /// One reading of a process tree.
 struct TreeUse {
-  std::uint64_t processes = 0;  ///< alive
+  std::uint64_t processes = 0;  ///< living processes
   double cpu_s = 0;             ///< user and system time of all processes, ended ones included
-  std::uint64_t rss_bytes = 0;  ///< of the living; pages that processes share count for each
-  /// Bytes read from and written to storage, ended processes included; unset where the kernel does not tell:
-  /// it keeps no such counts, or the processes belong to another user.
+  std::uint64_t rss_bytes = 0;  ///< of living processes; shared pages count for each process
+  /// Bytes read from and written to storage, ended processes included. Unset if the kernel does not tell: it
+  /// keeps no such counts, or the processes belong to another user.
   std::optional<std::uint64_t> read_bytes, written_bytes;
 };
 
-/// A process and all that descend from it. A descendant whose parent ended still belongs to the tree once it
-/// has been seen. For one thread.
+/// A process and its descendants. A descendant whose parent ended still belongs to the tree once it has been
+/// seen. For one thread.
 class ProcessTree {
  public:
   explicit ProcessTree(pid_t root) : root_(root) {}
 
-  /// Reads /proc: some milliseconds where there are thousands of processes. Totals never fall.
+  /// Reads /proc and returns the tree's use. Takes some milliseconds if there are thousands of processes. CPU
+  /// time and storage bytes never decrease.
   TreeUse read();
 
  private:

@@ -1,4 +1,4 @@
-// A progress bar for work that takes longer than a second, on a terminal only.
+// Progress bar for work that takes longer than a second, on a terminal only.
 #pragma once
 
 #include <chrono>
@@ -9,16 +9,16 @@
 
 namespace h5feed::cli {
 
-/// What the figures of a bar count.
+/// Unit of a bar's rate.
 enum class ProgressUnit : std::uint8_t { bytes, seconds, items };
 
-/// One line of at most `width` columns: label, bar, share, rate and time left, e.g.
+/// Returns one line of at most `width` columns: label, bar, share, rate and time left, e.g.
 /// "pack fashion.h5 [#####.....]  50 %  210 MiB/s  3 s left".
 std::string progress_line(std::string_view label, ProgressUnit unit, double done, double total,
                           double elapsed_s, std::size_t width);
 
-/// Draws on stderr while in scope and wipes the line at its end. Silent where stderr is no terminal
-/// and during the first second. For one thread at a time.
+/// Draws on stderr while in scope; the destructor wipes the line. Silent if stderr is not a terminal, and
+/// during the first second. For one thread at a time.
 class Progress {
  public:
   Progress(std::string label, ProgressUnit unit, double total);
@@ -26,7 +26,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress();
 
-  /// Adds to what is done; draws at most ten times a second.
+  /// Adds to the finished amount; draws at most ten times a second.
   void advance(double amount);
 
   /// Wipes the bar so that something else can be printed; the next `advance` draws it again.

@@ -1,4 +1,4 @@
-// What readers in Python need for a file.
+// Requirements of Python readers for a file.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace h5feed::cli {
 
-/// Whether h5py reads one of these filters only with the hdf5plugin package: it brings those of libhdf5, and
-/// LZF, itself.
+/// Returns whether h5py needs the hdf5plugin package for one of these filters: h5py itself brings only
+/// libhdf5's own filters and LZF.
 inline bool needs_hdf5plugin(const std::vector<FilterSpec>& filters) {
   return std::any_of(filters.begin(), filters.end(), [](const FilterSpec& filter) {
     return filter.id > filter_id::kScaleOffset && filter.id != filter_id::kLzf;

@@ -1,4 +1,4 @@
-// What the user asks of `repack`, and what that means for each dataset.
+// Options of `repack`, and the jobs that they mean for each dataset.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace h5feed::cli {
 
-/// As typed; empty where not given.
+/// Options of `repack` as typed; empty if not given.
 struct RepackArguments {
   std::string in;
   std::string out;
@@ -34,23 +34,25 @@ struct RepackArguments {
   bool latest() const noexcept { return libver == "latest"; }
 };
 
-/// Throws OptionError for values of options that are wrong whatever the file holds.
+/// Throws OptionError if options have values that are wrong for any file.
 void check_arguments(const RepackArguments& arguments);
 
-/// Throws OptionError where nothing is to change, with what to try on the file, which has been opened by
-/// then.
+/// Throws OptionError if the options change nothing. The message suggests what to try; call after the file
+/// has been opened.
 void refuse_no_change(const RepackArguments& arguments);
 
-/// The datasets to store anew and those whose chunks are copied as they are; not planned yet. What is
-/// neither is left to `copy_objects`. Throws DatasetError and OptionError, naming the dataset.
+/// Returns the datasets to re-encode and those whose chunks are copied as stored; `plan_job` has yet to plan
+/// them. All other objects are left to `copy_objects`. Throws DatasetError and OptionError that name the
+/// dataset.
 std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const RepackArguments& arguments);
 
-/// Adds to `jobs` the datasets with as many rows as a chosen one, labels as a rule, stored as they are.
-/// Throws DatasetError for one whose elements h5feed cannot move, where `refuse` is set; else leaves it out.
+/// Adds to `jobs` the datasets with as many rows as a chosen one, usually labels, with unchanged storage. If
+/// h5feed cannot move the elements of one, throws DatasetError if `refuse` is set, else leaves it out.
 void add_row_companions(const std::shared_ptr<H5File>& file, const RepackArguments& arguments, bool refuse,
                         std::vector<RepackJob>& jobs);
 
-/// Whether a dataset has as many rows, more than one, as a chosen one of `jobs`.
+/// Returns whether a dataset of this shape has more than one row and as many rows as a chosen dataset of
+/// `jobs`.
 bool shares_rows(const std::vector<RepackJob>& jobs, const std::vector<std::uint64_t>& shape);
 
 }  // namespace h5feed::cli

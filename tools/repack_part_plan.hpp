@@ -1,4 +1,4 @@
-// What parts a `repack` has, and which of them are there.
+// The parts of a `repack`, and which of them are complete.
 #pragma once
 
 #include <cstdint>
@@ -14,53 +14,53 @@
 
 namespace h5feed::cli {
 
-/// The attribute of a part's root group by which a part is known.
+/// Attribute of a part's root group that identifies the part.
 inline constexpr const char* kPartIdentity = "h5feed_part";
 
-/// Which parts are to be written.
+/// Parts to write.
 struct PartChoice {
-  std::uint64_t parts = 0;                 ///< of --split; 0: as many as resuming needs
-  std::optional<std::uint64_t> only = {};  ///< of --part
+  std::uint64_t parts = 0;                 ///< from --split; 0: as many as resuming needs
+  std::optional<std::uint64_t> only = {};  ///< from --part
 };
 
-/// From --split and --part; `auto` asks the environment of Slurm (SLURM_PROCID, SLURM_NTASKS), Open MPI
-/// (OMPI_COMM_WORLD_RANK, _SIZE) and of other launchers (PMI_RANK, PMI_SIZE). Throws OptionError.
+/// Parses --split and --part; `auto` reads the environment of Slurm (SLURM_PROCID, SLURM_NTASKS), Open MPI
+/// (OMPI_COMM_WORLD_RANK, _SIZE) and other launchers (PMI_RANK, PMI_SIZE). Throws OptionError.
 PartChoice part_choice(const RepackArguments& arguments);
 
-/// Rows of one dataset that one part holds.
+/// The rows of one dataset that one part holds.
 struct PartRows {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
 };
 
-/// How the rows of a file's datasets are dealt to parts, and the names of their files. Immutable; what is
-/// complete is asked of the files each time.
+/// Assigns the rows of a file's datasets to parts and names the parts' files. Immutable; which parts are
+/// complete is read from the files on each call.
 class PartPlan {
  public:
-  /// `arguments` must outlive the plan. Throws as `choose_jobs`, and OptionError where there are fewer rows
-  /// of chunks than parts.
+  /// Borrows `arguments`, which must outlive the plan. Throws the errors of `choose_jobs`, and OptionError if
+  /// a dataset has fewer rows of chunks than there are parts.
   PartPlan(const std::shared_ptr<H5File>& file, const RepackArguments& arguments);
 
-  /// Whether the parts stay and OUT becomes a view of them; else they only serve to resume.
+  /// Returns whether the parts stay and OUT becomes a view of them; otherwise they only serve to resume.
   bool split() const noexcept { return split_; }
   std::uint64_t parts() const noexcept { return parts_; }
-  /// The only part that is to be written here.
+  /// Returns the only part to write here; empty: all parts.
   std::optional<std::uint64_t> only() const noexcept { return only_; }
   const std::vector<RepackJob>& jobs() const noexcept { return jobs_; }
-  /// Whether the rows of `jobs()[job]` are in the parts.
+  /// Returns whether the rows of `jobs()[job]` are stored in the parts.
   bool in_parts(std::size_t job) const { return in_parts_[job]; }
 
   PartRows rows_of(const RepackJob& job, std::uint64_t part) const;
   std::filesystem::path path(std::uint64_t part) const;
-  /// Digest of the source as it is and of all that decides what the part holds.
+  /// Returns a digest of the source's current state and of everything that determines the part's content.
   std::string identity(std::uint64_t part) const;
-  /// Whether the part's file is there and has that identity. Reads it. Throws FileError.
+  /// Returns whether the part's file exists and has that identity. Reads the file. Throws FileError.
   bool complete(std::uint64_t part) const;
   std::uint64_t count_complete() const;
-  /// Throws FileError where the file of a part of --split holds anything else, and names it.
+  /// Throws FileError that names the file if the file of a part of --split holds anything else.
   void check_others() const;
 
-  /// What is to be done, for the user.
+  /// Describes the remaining work, for the user.
   std::string text() const;
 
  private:

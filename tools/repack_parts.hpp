@@ -10,13 +10,13 @@
 
 namespace h5feed::cli {
 
-/// Whether the user asked for parts: --split, --part or --resume.
+/// Returns whether the user asked for parts: --split, --part or --resume.
 bool in_parts(const RepackArguments& arguments) noexcept;
 
-/// Writes what is missing of the parts, each under a temporary name until it is complete and verified. With
-/// --split the parts stay, and OUT becomes a file with virtual datasets over them as soon as all are there;
-/// else OUT is put together from them, chunk by chunk as stored, and they are removed. Parts of another
-/// source or plan are never taken for one's own. Returns the exit code. Throws as the rest of `repack`.
+/// Writes the missing parts, each under a temporary name until it is complete and verified. With --split the
+/// parts stay, and OUT becomes a file with virtual datasets over them as soon as all exist; otherwise OUT is
+/// assembled from them, chunk by chunk as stored, and they are removed. Parts of another source or plan are
+/// never used. Returns the exit code. Blocks. Throws the errors of `repack`.
 int repack_in_parts(const std::shared_ptr<H5File>& file, const RepackArguments& arguments,
                     const RepackSettings& settings);
 

@@ -1,4 +1,4 @@
-// The work of a re-cut: source chunks decoded in parallel, target chunks handed out whole and in order.
+// Runs a re-cut: source chunks are decoded in parallel, target chunks are delivered whole and in order.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace h5feed::cli {
 
-/// One target chunk under way.
+/// One target chunk in flight.
 struct TargetChunk {
   std::uint64_t number = 0;        ///< in row-major order of the target's chunk grid
-  ChunkBox box;                    ///< what of the dataset it covers
+  ChunkBox box;                    ///< the part of the dataset that it covers
   ByteBuffer values;               ///< the whole chunk in host byte order; padding takes the fill value
-  std::vector<std::byte> encoded;  ///< what `encode` made of it
+  std::vector<std::byte> encoded;  ///< output of `encode`
 };
 
-/// What becomes of target chunks.
+/// Consumer of target chunks.
 struct RecutTarget {
-  bool every_chunk = false;                  ///< also those of which nothing was ever written
-  std::function<void(TargetChunk&)> encode;  ///< called by many threads at once
-  std::function<void(TargetChunk&)> write;   ///< one at a time, region by region, in row-major order
+  bool every_chunk = false;                  ///< also deliver chunks of which nothing was ever written
+  std::function<void(TargetChunk&)> encode;  ///< called by several threads at once
+  std::function<void(TargetChunk&)> write;   ///< called one at a time, region by region, in row-major order
 };
 
-/// Delivers every target chunk of which something was ever written in the source, once; all where the
-/// target wants every chunk. `advance` gets the decoded bytes that arrived, from one thread at a time.
-/// Blocks. Throws what the reader and the target throw, FileError of the scratch file (beside `out`), and
+/// Delivers once every target chunk of which the source ever wrote something, or all if the target wants
+/// every chunk. Calls `advance` with decoded bytes of the source, from one thread at a time. Blocks. Throws
+/// the errors of the reader and the target, FileError of the scratch file (in the folder of `out`), and
 /// Interrupted.
 void recut(const ChunkReader& reader, const RecutShapes& shapes, const RecutPlan& plan,
            const std::filesystem::path& out, const RecutTarget& target,

@@ -1,4 +1,4 @@
-// A nameless file for values on their way, and the order of a dataset's parts in it.
+// An unnamed file for intermediate values, and the order of a dataset's parts in it.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,16 @@
 
 namespace h5feed::cli {
 
-/// A file that has no name, so that nothing of it stays however the process ends. Thread-safe on distinct
-/// places.
+/// An unnamed file, so that nothing of it stays however the process ends. Thread-safe for distinct ranges.
 class ScratchFile final : public ByteSource {
  public:
-  /// In the directory of `beside`, with room for `bytes` where the file system can promise it. Throws
-  /// FileError.
+  /// Creates the file in the directory of `beside` and reserves `bytes` if the file system supports that.
+  /// Throws FileError.
   ScratchFile(const std::filesystem::path& beside, std::uint64_t bytes);
 
+  /// Writes `bytes` at `offset`. Throws FileError.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Fills `out` from `offset`. Throws FileError.
   void read(std::uint64_t offset, std::span<std::byte> out) const override;
   std::uint64_t size() const noexcept override { return bytes_; }
 
@@ -32,18 +33,19 @@ class ScratchFile final : public ByteSource {
   FileDescriptor fd_;
 };
 
-/// Values in the order in which regions need them: region by region, within it source chunk by source
-/// chunk, each the part that lies in the region.
+/// Order of values in a scratch file: region by region and, within a region, source chunk by source chunk,
+/// each with the part that is in the region.
 class ScratchLayout {
  public:
+  /// Borrows `regions`, which must outlive this object.
   ScratchLayout(const RecutShapes& shapes, const std::vector<ChunkBox>& regions);
 
-  /// Where the part `piece` (a source chunk's share of the region) begins, in bytes.
+  /// Returns the byte offset of `piece`, a source chunk's share of the region.
   std::uint64_t offset(std::size_t region, const ChunkBox& piece) const noexcept;
 
  private:
   const std::vector<ChunkBox>& regions_;
-  std::vector<std::uint64_t> begins_;  // of the regions, in elements
+  std::vector<std::uint64_t> begins_;  // start of each region, in elements
   std::size_t element_bytes_;
 };
 

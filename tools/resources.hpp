@@ -1,4 +1,4 @@
-// What this process has used.
+// Resources that this process has used.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,14 @@ struct ResourceUsage {
 
 ResourceUsage operator-(const ResourceUsage& end, const ResourceUsage& begin) noexcept;
 
+/// Returns the totals of this process so far.
 ResourceUsage resource_usage() noexcept;
 
-/// Starts a new peak of resident memory: what was freed is returned to the system first. Where the
-/// kernel refuses, `peak_rss_bytes` covers the whole life of the process.
+/// Resets the peak of resident memory, after returning freed memory to the system. If the kernel refuses,
+/// `peak_rss_bytes` covers the whole life of the process.
 void reset_peak_rss();
 
-/// Largest resident memory since `reset_peak_rss`.
+/// Returns the peak of resident memory since the last `reset_peak_rss`, or since the process started.
 std::uint64_t peak_rss_bytes();
 
 }  // namespace h5feed::cli

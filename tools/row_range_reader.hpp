@@ -1,4 +1,4 @@
-// Some rows of a dataset as a dataset of their own.
+// Presents a range of a dataset's rows as a dataset of its own.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace h5feed::cli {
 
-/// Rows [first, first + rows) of `base`, in chunks of the same shape. Where `first` is a multiple of the
-/// chunks' rows its chunks are those of `base`, stored bytes included; else each is decoded from the two it
-/// lies in. `stored_swapped` is the byte order of the copy that the rows are for: chunks that are stored in
-/// another one, or whose edges are stored unfiltered, are not `direct`, so that nobody copies them as they
-/// are.
+/// Returns a reader of rows [first, first + rows) of `base`, in chunks of the same shape. If `first` is a
+/// multiple of a chunk's rows, its chunks are those of `base`, stored bytes included; otherwise each is
+/// decoded from the two that it overlaps. `stored_swapped` is the byte order of the copy that the rows are
+/// for: chunks stored in the other byte order, or with unfiltered edges, are not `direct`, so that nobody
+/// copies their stored bytes. Shares ownership of `base`.
 std::shared_ptr<const ChunkReader> make_row_range(std::shared_ptr<const ChunkReader> base,
                                                   std::uint64_t first, std::uint64_t rows,
                                                   bool stored_swapped);

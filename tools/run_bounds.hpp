@@ -1,5 +1,5 @@
-// How many threads and processes options may ask for: some times more than the machine can run at once, which
-// measurements may want to see, never so many that it comes to a stop.
+// Upper bounds for the threads and processes that options may ask for: more than the machine runs at once,
+// since measurements may want that, but not enough to bring it to a halt.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,20 @@
 
 namespace h5feed::cli {
 
-/// Most threads: 16 a usable core, at least 64, at most 1,024.
+/// Returns the most threads allowed: 16 per usable core, at least 64, at most 1,024.
 std::uint64_t most_threads(const SystemLimits& limits) noexcept;
 
-/// Most processes that work at the same time and take `bytes_each`: 4 a usable core, at least 8, and no more
-/// than the available memory holds; at least 1.
+/// Returns the most simultaneous processes of `bytes_each` allowed: 4 per usable core, at least 8, limited by
+/// available memory; at least 1.
 std::uint64_t most_processes(const SystemLimits& limits, std::uint64_t bytes_each) noexcept;
 
-/// Throws OptionError that names the option, the machine and the most it can run.
+/// Throws OptionError that names the option, the machine and its bound if `count` exceeds `most_threads`.
 void check_threads(std::string_view option, std::int64_t count, const SystemLimits& limits = system_limits());
+/// Throws OptionError that names the option, the machine and its bound if `count` exceeds `most_processes`.
 void check_processes(std::string_view option, std::int64_t count, std::uint64_t bytes_each,
                      const SystemLimits& limits = system_limits());
 
-/// The number of threads of --jobs, from its text; the usable cores where it is empty. Throws OptionError.
+/// Parses the number of threads of --jobs; empty text means all usable cores. Throws OptionError.
 unsigned parse_jobs(std::string_view text, const SystemLimits& limits = system_limits());
 
 }  // namespace h5feed::cli

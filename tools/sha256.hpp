@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), by OpenSSL.
+// SHA-256 (FIPS 180-4), computed by OpenSSL.
 #pragma once
 
 #include <array>
@@ -11,18 +11,19 @@ struct evp_md_ctx_st;
 
 namespace h5feed::cli {
 
-/// A digest that grows with its input. For one thread at a time.
+/// Incremental SHA-256. For one thread at a time.
 class Sha256 {
  public:
-  /// Throws Error where OpenSSL offers no SHA-256.
+  /// Throws Error if OpenSSL offers no SHA-256.
   Sha256();
 
   void update(std::span<const std::byte> bytes);
 
-  /// The digest of everything so far. The last call on this object.
+  /// Returns the digest of all input. Must be the last call on this object.
   std::array<std::byte, 32> digest();
 
-  /// The digest of everything so far as 64 lower-case hexadecimal digits. The last call on this object.
+  /// Returns the digest of all input as 64 lower-case hexadecimal digits. Must be the last call on this
+  /// object.
   std::string finish();
 
  private:

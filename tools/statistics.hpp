@@ -1,4 +1,4 @@
-// Figures of repeated measurements.
+// Statistics of repeated measurements.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace h5feed::cli {
 
-/// The middle value, or the mean of the two middle ones; 0 when empty.
+/// Returns the middle value, or the mean of the two middle ones; 0 if empty.
 inline double median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -15,7 +15,7 @@ inline double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// (largest − smallest) / median; 0 when that cannot be said.
+/// Returns (largest − smallest) / median; 0 if the median is not positive.
 inline double relative_spread(const std::vector<double>& values) {
   const double middle = median(values);
   if (middle <= 0) return 0;

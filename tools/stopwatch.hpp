@@ -1,4 +1,4 @@
-// The clock of the commands' measurements.
+// Clock of the commands' measurements.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Content of generated samples: a pure function of (seed, sample).
+// Content of generated samples: a pure function of seed and sample number.
 #pragma once
 
 #include <cstddef>
@@ -10,26 +10,26 @@
 
 namespace h5feed::cli {
 
-/// Label of a sample, 0 … classes − 1, uniform.
+/// Returns the label of a sample: uniform over 0 … classes − 1.
 std::uint64_t synthetic_label(std::uint64_t seed, std::uint64_t sample, std::uint64_t classes) noexcept;
 
-/// Images that compress under gzip as photographs do: smooth tiles beside tiles of grain, in the
-/// proportion that gives about the wanted ratio. The brightness of the tiles depends on the sample's
-/// class, so that a network can learn it. Immutable and thread-safe.
+/// Images that compress under gzip like photographs: a mix of smooth and noisy tiles in the proportion that
+/// gives about the wanted ratio. The brightness of the tiles depends on the sample's class, so that a network
+/// can learn it. Immutable and thread-safe.
 class SyntheticImages {
  public:
-  /// Element types `fill` knows.
+  /// Returns the element types that `fill` supports.
   static const std::vector<DType>& dtypes();
 
-  /// `shape` is that of one sample. `ratio` = decoded / stored bytes under gzip:4, for 1 to 4, reached
-  /// within 10 %; below what pure grain gives (u8 1.06, u16 1.01, f32 1.14) it is that.
+  /// `shape` is the shape of one sample. `ratio` is decoded / stored bytes under gzip:4, from 1 to 4, reached
+  /// within 10 %; at least the ratio of pure noise (u8 1.06, u16 1.01, f32 1.14).
   SyntheticImages(std::uint64_t seed, std::vector<std::uint64_t> shape, DType dtype, std::uint64_t classes,
                   double ratio);
 
-  /// Writes sample `sample`; `out` has the size of one sample.
+  /// Writes sample `sample` to `out`, which must have the size of one sample.
   void fill(std::uint64_t sample, std::span<std::byte> out) const;
 
-  /// Share of tiles with grain, 0 … 1.
+  /// Returns the share of noisy tiles, 0 … 1.
   double grain_share() const noexcept { return grain_share_; }
 
  private:
@@ -48,7 +48,7 @@ class SyntheticTokens {
  public:
   static const std::vector<DType>& dtypes();
 
-  /// `high - low` must lie in 1 … 2^32 and the values must fit `dtype`; throws OptionError otherwise.
+  /// Throws OptionError unless `high - low` is in 1 … 2^32 and the values fit `dtype`.
   SyntheticTokens(std::uint64_t seed, DType dtype, std::int64_t low, std::int64_t high);
 
   void fill(std::uint64_t sample, std::span<std::byte> out) const;

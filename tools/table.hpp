@@ -1,4 +1,4 @@
-// Tables for people (aligned text) and for other programs (CSV, Markdown).
+// Tables as aligned text for people, and as CSV and Markdown for other programs.
 #pragma once
 
 #include <cstddef>
@@ -8,33 +8,34 @@
 
 namespace h5feed::cli {
 
-/// One column. Numbers are aligned to the right.
+/// One column of a table.
 struct Column {
   std::string name;
   bool right = false;
-  /// Room to leave in aligned text, for tables that are printed row by row.
+  /// Minimum width in aligned text, for tables that are printed row by row.
   std::size_t least_width = 0;
 };
 
-/// Cells of text under named columns.
+/// A table of text cells under named columns.
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// As many cells as columns; fewer leave the rest empty.
+  /// Adds a row. Missing cells are empty; surplus cells are dropped.
   void add_row(std::vector<std::string> cells);
 
   std::size_t rows() const noexcept { return rows_.size(); }
 
-  /// Header and rows, each ended by a newline, columns two spaces apart.
+  /// Returns header and rows as aligned text, each ended by a newline, columns two spaces apart.
   std::string to_text() const;
-  /// The header alone, or one row, as `to_text` prints it with the widths known now.
+  /// Returns the header alone as `to_text` prints it, with the widths of the rows added so far.
   std::string header_text() const;
+  /// Returns one row as `to_text` prints it, with the widths of the rows added so far.
   std::string row_text(std::size_t row) const;
 
-  /// RFC 4180, with "\n".
+  /// Returns the table as CSV (RFC 4180), with LF as line ends.
   std::string to_csv() const;
-  /// A GitHub-flavoured table.
+  /// Returns the table as GitHub-flavoured Markdown.
   std::string to_markdown() const;
 
  private:
@@ -46,10 +47,11 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Columns that UTF-8 text takes on a terminal, counting code points.
+/// Returns the number of terminal columns of UTF-8 text, counting code points.
 std::size_t display_width(std::string_view text) noexcept;
 
-/// Text from a file, for a terminal: control characters and bytes that are not UTF-8 become "?".
+/// Makes text from a file safe to print on a terminal: control characters and bytes that are not UTF-8 become
+/// "?".
 std::string printable(std::string_view text);
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// What `tune` prints.
+// Text and JSON that `tune` prints.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace h5feed::cli {
 
-/// What was found.
+/// Result of `tune`.
 struct TuneResult {
   DatasetInfo info;
   LoaderUse use;
@@ -24,7 +24,7 @@ struct TuneResult {
 Table tune_table(const TuneResult& result);
 Json tune_json(const TuneResult& result);
 
-/// The recommendation with its reason, the command to run, and what says the same in h5py.
+/// Returns the recommendation with its reason, the command to run, and the equivalent in h5py.
 std::string tune_verdict(const TuneResult& result);
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// A sample of a dataset, stored in other ways to see what each costs.
+// A sample of a dataset, stored in several ways to measure the cost of each.
 #pragma once
 
 #include <chrono>
@@ -14,26 +14,26 @@
 
 namespace h5feed::cli {
 
-/// Whole rows of a dataset in memory, in runs spread over it.
+/// Whole rows of a dataset in memory, in runs spread over the dataset.
 struct RowSample {
-  DatasetInfo info;  ///< of the dataset; `shape.front()` is the number of sampled rows
+  DatasetInfo info;  ///< info of the dataset, except that `shape.front()` is the number of sampled rows
   ByteBuffer values;
   std::uint64_t rows() const noexcept { return info.rows(); }
 };
 
-/// Reads up to `rows` rows until `deadline`; fewer where chunks are slow, at least one. Chunks that the rows
-/// lie in are decoded whole. Blocks. Throws as `read_chunk`, and Interrupted.
+/// Reads up to `rows` rows until `deadline`; fewer if chunks are slow, at least one. Decodes each chunk that
+/// holds one of the rows as a whole. Blocks. Throws Interrupted and the errors of ChunkReader::read_chunk.
 RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows,
                       std::chrono::steady_clock::time_point deadline);
 
-/// On a few chunks from the front of the sample, about `bytes` of them. Blocks. Throws OptionError for a
-/// wrong filter.
+/// Measures the costs on a few chunks from the front of the sample, about `bytes` of them. Blocks. Throws
+/// OptionError for a wrong filter.
 CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate, std::uint64_t bytes);
 
-/// The sample in a file of its own, as the candidate stores it; removed with the object.
+/// The sample in a file, stored as the candidate says; the destructor removes the file.
 class CandidateFile {
  public:
-  /// Encodes in parallel. Blocks. Throws FileError, Interrupted.
+  /// Encodes the sample in parallel and writes the file. Blocks. Throws FileError, Interrupted.
   CandidateFile(const RowSample& sample, const Candidate& candidate, std::filesystem::path path);
   CandidateFile(const CandidateFile&) = delete;
   CandidateFile& operator=(const CandidateFile&) = delete;
@@ -41,16 +41,17 @@ class CandidateFile {
 
   std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
 
-  /// Samples a second of the fastest of several first epochs through the loader, each with an empty cache,
-  /// until `duration` is over; at least two. Seconds are those that the process works, divided among as many
-  /// cores as there are workers, so that other programs do not blur them. `cold`: the file's pages are
-  /// dropped before each epoch, and seconds are those of the clock, since the storage counts. Blocks.
+  /// Returns samples per second of the fastest of several first epochs through the loader, each with an empty
+  /// cache; repeats until `duration` is over, at least twice. Time is the process's CPU time divided among as
+  /// many cores as there are workers, so that other programs do not disturb it. If `cold`, drops the file's
+  /// pages before each epoch and uses elapsed time, since the storage counts. Blocks.
   double measure(const LoaderUse& use, std::chrono::nanoseconds duration, bool cold) const;
 
-  /// Seconds that starting a loader and ending it take, counted in the same way.
+  /// Returns the seconds that starting and ending a loader take, measured in the same way as `measure`.
   double measure_start(const LoaderUse& use) const;
 
-  /// As `measure`, on average, for epochs that are served from the cache.
+  /// Returns the mean samples per second of epochs that are served from the cache, measured in the same way
+  /// as `measure`. Blocks.
   double measure_cached(const LoaderUse& use, std::chrono::nanoseconds duration) const;
 
  private:

@@ -1,4 +1,4 @@
-// A process whose run is watched: a command started for it, or one that runs already.
+// A watched process: a command started for the purpose, or one that is already running.
 #pragma once
 
 #include <sys/types.h>
@@ -11,30 +11,32 @@
 
 namespace h5feed::cli {
 
-/// What a command used in its life, with all of its descendants that were waited for.
+/// Resources that a command used in its life, including all of its descendants that were waited for.
 struct LifetimeUse {
   double cpu_s = 0;  ///< user and system time
-  /// Most resident memory of any one process; 0 where the kernel does not tell it from this program's own.
+  /// Peak resident memory of any one process; 0 if the kernel does not distinguish it from this program's
+  /// own.
   std::uint64_t largest_rss_bytes = 0;
-  std::uint64_t read_bytes = 0;     ///< from storage
-  std::uint64_t written_bytes = 0;  ///< to storage
+  std::uint64_t read_bytes = 0;     ///< bytes read from storage
+  std::uint64_t written_bytes = 0;  ///< bytes written to storage
 };
 
-/// For one thread. Neither kind is ended by the destructor.
+/// A watched process. The destructor ends neither kind. For one thread.
 class WatchedProcess {
  public:
-  /// Starts a program at a path or in PATH, with our standard streams. Throws Error where that fails.
+  /// Starts a program at a path or in PATH, with this program's standard streams. Throws Error if that fails.
   static WatchedProcess start(const std::vector<std::string>& command);
-  /// A process that runs already. Throws OptionError where there is none.
+  /// Watches a process that is already running. Throws OptionError if it does not exist.
   static WatchedProcess running(pid_t pid);
 
   pid_t pid() const noexcept { return pid_; }
-  /// When a command was started, or a running process was found.
+  /// Returns the time when the command was started, or the running process was found.
   std::chrono::steady_clock::time_point begun() const noexcept { return begun_; }
-  /// Whether it is over, without waiting. For a started command its exit code, 128 + the signal's number
-  /// where one ended it, as shells have it; 0 for others, whose code nobody else is told.
+  /// Returns the exit code once the process has ended, else nothing; does not block. For a started command,
+  /// 128 + the signal's number if a signal ended it, as in shells. 0 for other processes, whose code only
+  /// their parent learns.
   std::optional<int> exit_code();
-  /// Set once `exit_code` has found a started command ended.
+  /// Resources used by a started command; set once `exit_code` has found it ended.
   const std::optional<LifetimeUse>& lifetime() const noexcept { return lifetime_; }
   void send(int signal) const noexcept;
 
@@ -45,17 +47,17 @@ class WatchedProcess {
 
   pid_t pid_;
   bool ours_;
-  std::uint64_t started_;         // tells a process from a later one with its number
-  std::uint64_t own_peak_bytes_;  // of this program, when it started the command
+  std::uint64_t started_;         // distinguishes the process from a later one with the same pid
+  std::uint64_t own_peak_bytes_;  // peak memory of this program when it started the command
   std::chrono::steady_clock::time_point begun_;
   std::optional<int> exit_code_;
   std::optional<LifetimeUse> lifetime_;
 };
 
-/// Whether `pid` is `ancestor` or descends from it, as far as /proc tells.
+/// Returns whether `pid` is `ancestor` or descends from it, as far as /proc tells.
 bool descends_from(pid_t pid, pid_t ancestor);
 
-/// The name of a process as `ps` prints it; empty where there is none.
+/// Returns the name of a process as `ps` prints it; empty if it does not exist.
 std::string process_name(pid_t pid);
 
 }  // namespace h5feed::cli

@@ -1,4 +1,4 @@
-// The GPU benchmarks: what they are given, and the list of them.
+// The GPU benchmarks: their settings and the list of them.
 #pragma once
 
 #include <chrono>
@@ -14,21 +14,22 @@
 
 namespace h5feed::bench {
 
-/// How much is done. The defaults are for a data-centre GPU and end within minutes; `tiny` is for tests.
+/// Sizes of the benchmarks' work. The defaults are for a data-centre GPU and finish within minutes; `tiny` is
+/// for tests.
 struct Sizes {
   int repetitions = 7;
   // Copies.
-  std::uint64_t copy_bytes = std::uint64_t{16} << 20;   ///< of one batch
+  std::uint64_t copy_bytes = std::uint64_t{16} << 20;   ///< bytes of one batch
   std::uint64_t copied_bytes = std::uint64_t{8} << 30;  ///< in one repetition
-  // Kernels; outputs of 256 MiB and more.
+  // Kernels; the outputs take 256 MiB or more.
   std::int64_t kernel_samples = 1024;
   std::int64_t kernel_side = 224;
   int launches = 50;
-  // Files of images, (samples, 3, side, side).
+  // Image files of shape (samples, 3, side, side).
   std::uint64_t samples = 64000;
   std::uint64_t side = 128;
   std::uint64_t chunk_samples = 32;
-  std::uint64_t window_chunks = 16;  ///< of the shuffle
+  std::uint64_t window_chunks = 16;  ///< chunks in the shuffle window
   std::int64_t batch_size = 128;
   int epoch_repetitions = 5;
   std::chrono::milliseconds limit_time{2000};
@@ -48,11 +49,11 @@ struct Sizes {
   static Sizes tiny();
 };
 
-/// Made once a run. For one thread.
+/// Settings, files and sizes of one run; created once. For one thread.
 class Bench {
  public:
-  /// Files lie in a folder of their own below `folder`, removed with this object. `workers` is the number
-  /// of decoding threads of "all workers".
+  /// Creates a folder below `folder` for files; the destructor removes it. `workers` is the number of
+  /// decoding threads for "all workers".
   Bench(const Sizes& sizes, const std::filesystem::path& folder, int workers, int device);
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
@@ -62,22 +63,23 @@ class Bench {
   int workers;
   int device;
 
-  /// A file of images and labels that is written when first asked for.
+  /// Describes a file of images and labels; `file` writes it when it is first requested.
   struct FileSpec {
     std::string filter = "gzip:4";
     std::uint64_t samples = 0;
     std::uint64_t side = 0;
   };
   std::filesystem::path file(const FileSpec& spec);
-  /// The file for benchmarks without training.
+  /// Returns the image file with `filter` for benchmarks without training; writes it when it is first
+  /// requested.
   std::filesystem::path images(const std::string& filter);
-  /// Where other files may be put.
+  /// Folder for other files.
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
-  /// Options for `workers` threads that decode all they deliver: nothing is kept for reuse. Memory is set in
-  /// figures, since what a virtual machine says is free may be less than it would get.
+  /// Returns options for `workers` threads that decode everything they deliver: nothing is kept for reuse.
+  /// The memory budget is fixed, since a virtual machine may report less free memory than it can get.
   DataLoaderOptions decoding_options(std::int64_t batch_size) const;
-  /// "chunk:K", which decodes each chunk once.
+  /// Returns the shuffle "chunk:K", which decodes each chunk once.
   Shuffle window() const;
 
  private:
@@ -85,7 +87,7 @@ class Bench {
   std::map<std::string, std::filesystem::path> files_;
 };
 
-/// One or more names of the list in docs/results.md, measured together.
+/// One benchmark: measures one or more rows of the list in docs/results.md.
 struct Benchmark {
   std::vector<std::string> names;
   std::function<std::vector<Row>(Bench&)> run;
@@ -98,15 +100,15 @@ std::vector<Row> measure_overlap(Bench& bench);
 std::vector<Row> measure_threads(Bench& bench);
 std::vector<Row> measure_soak(Bench& bench);
 
-/// Those that need no LibTorch.
+/// Returns the benchmarks that need no LibTorch.
 std::vector<Benchmark> plain_benchmarks();
 
-/// The program: --list; --only NAME[,NAME…], --out FILE, --folder DIR, --workers N, --device N, --tiny. Each
-/// benchmark that throws becomes a row with its message, and the others go on. 0 when all asked for ran, 1
-/// when one failed, 2 for wrong usage.
+/// Runs the program: --list; --only NAME[,NAME…], --out FILE, --folder DIR, --workers N, --device N, --tiny.
+/// A benchmark that throws becomes a row with its message, and the others continue. Returns 0 if all
+/// requested ones ran, 1 if one failed, 2 for wrong usage.
 int run_benchmarks(const std::vector<std::string>& arguments, const std::vector<Benchmark>& benchmarks);
 
-/// Seconds since construction.
+/// Stopwatch that starts at construction.
 class Seconds {
  public:
   double elapsed() const {

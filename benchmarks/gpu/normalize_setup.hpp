@@ -1,4 +1,4 @@
-// The normalize kernel over a batch in GPU memory, and a copy that moves as many bytes.
+// Runs the normalize kernel on a batch in GPU memory, and a copy that moves as many bytes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,27 +16,31 @@ namespace h5feed::bench {
 struct NormalizeCase {
   const char* name;
   DType to;
-  bool augmented = false;          ///< flip and crop
-  bool past_caches = false;        ///< streaming stores
-  bool in_channels_last = false;   ///< NHWC, else NCHW
-  bool out_channels_last = false;  ///< likewise
+  bool augmented = false;          ///< with flip and crop
+  bool past_caches = false;        ///< with streaming stores, which bypass the caches
+  bool in_channels_last = false;   ///< input is NHWC, else NCHW
+  bool out_channels_last = false;  ///< output is NHWC, else NCHW
 };
 
-/// Owns the memory of both. For one thread.
+/// Owns the memory of the kernel and of the copy. For one thread.
 class NormalizeSetup {
  public:
-  /// Throws CudaError.
+  /// Allocates the memory. Borrows `stream`. Throws CudaError.
   NormalizeSetup(const Bench& bench, const NormalizeCase& what, cudaStream_t stream);
 
-  /// Seconds of one launch, of many in a row on the stream.
+  /// Returns the seconds of one kernel launch, as the mean of many in a row on the stream. Blocks.
   double kernel_seconds();
+  /// Returns the seconds of one copy, as the mean of many in a row on the stream. Blocks.
   double copy_seconds();
-  /// The same of anything else that enqueues onto the stream.
+  /// Returns the seconds of one call of `launch`, which enqueues onto the stream, as the mean of many in a
+  /// row. Blocks.
   double seconds(const std::function<void()>& launch);
 
-  /// Bytes that a launch reads and writes. A copy of half as many reads and writes the same number.
+  /// Returns the bytes that a launch reads and writes; a copy of half as many bytes reads and writes the same
+  /// number.
   std::size_t moved_bytes() const noexcept { return moved_bytes_; }
-  /// The images, random uint8 of (samples, 3, side, side), or the same number otherwise ordered.
+  /// Returns the images in device memory: random uint8 of shape (samples, 3, side, side), or with channels
+  /// last.
   void* images() const noexcept { return in_.get(); }
   std::string description() const;
 

@@ -1,4 +1,4 @@
-// The benchmarks that need a LibTorch with CUDA.
+// Benchmarks that need a LibTorch with CUDA.
 #pragma once
 
 #include <vector>

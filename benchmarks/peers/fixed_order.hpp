@@ -1,4 +1,4 @@
-// A sampler of LibTorch that gives rows in the order of a list.
+// LibTorch sampler that gives rows in the order of a list.
 #pragma once
 
 #include <torch/data/samplers/base.h>
@@ -13,10 +13,10 @@
 
 namespace h5feed::peers {
 
-/// The same order in every epoch.
+/// Sampler that gives the same order in every epoch.
 class FixedOrder : public torch::data::samplers::Sampler<> {
  public:
-  /// LibTorch's optional type: its own before 2.0, the standard one later.
+  /// LibTorch's optional type: its own before 2.0, the standard one since.
   using OptionalIndices = decltype(std::declval<torch::data::samplers::RandomSampler&>().next(1));
 
   explicit FixedOrder(std::vector<std::size_t> order) : order_(std::move(order)) {}

@@ -1,4 +1,4 @@
-// What the peers in C++ share: their arguments, the order of the rows, and the line they answer with.
+// Code shared by the C++ peers: arguments, row order, and output.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace h5feed::peers {
 
-/// FILE DATA ORDER THREADS BATCH SECONDS SEED, as run.py gives them.
+/// Arguments of a peer, as run.py passes them: FILE DATA ORDER THREADS BATCH SECONDS SEED.
 struct PeerRun {
   std::string file;
   std::string data;
@@ -24,7 +24,7 @@ struct PeerRun {
   std::uint64_t seed = 0;
 };
 
-/// Throws std::invalid_argument.
+/// Parses the command line. Throws std::invalid_argument.
 inline PeerRun parse_run(int argc, char** argv) {
   if (argc != 8) throw std::invalid_argument("usage: FILE DATA ORDER THREADS BATCH SECONDS SEED");
   return {.file = argv[1],
@@ -36,7 +36,8 @@ inline PeerRun parse_run(int argc, char** argv) {
           .seed = std::stoull(argv[7])};
 }
 
-/// Every row once. For chunk:K the chunks are permuted, and the rows within each window of K chunks.
+/// Returns every row once, in the order that `run` asks for. For chunk:K, chunks are permuted, and rows
+/// within each window of K chunks.
 inline std::vector<std::size_t> row_order(const PeerRun& run, std::size_t rows, std::size_t chunk_rows) {
   std::vector<std::size_t> order(rows);
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -60,7 +61,7 @@ inline std::vector<std::size_t> row_order(const PeerRun& run, std::size_t rows, 
   return order;
 }
 
-/// Time since its construction.
+/// Stopwatch that starts at construction.
 class Stopwatch {
  public:
   double seconds() const {
@@ -71,6 +72,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// Prints the result as the line of JSON that run.py reads.
 inline void print_result(std::size_t samples, double seconds) {
   std::printf("{\"samples\": %zu, \"seconds\": %.9f}\n", samples, seconds);
 }

@@ -1,4 +1,4 @@
-// What reading samples from the page cache costs at the least.
+// Lower bound for the cost of reading samples from the page cache.
 #pragma once
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 namespace h5feed::bench {
 
-/// Takes files out of the page cache. Throws std::runtime_error where the system does not.
+/// Drops files from the page cache. Throws std::runtime_error if the system does not.
 inline void drop_pages(const std::vector<std::filesystem::path>& files) {
   for (const std::filesystem::path& path : files) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -29,11 +29,11 @@ inline void drop_pages(const std::vector<std::filesystem::path>& files) {
   }
 }
 
-/// Samples of `sample_bytes` in random order, by threads that do nothing but pread(2), into as much memory as
-/// six batches of 64 take. The samples are the last bytes of `files`, dealt to them evenly.
+/// Reads samples of `sample_bytes` in random order with threads that only call pread(2), into as much memory
+/// as six batches of 64 samples take. The samples are the last bytes of `files`, distributed evenly.
 class PreadLoop {
  public:
-  /// Throws std::runtime_error for a file that cannot be opened.
+  /// Throws std::runtime_error if a file cannot be opened.
   PreadLoop(const std::vector<std::filesystem::path>& files, std::size_t samples, std::size_t sample_bytes,
             std::size_t threads)
       : each_(samples / files.size()), sample_bytes_(sample_bytes), order_(samples) {
@@ -46,7 +46,7 @@ class PreadLoop {
     buffers_.assign(threads, std::vector<char>(kBuffered / threads * sample_bytes));
   }
 
-  /// How many samples it read: all. Throws std::runtime_error where a read falls short.
+  /// Reads all samples once and returns their number. Blocks. Throws std::runtime_error if a read is short.
   std::size_t run() {
     std::ranges::shuffle(order_, random_);
     std::atomic<bool> failed = false;

@@ -16,13 +16,13 @@
 
 namespace h5feed::peers {
 
-/// LibTorch's optional size: its own type before 2.0, the standard one later.
+/// LibTorch's optional size type: its own before 2.0, the standard one since.
 using OptionalSize = decltype(std::declval<const torch::data::datasets::MNIST&>().size());
 
-/// uint8 samples that all workers read, one at a time.
+/// uint8 samples that all workers share; reads are serialized. Thread-safe.
 class SharedFile {
  public:
-  /// `cache_bytes`: of libhdf5's chunk cache.
+  /// `cache_bytes` is the size of libhdf5's chunk cache.
   SharedFile(const std::string& file, const std::string& data, std::size_t cache_bytes)
       : file_(file, H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, cached(cache_bytes)),
         data_(file_.openDataSet(data)),

@@ -1,4 +1,4 @@
-// h5feed's log lines, kept instead of printed.
+// Captures h5feed's log lines instead of printing them.
 #pragma once
 
 #include <mutex>
@@ -10,7 +10,8 @@
 
 namespace h5feed::test {
 
-/// Replaces the process's log sink for its lifetime.
+/// Replaces the process's log sink for its lifetime and keeps every line; the destructor restores the
+/// default. Thread-safe.
 class CapturedLog {
  public:
   CapturedLog() {

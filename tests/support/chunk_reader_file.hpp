@@ -1,4 +1,4 @@
-// One dataset in a file and its ChunkReader.
+// Fixture: one dataset in a file and its ChunkReader.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace h5feed::test {
 using Shape = std::vector<std::uint64_t>;
 using Bytes = std::vector<std::byte>;
 
-/// Tests on one dataset of a file, read chunk by chunk; they hear what is warned of.
+/// Fixture for tests on one dataset of a file, read chunk by chunk. Collects warnings in `warnings_`.
 class StoreChunkReader : public testing::Test {
  protected:
   StoreChunkReader() {
@@ -41,7 +41,7 @@ class StoreChunkReader : public testing::Test {
     return without_folder(std::move(text), dir_.path());
   }
 
-  // Creates the file with one dataset and returns what it holds.
+  // Creates the file with one dataset of patterned values and returns them.
   Bytes write(const TestDataset& dataset, bool latest = false) {
     std::size_t bytes = 1;
     for (const std::uint64_t extent : dataset.shape) bytes *= extent;

@@ -1,4 +1,4 @@
-// Damages to files in the old format, whose structures carry no checksums.
+// Damages files in the old format, whose structures carry no checksums.
 #pragma once
 
 #include <hdf5.h>
@@ -16,8 +16,8 @@
 
 namespace h5feed::test {
 
-/// Replaces every run of bytes that equals `from`, of which there must be `times`, by `to` of the same
-/// length.
+/// Replaces every run of bytes that equals `from` by `to`, which has the same length. Throws
+/// std::runtime_error unless there are `times` such runs.
 inline void replace_bytes(const std::filesystem::path& path, const std::vector<std::uint8_t>& from,
                           const std::vector<std::uint8_t>& to, int times = 1) {
   std::vector<std::byte> bytes = file_bytes(path);
@@ -30,7 +30,7 @@ inline void replace_bytes(const std::filesystem::path& path, const std::vector<s
   replace_file(path, bytes);
 }
 
-/// Where the header of an object begins, in a file without a user block.
+/// Returns the address of an object's header in a file without a user block.
 inline std::uint64_t header_address(const std::filesystem::path& path, const std::string& object) {
   const Hid file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   hobj_ref_t address = 0;
@@ -38,7 +38,7 @@ inline std::uint64_t header_address(const std::filesystem::path& path, const std
   return address;
 }
 
-/// Makes an object one that libhdf5 cannot open: the version of its header is 9.
+/// Makes libhdf5 unable to open an object: sets its header's version to 9.
 inline void damage_header(const std::filesystem::path& path, const std::string& object) {
   const std::uint64_t address = header_address(path, object);
   std::vector<std::byte> bytes = file_bytes(path);
@@ -46,8 +46,8 @@ inline void damage_header(const std::filesystem::path& path, const std::string& 
   replace_file(path, bytes);
 }
 
-/// In the only chunk index of the file, a B-tree of one node: what entry `entry` says is the first element of
-/// its chunk along dimension 0 of `rank`.
+/// In the only chunk index of the file, a B-tree of one node over `rank` dimensions, sets the first element
+/// of entry `entry` along dimension 0 to `first_row`. Throws std::runtime_error if there is no such index.
 inline void move_chunk(const std::filesystem::path& path, std::size_t rank, std::size_t entry,
                        std::uint64_t first_row) {
   constexpr std::size_t kHeaderBytes = 24;
@@ -56,7 +56,7 @@ inline void move_chunk(const std::filesystem::path& path, std::size_t rank, std:
                                              std::byte{1}};
   const auto node = std::search(bytes.begin(), bytes.end(), chunk_node.begin(), chunk_node.end());
   if (node == bytes.end()) throw std::runtime_error("move_chunk: no index");
-  // Size and mask, offsets of the chunk with one for the bytes of elements, address.
+  // Entry: size and mask, offsets of the chunk with one for the bytes of elements, address.
   const std::size_t entry_bytes = 8 + (rank + 1) * 8 + 8;
   const auto offset = static_cast<std::size_t>(node - bytes.begin()) + kHeaderBytes + entry * entry_bytes + 8;
   std::memcpy(&bytes.at(offset), &first_row, sizeof first_row);

@@ -1,4 +1,4 @@
-// What a loader delivered, byte for byte.
+// Copies of what a loader delivered, to be compared byte for byte.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace h5feed::test {
 
-/// One batch, copied.
+/// Copy of one batch.
 struct Delivery {
   std::uint64_t epoch = 0, number = 0, repeat = 0;
   std::vector<std::int64_t> indices;
@@ -31,7 +31,7 @@ inline std::size_t bytes_in(DType dtype, const std::vector<std::int64_t>& shape)
   return bytes;
 }
 
-/// All of a delivery but its bytes.
+/// Copies all of a batch except its shape and bytes.
 inline Delivery without_bytes(const Batch& batch) {
   Delivery delivery;
   delivery.epoch = batch.epoch;
@@ -42,7 +42,7 @@ inline Delivery without_bytes(const Batch& batch) {
   return delivery;
 }
 
-/// Of a batch in host memory.
+/// Copies a batch in host memory.
 inline Delivery delivery_of(const Batch& batch) {
   Delivery delivery = without_bytes(batch);
   delivery.shape = batch.data.shape;
@@ -55,14 +55,14 @@ inline Delivery delivery_of(const Batch& batch) {
   return delivery;
 }
 
-/// An epoch of a loader on the CPU; what is left of it where it was begun before.
+/// Copies the remaining batches of a CPU loader's epoch; a whole epoch if none was begun.
 inline std::vector<Delivery> rest_of_epoch(DataLoader& loader) {
   std::vector<Delivery> all;
   while (const auto batch = loader.next()) all.push_back(delivery_of(*batch));
   return all;
 }
 
-/// The delivered bytes of each sample, by (repeat, sample).
+/// Returns the delivered bytes of each sample, by (repeat, sample).
 inline std::map<std::pair<std::uint64_t, std::int64_t>, std::vector<std::byte>> by_sample(
     const std::vector<Delivery>& deliveries) {
   std::map<std::pair<std::uint64_t, std::int64_t>, std::vector<std::byte>> samples;

@@ -1,4 +1,4 @@
-// Batches for tests of CudaDevice: filled with a pattern, followed to the consumer, compared there.
+// Batches for tests of CudaDevice: filled with a pattern, passed to a consumer, compared there.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@
 
 namespace h5feed::test {
 
-/// Images of 3 channels, (pixels, channels) as stored, and uint8 labels that arrive as int64.
+/// Kind of batch: images of 3 channels, stored as (pixels, channels), and uint8 labels that are delivered as
+/// int64.
 struct BatchKind {
   std::int64_t samples = 4;
   std::int64_t pixels = 20;
@@ -57,7 +58,8 @@ struct BatchKind {
                                      251);
   }
 
-  /// Batch `ticket`, assembled in a slot of `device`; the last of an epoch may have fewer samples.
+  /// Assembles batch `ticket` in a slot of `device`, with `count` samples if set: the last batch of an epoch
+  /// may be smaller.
   std::shared_ptr<Batch> assemble(Device& device, std::uint64_t ticket,
                                   std::optional<std::int64_t> count = {}) const {
     auto batch = std::make_shared<Batch>();
@@ -83,7 +85,7 @@ struct BatchKind {
     return batch;
   }
 
-  /// Whether device memory holds batch `ticket`, bit for bit.
+  /// Returns whether device memory holds batch `ticket`, bit for bit.
   bool holds(const DeviceTensor& data, const DeviceTensor& labels, std::uint64_t ticket) const {
     const std::vector<float> table = normalize_table(*format().normalize);
     const std::int64_t size = data.shape[0];
@@ -101,12 +103,12 @@ struct BatchKind {
   }
 };
 
-/// A consumer whose kernels compare: counts batches that were wrong when they ran.
+/// A consumer whose kernels compare batches: counts those that were wrong when the kernel ran.
 class Consumer {
  public:
   Consumer(FakeCuda& cuda, BatchKind kind) : cuda_(cuda), kind_(kind) {}
 
-  /// Uses the batch on `stream`.
+  /// Enqueues a check of the batch on `stream`.
   void use(const Batch& batch, std::uint64_t ticket, cudaStream_t stream) {
     batch.gpu->use_on(stream);
     const DeviceTensor data = batch.gpu->data();
@@ -127,7 +129,7 @@ class Consumer {
   std::atomic<int> wrong_ = 0;
 };
 
-/// A stream of the consumer.
+/// A stream of the consumer on a device of the fake runtime.
 class TestStream {
  public:
   explicit TestStream(int device = 0) {

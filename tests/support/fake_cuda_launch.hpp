@@ -1,4 +1,4 @@
-// The part of a CUDA runtime that objects of nvcc need: what they register, and what they launch.
+// The part of a CUDA runtime that nvcc's objects need: registering and launching kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,15 +14,15 @@ namespace h5feed::test {
 
 /// One call of cudaLaunchKernel. `arguments` are valid during the call only.
 struct KernelLaunch {
-  std::string kernel;  ///< mangled; empty where no object registered it
+  std::string kernel;  ///< mangled name; empty if no object registered it
   dim3 grid, block;
   void** arguments = nullptr;
   std::size_t shared_bytes = 0;
   cudaStream_t stream = nullptr;
 };
 
-/// While it lives, `cudaLaunchKernel` calls `launched` and returns what that returns. One at a time; for one
-/// thread.
+/// While it exists, `cudaLaunchKernel` calls `launched` and returns its result. At most one instance at a
+/// time; for one thread.
 class LaunchListener {
  public:
   explicit LaunchListener(std::function<cudaError_t(const KernelLaunch&)> launched);
@@ -31,9 +31,8 @@ class LaunchListener {
   LaunchListener& operator=(const LaunchListener&) = delete;
 };
 
-/// What the objects of the program hold for GPUs, as "sm_90" (machine code) and "compute_75" (PTX), one set
-/// an object. Throws std::runtime_error where the containers that nvcc writes are not what they were in CUDA
-/// 12 and 13.
+/// Returns the GPU code in the program's objects, as "sm_90" (machine code) and "compute_75" (PTX), one set
+/// per object. Throws std::runtime_error if nvcc's containers do not have the format of CUDA 12 and 13.
 std::vector<std::set<std::string>> registered_code();
 
 }  // namespace h5feed::test

@@ -10,22 +10,23 @@
 
 namespace h5feed::test {
 
-/// What goes wrong, and when. Reads are counted from 0 over all threads.
+/// Faults to inject. Reads are counted from 0 over all threads.
 struct Fault {
-  std::optional<std::uint64_t> failing_read = {};  ///< throws FileError, as an I/O error does
-  std::optional<std::uint64_t> short_read = {};    ///< delivers half, then throws as at the end of the file
+  std::optional<std::uint64_t> failing_read = {};  ///< read that throws FileError, as for an I/O error
+  std::optional<std::uint64_t> short_read =
+      {};  ///< read that delivers half, then throws as at the end of the file
 };
 
-/// Passes reads on to another source, save those that `Fault` names. Thread-safe.
+/// Forwards reads to another source, except for the faults that `Fault` names. Thread-safe.
 class FaultSource final : public ByteSource {
  public:
   FaultSource(std::shared_ptr<const ByteSource> source, Fault fault);
 
-  /// Blocks for the other source. Throws FileError.
+  /// Reads from the other source; blocks for it. Throws FileError.
   void read(std::uint64_t offset, std::span<std::byte> out) const override;
   std::uint64_t size() const noexcept override { return source_->size(); }
 
-  /// Reads so far.
+  /// Number of reads so far.
   std::uint64_t reads() const noexcept { return reads_; }
 
  private:

@@ -1,4 +1,4 @@
-// A file of samples with named fields: of any type, chunked or not, of variable length.
+// Fixture: a file of samples with named fields of any type, chunked or not, fixed or variable in length.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,13 +20,13 @@
 
 namespace h5feed::test {
 
-/// Rows of every dataset of the tests' file.
+/// Rows of every dataset in the tests' file, except "short".
 constexpr std::int64_t kSamples = 23;
 
-/// Sizes that differ from sample to sample, some of them 0.
+/// Returns a size that differs from sample to sample; some are 0.
 inline std::size_t length_of(std::int64_t sample) { return static_cast<std::size_t>(sample * 7 % 5); }
 
-/// first, first + 1, …
+/// Returns first, first + 1, …
 template <typename T>
 std::vector<T> counted(std::size_t count, T first) {
   std::vector<T> values(count);
@@ -34,7 +34,7 @@ std::vector<T> counted(std::size_t count, T first) {
   return values;
 }
 
-/// Writes a dataset; without `values` it is only created, with a `chunk` it is compressed.
+/// Creates a dataset, compressed if `chunk` is not empty; writes `values` unless null.
 inline void put(hid_t file, const std::string& path, hid_t file_type, hid_t type,
                 const std::vector<hsize_t>& shape, const void* values,
                 const std::vector<hsize_t>& chunk = {}) {
@@ -52,7 +52,7 @@ inline void put(hid_t file, const std::string& path, hid_t file_type, hid_t type
     require(H5Dwrite(set.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "H5Dwrite");
 }
 
-/// Numbers of variable length, written as h5py writes them.
+/// Writes numbers of variable length, as h5py writes them.
 template <typename T>
 void put_vlen(hid_t file, const std::string& path, hid_t file_element, hid_t element,
               std::vector<std::vector<T>> rows) {
@@ -63,7 +63,7 @@ void put_vlen(hid_t file, const std::string& path, hid_t file_element, hid_t ele
   put(file, path, file_type.get(), type.get(), {values.size()}, values.data());
 }
 
-/// The same through H5Dread, one by one.
+/// Reads numbers of variable length with H5Dread.
 template <typename T>
 std::vector<std::vector<T>> read_vlen(const std::filesystem::path& path, const std::string& name,
                                       hid_t element) {
@@ -82,7 +82,7 @@ std::vector<std::vector<T>> read_vlen(const std::filesystem::path& path, const s
   return rows;
 }
 
-/// Tests on a file with images, labels and fields of many kinds.
+/// Fixture for tests on a file with images, labels and fields of many kinds.
 class Fields : public testing::Test {
  protected:
   Fields() {

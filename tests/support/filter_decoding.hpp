@@ -1,4 +1,4 @@
-// What the tests of the filters share.
+// Helpers shared by the tests of filters.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ Bytes bytes_of(Values... values) {
   return {static_cast<std::byte>(values)...};
 }
 
-/// Decodes into a buffer of exactly the chunk's size, so that a sanitizer sees any byte beyond.
+/// Decodes into a buffer of exactly the chunk's size, so that a sanitizer detects any byte written beyond it.
 inline Bytes decode(const FilterPipeline& pipeline, std::span<const std::byte> stored,
                     std::size_t chunk_bytes, std::uint32_t mask = 0) {
   DecodeScratch scratch;
@@ -28,7 +28,7 @@ inline Bytes decode(const FilterPipeline& pipeline, std::span<const std::byte> s
   return out;
 }
 
-/// What `decode` throws as FilterError; "accepted" where it throws nothing.
+/// Returns the text of the FilterError that `decode` throws; "accepted" if it throws none.
 inline std::string refusal(const FilterPipeline& pipeline, std::span<const std::byte> stored,
                            std::size_t chunk_bytes) {
   try {
@@ -39,7 +39,7 @@ inline std::string refusal(const FilterPipeline& pipeline, std::span<const std::
   return "accepted";
 }
 
-/// A name that GoogleTest takes, from the text of a pipeline: "shuffle_then_gzip_4".
+/// Converts the text of a pipeline to a name that GoogleTest accepts: "shuffle_then_gzip_4".
 inline std::string test_name(std::string_view text) {
   std::string name;
   for (const char c : text) name += c == '+' ? "_then_" : std::string(1, c == ':' ? '_' : c);

@@ -13,7 +13,7 @@
 
 namespace h5feed::gpu::test {
 
-/// Why there is no GPU to test on; empty where there is one.
+/// Returns why there is no GPU to test on; empty if there is one.
 inline std::string no_gpu() {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
@@ -22,7 +22,7 @@ inline std::string no_gpu() {
   return "no GPU: " + why_no_gpu(code == cudaSuccess ? cudaErrorNoDevice : code);
 }
 
-/// Tests on that GPU, with a stream of it; skipped where there is none.
+/// Fixture for tests on the first GPU, with a stream on it; skipped if there is no GPU.
 class FirstGpu : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -33,7 +33,7 @@ class FirstGpu : public ::testing::Test {
   static void run(cudaError_t code) { check(code, "test", {0}); }
   void wait() const { run(cudaStreamSynchronize(stream_.get())); }
 
-  /// After everything on the stream.
+  /// Returns device memory as it is after all work on the stream. Blocks.
   std::vector<std::byte> download(const void* from, std::size_t bytes) const {
     std::vector<std::byte> to(bytes);
     run(cudaMemcpyAsync(to.data(), from, bytes, cudaMemcpyDeviceToHost, stream_.get()));

@@ -1,4 +1,4 @@
-// What a loader delivered to GPUs of the fake runtime, read by work on a stream as a training loop would.
+// Copies of what a loader delivered to GPUs of the fake runtime, read on a stream as a training loop would.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace h5feed::test {
 
-/// Copies batches on a stream of a device; complete after `wait`.
+/// Copies batches on a stream of a device; the copies are complete after `wait`.
 class GpuReader {
  public:
   GpuReader(FakeCuda& cuda, int device) : cuda_(cuda), device_(device) {
@@ -53,17 +53,17 @@ class GpuReader {
   FakeCuda& cuda_;
   const int device_;
   gpu::Stream stream_;
-  std::deque<Delivery> deliveries_;  // whose places stay
+  std::deque<Delivery> deliveries_;  // a deque: references to elements stay valid
 };
 
-/// The rest of an epoch on one GPU.
+/// Copies the remaining batches of an epoch on one GPU.
 inline std::vector<Delivery> rest_of_gpu_epoch(FakeCuda& cuda, DataLoader& loader, int device = 0) {
   GpuReader reader(cuda, device);
   while (const auto batch = loader.next()) reader.read(*batch);
   return reader.wait();
 }
 
-/// Memory of a device for one tensor of a consumer.
+/// Owns device memory for one tensor of a consumer. Movable.
 class GpuBuffer {
  public:
   GpuBuffer(std::size_t bytes, int device) : device_(device) {

@@ -1,4 +1,4 @@
-// HDF5 files of any layout, written by libhdf5 itself.
+// Writes HDF5 files of any layout with libhdf5 itself.
 #pragma once
 
 #include <hdf5.h>
@@ -15,11 +15,11 @@
 
 namespace h5feed::test {
 
-/// Owner of an HDF5 identifier. Move-only.
+/// Owns an HDF5 identifier. Move-only.
 class Hid {
  public:
   Hid() = default;
-  /// Throws std::runtime_error for a negative identifier: libhdf5 refused.
+  /// Throws std::runtime_error if `id` is negative: libhdf5 refused.
   explicit Hid(hid_t id);
   Hid(Hid&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
   Hid& operator=(Hid&& other) noexcept;
@@ -30,7 +30,7 @@ class Hid {
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// Throws std::runtime_error where a libhdf5 call failed.
+/// Throws std::runtime_error that names `call` if `status` is negative.
 void require(herr_t status, const char* call);
 
 /// How to create a file.
@@ -39,7 +39,7 @@ struct TestFileOptions {
   std::uint64_t user_block = 0;
 };
 
-/// A dataset to create. Everything left out is libhdf5's default.
+/// A dataset to create. Members left out have libhdf5's defaults.
 struct TestDataset {
   std::string path = "x";
   hid_t file_type = H5T_STD_U8LE;
@@ -52,14 +52,14 @@ struct TestDataset {
   bool early_allocation = false;
   std::vector<std::byte> fill_value = {};  ///< in `file_type`; empty: libhdf5's default
   bool undefined_fill_value = false;
-  std::string external_file = {};  ///< holds the bytes instead
+  std::string external_file = {};  ///< external file that holds the values instead
 };
 
-/// A float of 16 bits with that many bits of mantissa: binary16 has 10 and the bias 15, bfloat16 7 and 127.
-/// The caller closes it.
+/// Creates a 16-bit float type with the given mantissa bits and bias: binary16 has 10 and 15, bfloat16 7 and
+/// 127. The caller closes it.
 hid_t float16_type(std::size_t mantissa_bits, std::size_t bias, H5T_order_t order);
 
-/// A file open for writing. Calls throw std::runtime_error where libhdf5 refuses.
+/// An HDF5 file open for writing. Calls throw std::runtime_error if libhdf5 refuses.
 class H5TestFile {
  public:
   explicit H5TestFile(const std::filesystem::path& path, TestFileOptions options = {});
@@ -67,18 +67,18 @@ class H5TestFile {
   hid_t id() const noexcept { return file_.get(); }
 
   void create(const TestDataset& dataset);
-  /// Writes all elements, given in the host's byte order.
+  /// Writes all elements of a dataset, given in the host's byte order.
   void write(const std::string& path, std::span<const std::byte> bytes);
-  /// Writes a box, given in the host's byte order.
+  /// Writes a box of a dataset, given in the host's byte order.
   void write_box(const std::string& path, std::span<const std::uint64_t> start,
                  std::span<const std::uint64_t> count, std::span<const std::byte> bytes);
-  /// Stores bytes as they are.
+  /// Stores the bytes of a chunk as they are, without running filters.
   void write_chunk(const std::string& path, std::span<const std::uint64_t> offset,
                    std::span<const std::byte> stored, std::uint32_t filter_mask = 0);
   void set_extent(const std::string& path, std::span<const std::uint64_t> shape);
-  /// The filter pipeline as stored: libhdf5 completes the parameters of its own filters.
+  /// Returns the filter pipeline as stored: libhdf5 completes the parameters of its own filters.
   std::vector<FilterSpec> filters(const std::string& path) const;
-  /// Kind of the chunk index libhdf5 chose.
+  /// Returns the kind of chunk index that libhdf5 chose.
   H5D_chunk_index_t index_type(const std::string& path) const;
 
  private:
@@ -87,17 +87,18 @@ class H5TestFile {
   Hid file_;
 };
 
-/// `dataset` of a file through H5Dread, in the host's byte order.
+/// Reads `dataset` of a file with H5Dread, in the host's byte order.
 std::vector<std::byte> read_through_libhdf5(const std::filesystem::path& file, const std::string& dataset);
 
-/// Bytes that compress, yet differ from element to element: a function of position and `seed`.
+/// Returns compressible bytes that differ from element to element: a function of position and `seed`.
 std::vector<std::byte> patterned_bytes(std::size_t size, unsigned seed = 0);
 
-/// As patterned_bytes, but incompressible.
+/// Returns incompressible bytes: a function of position and `seed`.
 std::vector<std::byte> random_bytes(std::size_t size, unsigned seed = 0);
 
-/// Whole content of a file, and replacing it.
+/// Returns the whole content of a file.
 std::vector<std::byte> file_bytes(const std::filesystem::path& path);
+/// Replaces the content of a file.
 void replace_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
 }  // namespace h5feed::test

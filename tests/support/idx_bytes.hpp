@@ -1,4 +1,4 @@
-// IDX files made by hand.
+// Builds IDX files.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace h5feed::test {
 
-/// Header (type code, big-endian extents) followed by `data`.
+/// Returns an IDX file: the header (type code, big-endian extents) followed by `data`.
 std::vector<std::byte> idx_bytes(std::uint8_t type, const std::vector<std::uint32_t>& shape,
                                  std::span<const std::byte> data);
 
-/// One gzip member.
+/// Returns `bytes` compressed as one gzip member.
 std::vector<std::byte> gzip(std::span<const std::byte> bytes);
 
 }  // namespace h5feed::test

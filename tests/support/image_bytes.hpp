@@ -1,4 +1,4 @@
-// Encoded images and datasets of them, for the tests.
+// Builds encoded images, and datasets of them.
 #pragma once
 
 #include <cstddef>
@@ -14,41 +14,42 @@ namespace h5feed::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// A smooth picture with noise on it, of CV_8U or CV_16U; another one for each `seed`.
+/// Returns a smooth picture with noise, in CV_8U or CV_16U; each `seed` gives another one.
 cv::Mat picture(int height, int width, int channels, unsigned seed, int depth = CV_8U);
 
-/// `extension`: ".jpg", ".png". Throws std::runtime_error where OpenCV cannot encode it.
+/// Encodes an image; `extension` is ".jpg" or ".png". Throws std::runtime_error if OpenCV cannot encode it.
 Bytes encoded(const cv::Mat& image, const std::string& extension);
 
-/// A JPEG with an EXIF orientation (1 … 8) put into it.
+/// Returns `jpeg` with an EXIF orientation (1 … 8) inserted.
 Bytes with_orientation(const Bytes& jpeg, unsigned orientation);
 
-/// A PNG of 2×2 pixels from a palette: red, green, blue, white.
+/// Returns a PNG of 2×2 pixels with a palette: red, green, blue, white.
 Bytes palette_png();
 
-/// A PNG of 2×2 pixels of grey (10, 20, 30, 40) with alpha (255, 128, 0, 1).
+/// Returns a PNG of 2×2 gray pixels (10, 20, 30, 40) with alpha (255, 128, 0, 1).
 Bytes gray_alpha_png();
 
-/// The same of 16 bits: (266, 532, 798, 1064) with alpha (65535, 32768, 0, 1).
+/// Returns a 16-bit PNG of 2×2 gray pixels (266, 532, 798, 1064) with alpha (65535, 32768, 0, 1).
 Bytes deep_gray_alpha_png();
 
-/// A JPEG of 8×8 pixels in CMYK as Adobe writes it, all of the inks 0, 128, 255, 64.
+/// Returns a JPEG of 8×8 pixels in CMYK as Adobe writes it; every pixel has the inks 0, 128, 255, 64.
 Bytes cmyk_jpeg();
 
-/// A JPEG of 16×16 pixels in YCCK, as Adobe's programs save CMYK, with a quarter each of the inks (0, 0, 0,
-/// 0), (255, 0, 0, 0), (0, 255, 0, 64) and (0, 0, 255, 128), from the upper left by rows.
+/// Returns a JPEG of 16×16 pixels in YCCK, as Adobe's programs save CMYK. Its quarters, by rows from the
+/// upper left, have the inks (0, 0, 0, 0), (255, 0, 0, 0), (0, 255, 0, 64) and (0, 0, 255, 128).
 Bytes ycck_jpeg();
 
-/// How to store values of variable length.
+/// Storage of values of variable length.
 struct RaggedStorage {
-  std::uint64_t chunk = 0;  ///< 0: contiguous
+  std::uint64_t chunk = 0;  ///< values per chunk; 0: contiguous
 };
 
-/// Writes a dataset (N) of uint8 of variable length.
+/// Writes a dataset of shape (N) of variable-length uint8.
 void write_ragged(const H5TestFile& file, const std::string& path, const std::vector<Bytes>& values,
                   const RaggedStorage& storage = {});
 
-/// Pixels as loaders deliver them, channel after channel; `image` has them as B, G, R where `from_bgr`.
+/// Returns pixels as loaders deliver them, channel after channel; with `from_bgr`, `image` has them as B, G,
+/// R.
 Bytes planes(const cv::Mat& image, bool from_bgr = true);
 
 }  // namespace h5feed::test

@@ -1,4 +1,4 @@
-// A file of encoded images.
+// Fixture: a file of encoded images.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,13 +18,13 @@
 
 namespace h5feed::test {
 
-/// As OpenCV decodes them.
+/// Returns the image as OpenCV decodes it.
 inline cv::Mat decoded(const Bytes& bytes, int flags = cv::IMREAD_COLOR) {
   const cv::Mat view(1, static_cast<int>(bytes.size()), CV_8U, const_cast<std::byte*>(bytes.data()));
   return cv::imdecode(view, flags);
 }
 
-/// Tests on a file with a dataset of images of variable length.
+/// Fixture for tests on a file with a dataset of images of variable length.
 class Images : public testing::Test {
  protected:
   void write(const std::vector<Bytes>& values, const RaggedStorage& storage = {},

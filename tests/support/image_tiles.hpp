@@ -1,4 +1,4 @@
-// Images in files, and the windows of them that a dataset of tiles has to deliver.
+// Fixture: images in files, and the windows of them that a dataset of tiles must deliver.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,10 +19,10 @@
 
 namespace h5feed::test {
 
-/// Images as bytes of a file, in any layout.
+/// Images as stored in a file, in any layout.
 struct StoredImages {
-  std::vector<std::uint64_t> shape;  // as stored
-  std::size_t y = 1;                 // dimensions of height and width
+  std::vector<std::uint64_t> shape;  // shape as stored
+  std::size_t y = 1;                 // dimension of height, and of width below
   std::size_t x = 2;
   std::vector<std::byte> bytes;
 
@@ -32,7 +32,7 @@ struct StoredImages {
     return bytes[element];
   }
 
-  /// The window at (top, left), as stored, with zeros where the image has ended.
+  /// Returns the window at (top, left) in the stored layout, with zeros beyond the image's edge.
   std::vector<std::byte> window(std::uint64_t image, std::uint64_t top, std::uint64_t left,
                                 std::uint64_t height, std::uint64_t width) const {
     std::vector<std::uint64_t> extent = shape;
@@ -58,13 +58,13 @@ struct StoredImages {
   }
 };
 
-/// What a tensor holds.
+/// Returns the bytes of a tensor.
 inline std::vector<std::byte> bytes_of(const HostTensor& tensor) {
   const auto size = static_cast<std::size_t>(tensor.elements()) * size_of(tensor.dtype);
   return {tensor.bytes.get(), tensor.bytes.get() + size};
 }
 
-/// Tests of datasets of tiles.
+/// Fixture for tests of datasets of tiles.
 class Tiles : public testing::Test {
  protected:
   std::filesystem::path write(const std::string& name, const StoredImages& images,
@@ -84,7 +84,7 @@ class Tiles : public testing::Test {
     return {std::move(shape), y, x, random_bytes(elements, static_cast<unsigned>(elements))};
   }
 
-  // Every tile by its origin, against the image.
+  // Compares every delivered tile with the image at the tile's origin.
   static void expect_tiles(const Dataset& dataset, const StoredImages& images, std::uint64_t height,
                            std::uint64_t width, const DataLoaderOptions& given) {
     DataLoaderOptions options = given;

@@ -1,4 +1,4 @@
-// The include direction of the source tree, as a check.
+// Checks the include direction of the source tree.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace h5feed::testing {
 
-/// Reads every C++ and CUDA file below `root` and compares its `#include` lines with the table in
-/// include_rules.cpp. One line per violation, "loader/cache/x.cpp:3: includes …"; a folder that the
-/// table does not know is a violation too. Folders named build* or .* at the top are not sources.
+/// Compares the `#include` lines of every C++ and CUDA file below `root` with the table in include_rules.cpp.
+/// Returns one line per violation, "loader/cache/x.cpp:3: includes …"; a folder that the table does not know
+/// is a violation too. Skips top-level folders named build* or .*.
 std::vector<std::string> include_violations(const std::filesystem::path& root);
 
 }  // namespace h5feed::testing

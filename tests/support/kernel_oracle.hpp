@@ -1,4 +1,5 @@
-// Runs the units of the normalize kernel on the CPU, and says by the plainest code what they must give.
+// Runs the units of the normalize kernel on the CPU, and computes the expected results with the simplest
+// code.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace h5feed::gpu::test {
 
-/// All threads of a grid of three blocks, in order. False where the types are not supported.
+/// Runs all threads of a grid of three blocks, in order. Returns false if the types are not supported.
 inline bool run_on_cpu(const NormalizeJob& job) {
   return with_units(job, [&](const auto& units) {
     using Units = std::remove_cvref_t<decltype(units)>;
@@ -29,8 +30,8 @@ inline bool run_on_cpu(const NormalizeJob& job) {
   });
 }
 
-/// By how much the result for a source other than uint8 may differ from the exact one: the bound in
-/// float32, and half the spacing of a 16-bit type around the result.
+/// Returns how much the result for a source other than uint8 may differ from the exact one: the bound in
+/// float32, plus half the spacing of a 16-bit type around the result.
 inline double error_bound(const NormalizeParameters& parameters, double x, std::uint64_t channel, DType to) {
   const double computed =
       std::ldexp(std::fabs(x * parameters.scale) + std::fabs(parameters.mean[channel]), -22) /
@@ -43,8 +44,8 @@ inline double error_bound(const NormalizeParameters& parameters, double x, std::
   return computed + std::ldexp(1.0, exponent - digits);
 }
 
-/// Bytes at a chosen distance from an address aligned to 64, with readable bytes on both sides, as a GPU
-/// allocation has.
+/// Owns bytes at a chosen distance from an address aligned to 64, with readable bytes on both sides, as in a
+/// GPU allocation.
 class OffsetBytes {
  public:
   OffsetBytes(std::size_t bytes, std::size_t offset)
@@ -59,7 +60,7 @@ class OffsetBytes {
   std::byte* start_;
 };
 
-/// The offset in the source of output element (sample, channel, y, x), or −1 where it is padding.
+/// Returns the offset in the source of output element (sample, channel, y, x), or −1 if it is padding.
 inline std::int64_t source_index(const ImageLayout& layout, const SampleTransform& transform,
                                  std::int64_t sample, std::int64_t channel, std::int64_t y, std::int64_t x) {
   const std::int64_t column = transform.flip != 0 ? layout.out_width - 1 - x : x;
@@ -72,6 +73,7 @@ inline std::int64_t source_index(const ImageLayout& layout, const SampleTransfor
   return ((sample * layout.channels + channel) * layout.in_height + row) * layout.in_width + source_column;
 }
 
+/// Returns the offset in the output of element (sample, channel, y, x).
 inline std::int64_t output_index(const ImageLayout& layout, std::int64_t sample, std::int64_t channel,
                                  std::int64_t y, std::int64_t x) {
   if (layout.out_channels_last) {

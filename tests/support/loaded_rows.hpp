@@ -1,4 +1,4 @@
-// What a loader delivers against what a file was written with.
+// Compares what a loader delivers with what was written to the file.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,19 @@
 
 namespace h5feed::test {
 
-/// One epoch of samples as delivered, with their targets.
+/// Samples of one epoch as delivered, with their targets.
 struct LoadedRows {
-  std::map<std::int64_t, std::vector<std::byte>> data;  ///< by sample number
+  std::map<std::int64_t, std::vector<std::byte>> data;  ///< samples by number
   std::map<std::int64_t, std::vector<std::byte>> target;
 };
 
-/// Runs one epoch. A sample that comes twice with other bytes, or a batch of the wrong size, throws
-/// std::runtime_error.
+/// Runs one epoch. Throws std::runtime_error if a sample is delivered twice with different bytes.
 LoadedRows load_rows(const Dataset& dataset, const DataLoaderOptions& options);
 
-/// The rows of all `options` that a dataset has to stand: in order, shuffled as a whole and by windows of
-/// chunks, without a cache and with one, with 0, 1 and 4 workers, row by row and by chunks, with every cache
-/// policy. Empty, or the first difference from `expected`, which holds the samples' bytes in order.
+/// Loads the dataset with each combination of options that it must support: in order, fully shuffled and
+/// shuffled by windows of chunks, with and without a cache, with 0, 1 and 4 workers, row by row and by
+/// chunks, with every cache policy. Returns the first difference from `expected`, which holds the samples'
+/// bytes in order; empty if there is none.
 std::string first_difference(const Dataset& dataset, const std::vector<std::byte>& expected,
                              const std::vector<std::byte>& expected_target = {});
 

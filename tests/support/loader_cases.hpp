@@ -1,4 +1,4 @@
-// What the tests of the loader share.
+// Helpers shared by the tests of the loader.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace h5feed::test {
 
-/// Samples and labels of a set.
+/// Opens the samples and labels of a set.
 inline Dataset open(const SampleSet& set) {
   return Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
 }
 
-/// 100 samples in 10 compressed chunks.
+/// Returns the specification of 100 samples in 10 compressed chunks.
 inline SampleSetSpec gzip_set() { return {.shape = {100, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 4}; }
 
-/// Where in the file a chunk of the images begins.
+/// Returns the file offset of a chunk of the images.
 inline std::uint64_t chunk_offset(const SampleSet& set, std::uint64_t chunk) {
   const auto file = H5File::open(set.path());
   return build_chunk_index(*file, file->describe("images")).locations.at(chunk).address;
 }
 
-/// What a loader with these options is refused with; "accepted" where it is not.
+/// Returns the text of the Exception that a loader with these options throws; "accepted" if it throws none.
 template <typename Exception>
 std::string refusal(const Dataset& dataset, const DataLoaderOptions& options) {
   return refusal_of<Exception>([&] { DataLoader loader(dataset, options); });

@@ -1,4 +1,4 @@
-// Programs beside a test, several at once.
+// Runs several programs at once during a test.
 #pragma once
 
 #include <sys/types.h>
@@ -11,23 +11,24 @@
 
 namespace h5feed::test {
 
-/// One program that has started; its output, of both kinds, goes to a file. For one thread.
+/// A running program; its stdout and stderr go to a file. For one thread.
 class Process {
  public:
-  /// Starts `words[0]` in `directory` with `environment` added to the test's. Throws std::runtime_error.
+  /// Starts the program at the path `words[0]` in `directory`, with `environment` added to the test's. Throws
+  /// std::runtime_error.
   Process(const std::filesystem::path& directory, std::vector<std::string> words,
           const std::map<std::string, std::string>& environment = {});
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
-  /// Kills it where it still runs.
+  /// Kills the program if it still runs.
   ~Process();
 
   /// Blocks until the program has written a line that contains `text`, or has ended.
   void wait_for(const std::string& text);
   void kill();
-  /// Blocks until the end: the exit code, or -1 where a signal ended it.
+  /// Blocks until the program ends. Returns its exit code, or -1 if a signal ended it.
   int wait();
-  /// What it has written so far.
+  /// Returns the program's output so far.
   std::string output() const;
 
  private:
@@ -38,7 +39,7 @@ class Process {
   int exit_code_ = -1;
 };
 
-/// Lines of `text` that contain `part`.
+/// Returns the lines of `text` that contain `part`.
 std::vector<std::string> lines_with(const std::string& text, const std::string& part);
 
 }  // namespace h5feed::test

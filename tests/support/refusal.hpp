@@ -1,4 +1,4 @@
-// What something is refused with.
+// Texts of exceptions, for tests of refusals.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace h5feed::test {
 
-/// The text of the Exception that `make()` throws; "accepted" where it throws none.
+/// Returns the text of the Exception that `make()` throws; "accepted" if it throws none.
 template <typename Exception, typename Make>
 std::string refusal_of(const Make& make) {
   try {
@@ -18,7 +18,7 @@ std::string refusal_of(const Make& make) {
   return "accepted";
 }
 
-/// `text` as one who works in `folder` sees it: its files have no folder in front.
+/// Returns `text` as seen by a user who works in `folder`: without the folder in front of file names.
 inline std::string without_folder(std::string text, const std::filesystem::path& folder) {
   const std::string prefix = folder.string() + "/";
   for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at))
@@ -26,7 +26,8 @@ inline std::string without_folder(std::string text, const std::filesystem::path&
   return text;
 }
 
-/// Both: what one who works in `folder` is told.
+/// Returns the text of the Exception that `make()` throws, without `folder` in front of file names;
+/// "accepted" if it throws none.
 template <typename Exception, typename Make>
 std::string refusal_in(const std::filesystem::path& folder, const Make& make) {
   return without_folder(refusal_of<Exception>(make), folder);

@@ -1,4 +1,4 @@
-// The built program, run as a process.
+// Runs the built program as a process.
 #pragma once
 
 #include <sys/types.h>
@@ -12,27 +12,28 @@
 
 namespace h5feed::test {
 
-/// What a run is confined to.
+/// Limits of a run.
 struct RunLimits {
-  std::optional<std::chrono::milliseconds> timeout = {};  ///< killed after it
-  std::optional<std::uint64_t> file_bytes = {};           ///< no file grows beyond, as with ulimit -f
-  bool obey_modes = false;  ///< modes of files hold for root too; needs `can_obey_modes`
+  std::optional<std::chrono::milliseconds> timeout = {};  ///< kill the program after this time
+  std::optional<std::uint64_t> file_bytes = {};           ///< limit of file size, as set by ulimit -f
+  bool obey_modes = false;  ///< file modes apply to root too; needs `can_obey_modes`
 };
 
-/// Whether the modes of files can be made to hold for a run: not for root in some containers.
+/// Returns whether `RunLimits::obey_modes` is possible; it is not for root in some containers.
 bool can_obey_modes();
 
-/// What a run left behind.
+/// Result of a run.
 struct ProgramResult {
-  int exit_code = -1;  ///< -1 when a signal ended it
+  int exit_code = -1;  ///< -1 if a signal ended it
   bool timed_out = false;
   int signal = 0;
-  std::uint64_t peak_rss_bytes = 0;  ///< of the program, or of the test where that was larger at the start
+  std::uint64_t peak_rss_bytes =
+      0;  ///< peak memory of the program, or of the test if that was larger at the start
   std::string out;
   std::string err;
 };
 
-/// A run that has started. For one thread.
+/// A running program. For one thread.
 class Program {
  public:
   /// Starts the program in `directory`. Throws std::runtime_error.
@@ -40,14 +41,14 @@ class Program {
           const RunLimits& limits = {});
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
-  /// Kills it where it still runs.
+  /// Kills the program if it still runs.
   ~Program();
 
   /// Blocks until the program has written a whole line to stderr.
   void wait_for_stderr_line();
   void send(int signal);
   pid_t pid() const noexcept { return pid_; }
-  /// Collects the rest and waits for the end, or kills the program where its time is over.
+  /// Collects the remaining output and waits for the end; kills the program when its time is over.
   ProgramResult wait();
 
  private:
@@ -60,11 +61,11 @@ class Program {
   ProgramResult result_;
 };
 
-/// Runs it to its end.
+/// Runs the program to its end. Throws std::runtime_error.
 ProgramResult run_program(const std::filesystem::path& directory, const std::vector<std::string>& arguments,
                           const RunLimits& limits = {});
 
-/// Names of what lies in a directory, sorted.
+/// Returns the names of all entries of a directory, sorted.
 std::vector<std::string> names_in(const std::filesystem::path& directory);
 
 }  // namespace h5feed::test

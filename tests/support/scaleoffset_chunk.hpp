@@ -1,4 +1,4 @@
-// Chunks of HDF5 filter 6, made by hand: h5feed has no encoder of it.
+// Builds chunks of HDF5 filter 6 (scale-offset), for which h5feed has no encoder.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace h5feed::test {
 
-/// What libhdf5 derives the filter's client data from.
+/// Properties from which libhdf5 derives the filter's client data.
 struct ScaleOffsetSetUp {
   bool floating = false;
   int factor = 0;  ///< bits of an integer, 0 for as many as needed; decimal digits of a float
@@ -20,7 +20,7 @@ struct ScaleOffsetSetUp {
   std::optional<std::uint64_t> fill_value = {};
 };
 
-/// The client data as libhdf5 stores it.
+/// Returns the client data as libhdf5 stores it.
 inline std::vector<unsigned> scaleoffset_params(const ScaleOffsetSetUp& set_up) {
   std::vector<unsigned> params(20);
   params[0] = set_up.floating ? 0 : 2;
@@ -36,7 +36,7 @@ inline std::vector<unsigned> scaleoffset_params(const ScaleOffsetSetUp& set_up) 
   return params;
 }
 
-/// A stored chunk: the header, then the low `bits` bits of each value, most significant bit first.
+/// Returns a stored chunk: the header, then the low `bits` bits of each value, most significant bit first.
 inline std::vector<std::byte> scaleoffset_chunk(unsigned bits, std::uint64_t minimum,
                                                 std::span<const std::uint64_t> values) {
   std::vector<std::byte> bytes(21);

@@ -1,4 +1,4 @@
-// A directory for the files of one test.
+// Temporary directory of one test.
 #pragma once
 
 #include <filesystem>
@@ -6,10 +6,10 @@
 
 namespace h5feed::test {
 
-/// A new directory below GoogleTest's, removed with everything in it.
+/// A new directory below GoogleTest's temporary directory; the destructor removes it with everything in it.
 class TempDir {
  public:
-  /// Throws std::runtime_error where none can be made.
+  /// Throws std::runtime_error if it cannot be created.
   TempDir();
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;

@@ -1,4 +1,4 @@
-// A file whose samples say which they are, for the tests of the LibTorch adapter.
+// Fixture: a file whose samples identify themselves, for tests of the LibTorch adapter.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@
 
 namespace h5feed::test {
 
-/// A file of two contiguous datasets, /data and, where given, /target. Element i of the data is i, in
-/// the range of its type.
+/// Fixture with a file of two contiguous datasets, /data and, if given, /target. Element i of the data is i,
+/// converted to its type.
 class TorchLoader : public ::testing::Test {
  protected:
   template <typename T>
@@ -53,7 +53,7 @@ class TorchLoader : public ::testing::Test {
                           .input_layout = layout});
   }
 
-  // 20 images of 4 × 5 pixels whose label is their number.
+  // Opens 20 images of 4 × 5 pixels whose label is their number.
   Dataset open_images() const {
     return open<std::uint8_t, std::uint8_t>({20, 4, 5}, {20}, counting<std::uint8_t>(20));
   }

@@ -1,4 +1,4 @@
-// What the tests of the LibTorch adapter have in common.
+// Helpers shared by the tests of the LibTorch adapter.
 #pragma once
 
 #include <torch/data/example.h>
@@ -13,7 +13,8 @@
 
 namespace h5feed::test {
 
-/// 100 images of 8 × 6 pixels in ten compressed chunks. A sample's label is its number.
+/// Returns the specification of 100 images of 8 × 6 pixels in ten compressed chunks. A sample's label is its
+/// number.
 inline SampleSetSpec numbered_images() {
   return {.shape = {100, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 4, .fletcher32 = true, .label_count = 100};
 }
@@ -22,7 +23,7 @@ inline Dataset open(const SampleSet& set) {
   return Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
 }
 
-/// Bytes of a stored image as LibTorch's tensor (1,8,6).
+/// Returns a stored image as a tensor of shape (1,8,6).
 inline torch::Tensor stored_image(const SampleSet& set, std::int64_t sample) {
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(set.sample(sample));
   return torch::tensor(torch::ArrayRef<std::uint8_t>(bytes, set.sample_bytes())).reshape({1, 8, 6});
@@ -34,14 +35,14 @@ inline std::vector<std::int64_t> first_samples(std::int64_t count) {
   return samples;
 }
 
-/// Appends the targets of a batch, or of a vector of examples.
+/// Appends the targets of a batch to `targets`.
 inline void append_targets(const torch::data::Example<>& batch, std::vector<std::int64_t>& targets) {
   const torch::Tensor values = batch.target.to(torch::kInt64).flatten().contiguous();
   targets.insert(targets.end(), values.data_ptr<std::int64_t>(),
                  values.data_ptr<std::int64_t>() + values.numel());
 }
 
-/// The targets of one epoch, in order.
+/// Returns the targets of one epoch, in order.
 template <typename Loader>
 std::vector<std::int64_t> targets_of_epoch(Loader& loader) {
   std::vector<std::int64_t> targets;
