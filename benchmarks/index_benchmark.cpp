@@ -15,11 +15,11 @@
 #include <string>
 #include <string_view>
 
-#include "store/chunk_index.hpp"
-#include "store/chunk_reader.hpp"
-#include "store/filters.hpp"
-#include "store/h5_file.hpp"
-#include "store/reader_factories.hpp"
+#include "store/index/chunk_index.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/filters/filters.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 

@@ -16,10 +16,10 @@
 #include "cache/chunk_cache.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
-#include "store/filter_codecs.hpp"
-#include "store/filters.hpp"
-#include "store/h5_writer.hpp"
-#include "store/shuffle_bits.hpp"
+#include "store/filters/codecs.hpp"
+#include "store/filters/filters.hpp"
+#include "store/write/h5_writer.hpp"
+#include "store/filters/shuffle_bits.hpp"
 
 namespace h5feed {
 namespace {

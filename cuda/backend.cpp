@@ -3,7 +3,7 @@
 #include "batch/device_backend.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/device_choice.hpp"
-#include "cuda/normalize.hpp"
+#include "cuda/kernels/normalize.hpp"
 #include "h5feed/gpu.hpp"
 
 namespace h5feed::gpu {

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/check.hpp"
-#include "cuda/normalize.hpp"
+#include "cuda/runtime/check.hpp"
+#include "cuda/kernels/normalize.hpp"
 
 namespace h5feed::gpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "batch/device_backend.hpp"
-#include "cuda/device_memory.hpp"
+#include "cuda/memory/device_memory.hpp"
 #include "h5feed/device.hpp"
 
 namespace h5feed::gpu {

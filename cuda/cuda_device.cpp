@@ -15,15 +15,15 @@
 
 #include "base/mutex.hpp"
 #include "batch/strides.hpp"
-#include "cuda/check.hpp"
+#include "cuda/runtime/check.hpp"
 #include "cuda/converter.hpp"
 #include "cuda/device_choice.hpp"
-#include "cuda/device_ring.hpp"
-#include "cuda/given_batch.hpp"
-#include "cuda/handles.hpp"
-#include "cuda/pinned_pool.hpp"
-#include "cuda/slot_layout.hpp"
-#include "cuda/staged_ring.hpp"
+#include "cuda/memory/device_ring.hpp"
+#include "cuda/memory/given_batch.hpp"
+#include "cuda/runtime/handles.hpp"
+#include "cuda/memory/pinned_pool.hpp"
+#include "cuda/memory/slot_layout.hpp"
+#include "cuda/memory/staged_ring.hpp"
 
 namespace h5feed::gpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "batch/device_backend.hpp"
-#include "cuda/pinned_arena.hpp"
+#include "cuda/memory/pinned_arena.hpp"
 #include "h5feed/device.hpp"
 
 namespace h5feed::gpu {
@@ -26,7 +26,7 @@ struct CudaDeviceSettings {
 };
 
 /// A Device that assembles batches in pinned memory, copies each with one asynchronous copy, of target,
-/// transforms and data (cuda/slot_layout.hpp), on a stream of its own, and converts on a second stream, so
+/// transforms and data (cuda/memory/slot_layout.hpp), on a stream of its own, and converts on a second stream, so
 /// that the copy of one batch and the kernel of the batch before it overlap; a batch that is delivered to
 /// memory of the consumer is converted on the consumer's stream. Streams wait for each other by events; the
 /// host waits for none of them, but for a free pinned slot when all are being copied.

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
-#include "cuda/check.hpp"
-#include "cuda/contexts.hpp"
-#include "cuda/handles.hpp"
-#include "cuda/nvml.hpp"
+#include "cuda/runtime/check.hpp"
+#include "cuda/runtime/contexts.hpp"
+#include "cuda/runtime/handles.hpp"
+#include "cuda/nvml/nvml.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 

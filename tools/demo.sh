@@ -9,7 +9,7 @@ source=/usr/share/datasets/fashion-mnist  # Debian's package dataset-fashion-mni
 lowest_accuracy=88
 
 tools/install_deps.sh
-tools/build.sh release h5feed_program -- "$@"
+tools/scripts/build.sh release h5feed_program -- "$@"
 if ! cmake --build --preset release --target fashion_mnist; then
   echo "tools/demo.sh: the training needs LibTorch; install libtorch-dev, or name one with Torch_DIR" >&2
   exit 1

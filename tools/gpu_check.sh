@@ -90,7 +90,7 @@ build() {
   mkdir -p "$logs"
   rm -f "$logs/no-torch" "$torch_tests"
   # The program and the examples are not needed, nor what they are built from.
-  local build=(tools/build.sh gpu gpu_test gpu_benchmark gpu_results --
+  local build=(tools/scripts/build.sh gpu gpu_test gpu_benchmark gpu_results --
     -DH5FEED_BUILD_TOOLS=OFF -DH5FEED_BUILD_EXAMPLES=OFF)
   if ! limited "${build[@]}" -DH5FEED_WITH_TORCH=AUTO; then
     echo "tools/gpu_check.sh: once more without LibTorch" >&2

@@ -6,6 +6,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tools/install_deps.sh
-tools/build.sh release -- "$@"
+tools/scripts/build.sh release -- "$@"
 ctest --preset release -j "$(nproc)"
 echo "tools/test.sh: every test of the release build passed on $(. /etc/os-release && echo "$PRETTY_NAME"), $(nproc) CPUs"

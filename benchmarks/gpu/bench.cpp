@@ -11,11 +11,11 @@
 
 #include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
-#include "store/filters.hpp"
-#include "store/h5_writer.hpp"
-#include "tools/parallel_write.hpp"
-#include "tools/progress.hpp"
-#include "tools/synthetic.hpp"
+#include "store/filters/filters.hpp"
+#include "store/write/h5_writer.hpp"
+#include "tools/storage/parallel_write.hpp"
+#include "tools/program/progress.hpp"
+#include "tools/storage/synthetic.hpp"
 
 namespace h5feed::bench {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "cuda/cuda_device.hpp"
-#include "cuda/handles.hpp"
-#include "cuda/pinned_arena.hpp"
+#include "cuda/runtime/handles.hpp"
+#include "cuda/memory/pinned_arena.hpp"
 #include "gpu/bench.hpp"
 #include "h5feed/data_loader.hpp"
 

@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
-#include "cuda/handles.hpp"
-#include "cuda/normalize.hpp"
+#include "cuda/runtime/handles.hpp"
+#include "cuda/kernels/normalize.hpp"
 #include "gpu/bench.hpp"
 
 namespace h5feed::bench {

@@ -5,12 +5,12 @@
 #include <array>
 #include <utility>
 
-#include "cuda/handles.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "gpu/bench.hpp"
 #include "gpu/kernels.hpp"
 #include "h5feed/device.hpp"
 #include "h5feed/gpu.hpp"
-#include "tools/statistics.hpp"
+#include "tools/measure/statistics.hpp"
 
 namespace h5feed::bench {
 namespace {

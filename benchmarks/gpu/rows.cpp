@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "tools/statistics.hpp"
+#include "tools/measure/statistics.hpp"
 
 namespace h5feed::bench {
 

@@ -10,15 +10,15 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cuda/handles.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "gpu/bench.hpp"
 #include "gpu/kernels.hpp"
 #include "h5feed/device.hpp"
 #include "h5feed/gpu.hpp"
-#include "store/filters.hpp"
-#include "store/h5_writer.hpp"
-#include "tools/parallel_write.hpp"
-#include "tools/progress.hpp"
+#include "store/filters/filters.hpp"
+#include "store/write/h5_writer.hpp"
+#include "tools/storage/parallel_write.hpp"
+#include "tools/program/progress.hpp"
 
 namespace h5feed::bench {
 namespace {

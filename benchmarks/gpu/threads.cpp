@@ -6,7 +6,7 @@
 
 #include "dataset/dataset_state.hpp"
 #include "gpu/bench.hpp"
-#include "tools/bench_limits.hpp"
+#include "tools/bench/limits.hpp"
 
 namespace h5feed::bench {
 namespace {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "cuda/device_choice.hpp"
-#include "cuda/handles.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "examples/resnet.hpp"
 #include "gpu/torch_benches.hpp"
 #include "h5feed/gpu_monitor.hpp"

@@ -36,7 +36,7 @@
 #include <vector>
 
 #include "dataset/dataset_state.hpp"
-#include "flow/resolve_order.hpp"
+#include "flow/resolve/resolve_order.hpp"
 #include "peers/fixed_order.hpp"
 #include "peers/shared_file.hpp"
 #include "plan/epoch_plan.hpp"

@@ -1,4 +1,4 @@
-"""Public HDF5 readers other than h5py, below the loop that tools/pytorch_peer.py calls tuned.
+"""Public HDF5 readers other than h5py, below the loop that tools/bench/pytorch_peer.py calls tuned.
 
     python3 other_readers.py READER SETTINGS FILE DATA
 

@@ -19,7 +19,7 @@
 #include "dataset/tile_reader.hpp"
 #include "h5feed/error.hpp"
 #include "plan/sample_subset.hpp"
-#include "store/h5_file.hpp"
+#include "store/hdf5/h5_file.hpp"
 
 namespace h5feed {
 

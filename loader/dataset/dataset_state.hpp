@@ -15,7 +15,7 @@
 #include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"
 #include "h5feed/dataset.hpp"
-#include "store/chunk_reader.hpp"
+#include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
 

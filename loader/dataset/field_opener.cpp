@@ -9,8 +9,8 @@
 #include "base/natural_order.hpp"
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
-#include "store/path_pattern.hpp"
-#include "store/reader_factories.hpp"
+#include "store/hdf5/path_pattern.hpp"
+#include "store/read/reader_factories.hpp"
 
 namespace h5feed {
 

@@ -9,15 +9,15 @@
 
 #include "base/option_spelling.hpp"
 #include "dataset/dataset_state.hpp"
-#include "store/file_pool.hpp"
-#include "store/image_reader.hpp"
-#include "store/joined_reader.hpp"
+#include "store/read/file_pool.hpp"
+#include "store/read/image_reader.hpp"
+#include "store/read/joined_reader.hpp"
 
 namespace h5feed {
 
 /// Where to find a field.
 struct FieldSpec {
-  std::string path;   ///< Path of the dataset, or a pattern (store/path_pattern.hpp)
+  std::string path;   ///< Path of the dataset, or a pattern (store/hdf5/path_pattern.hpp)
   PathOption option;  ///< The option by which the user names the dataset
   SampleUnit unit = SampleUnit::row;
   /// Number of files in the list. With more than one, files are opened and closed on demand.

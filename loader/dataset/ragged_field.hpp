@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "store/ragged_part.hpp"
+#include "store/read/ragged_part.hpp"
 
 namespace h5feed {
 

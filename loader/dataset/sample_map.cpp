@@ -8,7 +8,7 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
-#include "store/chunk_geometry.hpp"
+#include "store/format/chunk_geometry.hpp"
 
 namespace h5feed {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dataset/tiling.hpp"
-#include "store/chunk_reader.hpp"
+#include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
 

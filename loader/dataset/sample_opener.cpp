@@ -13,8 +13,8 @@
 #include "base/system_limits.hpp"
 #include "dataset/tile_reader.hpp"
 #include "h5feed/error.hpp"
-#include "store/h5_file.hpp"
-#include "store/path_pattern.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "store/hdf5/path_pattern.hpp"
 #include "store/read_all.hpp"
 
 namespace h5feed {

@@ -6,7 +6,7 @@
 
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
-#include "store/forwarding_reader.hpp"
+#include "store/read/forwarding_reader.hpp"
 
 namespace h5feed {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "dataset/tiling.hpp"
-#include "store/chunk_reader.hpp"
+#include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
 

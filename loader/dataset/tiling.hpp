@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "h5feed/dataset.hpp"
-#include "store/dataset_info.hpp"
+#include "store/format/dataset_info.hpp"
 
 namespace h5feed {
 

@@ -8,13 +8,13 @@
 
 #include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
-#include "flow/advice.hpp"
+#include "flow/resolve/advice.hpp"
 #include "flow/data_loader_state.hpp"
-#include "flow/given_output.hpp"
-#include "flow/loader_group.hpp"
-#include "flow/report.hpp"
-#include "flow/resolve_options.hpp"
-#include "flow/resolve_order.hpp"
+#include "flow/resolve/given_output.hpp"
+#include "flow/resolve/loader_group.hpp"
+#include "flow/resolve/report.hpp"
+#include "flow/resolve/resolve_options.hpp"
+#include "flow/resolve/resolve_order.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "flow/data_loader_state.hpp"
-#include "flow/dataset_fingerprint.hpp"
+#include "flow/resolve/dataset_fingerprint.hpp"
 #include "h5feed/error.hpp"
 #include "plan/permutation.hpp"
 #include "plan/streams.hpp"

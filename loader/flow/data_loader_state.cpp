@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
-#include "flow/advice.hpp"
-#include "flow/preload.hpp"
-#include "flow/resolve_order.hpp"
-#include "flow/trace_span.hpp"
+#include "flow/resolve/advice.hpp"
+#include "flow/chunks/preload.hpp"
+#include "flow/resolve/resolve_order.hpp"
+#include "flow/measure/trace_span.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "h5feed/error.hpp"
-#include "store/chunk_reader.hpp"
+#include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
 

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "store/filters.hpp"
+#include "store/filters/filters.hpp"
 
 namespace h5feed {
 

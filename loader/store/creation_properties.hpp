@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "store/dataset_info.hpp"
+#include "store/format/dataset_info.hpp"
 
 namespace h5feed {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
-#include "store/chunk_geometry.hpp"
+#include "store/format/chunk_geometry.hpp"
 
 namespace h5feed {
 namespace {

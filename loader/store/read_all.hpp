@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/byte_buffer.hpp"
-#include "store/chunk_reader.hpp"
+#include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
 

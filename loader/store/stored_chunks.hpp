@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "store/chunk_reader.hpp"
+#include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
 

@@ -10,9 +10,9 @@
 
 #include "conformance/storage_matrix.hpp"
 #include "h5feed/log.hpp"
-#include "store/chunk_reader.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read_all.hpp"
-#include "store/reader_factories.hpp"
+#include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "h5feed/dataset.hpp"
-#include "store/filters.hpp"
+#include "store/filters/filters.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/loaded_rows.hpp"
 #include "support/temp_dir.hpp"

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "conformance/storage_matrix.hpp"
-#include "store/chunk_reader.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read_all.hpp"
-#include "store/reader_factories.hpp"
+#include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/scaleoffset_chunk.hpp"
 #include "support/temp_dir.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "h5feed/dtype.hpp"
-#include "store/dataset_info.hpp"
+#include "store/format/dataset_info.hpp"
 
 namespace h5feed::test {
 

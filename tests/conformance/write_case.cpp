@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "conformance/storage_matrix.hpp"
-#include "store/byte_order.hpp"
-#include "store/chunk_geometry.hpp"
-#include "store/filters.hpp"
+#include "store/format/byte_order.hpp"
+#include "store/format/chunk_geometry.hpp"
+#include "store/filters/filters.hpp"
 #include "support/h5_test_file.hpp"
 
 namespace h5feed::test {

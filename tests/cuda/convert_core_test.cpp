@@ -1,4 +1,4 @@
-#include "cuda/convert_core.hpp"
+#include "cuda/kernels/convert_core.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 
 #include "support/captured_log.hpp"
 #include "support/device_batches.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 
 namespace h5feed::test {
 namespace {

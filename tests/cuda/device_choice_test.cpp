@@ -8,10 +8,10 @@
 #include <set>
 #include <string>
 
-#include "cuda/handles.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "cuda/check.hpp"
+#include "cuda/runtime/check.hpp"
 #include "cuda/cuda_device.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
 #include "support/device_batches.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "cuda/divisor.hpp"
+#include "cuda/kernels/divisor.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "cuda/cuda_device.hpp"
 #include "support/device_batches.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 
 namespace h5feed::test {
 namespace {

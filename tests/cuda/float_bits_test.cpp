@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "cuda/normalize.hpp"
-#include "cuda/values.hpp"
+#include "cuda/kernels/normalize.hpp"
+#include "cuda/kernels/values.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed::gpu {

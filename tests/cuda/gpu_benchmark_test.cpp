@@ -12,7 +12,7 @@
 
 #include "gpu/bench.hpp"
 #include "gpu/kernels.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 #include "support/temp_dir.hpp"
 
 namespace h5feed::bench {

@@ -5,12 +5,12 @@
 #include <memory>
 #include <utility>
 
-#include "cuda/check.hpp"
+#include "cuda/runtime/check.hpp"
 #include "cuda/cuda_device.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/device_batches.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 #include "support/gpu_deliveries.hpp"
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"

@@ -176,7 +176,7 @@ TEST_F(GpuCheck, believes_git_where_the_tree_is_a_repository) {
   EXPECT_EQ(result()["commit"], "c7");
   EXPECT_EQ(check("--commit c6 test"), 1);
   EXPECT_THAT(content("out"), HasSubstr("--commit c6 is not what is checked out, which is c7"));
-  write("changes", " M cuda/normalize.cu\n");
+  write("changes", " M cuda/kernels/normalize.cu\n");
   EXPECT_EQ(check("test"), 1);
   EXPECT_THAT(content("out"), HasSubstr("changes that are not committed"));
   // As of a tree of another user: no reason to believe --commit.

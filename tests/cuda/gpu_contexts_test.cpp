@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/handles.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 #include "support/gpu_deliveries.hpp"
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"

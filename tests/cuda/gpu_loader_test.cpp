@@ -6,13 +6,13 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/handles.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/device.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/captured_log.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 

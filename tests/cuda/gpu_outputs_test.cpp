@@ -12,7 +12,7 @@
 #include "h5feed/error.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/deliveries.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 #include "support/gpu_deliveries.hpp"
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"

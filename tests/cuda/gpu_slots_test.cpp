@@ -12,7 +12,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
 #include "h5feed/trace.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 #include "support/gpu_deliveries.hpp"
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"

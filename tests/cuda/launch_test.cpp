@@ -1,4 +1,4 @@
-// cuda/normalize.cu as nvcc compiles it, launched on a runtime that runs its threads on the CPU.
+// cuda/kernels/normalize.cu as nvcc compiles it, launched on a runtime that runs its threads on the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "cuda/convert_core.hpp"
+#include "cuda/kernels/convert_core.hpp"
 #include "cuda/cuda_code.hpp"
-#include "cuda/normalize.hpp"
-#include "support/fake_cuda_launch.hpp"
+#include "cuda/kernels/normalize.hpp"
+#include "support/fakes/fake_cuda_launch.hpp"
 #include "support/kernel_oracle.hpp"
 
 namespace h5feed::gpu::test {

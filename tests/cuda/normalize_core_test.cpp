@@ -1,4 +1,4 @@
-#include "cuda/normalize_dispatch.hpp"
+#include "cuda/kernels/normalize_dispatch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "batch/row_kernel.hpp"
-#include "cuda/normalize.hpp"
+#include "cuda/kernels/normalize.hpp"
 #include "support/kernel_oracle.hpp"
 
 namespace h5feed::gpu::test {

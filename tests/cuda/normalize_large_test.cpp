@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "cuda/normalize.hpp"
+#include "cuda/kernels/normalize.hpp"
 #include "support/kernel_oracle.hpp"
 
 namespace h5feed::gpu::test {

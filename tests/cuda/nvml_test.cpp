@@ -1,4 +1,4 @@
-#include "cuda/nvml.hpp"
+#include "cuda/nvml/nvml.hpp"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "cuda/gpu_monitor.hpp"
+#include "cuda/nvml/gpu_monitor.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/gpu_monitor.hpp"
 #include "support/refusal.hpp"

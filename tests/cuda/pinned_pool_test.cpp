@@ -1,4 +1,4 @@
-#include "cuda/pinned_pool.hpp"
+#include "cuda/memory/pinned_pool.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,11 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/device_ring.hpp"
-#include "cuda/handles.hpp"
+#include "cuda/memory/device_ring.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/float_bits.hpp"
 #include "batch/row_kernel.hpp"
-#include "cuda/normalize.hpp"
+#include "cuda/kernels/normalize.hpp"
 #include "h5feed/error.hpp"
 #include "support/kernel_oracle.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "fuzz/guarded_buffer.hpp"
-#include "store/filters.hpp"
+#include "store/filters/filters.hpp"
 
 namespace h5feed::fuzz {
 

@@ -4,7 +4,7 @@
 
 #include "fuzz/fuzz_target.hpp"
 #include "h5feed/error.hpp"
-#include "store/filters.hpp"
+#include "store/filters/filters.hpp"
 
 namespace h5feed::fuzz {
 

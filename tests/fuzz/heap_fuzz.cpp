@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "fuzz/fuzz_target.hpp"
-#include "store/filters.hpp"
-#include "store/global_heap.hpp"
+#include "store/filters/filters.hpp"
+#include "store/hdf5/global_heap.hpp"
 
 namespace h5feed::fuzz {
 namespace {

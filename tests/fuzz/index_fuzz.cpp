@@ -21,9 +21,9 @@
 #include "fuzz/fuzz_target.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
-#include "store/chunk_reader.hpp"
-#include "store/filters.hpp"
-#include "store/reader_factories.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/filters/filters.hpp"
+#include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 

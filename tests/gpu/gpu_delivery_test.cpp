@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/handles.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/deliveries.hpp"

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "cuda/convert_core.hpp"
+#include "cuda/kernels/convert_core.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/device_choice.hpp"
-#include "cuda/handles.hpp"
-#include "cuda/normalize.hpp"
-#include "cuda/nvml.hpp"
+#include "cuda/runtime/handles.hpp"
+#include "cuda/kernels/normalize.hpp"
+#include "cuda/nvml/nvml.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/captured_log.hpp"

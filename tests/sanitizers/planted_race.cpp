@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
-#include "store/h5_writer.hpp"
+#include "store/write/h5_writer.hpp"
 
 namespace {
 

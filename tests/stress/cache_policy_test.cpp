@@ -20,7 +20,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "store/chunk_index.hpp"
+#include "store/index/chunk_index.hpp"
 #include "support/captured_log.hpp"
 #include "support/loader_cases.hpp"
 #include "support/row_simulator.hpp"

@@ -13,10 +13,10 @@
 
 #include "batch/device_backend.hpp"
 #include "cuda/cuda_device.hpp"
-#include "cuda/handles.hpp"
-#include "cuda/normalize.hpp"
+#include "cuda/runtime/handles.hpp"
+#include "cuda/kernels/normalize.hpp"
 #include "h5feed/device.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 
 namespace h5feed::test {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "store/byte_source.hpp"
+#include "store/format/byte_source.hpp"
 
 namespace h5feed::test {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/filters.hpp"
+#include "store/filters/filters.hpp"
 
 namespace h5feed {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/check.hpp"
-#include "cuda/handles.hpp"
+#include "cuda/runtime/check.hpp"
+#include "cuda/runtime/handles.hpp"
 
 namespace h5feed::gpu::test {
 

@@ -7,11 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "cuda/handles.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/device.hpp"
 #include "support/deliveries.hpp"
-#include "support/fake_cuda.hpp"
+#include "support/fakes/fake_cuda.hpp"
 
 namespace h5feed::test {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "store/dataset_info.hpp"
+#include "store/format/dataset_info.hpp"
 
 namespace h5feed::test {
 

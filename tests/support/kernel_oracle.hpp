@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "batch/normalize.hpp"
-#include "cuda/normalize.hpp"
-#include "cuda/normalize_dispatch.hpp"
+#include "cuda/kernels/normalize.hpp"
+#include "cuda/kernels/normalize_dispatch.hpp"
 
 namespace h5feed::gpu::test {
 

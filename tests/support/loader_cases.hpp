@@ -5,8 +5,8 @@
 #include <string>
 
 #include "h5feed/data_loader.hpp"
-#include "store/chunk_index.hpp"
-#include "store/h5_file.hpp"
+#include "store/index/chunk_index.hpp"
+#include "store/hdf5/h5_file.hpp"
 #include "support/refusal.hpp"
 #include "support/sample_set.hpp"
 

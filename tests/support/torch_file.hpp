@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "h5feed/torch.hpp"
-#include "store/h5_writer.hpp"
+#include "store/write/h5_writer.hpp"
 #include "support/temp_dir.hpp"
 
 namespace h5feed::test {

@@ -22,11 +22,11 @@
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/options.hpp"
-#include "h5feed/torch_dataset.hpp"
-#include "h5feed/torch_loader.hpp"
-#include "h5feed/torch_sampler.hpp"
-#include "h5feed/torch_tensor.hpp"
-#include "h5feed/torch_transforms.hpp"
+#include "h5feed/torch/dataset.hpp"
+#include "h5feed/torch/loader.hpp"
+#include "h5feed/torch/sampler.hpp"
+#include "h5feed/torch/tensor.hpp"
+#include "h5feed/torch/transforms.hpp"
 
 namespace h5feed {
 

@@ -1,0 +1,190 @@
+// The normalize kernels for batches whose layout changes, or whose samples are cropped and flipped: what they
+// have in common, and the one for interleaved images of 3 or 4 channels.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host_device.hpp"
+#include "batch/normalize.hpp"
+#include "cuda/kernels/divisor.hpp"
+#include "cuda/kernels/image_layout.hpp"
+#include "cuda/kernels/runs.hpp"
+#include "cuda/kernels/tiles.hpp"
+#include "cuda/kernels/values.hpp"
+
+namespace h5feed::gpu {
+
+/// What the units below work on. Index: of positions in one sample; arithmetic wraps, so that −1 is beyond
+/// all extents.
+template <typename From, typename To, typename Index>
+struct Images {
+  using Source = From;
+  using Output = To;
+  static constexpr std::uint32_t kRun = 16 / sizeof(To);  // elements
+
+  /// Extents of one sample, in elements. An "image" of the output has `out_height` rows: a plane of
+  /// (N,C,H,W), a whole sample of (N,H,W,C).
+  struct Geometry {
+    std::int64_t in_sample, out_sample;
+    Index in_height, in_width, out_width;
+    Index out_row, out_plane;
+    Index in_row, in_pixel, in_channel;  ///< steps in the source
+  };
+
+  const From* in;
+  To* out;
+  const SampleTransform* transforms;  ///< null: no crop, no flip
+  std::int64_t in_elements;
+  std::int64_t items;  ///< of the batch; a thread does one, a part of an output row, per tile
+  Divisor<Index> items_per_sample;
+  Divisor<Index> items_per_row;
+  Divisor<Index> out_height;
+  Geometry geometry;
+  bool past_caches;  ///< stores leave the L2 cache to others
+
+  /// A sample of the output is `rows` rows of `pitch` elements. An item has up to `runs` runs of 16 bytes,
+  /// as many items apart as there are in a row: threads store side by side.
+  Images(const From* from, To* to, const SampleTransform* of_samples, const ImageLayout& layout, bool past,
+         std::int64_t rows, std::int64_t pitch, std::int64_t runs) noexcept
+      : in(from),
+        out(to),
+        transforms(of_samples),
+        in_elements(layout.in_elements()),
+        items(layout.samples * rows * items_of(pitch, runs)),
+        items_per_sample(static_cast<std::uint64_t>(rows * items_of(pitch, runs))),
+        items_per_row(static_cast<std::uint64_t>(items_of(pitch, runs))),
+        out_height(static_cast<std::uint64_t>(layout.out_height)),
+        past_caches(past) {
+    const auto index = [](std::int64_t value) { return static_cast<Index>(value); };
+    const std::int64_t in_plane = layout.in_height * layout.in_width;
+    geometry.in_sample = in_plane * layout.channels;
+    geometry.out_sample = layout.out_height * layout.out_width * layout.channels;
+    geometry.in_height = index(layout.in_height);
+    geometry.in_width = index(layout.in_width);
+    geometry.out_width = index(layout.out_width);
+    geometry.out_row = index(pitch);
+    geometry.out_plane = index(layout.out_height * layout.out_width);
+    geometry.in_pixel = index(layout.in_channels_last ? layout.channels : 1);
+    geometry.in_channel = index(layout.in_channels_last ? 1 : in_plane);
+    geometry.in_row = geometry.in_width * geometry.in_pixel;
+  }
+
+  H5FEED_HOST_DEVICE std::int64_t tiles() const noexcept { return (items + kThreads - 1) / kThreads; }
+
+  struct Item {
+    std::int64_t sample;
+    Index row;    ///< in the sample
+    Index first;  ///< element of the row
+  };
+  H5FEED_HOST_DEVICE Item item_of(std::int64_t tile, std::uint32_t thread) const noexcept {
+    const auto place = place_of(tile * kThreads, items_per_sample);
+    const auto [samples, in_sample] = items_per_sample.split(place.rest + thread);
+    const auto [row, item] = items_per_row.split(in_sample);
+    return {place.sample + static_cast<std::int64_t>(samples), row, item * Index{kRun}};
+  }
+
+  /// Where the first pixel of output row y comes from: rows and columns at or beyond the source's extents
+  /// are padding. With `step` from one output pixel to the next.
+  struct Origin {
+    Index y, x, step;
+  };
+  H5FEED_HOST_DEVICE Origin origin(std::int64_t sample, Index y) const noexcept {
+    if (transforms == nullptr) return {y, 0, 1};
+    const SampleTransform t = transforms[sample];
+    // Beyond these bounds all is padding; within them products with extents do not wrap around.
+    const Index crop = bounded(t.crop_x);
+    if (t.flip == 0) return {y + static_cast<Index>(t.crop_y), crop, 1};
+    return {y + static_cast<Index>(t.crop_y), geometry.out_width - 1 + crop, static_cast<Index>(-1)};
+  }
+
+  /// Stores a run, of which `count` elements are left in the row.
+  H5FEED_HOST_DEVICE void store(To* to, const To (&run)[kRun], Index count) const noexcept {
+    if (count >= kRun) {
+      store_run(to, run, past_caches);
+    } else {
+      store_some(to, run, static_cast<std::uint32_t>(count));
+    }
+  }
+
+ private:
+  static std::int64_t items_of(std::int64_t pitch, std::int64_t runs) noexcept {
+    return (pitch + kRun * runs - 1) / (kRun * runs);
+  }
+
+  H5FEED_HOST_DEVICE Index bounded(std::int32_t crop) const noexcept {
+    if (crop < 0) {
+      const Index most = geometry.out_width;
+      const Index left = Index{0} - static_cast<Index>(crop);
+      return Index{0} - (left < most ? left : most);
+    }
+    const auto right = static_cast<Index>(crop);
+    return right < geometry.in_width ? right : geometry.in_width;
+  }
+};
+
+/// (N,H,W,C) of kChannels to (N,C,H,W): a thread takes whole pixels and gives a run of each plane.
+template <typename From, typename To, std::uint32_t kChannels>
+struct PlanarUnits : Images<From, To, std::uint32_t> {
+  using Base = Images<From, To, std::uint32_t>;
+  using Base::geometry;
+  using Base::kRun;
+  static constexpr bool kSharedTable = true;
+
+  PlanarUnits(const From* from, To* to, const SampleTransform* of_samples, const ImageLayout& layout,
+              bool past) noexcept
+      : Base(from, to, of_samples, layout, past, layout.out_height, layout.out_width, 1) {}
+
+  H5FEED_HOST_DEVICE void operator()(std::int64_t tile, std::uint32_t thread,
+                                     const Values<From, To>& values) const noexcept {
+    if (tile * kThreads + thread >= this->items) return;
+    const auto [sample, row, first] = this->item_of(tile, thread);
+    const auto origin = this->origin(sample, row);
+    const std::uint32_t start = origin.x + first * origin.step;
+    const bool backward = origin.step != 1;
+    const bool row_inside = origin.y < geometry.in_height;
+    // The window of the source that holds the run's pixels. Part of it may lie outside the row, which does
+    // no harm while it lies in the batch.
+    const std::uint32_t left = backward ? start - (kRun - 1) : start;
+    const std::int64_t window = sample * geometry.in_sample +
+                                static_cast<std::int64_t>(origin.y) * geometry.in_row +
+                                static_cast<std::int64_t>(static_cast<std::int32_t>(left)) * kChannels;
+    const bool readable = row_inside && window >= 0 && window + kRun * kChannels <= this->in_elements;
+    To* const to = this->out + sample * geometry.out_sample + row * geometry.out_row + first;
+    const std::uint32_t count = geometry.out_row - first;
+
+    if (row_inside && !readable) {
+      edge(this->in + sample * geometry.in_sample + std::int64_t{origin.y} * geometry.in_row, start,
+           origin.step, values, to, count);
+      return;
+    }
+    Loaded<From, kRun * kChannels> pixels;
+    if (readable) pixels = Loaded<From, kRun * kChannels>(this->in + window);
+    const std::uint32_t width = row_inside ? geometry.in_width : 0;
+    H5FEED_UNROLL
+    for (std::uint32_t c = 0; c < kChannels; ++c) {
+      To result[kRun];
+      H5FEED_UNROLL
+      for (std::uint32_t i = 0; i < kRun; ++i) {
+        const From forward = pixels[i * kChannels + c];
+        const From backward_value = pixels[(kRun - 1 - i) * kChannels + c];
+        const bool inside = start + i * origin.step < width;
+        result[i] = values(inside ? (backward ? backward_value : forward) : From{}, c);
+      }
+      this->store(to + c * geometry.out_plane, result, count);
+    }
+  }
+
+ private:
+  /// Runs at the very start and end of the batch, element by element; `x` of the source's row at `row`.
+  H5FEED_HOST_DEVICE void edge(const From* row, std::uint32_t x, std::uint32_t step,
+                               const Values<From, To>& values, To* to, std::uint32_t count) const noexcept {
+    for (std::uint32_t i = 0; i < count && i < kRun; ++i) {
+      for (std::uint32_t c = 0; c < kChannels; ++c) {
+        to[c * geometry.out_plane + i] = values(x < geometry.in_width ? row[x * kChannels + c] : From{}, c);
+      }
+      x += step;
+    }
+  }
+};
+
+}  // namespace h5feed::gpu

@@ -1,0 +1,124 @@
+// From the run-time description of a normalization to the units that do it.
+#pragma once
+
+#include <algorithm>
+
+#include "cuda/kernels/flat_units.hpp"
+#include "cuda/kernels/image_units.hpp"
+#include "cuda/kernels/normalize.hpp"
+#include "cuda/kernels/row_units.hpp"
+
+namespace h5feed::gpu {
+
+/// Tables up to this size are read from shared memory: below the 48 KiB that every device offers without
+/// asking, with room for 8 blocks on a multiprocessor.
+constexpr std::int64_t kMostSharedBytes = 24 << 10;
+
+/// Of the coefficients of `channels` for these units.
+template <typename Units>
+std::int64_t table_bytes(std::int64_t channels) noexcept {
+  using Table = Values<typename Units::Source, typename Units::Output>;
+  return channels * Table::kEntriesPerChannel * static_cast<std::int64_t>(sizeof(typename Table::Entry));
+}
+
+namespace detail {
+
+template <typename From, typename To>
+FlatUnits<From, To> flat_units(const NormalizeJob& job, const ImageLayout& layout) noexcept {
+  // Of one channel a plane may have any size: all its elements are treated alike.
+  const std::int64_t plane = layout.channels == 1       ? 1 << 20
+                             : layout.out_channels_last ? 1
+                                                        : layout.out_height * layout.out_width;
+  const auto divisor = [](std::int64_t value) {
+    return Divisor<std::uint32_t>(static_cast<std::uint64_t>(value));
+  };
+  return {static_cast<const From*>(job.in),
+          static_cast<To*>(job.out),
+          layout.out_elements(),
+          divisor(plane * layout.channels),
+          divisor(plane),
+          divisor(layout.channels),
+          job.past_caches};
+}
+
+template <typename From, typename To, typename F>
+void with_units(const NormalizeJob& job, F&& f) {
+  const auto* const in = static_cast<const From*>(job.in);
+  auto* const out = static_cast<To*>(job.out);
+  ImageLayout layout = job.layout;
+  if (layout.channels == 1) layout.in_channels_last = layout.out_channels_last = false;
+  const bool whole = job.transforms == nullptr && layout.in_height == layout.out_height &&
+                     layout.in_width == layout.out_width;
+  if (whole) {
+    // Rows that follow each other without crop or flip are one long row.
+    layout.in_width = layout.out_width = layout.out_height * layout.out_width;
+    layout.in_height = layout.out_height = 1;
+  }
+  const std::int64_t pixels =
+      std::max(layout.in_height * layout.in_width, layout.out_height * layout.out_width);
+  using Rows = RowUnits<From, To, std::uint32_t>;
+  const bool large =
+      pixels * layout.channels > kMost32Bit || table_bytes<Rows>(layout.channels) > kMostSharedBytes;
+  const bool to_planes = layout.in_channels_last && !layout.out_channels_last;
+  if (large) {
+    f(RowUnits<From, To, std::uint64_t>(in, out, job.transforms, layout, job.past_caches));
+  } else if (whole && layout.in_channels_last == layout.out_channels_last) {
+    f(flat_units<From, To>(job, layout));
+  } else if (to_planes && layout.channels == 3) {
+    f(PlanarUnits<From, To, 3>(in, out, job.transforms, layout, job.past_caches));
+  } else if (to_planes && layout.channels == 4) {
+    f(PlanarUnits<From, To, 4>(in, out, job.transforms, layout, job.past_caches));
+  } else {
+    f(Rows(in, out, job.transforms, layout, job.past_caches));
+  }
+}
+
+template <typename From, typename F>
+bool with_output(const NormalizeJob& job, F&& f) {
+  constexpr bool kByTable = sizeof(From) == 1;
+  switch (job.to) {
+    case DType::f32:
+      with_units<From, float>(job, f);
+      return true;
+    case DType::bf16:
+      if constexpr (!kByTable) {
+        with_units<From, BF16>(job, f);
+        return true;
+      }
+      // Entries of a table are only moved: those of one 16-bit type like those of the other.
+      [[fallthrough]];
+    case DType::f16:
+      with_units<From, F16>(job, f);
+      return true;
+    case DType::u8:
+      if constexpr (kByTable) with_units<From, std::uint8_t>(job, f);
+      return kByTable;
+    default:
+      return false;
+  }
+}
+
+}  // namespace detail
+
+/// Calls `f` with the units of `job`; false, and no call, where `can_normalize` is.
+template <typename F>
+bool with_units(const NormalizeJob& job, F&& f) {
+  switch (job.from) {
+    case DType::u8:
+      return detail::with_output<std::uint8_t>(job, f);
+    case DType::u16:
+      return detail::with_output<std::uint16_t>(job, f);
+    case DType::i16:
+      return detail::with_output<std::int16_t>(job, f);
+    case DType::f16:
+      return detail::with_output<F16>(job, f);
+    case DType::bf16:
+      return detail::with_output<BF16>(job, f);
+    case DType::f32:
+      return detail::with_output<float>(job, f);
+    default:
+      return false;
+  }
+}
+
+}  // namespace h5feed::gpu

@@ -1,0 +1,191 @@
+#include "cuda/memory/device_ring.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "base/byte_units.hpp"
+#include "base/mutex.hpp"
+#include "h5feed/log.hpp"
+
+namespace h5feed::gpu {
+namespace {
+
+constexpr int kDevicePoison = 0xFB;
+
+}  // namespace
+
+struct DeviceRing::State {
+  State(const Settings& from, std::shared_ptr<MemoryLedger> to)
+      : settings(from),
+        ledger(std::move(to)),
+        slot_bytes(aligned_for_device(from.bytes.data) + aligned_for_device(from.bytes.target)),
+        compute(make_stream(from.device)) {}
+
+  std::unique_ptr<Slot> allocate(const CallPlace& place) const {
+    auto slot = std::make_unique<Slot>();
+    slot->ready = make_event(place);
+    slot->memory = CountedMemory(slot_bytes, place, ledger);
+    slot->data = slot->memory.get();
+    slot->target = slot->data + aligned_for_device(settings.bytes.data);
+    return slot;
+  }
+
+  // Puts an event behind what the consumer has enqueued.
+  void record_use(Slot& slot, const std::vector<GpuStream>& streams, const CallPlace& place) const {
+    slot.consumers = 0;
+    for (const GpuStream stream : streams) {
+      cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+      check(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing", place);
+      if (capture != cudaStreamCaptureStatusNone) {
+        // An event of a capture is part of the graph: no stream outside it can wait for it.
+        throw DeviceError("a batch was let go while a stream that uses it is being captured");
+      }
+      if (slot.consumers == slot.consumed.size()) slot.consumed.push_back(make_event(place));
+      check(cudaEventRecord(slot.consumed[slot.consumers].get(), stream), "cudaEventRecord", place);
+      ++slot.consumers;
+    }
+  }
+
+  void poison(Slot& slot, const CallPlace& place) const {
+    for (std::size_t i = 0; i < slot.consumers; ++i) {
+      check(cudaStreamWaitEvent(compute.get(), slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
+    }
+    slot.consumers = 0;  // the stream of the next kernel has waited for them
+    check(cudaMemsetAsync(slot.data, kDevicePoison, slot_bytes, compute.get()), "cudaMemsetAsync", place);
+  }
+
+  void put(std::unique_ptr<Slot> slot) H5FEED_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    free.push_back(std::move(slot));
+    --lent;
+  }
+
+  // For a slot that cannot be used again. Freeing its memory waits for the device.
+  void forget(std::unique_ptr<Slot> slot) noexcept H5FEED_EXCLUDES(mutex) {
+    slot.reset();
+    const MutexLock lock(mutex);
+    --lent;
+  }
+
+  const Settings settings;
+  const std::shared_ptr<MemoryLedger> ledger;
+  const std::size_t slot_bytes;
+  const Stream compute;
+  mutable Mutex mutex;
+  std::deque<std::unique_ptr<Slot>> free H5FEED_GUARDED_BY(mutex);  // oldest first
+  std::size_t lent H5FEED_GUARDED_BY(mutex) = 0;
+  std::uint64_t allocated H5FEED_GUARDED_BY(mutex) = 0;
+  bool said H5FEED_GUARDED_BY(mutex) = false;
+};
+
+class DeviceRing::HeldBatch final : public DeviceBatch {
+ public:
+  HeldBatch(std::shared_ptr<State> state, std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target,
+            const CallPlace& place)
+      : place_(place),
+        state_(std::move(state)),
+        slot_(std::move(slot)),
+        data_(std::move(data)),
+        target_(std::move(target)) {}
+
+  ~HeldBatch() override {
+    try {
+      const DeviceGuard guard(state_->settings.device);
+      state_->record_use(*slot_, streams_, place_);
+      if (state_->settings.poison) state_->poison(*slot_, place_);
+      state_->put(std::move(slot_));
+    } catch (...) {
+      // A stream that no longer exists, or a device that has failed.
+      if (slot_) state_->forget(std::move(slot_));
+    }
+  }
+
+  int device() const noexcept override { return state_->settings.device; }
+  const DeviceTensor& data() const noexcept override { return data_; }
+  const DeviceTensor& target() const noexcept override { return target_; }
+
+  void use_on(GpuStream stream) override {
+    const MutexLock lock(mutex_);
+    const DeviceGuard guard(device());
+    check(cudaStreamWaitEvent(stream, slot_->ready.get(), 0), "cudaStreamWaitEvent", place_);
+    if (std::ranges::find(streams_, stream) == streams_.end()) streams_.push_back(stream);
+  }
+
+ private:
+  const CallPlace place_;
+  std::shared_ptr<State> state_;
+  std::unique_ptr<Slot> slot_;
+  DeviceTensor data_;
+  DeviceTensor target_;
+  Mutex mutex_;
+  std::vector<GpuStream> streams_;  // written under `mutex_`; the destructor runs alone
+};
+
+DeviceRing::DeviceRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger)
+    : state_(std::make_shared<State>(settings, std::move(ledger))) {
+  std::deque<std::unique_ptr<Slot>> slots;
+  for (std::size_t i = 0; i < settings.slots; ++i) slots.push_back(state_->allocate({settings.device}));
+  const MutexLock lock(state_->mutex);
+  state_->free = std::move(slots);
+  state_->allocated = settings.slots;
+}
+
+DeviceRing::~DeviceRing() = default;
+
+cudaStream_t DeviceRing::compute_stream() const noexcept { return state_->compute.get(); }
+
+std::unique_ptr<DeviceRing::Slot> DeviceRing::acquire(const CallPlace& place) {
+  bool say = false;
+  {
+    const MutexLock lock(state_->mutex);
+    if (!state_->free.empty()) {
+      std::unique_ptr<Slot> slot = std::move(state_->free.front());
+      state_->free.pop_front();
+      ++state_->lent;
+      return slot;
+    }
+    say = !std::exchange(state_->said, true);
+  }
+  if (say) {
+    log(LogLevel::warning,
+        fmt::format("the consumer keeps batches: h5feed allocates {} more on cuda:{} for each; copy what you "
+                    "keep, or let batches go",
+                    format_bytes(state_->slot_bytes), state_->settings.device));
+  }
+  std::unique_ptr<Slot> slot = state_->allocate(place);
+  const MutexLock lock(state_->mutex);
+  ++state_->lent;
+  ++state_->allocated;
+  return slot;
+}
+
+std::shared_ptr<DeviceBatch> DeviceRing::hand_over(std::unique_ptr<Slot> slot, DeviceTensor data,
+                                                   DeviceTensor target, const CallPlace& place) {
+  return std::make_shared<HeldBatch>(state_, std::move(slot), std::move(data), std::move(target), place);
+}
+
+void DeviceRing::give_back(std::unique_ptr<Slot> slot) noexcept {
+  slot->consumers = 0;
+  try {
+    state_->put(std::move(slot));
+  } catch (const std::bad_alloc&) {
+    if (slot) state_->forget(std::move(slot));
+  }
+}
+
+std::size_t DeviceRing::slot_bytes() const noexcept { return state_->slot_bytes; }
+
+std::size_t DeviceRing::lent() const {
+  const MutexLock lock(state_->mutex);
+  return state_->lent;
+}
+
+std::uint64_t DeviceRing::allocated() const {
+  const MutexLock lock(state_->mutex);
+  return state_->allocated;
+}
+
+}  // namespace h5feed::gpu

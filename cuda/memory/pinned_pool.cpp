@@ -1,0 +1,288 @@
+#include "cuda/memory/pinned_pool.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <list>
+#include <utility>
+
+#include "base/byte_buffer.hpp"
+#include "base/mutex.hpp"
+#include "cuda/runtime/handles.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+
+namespace h5feed::gpu {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+constexpr int kPoison = 0xFB;
+// Between two looks at the oldest copy when all slots are copying, at first and at most. A copy of 16 MiB
+// takes about 0.3 ms; the step of a model that copies wait for takes 10 ms and more.
+constexpr std::chrono::microseconds kFirstPollInterval(50);
+constexpr std::chrono::microseconds kLastPollInterval(1000);
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+enum class SlotState : std::uint8_t { free, leased, leased_copied, copying };
+
+struct Slot {
+  std::byte* data = nullptr;
+  ByteBuffer own;          // of a slot beside the arena
+  Event begun;             // in front of the last copy; made with the first one
+  Event done;              // behind it
+  std::uint64_t turn = 0;  // of the last copy: older copies have smaller ones
+  SlotState state = SlotState::free;
+};
+
+}  // namespace
+
+struct PinnedPool::State {
+  explicit State(const Settings& from)
+      : settings(from),
+        arena(aligned(from.slot_bytes) * from.slots, from.device, from.touch_threads, from.best) {
+    for (std::size_t i = 0; i < from.slots; ++i) {
+      Slot& slot = slots.emplace_back();
+      slot.data = arena.data() + i * aligned(from.slot_bytes);
+    }
+  }
+
+  // The last copies may still read the memory that is about to go.
+  ~State() {
+    const QuietDeviceGuard guard(settings.device);
+    for (const Slot& slot : slots) {
+      if (slot.state == SlotState::copying) ignore_error(cudaEventSynchronize(slot.done.get()));
+    }
+  }
+
+  bool in_arena(const Slot& slot) const noexcept { return slot.own.data() == nullptr; }
+
+  std::list<Slot>::iterator oldest_copy() H5FEED_REQUIRES(mutex) {
+    auto oldest = slots.end();
+    for (auto slot = slots.begin(); slot != slots.end(); ++slot) {
+      if (slot->state != SlotState::copying) continue;
+      if (oldest == slots.end() || slot->turn < oldest->turn) oldest = slot;
+    }
+    return oldest;
+  }
+
+  /// Frees slots whose copy is done, the oldest first: behind one that is not, none is worth a call.
+  /// Returns the error of an event, whose slot stays as it is.
+  cudaError_t poll() H5FEED_REQUIRES(mutex) {
+    for (auto slot = oldest_copy(); slot != slots.end(); slot = oldest_copy()) {
+      const cudaError_t code = cudaEventQuery(slot->done.get());
+      ignore_error(code == cudaErrorNotReady ? cudaSuccess : code);
+      if (code != cudaSuccess) return code == cudaErrorNotReady ? cudaSuccess : code;
+      release(slot);
+    }
+    return cudaSuccess;
+  }
+
+  /// Sleeps until a slot may be free, as the one thread that does so, and counts what it slept for.
+  void sleep(MutexLock& lock, std::chrono::microseconds interval) H5FEED_REQUIRES(mutex) {
+    const auto oldest = oldest_copy();
+    const cudaError_t begun = cudaEventQuery(oldest->begun.get());
+    ignore_error(begun == cudaErrorNotReady ? cudaSuccess : begun);
+    const auto start = std::chrono::steady_clock::now();
+    returned.wait_until(lock, start + interval);
+    const auto slept =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);
+    std::atomic<std::uint64_t>& counter = begun == cudaErrorNotReady ? waited_for_gpu_ns : waited_for_copy_ns;
+    counter.fetch_add(static_cast<std::uint64_t>(slept.count()), std::memory_order_relaxed);
+  }
+
+  void release(std::list<Slot>::iterator slot) H5FEED_REQUIRES(mutex) {
+    if (settings.poison) std::memset(slot->data, kPoison, settings.slot_bytes);
+    if (in_arena(*slot)) {
+      slot->state = SlotState::free;
+    } else {
+      slots.erase(slot);
+    }
+  }
+
+  std::list<Slot>::iterator find(const std::byte* data) H5FEED_REQUIRES(mutex) {
+    return std::ranges::find_if(slots, [&](const Slot& slot) { return slot.data == data; });
+  }
+
+  std::byte* take(const CallPlace& place, bool wait, bool& overflows_first) H5FEED_EXCLUDES(mutex);
+  std::byte* add_slot() H5FEED_REQUIRES(mutex);
+
+  const Settings settings;
+  PinnedArena arena;
+  mutable Mutex mutex;
+  CondVar returned;
+  std::list<Slot> slots;  // guarded by `mutex`; the destructor runs alone
+  std::uint64_t overflows H5FEED_GUARDED_BY(mutex) = 0;
+  std::uint64_t copies H5FEED_GUARDED_BY(mutex) = 0;
+  bool polled H5FEED_GUARDED_BY(mutex) = false;  // by a thread that waits for a copy
+  std::atomic<std::uint64_t> waited_for_gpu_ns = 0;
+  std::atomic<std::uint64_t> waited_for_copy_ns = 0;
+};
+
+class PinnedPool::Lease {
+ public:
+  Lease(std::shared_ptr<State> state, std::byte* data) : state_(std::move(state)), data_(data) {}
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() {
+    const MutexLock lock(state_->mutex);
+    const auto slot = state_->find(data_);
+    if (slot->state == SlotState::leased_copied) {
+      slot->state = SlotState::copying;
+    } else {
+      state_->release(slot);
+    }
+    state_->returned.notify_one();
+  }
+
+  std::byte* data() const noexcept { return data_; }
+
+ private:
+  std::shared_ptr<State> state_;
+  std::byte* data_;
+};
+
+PinnedPool::PinnedPool(const Settings& settings) : state_(std::make_shared<State>(settings)) {}
+
+PinnedPool::~PinnedPool() = default;
+
+std::shared_ptr<std::byte> PinnedPool::acquire(const CallPlace& place, bool wait) {
+  bool overflows_first = false;
+  std::byte* const data = state_->take(place, wait, overflows_first);
+  if (data == nullptr) return nullptr;
+  if (overflows_first) {
+    log(LogLevel::warning,
+        fmt::format(
+            "all {} pinned slots for cuda:{} are taken: a batch is assembled in pageable memory beside "
+            "them, whose copy is slower and makes the host wait (LoaderStats::pageable_batches counts "
+            "these); it happens after epochs that were abandoned, otherwise raise copy_depth",
+            state_->settings.slots, state_->settings.device));
+  }
+  try {
+    auto lease = std::make_shared<Lease>(state_, data);
+    return {std::move(lease), data};
+  } catch (...) {
+    const MutexLock lock(state_->mutex);
+    state_->release(state_->find(data));
+    throw;
+  }
+}
+
+// A slot that is leased now; null where there is none and not to `wait`.
+std::byte* PinnedPool::State::take(const CallPlace& place, bool wait, bool& overflows_first) {
+  MutexLock lock(mutex);
+  bool polling = false;  // this thread
+  const auto stop_polling = [&]() H5FEED_REQUIRES(mutex) {
+    if (!std::exchange(polling, false)) return;
+    polled = false;
+    returned.notify_all();
+  };
+  auto interval = kFirstPollInterval;
+  while (true) {
+    const cudaError_t error = poll();
+    if (error != cudaSuccess) stop_polling();
+    check(error, "cudaEventQuery", place);
+    const auto free = std::ranges::find(slots, SlotState::free, &Slot::state);
+    if (free != slots.end()) {
+      stop_polling();
+      free->state = SlotState::leased;
+      return free->data;
+    }
+    if (oldest_copy() == slots.end()) {
+      stop_polling();
+      overflows_first = overflows++ == 0;
+      return add_slot();
+    }
+    if (!wait) return nullptr;
+    if (polled && !polling) {
+      returned.wait(lock);
+      continue;
+    }
+    polled = polling = true;
+    sleep(lock, interval);
+    interval = std::min(2 * interval, kLastPollInterval);
+  }
+}
+
+std::byte* PinnedPool::State::add_slot() {
+  Slot slot;
+  slot.own = ByteBuffer(settings.slot_bytes);
+  slot.data = slot.own.data();
+  slot.state = SlotState::leased;
+  slots.push_back(std::move(slot));
+  return slots.back().data;
+}
+
+void PinnedPool::copy(void* to, const std::byte* from, std::size_t bytes, cudaStream_t stream,
+                      const CallPlace& place) {
+  const MutexLock lock(state_->mutex);
+  const std::less_equal<> up_to;
+  const auto found = std::ranges::find_if(state_->slots, [&](const Slot& slot) {
+    return up_to(slot.data, from) && !up_to(slot.data + state_->settings.slot_bytes, from);
+  });
+  if (state_->settings.check_sources && state_->in_arena(*found)) check_pinned(from, place);
+  if (!found->done) {
+    found->begun = make_event(place);
+    found->done = make_event(place);
+  }
+  check(cudaEventRecord(found->begun.get(), stream), "cudaEventRecord", place);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync", place);
+  check(cudaEventRecord(found->done.get(), stream), "cudaEventRecord", place);
+  found->state = SlotState::leased_copied;
+  found->turn = ++state_->copies;
+}
+
+void PinnedPool::check_pinned(const std::byte* from, const CallPlace& place) const {
+  if (pinning() == Pinning::pageable) return;  // which was said
+  cudaPointerAttributes attributes = {};
+  check(cudaPointerGetAttributes(&attributes, from), "cudaPointerGetAttributes", place);
+  if (attributes.type != cudaMemoryTypeHost) {
+    throw DeviceError(fmt::format(
+        "cuda:{}: the memory that batches are copied from is no longer pinned; does the program call "
+        "cudaDeviceReset or cudaHostUnregister?",
+        place.device));
+  }
+}
+
+SlotWaits PinnedPool::waits() const noexcept {
+  return {state_->waited_for_gpu_ns.load(std::memory_order_relaxed),
+          state_->waited_for_copy_ns.load(std::memory_order_relaxed)};
+}
+
+Pinning PinnedPool::pinning() const noexcept { return state_->arena.pinning(); }
+
+std::size_t PinnedPool::pinned_bytes() const noexcept {
+  return pinning() == Pinning::pageable ? 0 : state_->arena.bytes();
+}
+
+std::size_t PinnedPool::slot_bytes() const noexcept { return state_->settings.slot_bytes; }
+
+std::size_t PinnedPool::lent() const {
+  const MutexLock lock(state_->mutex);
+  static_cast<void>(state_->poll());
+  return static_cast<std::size_t>(
+      std::ranges::count_if(state_->slots, [](const Slot& slot) { return slot.state != SlotState::free; }));
+}
+
+std::uint64_t PinnedPool::overflows() const {
+  const MutexLock lock(state_->mutex);
+  return state_->overflows;
+}
+
+bool PinnedPool::check_invariants() const {
+  const MutexLock lock(state_->mutex);
+  std::size_t in_arena = 0;
+  for (const Slot& slot : state_->slots) {
+    if (state_->in_arena(slot)) ++in_arena;
+    if (!state_->in_arena(slot) && slot.state == SlotState::free) return false;
+    const bool copied = slot.state == SlotState::leased_copied || slot.state == SlotState::copying;
+    if (copied && !slot.done) return false;
+  }
+  return in_arena == state_->settings.slots;
+}
+
+}  // namespace h5feed::gpu

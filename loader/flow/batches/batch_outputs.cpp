@@ -1,0 +1,82 @@
+#include "flow/batches/batch_outputs.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "batch/strides.hpp"
+#include "flow/batches/field_batch.hpp"
+
+namespace h5feed {
+BatchOutputs::BatchOutputs(const Parts& parts) : parts_(parts) {
+  for (std::size_t i = 0; i < parts_.dataset.fields.size(); ++i) {
+    const bool alike = parts_.dataset.fields[i].rows.has_value();
+    // As many as a device keeps: prepared ones, one at the consumer and one it is about to let go.
+    const std::size_t kept = (parts_.options.prefetch_batches + 2) * parts_.format.outputs;
+    // Defined, also without a single byte.
+    const auto bytes =
+        static_cast<std::size_t>(std::max<std::uint64_t>(parts_.format.fields[i].batch_bytes, 1));
+    pools_.push_back(alike ? std::make_unique<BufferPool>(bytes, kept) : nullptr);
+  }
+}
+
+bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
+  BatchSlot slot = take_slot(job.batch, wait);
+  if (!slot.free) return false;
+  put_into(job.batch, std::move(slot));
+  const bool repeats_here = parts_.format.outputs > 1;  // a GPU makes them from what it has
+  for (std::uint64_t repeat = job.first_repeat + 1; repeats_here && repeat < job.end_repeat; ++repeat) {
+    Batch& echo = job.echoes.emplace_back();
+    echo.indices = job.batch.indices;
+    echo.origins = job.batch.origins;
+    echo.epoch = job.batch.epoch;
+    echo.number = job.batch.number;
+    put_into(echo, take_slot(echo, true));
+  }
+  draw_transforms(job);
+  return true;
+}
+
+BatchSlot BatchOutputs::take_slot(const Batch& batch, bool wait) const {
+  return parts_.device.acquire_slot({.epoch = batch.epoch, .batch = batch.number, .wait = wait});
+}
+
+void BatchOutputs::put_into(Batch& batch, BatchSlot slot) const {
+  const std::size_t count = batch.indices.size();
+  const Conversion& conversion = parts_.placement.conversion;
+  batch.data = std::move(slot.data);
+  batch.data.dtype = parts_.format.data_dtype;
+  batch.data.shape = batch_shape(count, parts_.options.batched, conversion.shape);
+  if (conversion.out_channels_last) batch.data.strides = dense_strides(batch.data.shape, true);
+  for (std::size_t number = 0; number < parts_.dataset.fields.size(); ++number)
+    batch.fields.push_back(take_field(number, batch.indices));
+  if (!parts_.dataset.target) return;
+  batch.target = std::move(slot.target);
+  batch.target.dtype = parts_.format.target_dtype;
+  batch.target.shape = batch_shape(count, parts_.options.batched, parts_.dataset.target->geometry.shape);
+}
+
+BatchField BatchOutputs::take_field(std::size_t number, const std::vector<std::int64_t>& samples) const {
+  const NamedField& field = parts_.dataset.fields[number];
+  if (!field.rows) return make_ragged_field(field, samples, parts_.options.batched);
+  return make_field(field, samples.size(), parts_.options.batched, pools_[number]->acquire());
+}
+
+// A GPU that converts gets those of all its deliveries in one list.
+void BatchOutputs::draw_transforms(BatchJob& job) const {
+  const auto& augmentation = parts_.placement.conversion.augmentation;
+  if (!augmentation) return;
+  const auto draw = [&](std::uint64_t repeat) {
+    return augmentation->draw_all(job.seed, job.batch.epoch, repeat, job.batch.indices);
+  };
+  std::uint64_t repeat = job.first_repeat;
+  job.batch.transforms = draw(repeat);
+  for (Batch& echo : job.echoes) echo.transforms = draw(++repeat);
+  if (!parts_.placement.gpu_converts) return;
+  while (++repeat < job.end_repeat) {
+    std::ranges::copy(draw(repeat), std::back_inserter(job.batch.transforms));
+  }
+}
+
+}  // namespace h5feed

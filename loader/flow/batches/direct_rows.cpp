@@ -1,0 +1,86 @@
+#include "flow/batches/direct_rows.hpp"
+
+#include <algorithm>
+
+#include "base/sleep_probe.hpp"
+
+namespace h5feed {
+namespace {
+
+// Rows read directly are handed to workers in runs of at most this many bytes: small enough to spread
+// one batch over all workers, large enough that a task's overhead does not show.
+constexpr std::size_t kDirectVisitBytes = 512 * 1024;
+
+// Direct visits that went without waiting for the storage before hints stop.
+constexpr int kColdPatience = 256;
+
+// How many of the first rows follow each other in the file, within one chunk.
+std::size_t neighbours(std::span<const RowAt> rows, const SampleMap& map) {
+  std::size_t run = 1;
+  while (run < rows.size() && rows[run].row == rows.front().row + run &&
+         map.chunk_of(rows[run].row, 0) == map.chunk_of(rows.front().row, 0)) {
+    ++run;
+  }
+  return run;
+}
+
+}  // namespace
+
+void DirectRows::plan(BatchJob& job, std::size_t field_number) const {
+  const std::size_t rows = job.rows[field_number].size();
+  const std::size_t step = std::max<std::size_t>(1, kDirectVisitBytes / parts_.field.map.row_bytes());
+  if (cold_rows_.load(std::memory_order_relaxed) > 0) hint(job.rows[field_number]);
+  for (std::size_t first = 0; first < rows; first += step) {
+    job.visits.push_back({.field = static_cast<std::uint32_t>(field_number),
+                          .first_row = static_cast<std::uint32_t>(first),
+                          .num_rows = static_cast<std::uint32_t>(std::min(step, rows - first)),
+                          .direct = true});
+  }
+}
+
+// Many reads in flight are what fast storage needs; bytes in the page cache need no hints.
+void DirectRows::hint(std::span<const RowAt> rows) const {
+  while (!rows.empty()) {
+    const std::size_t run = neighbours(rows, parts_.field.map);
+    parts_.field.reader->hint_rows(rows.front().row, run);
+    rows = rows.subspan(run);
+  }
+}
+
+void DirectRows::note_read(bool slept) const noexcept {
+  if (slept) {
+    cold_rows_.store(kColdPatience, std::memory_order_relaxed);
+  } else if (const int left = cold_rows_.load(std::memory_order_relaxed); left > 0) {
+    cold_rows_.store(left - 1, std::memory_order_relaxed);
+  }
+}
+
+void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, const Place& place,
+                      Scratch& scratch) const {
+  const SleepProbe probe;
+  const ChunkReader& reader = *parts_.field.reader;
+  const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
+  const std::size_t stored_row_bytes = parts_.field.map.row_bytes();
+  for (std::size_t i = 0; i < rows.size();) {
+    const std::size_t run = neighbours(rows.subspan(i), parts_.field.map);
+    const std::span places = rows.subspan(i, run);
+    if (parts_.as_they_are) {
+      scratch.outs.clear();
+      for (const RowAt& at : places)
+        scratch.outs.emplace_back(out + at.position * parts_.row_bytes, parts_.row_bytes);
+      count_read(parts_.counters, reader.read_rows(places.front().row, run, scratch.outs));
+    } else {
+      scratch.rows.resize_discard(run * stored_row_bytes);
+      const std::span stored = scratch.rows.span().first(run * stored_row_bytes);
+      count_read(parts_.counters, reader.read_rows(places.front().row, run, stored));
+      for (std::size_t r = 0; r < run; ++r) {
+        place(stored.data() + r * stored_row_bytes, places[r].position);
+      }
+    }
+    i += run;
+  }
+  Counters::add(parts_.counters.rows_direct, rows.size());
+  note_read(probe.slept());
+}
+
+}  // namespace h5feed

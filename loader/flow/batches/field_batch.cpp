@@ -1,0 +1,154 @@
+#include "flow/batches/field_batch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/byte_buffer.hpp"
+#include "flow/resolve/field_kernel.hpp"
+
+namespace h5feed {
+namespace {
+
+std::shared_ptr<std::byte> zeros(std::uint64_t bytes) {
+  // Defined, also without a single byte.
+  auto buffer = std::make_shared<ByteBuffer>(static_cast<std::size_t>(std::max<std::uint64_t>(bytes, 1)));
+  std::memset(buffer->data(), 0, buffer->size());
+  return {buffer, buffer->data()};
+}
+
+HostTensor numbers(const std::vector<std::int64_t>& values) {
+  HostTensor tensor{
+      zeros(values.size() * sizeof(std::int64_t)), DType::i64, {static_cast<std::int64_t>(values.size())}};
+  if (!values.empty()) std::memcpy(tensor.bytes.get(), values.data(), values.size() * sizeof(std::int64_t));
+  return tensor;
+}
+
+std::vector<std::int64_t> with_front(std::int64_t front, std::span<const std::int64_t> behind) {
+  std::vector<std::int64_t> shape = {front};
+  shape.insert(shape.end(), behind.begin(), behind.end());
+  return shape;
+}
+
+// Where each sample begins, and the end of all.
+std::vector<std::int64_t> sums_of(const std::vector<std::int64_t>& lengths) {
+  std::vector<std::int64_t> offsets = {0};
+  for (const std::int64_t length : lengths) offsets.push_back(offsets.back() + length);
+  return offsets;
+}
+
+// Shape, offsets and lengths of what has these lengths, of elements of shape `element`. A single sample is as
+// long as it is.
+void arrange(BatchField& field, Collate collate, const std::vector<std::int64_t>& lengths,
+             std::span<const std::int64_t> element, bool batched) {
+  const std::int64_t longest = lengths.empty() ? 0 : std::ranges::max(lengths);
+  switch (collate) {
+    case Collate::ragged: {
+      const std::vector<std::int64_t> offsets = sums_of(lengths);
+      field.values.shape = with_front(offsets.back(), element);
+      field.offsets = numbers(offsets);
+      return;
+    }
+    case Collate::pad:
+      field.lengths = numbers(lengths);
+      break;
+    case Collate::stack:
+      break;
+  }
+  field.values.shape = batch_shape(lengths.size(), batched, with_front(longest, element));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
+                                      const std::vector<std::int64_t>& sample) {
+  std::vector<std::int64_t> shape;
+  if (batched) shape.push_back(static_cast<std::int64_t>(count));
+  shape.insert(shape.end(), sample.begin(), sample.end());
+  return shape;
+}
+
+BatchField make_field(const NamedField& field, std::size_t count, bool batched,
+                      std::shared_ptr<std::byte> bytes) {
+  BatchField made{.name = field.options.name, .values = {}};
+  made.values.bytes = std::move(bytes);
+  made.values.dtype = field.dtype();
+  const std::vector<std::int64_t>& sample = field.rows->geometry.shape;
+  if (field.options.collate == Collate::stack) {
+    made.values.shape = batch_shape(count, batched, sample);
+  } else {
+    const std::vector<std::int64_t> lengths(count, sample.front());
+    arrange(made, field.options.collate, lengths, std::span(sample).subspan(1), batched);
+  }
+  return made;
+}
+
+BatchField make_ragged_field(const NamedField& field, const std::vector<std::int64_t>& samples,
+                             bool batched) {
+  const RaggedField& rows = *field.ragged;
+  std::vector<std::int64_t> lengths;
+  lengths.reserve(samples.size());
+  for (const std::int64_t sample : samples)
+    lengths.push_back(
+        static_cast<std::int64_t>(rows.length(field.row_of(static_cast<std::uint64_t>(sample)))));
+  const std::vector<std::int64_t> element(rows.element_shape().begin(), rows.element_shape().end());
+  BatchField made{.name = field.options.name, .values = {}};
+  made.values.dtype = field.dtype();
+  arrange(made, field.options.collate, lengths, element, batched);
+  std::uint64_t bytes = size_of(made.values.dtype);
+  for (const std::int64_t extent : made.values.shape) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes)) throw std::bad_alloc();
+  }
+  made.values.bytes = zeros(bytes);
+  return made;
+}
+
+RaggedRows::RaggedRows(const NamedField& field)
+    : field_(field),
+      kernel_(make_row_kernel(row_kernel_spec(field))),
+      to_bytes_(static_cast<std::size_t>(field.ragged->element_values()) * size_of(field.dtype())),
+      narrows_(is_integer(field.dtype()) && field.dtype() != field.ragged->dtype()) {}
+
+// As for fields in memory, when the sample is read.
+void RaggedRows::check_range(std::int64_t sample, std::uint64_t row,
+                             std::span<const std::byte> stored) const {
+  const DType from = field_.ragged->dtype();
+  const auto misfit = first_out_of_range(from, stored, field_.dtype());
+  if (!misfit) return;
+  refuse_value(field_.ragged->place_of(row), field_.options.name, static_cast<std::uint64_t>(sample),
+               number_text(from, stored.data() + *misfit * size_of(from)), field_.dtype(), kFieldDType);
+}
+
+ReadCost RaggedRows::read(std::int64_t sample, std::size_t position,
+                          std::span<BatchField* const> outs) const {
+  const RaggedField& rows = *field_.ragged;
+  const std::uint64_t row = field_.row_of(static_cast<std::uint64_t>(sample));
+  const auto elements = static_cast<std::size_t>(rows.length(row));
+  const std::size_t from_bytes = static_cast<std::size_t>(rows.element_bytes());
+  if (elements == 0 || from_bytes == 0) return {};
+  ByteBuffer stored(elements * from_bytes);
+  const ReadCost cost = rows.read(row, stored.span());
+  if (narrows_) check_range(sample, row, stored.span().first(elements * from_bytes));
+  for (BatchField* const out : outs) {
+    std::size_t first = 0;  // element
+    if (out->offsets.defined()) {
+      first = static_cast<std::size_t>(out->offsets.as<std::int64_t>()[position]);
+    } else {
+      // Each has the room of the longest.
+      const auto samples = static_cast<std::int64_t>(field_.ragged->element_shape().size()) + 2;
+      const bool batched = static_cast<std::int64_t>(out->values.shape.size()) == samples;
+      first = batched ? position * static_cast<std::size_t>(out->values.shape[1]) : 0;
+    }
+    std::byte* const to = out->values.bytes.get() + first * to_bytes_;
+    if (kernel_->is_copy()) {
+      std::memcpy(to, stored.data(), stored.size());
+    } else {
+      for (std::size_t i = 0; i < elements; ++i)
+        kernel_->run(stored.data() + i * from_bytes, to + i * to_bytes_);
+    }
+  }
+  return cost;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,199 @@
+#include "flow/batches/prefetcher.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "flow/measure/trace_span.hpp"
+
+namespace h5feed {
+Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, LookAhead& look_ahead,
+                       Settings settings)
+    : assembler_(assembler),
+      ring_(ring),
+      look_ahead_(look_ahead),
+      settings_(std::move(settings)),
+      agenda_(settings_.num_workers > 0 ? static_cast<std::size_t>(settings_.io_depth) : 0),
+      read_ahead_(read_ahead_parts(), static_cast<std::size_t>(settings_.io_depth)),
+      uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0) {
+  try {
+    for (std::int64_t worker = 0; worker < settings_.num_workers; ++worker) {
+      workers_.emplace_back([this, worker] { work(worker); });
+    }
+  } catch (...) {
+    queue_->stop();
+    throw;
+  }
+}
+
+Prefetcher::~Prefetcher() { queue_->stop(); }
+
+void Prefetcher::submit(std::shared_ptr<BatchJob> job) { queue_->push({std::move(job), kPlanStep}); }
+
+void Prefetcher::run_one() {
+  Task task;
+  if (queue_->pop(task)) run(task, caller_scratch_, true);
+}
+
+bool Prefetcher::wait_initialized(const TicketRing::Deadline& deadline) {
+  MutexLock lock(init_mutex_);
+  while (uninitialized_ > 0) {
+    if (!deadline) {
+      init_done_.wait(lock);
+    } else if (!init_done_.wait_until(lock, *deadline) && uninitialized_ > 0) {
+      return false;
+    }
+  }
+  if (init_error_) std::rethrow_exception(init_error_);
+  return true;
+}
+
+bool Prefetcher::initialize(std::int64_t worker) {
+  std::exception_ptr error;
+  try {
+    settings_.worker_init_fn(worker);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const bool initialized = error == nullptr;
+  const MutexLock lock(init_mutex_);
+  if (!init_error_) init_error_ = std::move(error);
+  --uninitialized_;
+  init_done_.notify_all();
+  return initialized;
+}
+
+void Prefetcher::work(std::int64_t worker) {
+  if (settings_.worker_init_fn && !initialize(worker)) return;
+  BatchAssembler::Scratch scratch;
+  while (!queue_->stopped()) {
+    Task task;
+    if (!queue_->try_pop(task)) {
+      if (run_parked(false) || load_ahead() || run_parked(true)) continue;
+      if (!queue_->pop(task)) return;
+    }
+    run(task, scratch, false);
+  }
+}
+
+void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch, bool wait) {
+  if (task.step == kPlanStep) {
+    if (!task.job->cancelled.load(std::memory_order_acquire)) run_plan(task, wait);
+  } else {
+    run_visit({task.job, task.step - 1}, scratch);
+  }
+}
+
+// Plans the earliest job that was parked; false where there is none, another worker waits for a slot already,
+// or there is still none.
+bool Prefetcher::run_parked(bool wait) {
+  Task task;
+  {
+    const MutexLock lock(parked_mutex_);
+    if (parked_.empty() || waits_for_slot_) return false;
+    const auto earliest = std::ranges::min_element(parked_, {}, [](const Task& t) { return t.job->ticket; });
+    task = std::move(*earliest);
+    parked_.erase(earliest);
+    waits_for_slot_ = wait;
+  }
+  if (task.job->cancelled.load(std::memory_order_acquire)) {
+    if (wait) unpark();
+    return true;
+  }
+  run_plan(task, wait);
+  const MutexLock lock(parked_mutex_);
+  return std::ranges::find(parked_, task.job, &Task::job) == parked_.end();
+}
+
+// Whoever has slept since may find a slot now, or is the next to wait for one.
+void Prefetcher::unpark() {
+  std::vector<Task> tasks;
+  {
+    const MutexLock lock(parked_mutex_);
+    tasks.swap(parked_);
+    waits_for_slot_ = false;
+  }
+  for (Task& task : tasks) queue_->push(std::move(task));
+}
+
+void Prefetcher::run_plan(const Task& task, bool wait) {
+  BatchJob& job = *task.job;
+  {
+    const TraceSpan span(settings_.trace.get(), Stage::plan, job.ticket);
+    try {
+      if (!assembler_.plan(job, wait)) {
+        const MutexLock lock(parked_mutex_);
+        parked_.push_back(task);
+        return;
+      }
+    } catch (...) {
+      job.fail(std::current_exception());
+      job.visits.clear();
+    }
+  }
+  if (wait) unpark();
+  // From here on other threads do the job's visits; their number is read beforehand.
+  const auto visits = static_cast<std::uint32_t>(job.visits.size());
+  if (visits == 0) complete(job);
+  agenda_.add(task.job);
+  assembler_.planned(job);
+  for (std::uint32_t step = 1; step <= visits; ++step) queue_->push({task.job, step});
+}
+
+void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch) {
+  if (ref.job->cancelled.load(std::memory_order_acquire)) {
+    agenda_.claim(ref);
+    return;
+  }
+  BatchAssembler::Outcome outcome;
+  {
+    const TraceSpan span(settings_.trace.get(), Stage::read_decode, ref.job->ticket);
+    try {
+      const auto resume = [queue = queue_, ref] { queue->push({ref.job, ref.number + 1}); };
+      outcome = assembler_.visit(ref, agenda_, resume, scratch);
+    } catch (...) {
+      ref.job->fail(std::current_exception());
+      outcome.finished = {ref};
+    }
+  }
+  settle(outcome);
+}
+
+ReadAhead::Parts Prefetcher::read_ahead_parts() {
+  ReadAhead::Parts parts = assembler_.read_ahead_parts(agenda_);
+  parts.load_stored = [this](ChunkKey key) { settle(assembler_.load_stored(key, agenda_)); };
+  return parts;
+}
+
+bool Prefetcher::load_ahead() {
+  const std::optional<std::uint64_t> chunk = look_ahead_.next();
+  if (!chunk) return false;
+  settle(assembler_.load_ahead(*chunk, agenda_));
+  return true;
+}
+
+void Prefetcher::settle(const BatchAssembler::Outcome& outcome) {
+  if (outcome.read) read_ahead_.note(outcome.slept);
+  for (const VisitRef& done : outcome.finished) {
+    if (done.job->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) complete(*done.job);
+  }
+}
+
+void Prefetcher::complete(BatchJob& job) {
+  if (!job.failed.load(std::memory_order_acquire)) {
+    try {
+      const TraceSpan span(settings_.trace.get(), Stage::gather, job.ticket);
+      assembler_.finish(job);
+      if (settings_.collate_fn) {
+        settings_.collate_fn(job.batch);
+        for (Batch& echo : job.echoes) settings_.collate_fn(echo);
+      }
+    } catch (...) {
+      job.fail(std::current_exception());
+    }
+    if (!job.failed.load(std::memory_order_acquire)) assembler_.hand_to_device(job, settings_.trace.get());
+  }
+  ring_.complete(job);
+}
+
+}  // namespace h5feed

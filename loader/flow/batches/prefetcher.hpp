@@ -1,0 +1,103 @@
+// Runs jobs: on worker threads, or without any on the caller's thread, by the same code.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "flow/batches/batch_assembler.hpp"
+#include "flow/chunks/batch_job.hpp"
+#include "flow/chunks/chunk_agenda.hpp"
+#include "flow/chunks/look_ahead.hpp"
+#include "flow/chunks/read_ahead.hpp"
+#include "flow/batches/task_queue.hpp"
+#include "flow/batches/ticket_ring.hpp"
+#include "h5feed/trace.hpp"
+
+namespace h5feed {
+
+/// Owns the worker threads and the queue of tasks. A job becomes one plan task, then one task for every
+/// visit. Plans come first, since a chunk that is loaded serves all visits known by then; after them
+/// earlier tickets. A task whose chunk another worker is loading steps aside and comes back when the
+/// chunk is there, so no worker waits for another. A plan for which a GPU has no free slot steps aside too;
+/// when there is nothing else to do, one worker waits for the slot.
+class Prefetcher {
+ public:
+  struct Settings {
+    std::int64_t num_workers = 0;
+    std::int64_t io_depth = 0;  ///< stored chunks fetched ahead of decoding at most
+    std::function<void(std::int64_t)> worker_init_fn;
+    std::function<void(Batch&)> collate_fn;
+    std::shared_ptr<TraceSink> trace;
+  };
+
+  /// Starts the workers. The references outlive the prefetcher. Throws std::system_error when a
+  /// thread cannot be started.
+  Prefetcher(const BatchAssembler& assembler, TicketRing& ring, LookAhead& look_ahead, Settings settings);
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+  /// Waits for the tasks that run now; drops all others.
+  ~Prefetcher();
+
+  /// Queues a job that is in the ring. Never waits.
+  void submit(std::shared_ptr<BatchJob> job);
+
+  /// Without workers: runs the earliest task on this thread, waiting for one where all wait for chunks that
+  /// another loader of the dataset is loading.
+  void run_one();
+
+  /// Waits until `worker_init_fn` has returned on every worker; false when `deadline` passed before.
+  /// Throws what it threw, at every call: a worker that could not be set up does no work.
+  bool wait_initialized(const TicketRing::Deadline& deadline) H5FEED_EXCLUDES(init_mutex_);
+
+ private:
+  static constexpr std::uint32_t kPlanStep = 0;  // visits are steps 1, 2, …
+
+  struct Task {
+    std::shared_ptr<BatchJob> job;
+    std::uint32_t step = kPlanStep;
+  };
+  struct Later {
+    bool operator()(const Task& a, const Task& b) const noexcept {
+      const bool a_plans = a.step == kPlanStep;
+      if (a_plans != (b.step == kPlanStep)) return !a_plans;
+      if (a.job->ticket != b.job->ticket) return a.job->ticket > b.job->ticket;
+      return a.step > b.step;
+    }
+  };
+
+  void work(std::int64_t worker);
+  bool initialize(std::int64_t worker) H5FEED_EXCLUDES(init_mutex_);
+  void run(const Task& task, BatchAssembler::Scratch& scratch, bool wait);
+  void run_plan(const Task& task, bool wait);
+  bool run_parked(bool wait) H5FEED_EXCLUDES(parked_mutex_);
+  void unpark() H5FEED_EXCLUDES(parked_mutex_);
+  void run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
+  ReadAhead::Parts read_ahead_parts();
+  bool load_ahead();
+  void settle(const BatchAssembler::Outcome& outcome);
+  void complete(BatchJob& job);
+
+  const BatchAssembler& assembler_;
+  TicketRing& ring_;
+  LookAhead& look_ahead_;
+  const Settings settings_;
+  ChunkAgenda agenda_;
+  // Shared with whoever wakes a task that waits for a chunk, which may be another loader of the dataset.
+  const std::shared_ptr<TaskQueue<Task, Later>> queue_ = std::make_shared<TaskQueue<Task, Later>>();
+  ReadAhead read_ahead_;                    // its threads push to the queue
+  BatchAssembler::Scratch caller_scratch_;  // of run_one()
+  Mutex parked_mutex_;
+  std::vector<Task> parked_ H5FEED_GUARDED_BY(parked_mutex_);     // plans for which there was no slot
+  bool waits_for_slot_ H5FEED_GUARDED_BY(parked_mutex_) = false;  // a worker does
+  Mutex init_mutex_;
+  CondVar init_done_;
+  std::int64_t uninitialized_
+      H5FEED_GUARDED_BY(init_mutex_);  // workers whose worker_init_fn has not returned
+  std::exception_ptr init_error_ H5FEED_GUARDED_BY(init_mutex_);
+  std::vector<std::jthread> workers_;  // last: threads end before what they use
+};
+
+}  // namespace h5feed

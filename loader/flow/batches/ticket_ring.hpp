@@ -1,0 +1,102 @@
+// The bounded hand-over between workers and the consumer.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "flow/chunks/batch_job.hpp"
+
+namespace h5feed {
+
+/// Jobs in ticket order, from issue to delivery. The consumer adds and removes them; workers only
+/// mark them complete. A job that is gone from the ring (its epoch was abandoned) is completed
+/// without effect.
+class TicketRing {
+ public:
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
+  /// Bound: the consumer issues no job while `size()` is at its limit.
+  std::size_t size() const H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return slots_.size();
+  }
+
+  void push(std::shared_ptr<BatchJob> job) H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    slots_.push_back({std::move(job), false});
+  }
+
+  /// Called by the worker that finished the job's last task.
+  void complete(const BatchJob& job) H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    for (Slot& slot : slots_) {
+      if (slot.job.get() == &job) slot.complete = true;
+    }
+    completed_.notify_one();
+  }
+
+  /// The job that is next in order; null when there is none.
+  std::shared_ptr<const BatchJob> front() const H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return slots_.empty() ? nullptr : slots_.front().job;
+  }
+
+  /// Removes the next complete job of `round`: the first one issued, or with `in_order` false any.
+  /// Null when none is complete now.
+  std::shared_ptr<BatchJob> try_take(std::uint64_t round, bool in_order) H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return take_complete(round, in_order);
+  }
+
+  /// As `try_take`, waiting for it; null when `deadline` passed.
+  std::shared_ptr<BatchJob> take(std::uint64_t round, bool in_order, const Deadline& deadline)
+      H5FEED_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    while (true) {
+      if (auto job = take_complete(round, in_order)) return job;
+      if (!deadline) {
+        completed_.wait(lock);
+      } else if (!completed_.wait_until(lock, *deadline)) {
+        return take_complete(round, in_order);
+      }
+    }
+  }
+
+  /// Removes all jobs and marks them cancelled.
+  void cancel_all() H5FEED_EXCLUDES(mutex_) {
+    std::deque<Slot> slots;  // destroyed after the lock
+    const MutexLock lock(mutex_);
+    for (Slot& slot : slots_) slot.job->cancelled.store(true, std::memory_order_release);
+    slots.swap(slots_);
+  }
+
+ private:
+  struct Slot {
+    std::shared_ptr<BatchJob> job;
+    bool complete = false;
+  };
+
+  std::shared_ptr<BatchJob> take_complete(std::uint64_t round, bool in_order) H5FEED_REQUIRES(mutex_) {
+    for (auto slot = slots_.begin(); slot != slots_.end() && slot->job->round == round; ++slot) {
+      if (slot->complete) {
+        std::shared_ptr<BatchJob> job = std::move(slot->job);
+        slots_.erase(slot);
+        return job;
+      }
+      if (in_order) break;
+    }
+    return nullptr;
+  }
+
+  mutable Mutex mutex_;
+  CondVar completed_;
+  std::deque<Slot> slots_ H5FEED_GUARDED_BY(mutex_);  // in ticket order
+};
+
+}  // namespace h5feed

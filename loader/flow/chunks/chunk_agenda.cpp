@@ -1,0 +1,189 @@
+#include "flow/chunks/chunk_agenda.hpp"
+
+#include <algorithm>
+
+namespace h5feed {
+namespace {
+
+ChunkKey key_of(const Visit& visit) noexcept { return {visit.field, visit.chunk}; }
+
+}  // namespace
+
+void ChunkAgenda::add(const std::shared_ptr<BatchJob>& job) {
+  const MutexLock lock(mutex_);
+  for (std::uint32_t number = 0; number < job->visits.size(); ++number) {
+    const Visit& visit = job->visits[number];
+    if (visit.direct) continue;
+    const auto [at, inserted] = entries_.try_emplace(key_of(visit));
+    Entry& entry = at->second;
+    if (inserted) {
+      entry.deadline = {job->ticket, number};
+      announced_.emplace(entry.deadline, at->first);
+    }
+    entry.visits.push_back({job, number});
+  }
+  if (patience_ > 0) work_.notify_all();
+}
+
+ChunkAgenda::Turn ChunkAgenda::begin(const VisitRef& visit, const Resume& resume) {
+  const MutexLock lock(mutex_);
+  const auto at = entries_.find(key_of(visit.visit()));
+  if (at == entries_.end() || std::ranges::find(at->second.visits, visit) == at->second.visits.end()) {
+    return Turn::claimed;
+  }
+  Entry& entry = at->second;
+  if (entry.state == State::reading) {
+    entry.waiting.push_back(resume);
+    return Turn::reading;
+  }
+  if (entry.state == State::announced) {
+    announced_.erase(entry.deadline);
+    entry.state = State::taken;
+  }
+  return Turn::go;
+}
+
+// The entry the visit was on; the end where it was on none.
+ChunkAgenda::Entries::iterator ChunkAgenda::take_off(const VisitRef& visit) {
+  const auto at = entries_.find(key_of(visit.visit()));
+  if (at == entries_.end() || std::erase(at->second.visits, visit) == 0) return entries_.end();
+  return at;
+}
+
+bool ChunkAgenda::claim(const VisitRef& visit) {
+  const MutexLock lock(mutex_);
+  const auto at = take_off(visit);
+  if (at == entries_.end()) return false;
+  if (at->second.visits.empty()) forget(at);
+  return true;
+}
+
+bool ChunkAgenda::claim_without_chunk(const VisitRef& visit) {
+  const MutexLock lock(mutex_);
+  const auto at = take_off(visit);
+  if (at == entries_.end()) return false;
+  Entry& entry = at->second;
+  if (entry.visits.empty()) {
+    forget(at);
+  } else if (entry.state == State::taken) {
+    entry.state = State::announced;
+    entry.deadline = {entry.visits.front().job->ticket, entry.visits.front().number};
+    announced_.emplace(entry.deadline, at->first);
+    if (patience_ > 0) work_.notify_one();
+  }
+  return true;
+}
+
+std::vector<VisitRef> ChunkAgenda::unclaimed(ChunkKey key) const {
+  const MutexLock lock(mutex_);
+  const auto at = entries_.find(key);
+  return at == entries_.end() ? std::vector<VisitRef>() : at->second.visits;
+}
+
+std::vector<VisitRef> ChunkAgenda::claim_all(ChunkKey key) {
+  const MutexLock lock(mutex_);
+  const auto at = entries_.find(key);
+  if (at == entries_.end()) return {};
+  std::vector<VisitRef> visits = std::move(at->second.visits);
+  forget(at);
+  return visits;
+}
+
+std::size_t ChunkAgenda::take_fetched(ChunkKey key, ByteBuffer& raw) {
+  const MutexLock lock(mutex_);
+  const auto at = entries_.find(key);
+  if (at == entries_.end() || at->second.state != State::fetched) return 0;
+  at->second.state = State::taken;
+  end_flight(std::exchange(raw, std::move(at->second.buffer)));
+  return at->second.bytes;
+}
+
+bool ChunkAgenda::note_read(bool blocked) {
+  if (depth_ == 0) return false;
+  const MutexLock lock(mutex_);
+  const bool waited_before = patience_ > 0;
+  if (blocked) {
+    patience_ = kPatience;
+  } else if (patience_ > 0) {
+    --patience_;
+  }
+  if (!waited_before && patience_ > 0) work_.notify_all();
+  return patience_ > 0;
+}
+
+std::optional<ChunkKey> ChunkAgenda::next_to_read() {
+  MutexLock lock(mutex_);
+  while (!stopped_ && (patience_ == 0 || announced_.empty() || in_flight_ >= depth_)) work_.wait(lock);
+  if (stopped_) return std::nullopt;
+  const ChunkKey key = announced_.begin()->second;
+  announced_.erase(announced_.begin());
+  entries_.at(key).state = State::reading;
+  ++in_flight_;
+  return key;
+}
+
+ByteBuffer ChunkAgenda::buffer(std::size_t bytes) {
+  ByteBuffer buffer;
+  {
+    const MutexLock lock(mutex_);
+    if (!spare_.empty()) {
+      buffer = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  buffer.resize_discard(bytes);
+  return buffer;
+}
+
+void ChunkAgenda::fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) noexcept {
+  std::vector<Resume> waiting;
+  {
+    const MutexLock lock(mutex_);
+    const auto at = entries_.find(key);
+    // A new entry of the same chunk, made after this one was forgotten, is not ours to complete.
+    const bool wanted = at != entries_.end() && at->second.state == State::reading;
+    if (wanted) {
+      Entry& entry = at->second;
+      waiting.swap(entry.waiting);
+      if (bytes > 0) {
+        entry.state = State::fetched;
+        entry.buffer = std::move(buffer);
+        entry.bytes = bytes;
+      } else {
+        entry.state = State::taken;
+      }
+    }
+    if (!wanted || bytes == 0) end_flight(std::move(buffer));
+  }
+  for (const Resume& resume : waiting) resume();
+}
+
+void ChunkAgenda::stop() {
+  const MutexLock lock(mutex_);
+  stopped_ = true;
+  work_.notify_all();
+}
+
+bool ChunkAgenda::contains(ChunkKey key) const {
+  const MutexLock lock(mutex_);
+  return entries_.contains(key);
+}
+
+std::size_t ChunkAgenda::size() const {
+  const MutexLock lock(mutex_);
+  return entries_.size();
+}
+
+void ChunkAgenda::forget(Entries::iterator at) {
+  if (at->second.state == State::announced) announced_.erase(at->second.deadline);
+  if (at->second.state == State::fetched) end_flight(std::move(at->second.buffer));
+  entries_.erase(at);
+}
+
+void ChunkAgenda::end_flight(ByteBuffer buffer) noexcept {
+  --in_flight_;
+  if (buffer.data() != nullptr && spare_.size() < depth_) spare_.push_back(std::move(buffer));
+  if (patience_ > 0) work_.notify_one();
+}
+
+}  // namespace h5feed

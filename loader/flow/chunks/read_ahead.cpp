@@ -1,0 +1,63 @@
+#include "flow/chunks/read_ahead.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/sleep_probe.hpp"
+
+namespace h5feed {
+
+ReadAhead::ReadAhead(Parts parts, std::size_t depth)
+    : parts_(std::move(parts)), num_threads_(std::min(depth, kMaxThreads)) {}
+
+ReadAhead::~ReadAhead() { parts_.agenda.stop(); }
+
+void ReadAhead::note(bool slept) {
+  if (parts_.agenda.note_read(slept)) start();
+}
+
+void ReadAhead::start() {
+  const MutexLock lock(mutex_);
+  if (std::exchange(started_, true)) return;
+  try {
+    while (threads_.size() < num_threads_) threads_.emplace_back([this] { work(); });
+  } catch (const std::exception&) {
+  }
+}
+
+void ReadAhead::work() {
+  while (const std::optional<ChunkKey> key = parts_.agenda.next_to_read()) fetch(*key);
+}
+
+void ReadAhead::fetch(ChunkKey key) {
+  const ChunkReader& reader = *parts_.readers[key.field];
+  ByteBuffer buffer;
+  std::size_t bytes = 0;
+  // It may have been loaded for an earlier batch since it was announced, or before and still be there.
+  if (!parts_.in_memory(key) && reader.stored_bytes(key.chunk) > 0) {
+    if (reader.stored_decoded(key.chunk)) {
+      parts_.load_stored(key);
+    } else {
+      bytes = read(reader, key.chunk, buffer);
+    }
+  }
+  parts_.agenda.fetched(key, std::move(buffer), bytes);
+}
+
+// The bytes read; 0 where that failed: the worker reads again, and its error reaches the batch that needs
+// the chunk.
+std::size_t ReadAhead::read(const ChunkReader& reader, std::uint64_t chunk, ByteBuffer& buffer) {
+  const auto bytes = static_cast<std::size_t>(reader.stored_bytes(chunk));
+  const SleepProbe probe;
+  try {
+    buffer = parts_.agenda.buffer(static_cast<std::size_t>(reader.max_stored_bytes()));
+    count_read(parts_.counters, reader.fetch_chunk(chunk, buffer.span().first(bytes)));
+  } catch (const std::exception&) {
+    return 0;
+  }
+  parts_.agenda.note_read(probe.slept());
+  return bytes;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,102 @@
+#include "flow/chunks/row_keeper.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <utility>
+
+namespace h5feed {
+namespace {
+
+std::span<const RowAt> rows_of(const BatchJob& job, const Visit& visit) noexcept {
+  return std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
+}
+
+std::uint32_t slots(std::uint64_t samples, const Field& field) noexcept {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  return static_cast<std::uint32_t>(
+      std::min(kMost, std::min(samples, field.info().rows()) * field.map.pieces()));
+}
+
+}  // namespace
+
+RowKeeper::RowKeeper(const Field& field, const RowFuture& future, std::uint64_t samples)
+    : field_(field), future_(future), cache_(field.map.chunk_row_bytes(), slots(samples, field)) {}
+
+RowLayout::Rows RowKeeper::rows_in(std::uint64_t chunk) const noexcept {
+  return field_.map.rows().rows_of(chunk / pieces());
+}
+
+std::vector<std::uint64_t> RowKeeper::keys_of(const BatchJob& job, const Visit& visit) const {
+  std::vector<std::uint64_t> keys;
+  keys.reserve(visit.num_rows);
+  for (const RowAt& at : rows_of(job, visit)) keys.push_back(key(job.first_turn + at.position, visit.piece));
+  return keys;
+}
+
+std::optional<RowCache::Lease> RowKeeper::take(const BatchJob& job, const Visit& visit) noexcept try {
+  return cache_.take(keys_of(job, visit));
+} catch (const std::bad_alloc&) {
+  return std::nullopt;
+}
+
+void RowKeeper::give_back(const BatchJob& job, const Visit& visit, RowCache::Lease lease) noexcept try {
+  const RowFuture::Outlook outlook = future_.outlook();
+  std::vector<std::uint64_t> keys;
+  keys.reserve(visit.num_rows);
+  for (const RowAt& at : rows_of(job, visit)) {
+    const std::uint64_t served = job.first_turn + at.position;
+    const std::optional<std::uint64_t> due = outlook.due(at.row, std::span(&served, 1));
+    keys.push_back(due ? key(*due, visit.piece) : RowCache::kNever);
+  }
+  std::move(lease).give_back(keys);
+} catch (const std::bad_alloc&) {
+  // The lease drops the rows.
+}
+
+bool RowKeeper::holds(const BatchJob& job, const Visit& visit) const noexcept try {
+  return cache_.contains(keys_of(job, visit));
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+bool RowKeeper::holds_due_rows(std::uint64_t chunk) const noexcept try {
+  const RowFuture::Outlook outlook = future_.outlook();
+  const RowLayout::Rows rows = rows_in(chunk);
+  std::vector<std::uint64_t> keys;
+  keys.reserve(rows.end - rows.first);
+  for (std::uint64_t row = rows.first; row < rows.end; ++row) {
+    if (const auto due = outlook.due(row, {})) keys.push_back(key(*due, chunk % pieces()));
+  }
+  return cache_.contains(keys);
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+void RowKeeper::keep(std::uint64_t chunk, const std::byte* bytes, std::span<const VisitRef> served,
+                     const RowFuture::Outlook& outlook) noexcept try {
+  const std::uint64_t piece = chunk % pieces();
+  std::vector<std::uint64_t> turns;
+  std::vector<std::uint64_t> keys;
+  for (const VisitRef& ref : served) {
+    for (const RowAt& at : rows_of(*ref.job, ref.visit())) turns.push_back(ref.job->first_turn + at.position);
+  }
+  std::ranges::sort(turns);
+  keys.reserve(turns.size());
+  for (const std::uint64_t turn : turns) keys.push_back(key(turn, piece));
+  cache_.drop(keys);
+
+  const RowLayout::Rows rows = rows_in(chunk);
+  std::vector<RowCache::Candidate> candidates;
+  candidates.reserve(rows.end - rows.first);
+  for (std::uint64_t row = rows.first; row < rows.end; ++row) {
+    const std::optional<std::uint64_t> due = outlook.due(row, turns);
+    if (due) candidates.push_back({key(*due, piece), field_.map.row_in_chunk(bytes, row)});
+  }
+  std::ranges::sort(candidates, {}, &RowCache::Candidate::turn);
+  cache_.put(candidates);
+} catch (const std::bad_alloc&) {
+  // Fewer rows are kept.
+}
+
+}  // namespace h5feed

@@ -1,0 +1,84 @@
+// Counters that worker threads add to.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/clock.hpp"
+#include "h5feed/stats.hpp"
+#include "store/read/chunk_reader.hpp"
+
+namespace h5feed {
+
+/// Totals since construction; any thread adds, any thread reads. Relaxed: each counter is exact, but a
+/// reader may see them at slightly different moments.
+struct Counters {
+  using Counter = std::atomic<std::uint64_t>;
+  Counter batches = 0, samples = 0, samples_echoed = 0, bytes_delivered = 0, errors = 0;
+  Counter cache_hits = 0, cache_misses = 0, chunk_loads = 0;
+  Counter read_calls = 0, bytes_read = 0, bytes_decoded = 0, rows_direct = 0, fallback_chunks = 0;
+  Counter read_ns = 0, decode_ns = 0, gather_ns = 0, transfer_ns = 0;
+  Counter wait_ns = 0, wait_gpu_ns = 0, wait_transfer_ns = 0;
+
+  static void add(Counter& counter, std::uint64_t value) noexcept {
+    counter.fetch_add(value, std::memory_order_relaxed);
+  }
+};
+
+inline void count_read(Counters& counters, const ReadCost& cost) noexcept {
+  if (cost.bytes_read > 0) Counters::add(counters.read_calls, 1);
+  Counters::add(counters.bytes_read, cost.bytes_read);
+  Counters::add(counters.read_ns, cost.read_ns);
+  Counters::add(counters.decode_ns, cost.decode_ns);
+  if (cost.fallback) Counters::add(counters.fallback_chunks, 1);
+}
+
+/// The counters as they stand; the members of `LoaderStats` that are no counters are left 0.
+inline LoaderStats snapshot(const Counters& counters) noexcept {
+  LoaderStats stats;
+  stats.batches = counters.batches;
+  stats.samples = counters.samples;
+  stats.samples_echoed = counters.samples_echoed;
+  stats.bytes_delivered = counters.bytes_delivered;
+  stats.errors = counters.errors;
+  stats.cache_hits = counters.cache_hits;
+  stats.cache_misses = counters.cache_misses;
+  stats.chunk_loads = counters.chunk_loads;
+  stats.read_calls = counters.read_calls;
+  stats.bytes_read = counters.bytes_read;
+  stats.bytes_decoded = counters.bytes_decoded;
+  stats.rows_direct = counters.rows_direct;
+  stats.fallback_chunks = counters.fallback_chunks;
+  stats.read_ns = counters.read_ns;
+  stats.decode_ns = counters.decode_ns;
+  stats.gather_ns = counters.gather_ns;
+  stats.transfer_ns = counters.transfer_ns;
+  stats.wait_ns = counters.wait_ns;
+  stats.wait_gpu_ns = counters.wait_gpu_ns;
+  stats.wait_transfer_ns = counters.wait_transfer_ns;
+  return stats;
+}
+
+/// Nanoseconds since construction.
+class Stopwatch {
+ public:
+  std::uint64_t elapsed_ns() const noexcept { return now_ns() - start_ns_; }
+
+ private:
+  std::uint64_t start_ns_ = now_ns();
+};
+
+/// Adds its own lifetime to a counter.
+class TimeInto {
+ public:
+  explicit TimeInto(Counters::Counter& counter) noexcept : counter_(counter) {}
+  TimeInto(const TimeInto&) = delete;
+  TimeInto& operator=(const TimeInto&) = delete;
+  ~TimeInto() { Counters::add(counter_, watch_.elapsed_ns()); }
+
+ private:
+  Counters::Counter& counter_;
+  Stopwatch watch_;
+};
+
+}  // namespace h5feed

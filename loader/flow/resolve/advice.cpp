@@ -1,0 +1,251 @@
+#include "flow/resolve/advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/byte_units.hpp"
+#include "base/unit_range.hpp"
+#include "batch/normalize.hpp"
+#include "flow/resolve/cache_layout.hpp"
+#include "plan/mixing.hpp"
+
+namespace h5feed {
+namespace {
+
+constexpr std::uint64_t kSuggestedWindowChunks = 16;
+
+// Chunk rows of the grid that an epoch needs: all chunks that hold the same samples count as one. A rank, or
+// a subset, takes only some of a chunk's samples. Tiles are in some of the chunks of their image only: there
+// each chunk counts, and every part of a tile in one as a sample of it.
+struct ChunkGroups {
+  std::uint64_t count;
+  std::uint64_t rows;
+  std::uint64_t bytes;
+  std::uint64_t side_by_side = 1;  // needed for consecutive samples
+  double parts = 1;                // of a sample, each in a chunk that counts
+
+  ChunkGroups(const Field& data, const ResolvedOptions& options)
+      : count(options.chunks_per_epoch),
+        rows(std::max<std::uint64_t>(1, options.samples_per_epoch / count)),
+        bytes(data.reader->chunk_bytes() * data.map.pieces()) {
+    if (!data.map.tiled()) return;
+    count *= data.map.pieces();
+    parts = data.map.chunks_per_sample();
+    rows = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(std::llround(static_cast<double>(options.samples_per_epoch) * parts /
+                                                   static_cast<double>(count))));
+    bytes = data.reader->chunk_bytes();
+    side_by_side = data.map.chunks_side_by_side();
+  }
+
+  explicit ChunkGroups(const ChunkPattern& pattern)
+      : count(pattern.chunks), rows(pattern.rows_per_chunk), bytes(pattern.chunk_bytes) {}
+};
+
+// Chunks that consecutive samples come from.
+std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle, std::uint64_t pieces = 1) {
+  switch (shuffle.kind()) {
+    case Shuffle::Kind::sequential:
+      return groups.side_by_side;
+    case Shuffle::Kind::full:
+      return groups.count;
+    case Shuffle::Kind::chunk:
+      break;
+  }
+  return std::min(shuffle.window_chunks() * pieces, groups.count);
+}
+
+// The same where windows are of images.
+std::uint64_t chunks_in_play(const ChunkGroups& groups, const Field& data, const Shuffle& shuffle) {
+  return chunks_in_play(groups, shuffle, data.map.tiled() ? data.map.pieces() : 1);
+}
+
+// How often a batch-wise order visits a chunk in play, and the share of visits that a cache for `held`
+// chunks, least recently used, serves.
+struct Visits {
+  double per_epoch = 0;
+  double found = 0;
+
+  Visits(const ChunkGroups& groups, double in_play, double batch, double held) {
+    // A batch draws its rows from the chunks in play and visits each chunk it has a row of once. A visit
+    // finds the chunk if LRU still holds it; half of what this batch visits, on average, is newer and
+    // takes room, but is not visited again.
+    const double touched = 1 - std::pow(1 - 1 / in_play, batch);
+    per_epoch = static_cast<double>(groups.rows) * in_play / batch * touched;
+    found = std::max(0.0, held - touched * in_play / 2) / in_play;
+  }
+
+  double decodes() const { return std::max(1.0, per_epoch * (1 - found)); }
+};
+
+double decodes_with_lru(const ChunkGroups& groups, std::uint64_t in_play, double batch,
+                        std::uint64_t cache_bytes) {
+  const double held = static_cast<double>(cache_bytes) / static_cast<double>(groups.bytes);
+  const auto chunks = static_cast<double>(in_play);
+  return held >= chunks ? 1.0 : Visits(groups, chunks, batch, held).decodes();
+}
+
+std::string times(double decodes) { return fmt::format("{:.{}f}", decodes, decodes < 9.95 ? 1 : 0); }
+
+// The same loader with another policy.
+ResolvedOptions with_policy(ResolvedOptions options, CachePolicy policy) {
+  options.cache_policy = policy;
+  return options;
+}
+
+double mixing_of(const DatasetState& dataset, const ResolvedOptions& options, const Shuffle& shuffle) {
+  const std::uint64_t together =
+      options.shard == Shard::strided ? static_cast<std::uint64_t>(options.world_size) : 1;
+  return mixing_score(dataset.data.info().rows(), dataset.data.map.typical_rows_per_chunk(),
+                      static_cast<std::uint64_t>(options.batch_size) * together, shuffle);
+}
+
+bool within_unit_range(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double value) { return value >= 0 && value <= 1; });
+}
+
+// Whether the parameters do something, and mean it for values in 0 … 1.
+bool expects_unit_range(const NormalizeParameters& normalize) {
+  const bool shifts = std::ranges::any_of(normalize.mean, [](double mean) { return mean != 0; });
+  const bool stretches = std::ranges::any_of(normalize.std, [](double std) { return std != 1; });
+  return (shifts || stretches) && within_unit_range(normalize.mean) && within_unit_range(normalize.std);
+}
+
+std::string unscaled_line(const DatasetInfo& info, const NormalizeParameters& normalize,
+                          std::string_view setting, std::string_view cure) {
+  if (!is_integer(info.dtype) || normalize.scale != 1 || !expects_unit_range(normalize)) return {};
+  const std::optional<double> scale = unit_scale(info.dtype);
+  return fmt::format(
+      "{}: mean {:.6g} and std {:.6g} are of values in 0 … 1, but {}:{} is {} and nothing scales it; {}{}",
+      setting, normalize.mean.front(), normalize.std.front(), info.file, info.path, name_of(info.dtype),
+      scale ? cure : "set normalize.scale",
+      scale ? fmt::format("normalize.scale = 1.0 / {:.0f}", 1 / *scale) : std::string());
+}
+
+// A line about another policy is worth it from this share of the decodes on.
+constexpr double kWorthSaying = 0.8;
+
+}  // namespace
+
+bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& options) noexcept {
+  return options.world_size == 1 && !options.sampled && !dataset.tiling;
+}
+
+RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options) {
+  const bool fits = cached_data_bytes(dataset, options) <= options.cache_bytes;
+  const ChunkGroups groups(dataset.data, options);
+  const std::uint64_t samples = options.samples_per_epoch;
+  const std::uint64_t held = cache_layout(dataset, with_policy(options, CachePolicy::clairvoyant)).samples;
+  return forecast_rows({.num_samples = samples,
+                        .rows_per_chunk = groups.rows,
+                        .batch_size = static_cast<std::uint64_t>(options.batch_size),
+                        .shuffle = options.shuffle,
+                        .held_share = fits ? 1.0 : static_cast<double>(held) / static_cast<double>(samples)});
+}
+
+double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options) {
+  const ChunkGroups groups(dataset.data, options);
+  const std::uint64_t in_play = chunks_in_play(groups, dataset.data, options.shuffle);
+  const double chunks = static_cast<double>(in_play);
+  const double batch = static_cast<double>(options.batch_size) * groups.parts;
+  const CacheLayout layout = cache_layout(dataset, options);
+  const auto chunks_in = [&](std::uint64_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(groups.bytes);
+  };
+  switch (options.cache_policy) {
+    case CachePolicy::clairvoyant:
+      return forecast_rows(dataset, options).later_epochs;
+    case CachePolicy::keep_first: {
+      const double stay = std::min(1.0, chunks_in(layout.staying_bytes) / static_cast<double>(groups.count));
+      const double rest = chunks_in(layout.chunk_bytes - layout.staying_bytes);
+      return (1 - stay) * (rest >= chunks ? 1.0 : Visits(groups, chunks, batch, rest).decodes());
+    }
+    case CachePolicy::lru:
+      break;
+  }
+  return decodes_with_lru(groups, in_play, batch, layout.chunk_bytes);
+}
+
+double lru_decodes_per_chunk(const ChunkPattern& pattern) {
+  const ChunkGroups groups(pattern);
+  return decodes_with_lru(groups, chunks_in_play(groups, pattern.shuffle),
+                          static_cast<double>(pattern.batch_size), pattern.cache_bytes);
+}
+
+PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
+  const ChunkGroups groups(dataset.data, options);
+  PlanReport report;
+  report.samples = options.samples_per_epoch;
+  if (options.drop_last) report.samples = batches * static_cast<std::uint64_t>(options.batch_size);
+  report.batches = batches;
+  report.chunks = groups.count;
+  report.cache_bytes_fit = cached_data_bytes(dataset, options);
+  const bool foreseeable = rows_are_foreseeable(dataset, options);
+  if (!options.row_reads && (foreseeable || options.cache_policy != CachePolicy::clairvoyant)) {
+    const bool fits = report.cache_bytes_fit <= options.cache_bytes;
+    report.decodes_per_chunk = fits ? 0 : expected_decodes_per_chunk(dataset, options);
+  }
+  if (!options.row_reads && foreseeable) {
+    report.clairvoyant_decodes_per_chunk = forecast_rows(dataset, options).later_epochs;
+  }
+  report.mixing = mixing_of(dataset, options, options.shuffle);
+  report.cache_bytes = options.cache_bytes;
+  report.cache_bytes_decode_once = chunks_in_play(groups, dataset.data, options.shuffle) * groups.bytes;
+  return report;
+}
+
+std::string normalize_advice(const DatasetState& dataset, const Conversion& conversion) {
+  if (conversion.normalize) {
+    const std::string line =
+        unscaled_line(dataset.data.info(), *conversion.normalize, "normalize",
+                      "open the dataset with .unit_range = true (a TorchDataset may set it too), or set ");
+    if (!line.empty()) return line;
+  }
+  for (const NamedField& field : dataset.fields) {
+    if (!field.rows || !field.options.normalize) continue;
+    const DatasetInfo& info = field.rows->info();
+    const NormalizeParameters normalize =
+        resolve_normalize(*field.options.normalize, info.dtype, field.rows->geometry.channels);
+    const std::string line =
+        unscaled_line(info, normalize, fmt::format("normalize of field \"{}\"", field.options.name), "set ");
+    if (!line.empty()) return line;
+  }
+  return {};
+}
+
+std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
+  if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return {};
+  // How a sampler orders samples is not known, nor what a rank's next share has in common with this one.
+  if (options.cache_policy == CachePolicy::clairvoyant && !rows_are_foreseeable(dataset, options)) return {};
+  const double decodes = expected_decodes_per_chunk(dataset, options);
+  if (decodes < 2) return {};
+  const ChunkGroups groups(dataset.data, options);
+  const std::uint64_t in_play = chunks_in_play(groups, dataset.data, options.shuffle);
+  const bool by_rows = options.cache_policy == CachePolicy::clairvoyant;
+  std::string line = fmt::format(
+      "{} decodes each chunk about {} times with cache {}",
+      options.sampled ? "an order that does not follow the chunks" : "shuffle=" + options.shuffle.to_string(),
+      times(decodes), format_bytes(options.cache_bytes));
+  if (options.cache_policy != CachePolicy::lru) {
+    line += fmt::format(" and cache_policy={}", name_of(options.cache_policy));
+  }
+  if (!by_rows && rows_are_foreseeable(dataset, options)) {
+    const double rows = forecast_rows(dataset, options).later_epochs;
+    if (rows < decodes * kWorthSaying) line += fmt::format(" (cache_policy=clairvoyant: {})", times(rows));
+  }
+  const std::uint64_t window_unit = dataset.tiling ? dataset.data.map.pieces() : 1;
+  const std::uint64_t held =
+      by_rows ? cache_layout(dataset, options).samples / groups.rows : options.cache_bytes / groups.bytes;
+  const std::uint64_t window = std::min(kSuggestedWindowChunks, held / window_unit);
+  if (window > 0 && window * window_unit < in_play && !options.sampled) {
+    const Shuffle windowed("chunk:" + std::to_string(window));
+    line += fmt::format("; shuffle=\"{}\" once (mixing {:.2f})", windowed.to_string(),
+                        mixing_of(dataset, options, windowed));
+  }
+  line += fmt::format("; cache_bytes={} once", format_bytes_ceil(in_play * groups.bytes));
+  return line;
+}
+
+}  // namespace h5feed

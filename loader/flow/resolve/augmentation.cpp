@@ -1,0 +1,82 @@
+#include "flow/resolve/augmentation.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "h5feed/error.hpp"
+#include "plan/permutation.hpp"
+#include "plan/streams.hpp"
+
+namespace h5feed {
+namespace {
+
+constexpr std::int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() / 4;
+
+// What the bits of one sample are used for.
+enum Use : std::uint64_t { kFlip, kCropY, kCropX };
+
+// One of `count` numbers from 0 on, each equally likely but for 2^-64 · count.
+std::int64_t pick(std::uint64_t bits, std::uint64_t count) noexcept {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(Wide{bits} * count >> 64));
+}
+
+std::uint64_t window_extent(std::int64_t wanted, std::uint64_t image, std::int64_t padding,
+                            const char* name) {
+  const std::int64_t most = static_cast<std::int64_t>(image) + 2 * padding;
+  if (wanted < 0 || wanted > most) {
+    throw OptionError(
+        fmt::format("augment.random_crop.{} must be 0 to {} (the image has {}, padding {}); got {}", name,
+                    most, image, padding, wanted));
+  }
+  return wanted == 0 ? image : static_cast<std::uint64_t>(wanted);
+}
+
+// The first row or column of the window, at a random place of the padded image.
+std::int32_t place(std::uint64_t bits, std::uint64_t image, std::uint64_t window,
+                   std::int64_t padding) noexcept {
+  const std::uint64_t places = image + 2 * static_cast<std::uint64_t>(padding) - window + 1;
+  return static_cast<std::int32_t>(pick(bits, places) - padding);
+}
+
+}  // namespace
+
+Augmentation::Augmentation(const Augment& augment, std::uint64_t height, std::uint64_t width)
+    : flip_(augment.horizontal_flip), sizes_{height, width, height, width} {
+  if (!(flip_ >= 0 && flip_ <= 1)) {
+    throw OptionError(fmt::format("augment.horizontal_flip is a probability, 0 to 1; got {}", flip_));
+  }
+  if (!augment.random_crop) return;
+  const Augment::RandomCrop& crop = *augment.random_crop;
+  if (crop.padding < 0 || crop.padding > kMaxExtent) {
+    throw OptionError(
+        fmt::format("augment.random_crop.padding must be 0 to {}; got {}", kMaxExtent, crop.padding));
+  }
+  padding_ = crop.padding;
+  sizes_.out_height = window_extent(crop.height, height, padding_, "height");
+  sizes_.out_width = window_extent(crop.width, width, padding_, "width");
+}
+
+SampleTransform Augmentation::draw(std::uint64_t seed, std::uint64_t epoch, std::uint64_t repeat,
+                                   std::int64_t sample) const noexcept {
+  const std::uint64_t of_epoch = mix_key(mix_key(seed, kAugment, epoch), kAugment, repeat);
+  const std::uint64_t key = mix_key(of_epoch, kAugment, static_cast<std::uint64_t>(sample));
+  SampleTransform transform;
+  transform.crop_y = place(mix_key(key, kAugment, kCropY), sizes_.in_height, sizes_.out_height, padding_);
+  transform.crop_x = place(mix_key(key, kAugment, kCropX), sizes_.in_width, sizes_.out_width, padding_);
+  const double uniform = static_cast<double>(mix_key(key, kAugment, kFlip) >> 11) * 0x1p-53;
+  transform.flip = uniform < flip_ ? 1 : 0;
+  return transform;
+}
+
+std::vector<SampleTransform> Augmentation::draw_all(std::uint64_t seed, std::uint64_t epoch,
+                                                    std::uint64_t repeat,
+                                                    const std::vector<std::int64_t>& samples) const {
+  std::vector<SampleTransform> transforms;
+  transforms.reserve(samples.size());
+  for (const std::int64_t sample : samples) transforms.push_back(draw(seed, epoch, repeat, sample));
+  return transforms;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,54 @@
+#include "flow/resolve/cache_layout.hpp"
+
+#include <algorithm>
+
+#include "cache/row_cache.hpp"
+
+namespace h5feed {
+namespace {
+
+// Calls `visit` with each field whose chunks are decoded.
+template <typename Visit>
+void for_each_cached(const DatasetState& dataset, const ResolvedOptions& options, const Visit& visit) {
+  for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
+    const Field* const field = dataset.field(number);
+    if (field == nullptr || field->is_resident() || (number == kData && options.row_reads)) continue;
+    visit(*field);
+  }
+}
+
+}  // namespace
+
+std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptions& options) {
+  std::uint64_t bytes = 0;
+  for_each_cached(dataset, options, [&](const Field& field) {
+    const bool is_data = &field == &dataset.data;
+    const std::uint64_t chunks =
+        is_data ? options.chunks_taking_part * field.map.pieces() : field.reader->num_chunks();
+    bytes += chunks * field.reader->chunk_bytes();
+  });
+  return bytes;
+}
+
+CacheLayout cache_layout(const DatasetState& dataset, const ResolvedOptions& options) {
+  std::uint64_t largest_chunk = 0;
+  std::uint64_t sample_bytes = 0;
+  for_each_cached(dataset, options, [&](const Field& field) {
+    largest_chunk = std::max(largest_chunk, field.reader->chunk_bytes());
+    sample_bytes += field.map.pieces() * (field.map.chunk_row_bytes() + RowCache::kBookkeepingBytes);
+  });
+  const std::uint64_t decoding_bytes = static_cast<std::uint64_t>(options.concurrent_decodes) * largest_chunk;
+  switch (options.cache_policy) {
+    case CachePolicy::lru:
+      break;
+    case CachePolicy::clairvoyant:
+      return {.chunk_bytes = decoding_bytes,
+              .samples = sample_bytes > 0 ? options.cache_bytes / sample_bytes : 0};
+    case CachePolicy::keep_first:
+      return {.chunk_bytes = options.cache_bytes,
+              .staying_bytes = options.cache_bytes - std::min(options.cache_bytes, decoding_bytes)};
+  }
+  return {.chunk_bytes = options.cache_bytes};
+}
+
+}  // namespace h5feed

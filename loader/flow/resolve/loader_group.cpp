@@ -1,0 +1,46 @@
+#include "flow/resolve/loader_group.hpp"
+
+#include <algorithm>
+
+namespace h5feed {
+
+std::shared_ptr<LoaderGroup> LoaderGroup::of(const DatasetState& dataset) {
+  LoaderGroupPlace& place = *dataset.loaders;
+  const MutexLock lock(place.mutex);
+  std::shared_ptr<LoaderGroup> group = place.group.lock();
+  if (!group) {
+    group = std::make_shared<LoaderGroup>();
+    place.group = group;
+  }
+  return group;
+}
+
+LoaderGroup::Seat::~Seat() { group_.leave(at_); }
+
+MemoryUse LoaderGroup::together() const noexcept {
+  MemoryUse all;
+  for (const MemoryUse& member : members_) {
+    all.own_bytes += member.own_bytes;
+    all.decode_bytes += member.decode_bytes;
+    all.cache_bytes = std::max(all.cache_bytes, member.cache_bytes);
+    all.budget_bytes = std::max(all.budget_bytes, member.budget_bytes);
+  }
+  return all;
+}
+
+std::unique_ptr<LoaderGroup::Seat> LoaderGroup::join(
+    const std::function<MemoryUse(const MemoryUse& others)>& decide) {
+  const MutexLock lock(mutex_);
+  const MemoryUse use = decide(together());
+  auto seat = std::unique_ptr<Seat>(new Seat(*this, members_.insert(members_.end(), use)));
+  cache_.set_capacity(together().cache_bytes);
+  return seat;
+}
+
+void LoaderGroup::leave(std::list<MemoryUse>::iterator at) noexcept {
+  const MutexLock lock(mutex_);
+  members_.erase(at);
+  cache_.set_capacity(together().cache_bytes);
+}
+
+}  // namespace h5feed

@@ -1,0 +1,127 @@
+#include "flow/resolve/placement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "batch/device_backend.hpp"
+#include "h5feed/config.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+
+namespace h5feed {
+namespace {
+
+// Batches that are copied to a GPU ahead of the consumer: one under the copy, one under the kernel.
+constexpr std::int64_t kCopyDepth = 2;
+constexpr std::int64_t kMaxCopyDepth = 64;
+
+[[noreturn]] void refuse_device(const std::string& device) {
+  if (!device.starts_with("cuda")) {
+    throw OptionError(fmt::format(R"(device "{}" is not known; use "cpu", "cuda:N" or "auto")", device));
+  }
+  if (H5FEED_HAS_CUDA == 0) {
+    throw OptionError(fmt::format("device \"{}\": h5feed was built without CUDA", device));
+  }
+  throw OptionError(fmt::format(
+      "device \"{}\" needs options.device_backend = h5feed::gpu::backend(); link h5feed::gpu", device));
+}
+
+std::size_t copy_depth(const DataLoaderOptions& options) {
+  return static_cast<std::size_t>(options.copy_depth.value_or(kCopyDepth));
+}
+
+void check_copy_depth(const DataLoaderOptions& options) {
+  if (options.copy_depth && (*options.copy_depth < 1 || *options.copy_depth > kMaxCopyDepth)) {
+    throw OptionError(fmt::format("copy_depth must be 1 to {}; got {}", kMaxCopyDepth, *options.copy_depth));
+  }
+}
+
+// The GPU that batches go to; unset: the host.
+std::optional<int> choose_gpu(const DataLoaderOptions& options) {
+  if (options.device == "cpu") return std::nullopt;
+  if (options.device_backend) return options.device_backend->choose(options.device);
+  if (options.device != "auto") refuse_device(options.device);
+  log_once(LogLevel::warning,
+           fmt::format("device \"auto\": batches go to the CPU; {}, or set device \"cpu\"",
+                       H5FEED_HAS_CUDA == 0
+                           ? "h5feed was built without CUDA; build it with CUDA"
+                           : "to use a GPU, set options.device_backend = h5feed::gpu::backend() and link "
+                             "h5feed::gpu"));
+  return std::nullopt;
+}
+
+}  // namespace
+
+Placement resolve_placement(const DataLoaderOptions& options, const DatasetState& dataset) {
+  check_copy_depth(options);
+  Placement placement;
+  placement.conversion = resolve_conversion(options, dataset);
+  placement.gpu = choose_gpu(options);
+  if (!placement.gpu) return placement;
+  if (options.collate_fn) {
+    throw OptionError(fmt::format(
+        "collate_fn works on batches in host memory; use device \"cpu\" instead of \"{}\"", options.device));
+  }
+  const Conversion& conversion = placement.conversion;
+  placement.gpu_converts =
+      conversion.changes() && options.device_backend->can_normalize(conversion.from, conversion.to);
+  if (options.echo.factor > 1 && conversion.augmentation && !placement.gpu_converts) {
+    throw OptionError(
+        fmt::format("echo with augment on a GPU needs a conversion that the GPU does, not {} to {}; use "
+                    "output_dtype f32, "
+                    "f16 or bf16 of u8, u16, i16, f16, bf16 or f32 data, or device = \"cpu\"",
+                    name_of(conversion.from), name_of(conversion.to)));
+  }
+  return placement;
+}
+
+DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptions& options,
+                               const DatasetState& dataset, std::uint64_t max_batch_rows) {
+  DeliveryFormat format = delivery_format(options, dataset, placement.on_host(), max_batch_rows);
+  if (!placement.gpu) {
+    format.outputs = static_cast<std::size_t>(std::max<std::int64_t>(1, options.echo.factor));
+  } else {
+    format.slots_in_transfer = copy_depth(options);
+  }
+  return format;
+}
+
+std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
+                                    const DeliveryFormat& assembled, const ResolvedOptions& resolved,
+                                    SlotBytes slot) {
+  if (!placement.gpu) {
+    // Prepared ones, one at the consumer and one it is about to let go.
+    return make_host_device(slot, (resolved.prefetch_batches + 2) * assembled.outputs);
+  }
+  const Conversion conversion = placement.gpu_converts ? placement.conversion : placement.on_host();
+  DeviceFormat format;
+  format.slot = slot;
+  format.rows = static_cast<std::uint64_t>(resolved.max_batch_rows);
+  format.from = placement.gpu_converts ? conversion.from : conversion.to;
+  format.to = conversion.to;
+  format.channels = conversion.channels;
+  format.sizes = conversion.sizes;
+  format.out_channels_last = conversion.out_channels_last;
+  format.target_from = format.target_to = assembled.target_dtype;
+  format.deliveries = static_cast<std::uint64_t>(resolved.echo_factor);
+  if (placement.gpu_converts) {
+    format.in_channels_last = conversion.in_channels_last;
+    format.normalize = conversion.normalize;
+    format.augments = conversion.augmentation.has_value();
+  } else {
+    format.sizes.in_height = format.sizes.out_height;
+    format.sizes.in_width = format.sizes.out_width;
+    format.in_channels_last = format.out_channels_last;
+  }
+  DeviceCapacity capacity;
+  capacity.depth = copy_depth(options);
+  capacity.host_slots = resolved.prefetch_batches + assembled.slots_in_transfer;
+  capacity.own_outputs = options.output_memory.value_or(OutputMemory::ring) == OutputMemory::ring;
+  return options.device_backend->make(*placement.gpu, format, capacity);
+}
+
+}  // namespace h5feed

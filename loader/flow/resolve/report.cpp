@@ -1,0 +1,162 @@
+#include "flow/resolve/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "base/ratio.hpp"
+
+namespace h5feed {
+namespace {
+
+double seconds(std::uint64_t ns) noexcept { return static_cast<double>(ns) * 1e-9; }
+
+// Below this share of waiting the consumer is the slow side.
+constexpr double kNoticeableWait = 0.05;
+
+// What the consumer's waits are charged to, as shares of the time. While copies waited for its own work on
+// the GPU the consumer was the slow side; while copies ran it waited for the transfer; the rest is divided as
+// the workers divided their time.
+struct Waits {
+  explicit Waits(const LoaderStats& stats)
+      : total(stats.wait_fraction()), own(std::min(total, ratio(stats.wait_gpu_ns, stats.epoch_ns))) {
+    const double copying = std::min(input(), ratio(stats.wait_transfer_ns, stats.epoch_ns));
+    const std::array<std::uint64_t, 4> work = {stats.read_ns, stats.decode_ns, stats.gather_ns,
+                                               stats.transfer_ns};
+    const std::uint64_t all = std::accumulate(work.begin(), work.end(), std::uint64_t{0});
+    for (std::size_t i = 0; i < work.size(); ++i)
+      stages[i].second = (input() - copying) * ratio(work[i], all);
+    stages.back().second += copying;
+  }
+
+  double input() const noexcept { return total - own; }
+
+  double total;
+  double own;
+  std::array<std::pair<const char*, double>, 4> stages = {
+      {{"reading", 0}, {"decoding", 0}, {"gathering", 0}, {"the transfer", 0}}};
+};
+
+std::string verdict(const LoaderStats& stats) {
+  const Waits waits(stats);
+  if (waits.input() < kNoticeableWait) {
+    const std::string own =
+        waits.own < 0.001 ? "" : fmt::format(", {:.1f} % for its own work on the GPU", waits.own * 100);
+    return fmt::format("the consumer was the slow side: it waited {:.1f} % of the time{}", waits.total * 100,
+                       own);
+  }
+  const auto& [name, share] =
+      *std::ranges::max_element(waits.stages, {}, [](const auto& stage) { return stage.second; });
+  return fmt::format("input-bound: the consumer waited {:.1f} % of the time; {:.0f} % of that was for {}{}",
+                     waits.total * 100, share / waits.total * 100, name,
+                     waits.own < 0.001 ? ""
+                                       : fmt::format(", {:.0f} % for its own work on the GPU",
+                                                     waits.own / waits.total * 100));
+}
+
+// "the GPU was busy 41 %; of the other 59 points, 55 waited for decoding, 4 were the program's own"; empty
+// without a probe. Waiting of the host is idleness of the GPU only as far as the GPU was idle.
+std::string gpu_verdict(const LoaderStats& stats) {
+  const std::string use = stats.gpu.to_string();
+  const std::optional<double> busy = stats.gpu.busy.mean();
+  if (!busy) return use.empty() ? use : use + "\n";
+  const double rest = 100 - std::round(*busy * 100);
+  if (rest < 1) return use + "\n";
+  const Waits waits(stats);
+  const double scale = waits.input() > 0 ? std::min(rest, waits.input() * 100) / waits.input() : 0;
+  std::vector<std::string> parts;
+  double told = 0;
+  for (const auto& [name, share] : waits.stages) {
+    const double points = std::round(share * scale);
+    if (points < 1) continue;
+    told += points;
+    parts.push_back(fmt::format("{:.0f} waited for {}", points, name));
+  }
+  if (rest - told >= 1) parts.push_back(fmt::format("{:.0f} were the program's own", rest - told));
+  return fmt::format("{}; of the other {:.0f} points, {}\n", use, rest, fmt::join(parts, ", "));
+}
+
+// Empty where no chunk was decoded.
+std::string decodes(const LoaderStats& stats, const DataFacts& data) {
+  if (stats.chunk_loads == 0 || stats.samples == 0) return {};
+  const double epochs = ratio(stats.samples, data.samples);
+  const double per_chunk = ratio(stats.chunk_loads, data.chunks) / epochs;
+  std::string text = fmt::format("decodes: {:.2f} per chunk and epoch", per_chunk);
+  // What is optimal before the first epoch's end cannot be told.
+  if (epochs >= 1 && data.optimum) {
+    const double optimum = (data.optimum->first_epoch + (epochs - 1) * data.optimum->later_epochs) / epochs;
+    text += fmt::format(" (offline optimum about {:.2f} by rows, distance {:+.0f} %)", optimum,
+                        (per_chunk / optimum - 1) * 100);
+  }
+  return text + fmt::format("; {:.2f} bytes read per stored byte and epoch\n",
+                            ratio(stats.bytes_read, data.stored_bytes) / epochs);
+}
+
+// The ledger of memory that a GPU takes part in; empty on the CPU.
+std::string gpu_memory(const LoaderStats& stats) {
+  std::string text;
+  if (stats.pinned_bytes > 0 || stats.gpu_memory) {
+    text += fmt::format("\nhost memory: pinned {}, cache {}, batches in flight {}",
+                        format_bytes(stats.pinned_bytes), format_bytes(stats.cache_bytes),
+                        format_bytes(stats.in_flight_bytes));
+  }
+  if (stats.pageable_batches > 0) {
+    text +=
+        fmt::format("; batches assembled beside the pinned slots: {}", format_count(stats.pageable_batches));
+  }
+  if (stats.gpu_memory) {
+    const GpuMemory& gpu = *stats.gpu_memory;
+    text += fmt::format(
+        "\ncuda:{} memory: loader {} (peak {}), rest {} ({} when the loader was made), free {} of {}",
+        gpu.device, format_bytes(gpu.loader), format_bytes(gpu.loader_peak), format_bytes(gpu.rest()),
+        format_bytes(gpu.at_start), format_bytes(gpu.free), format_bytes(gpu.total));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string format_report(const LoaderStats& stats, const ResolvedOptions& options,
+                          const SystemLimits& limits, const DataFacts& data) {
+  const double time = seconds(stats.epoch_ns);
+  std::string text = fmt::format(
+      "{} samples in {} batches, {:.2f} s, {} samples/s; seed {}, num_workers {}, device {}\n",
+      format_count(stats.samples), format_count(stats.batches), time,
+      format_count(time > 0 ? static_cast<std::uint64_t>(static_cast<double>(stats.samples) / time) : 0),
+      options.seed, options.num_workers, data.device);
+  text += verdict(stats) + "\n";
+  text += gpu_verdict(stats);
+  text += fmt::format(
+      "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s{}; {} read, {} decoded, {} delivered\n",
+      seconds(stats.read_ns), seconds(stats.decode_ns), seconds(stats.gather_ns),
+      stats.gpu_memory ? fmt::format(", transfer {:.2f} s", seconds(stats.transfer_ns)) : "",
+      format_bytes(stats.bytes_read), format_bytes(stats.bytes_decoded), format_bytes(stats.bytes_delivered));
+  const std::string would_fit =
+      data.fit_bytes > data.cache_bytes
+          ? fmt::format(" (all would fit from {})", format_bytes_ceil(data.fit_bytes))
+          : std::string();
+  text += fmt::format(
+      "cache: hit rate {:.1f} %, {} of {} held{}; rows read directly: {}; chunks through libhdf5: {}\n",
+      stats.cache_hit_rate() * 100, format_bytes(stats.cache_bytes), format_bytes(data.cache_bytes),
+      would_fit, format_count(stats.rows_direct), format_count(stats.fallback_chunks));
+  text += decodes(stats, data);
+  text += fmt::format("memory: budget {} (bound by {}); batches out {}; usable CPUs {} (bound by {})",
+                      format_bytes(options.memory_budget_bytes), data.budget_bound_by,
+                      format_bytes(stats.outputs_held_bytes), limits.cpus, limits.cpus_bound_by);
+  if (limits.lockable_bytes) {
+    text += fmt::format("; lockable memory {} (ulimit -l)", format_bytes(*limits.lockable_bytes));
+  }
+  text += gpu_memory(stats);
+  if (stats.errors > 0) text += fmt::format("\nfailed batches: {}", format_count(stats.errors));
+  return text;
+}
+
+}  // namespace h5feed

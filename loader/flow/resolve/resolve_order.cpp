@@ -1,0 +1,188 @@
+#include "flow/resolve/resolve_order.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/byte_units.hpp"
+#include "base/option_spelling.hpp"
+#include "h5feed/error.hpp"
+#include "plan/divide.hpp"
+#include "plan/group_order.hpp"
+#include "plan/listed_order.hpp"
+
+namespace h5feed {
+namespace {
+
+void check_batch(const DataLoaderOptions& options) {
+  if (options.batch_size && *options.batch_size < 1) {
+    throw OptionError(fmt::format("{} must be at least 1, or none for single samples; got {}",
+                                  spelled("batch_size"), *options.batch_size));
+  }
+  if (options.batch_size && *options.batch_size > std::int64_t{1} << 31) {
+    throw OptionError(
+        fmt::format("{} must be at most 2147483648; got {}", spelled("batch_size"), *options.batch_size));
+  }
+  if (!options.batch_size && options.drop_last) {
+    throw OptionError("drop_last needs batches; set batch_size, or leave drop_last unset");
+  }
+}
+
+void check_samplers(const DataLoaderOptions& options) {
+  const bool shuffled = options.shuffle.kind() != Shuffle::Kind::sequential;
+  if (options.sampler && shuffled) {
+    throw OptionError("sampler option is mutually exclusive with shuffle; leave shuffle unset");
+  }
+  if (!options.batch_sampler) return;
+  if (options.batch_size != 1 || shuffled || options.sampler || options.drop_last) {
+    throw OptionError(
+        "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last; leave "
+        "these unset");
+  }
+  if (options.shard != Shard::strided) {
+    throw OptionError("batch_sampler deals whole batches to the ranks; leave shard at strided");
+  }
+}
+
+void check_ranks(const DataLoaderOptions& options) {
+  constexpr std::int64_t kMaxWorldSize = 1 << 20;
+  if (options.world_size < 1 || options.world_size > kMaxWorldSize) {
+    throw OptionError(fmt::format("world_size must be 1 to {}; got {}", kMaxWorldSize, options.world_size));
+  }
+  if (options.rank < 0 || options.rank >= options.world_size) {
+    throw OptionError(
+        fmt::format("rank must be 0 to world_size - 1 = {}; got {}", options.world_size - 1, options.rank));
+  }
+  if (options.world_size > 1 && !options.seed) {
+    throw OptionError(fmt::format(
+        "seed must be set with world_size {}: every rank needs the same one; use e.g. options.seed = 1",
+        options.world_size));
+  }
+}
+
+std::uint64_t chunks_taking_part(const DatasetState& dataset, const SampleSubset* chosen) {
+  const RowLayout& layout = dataset.data.map.rows();
+  return chosen == nullptr ? layout.num_chunks() : chunk_groups(layout, chosen).size();
+}
+
+std::int64_t largest_batch(const BatchSampler& sampler) {
+  const std::int64_t largest = sampler.max_batch_size();
+  if (largest < 1 || largest > std::int64_t{1} << 31) {
+    throw OptionError(
+        fmt::format("max_batch_size() of the batch sampler must be 1 to 2147483648; it is {}", largest));
+  }
+  return largest;
+}
+
+// Whether an epoch goes through the samples as they are stored, leaving out half at most, as far as its
+// beginning tells.
+bool follows_the_file(const EpochSamples& epoch) {
+  constexpr std::uint64_t kBeginning = 4096;
+  const std::uint64_t end = std::min(epoch.size(), kBeginning);
+  for (std::uint64_t i = 1; i < end; ++i) {
+    if (epoch.at(i) < epoch.at(i - 1)) return false;
+  }
+  return end > 0 && epoch.at(end - 1) - epoch.at(0) <= static_cast<std::int64_t>(2 * end);
+}
+
+// What one rank delivers in an epoch. A sampler's size, and whether its order is that of the file, are taken
+// from its first epoch.
+void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t chunks,
+                 ResolvedOptions& resolved) {
+  const auto ranks = static_cast<std::uint64_t>(resolved.world_size);
+  if (options.sampler) {
+    const auto epoch = epoch_of(*options.sampler, resolved.seed, 0);
+    samples = epoch->size();
+    if (follows_the_file(*epoch)) resolved.shuffle = Shuffle(false);
+  }
+  if (options.batch_sampler)
+    samples = epoch_of(*options.batch_sampler, resolved.seed, 0)->size() *
+              static_cast<std::uint64_t>(resolved.max_batch_rows);
+  resolved.samples_per_epoch = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
+  resolved.chunks_taking_part = chunks;
+  // A run of the order is of few chunks only where the order goes by chunks.
+  const bool run_of_chunks =
+      options.shard == Shard::contiguous && resolved.shuffle.kind() != Shuffle::Kind::full && ranks > 1;
+  std::uint64_t own = chunks;
+  if (options.shard == Shard::by_chunk) own = ceil_div(chunks, ranks);
+  if (run_of_chunks) own = std::min(chunks, ceil_div(chunks, ranks) + 1);
+  resolved.chunks_per_epoch = std::min(own, resolved.samples_per_epoch);
+}
+
+void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen) {
+  const bool windows = options.shuffle.kind() == Shuffle::Kind::chunk;
+  const bool by_chunk = options.shard == Shard::by_chunk;
+  if (by_chunk && options.sampler) {
+    throw OptionError("shard = by_chunk has an order of its own in every chunk; use strided with a sampler");
+  }
+  if (!windows && !by_chunk) return;
+  const std::uint64_t chunks = chunks_taking_part(dataset, chosen);
+  if (windows && options.shuffle.window_chunks() > chunks) {
+    throw OptionError(fmt::format("{} \"{}\": the data has {} {}; use \"chunk:{}\" or less, or \"full\"",
+                                  spelled("shuffle"), options.shuffle.to_string(), format_count(chunks),
+                                  chunks == 1 ? "chunk" : "chunks", chunks));
+  }
+  if (by_chunk && static_cast<std::uint64_t>(options.world_size) > chunks) {
+    throw OptionError(
+        fmt::format("shard = by_chunk cannot deal {} {} to {} ranks; use strided, or at most {} ranks",
+                    format_count(chunks), chunks == 1 ? "chunk" : "chunks", options.world_size, chunks));
+  }
+}
+
+}  // namespace
+
+ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetState& dataset,
+                              const SampleSubset* chosen) {
+  ResolvedOptions resolved;
+  check_batch(options);
+  check_samplers(options);
+  check_ranks(options);
+  check_chunks(options, dataset, chosen);
+  const bool as_given = chosen != nullptr && !chosen->ascending() && options.shard != Shard::by_chunk &&
+                        options.shuffle.kind() == Shuffle::Kind::sequential;
+  resolved.sampled = options.sampler != nullptr || options.batch_sampler != nullptr || as_given;
+  // Chunks come in no order that could be foreseen, but for samplers that follow the file.
+  resolved.shuffle = resolved.sampled ? Shuffle(true) : options.shuffle;
+  resolved.batch_size =
+      options.batch_sampler ? largest_batch(*options.batch_sampler) : options.batch_size.value_or(1);
+  resolved.batched = options.batch_size.has_value();
+  const std::uint64_t samples = chosen == nullptr ? dataset.data.info().rows() : chosen->size();
+  if (!resolved.batched && options.uneven == Uneven::exact && options.world_size > 1) {
+    throw OptionError(
+        "single samples (batch_size none) leave nothing to deliver to the ranks that come short; use uneven "
+        "= "
+        "pad or drop, or set batch_size");
+  }
+  resolved.max_batch_rows = resolved.batch_size;
+  // A sampler may repeat samples, so its batches can be larger than the dataset.
+  if (!options.sampler && !options.batch_sampler)
+    resolved.max_batch_rows = std::min(resolved.max_batch_rows, static_cast<std::int64_t>(samples));
+  resolved.seed = options.seed.value_or(0);
+  resolved.rank = options.rank;
+  resolved.world_size = options.world_size;
+  resolved.shard = options.shard;
+  resolved.uneven = options.uneven;
+  count_share(options, samples, chunks_taking_part(dataset, chosen), resolved);
+  return resolved;
+}
+
+PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset,
+                        const ResolvedOptions& options) {
+  PlanSpec spec;
+  spec.num_samples = dataset.data.info().rows();
+  spec.layout = dataset.data.map.rows();
+  if (!options.sampled) spec.shuffle = options.shuffle;
+  spec.seed = options.seed;
+  spec.batch_size = static_cast<std::uint64_t>(options.batch_size);
+  spec.drop_last = options.drop_last;
+  spec.rank = static_cast<std::uint64_t>(options.rank);
+  spec.world_size = static_cast<std::uint64_t>(options.world_size);
+  spec.shard = options.shard;
+  spec.uneven = options.uneven;
+  spec.subset = sources.chosen;
+  spec.sampler = sources.sampler;
+  spec.batch_sampler = sources.batch_sampler;
+  return spec;
+}
+
+}  // namespace h5feed

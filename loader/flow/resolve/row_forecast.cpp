@@ -1,0 +1,145 @@
+#include "flow/resolve/row_forecast.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <queue>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/epoch_plan.hpp"
+
+namespace h5feed {
+namespace {
+
+constexpr std::uint64_t kRows = 20'000;
+constexpr std::uint64_t kMinChunks = 16;
+// The first fills the cache, two are measured (a good epoch leaves a worse one behind), the last is known.
+constexpr std::uint64_t kEpochs = 4;
+
+std::uint64_t scaled(std::uint64_t value, double scale) noexcept {
+  return std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(std::llround(static_cast<double>(value) * scale)));
+}
+
+// The plan of the scaled-down set.
+PlanSpec scale_down(const RowForecastSpec& spec) {
+  PlanSpec plan;
+  plan.rows_per_chunk = std::min({spec.rows_per_chunk, kRows / kMinChunks, spec.num_samples});
+  const std::uint64_t chunks = (spec.num_samples - 1) / spec.rows_per_chunk + 1;
+  const std::uint64_t simulated_chunks = std::min(chunks, kRows / plan.rows_per_chunk);
+  plan.num_samples = std::min(spec.num_samples, simulated_chunks * plan.rows_per_chunk);
+  plan.batch_size =
+      scaled(spec.batch_size, static_cast<double>(plan.num_samples) / static_cast<double>(spec.num_samples));
+  plan.shuffle = spec.shuffle;
+  if (spec.shuffle.kind() == Shuffle::Kind::chunk) {
+    const double chunk_scale = static_cast<double>(simulated_chunks) / static_cast<double>(chunks);
+    plan.shuffle = Shuffle("chunk:" + std::to_string(scaled(spec.shuffle.window_chunks(), chunk_scale)));
+  }
+  return plan;
+}
+
+// The cache, by turns that count through all epochs.
+class Simulation {
+ public:
+  Simulation(const PlanSpec& spec, std::uint64_t capacity_rows)
+      : spec_(spec),
+        capacity_rows_(capacity_rows),
+        due_(spec.num_samples),
+        held_(kEpochs * spec.num_samples) {
+    for (std::uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+      const EpochPlan plan(spec, epoch);
+      turns_[epoch].resize(spec.num_samples);
+      for (std::uint64_t number = 0; number < plan.num_batches(); ++number) {
+        std::uint64_t turn = epoch * spec.num_samples + number * spec.batch_size;
+        for (const std::int64_t sample : plan.batch(number)) {
+          order_.push_back(static_cast<std::uint64_t>(sample));
+          turns_[epoch][order_.back()] = turn++;
+        }
+      }
+    }
+    due_ = turns_[0];
+  }
+
+  // Decodes of an epoch; epochs run one after the other.
+  std::uint64_t run(std::uint64_t epoch) {
+    std::uint64_t decodes = 0;
+    const auto first = order_.begin() + static_cast<std::ptrdiff_t>(epoch * spec_.num_samples);
+    for (std::uint64_t begin = 0; begin < spec_.num_samples; begin += spec_.batch_size) {
+      const std::uint64_t end = std::min(begin + spec_.batch_size, spec_.num_samples);
+      std::vector<std::uint64_t> batch(first + static_cast<std::ptrdiff_t>(begin),
+                                       first + static_cast<std::ptrdiff_t>(end));
+      std::ranges::sort(batch);
+      for (auto at = batch.begin(); at != batch.end();) {
+        const std::uint64_t chunk = *at / spec_.rows_per_chunk;
+        const auto visit_end =
+            std::find_if(at, batch.end(), [&](std::uint64_t s) { return s / spec_.rows_per_chunk != chunk; });
+        if (!visit({at, visit_end}, epoch)) {
+          ++decodes;
+          keep_chunk(chunk);
+        }
+        at = visit_end;
+      }
+    }
+    return decodes;
+  }
+
+ private:
+  // Serves samples of one chunk; false when one of them was not held.
+  bool visit(std::span<const std::uint64_t> samples, std::uint64_t epoch) {
+    const bool hit = std::ranges::all_of(samples, [this](std::uint64_t s) { return held_[due_[s]] != 0; });
+    for (const std::uint64_t sample : samples) {
+      drop(due_[sample]);
+      due_[sample] = turns_[epoch + 1][sample];
+      if (hit) hold(due_[sample]);
+    }
+    return hit;
+  }
+
+  void keep_chunk(std::uint64_t chunk) {
+    const std::uint64_t end = std::min((chunk + 1) * spec_.rows_per_chunk, spec_.num_samples);
+    for (std::uint64_t sample = chunk * spec_.rows_per_chunk; sample < end; ++sample) hold(due_[sample]);
+    while (count_ > capacity_rows_) {
+      drop(latest_.top());  // nothing where it was served since it was put there
+      latest_.pop();
+    }
+  }
+
+  void hold(std::uint64_t turn) {
+    if (held_[turn] != 0) return;
+    held_[turn] = 1;
+    ++count_;
+    latest_.push(turn);
+  }
+
+  void drop(std::uint64_t turn) {
+    count_ -= held_[turn];
+    held_[turn] = 0;
+  }
+
+  const PlanSpec spec_;
+  const std::uint64_t capacity_rows_;
+  std::vector<std::uint64_t> order_;                       // samples of all epochs
+  std::array<std::vector<std::uint64_t>, kEpochs> turns_;  // of each sample
+  std::vector<std::uint64_t> due_;                         // turn at which each sample comes next
+  std::vector<std::uint8_t> held_;                         // by turn
+  std::uint64_t count_ = 0;
+  std::priority_queue<std::uint64_t> latest_;
+};
+
+}  // namespace
+
+RowForecast forecast_rows(const RowForecastSpec& spec) {
+  const PlanSpec plan = scale_down(spec);
+  const double samples = static_cast<double>(plan.num_samples);
+  Simulation simulation(plan, static_cast<std::uint64_t>(std::clamp(spec.held_share, 0.0, 1.0) * samples));
+  const double chunks = std::ceil(samples / static_cast<double>(plan.rows_per_chunk));
+  RowForecast forecast;
+  forecast.first_epoch = static_cast<double>(simulation.run(0)) / chunks;
+  const std::uint64_t second = simulation.run(1);
+  forecast.later_epochs = static_cast<double>(second + simulation.run(2)) / chunks / 2;
+  return forecast;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,43 @@
+#include "flow/resolve/row_read_choice.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "flow/resolve/advice.hpp"
+
+namespace h5feed {
+namespace {
+
+// Orders of magnitude suffice: the two ways differ by far, or it does not matter which is taken.
+constexpr double kCallNs = 700;  // one pread(2)
+constexpr double kMemoryNsPerByte = 0.2;
+constexpr double kStorageNs = 25'000;  // a random read of solid-state storage, several in flight
+constexpr double kStorageNsPerByte = 1;
+constexpr double kPageBytes = 4096;
+
+constexpr std::uint64_t kProbes = 32;
+
+bool mostly_resident(const ChunkReader& reader) {
+  const std::uint64_t rows = reader.info().rows();
+  const std::uint64_t probes = std::min(kProbes, rows);
+  std::uint64_t resident = 0;
+  for (std::uint64_t i = 0; i < probes; ++i) resident += reader.row_resident(rows / probes * i) ? 1U : 0U;
+  return resident * 2 > probes;
+}
+
+}  // namespace
+
+bool rows_cheaper_than_chunks(const DatasetState& dataset, const ResolvedOptions& options) {
+  const ChunkReader& reader = *dataset.data.reader;
+  if (!reader.rows_readable() || options.shuffle.kind() != Shuffle::Kind::full ||
+      reader.info().total_bytes() <= options.cache_bytes) {
+    return false;
+  }
+  const auto row_bytes = static_cast<double>(reader.info().row_bytes());
+  // A row served through the cache costs its share of the times that its chunk is read.
+  const double chunk_bytes = expected_decodes_per_chunk(dataset, options) * row_bytes;
+  if (mostly_resident(reader)) return kCallNs < chunk_bytes * kMemoryNsPerByte;
+  return kStorageNs + std::max(row_bytes, kPageBytes) * kStorageNsPerByte < chunk_bytes * kStorageNsPerByte;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,77 @@
+// Where a TorchDataLoader delivers, decided by what h5feed and LibTorch were built with. Part of
+// h5feed/torch.hpp.
+#pragma once
+
+#include <torch/types.h>
+#include <torch/version.h>
+
+#include <string>
+
+#include "h5feed/batch.hpp"
+#include "h5feed/config.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/device.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+#include "h5feed/optional_batch.hpp"
+#include "h5feed/options.hpp"
+#include "h5feed/torch/tensor.hpp"
+
+// A LibTorch built with CUDA has this header, which its build writes, beside its others.
+#if H5FEED_HAS_CUDA && __has_include(<c10/cuda/impl/cuda_cmake_macros.h>)
+#include "h5feed/torch/cuda.hpp"
+
+namespace h5feed::detail {
+inline constexpr bool kTorchHasCuda = true;
+}
+#else
+
+namespace h5feed::detail {
+
+inline constexpr bool kTorchHasCuda = false;
+
+/// There are no batches on a GPU to take tensors from.
+struct TorchTensors {
+  torch::Tensor data;
+  torch::Tensor target;
+};
+inline TorchTensors cuda_tensors(const Batch&) { throw DeviceError("this LibTorch has no CUDA"); }
+inline OptionalBatch<Batch> next_into(DataLoader&, const torch::Tensor&, const torch::Tensor&) {
+  throw OptionError("next_into() is for a loader that delivers to a GPU; use the iterators");
+}
+inline void prepare_for_cuda(DataLoaderOptions&) {}
+inline ProvideOutput torch_provider(const DataLoaderOptions&) { return {}; }
+
+}  // namespace h5feed::detail
+#endif
+
+namespace h5feed::detail {
+
+/// Throws OptionError where a GPU is asked for and there can be none.
+inline void prepare_torch_device(DataLoaderOptions& options) {
+  const bool named = options.device.starts_with("cuda");
+  if constexpr (kTorchHasCuda) {
+    if (named || options.device == "auto") prepare_for_cuda(options);
+  } else {
+    if (named) {
+      throw OptionError(H5FEED_HAS_CUDA
+                            ? "this LibTorch (" TORCH_VERSION
+                              ") has no CUDA; configure with -DCMAKE_PREFIX_PATH=… of one that has, "
+                              "or use device \"cpu\""
+                            : "device \"" + options.device + "\": h5feed was built without CUDA");
+    }
+    if (options.device == "auto") {
+      log_once(LogLevel::warning,
+               H5FEED_HAS_CUDA
+                   ? "device \"auto\": batches go to the CPU; this LibTorch (" TORCH_VERSION
+                     ") has no CUDA; configure with -DCMAKE_PREFIX_PATH=… of one that has, or set "
+                     "device \"cpu\""
+                   : "device \"auto\": batches go to the CPU; h5feed was built without CUDA; build "
+                     "it with CUDA, or set device \"cpu\"");
+      options.device = "cpu";
+    }
+    options.device_backend.reset();
+  }
+}
+
+}  // namespace h5feed::detail

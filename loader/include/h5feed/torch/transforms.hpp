@@ -1,0 +1,197 @@
+// Chains of LibTorch's transforms on the workers of a TorchDataLoader. Part of h5feed/torch.hpp.
+#pragma once
+
+#include <torch/data/dataloader.h>  // map.h of LibTorch 1.13 needs it
+#include <torch/data/datasets/map.h>
+#include <torch/data/example.h>
+#include <torch/data/transforms/stack.h>
+#include <torch/data/transforms/tensor.h>
+#include <torch/types.h>
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "h5feed/batch.hpp"
+#include "h5feed/dataset.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/options.hpp"
+#include "h5feed/torch/dataset.hpp"
+#include "h5feed/torch/tensor.hpp"
+
+namespace h5feed::detail {
+
+/// The transforms that a chain of `.map()` applies to a TorchDataset, apart from the dataset: from a gathered
+/// batch to what LibTorch's loader would deliver. Copy it for each thread.
+template <typename D>
+struct TorchStages;
+
+template <>
+struct TorchStages<TorchDataset> {
+  explicit TorchStages(TorchDataset dataset)
+      : source(std::move(dataset)), normalize(source.reader().options().normalize) {}
+
+  std::vector<torch::data::Example<>> operator()(const torch::data::Example<>& batch) {
+    return unstack(batch);
+  }
+  /// The batch as it was gathered is the result: nothing is left to do.
+  bool done() const noexcept { return true; }
+
+  TorchDataset source;
+  std::optional<Normalize> normalize;  ///< what the gathering does
+};
+
+template <typename Source, typename Transform>
+struct TorchStages<torch::data::datasets::MapDataset<Source, Transform>> {
+  explicit TorchStages(torch::data::datasets::MapDataset<Source, Transform> dataset)
+      : before(dataset.dataset()), transform(dataset.transform()) {}
+
+  auto operator()(const torch::data::Example<>& batch) { return transform.apply_batch(before(batch)); }
+  bool done() const noexcept {
+    return std::is_same_v<Transform, torch::data::transforms::Stack<torch::data::Example<>>> && before.done();
+  }
+
+  TorchStages<Source> before;
+  Transform transform;
+};
+
+/// LibTorch's Normalize next to the dataset becomes the loader's own, which computes while it gathers, where
+/// that means the same: images in (C,H,W) of any type but float64, which LibTorch would keep, and no mean or
+/// std given to the dataset before.
+template <>
+struct TorchStages<torch::data::datasets::MapDataset<TorchDataset, torch::data::transforms::Normalize<>>> {
+  using Transform = torch::data::transforms::Normalize<>;
+
+  explicit TorchStages(torch::data::datasets::MapDataset<TorchDataset, Transform> dataset)
+      : before(dataset.dataset()), transform(dataset.transform()) {
+    fused = fuse();
+  }
+
+  std::vector<torch::data::Example<>> operator()(const torch::data::Example<>& batch) {
+    auto examples = before(batch);
+    return fused ? std::move(examples) : transform.apply_batch(std::move(examples));
+  }
+  bool done() const noexcept { return fused; }
+
+  TorchStages<TorchDataset> before;
+  Transform transform;
+  bool fused = false;
+
+ private:
+  static std::vector<double> values_of(const torch::Tensor& tensor) {
+    const torch::Tensor values = tensor.to(torch::kFloat64).contiguous();
+    return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
+  }
+
+  bool fuse() {
+    const SampleReader& reader = before.source.reader();
+    Normalize normalize = before.normalize.value_or(Normalize{1.0, {}, {}});
+    if (!normalize.mean.empty() || !normalize.std.empty()) return false;
+    if (!before.normalize && reader.dataset().dtype() == DType::f64) return false;
+    if (reader.dataset().sample_shape().size() != 3) return false;
+    normalize.mean = values_of(transform.mean);
+    normalize.std = values_of(transform.stddev);
+    try {
+      SampleReaderOptions options = reader.options();
+      options.normalize = normalize;
+      const SampleReader accepted(reader.dataset(), options);
+    } catch (const OptionError&) {
+      return false;  // as many values as the dataset does not have channels, or a std of 0
+    }
+    before.normalize = std::move(normalize);
+    return true;
+  }
+};
+
+template <typename Source, typename Transform>
+TorchStages<TorchDataset>& innermost(
+    TorchStages<torch::data::datasets::MapDataset<Source, Transform>>& stages) {
+  if constexpr (std::is_same_v<Source, TorchDataset>) {
+    return stages.before;
+  } else {
+    return innermost(stages.before);
+  }
+}
+inline TorchStages<TorchDataset>& innermost(TorchStages<TorchDataset>& stages) { return stages; }
+
+/// A TorchDataset, or a chain of `.map()` on one.
+template <typename D>
+struct IsTorchChain : std::is_same<D, TorchDataset> {};
+template <typename Source, typename Transform>
+struct IsTorchChain<torch::data::datasets::MapDataset<Source, Transform>> : IsTorchChain<Source> {};
+
+/// A `collate_fn` that runs the stages: on the calling thread, with a copy of the transforms that no other
+/// thread has at that moment.
+template <typename D>
+class TorchCollate {
+  using Stages = TorchStages<D>;
+  using Output = std::invoke_result_t<Stages&, const torch::data::Example<>&>;
+  static constexpr bool kStacked = std::same_as<Output, torch::data::Example<>>;
+  static_assert(kStacked || std::same_as<Output, std::vector<torch::data::Example<>>>,
+                "h5feed::make_data_loader delivers torch::data::Example<>: end the chain with "
+                "torch::data::transforms::Stack<>, or give it to torch::data::make_data_loader");
+
+ public:
+  /// `batched`: whether the loader's tensors have a batch dimension.
+  TorchCollate(Stages stages, bool batched)
+      : shared_(std::make_shared<Shared>(std::move(stages))), batched_(batched) {}
+
+  void operator()(Batch& batch) const {
+    if (batch.size() == 0) return;
+    std::unique_ptr<Stages> stages = take();
+    torch::data::Example<> gathered(to_tensor(std::move(batch.data)), to_tensor(std::move(batch.target)));
+    if (!batched_) each(gathered, [](const torch::Tensor& sample) { return sample.unsqueeze(0); });
+    torch::data::Example<> made = run(*stages, gathered);
+    if (!batched_) each(made, [](const torch::Tensor& one) { return one.select(0, 0); });
+    batch.data = to_host_tensor(std::move(made.data));
+    batch.target = to_host_tensor(std::move(made.target));
+    give_back(std::move(stages));
+  }
+
+ private:
+  struct Shared {
+    explicit Shared(Stages stages) : prototype(std::move(stages)) {}
+    std::mutex mutex;
+    const Stages prototype;
+    std::vector<std::unique_ptr<Stages>> idle;
+  };
+
+  template <typename Change>
+  static void each(torch::data::Example<>& example, const Change& change) {
+    for (torch::Tensor* const tensor : {&example.data, &example.target}) {
+      if (tensor->defined() && tensor->numel() > 0) *tensor = change(*tensor);
+    }
+  }
+
+  static torch::data::Example<> run(Stages& stages, const torch::data::Example<>& batch) {
+    if constexpr (kStacked) {
+      return stages(batch);
+    } else {
+      return torch::data::transforms::Stack<>().apply_batch(stages(batch));
+    }
+  }
+
+  std::unique_ptr<Stages> take() const {
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->idle.empty()) return std::make_unique<Stages>(shared_->prototype);
+    std::unique_ptr<Stages> stages = std::move(shared_->idle.back());
+    shared_->idle.pop_back();
+    return stages;
+  }
+
+  void give_back(std::unique_ptr<Stages> stages) const {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->idle.push_back(std::move(stages));
+  }
+
+  std::shared_ptr<Shared> shared_;
+  bool batched_;
+};
+
+}  // namespace h5feed::detail

@@ -1,0 +1,85 @@
+// The filters that h5feed decodes, each defined beside its codec, and the names of those that it does not.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "store/filters/entry.hpp"
+
+namespace h5feed {
+
+// One line for each filter, in the order in which the message about `--filter` lists them: FILTER(deflate)
+// stands for deflate_filter, which filter_deflate.cpp defines.
+#define H5FEED_FILTERS(FILTER) \
+  FILTER(shuffle)              \
+  FILTER(deflate)              \
+  FILTER(lz4)                  \
+  FILTER(zstd)                 \
+  FILTER(lzf)                  \
+  FILTER(bzip2)                \
+  FILTER(bitshuffle)           \
+  FILTER(blosc)                \
+  FILTER(fletcher32)           \
+  FILTER(szip)                 \
+  FILTER(scaleoffset)
+
+#define H5FEED_DECLARE(name) extern const FilterEntry name##_filter;
+H5FEED_FILTERS(H5FEED_DECLARE)
+#undef H5FEED_DECLARE
+
+namespace {
+
+#define H5FEED_ADDRESS(name) &name##_filter,
+constexpr auto kFilters = std::to_array<const FilterEntry*>({H5FEED_FILTERS(H5FEED_ADDRESS)});
+#undef H5FEED_ADDRESS
+#undef H5FEED_FILTERS
+
+// Of "Registered Filter Plugins" and of libhdf5: filters that only libhdf5 decodes.
+struct NamedFilter {
+  unsigned id;
+  std::string_view name;
+};
+constexpr std::array<NamedFilter, 9> kForeignFilters = {{{5, "nbit"},
+                                                         {32013, "zfp"},
+                                                         {32017, "sz"},
+                                                         {32019, "jpeg"},
+                                                         {32024, "sz3"},
+                                                         {32026, "blosc2"},
+                                                         {32028, "sperr"},
+                                                         {32031, "jpeg2000"},
+                                                         {32012, "lpc-rice"}}};
+
+std::string is_not_built_in(const FilterSpec&) { return "is not built in"; }
+
+std::size_t refuse_to_decode(const FilterSpec& filter, std::span<const std::byte>, std::span<std::byte>,
+                             CodecState&) {
+  throw FilterError(fmt::format("filter {} ({}) is not built in", filter.id, filter.name));
+}
+
+constexpr FilterEntry kNotBuiltIn = {.unsupported = is_not_built_in, .decode = refuse_to_decode};
+
+}  // namespace
+
+std::span<const FilterEntry* const> all_filters() noexcept { return kFilters; }
+
+const FilterEntry& filter_entry(unsigned id) noexcept {
+  const auto found = std::ranges::find(kFilters, id, &FilterEntry::id);
+  return found == kFilters.end() ? kNotBuiltIn : **found;
+}
+
+std::string_view filter_name(unsigned id) noexcept {
+  const auto foreign = std::ranges::find(kForeignFilters, id, &NamedFilter::id);
+  return foreign == kForeignFilters.end() ? filter_entry(id).name : foreign->name;
+}
+
+std::vector<unsigned> named_filters() {
+  std::vector<unsigned> ids;
+  for (const FilterEntry* filter : kFilters) ids.push_back(filter->id);
+  std::ranges::sort(ids);
+  for (const NamedFilter& filter : kForeignFilters) ids.push_back(filter.id);
+  return ids;
+}
+
+bool has_own_decoder(unsigned id) noexcept { return &filter_entry(id) != &kNotBuiltIn; }
+
+}  // namespace h5feed

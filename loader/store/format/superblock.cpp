@@ -1,0 +1,81 @@
+#include "store/format/superblock.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+
+namespace h5feed {
+namespace {
+
+constexpr std::array<unsigned char, 8> kSignature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+
+std::optional<std::uint64_t> find_signature(const ByteSource& source) {
+  std::array<std::byte, kSignature.size()> bytes = {};
+  for (std::uint64_t offset = 0; offset + bytes.size() <= source.size();
+       offset = offset == 0 ? 512 : offset * 2) {
+    source.read(offset, bytes);
+    const auto same = [](std::byte a, unsigned char b) { return std::to_integer<unsigned char>(a) == b; };
+    if (std::equal(bytes.begin(), bytes.end(), kSignature.begin(), same)) return offset;
+  }
+  return std::nullopt;
+}
+
+std::uint64_t little_endian(std::span<const std::byte> bytes) noexcept {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) {
+    value = (value << 8) | std::to_integer<std::uint64_t>(bytes[i]);
+  }
+  return value;
+}
+
+// Driver information begins within these bytes: of its own block, or of the superblock's extension.
+constexpr std::size_t kDriverBytes = 512;
+
+std::string_view find_driver(const ByteSource& source, std::uint64_t address) {
+  if (address >= source.size()) return {};
+  std::array<char, kDriverBytes> bytes = {};
+  const auto present =
+      static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), source.size() - address));
+  source.read(address, std::as_writable_bytes(std::span(bytes).first(present)));
+  const std::string_view text(bytes.data(), present);
+  if (text.find("NCSAfami") != std::string_view::npos) return "family";
+  if (text.find("NCSAmult") != std::string_view::npos) return "multi";
+  return {};
+}
+
+}  // namespace
+
+bool has_hdf5_signature(const ByteSource& source) { return find_signature(source).has_value(); }
+
+std::optional<Superblock> read_superblock(const ByteSource& source) {
+  const std::optional<std::uint64_t> offset = find_signature(source);
+  if (!offset) return std::nullopt;
+  // The longest layout, version 1 with 8-byte offsets, has its fields within these bytes.
+  std::array<std::byte, 96> bytes = {};
+  const auto present =
+      static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), source.size() - *offset));
+  source.read(*offset, std::span(bytes).first(present));
+  const auto at = [&bytes](std::size_t i) { return std::to_integer<std::size_t>(bytes[i]); };
+
+  const std::size_t version = at(8);
+  if (version > 3) return std::nullopt;
+  // Base address, free-space or extension address, end-of-file address, each `width` bytes.
+  const std::size_t width = at(version < 2 ? 13 : 9);
+  const std::size_t addresses = version == 0 ? 24 : version == 1 ? 28 : 12;
+  if (width != 2 && width != 4 && width != 8) return std::nullopt;
+  Superblock block;
+  block.user_block_bytes = *offset;
+  block.end_of_file = little_endian(std::span(bytes).subspan(addresses + 2 * width, width));
+  // The driver's block is the fourth address, the extension the second one.
+  const std::uint64_t driver =
+      little_endian(std::span(bytes).subspan(addresses + (version < 2 ? 3 : 1) * width, width));
+  if (driver < source.size()) block.driver = find_driver(source, *offset + driver);
+  constexpr std::size_t kWriterFlag = 0x1;
+  constexpr std::size_t kSwmrFlag = 0x4;
+  block.open_for_swmr = version == 3 && (at(11) & kSwmrFlag) != 0;
+  block.open_for_write = block.open_for_swmr || (version == 3 && (at(11) & kWriterFlag) != 0);
+  return block;
+}
+
+}  // namespace h5feed

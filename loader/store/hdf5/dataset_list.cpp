@@ -1,0 +1,128 @@
+#include "store/hdf5/dataset_list.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <unordered_set>
+#include <utility>
+
+#include "store/hdf5/h5_metadata.hpp"
+#include "store/hdf5/hdf5_types.hpp"
+#include "store/hdf5/hdf5_versions.hpp"
+
+namespace h5feed {
+namespace {
+
+DatasetEntry unreadable(const std::string& path, std::string problem) {
+  return {.path = path, .type_text = "unreadable", .problem = std::move(problem)};
+}
+
+DatasetEntry entry_of(const H5::DataSet& dataset, const std::string& path, const Hdf5Calls& calls) {
+  try {
+    const Extent extent = read_extent(dataset);
+    const StoredType type = classify_type(dataset);
+    const bool numeric = type.dtype.has_value() && !extent.null;
+    return {.path = path,
+            .shape = extent.shape,
+            .type_text = extent.null ? "without elements" : type.text,
+            .numeric = numeric,
+            .plain = numeric && type.plain};
+  } catch (const H5::Exception&) {
+    return unreadable(path, calls.problem(path, kCannotOpen));
+  }
+}
+
+// libhdf5 could not open the object: what it is may still be known.
+DatasetEntry unopened(hid_t location, const std::string& name, const std::string& path,
+                      const Hdf5Calls& calls) {
+  DatasetEntry entry = unreadable(path, calls.problem(path, kCannotOpen));
+  ObjectInfo info = {};
+  const bool known = kObjectInfoByName(location, name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) >= 0;
+  entry.hides_others = !known || (info.type != H5O_TYPE_DATASET && info.type != H5O_TYPE_NAMED_DATATYPE);
+  return entry;
+}
+
+// Runs within libhdf5's C code, which no exception may cross.
+herr_t keep_hard_link(hid_t, const char* name, const LinkInfo* link, void* names) noexcept {
+  try {
+    if (link->type == H5L_TYPE_HARD) static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+    return 0;
+  } catch (const std::exception&) {
+    return -1;
+  }
+}
+
+// Not H5Ovisit: it ends at the first damaged object, and follows groups that contain each other for ever
+// where their reference counts do not tell.
+class ListingWalk {
+ public:
+  explicit ListingWalk(const Hdf5Calls& calls) : calls_(calls) {}
+
+  std::vector<DatasetEntry> run(hid_t file) H5FEED_REQUIRES(hdf5_mutex) {
+    const ScopedId root(H5Gopen2(file, "/", H5P_DEFAULT));
+    ObjectKey key = 0;
+    if (root.get() < 0 || H5Rcreate(&key, file, "/", H5R_OBJECT, -1) < 0) {
+      add_group_problem("/", kCannotOpen);
+    } else {
+      seen_.insert(key);
+      visit_group(root.get(), "", 1);
+    }
+    return std::move(entries_);
+  }
+
+ private:
+  void add_group_problem(const std::string& path, std::string_view what) {
+    entries_.push_back(unreadable(path, calls_.problem(path, what)));
+    entries_.back().hides_others = true;
+  }
+
+  void visit_group(hid_t group, const std::string& path, unsigned depth) H5FEED_REQUIRES(hdf5_mutex) {
+    std::vector<std::string> names;
+    const bool complete =
+        kIterateLinks(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, keep_hard_link, &names) >= 0;
+    if (!complete) add_group_problem(path.empty() ? "/" : path, "libhdf5 cannot list it");
+    for (const std::string& name : names) visit(group, name, fmt::format("{}/{}", path, name), depth);
+  }
+
+  void visit(hid_t group, const std::string& name, const std::string& path, unsigned depth)
+      H5FEED_REQUIRES(hdf5_mutex) {
+    ObjectKey key = 0;
+    const bool found = H5Rcreate(&key, group, name.c_str(), H5R_OBJECT, -1) >= 0;
+    if (found && !seen_.insert(key).second) return;
+    const ScopedId object(found ? H5Oopen(group, name.c_str(), H5P_DEFAULT) : H5I_INVALID_HID);
+    if (object.get() < 0) {
+      entries_.push_back(unopened(group, name, path, calls_));
+      return;
+    }
+    const H5I_type_t kind = H5Iget_type(object.get());
+    if (kind == H5I_DATASET) entries_.push_back(entry_of(H5::DataSet(object.get()), path, calls_));
+    if (kind != H5I_GROUP) return;
+    if (depth < kMaxGroupDepth) {
+      visit_group(object.get(), path, depth + 1);
+      return;
+    }
+    entries_.push_back(unreadable(
+        path, fmt::format("{}:{}: groups lie more than {} deep within each other; name a dataset that does "
+                          "not",
+                          calls_.file(), path, kMaxGroupDepth)));
+    entries_.back().hides_others = true;
+  }
+
+  const Hdf5Calls& calls_;
+  std::unordered_set<ObjectKey> seen_;
+  std::vector<DatasetEntry> entries_;
+};
+
+}  // namespace
+
+std::vector<DatasetEntry> read_entries(const H5::H5File& file, const Hdf5Calls& calls) {
+  return ListingWalk(calls).run(file.getId());
+}
+
+DatasetEntry read_entry(const H5::H5File& file, const Hdf5Calls& calls, const std::string& path) {
+  const ScopedId dataset(H5Dopen2(file.getId(), path.c_str(), H5P_DEFAULT));
+  if (dataset.get() < 0) return unopened(file.getId(), path, path, calls);
+  return entry_of(H5::DataSet(dataset.get()), path, calls);
+}
+
+}  // namespace h5feed

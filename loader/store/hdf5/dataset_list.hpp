@@ -1,0 +1,26 @@
+// The datasets of a file, each looked at on its own: a damaged object does not hide the others. Internal to
+// this folder; callers hold an Hdf5Session.
+#pragma once
+
+#include <H5Cpp.h>
+
+#include <string>
+#include <vector>
+
+#include "store/hdf5/h5_file.hpp"
+#include "store/hdf5/object_tree.hpp"
+
+namespace h5feed {
+
+/// Groups within groups that are followed; what lies deeper is listed as a problem.
+inline constexpr unsigned kMaxGroupDepth = 256;
+
+/// As `H5File::list_datasets`. Throws std::bad_alloc.
+std::vector<DatasetEntry> read_entries(const H5::H5File& file, const Hdf5Calls& calls)
+    H5FEED_REQUIRES(hdf5_mutex);
+
+/// The entry of the object at `path`, an absolute path. Throws std::bad_alloc.
+DatasetEntry read_entry(const H5::H5File& file, const Hdf5Calls& calls, const std::string& path)
+    H5FEED_REQUIRES(hdf5_mutex);
+
+}  // namespace h5feed

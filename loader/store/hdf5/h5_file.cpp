@@ -1,0 +1,325 @@
+#include "store/hdf5/h5_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
+#include "store/hdf5/dataset_list.hpp"
+#include "store/hdf5/h5_file_handles.hpp"
+#include "store/hdf5/h5_metadata.hpp"
+#include "store/hdf5/hdf5_types.hpp"
+#include "store/hdf5/refused_open.hpp"
+#include "store/format/superblock.hpp"
+#include "store/hdf5/virtual_circle.hpp"
+#include "store/hdf5/within_file.hpp"
+
+namespace h5feed {
+namespace {
+
+bool is_prime(std::size_t number) {
+  for (std::size_t factor = 2; factor * factor <= number; ++factor) {
+    if (number % factor == 0) return false;
+  }
+  return number > 1;
+}
+
+// Slots of libhdf5's chunk hash table. It keeps one chunk a slot, so its manual advises a prime of about
+// 100 times the chunks that fit.
+std::size_t cache_slots(const DatasetInfo& info, std::uint64_t cache_bytes) {
+  std::uint64_t chunk_bytes = size_of(info.dtype);
+  for (const std::uint64_t extent : info.chunk_shape) chunk_bytes *= extent;
+  const std::uint64_t chunks = std::max<std::uint64_t>(cache_bytes / chunk_bytes, 1);
+  auto slots = static_cast<std::size_t>(std::min<std::uint64_t>(chunks * 100, 100'000));
+  while (!is_prime(slots)) ++slots;
+  return slots;
+}
+
+H5::DataSet open_reader(const H5::H5File& handle, const DatasetInfo& info, std::uint64_t cache_bytes) {
+  H5::DSetAccPropList access;
+  // Weight 0, least recently used: with the weight of 1 that reading once suggests, libhdf5 1.10 drops
+  // only chunks that were read whole, and those at the edge pile up beyond `cache_bytes`.
+  access.setChunkCache(cache_bytes == 0 ? 1 : cache_slots(info, cache_bytes),
+                       static_cast<std::size_t>(cache_bytes), 0.0);
+  return handle.openDataSet(info.path, access);
+}
+
+// H5Dread_chunk, which 2.0 gave another argument.
+bool read_chunk(const H5::DataSet& dataset, const std::vector<hsize_t>& offset, std::span<std::byte> raw,
+                std::uint32_t& filter_mask) {
+#if H5_VERSION_GE(2, 0, 0)
+  std::size_t room = raw.size();
+  return H5Dread_chunk2(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, raw.data(), &room) >= 0;
+#else
+  return H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, raw.data()) >= 0;
+#endif
+}
+
+bool open_with(const H5::FileAccPropList& access, const std::string& name, hid_t& id) {
+  try {
+    id = retain(H5::H5File(name, H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access));
+    return true;
+  } catch (const H5::Exception&) {
+    return false;
+  }
+}
+
+bool open_without_locks(const std::string& name, hid_t& id) H5FEED_REQUIRES(hdf5_mutex) {
+  const H5::FileAccPropList access;
+  limit_metadata_cache(access);
+  return H5Pset_file_locking(access.getId(), false, true) >= 0 && open_with(access, name, id);
+}
+
+// libhdf5 refuses to open a file twice in a process with different settings for locks, and the host
+// program may hold it already.
+bool open_as_the_host_did(const std::string& name, hid_t& id) {
+  return open_with(H5::FileAccPropList::DEFAULT, name, id);
+}
+
+}  // namespace
+
+void limit_metadata_cache(const H5::FileAccPropList& access) {
+  H5AC_cache_config_t config = {};
+  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  if (H5Pget_mdc_config(access.getId(), &config) < 0)
+    throw H5::PropListIException("H5Pget_mdc_config", "failed");
+  config.set_initial_size = true;
+  // As stored; in memory, entries of a chunk index take about eight times as much.
+  config.initial_size = config.min_size = config.max_size = kMiB;
+  if (H5Pset_mdc_config(access.getId(), &config) < 0)
+    throw H5::PropListIException("H5Pset_mdc_config", "failed");
+}
+
+H5::DataSet H5FileAccess::reader(const H5File& file, const DatasetInfo& info,
+                                 std::uint64_t chunk_cache_bytes) {
+  hid_t& id = file.state_->readers.try_emplace(info.path, H5I_INVALID_HID).first->second;
+  if (id == H5I_INVALID_HID) id = retain(open_reader(handle(file), info, chunk_cache_bytes));
+  return H5::DataSet(id);
+}
+
+bool H5FileAccess::has_reader(const H5File& file, const DatasetInfo& info) {
+  const MutexLock lock(hdf5_mutex);
+  return file.state_->readers.contains(info.path);
+}
+
+H5File::H5File(std::filesystem::path path, std::unique_ptr<State> state)
+    : path_(std::move(path)), state_(std::move(state)) {}
+
+H5File::~H5File() {
+  std::vector<hid_t> ids;
+  {
+    const MutexLock lock(hdf5_mutex);
+    for (const auto& [path, id] : state_->readers) ids.push_back(id);
+    ids.push_back(state_->file);
+  }
+  for (const hid_t id : ids) Hdf5Session::release(id);
+}
+
+std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  auto state = std::make_unique<State>();
+  // Of the path: libhdf5 and the recording driver open the file by its name.
+  state->identity = find_file_identity(path);
+  state->bytes = open_file_source(path);
+  if (!has_hdf5_signature(*state->bytes)) {
+    throw FileError(
+        fmt::format("{}: not an HDF5 file; check the path, and unpack it if it is compressed", name));
+  }
+  {
+    const Hdf5Session session;
+    if (!open_without_locks(name, state->file)) {
+      const std::string reason = session.error_and_cure();
+      if (!open_as_the_host_did(name, state->file))
+        throw FileError(why_not_opened(name, *state->bytes, reason));
+    }
+  }
+  return std::shared_ptr<H5File>(new H5File(path, std::move(state)));
+}
+
+const std::shared_ptr<const ByteSource>& H5File::bytes() const noexcept { return state_->bytes; }
+
+bool H5File::unchanged() const noexcept {
+  const std::optional<FileIdentity> now = find_file_identity(path_);
+  // A name that is gone changes nothing: what was opened can still be read.
+  return !now || now == state_->identity;
+}
+
+void H5File::check_unchanged() const {
+  if (unchanged()) return;
+  throw FileError(
+      fmt::format("{}: the file was written or replaced since it was opened; open it again", path_.string()));
+}
+
+std::vector<DatasetEntry> H5File::list_datasets() const {
+  const Hdf5Session session;
+  return read_entries(H5FileAccess::handle(*this), {session, path_.string()});
+}
+
+DatasetEntry H5File::list_one(const std::string& path) const {
+  const Hdf5Session session;
+  return read_entry(H5FileAccess::handle(*this), {session, path_.string()}, absolute_path(path));
+}
+
+DatasetInfo H5File::describe(const std::string& name, const PathOption& option) const {
+  const Hdf5Session session;
+  const std::string file = path_.string();
+  const std::string path = absolute_path(name);
+  const H5::H5File handle = H5FileAccess::handle(*this);
+  const WithinFile within;
+  try {
+    if (path == "/" || within.type_of(handle, path) == H5I_GROUP)
+      throw_is_group(handle, {session, file}, name, option);
+    return read_info(file, path, handle.openDataSet(path, within.datasets()));
+  } catch (const H5::Exception&) {
+    throw_not_opened(handle, within, {session, file}, name, option);
+  }
+}
+
+std::optional<DatasetInfo> H5File::describe_ragged(const std::string& name) const {
+  std::optional<VlenInfo> info = describe_vlen(name);
+  if (!info || size_of(info->dtype) != 1) return std::nullopt;
+  return std::move(info->references);
+}
+
+std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
+  const std::size_t reference_bytes = heap_format().reference_bytes();
+  const Hdf5Session session;
+  const std::string path = absolute_path(name);
+  const H5::H5File handle = H5FileAccess::handle(*this);
+  try {
+    const WithinFile within;
+    if (path == "/" || within.type_of(handle, path) != H5I_DATASET) return std::nullopt;
+    return read_vlen_info(path_.string(), path, handle.openDataSet(path, within.datasets()), reference_bytes);
+  } catch (const H5::Exception&) {
+    return std::nullopt;
+  }
+}
+
+HeapFormat H5File::heap_format() const {
+  const Hdf5Session session;
+  try {
+    const H5::FileCreatPropList plist = H5FileAccess::handle(*this).getCreatePlist();
+    HeapFormat format;
+    plist.getSizes(format.address_bytes, format.length_bytes);
+    format.base_address = plist.getUserblock();
+    return format;
+  } catch (const H5::Exception&) {
+    throw FileError(
+        fmt::format("{}: libhdf5 cannot tell its format: {}", path_.string(), session.error_and_cure()));
+  }
+}
+
+std::optional<std::uint64_t> H5File::contiguous_offset(const DatasetInfo& info) const {
+  const Hdf5Session session;
+  try {
+    const H5::DataSet dataset = H5FileAccess::handle(*this).openDataSet(info.path);
+    // Asked first: to the missing address of data never written, H5Dget_offset adds the user block.
+    H5D_space_status_t allocated = H5D_SPACE_STATUS_ERROR;
+    if (H5Dget_space_status(dataset.getId(), &allocated) < 0) throw H5::DataSetIException();
+    const haddr_t offset = H5Dget_offset(dataset.getId());
+    if (allocated == H5D_SPACE_STATUS_NOT_ALLOCATED || offset == HADDR_UNDEF) return std::nullopt;
+    return offset;
+  } catch (const H5::Exception&) {
+    throw FileError(Hdf5Calls(session, info.file).problem(info.path, kCannotOpen));
+  }
+}
+
+std::optional<H5File::StoredChunk> H5File::read_stored_chunk(const DatasetInfo& info,
+                                                             std::span<const std::uint64_t> offset,
+                                                             std::uint64_t max_bytes, ByteBuffer& raw) const {
+  // libhdf5 1.10 then gives the size that a chunk should have, and reads what a damaged index says.
+  if (info.filters.empty()) throw std::invalid_argument("H5File::read_stored_chunk: the data has no filters");
+  const std::vector<hsize_t> first(offset.begin(), offset.end());
+  const Hdf5Session session;
+  const auto fail = [&](std::string_view reason) {
+    return FileError(fmt::format("{}:{}: libhdf5 cannot read the chunk at ({}): {}; {}", info.file, info.path,
+                                 fmt::join(offset, ","), reason, kRestore));
+  };
+  try {
+    const H5::DataSet dataset = H5FileAccess::reader(*this, info, 0);
+    hsize_t bytes = 0;
+    if (H5Dget_chunk_storage_size(dataset.getId(), first.data(), &bytes) < 0 || bytes == 0)
+      return std::nullopt;
+    if (bytes > max_bytes) throw fail(fmt::format("{} bytes are too many", bytes));
+    raw.resize_discard(bytes);
+    StoredChunk chunk{.bytes = bytes};
+    if (!read_chunk(dataset, first, raw.span(), chunk.filter_mask)) throw fail(session.error());
+    return chunk;
+  } catch (const H5::Exception&) {
+    throw fail(session.error());
+  }
+}
+
+void H5File::read_rows(const DatasetInfo& info, std::uint64_t first, std::uint64_t count,
+                       std::span<std::byte> out, std::uint64_t chunk_cache_bytes) const {
+  std::vector<std::uint64_t> start(info.shape.size(), 0);
+  std::vector<std::uint64_t> extent = info.shape;
+  if (!extent.empty()) {
+    start.front() = first;
+    extent.front() = count;
+  }
+  read_hyperslab(info, start, extent, out, chunk_cache_bytes);
+}
+
+void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64_t> start,
+                            std::span<const std::uint64_t> count, std::span<std::byte> out,
+                            std::uint64_t chunk_cache_bytes) const {
+  std::uint64_t bytes = size_of(info.dtype);
+  for (const std::uint64_t extent : count) bytes *= extent;
+  if (bytes != out.size()) throw std::invalid_argument("H5File::read_hyperslab: out is of another size");
+  if (out.empty()) return;
+  if (info.layout == StorageLayout::virtual_dataset && !H5FileAccess::has_reader(*this, info))
+    refuse_circle(*this, info);
+  const Hdf5Session session;
+  try {
+    const H5::DataSet dataset = H5FileAccess::reader(*this, info, chunk_cache_bytes);
+    const H5::DataSpace file_space = dataset.getSpace();
+    if (info.file_rank() == 0) {
+      dataset.read(out.data(), memory_type(dataset), file_space, file_space);
+      return;
+    }
+    // Elements of several values are read whole.
+    const auto rank = static_cast<std::ptrdiff_t>(info.file_rank());
+    const std::vector<hsize_t> first(start.begin(), start.begin() + rank);
+    const std::vector<hsize_t> extent(count.begin(), count.begin() + rank);
+    file_space.selectHyperslab(H5S_SELECT_SET, extent.data(), first.data());
+    const H5::DataSpace memory_space(static_cast<int>(extent.size()), extent.data());
+    dataset.read(out.data(), memory_type(dataset), memory_space, file_space);
+  } catch (const H5::Exception&) {
+    throw FileError(fmt::format("{}:{}: libhdf5 cannot read {} elements at ({}): {}", info.file, info.path,
+                                format_shape({count.begin(), count.end()}), fmt::join(start, ","),
+                                session.error_and_cure()));
+  }
+}
+
+bool libhdf5_has_filter(unsigned id) {
+  const Hdf5Session session;
+  return H5Zfilter_avail(static_cast<H5Z_filter_t>(id)) > 0;
+}
+
+LibHdf5 libhdf5_facts() {
+  const Hdf5Session session;
+  LibHdf5 facts;
+  facts.header_version = fmt::format("{}.{}.{}", H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
+  unsigned major = 0, minor = 0, release = 0;
+  if (H5get_libversion(&major, &minor, &release) >= 0) {
+    facts.version = fmt::format("{}.{}.{}", major, minor, release);
+  }
+  hbool_t thread_safe = false;
+  facts.thread_safe = H5is_library_threadsafe(&thread_safe) >= 0 && thread_safe;
+  unsigned folders = 0;
+  if (H5PLsize(&folders) < 0) return facts;
+  for (unsigned i = 0; i < folders; ++i) {
+    const ssize_t length = H5PLget(i, nullptr, 0);
+    if (length <= 0) continue;
+    std::string folder(static_cast<std::size_t>(length), '\0');
+    H5PLget(i, folder.data(), folder.size() + 1);
+    facts.plugin_folders.push_back(std::move(folder));
+  }
+  return facts;
+}
+
+}  // namespace h5feed

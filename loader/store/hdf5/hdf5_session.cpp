@@ -1,0 +1,140 @@
+#include "store/hdf5/hdf5_session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+
+#include "h5feed/error.hpp"
+#include "store/hdf5/h5_file.hpp"
+
+namespace h5feed {
+
+constinit Mutex hdf5_mutex;
+
+namespace {
+
+// Set by an exit handler that runs just before libhdf5's own.
+bool library_ended H5FEED_GUARDED_BY(hdf5_mutex) = false;
+
+std::atomic<bool> call_failed = false;
+
+void note_end_of_library() {
+  const MutexLock lock(hdf5_mutex);
+  library_ended = true;
+}
+
+// Runs once, under the mutex; again if it throws.
+bool start_library() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  H5get_libversion(&major, &minor, &release);
+  check_hdf5_version(major, minor, release);
+  // Both register exit handlers; ours comes after them, so that it runs before.
+  H5open();
+  H5::H5Library::open();
+  std::atexit(note_end_of_library);
+  return true;
+}
+
+void ensure_started() H5FEED_REQUIRES(hdf5_mutex) {
+  if (library_ended) throw FileError("the program is exiting and HDF5 has shut down; stop reading before");
+  [[maybe_unused]] static const bool started = start_library();
+}
+
+}  // namespace
+
+Hdf5ErrorHandler::Hdf5ErrorHandler(H5E_auto2_t handler, void* data) noexcept {
+#ifndef H5_NO_DEPRECATED_SYMBOLS
+  // Asking for a version 2 handler where the host program set one of version 1 is itself an error.
+  unsigned is_version_2 = 1;
+  H5Eauto_is_v2(H5E_DEFAULT, &is_version_2);
+  if (is_version_2 == 0) {
+    H5Eget_auto1(&previous_1_, &previous_data_);
+  } else
+#endif
+  {
+    H5Eget_auto2(H5E_DEFAULT, &previous_2_, &previous_data_);
+  }
+  H5Eset_auto2(H5E_DEFAULT, handler, data);
+}
+
+Hdf5ErrorHandler::~Hdf5ErrorHandler() {
+#ifndef H5_NO_DEPRECATED_SYMBOLS
+  if (previous_1_ != nullptr) {
+    H5Eset_auto1(previous_1_, previous_data_);
+    return;
+  }
+#endif
+  H5Eset_auto2(H5E_DEFAULT, previous_2_, previous_data_);
+}
+
+// libhdf5 calls this at the end of each failing call, while its error stack is still complete; the
+// C++ API has made further calls, which clear it, by the time its exception is caught.
+herr_t Hdf5Session::record(hid_t stack, void* session) noexcept {
+  call_failed.store(true, std::memory_order_relaxed);
+  const auto keep_innermost = [](unsigned depth, const H5E_error2_t* error, void* text) noexcept -> herr_t {
+    auto& out = *static_cast<std::array<char, 512>*>(text);
+    if (depth == 0 && error->desc != nullptr) std::snprintf(out.data(), out.size(), "%s", error->desc);
+    return 0;
+  };
+  return H5Ewalk2(stack, H5E_WALK_UPWARD, keep_innermost, &static_cast<Hdf5Session*>(session)->error_);
+}
+
+Hdf5Session::Hdf5Session() : lock_(hdf5_mutex) {
+  ensure_started();
+  handler_.emplace(record, this);
+}
+
+Hdf5Session::~Hdf5Session() = default;
+
+std::string Hdf5Session::error() const {
+  if (error_.front() == '\0') return "no reason given by libhdf5";
+  // Failed system calls are reported with times and addresses around the one part that helps.
+  constexpr std::string_view kSystemReason = "error message = '";
+  std::string text = error_.data();
+  if (const std::size_t begin = text.find(kSystemReason); begin != std::string::npos) {
+    text.erase(0, begin + kSystemReason.size());
+    text.erase(std::min(text.find('\''), text.size()));
+  }
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+std::string Hdf5Session::error_and_cure() const {
+  const std::string reason = error();
+  // "bad version number for layout message", "unknown message ...": so do damaged bytes read as well.
+  const bool newer =
+      reason.find("version") != std::string::npos || reason.find("unknown") != std::string::npos;
+  if (!newer) return fmt::format("{}; {}", reason, kRestore);
+  return fmt::format(
+      "{}; if a newer library than this libhdf5 {}.{}.{} wrote it, copy the file there by h5repack (its "
+      "options --low and --high) into a format that this one reads, else {}",
+      reason, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE, kRestore);
+}
+
+bool Hdf5Session::release(hid_t id) noexcept {
+  const MutexLock lock(hdf5_mutex);
+  if (library_ended) return true;
+  const Hdf5ErrorHandler silence(nullptr, nullptr);
+  return H5Idec_ref(id) >= 0;
+}
+
+bool libhdf5_has_failed() noexcept { return call_failed.load(std::memory_order_relaxed); }
+
+hid_t retain(const H5::IdComponent& object) {
+  object.incRefCount();
+  return object.getId();
+}
+
+void check_hdf5_version(unsigned major, unsigned minor, unsigned release) {
+  if (major == H5_VERS_MAJOR && minor == H5_VERS_MINOR && release == H5_VERS_RELEASE) return;
+  throw VersionError(fmt::format(
+      "libhdf5 {}.{}.{} is loaded, but h5feed was built with {}.{}.{}; load that one or build h5feed again",
+      major, minor, release, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE));
+}
+
+}  // namespace h5feed

@@ -1,0 +1,53 @@
+#include "store/hdf5/virtual_circle.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "store/hdf5/virtual_sources.hpp"
+
+namespace h5feed {
+namespace {
+
+std::string place_of(const DatasetInfo& info) { return fmt::format("{}:{}", info.file, info.path); }
+
+void follow(const H5File& file, const DatasetInfo& info, unsigned depth) {
+  if (depth > kMaxVirtualDepth) throw TooDeepVirtual(info);
+  const VirtualMapping mapping = read_virtual_mapping(file, info);
+  for (const VirtualSource& source : mapping.sources) {
+    try {
+      const auto opened = H5File::open(source.file);
+      const DatasetInfo own = opened->describe(source.path);
+      if (own.layout == StorageLayout::virtual_dataset) follow(*opened, own, depth + 1);
+    } catch (const TooDeepVirtual& error) {
+      rethrow_too_deep(error, info, depth);
+    }
+  }
+}
+
+}  // namespace
+
+TooDeepVirtual::TooDeepVirtual(const DatasetInfo& deepest)
+    : FileError(place_of(deepest)), places{place_of(deepest)} {}
+
+void rethrow_too_deep(TooDeepVirtual error, const DatasetInfo& info, unsigned depth) {
+  const std::string place = place_of(info);
+  const bool again = error.places.front() == place;
+  error.places.push_back(place);
+  if (again) {
+    std::ranges::reverse(error.places);
+    throw VirtualCircle(fmt::format(
+        "{}: the virtual dataset is its own source: {}; write it again with sources that hold data", place,
+        fmt::join(error.places, " takes from ")));
+  }
+  if (depth > 1) throw error;
+  throw VirtualCircle(fmt::format(
+      "{}: virtual datasets refer to each other more than {} deep; write it again from the last of them",
+      place, kMaxVirtualDepth));
+}
+
+void refuse_circle(const H5File& file, const DatasetInfo& info) { follow(file, info, 1); }
+
+}  // namespace h5feed

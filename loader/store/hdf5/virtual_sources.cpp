@@ -1,0 +1,215 @@
+#include "store/hdf5/virtual_sources.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+
+#include "h5feed/error.hpp"
+#include "store/hdf5/h5_file_handles.hpp"
+
+namespace h5feed {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A selection that is one box.
+struct Box {
+  std::vector<std::uint64_t> start;
+  std::vector<std::uint64_t> count;
+};
+
+std::optional<Box> box_of(hid_t space) {
+  std::array<hsize_t, H5S_MAX_RANK> first = {};
+  std::array<hsize_t, H5S_MAX_RANK> last = {};
+  const int rank = H5Sget_simple_extent_ndims(space);
+  const hssize_t points = H5Sget_select_npoints(space);
+  // Bounds of a selection without end cannot be told.
+  if (rank < 1 || points <= 0 || H5Sget_select_bounds(space, first.data(), last.data()) < 0)
+    return std::nullopt;
+  Box box;
+  hsize_t volume = 1;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d) {
+    box.start.push_back(first[d]);
+    box.count.push_back(last[d] - first[d] + 1);
+    volume *= box.count.back();
+  }
+  if (volume != static_cast<hsize_t>(points)) return std::nullopt;
+  return box;
+}
+
+bool spans(const Box& box, std::size_t dimension, std::span<const std::uint64_t> extent) {
+  if (box.start.size() - dimension != extent.size()) return false;
+  for (std::size_t d = 0; d < extent.size(); ++d) {
+    if (box.start[dimension + d] != 0 || box.count[dimension + d] != extent[d]) return false;
+  }
+  return true;
+}
+
+// Calls `get(buffer, bytes)`, which returns the length of a text, for all of it.
+template <typename Get>
+std::string text_of(const Get& get) {
+  const auto length = get(nullptr, 0);
+  if (length < 0) throw H5::PropListIException("H5Pget_virtual", "failed");
+  std::string text(static_cast<std::size_t>(length) + 1, '\0');
+  if (get(text.data(), text.size()) < 0) throw H5::PropListIException("H5Pget_virtual", "failed");
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
+// Folders that HDF5_VDS_PREFIX names.
+std::vector<fs::path> prefixes(const fs::path& origin) {
+  std::vector<fs::path> folders;
+  const char* const variable = std::getenv("HDF5_VDS_PREFIX");
+  std::string_view rest = variable == nullptr ? "" : variable;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    std::string folder(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    folder = with_origin(std::move(folder), origin);
+    if (!folder.empty()) folders.emplace_back(folder);
+  }
+  return folders;
+}
+
+// Empty where there is none.
+fs::path find_source(const fs::path& main_file, const std::string& name) {
+  if (name == ".") return main_file;
+  std::vector<fs::path> candidates;
+  const fs::path wanted(name);
+  const fs::path origin = folder_of(main_file);
+  if (wanted.is_absolute()) candidates.push_back(wanted);
+  // libhdf5 looks for the last part of an absolute name elsewhere, as the files may have been moved.
+  const fs::path relative = wanted.is_absolute() ? wanted.filename() : wanted;
+  for (const fs::path& folder : prefixes(origin)) candidates.push_back(folder / relative);
+  candidates.push_back(origin / relative);
+  candidates.push_back(relative);
+  std::error_code error;
+  const fs::path real = fs::canonical(main_file, error);
+  if (!error) candidates.push_back(real.parent_path() / relative);
+  for (const fs::path& candidate : candidates) {
+    if (fs::exists(candidate, error)) return candidate;
+  }
+  return {};
+}
+
+struct Mapping {
+  std::string file;
+  std::string dataset;
+  std::optional<Box> in_virtual;
+  std::optional<Box> in_source;
+  bool whole_source = false;
+};
+
+std::vector<Mapping> read_mappings(const H5File& file, const DatasetInfo& info) {
+  const Hdf5Session session;
+  try {
+    const H5::DataSet dataset = H5FileAccess::handle(file).openDataSet(info.path);
+    const H5::DSetCreatPropList plist = dataset.getCreatePlist();
+    std::size_t count = 0;
+    if (H5Pget_virtual_count(plist.getId(), &count) < 0)
+      throw H5::PropListIException("H5Pget_virtual_count", "failed");
+    std::vector<Mapping> mappings(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      mappings[i].file = text_of([&](char* text, std::size_t bytes) {
+        return H5Pget_virtual_filename(plist.getId(), i, text, bytes);
+      });
+      mappings[i].dataset = text_of([&](char* text, std::size_t bytes) {
+        return H5Pget_virtual_dsetname(plist.getId(), i, text, bytes);
+      });
+      const H5::DataSpace in_virtual(H5Pget_virtual_vspace(plist.getId(), i));
+      const H5::DataSpace in_source(H5Pget_virtual_srcspace(plist.getId(), i));
+      mappings[i].in_virtual = box_of(in_virtual.getId());
+      // Of a selection of everything libhdf5 stores no extent.
+      mappings[i].whole_source = H5Sget_select_type(in_source.getId()) == H5S_SEL_ALL;
+      mappings[i].in_source = box_of(in_source.getId());
+      // The objects took references of their own.
+      H5Idec_ref(in_virtual.getId());
+      H5Idec_ref(in_source.getId());
+    }
+    return mappings;
+  } catch (const H5::Exception&) {
+    throw FileError(
+        fmt::format("{}:{}: libhdf5 cannot tell the sources of the virtual dataset: {}; restore "
+                    "the file from a good copy",
+                    info.file, info.path, session.error()));
+  }
+}
+
+// Whether the mapping is of whole rows; then `source` has which.
+bool row_wise(const Mapping& mapping, const DatasetInfo& info, VirtualSource& source) {
+  if (!mapping.in_virtual) return false;
+  const auto inner = std::span(info.shape).first(info.file_rank()).subspan(1);
+  const Box& to = *mapping.in_virtual;
+  if (!spans(to, 1, inner)) return false;
+  source.rows = to.count.front();
+  source.whole = mapping.whole_source;
+  if (source.whole) return true;
+  if (!mapping.in_source) return false;
+  const Box& from = *mapping.in_source;
+  if (from.count.size() == to.count.size()) {
+    source.first_row = from.start.front();
+    return from.count.front() == source.rows && spans(from, 1, inner);
+  }
+  source.one_row = true;
+  return source.rows == 1 && from.count.size() + 1 == to.count.size() && spans(from, 0, inner);
+}
+
+}  // namespace
+
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+std::string with_origin(std::string folder, const fs::path& origin) {
+  constexpr std::string_view kOrigin = "${ORIGIN}";
+  if (folder.starts_with(kOrigin)) folder.replace(0, kOrigin.size(), origin.string());
+  return folder;
+}
+
+VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info) {
+  const std::vector<Mapping> mappings = read_mappings(file, info);
+  VirtualMapping result;
+  std::vector<std::pair<std::uint64_t, std::size_t>> order;  // first virtual row, mapping
+  for (std::size_t i = 0; i < mappings.size(); ++i) {
+    const Mapping& mapping = mappings[i];
+    VirtualSource source;
+    const bool simple = info.file_rank() > 0 && row_wise(mapping, info, source);
+    if (!simple) result.other_reason = "it is a virtual dataset whose sources are not runs of whole rows";
+    // A name that stands for as many files as there are cannot be missing.
+    const bool pattern = !mapping.in_virtual && mapping.file.find('%') != std::string::npos;
+    source.file = find_source(file.path(), mapping.file);
+    source.path = mapping.dataset;
+    if (source.file.empty() && !pattern) {
+      throw FileError(
+          fmt::format("{}:{}: source {} of the virtual dataset, {}, is missing; put it beside the file, or "
+                      "set HDF5_VDS_PREFIX to its folder",
+                      info.file, info.path, i, mapping.file));
+    }
+    if (pattern) continue;
+    result.sources.push_back(std::move(source));
+    if (mapping.in_virtual) order.emplace_back(mapping.in_virtual->start.front(), result.sources.size() - 1);
+  }
+  if (!result.other_reason.empty()) return result;
+  std::ranges::sort(order);
+  std::uint64_t row = 0;
+  std::vector<VirtualSource> sorted;
+  sorted.reserve(order.size());
+  for (const auto& [first, number] : order) {
+    if (first != row) {
+      result.other_reason = "it is a virtual dataset whose sources leave rows out or overlap";
+      return result;
+    }
+    row += result.sources[number].rows;
+    sorted.push_back(result.sources[number]);
+  }
+  result.sources = std::move(sorted);
+  if (row != info.rows())
+    result.other_reason = "it is a virtual dataset whose sources leave rows out or overlap";
+  return result;
+}
+
+}  // namespace h5feed

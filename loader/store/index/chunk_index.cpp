@@ -1,0 +1,254 @@
+#include "store/index/chunk_index.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <span>
+
+#include "h5feed/error.hpp"
+#include "store/format/chunk_geometry.hpp"
+#include "store/hdf5/h5_file_handles.hpp"
+#include "store/index/recording_driver.hpp"
+
+namespace h5feed {
+namespace {
+
+// A larger grid, possible in a sparse dataset, would take gigabytes of index.
+constexpr std::uint64_t kMaxChunks = std::uint64_t{1} << 26;
+
+// Chunks that any file may have, however small: their index takes 24 MiB. Beyond that a file has one
+// byte a chunk at least, so that a few damaged bytes cannot demand gigabytes.
+constexpr std::uint64_t kMaxSparseChunks = std::uint64_t{1} << 20;
+
+// Only the index of the dataset is wanted: no chunk may be cached.
+H5::DSetAccPropList without_chunk_cache() {
+  H5::DSetAccPropList access;
+  access.setChunkCache(1, 0, 1.0);
+  return access;
+}
+
+// Chunks that an index lists where the dataset has none.
+struct Misplaced {
+  std::uint64_t count = 0;
+  std::vector<std::uint64_t> example = {};  // offset of one of them in elements; empty where it is not known
+};
+
+// The number of the chunk at `offset`, in elements; empty where the dataset has none there.
+std::optional<std::uint64_t> chunk_at(std::span<const hsize_t> offset, const ChunkIndex& index,
+                                      const DatasetInfo& info) {
+  std::uint64_t chunk = 0;
+  for (std::size_t d = 0; d < offset.size(); ++d) {
+    const std::uint64_t coordinate = offset[d] / info.chunk_shape[d];
+    if (coordinate >= index.grid[d]) return std::nullopt;
+    chunk = chunk * index.grid[d] + coordinate;
+  }
+  return chunk;
+}
+
+[[noreturn]] void throw_damaged(const DatasetInfo& info, const ChunkIndex& index, const Misplaced& misplaced,
+                                std::uint64_t missing) {
+  throw DamagedChunkIndex(fmt::format(
+      "{} is missing in its index, which lists {} where the dataset has none{}; restore the file from a good "
+      "copy, or, if an old library has shrunk the dataset, rewrite it with h5repack",
+      describe_chunk_of(info, info.chunk_shape, index.grid, missing),
+      misplaced.count == 1 ? "a chunk" : fmt::format("{} chunks", misplaced.count),
+      misplaced.example.empty() ? "" : fmt::format(", at element ({})", fmt::join(misplaced.example, ","))));
+}
+
+#if H5FEED_HAVE_CHUNK_ITER
+
+struct Visit {
+  const DatasetInfo& info;
+  ChunkIndex& index;
+  std::uint64_t base_address = 0;  // to be added to every address libhdf5 gives
+  bool in_order = false;           // as a B-tree has to list them for its chunks to be found
+  std::vector<hsize_t> last = {};
+  Misplaced misplaced = {};
+};
+
+// The types of the mask and the size differ between library versions.
+template <typename Mask, typename Bytes>
+int keep_chunk(const hsize_t* first_element, Mask filter_mask, haddr_t address, Bytes bytes,
+               void* data) noexcept {
+  try {
+    Visit& visit = *static_cast<Visit*>(data);
+    const std::span offset(first_element, visit.info.file_rank());
+    const std::optional<std::uint64_t> chunk = chunk_at(offset, visit.index, visit.info);
+    const bool follows =
+        !visit.in_order || visit.last.empty() || std::ranges::lexicographical_compare(visit.last, offset);
+    visit.last.assign(offset.begin(), offset.end());
+    if (!chunk || !follows) {
+      if (visit.misplaced.count++ == 0) visit.misplaced.example.assign(offset.begin(), offset.end());
+    }
+    if (chunk && address != HADDR_UNDEF) {
+      visit.index.locations[*chunk] = {address + visit.base_address, bytes,
+                                       static_cast<std::uint32_t>(filter_mask)};
+    }
+    return 0;
+  } catch (const std::exception&) {
+    return -1;  // out of memory; libhdf5's C code cannot pass an exception on
+  }
+}
+
+void list_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index) {
+  Visit visit{.info = info, .index = index, .in_order = info.index_kind == kVersion1Index};
+#if !H5_VERSION_GE(1, 14, 4)
+  visit.base_address = file.getCreatePlist().getUserblock();
+#endif
+  const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
+  if (H5Dchunk_iter(dataset.getId(), H5P_DEFAULT, keep_chunk, &visit) < 0) {
+    throw H5::DataSetIException("H5Dchunk_iter", "failed");
+  }
+  if (visit.misplaced.count == 0 || info.index_kind != kVersion1Index) return;
+  const auto missing = std::ranges::find_if_not(index.locations, &ChunkLocation::allocated);
+  if (missing == index.locations.end()) return;
+  throw_damaged(info, index, visit.misplaced, static_cast<std::uint64_t>(missing - index.locations.begin()));
+}
+
+#else
+
+// The chunk's element offsets, from its number.
+std::array<hsize_t, H5S_MAX_RANK> chunk_offset(std::uint64_t chunk, const ChunkIndex& index,
+                                               const DatasetInfo& info) {
+  std::array<hsize_t, H5S_MAX_RANK> offset = {};
+  for (std::size_t d = index.grid.size(); d-- > 0;) {
+    offset[d] = chunk % index.grid[d] * info.chunk_shape[d];
+    chunk /= index.grid[d];
+  }
+  return offset;
+}
+
+// Of `listed` chunks. Each query walks the index up to its chunk, so that the search has to end.
+std::vector<std::uint64_t> find_misplaced(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo& info,
+                                          const ChunkIndex& index) {
+  constexpr hsize_t kMostQueries = 4096;
+  const H5::DataSpace space = dataset.getSpace();
+  for (hsize_t i = 0; i < std::min(listed, kMostQueries); ++i) {
+    std::array<hsize_t, H5S_MAX_RANK> offset = {};
+    unsigned filter_mask = 0;
+    haddr_t address = 0;
+    hsize_t bytes = 0;
+    if (H5Dget_chunk_info(dataset.getId(), space.getId(), i, offset.data(), &filter_mask, &address, &bytes) <
+        0)
+      break;
+    const auto place = std::span(offset).first(info.file_rank());
+    const std::optional<std::uint64_t> chunk = chunk_at(place, index, info);
+    if (!chunk || !index.locations[*chunk].allocated()) return {place.begin(), place.end()};
+  }
+  return {};
+}
+
+// After fewer chunks were read than the index lists: whether the others are damaged entries, or not of the
+// dataset. Throws unless all chunks of the dataset were read.
+void check_unread(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo& info,
+                  const ChunkIndex& index) {
+  std::uint64_t in_place = 0;
+  std::uint64_t unreadable = 0;
+  std::optional<std::uint64_t> missing;
+  for (std::uint64_t chunk = 0; chunk < index.locations.size(); ++chunk) {
+    if (index.locations[chunk].allocated()) {
+      ++in_place;
+      continue;
+    }
+    hsize_t bytes = 0;
+    const auto offset = chunk_offset(chunk, index, info);
+    // Fails for a chunk that is not in the index.
+    if (H5Dget_chunk_storage_size(dataset.getId(), offset.data(), &bytes) >= 0 && bytes > 0) {
+      ++unreadable;
+    } else if (!missing) {
+      missing = chunk;
+    }
+  }
+  const std::uint64_t misplaced = listed - std::min<std::uint64_t>(listed, in_place + unreadable);
+  if (misplaced > 0 && missing) {
+    if (info.index_kind == kVersion1Index)
+      throw_damaged(info, index, {misplaced, find_misplaced(dataset, listed, info, index)}, *missing);
+    throw FileError(fmt::format("{}:{}: its index lists {} chunks, {} of them where libhdf5 finds none",
+                                info.file, info.path, listed, misplaced));
+  }
+  if (unreadable > 0) {
+    throw FileError(fmt::format("{}:{}: {} {} of its chunk index cannot be read", info.file, info.path,
+                                unreadable, unreadable == 1 ? "entry" : "entries"));
+  }
+}
+
+void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& index)
+    H5FEED_REQUIRES(hdf5_mutex) {
+  const H5::FileAccPropList access;
+  limit_metadata_cache(access);
+  use_recording_driver(access);
+  const H5::H5File file(named.getFileName(), H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access);
+  const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
+  // One walk over the index. It tells when all is found, and an entry that is damaged, which fails
+  // below, from one of a chunk that was never written, which fails as well.
+  hsize_t stored = 0;
+  const H5::DataSpace space = dataset.getSpace();
+  if (H5Dget_num_chunks(dataset.getId(), space.getId(), &stored) < 0)
+    throw H5::DataSetIException("H5Dget_num_chunks", "failed");
+  // libhdf5 need not compose the reasons.
+  const Hdf5ErrorHandler silence(nullptr, nullptr);
+  hsize_t found = 0;
+  for (std::uint64_t chunk = 0; chunk < index.locations.size() && found < stored; ++chunk) {
+    const auto offset = chunk_offset(chunk, index, info);
+    std::uint32_t filter_mask = 0;
+    std::byte nothing{};  // the driver writes no data
+    if (H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, &nothing) < 0) continue;
+    const std::optional<RecordedRead> read = take_recorded_read(file);
+    if (!read) {
+      throw FileError(
+          fmt::format("{}:{}: libhdf5 does not read chunk {} in one piece", info.file, info.path, chunk));
+    }
+    index.locations[chunk] = {read->address, read->bytes, filter_mask};
+    ++found;
+  }
+  if (found != stored) check_unread(dataset, stored, info, index);
+}
+
+#endif
+
+// libhdf5 reports a mask of 0 for edge chunks that it stored without filters.
+void mark_unfiltered_edges(const DatasetInfo& info, ChunkIndex& index) {
+  for (std::uint64_t chunk = 0; chunk < index.locations.size(); ++chunk) {
+    if (cut_by_extent(chunk_coordinates(chunk, index.grid), info))
+      index.locations[chunk].filter_mask = ChunkLocation::kAllFiltersSkipped;
+  }
+}
+
+}  // namespace
+
+ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
+  ChunkIndex index;
+  index.grid = chunk_grid(info.shape, info.chunk_shape);
+  const std::uint64_t chunks =
+      std::accumulate(index.grid.begin(), index.grid.end(), std::uint64_t{1}, std::multiplies<>());
+  const std::uint64_t file_bytes = file.bytes()->size();
+  if (chunks > std::min(kMaxChunks, kMaxSparseChunks + file_bytes)) {
+    throw FileError(fmt::format("{}:{}: {} chunks are too many to list", info.file, info.path, chunks));
+  }
+  index.locations.resize(chunks);
+  {
+    const Hdf5Session session;
+    try {
+      list_chunks(H5FileAccess::handle(file), info, index);
+      // libhdf5 would keep what the walk took of memory.
+      H5garbage_collect();
+    } catch (const H5::Exception&) {
+      throw FileError(
+          fmt::format("{}:{}: libhdf5 cannot list the chunks: {}", info.file, info.path, session.error()));
+    }
+  }
+  for (const ChunkLocation& location : index.locations) {
+    if (!location.allocated()) continue;
+    if (location.address > file_bytes || location.stored_bytes > file_bytes - location.address) {
+      throw FileError(fmt::format("{}:{}: a chunk lies outside the file", info.file, info.path));
+    }
+  }
+  if (info.unfiltered_edge_chunks) mark_unfiltered_edges(info, index);
+  return index;
+}
+
+}  // namespace h5feed

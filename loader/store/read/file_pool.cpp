@@ -1,0 +1,115 @@
+#include "store/read/file_pool.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "h5feed/error.hpp"
+#include "store/read/joined_reader.hpp"
+#include "store/read/reader_factories.hpp"
+#include "store/read/unfetched_chunk_reader.hpp"
+
+namespace h5feed {
+namespace {
+
+// Beyond that, opening files is not what costs.
+constexpr std::size_t kMostFiles = 16'384;
+constexpr std::size_t kFewestFiles = 16;
+// libhdf5 keeps up to 4 MiB of metadata for each.
+constexpr std::size_t kMostReaders = 32;
+
+std::size_t half_of_the_descriptors() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMostFiles;
+  return std::clamp(static_cast<std::size_t>(limit.rlim_cur / 2), kFewestFiles, kMostFiles);
+}
+
+class PooledSource final : public ByteSource {
+ public:
+  PooledSource(std::shared_ptr<OpenPool<const ByteSource>> pool, const std::filesystem::path& path,
+               const FileIdentity& identity)
+      : size_(identity.bytes),
+        slot_(std::move(pool), [path, identity] { return open_file_source(path, identity); }) {}
+
+  void read(std::uint64_t offset, std::span<std::byte> out) const override { slot_.get()->read(offset, out); }
+  void read_scattered(std::uint64_t offset, std::span<const std::span<std::byte>> outs) const override {
+    slot_.get()->read_scattered(offset, outs);
+  }
+  void will_need(std::uint64_t offset, std::uint64_t bytes) const noexcept override try {
+    slot_.get()->will_need(offset, bytes);
+  } catch (const std::exception&) {
+    // The read that follows will say what is wrong.
+  }
+  bool resident(std::uint64_t offset) const noexcept override try {
+    return slot_.get()->resident(offset);
+  } catch (const std::exception&) {
+    return false;
+  }
+  std::uint64_t size() const noexcept override { return size_; }
+
+ private:
+  const std::uint64_t size_;
+  const OpenPool<const ByteSource>::Slot slot_;
+};
+
+// Reads through libhdf5, from a file that may have been closed in between.
+class ReopenedReader final : public UnfetchedChunkReader {
+ public:
+  ReopenedReader(std::shared_ptr<OpenPool<const ChunkReader>> pool, const ChunkReader& opened,
+                 std::filesystem::path path)
+      : UnfetchedChunkReader(opened.info(), opened.chunk_shape()),
+        scratch_bytes_(opened.scratch_bytes()),
+        reason_(opened.fallback_reason()),
+        slot_(std::move(pool), [this, path = std::move(path)] { return reopen(path); }) {
+    max_stored_bytes_ = opened.max_stored_bytes();
+  }
+
+  std::uint64_t scratch_bytes() const noexcept override { return scratch_bytes_; }
+  bool direct() const noexcept override { return false; }
+  std::string fallback_reason() const override { return reason_; }
+  ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override {
+    return slot_.get()->read_chunk(chunk, out, scratch);
+  }
+
+ private:
+  std::shared_ptr<const ChunkReader> reopen(const std::filesystem::path& path) const {
+    auto file = H5File::open(path);
+    const DatasetInfo now = file->describe(info_.path);
+    if (now.dtype != info_.dtype || now.shape != info_.shape || now.chunk_shape != info_.chunk_shape) {
+      throw FileError(fmt::format("{}:{} is {} now, it was {} when it was opened; open it again", info_.file,
+                                  info_.path, now.shape_text(), info_.shape_text()));
+    }
+    return make_fallback_reader(info_, std::move(file), reason_);
+  }
+
+  const std::uint64_t scratch_bytes_;
+  const std::string reason_;
+  const OpenPool<const ChunkReader>::Slot slot_;
+};
+
+}  // namespace
+
+FilePool::FilePool() : FilePool(half_of_the_descriptors(), kMostReaders) {}
+
+FilePool::FilePool(std::size_t most_files, std::size_t most_readers)
+    : files_(std::make_shared<OpenPool<const ByteSource>>(most_files)),
+      readers_(std::make_shared<OpenPool<const ChunkReader>>(most_readers)) {}
+
+std::shared_ptr<const ByteSource> FilePool::source(const std::filesystem::path& path) {
+  std::weak_ptr<const ByteSource>& known = sources_[path.string()];
+  if (auto there = known.lock()) return there;
+  auto source = std::make_shared<const PooledSource>(files_, path, file_identity(path));
+  known = source;
+  return source;
+}
+
+std::shared_ptr<const ChunkReader> FilePool::reader(const std::shared_ptr<H5File>& file, DatasetInfo info,
+                                                    const ReaderSettings& settings) {
+  auto reader = open_chunk_reader(file, std::move(info), source(file->path()), settings);
+  if (reader->direct() || !reader->parts().empty()) return reader;
+  return std::make_shared<const ReopenedReader>(readers_, *reader, file->path());
+}
+
+}  // namespace h5feed

@@ -1,0 +1,155 @@
+#include "store/read/reader_factories.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+#include "store/chunk_errors.hpp"
+#include "store/hdf5/external_files.hpp"
+#include "store/read/file_pool.hpp"
+
+namespace h5feed {
+namespace {
+
+// Bytes in memory: compact data is part of the metadata, and is read once.
+class MemorySource final : public ByteSource {
+ public:
+  explicit MemorySource(ByteBuffer bytes) : bytes_(std::move(bytes)) {}
+
+  void read(std::uint64_t offset, std::span<std::byte> out) const override {
+    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+  }
+  std::uint64_t size() const noexcept override { return bytes_.size(); }
+
+ private:
+  ByteBuffer bytes_;
+};
+
+// "filter 32026 blosc2 is not built in" for the first filter that some stored chunk needs and h5feed
+// lacks. Throws DatasetError where libhdf5 lacks it too, and where its parameters are damaged: libhdf5 would
+// read out of bounds.
+std::string missing_filter(const DatasetInfo& info, const ChunkIndex* index) {
+  std::uint32_t used = index == nullptr ? ~std::uint32_t{0} : 0;
+  if (index != nullptr) {
+    for (const ChunkLocation& location : index->locations) {
+      if (location.allocated()) used |= ~location.filter_mask;
+    }
+  }
+  for (std::size_t i = 0; i < info.filters.size() && i < 32; ++i) {
+    const FilterSpec& filter = info.filters[i];
+    if ((used >> i & 1U) == 0) continue;
+    if (const std::string damage = contradiction(filter, info); !damage.empty()) {
+      throw DatasetError(fmt::format("{}:{}: filter {} ({}) {}; restore the file from a good copy", info.file,
+                                     info.path, filter.id, filter.name, damage));
+    }
+    if (FilterPipeline::supports(filter)) continue;
+    const std::string reason = unsupported_reason(filter);
+    if (!libhdf5_has_filter(filter.id)) {
+      throw DatasetError(fmt::format(
+          "{}:{}: filter {} ({}) {} and libhdf5 finds no plugin for it; install the "
+          "plugin and set HDF5_PLUGIN_PATH, or write the dataset once with gzip",
+          info.file, info.path, filter.id, filter.name.empty() ? "unknown" : filter.name, reason));
+    }
+    return fmt::format("filter {}{}{} {}", filter.id, filter.name.empty() ? "" : " ", filter.name, reason);
+  }
+  return {};
+}
+
+std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, DatasetInfo info,
+                                                std::shared_ptr<const ByteSource> source,
+                                                const ReaderSettings& settings) {
+  std::optional<ChunkIndex> index;
+  std::string reason;
+  try {
+    index = build_chunk_index(*file, info);
+  } catch (const DamagedChunkIndex&) {
+    throw;  // libhdf5 would give fill values for the chunks that it does not find
+  } catch (const FileError& error) {
+    reason = without_place(error.what(), info);
+  }
+  if (const std::string missing = missing_filter(info, index ? &*index : nullptr); !missing.empty()) {
+    reason = missing;
+  }
+  if (!reason.empty()) return open_fallback(std::move(file), std::move(info), reason, settings);
+  return make_direct_reader(std::move(info), std::move(*index), std::move(source));
+}
+
+// libhdf5 1.10 reads on beyond the object header, or into the next object.
+void check_stored_bytes(const DatasetInfo& info) {
+  if (info.total_bytes() <= info.stored_bytes) return;
+  throw FileError(
+      fmt::format("{}:{}: {} bytes are stored, the shape {} needs {}; restore the file from a good copy",
+                  info.file, info.path, info.stored_bytes, info.shape_text(), info.total_bytes()));
+}
+
+std::shared_ptr<const ChunkReader> open_contiguous(std::shared_ptr<H5File> file, DatasetInfo info,
+                                                   std::shared_ptr<const ByteSource> source,
+                                                   const ReaderSettings& settings) {
+  const std::optional<std::uint64_t> begin = file->contiguous_offset(info);
+  const std::uint64_t file_bytes = file->bytes()->size();
+  if (begin) check_stored_bytes(info);
+  if (begin && (*begin > file_bytes || info.total_bytes() > file_bytes - *begin)) {
+    return open_fallback(std::move(file), std::move(info), "its bytes lie outside the file", settings);
+  }
+  return make_flat_reader(std::move(info), begin, std::move(source));
+}
+
+std::shared_ptr<const ChunkReader> open_compact(const H5File& file, DatasetInfo info) {
+  check_stored_bytes(info);
+  ByteBuffer bytes(info.total_bytes());
+  file.read_rows(info, 0, info.rows(), bytes.span());
+  info.byte_swapped = false;  // H5Dread delivered host order
+  return make_flat_reader(std::move(info), 0, std::make_shared<MemorySource>(std::move(bytes)));
+}
+
+std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, DatasetInfo info,
+                                               std::shared_ptr<const ByteSource> source,
+                                               const ReaderSettings& settings) {
+  switch (info.layout) {
+    case StorageLayout::chunked:
+      return open_chunked(std::move(file), std::move(info), std::move(source), settings);
+    case StorageLayout::contiguous:
+      return open_contiguous(std::move(file), std::move(info), std::move(source), settings);
+    case StorageLayout::compact:
+      return open_compact(*file, std::move(info));
+    case StorageLayout::external:
+      check_external_files(*file, info);
+      return open_fallback(std::move(file), std::move(info), "its bytes are in external files", settings);
+    case StorageLayout::virtual_dataset:
+      break;
+  }
+  if (settings.pool) return open_virtual(file, info, settings);
+  // libhdf5 would give fill values for a source that is missing or too short.
+  ReaderSettings with_pool = settings;
+  with_pool.pool = std::make_shared<FilePool>();
+  with_pool.log_fallback = false;
+  open_virtual(file, info, with_pool);
+  return open_fallback(std::move(file), std::move(info), "it is a virtual dataset", settings);
+}
+
+}  // namespace
+
+std::shared_ptr<const ChunkReader> open_chunk_reader(std::shared_ptr<H5File> file, DatasetInfo info,
+                                                     std::shared_ptr<const ByteSource> source,
+                                                     const ReaderSettings& settings) {
+  auto reader =
+      open_layout(file, std::move(info), source == nullptr ? file->bytes() : std::move(source), settings);
+  // What was learned of the file since it was opened belongs together.
+  file->check_unchanged();
+  return reader;
+}
+
+std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, DatasetInfo info,
+                                                 const std::string& reason, const ReaderSettings& settings) {
+  if (settings.log_fallback) {
+    log(LogLevel::warning, fmt::format("{}:{}: reading through libhdf5's lock, one chunk at a time ({})",
+                                       info.file, info.path, reason));
+  }
+  return make_fallback_reader(std::move(info), std::move(file), reason);
+}
+
+}  // namespace h5feed

@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "h5feed/error.hpp"
+#include "store/read/file_pool.hpp"
+#include "store/read/joined_reader.hpp"
+#include "store/read/reader_factories.hpp"
+#include "store/hdf5/virtual_circle.hpp"
+#include "store/hdf5/virtual_sources.hpp"
+
+namespace h5feed {
+namespace {
+
+[[noreturn]] void rethrow_for_source(const DatasetInfo& info, std::size_t number, unsigned depth) {
+  const std::string place =
+      fmt::format("{}:{}: source {} of the virtual dataset: ", info.file, info.path, number);
+  try {
+    throw;
+  } catch (const TooDeepVirtual& error) {
+    rethrow_too_deep(error, info, depth);
+  } catch (const VirtualCircle&) {
+    throw;
+  } catch (const DatasetError& error) {
+    throw DatasetError(place + error.what());
+  } catch (const FileError& error) {
+    throw FileError(place + error.what());
+  }
+}
+
+// The file of a source: mostly that of the one before it.
+class Sources {
+ public:
+  explicit Sources(std::shared_ptr<H5File> main) : last_(std::move(main)) {}
+
+  const std::shared_ptr<H5File>& open(const VirtualSource& source) {
+    if (last_->path() != source.file) last_ = H5File::open(source.file);
+    return last_;
+  }
+
+ private:
+  std::shared_ptr<H5File> last_;
+};
+
+// Whether the source has fewer rows than are taken from it, or, as all of a source may be of another shape
+// than the rows it becomes, fewer elements.
+bool too_short(const DatasetInfo& source, const VirtualSource& wanted, const DatasetInfo& whole) {
+  if (wanted.one_row || source.shape.empty()) return false;
+  if (!wanted.whole) return wanted.first_row + wanted.rows > source.rows();
+  return source.total_bytes() / size_of(source.dtype) <
+         wanted.rows * (whole.row_bytes() / size_of(whole.dtype));
+}
+
+// Whether rows of the source are rows of the whole as they are stored. Throws DatasetError for a source that
+// has fewer than are taken from it: libhdf5 would give fill values.
+bool fits(const DatasetInfo& source, VirtualSource& wanted, const DatasetInfo& whole) {
+  const std::vector<std::uint64_t> inner(whole.shape.begin() + 1, whole.shape.end());
+  if (wanted.whole) wanted.one_row = source.shape == inner && wanted.rows == 1;
+  if (too_short(source, wanted, whole)) {
+    throw DatasetError(
+        fmt::format("{}:{} has {} rows, the virtual dataset takes {} from row {} on; complete it",
+                    source.file, source.path, source.rows(), wanted.rows, wanted.first_row));
+  }
+  if (wanted.whole && !wanted.one_row && source.rows() != wanted.rows) return false;
+  if (source.dtype != whole.dtype || source.values_per_element != whole.values_per_element) return false;
+  if (wanted.one_row) return source.shape == inner;
+  return source.shape.size() == whole.shape.size() &&
+         std::vector(source.shape.begin() + 1, source.shape.end()) == inner;
+}
+
+}  // namespace
+
+std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
+                                                const ReaderSettings& settings) {
+  VirtualMapping mapping = read_virtual_mapping(*file, info);
+  std::vector<JoinedPart> parts;
+  Sources sources(file);
+  ReaderSettings inner = settings;
+  if (++inner.depth > kMaxVirtualDepth) throw TooDeepVirtual(info);
+  // Where one source does not fit, the others may still be too short.
+  const bool rows_follow = mapping.other_reason.empty();
+  for (std::size_t i = 0; i < mapping.sources.size(); ++i) {
+    VirtualSource& source = mapping.sources[i];
+    try {
+      const std::shared_ptr<H5File>& opened = sources.open(source);
+      DatasetInfo own = opened->describe(source.path);
+      if (rows_follow && !fits(own, source, info))
+        mapping.other_reason = "it is a virtual dataset of sources of another type or shape";
+      if (!mapping.other_reason.empty()) {
+        // It is there, which is all that libhdf5 needs; but in a circle of sources it would go on for ever.
+        inner.log_fallback = false;
+        if (own.layout == StorageLayout::virtual_dataset) open_virtual(opened, own, inner);
+        continue;
+      }
+      auto reader = settings.pool->reader(opened, std::move(own), inner);
+      if (source.one_row) reader = as_one_row(std::move(reader));
+      parts.push_back({std::move(reader), source.first_row, source.rows});
+    } catch (const Error&) {
+      rethrow_for_source(info, i, inner.depth);
+    }
+  }
+  if (mapping.other_reason.empty() && !parts.empty())
+    return join_readers(std::move(parts), info.file, info.path);
+  return open_fallback(
+      file, info, mapping.other_reason.empty() ? "it is a virtual dataset" : mapping.other_reason, settings);
+}
+
+}  // namespace h5feed

@@ -1,0 +1,17 @@
+// Writing of one attribute through an open file. Internal to this folder.
+#pragma once
+
+#include <H5Cpp.h>
+
+#include <string>
+
+#include "store/write/attributes.hpp"
+#include "store/hdf5/hdf5_session.hpp"
+
+namespace h5feed {
+
+/// Writes or replaces an attribute of the dataset or group `object`. Throws H5::Exception.
+void put_attribute(const H5::H5File& file, const std::string& object, const NamedAttribute& attribute)
+    H5FEED_REQUIRES(hdf5_mutex);
+
+}  // namespace h5feed

@@ -1,0 +1,93 @@
+// What there is to copy, looked at without writing: before, and to compare both sides afterwards.
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "store/write/copy_side.hpp"
+#include "store/write/object_copy.hpp"
+
+namespace h5feed {
+
+std::vector<std::uint64_t> object_numbers(const H5File& file, const std::vector<std::string>& paths) {
+  std::vector<std::uint64_t> numbers;
+  in_copy_session(file, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
+    const H5::H5File handle = H5FileAccess::handle(file);
+    const Hdf5Calls calls(session, file.path().string());
+    for (const std::string& path : paths)
+      numbers.push_back(key_of(handle.getId(), path.c_str(), calls, path));
+  });
+  return numbers;
+}
+
+void check_copyable(const H5File& source, const CopyPlan& plan) {
+  in_copy_session(source, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
+    const CopySide side(source, session, plan);
+    for (const TreeObject& object : side.tree.objects) {
+      const ScopedId id = side.open(object.path);
+      if (object.kind == H5I_DATASET) side.way_of(object, id.get(), plan);
+      for (const std::string& name : attribute_names(id.get(), side.calls, object.path)) {
+        const std::string holder = fmt::format("{} attribute {}", object.path, name);
+        const ScopedId attribute =
+            side.calls.id(H5Aopen(id.get(), name.c_str(), H5P_DEFAULT), holder, "cannot be opened");
+        with_attribute(side.calls, attribute.get(), holder,
+                       [&](hid_t, hid_t, const ValueShape& shape, std::span<std::byte> values,
+                           std::size_t elements) H5FEED_REQUIRES(hdf5_mutex) {
+                         side.check_references(shape, values.data(), elements, holder);
+                       });
+      }
+    }
+  });
+}
+
+void visit_values(const H5File& file, const CopyPlan& plan,
+                  const std::function<void(const std::string&, std::span<const std::byte>)>& update) {
+  in_copy_session(file, [&](const Hdf5Session& session) H5FEED_REQUIRES(hdf5_mutex) {
+    const CopySide side(file, session, plan);
+    for (const TreeObject& object : side.tree.objects) {
+      const auto put = [&](std::span<const std::byte> bytes) { update(object.path, bytes); };
+      const auto put_text = [&](std::string_view text) { put(std::as_bytes(std::span(text))); };
+      const auto put_elements = [&](const ValueShape& shape, std::span<std::byte> values,
+                                    std::size_t elements,
+                                    const std::string& holder) H5FEED_REQUIRES(hdf5_mutex) {
+        if (!shape.has_references && !shape.has_variable) {
+          put(values);
+          return;
+        }
+        const auto text = [&](ValueShape::Kind kind, std::byte* value) H5FEED_REQUIRES(hdf5_mutex) {
+          return side.reference_text(kind, value, holder);
+        };
+        for (std::size_t i = 0; i < elements; ++i)
+          serialize(shape, values.data() + i * shape.bytes, text, put);
+      };
+      for (const TreeLink& link : object.links) {
+        put_text(link.name);
+        put_text(link.type == H5L_TYPE_HARD ? side.target(link.target, object.path).path
+                                            : std::string_view(link.value.data(), link.value.size()));
+      }
+      const ScopedId id = side.open(object.path);
+      for (const std::string& name : attribute_names(id.get(), side.calls, object.path)) {
+        put_text(name);
+        const ScopedId attribute =
+            side.calls.id(H5Aopen(id.get(), name.c_str(), H5P_DEFAULT), object.path, "cannot be opened");
+        with_attribute(
+            side.calls, attribute.get(), object.path,
+            [&](hid_t, hid_t, const ValueShape& shape, std::span<std::byte> values, std::size_t elements)
+                H5FEED_REQUIRES(hdf5_mutex) { put_elements(shape, values, elements, object.path); });
+      }
+      if (object.kind != H5I_DATASET) continue;
+      const Way way = side.way_of(object, id.get(), plan);
+      if (way != Way::verbatim && way != Way::by_values) continue;
+      const H5::DSetCreatPropList plist(
+          side.calls.id(H5Dget_create_plist(id.get()), object.path, kNoProperties).get());
+      // What libhdf5 cannot decode it has copied as it is.
+      if (!missing_filters(plist).empty()) continue;
+      const ScopedId type = side.calls.id(H5Dget_type(id.get()), object.path, kNoType);
+      const ValueShape shape = value_shape(type.get(), side.calls, object.path);
+      read_in_pieces(id.get(), type.get(), side.calls, object.path,
+                     [&](std::span<std::byte> values, std::size_t elements, hid_t, hid_t)
+                         H5FEED_REQUIRES(hdf5_mutex) { put_elements(shape, values, elements, object.path); });
+    }
+  });
+}
+
+}  // namespace h5feed

@@ -1,0 +1,159 @@
+#include "store/write/staged_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/byte_units.hpp"
+#include "base/file_descriptor.hpp"
+#include "h5feed/error.hpp"
+
+namespace h5feed {
+namespace {
+
+// Storage is claimed in steps of this size, and written to in a few of them.
+constexpr std::uint64_t kStep = 8 * kMiB;
+
+std::filesystem::path directory_of(const std::filesystem::path& target) {
+  return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+}
+
+std::filesystem::path temporary_name(const std::filesystem::path& target) {
+  return directory_of(target) / fmt::format(".{}.tmp-{}", target.filename().string(), ::getpid());
+}
+
+[[noreturn]] void fail(const std::filesystem::path& target, std::string_view action, int error) {
+  throw FileError(
+      fmt::format("{}: cannot {}: {}", target.string(), action, std::generic_category().message(error)));
+}
+
+[[noreturn]] void fail_existing(const std::filesystem::path& target) {
+  throw FileError(fmt::format("{} exists; choose another name, or --force to replace it", target.string()));
+}
+
+// What a link points at, so that the link stays one; other paths as they are.
+std::filesystem::path behind_link(std::filesystem::path path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  std::filesystem::path target = std::filesystem::canonical(path, error);
+  if (error) {
+    throw FileError(fmt::format("{}: a link that leads nowhere ({}); choose another name", path.string(),
+                                error.message()));
+  }
+  return target;
+}
+
+void sync_to_storage(const std::filesystem::path& path, int flags, const std::filesystem::path& target) {
+  const FileDescriptor fd(::open(path.c_str(), flags | O_CLOEXEC));
+  if (!fd.valid() || ::fsync(fd.get()) != 0) fail(target, "make it durable", errno);
+}
+
+}  // namespace
+
+int claim_storage(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && offset + bytes > limit.rlim_cur) return EFBIG;
+  if (::fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0)
+    return 0;
+  return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;
+}
+
+void throw_full(const std::filesystem::path& file, int error) {
+  if (error == EFBIG) {
+    throw FileError(fmt::format("{}: larger than a file may be here; see ulimit -f", file.string()));
+  }
+  throw FileError(fmt::format("{}: no space left on device; free some or write elsewhere", file.string()));
+}
+
+StagedFile::StagedFile(std::filesystem::path target, bool overwrite)
+    : target_(behind_link(std::move(target))), temporary_(temporary_name(target_)), overwrite_(overwrite) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(target_, ignored);
+  if (std::filesystem::is_directory(status)) {
+    throw FileError(fmt::format("{}: is a directory; name a file in it", target_.string()));
+  }
+  if (std::filesystem::is_other(status)) {
+    throw FileError(fmt::format("{}: not a regular file; choose another name", target_.string()));
+  }
+  if (std::filesystem::exists(status) && !overwrite_) fail_existing(target_);
+  const std::filesystem::path directory = directory_of(target_);
+  if (!std::filesystem::is_directory(directory, ignored)) {
+    if (std::filesystem::exists(directory, ignored)) {
+      throw FileError(fmt::format("{}: {} is not a directory; choose another place", target_.string(),
+                                  directory.string()));
+    }
+    throw FileError(
+        fmt::format("{}: there is no directory {}; create it first", target_.string(), directory.string()));
+  }
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
+    throw FileError(fmt::format("{}: the directory {} cannot be written ({}); choose another place",
+                                target_.string(), directory.string(),
+                                std::generic_category().message(errno)));
+  }
+}
+
+StagedFile::~StagedFile() {
+  if (!committed_) ::unlink(temporary_.c_str());
+}
+
+void StagedFile::probe(std::uint64_t bytes) const {
+  const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!fd.valid()) {
+    throw FileError(fmt::format("{}: cannot be created there ({}); choose another place", target_.string(),
+                                std::generic_category().message(errno)));
+  }
+  const int error = bytes == 0 ? 0 : claim_storage(fd.get(), 0, bytes);
+  ::unlink(temporary_.c_str());
+  if (error != 0) throw_full(target_, error);
+}
+
+void StagedFile::reserve(std::uint64_t bytes) {
+  // Ahead in large steps, for few calls and long extents; only what is needed when that fails.
+  if (bytes <= reserved_bytes_) return;
+  const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.valid()) fail(target_, "open the temporary file", errno);
+  const std::uint64_t ahead = (bytes + kStep - 1) / kStep * kStep;
+  if (claim_storage(fd.get(), 0, ahead) == 0) {
+    reserved_bytes_ = ahead;
+    return;
+  }
+  if (const int error = claim_storage(fd.get(), 0, bytes); error != 0) throw_full(target_, error);
+  reserved_bytes_ = bytes;
+}
+
+void StagedFile::wrote(std::uint64_t bytes) noexcept {
+  unsent_bytes_ += bytes;
+  if (unsent_bytes_ < 3 * kStep) return;
+  unsent_bytes_ = 0;
+  const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
+  // Where this fails, commit() has more to wait for. The whole file: where in it was written is libhdf5's
+  // choice, and pages that are clean or on their way cost nothing.
+  ::sync_file_range(fd.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
+void StagedFile::commit() {
+  // Gives back what was reserved beyond the end.
+  std::error_code error;
+  std::filesystem::resize_file(temporary_, std::filesystem::file_size(temporary_, error), error);
+  if (error) fail(target_, "finish it", error.value());
+  sync_to_storage(temporary_, O_RDONLY, target_);
+  // Someone may have created the target meanwhile; not every file system can refuse that atomically.
+  const unsigned flags = overwrite_ ? 0 : RENAME_NOREPLACE;
+  int result = ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), flags);
+  if (result != 0 && flags != 0 && (errno == EINVAL || errno == ENOSYS)) {
+    result = ::rename(temporary_.c_str(), target_.c_str());
+  }
+  if (result != 0 && errno == EEXIST) fail_existing(target_);
+  if (result != 0) fail(target_, "rename the finished file", errno);
+  committed_ = true;
+  sync_to_storage(directory_of(target_), O_RDONLY | O_DIRECTORY, target_);
+}
+
+}  // namespace h5feed

@@ -1,0 +1,409 @@
+// h5feed bench: every field real, rows in processes of their own, errors before the first row.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file_descriptor.hpp"
+#include "h5feed/config.hpp"
+#include "h5feed/error.hpp"
+#include "store/filters/filters.hpp"
+#include "support/h5_test_file.hpp"
+#include "support/run_program.hpp"
+#include "support/temp_dir.hpp"
+#include "tools/measure/page_cache.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kSamples = 640;
+constexpr std::uint64_t kSampleBytes = 3 * 16 * 16;
+
+void write_samples(const TempDir& dir, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {
+      "generate", "a.h5",    "--samples", std::to_string(kSamples),
+      "--shape",  "3,16,16", "--chunk",   more.empty() ? "64" : more.front()};
+  ASSERT_EQ(run_program(dir.path(), arguments).exit_code, 0);
+}
+
+Json bench_json(const TempDir& dir, const std::vector<std::string>& options) {
+  std::vector<std::string> arguments = {"bench", "a.h5", "--json"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  if (std::ranges::find(options, "--time-budget") == options.end()) {
+    arguments.insert(arguments.end(), {"--time-budget", "200ms"});
+  }
+  const ProgramResult result = run_program(dir.path(), arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return Json::parse(result.out);
+}
+
+TEST(Bench, ReportsEveryFieldOfEveryRow) {
+  const TempDir dir;
+  write_samples(dir);
+  const Json json = bench_json(dir, {"--target", "labels", "--num-workers", "0,2", "--batch-size", "64",
+                                     "--shuffle", "chunk:4", "--runs", "2"});
+  EXPECT_EQ(json.at("file"), "a.h5");
+  EXPECT_EQ(json.at("version"), H5FEED_VERSION);
+  EXPECT_EQ(json.at("commit"), H5FEED_COMMIT);
+  EXPECT_GE(json.at("machine").at("cores"), 1);
+  EXPECT_GT(json.at("machine").at("memory_bytes"), json.at("machine").at("available_bytes"));
+  EXPECT_THAT(json.at("machine").at("kernel").get<std::string>(), ::testing::StartsWith("Linux "));
+  EXPECT_EQ(json.at("settings").at("data"), "/images");
+  EXPECT_EQ(json.at("settings").at("target"), "labels");
+  EXPECT_EQ(json.at("settings").at("shuffle"), "chunk:4");
+  EXPECT_EQ(json.at("settings").at("runs"), 2);
+  EXPECT_GT(json.at("settings").at("cache_bytes"), 0);
+  EXPECT_GT(json.at("limits").at("decode_bytes_per_s"), 0);
+  EXPECT_EQ(json.at("limits").at("gather_bytes_per_s"), nullptr) << "compressed rows cannot be read singly";
+
+  ASSERT_EQ(json.at("rows").size(), 2U);
+  std::int64_t workers = 0;
+  for (const Json& row : json.at("rows")) {
+    EXPECT_EQ(row.at("num_workers"), workers);
+    workers += 2;
+    EXPECT_EQ(row.at("batch_size"), 64);
+    EXPECT_EQ(row.at("repetitions").size(), 2U);
+    const double samples_per_s = row.at("samples_per_s");
+    EXPECT_GT(samples_per_s, 0);
+    EXPECT_NEAR(row.at("bytes_per_s").get<double>(), samples_per_s * kSampleBytes, 1);
+    EXPECT_EQ(row.at("limit"), "decode");
+    EXPECT_GT(row.at("limit_bytes_per_s"), 0);
+    EXPECT_GT(row.at("share_of_limit"), 0);
+    EXPECT_GT(row.at("first_batch_ms"), 0);
+    EXPECT_GT(row.at("wait_fraction"), 0);
+    EXPECT_LE(row.at("wait_fraction"), 1);
+    EXPECT_GT(row.at("cache_hit_rate"), 0) << "chunk:4 visits a chunk from several batches";
+    EXPECT_LT(row.at("cache_hit_rate"), 1);
+    EXPECT_EQ(row.at("rows_direct"), 0);
+    EXPECT_GE(row.at("samples"), kSamples);
+    EXPECT_GT(row.at("read_calls_per_sample"), 0);
+    EXPECT_LT(row.at("read_calls_per_sample"), 1) << "a read serves a chunk of samples";
+    EXPECT_DOUBLE_EQ(row.at("read_amplification"), 1) << "whole epochs that decode each chunk once";
+    EXPECT_GT(row.at("cpu_s_per_1k_samples"), 0);
+    EXPECT_GT(row.at("peak_rss_bytes"), kSamples * kSampleBytes);
+    EXPECT_GT(row.at("samples_per_s_cached"), 0);
+    EXPECT_GE(row.at("user_cpu_s").get<double>() + row.at("system_cpu_s").get<double>(), 0);
+    EXPECT_GE(row.at("voluntary_context_switches"), 0);
+    EXPECT_GE(row.at("involuntary_context_switches"), 0);
+  }
+}
+
+TEST(Bench, ComparesSingleRowsWithTheGatherLimit) {
+  const TempDir dir;
+  write_samples(dir, {"none"});
+  // Small batches: through the cache each chunk would be read once for every one of them.
+  const Json json = bench_json(
+      dir, {"--num-workers", "1", "--shuffle", "full", "--cache-bytes", "64KiB", "--batch-size", "8"});
+  const Json& row = json.at("rows")[0];
+  EXPECT_EQ(row.at("limit"), "gather");
+  EXPECT_EQ(row.at("limit_bytes_per_s"), json.at("limits").at("gather_bytes_per_s"));
+  EXPECT_GT(row.at("share_of_limit"), 0);
+  EXPECT_GE(row.at("rows_direct"), kSamples);
+  EXPECT_GE(row.at("read_amplification"), 1);
+  EXPECT_EQ(row.at("samples_per_s_cached"), nullptr) << "the data does not fit the cache";
+}
+
+TEST(Bench, PassesTheCachePolicyOn) {
+  const TempDir dir;
+  write_samples(dir);
+  const std::vector<std::string> arguments = {"--num-workers", "1",      "--shuffle",    "full",
+                                              "--cache-bytes", "128KiB", "--batch-size", "8",
+                                              "--time-budget", "2s"};
+  const auto decoded = [&](const char* policy) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--cache-policy", policy});
+    const Json json = bench_json(dir, all);
+    EXPECT_EQ(json.at("settings").at("cache_policy"), policy);
+    return json.at("rows")[0].at("read_amplification").get<double>();
+  };
+  EXPECT_LT(decoded("clairvoyant"), decoded("lru"));
+  EXPECT_GT(decoded("keep_first"), 1);
+}
+
+TEST(Bench, PrintsRowsAVerdictAndTheCodeToWrite) {
+  const TempDir dir;
+  write_samples(dir);
+  const ProgramResult result = run_program(
+      dir.path(), {"bench", "a.h5", "--workers", "1", "--shuffle", "chunk:4", "--time-budget", "200ms"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(
+      result.err,
+      MatchesRegex("measuring a.h5:/images \\(640×3×16×16 u8, [0-9]+ KiB stored\\): 1 row of about 0.2 s, "
+                   "0.2 s in all; each pass starts with an empty cache and reads warm pages\n"));
+  EXPECT_THAT(result.out, ::testing::StartsWith("num_workers    samples/s  spread      data/s "));
+  EXPECT_THAT(result.out,
+              ::testing::ContainsRegex(
+                  "best: num_workers=1 \\([0-9,]+ samples/s, [0-9]+ % of the decode limit\\)\n"
+                  "put into your code: options.num_workers = 1; options.shuffle = \"chunk:4\";\n$"));
+}
+
+// Pages of a file in memory cannot be dropped, and the temporary directory may be such a place.
+bool lies_in_memory(const std::filesystem::path& path) {
+  struct statfs filesystem {};
+  return ::statfs(path.c_str(), &filesystem) == 0 &&
+         static_cast<unsigned long>(filesystem.f_type) == TMPFS_MAGIC;
+}
+
+void expect_refused_for_memory(const std::filesystem::path& directory) {
+  const ProgramResult result = run_program(directory, {"bench", "a.h5", "--cold"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(
+      result.err,
+      "a.h5: cannot be measured cold: 100 % of its pages stay in memory: its file system lies in memory "
+      "(tmpfs); measure a copy on a disk\n");
+}
+
+TEST(Bench, DropsPagesBeforeColdPassesAndComparesWithBareReads) {
+  const TempDir dir;
+  write_samples(dir, {"none"});
+  if (lies_in_memory(dir.path())) {
+    expect_refused_for_memory(dir.path());
+    return;
+  }
+  for (const auto& [shuffle, limit] :
+       {std::pair{"sequential", "sequential"}, {"chunk:1", "sequential"}, {"full", "random"}}) {
+    const Json json =
+        bench_json(dir, {"--cold", "--num-workers", "0,2", "--runs", "2", "--shuffle", shuffle});
+    EXPECT_EQ(json.at("settings").at("page_cache"), "cold");
+    EXPECT_GT(json.at("limits").at("cold_sequential_bytes_per_s"), 0);
+    EXPECT_GT(json.at("limits").at("cold_random_bytes_per_s"), 0);
+    EXPECT_EQ(json.at("limits").at("decode_bytes_per_s"), nullptr);
+    ASSERT_EQ(json.at("rows").size(), 2U);
+    for (const Json& row : json.at("rows")) {
+      EXPECT_EQ(row.at("page_cache"), "cold");
+      EXPECT_LE(row.at("resident_share"), 0.01);
+      EXPECT_EQ(row.at("cold_limit"), limit);
+      EXPECT_GT(row.at("cold_limit_bytes_per_s"), 0);
+      EXPECT_GT(row.at("share_of_cold_limit"), 0);
+      EXPECT_EQ(row.at("share_of_limit"), nullptr);
+      EXPECT_EQ(row.at("samples_per_s_cached"), nullptr) << "an epoch from the cache reads no page";
+    }
+  }
+}
+
+TEST(Bench, ColdRowsOfCompressedDataReadWhatIsStored) {
+  const TempDir dir;
+  write_samples(dir);
+  if (lies_in_memory(dir.path())) {
+    expect_refused_for_memory(dir.path());
+    return;
+  }
+  const Json row = bench_json(dir, {"--cold", "--num-workers", "1"}).at("rows")[0];
+  EXPECT_GT(row.at("share_of_cold_limit"), 0);
+  EXPECT_GE(row.at("read_amplification"), 1) << "more where the time ends within an epoch";
+}
+
+TEST(Bench, MeasuresBothKindsOfRowsSideBySide) {
+  const TempDir dir;
+  write_samples(dir, {"none"});
+  if (lies_in_memory(dir.path())) {
+    expect_refused_for_memory(dir.path());
+    return;
+  }
+  const ProgramResult result =
+      run_program(dir.path(), {"bench", "a.h5", "--cold", "--warm", "--num-workers", "1", "--time-budget",
+                               "200ms", "--export-json", "r.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              ::testing::EndsWith(": 2 rows of about 0.2 s, 0.4 s in all; each pass starts with an "
+                                  "empty cache and reads warm pages, then cold ones\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nbest with warm pages: num_workers=1 ("));
+  EXPECT_THAT(result.out, HasSubstr("\nbest with cold pages: num_workers=1 ("));
+  const auto bytes = file_bytes(dir / "r.json");
+  const Json json = Json::parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  EXPECT_EQ(json.at("settings").at("page_cache"), "both");
+  EXPECT_EQ(json.at("rows")[0].at("page_cache"), "warm");
+  EXPECT_EQ(json.at("rows")[1].at("page_cache"), "cold");
+  EXPECT_GT(json.at("limits").at("decode_bytes_per_s"), 0);
+  EXPECT_GT(json.at("limits").at("cold_sequential_bytes_per_s"), 0);
+}
+
+TEST(Bench, RefusesColdRowsWhereTheFileLiesInMemory) {
+  ASSERT_TRUE(lies_in_memory("/dev/shm"));
+  std::string pattern = "/dev/shm/h5feed-test-XXXXXX";
+  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+  const std::filesystem::path directory = pattern;
+  H5TestFile(directory / "a.h5").create({.path = "images", .shape = {10, 4, 4}, .early_allocation = true});
+  expect_refused_for_memory(directory);
+  std::filesystem::remove_all(directory);
+}
+
+TEST(Bench, WarmRowsBeginWithTheFileInMemory) {
+  const TempDir dir;
+  write_samples(dir);
+  if (!lies_in_memory(dir.path())) {
+    EXPECT_LE(cli::drop_pages(dir / "a.h5"), cli::kColdEnough);
+  }
+  const Json json = bench_json(dir, {"--num-workers", "1"});
+  EXPECT_EQ(json.at("settings").at("page_cache"), "warm");
+  EXPECT_EQ(json.at("rows")[0].at("page_cache"), "warm");
+  EXPECT_EQ(json.at("rows")[0].at("resident_share"), 1);
+  EXPECT_EQ(json.at("rows")[0].at("cold_limit"), nullptr);
+  EXPECT_EQ(json.at("limits").at("cold_sequential_bytes_per_s"), nullptr);
+}
+
+TEST(PageCache, NamesTheProcessThatHoldsPages) {
+  const TempDir dir;
+  const std::vector<std::byte> bytes = random_bytes(100'000);
+  replace_file(dir / "a.h5", bytes);
+  EXPECT_EQ(cli::resident_share(dir / "a.h5"), 1.0) << "it was just written";
+  const FileDescriptor fd(::open((dir / "a.h5").c_str(), O_RDONLY | O_CLOEXEC));
+  void* const mapping = ::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  ASSERT_NE(mapping, MAP_FAILED);
+  try {
+    cli::require_droppable(dir / "a.h5");
+    ADD_FAILURE() << "mapped pages were dropped";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr(": process " + std::to_string(::getpid()) +
+                                                         " (tools_test) maps it; end that process"),
+                                               HasSubstr("lies in memory (tmpfs)")));
+  }
+  ::munmap(mapping, bytes.size());
+}
+
+TEST(Bench, SavesItsRowsAsTheyCome) {
+  const TempDir dir;
+  write_samples(dir);
+  ASSERT_EQ(run_program(dir.path(), {"bench", "a.h5", "--num-workers", "0,1", "--time-budget", "200ms",
+                                     "--export-json", "r.json", "--export-csv", "r.csv"})
+                .exit_code,
+            0);
+  const auto bytes = file_bytes(dir / "r.json");
+  EXPECT_EQ(
+      Json::parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())).at("rows").size(),
+      2U);
+  EXPECT_THAT(names_in(dir.path()), ::testing::ElementsAre("a.h5", "r.csv", "r.json"));
+}
+
+TEST(Bench, NamesTheDatasetsToChooseFromAndWhatToType) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "fashion.h5");
+    for (const auto& [group, rows] : {std::pair{std::string("train"), 30U}, {std::string("test"), 10U}}) {
+      const Hid id(H5Gcreate2(file.id(), group.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      file.create({.path = group + "/images", .shape = {rows, 4, 4}});
+      file.create({.path = group + "/labels", .shape = {rows}});
+    }
+  }
+  const ProgramResult result = run_program(dir.path(), {"bench", "fashion.h5"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(
+      result.err,
+      "fashion.h5: two datasets look like images: /train/images, /test/images. Try: h5feed bench fashion.h5 "
+      "--data train/images --target train/labels\n");
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(Bench, RefusesOptionsTheLoaderRefusesBeforeTheFirstRow) {
+  const TempDir dir;
+  write_samples(dir);
+  const auto refused = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"bench", "a.h5"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const ProgramResult result = run_program(dir.path(), arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_EQ(refused({"--batch-size", "0"}), "--batch-size 0: give at least 1, or none for single samples\n");
+  EXPECT_THAT(refused({"--memory-budget-bytes", "64KiB"}),
+              MatchesRegex("--memory-budget-bytes 64 KiB cannot hold --batch-size [^\n]*\n"));
+  EXPECT_THAT(refused({"--shuffle", "chunks"}), MatchesRegex("--shuffle \"chunks\" [^\n]*\n"));
+  EXPECT_EQ(refused({"--tile-size", "8", "--tile-edges", "round"}),
+            "--tile-edges \"round\": give drop, pad or shift\n");
+  EXPECT_THAT(refused({"--cache-policy", "never"}), HasSubstr("lru, clairvoyant or keep_first"));
+  EXPECT_EQ(refused({"--tile-size", "8x8x3"}),
+            "--tile-size \"8x8x3\": give pixels, such as 512, or 512x768 for height and width\n");
+  EXPECT_EQ(refused({"--tile-overlap", "2"}), "--tile-overlap needs --tile-size\n");
+  EXPECT_EQ(refused({"--shard", "halves"}), "--shard needs --world-size\n");
+  EXPECT_EQ(refused({"--python", "python3"}), "--python needs --peer\n");
+  EXPECT_EQ(refused({"--tile-size", "8", "--tile-stride", "0"}),
+            "--tile-stride \"0\": give pixels, such as 512, or 512x768 for height and width\n");
+}
+
+TEST(Bench, MeasuresTilesOfImages) {
+  const TempDir dir;
+  write_samples(dir);
+  const Json json =
+      bench_json(dir, {"--tile-size", "8x16", "--target", "labels", "--num-workers", "1", "--runs", "1"});
+  EXPECT_EQ(json.at("settings").at("tile_size"), "8x16");
+  const Json& row = json.at("rows")[0];
+  // A slow machine gets through a part of an epoch in its time.
+  const double epochs = row.at("samples").get<double>() / (2.0 * kSamples);
+  const double share = row.at("epoch_share");
+  EXPECT_NEAR(epochs, share < 1 ? share : std::round(epochs), 1e-9) << "two tiles an image";
+  EXPECT_GT(row.at("share_of_limit"), 0);
+}
+
+TEST(Bench, SaysWhatMeasuresAGpu) {
+  const TempDir dir;
+  write_samples(dir);
+  const ProgramResult gpu = run_program(dir.path(), {"bench", "a.h5", "--device", "cuda:0"});
+  EXPECT_EQ(gpu.exit_code, 2);
+  EXPECT_THAT(gpu.err, HasSubstr("--device \"cuda:0\": this program measures delivery to the CPU"));
+  EXPECT_THAT(gpu.err, HasSubstr("tools/gpu_check.sh bench"));
+}
+
+TEST(Bench, DeliversSingleSamplesWhereAskedTo) {
+  const TempDir dir;
+  ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "20", "--shape", "1,8,8"}).exit_code,
+            0);
+  const ProgramResult result = run_program(
+      dir.path(),
+      {"bench", "a.h5", "--num-workers", "0", "--time-budget", "100ms", "--batch-size", "none", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(Json::parse(result.out).at("rows")[0].at("batch_size").is_null());
+}
+
+TEST(Bench, NamesOptionsOfTheProgramWhereTheDataIsNotClear) {
+  const TempDir dir;
+  ASSERT_EQ(
+      run_program(dir.path(), {"generate", "t.h5", "--kind", "tokens", "--samples", "30", "--shape", "16"})
+          .exit_code,
+      0);
+  EXPECT_EQ(run_program(dir.path(), {"bench", "t.h5"}).err,
+            "t.h5: no dataset looks like images; it has /labels (30 u8), /tokens (30×16 i64). Try: h5feed "
+            "bench t.h5 --data tokens --target labels\n");
+  {
+    H5TestFile file(dir / "m.h5");
+    file.create({.path = "maps", .file_type = H5T_IEEE_F32LE, .shape = {30, 4, 4}});
+  }
+  EXPECT_EQ(run_program(dir.path(), {"bench", "m.h5", "--data", "maps"}).err,
+            "m.h5:/maps (30×4×4 f32): its layout cannot be told from its shape; state it: --input-layout "
+            "NCHW, NHWC, NHW, or none to deliver it as stored\n");
+}
+
+TEST(Bench, FailsWithTheErrorOfACorruptChunk) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "c.h5");
+    file.create(
+        {.path = "images", .shape = {8, 4, 4}, .chunk = {4, 4, 4}, .filters = parse_filters("gzip:4", 1)});
+    const std::vector<std::uint64_t> offset = {4, 0, 0};
+    file.write("images", patterned_bytes(8 * 16));
+    file.write_chunk("images", offset, random_bytes(30));
+  }
+  const ProgramResult result =
+      run_program(dir.path(), {"bench", "c.h5", "--num-workers", "1", "--time-budget", "200ms"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("\nc.h5:/images: chunk (1,0,0) (samples 4-7)"));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("best:")));
+}
+
+}  // namespace
+}  // namespace h5feed::test

@@ -1,0 +1,254 @@
+// h5feed bench --peer pytorch: the rows of the comparison, and what is said where Python lacks something.
+// A small program stands in for Python, so that neither PyTorch nor h5py is needed here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/h5_test_file.hpp"
+#include "support/run_program.hpp"
+#include "support/temp_dir.hpp"
+#include "tools/bench/peer.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+constexpr const char* kComplete = R"({"python": "3.11.2", "torch": "1.13.0", "h5py": "3.7.0"})";
+
+// A program that answers as the script does: `versions` where it is asked for them, else `per_sample` or
+// `tuned`. It writes down the settings it was given.
+void write_python(const TempDir& dir, const std::string& versions, const std::string& per_sample = "",
+                  const std::string& tuned = "") {
+  const std::filesystem::path path = dir / "python";
+  std::ofstream out(path);
+  out << "#!/bin/sh\n"
+      << "if [ \"$3\" = --versions ]; then echo '" << versions << "'; exit 0; fi\n"
+      << "printf '%s %s %s %s\\n' \"$3\" \"$4\" \"$5\" \"$6\" >>asked\n"
+      << "case $3 in\n"
+      << "*per_sample*) " << per_sample << ";;\n"
+      << "*tuned*) " << tuned << ";;\n"
+      << "esac\n";
+  out.close();
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
+
+std::string answer(int samples, double seconds) {
+  return "echo '{\"batches\": 1, \"samples\": " + std::to_string(samples) +
+         ", \"seconds\": " + std::to_string(seconds) + "}'";
+}
+
+void write_samples(const TempDir& dir) {
+  ASSERT_EQ(
+      run_program(dir.path(), {"generate", "a.h5", "--samples", "640", "--shape", "3,16,16", "--chunk", "64"})
+          .exit_code,
+      0);
+}
+
+ProgramResult compare(const TempDir& dir, const std::vector<std::string>& options) {
+  std::vector<std::string> arguments = {"bench", "a.h5", "--peer", "pytorch", "--python", "./python"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  return run_program(dir.path(), arguments);
+}
+
+std::vector<std::string> lines_of(const std::filesystem::path& path) {
+  std::vector<std::string> lines;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(BenchPeer, NamesThePackagesThatPythonLacksAndHowToInstallThem) {
+  const TempDir dir;
+  write_samples(dir);
+  write_python(dir, R"({"python": "3.11.2", "torch": null, "h5py": null})");
+  ProgramResult result = compare(dir, {});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err,
+            "--peer pytorch: ./python has no torch and h5py; install it: apt-get install python3-torch "
+            "python3-h5py (or: ./python -m pip install torch h5py)\n");
+
+  write_python(dir, R"({"python": "3.11.2", "torch": "1.13.0", "h5py": null})");
+  result = compare(dir, {});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "--peer pytorch: ./python has no h5py; install it: apt-get install python3-h5py (or: ./python -m "
+            "pip install h5py)\n");
+}
+
+TEST(BenchPeer, SaysWhereThereIsNoPython) {
+  const TempDir dir;
+  write_samples(dir);
+  const ProgramResult result = compare(dir, {});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "--peer pytorch: ./python was not found; install it: apt-get install python3 python3-torch "
+            "python3-h5py\n");
+}
+
+TEST(BenchPeer, TakesMediansOfAlternatingRepetitions) {
+  const TempDir dir;
+  write_samples(dir);
+  write_python(dir, kComplete, answer(512, 2), answer(512, 1));
+  const ProgramResult result =
+      compare(dir, {"--target", "labels", "--shuffle", "chunk:4", "--num-workers", "0,2", "--batch-size",
+                    "64", "--runs", "3", "--warmup", "1", "--time-budget", "400ms", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json json = Json::parse(result.out);
+  EXPECT_EQ(json.at("peer").at("torch"), "1.13.0");
+  EXPECT_EQ(json.at("settings").at("batch_size"), 64);
+  EXPECT_EQ(json.at("settings").at("shuffle"), "chunk:4");
+  EXPECT_EQ(json.at("settings").at("page_cache"), "warm");
+  EXPECT_GT(json.at("settings").at("cache_bytes"), 0);
+  ASSERT_EQ(json.at("rows").size(), 6U);
+  double best = 0;
+  for (const Json& row : json.at("rows")) {
+    EXPECT_EQ(row.at("repetitions").size(), 3U) << "the first round is a warm-up";
+    EXPECT_TRUE(row.at("error").is_null());
+    const std::string loader = row.at("loader");
+    if (loader == "h5feed") {
+      best = std::max(best, row.at("samples_per_s").get<double>());
+      EXPECT_GT(row.at("share_of_limit"), 0);
+      EXPECT_EQ(row.at("order"), "chunk:4");
+      EXPECT_LE(row.at("slowest"), row.at("samples_per_s"));
+      EXPECT_GE(row.at("fastest"), row.at("samples_per_s"));
+    } else if (loader == "PyTorch + h5py, per sample") {
+      EXPECT_EQ(row.at("samples_per_s"), 256);
+      EXPECT_EQ(row.at("order"), "full") << "a dataset of single rows knows no windows";
+    } else {
+      EXPECT_EQ(loader, "PyTorch + h5py, tuned");
+      EXPECT_EQ(row.at("samples_per_s"), 512);
+      EXPECT_EQ(row.at("order"), "chunk:4");
+    }
+  }
+  EXPECT_DOUBLE_EQ(json.at("ratios").at("per_sample"), best / 256);
+  EXPECT_DOUBLE_EQ(json.at("ratios").at("tuned"), best / 512);
+
+  const std::vector<std::string> asked = lines_of(dir / "asked");
+  ASSERT_EQ(asked.size(), 16U) << "two ways, two numbers of workers, four rounds";
+  const Json first = Json::parse(asked[0].substr(0, asked[0].find('}') + 1));
+  EXPECT_EQ(first.at("mode"), "per_sample");
+  EXPECT_EQ(first.at("order"), "full");
+  EXPECT_EQ(first.at("num_workers"), 0);
+  EXPECT_EQ(first.at("batch_size"), 64);
+  EXPECT_DOUBLE_EQ(first.at("seconds"), 0.1);
+  EXPECT_THAT(asked[0], ::testing::EndsWith(" a.h5 /images /labels"));
+  EXPECT_THAT(asked[1], HasSubstr("\"tuned\""));
+  EXPECT_THAT(asked[4], HasSubstr("\"per_sample\"")) << "the second round goes through all rows again";
+}
+
+TEST(BenchPeer, GivesThePeerTheUsualSettingsAndPrintsHowOftenItFits) {
+  const TempDir dir;
+  write_samples(dir);
+  write_python(dir, kComplete, answer(10, 10), answer(2'000'000'000, 0.1));
+  const ProgramResult result = compare(dir, {"--runs", "1", "--warmup", "0", "--time-budget", "100ms"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ::testing::StartsWith("loader "));
+  EXPECT_THAT(result.out, ContainsRegex("PyTorch \\+ h5py, per sample +sequential +4 +1 +1 +1 +[0-9.e+]+ x"));
+  EXPECT_THAT(result.out, ContainsRegex("\nh5feed +sequential +0 +[0-9,]+ +[0-9,]+ +[0-9,]+ *\n"));
+  EXPECT_THAT(result.out, ContainsRegex("is [0-9.e+]+ x PyTorch \\+ h5py, per sample at its best "
+                                        "\\(num_workers=4\\)\n"));
+  EXPECT_THAT(result.out, HasSubstr("tuned at its best (num_workers=4): the peer is faster here\n"));
+  const std::vector<std::string> asked = lines_of(dir / "asked");
+  ASSERT_EQ(asked.size(), 2U);
+  EXPECT_THAT(asked[0], HasSubstr("\"num_workers\":4,\"batch_size\":512"));
+}
+
+TEST(BenchPeer, ShowsAFileThatThePeerCannotReadAsSuch) {
+  const TempDir dir;
+  write_samples(dir);
+  write_python(dir, kComplete, R"(echo '{"error": "no filter 32004"}')", "exit 3");
+  const ProgramResult result = compare(
+      dir, {"--runs", "2", "--num-workers", "0", "--time-budget", "100ms", "--export-json", "r.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("per sample +sequential +0 +failed"));
+  EXPECT_THAT(result.out, HasSubstr("\nPyTorch + h5py, per sample, num_workers=0: no filter 32004\n"));
+  EXPECT_THAT(result.out, HasSubstr("tuned, num_workers=0: ./python ended without a result (exit code 3)\n"));
+  EXPECT_EQ(lines_of(dir / "asked").size(), 2U) << "what failed once is not tried again";
+  const auto bytes = file_bytes(dir / "r.json");
+  const Json json = Json::parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  EXPECT_TRUE(json.at("ratios").at("tuned").is_null());
+}
+
+// Dead, or dead and not yet waited for by whoever inherited it.
+bool has_ended(const std::string& pid) {
+  std::ifstream stat("/proc/" + pid + "/stat");
+  std::string text((std::istreambuf_iterator<char>(stat)), {});
+  const auto name_end = text.rfind(')');
+  return name_end == std::string::npos || text.compare(name_end + 2, 1, "Z") == 0;
+}
+
+TEST(BenchPeer, KillsAPeerThatDoesNotEndAndAllThatItStarted) {
+  const TempDir dir;
+  write_samples(dir);
+  write_python(dir, kComplete, "trap '' TERM; sleep 600 & echo $! >worker; wait; wait", answer(10, 10));
+  const ProgramResult result =
+      compare(dir, {"--runs", "1", "--warmup", "0", "--num-workers", "0", "--time-budget", "100ms"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("per sample +sequential +0 +failed"));
+  EXPECT_THAT(result.out, ContainsRegex("per sample, num_workers=0: ./python did not end within [0-9.]+ s, "
+                                        "[0-9.]+ s to start included, and was killed"));
+  EXPECT_THAT(result.out, ContainsRegex("tuned +sequential +0 +1 ")) << "the others go on";
+  const std::vector<std::string> worker = lines_of(dir / "worker");
+  ASSERT_EQ(worker.size(), 1U);
+  EXPECT_TRUE(has_ended(worker.front()));
+}
+
+TEST(BenchPeer, LeavesOutRepetitionsWhereStartingPythonTakesLongerThanMeasuring) {
+  cli::BenchSettings settings;
+  settings.warmup = 1;
+  settings.runs = 3;
+  const auto rounds = [&](std::chrono::milliseconds budget, std::chrono::milliseconds start) {
+    settings.time_budget = budget;
+    const cli::PeerRounds chosen = cli::peer_rounds(settings, start);
+    return std::pair(chosen.all, chosen.counted);
+  };
+  using std::chrono::milliseconds;
+  EXPECT_EQ(rounds(milliseconds(300), milliseconds(100)), std::pair(4UL, 3UL));
+  EXPECT_EQ(rounds(milliseconds(300), milliseconds(3000)), std::pair(1UL, 1UL));
+  EXPECT_EQ(rounds(milliseconds(300), milliseconds(60000)), std::pair(1UL, 1UL));
+  EXPECT_EQ(rounds(milliseconds(12000), milliseconds(3000)), std::pair(4UL, 3UL));
+  EXPECT_EQ(rounds(milliseconds(12000), milliseconds(8000)), std::pair(3UL, 3UL));
+}
+
+TEST(BenchPeer, RefusesMoreWorkerProcessesThanTheMachineHolds) {
+  const TempDir dir;
+  write_samples(dir);
+  write_python(dir, kComplete, answer(10, 10), answer(10, 10));
+  const ProgramResult result = compare(dir, {"--num-workers", "1024", "--time-budget", "100ms"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("for this machine ("));
+  EXPECT_EQ(lines_of(dir / "asked").size(), 0U);
+}
+
+TEST(BenchPeer, RefusesWhatThePeerHasNoCounterpartOf) {
+  const TempDir dir;
+  write_samples(dir);
+  write_python(dir, kComplete);
+  const auto refused = [&](const std::vector<std::string>& options) {
+    const ProgramResult result = compare(dir, options);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_EQ(refused({"--normalize"}), "--peer pytorch compares stored values; leave out --normalize\n");
+  EXPECT_EQ(refused({"--batch-size", "none"}),
+            "--peer pytorch compares batches; give --batch-size a number\n");
+  const ProgramResult unknown = run_program(dir.path(), {"bench", "a.h5", "--peer", "dali"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_EQ(unknown.err, "--peer \"dali\" is not known; it takes pytorch\n");
+}
+
+}  // namespace
+}  // namespace h5feed::test

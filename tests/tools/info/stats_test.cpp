@@ -1,0 +1,248 @@
+// h5feed info --stats: figures that a plain loop over the values confirms, for every type and layout.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "store/read/chunk_reader.hpp"
+#include "store/filters/filters.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "store/read/reader_factories.hpp"
+#include "support/h5_test_file.hpp"
+#include "support/run_program.hpp"
+#include "support/temp_dir.hpp"
+#include "tools/storage/channel_stats.hpp"
+#include "tools/storage/storage_advice.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+template <typename T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+cli::DatasetStats stats_of(const std::filesystem::path& path, const std::string& dataset,
+                           std::optional<std::size_t> dimension, unsigned jobs) {
+  const auto file = H5File::open(path);
+  const auto reader = open_chunk_reader(file, file->describe(dataset));
+  return cli::channel_stats(*reader, dimension, {.jobs = jobs, .memory_bytes = 64 << 20},
+                            [](std::uint64_t) {});
+}
+
+// Straight from the definition.
+template <typename T>
+cli::ChannelStats expected(const std::vector<T>& values) {
+  long double sum = 0, squares = 0;
+  for (const T value : values) sum += static_cast<long double>(value);
+  const long double mean = sum / static_cast<long double>(values.size());
+  for (const T value : values) {
+    squares += (static_cast<long double>(value) - mean) * (static_cast<long double>(value) - mean);
+  }
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {.mean = static_cast<double>(mean),
+          .std = static_cast<double>(std::sqrt(squares / static_cast<long double>(values.size()))),
+          .min = static_cast<double>(*low),
+          .max = static_cast<double>(*high)};
+}
+
+template <typename T>
+void expect_figures(hid_t type, const std::vector<T>& values) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "s.h5");
+    file.create({.path = "x", .file_type = type, .shape = {values.size()}, .chunk = {3}});
+    file.write("x", bytes_of(values));
+  }
+  const auto wanted = expected(values);
+  const cli::DatasetStats one = stats_of(dir / "s.h5", "x", std::nullopt, 1);
+  ASSERT_EQ(one.channels.size(), 1U);
+  EXPECT_EQ(one.values, values.size());
+  EXPECT_NEAR(one.channels[0].mean, wanted.mean, 1e-15 * std::abs(wanted.mean));
+  EXPECT_NEAR(one.channels[0].std, wanted.std, 1e-14 * wanted.std);
+  EXPECT_EQ(one.channels[0].min, wanted.min);
+  EXPECT_EQ(one.channels[0].max, wanted.max);
+  const cli::DatasetStats four = stats_of(dir / "s.h5", "x", std::nullopt, 4);
+  EXPECT_EQ(four.channels[0].mean, one.channels[0].mean);
+  EXPECT_EQ(four.channels[0].std, one.channels[0].std);
+}
+
+TEST(InfoStats, AreThoseOfTheDefinitionForEveryElementType) {
+  expect_figures<std::uint8_t>(H5T_STD_U8LE, {0, 255, 3, 3, 17, 200, 1, 0, 99});
+  expect_figures<std::int8_t>(H5T_STD_I8LE, {-128, 127, 3, -3, 17, -20, 1, 0, 99});
+  expect_figures<std::uint16_t>(H5T_STD_U16LE, {65535, 65534, 65533, 65535, 1, 2, 3, 4, 5});
+  expect_figures<std::int16_t>(H5T_STD_I16BE, {-32768, 32767, -1, 0, 1, 2, 3, 4, 5});
+  expect_figures<std::uint32_t>(H5T_STD_U32LE, {4294967295U, 4294967294U, 4294967293U, 4294967295U, 7});
+  expect_figures<std::int32_t>(H5T_STD_I32LE,
+                               {std::numeric_limits<std::int32_t>::min(), 5, 6, 7, 8, 9, 10, 11});
+  expect_figures<std::int64_t>(H5T_STD_I64LE, {1LL << 52, (1LL << 52) + 1, (1LL << 52) + 2, -4, 5});
+  expect_figures<float>(H5T_IEEE_F32LE, {1.5F, -2.25F, 3e6F, 0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 1e-7F});
+  expect_figures<double>(H5T_IEEE_F64BE,
+                         {1e9 + 1, 1e9 + 2, 1e9 + 3, 1e9 + 4, 1e9 + 5, 1e9 + 6, 1e9 + 7, 1e9});
+}
+
+TEST(InfoStats, AreExactWhereASumOfSquaresWouldCancel) {
+  // A variance of 1/4 beside a square of 2^62: nothing of it would be left in a double.
+  std::vector<std::uint32_t> values(10'000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 4'000'000'000U + i % 2;
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "s.h5");
+    file.create({.path = "x", .file_type = H5T_STD_U32LE, .shape = {values.size()}, .chunk = {333}});
+    file.write("x", bytes_of(values));
+  }
+  const auto stats = stats_of(dir / "s.h5", "x", std::nullopt, 3);
+  EXPECT_EQ(stats.channels[0].mean, 4'000'000'000.5);
+  EXPECT_EQ(stats.channels[0].std, 0.5);
+}
+
+TEST(InfoStats, CountEachChannelInEitherLayoutAndEveryCutOfTheChunks) {
+  constexpr std::uint64_t kRows = 11, kHeight = 6, kWidth = 5;
+  const auto bytes = patterned_bytes(kRows * 3 * kHeight * kWidth);
+  const auto value = [&](std::size_t i) { return std::to_integer<std::uint8_t>(bytes[i]); };
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "s.h5");
+    file.create({.path = "nchw",
+                 .shape = {kRows, 3, kHeight, kWidth},
+                 .chunk = {4, 2, 4, 5},
+                 .filters = parse_filters("gzip:1", 1)});
+    file.write("nchw", bytes);
+    file.create({.path = "nhwc", .shape = {kRows, kHeight, kWidth, 3}, .chunk = {3, 6, 2, 2}});
+    file.write("nhwc", bytes);
+    file.create({.path = "flat", .shape = {kRows, kHeight, kWidth, 3}});
+    file.write("flat", bytes);
+  }
+  for (const std::string name : {"nchw", "nhwc", "flat"}) {
+    std::vector<std::vector<std::uint8_t>> channels(3);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      channels[name == "nchw" ? i / (kHeight * kWidth) % 3 : i % 3].push_back(value(i));
+    }
+    const auto stats = stats_of(dir / "s.h5", name, name == "nchw" ? 1 : 3, 2);
+    ASSERT_EQ(stats.channels.size(), 3U);
+    EXPECT_EQ(stats.values, kRows * kHeight * kWidth);
+    for (std::size_t c = 0; c < 3; ++c) {
+      const auto wanted = expected(channels[c]);
+      EXPECT_DOUBLE_EQ(stats.channels[c].mean, wanted.mean) << name;
+      EXPECT_DOUBLE_EQ(stats.channels[c].std, wanted.std) << name;
+      EXPECT_EQ(stats.channels[c].max, wanted.max) << name;
+    }
+  }
+}
+
+TEST(InfoStats, LeaveOutWhatIsNotFiniteAndSaySo) {
+  const TempDir dir;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  {
+    H5TestFile file(dir / "s.h5");
+    file.create({.path = "x", .file_type = H5T_IEEE_F32LE, .shape = {5, 2}, .chunk = {2, 2}});
+    file.write("x", bytes_of<float>({1, nan, 2, 3, HUGE_VALF, 4, 1, 2, 3, 4}));
+  }
+  const ProgramResult result =
+      run_program(dir.path(), {"info", "s.h5", "--stats", "--data", "x", "--input-layout", "none"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\n2 values are NaN or infinite and count for nothing\n"));
+  EXPECT_THAT(result.out, HasSubstr("\n      0   2.5  1.11803399    1    4\n"));
+}
+
+TEST(InfoStats, PrintLinesToPasteAndAreStoredAsAttributes) {
+  const TempDir dir;
+  ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "30", "--shape", "3,8,8"}).exit_code,
+            0);
+  const auto labels = read_through_libhdf5(dir / "a.h5", "labels");
+  const ProgramResult result =
+      run_program(dir.path(), {"info", "a.h5", "--stats", "--write-attributes", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("reading all of /images, 5.6 KiB decoded, on "));
+  const Json stats = Json::parse(result.out).at("datasets")[0].at("stats");
+  const std::vector<double> means = stats.at("mean");
+  ASSERT_EQ(means.size(), 3U);
+  EXPECT_DOUBLE_EQ(stats.at("normalize").at("mean")[1], means[1] / 255);
+  EXPECT_THAT(stats.at("code"), HasSubstr("options.normalize = {.scale = 1.0 / 255,\n"));
+  for (int again = 0; again < 2; ++again) {
+    const Hid file(H5Fopen((dir / "a.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+    const Hid attribute(H5Aopen_by_name(file.get(), "images", "mean", H5P_DEFAULT, H5P_DEFAULT));
+    std::vector<double> stored(3);
+    require(H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, stored.data()), "H5Aread");
+    EXPECT_EQ(stored, means);
+    // Attributes that are there already are replaced.
+    if (again == 0) {
+      EXPECT_EQ(run_program(dir.path(), {"info", "a.h5", "--stats"}).exit_code, 0);
+    }
+  }
+  EXPECT_EQ(run_program(dir.path(), {"info", "a.h5", "--stats", "--write-attributes"}).exit_code, 0);
+  EXPECT_EQ(read_through_libhdf5(dir / "a.h5", "labels"), labels);
+  EXPECT_EQ(run_program(dir.path(), {"info", "a.h5", "--write-attributes"}).err,
+            "--write-attributes stores what --stats finds; add --stats\n");
+}
+
+TEST(InfoStats, SayBeforeTheLongPassThatTheFileCannotBeWritten) {
+  const TempDir dir;
+  ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "30", "--shape", "3,8,8"}).exit_code,
+            0);
+  // Locked by a reader: whom a file's mode keeps from writing depends on who runs the test.
+  const Hid reader(H5Fopen((dir / "a.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const ProgramResult result = run_program(dir.path(), {"info", "a.h5", "--stats", "--write-attributes"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, ::testing::MatchesRegex("a.h5:/: its attributes cannot be written [^\n]*\n"));
+}
+
+DatasetInfo chunked(std::vector<std::uint64_t> shape, std::vector<std::uint64_t> chunk,
+                    const std::string& filters = "none") {
+  return {.file = "f.h5",
+          .path = "/x",
+          .shape = std::move(shape),
+          .layout = StorageLayout::chunked,
+          .chunk_shape = std::move(chunk),
+          .filters = parse_filters(filters, 1)};
+}
+
+TEST(StorageAdvice, KnowsTheChunksThatH5pyChooses) {
+  // h5py 3.7's guess_chunk for these shapes of bytes.
+  EXPECT_THAT(cli::h5py_auto_chunk({262144, 96, 96, 3}, 1), ElementsAre(8192, 6, 6, 1));
+  EXPECT_THAT(cli::h5py_auto_chunk({202599, 3, 218, 178}, 1), ElementsAre(6332, 1, 7, 6));
+  EXPECT_THAT(cli::h5py_auto_chunk({17736, 256, 256, 3}, 1), ElementsAre(555, 16, 16, 1));
+  EXPECT_THAT(cli::h5py_auto_chunk({10000, 224, 224, 3}, 4), ElementsAre(313, 14, 14, 1));
+  EXPECT_THAT(cli::storage_advice(chunked({262144, 96, 96, 3}, {8192, 6, 6, 1}), nullptr),
+              ElementsAre(HasSubstr("h5py chose these chunks by itself")));
+}
+
+TEST(StorageAdvice, NamesEachClassicMistakeInOneSentence) {
+  EXPECT_THAT(cli::storage_advice(chunked({300, 100, 100}, {512, 128, 100}), nullptr),
+              ElementsAre(HasSubstr("its chunks (512×128×100) exceed its shape (300×100×100)")));
+  EXPECT_THAT(cli::storage_advice(chunked({1001, 100, 100}, {667, 100, 100}), nullptr),
+              ElementsAre(HasSubstr("25 % of its chunks' cells lie outside the data")));
+  EXPECT_THAT(cli::storage_advice(chunked({60000, 28, 28}, {1, 28, 28}), nullptr),
+              ElementsAre(HasSubstr("one sample of 784 B in each of 60,000 chunks")));
+  EXPECT_THAT(cli::storage_advice(chunked({60000, 28, 28}, {60000, 28, 28}, "gzip:4"), nullptr),
+              ElementsAre(HasSubstr("all of it is one compressed chunk of 45 MiB")));
+  EXPECT_THAT(cli::storage_advice(chunked({60000, 64, 64}, {6000, 64, 64}), nullptr),
+              ElementsAre(HasSubstr("chunks of 23 MiB make random order and many workers need much memory")));
+  DatasetInfo useless = chunked({6000, 64, 64}, {100, 64, 64}, "gzip:4");
+  useless.stored_bytes = useless.total_bytes() - 1000;
+  EXPECT_THAT(cli::storage_advice(useless, nullptr),
+              ElementsAre(HasSubstr("gzip:4 saves 0.0 % of the space and costs decoding")));
+}
+
+TEST(StorageAdvice, SaysNothingOfSoundOrSmallData) {
+  EXPECT_TRUE(cli::storage_advice(chunked({6000, 64, 64}, {250, 64, 64}, "gzip:4"), nullptr).empty());
+  EXPECT_TRUE(cli::storage_advice(chunked({30, 28, 28}, {1, 28, 28}), nullptr).empty());
+  EXPECT_EQ(cli::padding_share(chunked({100, 10}, {100, 10})), 0);
+  EXPECT_DOUBLE_EQ(cli::padding_share(chunked({75, 10}, {50, 10})), 0.25);
+}
+
+}  // namespace
+}  // namespace h5feed::test

@@ -1,0 +1,155 @@
+// The program on bitfields, bfloat16 and scaleoffset: info, check, repack, bench and tune.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "store/filters/filters.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "support/h5_test_file.hpp"
+#include "support/run_program.hpp"
+#include "support/temp_dir.hpp"
+#include "tools/measure/sample_cost.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+constexpr std::size_t kElements = 40 * 6;
+
+// Flags as PyTables keeps booleans, weights, and counts that scaleoffset packs.
+class StoredTypes : public testing::Test {
+ protected:
+  StoredTypes() {
+    H5TestFile file(dir_ / "a.h5");
+    file.create({.path = "flags", .file_type = H5T_STD_B8LE, .shape = {40, 6}, .chunk = {16, 6}});
+    std::vector<std::byte> flags = random_bytes(kElements);
+    for (std::byte& flag : flags) flag &= std::byte{1};
+    file.write("flags", flags);
+    const Hid brain(float16_type(7, 127, H5T_ORDER_BE));
+    file.create({.path = "weights",
+                 .file_type = brain.get(),
+                 .shape = {40, 6},
+                 .chunk = {16, 6},
+                 .filters = parse_filters("shuffle+gzip:1", 2)});
+    file.write("weights", patterned_bytes(2 * kElements));
+    file.create({.path = "counts",
+                 .file_type = H5T_STD_I32LE,
+                 .shape = {40, 6},
+                 .chunk = {16, 6},
+                 .filters = {{.id = filter_id::kScaleOffset, .optional = true, .params = {2, 0}}}});
+    file.write("counts", patterned_bytes(4 * kElements));
+  }
+
+  ProgramResult run(const std::vector<std::string>& arguments) const {
+    return run_program(dir_.path(), arguments);
+  }
+
+  // As libhdf5 reads them.
+  void expect_same_values(const std::string& file) const {
+    for (const char* const name : {"flags", "weights", "counts"}) {
+      EXPECT_EQ(read_through_libhdf5(dir_ / file, name), read_through_libhdf5(dir_ / "a.h5", name)) << name;
+    }
+  }
+
+  std::string filters(const std::string& file, const std::string& dataset) const {
+    return format_filters(H5File::open(dir_ / file)->describe(dataset).filters);
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(StoredTypes, AreReadDirectlyAndNamedByInfo) {
+  const ProgramResult result = run({"info", "a.h5", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const Json datasets = Json::parse(result.out).at("datasets");
+  ASSERT_EQ(datasets.size(), 3U);
+  const std::vector<std::string> types = {"i32", "bitfield of u8", "bf16"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(datasets[i].at("type"), types[i]);
+    EXPECT_EQ(datasets[i].at("numeric"), true);
+    EXPECT_EQ(datasets[i].at("read_path"), "direct");
+  }
+  EXPECT_EQ(datasets[0].at("filters"), "scaleoffset");
+  EXPECT_THAT(run({"info", "a.h5"}).out, HasSubstr("\n40 samples of 6: --data /counts\n"));
+  const ProgramResult stats = run({"info", "a.h5", "--stats", "--data", "weights"});
+  EXPECT_EQ(stats.exit_code, 0) << stats.err;
+}
+
+TEST_F(StoredTypes, AreCheckedAgainstLibhdf5AndBenchedWithoutALayout) {
+  const ProgramResult check = run({"check", "a.h5", "--json"});
+  EXPECT_EQ(check.exit_code, 0) << check.err << check.out;
+  for (const char* const name : {"flags", "weights", "counts"}) {
+    const ProgramResult bench = run({"bench", "a.h5", "--data", name, "--num-workers", "0", "--time-budget",
+                                     "50ms", "--batch-size", "8", "--json"});
+    EXPECT_EQ(bench.exit_code, 0) << name << ": " << bench.err;
+  }
+}
+
+TEST_F(StoredTypes, KeepTheirTypesFiltersAndValuesInARepackOfAnother) {
+  const ProgramResult result = run({"repack", "a.h5", "b.h5", "--dataset", "weights", "--chunk", "8"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  expect_same_values("b.h5");
+  EXPECT_EQ(H5File::open(dir_ / "b.h5")->describe("weights").dtype, DType::bf16);
+  EXPECT_EQ(filters("b.h5", "weights"), "shuffle+gzip:1");
+  EXPECT_EQ(filters("b.h5", "counts"), "scaleoffset");
+  const ProgramResult check = run({"check", "b.h5"});
+  EXPECT_EQ(check.exit_code, 0) << check.err << check.out;
+}
+
+TEST_F(StoredTypes, OfScaleoffsetAreRepackedWithAnotherFilterOnly) {
+  const ProgramResult same = run({"repack", "a.h5", "b.h5", "--dataset", "counts", "--chunk", "8"});
+  EXPECT_EQ(same.exit_code, 2);
+  EXPECT_EQ(same.err,
+            "/counts: h5feed cannot write its filter 6 (scaleoffset); choose another, such as --filter "
+            "shuffle+gzip:4\n");
+  EXPECT_EQ(names_in(dir_.path()), std::vector<std::string>{"a.h5"});
+  const ProgramResult other =
+      run({"repack", "a.h5", "b.h5", "--dataset", "counts", "--chunk", "8", "--filter", "shuffle+gzip:1"});
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  expect_same_values("b.h5");
+  EXPECT_EQ(filters("b.h5", "counts"), "shuffle+gzip:1");
+}
+
+TEST_F(StoredTypes, OfScaleoffsetAreCopiedChunkByChunkWhereTheirChunksStay) {
+  const ProgramResult result = run({"repack", "a.h5", "b.h5", "--dataset", "counts", "--maxshape", "fixed"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out + result.err, ::testing::Not(HasSubstr("hdf5plugin")))
+      << "h5py has the filter from libhdf5";
+  expect_same_values("b.h5");
+  EXPECT_EQ(filters("b.h5", "counts"), "scaleoffset");
+}
+
+TEST(RepackAdvice, NamesAFilterWhereTheOwnOneCannotBeWritten) {
+  DatasetInfo info{.file = "a.h5", .path = "/x", .dtype = DType::i16, .shape = {20, 8}};
+  info.layout = StorageLayout::chunked;
+  info.chunk_shape = {4, 2};
+  info.filters = parse_filters("gzip:1", 2);
+  EXPECT_THAT(cli::sample_cost_warning(info),
+              ::testing::EndsWith(": h5feed repack a.h5 NEW.h5 --dataset /x --chunk auto"));
+  info.filters[0].id = filter_id::kScaleOffset;
+  EXPECT_THAT(cli::sample_cost_warning(info), ::testing::EndsWith("--chunk auto --filter shuffle+gzip:4"));
+  EXPECT_EQ(cli::repack_command(info, "--filter none"),
+            "h5feed repack a.h5 NEW.h5 --dataset /x --filter none");
+}
+
+TEST_F(StoredTypes, OfBitfieldsAreCopiedByRepackAsTheyAre) {
+  const ProgramResult result = run({"repack", "a.h5", "b.h5", "--dataset", "flags", "--chunk", "8"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "a.h5:/flags: the elements are bitfield of u8, which repack copies as they are stored; leave out "
+            "--dataset /flags\n");
+}
+
+TEST_F(StoredTypes, OfBfloat16AreTuned) {
+  const ProgramResult result = run({"tune", "a.h5", "--data", "weights", "--time-budget", "300ms", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+}  // namespace
+}  // namespace h5feed::test

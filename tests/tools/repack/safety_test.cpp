@@ -1,0 +1,224 @@
+// h5feed repack: however it ends, the source is untouched and the target is whole or not there.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "store/index/chunk_index.hpp"
+#include "store/filters/filters.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "support/h5_test_file.hpp"
+#include "support/run_program.hpp"
+#include "support/temp_dir.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+void generate(const TempDir& dir, const std::string& samples) {
+  ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", samples, "--shape", "3,32,32",
+                                     "--chunk", "64", "--filter", "gzip:1"})
+                .exit_code,
+            0);
+}
+
+std::string usage_error(const TempDir& dir, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "repack");
+  const ProgramResult result = run_program(dir.path(), arguments);
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  return result.err;
+}
+
+TEST(Repack, RefusesToReplaceItsSourceHoweverItIsNamed) {
+  const TempDir dir;
+  generate(dir, "10");
+  const auto before = file_bytes(dir / "a.h5");
+  std::filesystem::create_symlink("a.h5", dir / "link.h5");
+  std::filesystem::create_hard_link(dir / "a.h5", dir / "hard.h5");
+  for (const std::string out : {"a.h5", "./a.h5", "link.h5", "hard.h5"}) {
+    EXPECT_EQ(usage_error(dir, {"a.h5", out, "--chunk", "5", "--force"}),
+              out + " is to be read and to be written; choose another name for the output\n");
+  }
+  EXPECT_EQ(file_bytes(dir / "a.h5"), before);
+}
+
+TEST(Repack, ReplacesAnotherFileOnlyWhenForced) {
+  const TempDir dir;
+  generate(dir, "10");
+  replace_file(dir / "b.h5", patterned_bytes(100));
+  const ProgramResult refused = run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "5"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_EQ(refused.err, "b.h5 exists; choose another name, or --force to replace it\n");
+  EXPECT_EQ(file_bytes(dir / "b.h5"), patterned_bytes(100));
+  EXPECT_EQ(run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "5", "--force"}).exit_code, 0);
+  EXPECT_EQ(read_through_libhdf5(dir / "b.h5", "images"), read_through_libhdf5(dir / "a.h5", "images"));
+}
+
+TEST(Repack, ExplainsWrongUsage) {
+  const TempDir dir;
+  generate(dir, "10");
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5"}),
+            "nothing to change; try h5feed info a.h5, then --chunk auto or --filter\n");
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "many"}),
+            "--chunk \"many\": give auto, samples per chunk, a size such as 4MiB, a shape such as "
+            "100x3x218x178, or "
+            "none for contiguous storage\n");
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "999999999"}),
+            "--chunk 999999999: /images has 10 rows; give smaller chunks\n");
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5x3x99x32"}),
+            "--chunk 5x3x99x32: /images is 10×3×32×32; give smaller chunks\n");
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "99999999999GiB"}),
+            "--chunk \"99999999999GiB\" is too large; give less than 16 EiB (2^64 bytes)\n");
+  EXPECT_EQ(run_program(dir.path(), {"repack", "missing.h5", "b.h5"}).err,
+            "missing.h5: no such file; check the path\n");
+  EXPECT_THAT(usage_error(dir, {"a.h5", "b.h5", "--filter", "zip"}),
+              StartsWith("filter \"zip\": accepted are "));
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "none", "--filter", "lz4"}),
+            "--filter lz4 needs chunks, and --chunk none has none; drop one of the two\n");
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5x3"}),
+            "--chunk 5x3: /images has 4 dimensions (10×3×32×32); give as many extents\n");
+  EXPECT_THAT(usage_error(dir, {"a.h5", "b.h5", "--chunk", "3.5"}),
+              ::testing::StartsWith("--chunk \"3.5\": give auto, samples per chunk, a size such as 4MiB"));
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5", "--maxshape", "open"}),
+            "--maxshape \"open\": give fixed, or leave it out\n");
+  EXPECT_THAT(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5", "--memory", "10KiB"}),
+              HasSubstr("of /images; give at least "));
+  EXPECT_THAT(run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "5", "--dataset", "imgs"}).err,
+              HasSubstr("a.h5: no dataset \"imgs\"; it has /images"));
+  EXPECT_EQ(run_program(dir.path(), {"repack", "a.h5", "no/b.h5", "--chunk", "5"}).err,
+            "no/b.h5: there is no directory no; create it first\n");
+  EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
+}
+
+TEST(Repack, SaysWhatItWouldDoAndStops) {
+  const TempDir dir;
+  generate(dir, "100");
+  const ProgramResult result =
+      run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "10", "--dry-run"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err,
+              HasSubstr("/images (100×3×32×32 u8): chunks 64×3×32×32 gzip:1 → chunks 10×3×32×32 gzip:1, "
+                        "300 KiB decoded; each source chunk decoded once\n"));
+  EXPECT_THAT(result.err, HasSubstr(" free), memory up to "));
+  EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
+}
+
+TEST(Repack, NamesACorruptChunkAndLeavesNothing) {
+  const TempDir dir;
+  generate(dir, "200");
+  const auto file = H5File::open(dir / "a.h5");
+  const ChunkIndex index = build_chunk_index(*file, file->describe("images"));
+  auto bytes = file_bytes(dir / "a.h5");
+  for (std::uint64_t i = 0; i < 64; ++i) bytes[index.locations[2].address + 20 + i] ^= std::byte{0x55};
+  replace_file(dir / "a.h5", bytes);
+  // In other chunks, and where its chunks are copied as they are.
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{"--chunk", "10"},
+        std::vector<std::string>{"--dataset", "labels", "--chunk", "10"}}) {
+    std::vector<std::string> arguments = {"repack", "a.h5", "b.h5"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const ProgramResult result = run_program(dir.path(), arguments);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("a.h5:/images: chunk (2,0,0,0) (samples 128-191) is corrupt: "));
+    EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
+  }
+}
+
+TEST(Repack, EndsClearlyWhereTheStorageIsFull) {
+  const TempDir dir;
+  generate(dir, "2000");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto repack_with_limit = [&](const char* chunk, rlim_t bytes) {
+    const rlimit small = {bytes, before.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const ProgramResult result =
+        run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", chunk, "--maxshape", "fixed"});
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
+    return result.err;
+  };
+  for (const char* chunk : {"1", "none"}) {
+    EXPECT_THAT(repack_with_limit(chunk, 1 << 20),
+                HasSubstr("this process may write files of 1 MiB (ulimit -f)"));
+    // Enough for the values as foreseen, not for what libhdf5 adds: found while it is written.
+    const auto plan =
+        nlohmann::json::parse(run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", chunk,
+                                                       "--maxshape", "fixed", "--dry-run", "--json"})
+                                  .out);
+    EXPECT_THAT(repack_with_limit(chunk, plan.at("estimate").at("bytes_out").get<rlim_t>() + 1000),
+                HasSubstr("\nb.h5: larger than a file may be here; see ulimit -f\n"));
+  }
+}
+
+TEST(Repack, LeavesNothingWhenInterrupted) {
+  const TempDir dir;
+  generate(dir, "5000");
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Program program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "1", "--jobs", "1"});
+    program.wait_for_stderr_line();  // it begins to write now
+    program.send(signal);
+    const ProgramResult result = program.wait();
+    EXPECT_EQ(result.exit_code, signal == SIGINT ? 1 : -1);
+    EXPECT_EQ(result.signal, signal == SIGINT ? 0 : signal);
+    EXPECT_THAT(result.err, ::testing::EndsWith("\ninterrupted\n"));
+    EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
+  }
+}
+
+TEST(Repack, LosesNothingWhenKilledAtAnyMoment) {
+  const TempDir dir;
+  generate(dir, "500");
+  const auto source = file_bytes(dir / "a.h5");
+  const auto old_target = patterned_bytes(1000);
+  const auto images = read_through_libhdf5(dir / "a.h5", "images");
+  const std::vector<std::string> arguments = {"repack", "a.h5",    "b.h5",   "--chunk",
+                                              "1",      "--force", "--jobs", "2"};
+  // Moments from the start to a little behind the end of a run that nobody disturbs.
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(run_program(dir.path(), arguments).exit_code, 0);
+  const auto undisturbed = std::chrono::duration_cast<std::chrono::microseconds>(
+      (std::chrono::steady_clock::now() - begin) * 11 / 10);
+  std::mt19937 random(7);
+  std::uniform_int_distribution<std::int64_t> microseconds(0, undisturbed.count());
+  // tools/scripts/long.sh asks for many more.
+  const char* const asked = std::getenv("H5FEED_TEST_KILLS");
+  const int kills = asked != nullptr ? std::stoi(asked) : 20;
+  int killed = 0, whole = 0;
+  for (int i = 0; i < kills; ++i) {
+    const bool replaces = i % 2 == 0;
+    std::filesystem::remove(dir / "b.h5");
+    if (replaces) replace_file(dir / "b.h5", old_target);
+    Program program(dir.path(), arguments);
+    std::this_thread::sleep_for(std::chrono::microseconds(microseconds(random)));
+    program.send(SIGKILL);
+    killed += program.wait().signal == SIGKILL ? 1 : 0;
+    EXPECT_EQ(file_bytes(dir / "a.h5"), source);
+    // The old target or none, or the whole new one.
+    if (!replaces && !std::filesystem::exists(dir / "b.h5")) continue;
+    if (replaces && file_bytes(dir / "b.h5") == old_target) continue;
+    EXPECT_EQ(read_through_libhdf5(dir / "b.h5", "images"), images);
+    ++whole;
+  }
+  RecordProperty("killed", killed);
+  RecordProperty("whole", whole);
+  EXPECT_GT(killed + whole, 0);
+}
+
+}  // namespace
+}  // namespace h5feed::test

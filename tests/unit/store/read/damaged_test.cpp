@@ -1,0 +1,245 @@
+// Files whose numbers contradict each other: refused in one sentence, or what is intact is read.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "h5feed/dataset.hpp"
+#include "h5feed/error.hpp"
+#include "store/hdf5/dataset_list.hpp"
+#include "support/chunk_reader_file.hpp"
+#include "support/damage.hpp"
+
+namespace h5feed {
+namespace {
+
+using test::Bytes;
+using test::damage_header;
+using test::H5TestFile;
+using test::Hid;
+using test::kGzip;
+using test::move_chunk;
+using test::refusal_of;
+using test::replace_bytes;
+using test::StoreChunkReader;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class StoreDamaged : public StoreChunkReader {
+ protected:
+  std::string open_message(const std::string& name = "images") const {
+    return without_directory(refusal_of<Error>([&] { open(name); }));
+  }
+
+  // "/bad", damaged, and "/g/bad", "/images", "/z/images", intact.
+  void write_siblings() {
+    {
+      H5TestFile file(path());
+      const Hid group(H5Gcreate2(file.id(), "z", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+      for (const char* name : {"bad", "images", "z/images"}) file.create({.path = name, .shape = {4, 5, 6}});
+    }
+    damage_header(path(), "bad");
+  }
+
+  std::vector<std::string> listed_paths() const {
+    std::vector<std::string> paths;
+    for (const DatasetEntry& entry : H5File::open(path())->list_datasets()) paths.push_back(entry.path);
+    return paths;
+  }
+};
+
+TEST_F(StoreDamaged, refuses_an_index_that_names_a_chunk_outside_the_dataset) {
+  for (const bool filtered : {false, true}) {
+    SCOPED_TRACE(filtered);
+    write({.path = "images",
+           .shape = {12, 6},
+           .chunk = {4, 6},
+           .filters = filtered ? kGzip : std::vector<FilterSpec>()});
+    move_chunk(path(), 2, 2, 400);
+    EXPECT_EQ(
+        open_message(),
+        "train.h5:/images: chunk (2,0) (samples 8-11) is missing in its index, which lists a chunk where "
+        "the dataset has none, at element (400,0); restore the file from a good copy, or, if an old "
+        "library has shrunk the dataset, rewrite it with h5repack");
+  }
+}
+
+TEST_F(StoreDamaged, refuses_an_index_whose_entries_are_out_of_order) {
+  write({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
+  move_chunk(path(), 2, 1, 0);
+  EXPECT_THAT(
+      open_message(),
+      StartsWith("train.h5:/images: chunk (1,0) (samples 4-7) is missing in its index, which lists "));
+}
+
+TEST_F(StoreDamaged, refuses_chunks_of_another_rank_than_the_data) {
+  // Layout message of version 3, chunked, with the size of elements as its last dimension.
+  write({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
+  replace_bytes(path(), {3, 2, 3}, {3, 2, 2});
+  EXPECT_EQ(
+      open_message(),
+      "train.h5:/images: its chunks have 1 dimension, its data has 2 dimensions; restore the file from a "
+      "good copy");
+  // Dataspace message of version 1 with maximal extents.
+  write({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
+  replace_bytes(path(), {1, 2, 1, 0, 0, 0, 0, 0, 12}, {1, 0, 0, 0, 0, 0, 0, 0, 12});
+  // libhdf5 1.14 refuses it by itself.
+  EXPECT_THAT(
+      open_message(),
+      AnyOf("train.h5:/images: its chunks have 2 dimensions, its data has 0 dimensions; restore the file "
+            "from a good copy",
+            "train.h5:/images: libhdf5 cannot open it: number of dimensions cannot be zero; restore the "
+            "file from a good copy"));
+}
+
+TEST_F(StoreDamaged, refuses_contiguous_data_with_fewer_stored_bytes_than_its_shape_takes) {
+  write({.path = "images", .shape = {12, 6}});
+  // Dataspace message of version 1: extents and maximal extents.
+  const auto dataspace = [](std::uint8_t rows) {
+    std::vector<std::uint8_t> bytes = {1, 2, 1, 0, 0, 0, 0, 0};
+    for (const std::uint8_t extent : {rows, std::uint8_t{6}, rows, std::uint8_t{6}})
+      bytes.insert(bytes.end(), {extent, 0, 0, 0, 0, 0, 0, 0});
+    return bytes;
+  };
+  replace_bytes(path(), dataspace(12), dataspace(13));
+  // Later libraries than 1.10 refuse it by themselves.
+  EXPECT_THAT(open_message(),
+              AnyOf("train.h5:/images: 72 bytes are stored, the shape 13×6 u8 needs 78; restore the file "
+                    "from a good copy",
+                    AllOf(StartsWith("train.h5:/images: libhdf5 cannot "), HasSubstr("restore the file"))));
+}
+
+TEST_F(StoreDamaged, says_that_a_limit_is_its_own) {
+  H5TestFile(path()).create({.path = "images", .shape = {std::uint64_t{1} << 60, 8}, .chunk = {4, 8}});
+  EXPECT_EQ(open_message(),
+            "train.h5:/images: data of 1152921504606846976×8 elements of 1 bytes take more than 2^62 bytes, "
+            "h5feed's limit; name another dataset, or restore the file from a good copy if they should not");
+}
+
+TEST_F(StoreDamaged, lists_what_is_intact_beside_a_damaged_dataset) {
+  write_siblings();
+  const std::vector<DatasetEntry> entries = H5File::open(path())->list_datasets();
+  EXPECT_THAT(listed_paths(), ElementsAre("/bad", "/images", "/z/images"));
+  EXPECT_EQ(entries[0].type_text, "unreadable");
+  EXPECT_FALSE(entries[0].numeric);
+  EXPECT_EQ(
+      without_directory(entries[0].problem),
+      "train.h5:/bad: libhdf5 cannot open it: bad object header version number; if a newer library than "
+      "this libhdf5 " +
+          libhdf5_facts().header_version +
+          " wrote it, copy the file there by h5repack (its options --low and --high) into a format that this "
+          "one reads, else restore the file from a good copy");
+  EXPECT_EQ(entries[1].problem, "");
+  EXPECT_TRUE(open("z/images")->direct());
+  EXPECT_THAT(open_message("bad"), StartsWith("train.h5:/bad: libhdf5 cannot open it: bad object header"));
+  EXPECT_EQ(
+      open_message("none"),
+      "train.h5: no dataset \"none\"; it has /bad (unreadable), /images (4×5×6 u8), /z/images (4×5×6 u8)");
+}
+
+TEST_F(StoreDamaged, lists_what_is_intact_beside_a_damaged_group) {
+  {
+    H5TestFile file(path());
+    const Hid group(H5Gcreate2(file.id(), "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    for (const char* name : {"g/images", "images"}) file.create({.path = name, .shape = {4, 5, 6}});
+  }
+  damage_header(path(), "g");
+  const std::vector<DatasetEntry> entries = H5File::open(path())->list_datasets();
+  EXPECT_THAT(listed_paths(), ElementsAre("/g", "/images"));
+  EXPECT_TRUE(entries[0].hides_others);
+  EXPECT_THAT(open_message("g/images"), StartsWith("train.h5:/g: libhdf5 cannot open it: "));
+  EXPECT_EQ(Dataset::open({.files = {path()}, .data = "images"}).size(), 4U);
+  // Which images are meant cannot be told.
+  EXPECT_THAT(without_directory(refusal_of<FileError>([&] { Dataset::open({.files = {path()}}); })),
+              AllOf(StartsWith("train.h5:/g: libhdf5 cannot open it: "),
+                    EndsWith(", or name a dataset outside it with data")));
+}
+
+TEST_F(StoreDamaged, ends_at_groups_that_contain_each_other_against_their_reference_counts) {
+  {
+    H5TestFile file(path());
+    for (const char* name : {"a", "a/b"})
+      const Hid group(H5Gcreate2(file.id(), name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    file.create({.path = "a/images", .shape = {4, 5, 6}});
+  }
+  const std::uint64_t outer = test::header_address(path(), "a");
+  const std::uint64_t inner = test::header_address(path(), "a/b");
+  Bytes bytes = test::file_bytes(path());
+  for (std::size_t i = 0; i + sizeof inner <= bytes.size(); ++i) {
+    if (std::memcmp(&bytes[i], &inner, sizeof inner) == 0) std::memcpy(&bytes[i], &outer, sizeof outer);
+  }
+  test::replace_file(path(), bytes);
+  EXPECT_THAT(listed_paths(), ElementsAre("/a/images"));
+}
+
+TEST_F(StoreDamaged, stops_at_a_depth_and_names_the_path) {
+  std::string deep;
+  {
+    H5TestFile file(path());
+    Hid group(H5Gopen2(file.id(), "/", H5P_DEFAULT));
+    for (unsigned i = 0; i <= kMaxGroupDepth; ++i) {
+      deep += "/g";
+      group = Hid(H5Gcreate2(group.get(), "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    }
+    file.create({.path = "images", .shape = {4, 5, 6}});
+  }
+  const std::vector<DatasetEntry> entries = H5File::open(path())->list_datasets();
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(without_directory(entries[0].problem),
+            "train.h5:" + deep.substr(0, 2 * kMaxGroupDepth) +
+                ": groups lie more than 256 deep within each other; name a dataset that does not");
+  EXPECT_EQ(entries[1].path, "/images");
+}
+
+TEST_F(StoreDamaged, names_the_external_file_that_is_missing_or_too_short) {
+  write({.path = "images", .shape = {40, 5}, .external_file = (dir_ / "raw").string()});
+  std::filesystem::rename(dir_ / "raw", dir_ / "moved");
+  EXPECT_EQ(open_message(),
+            "train.h5:/images: its values lie in another file, raw, which cannot be opened: No such file or "
+            "directory; restore it, or set HDF5_EXTFILE_PREFIX to the folder that has it");
+  std::filesystem::rename(dir_ / "moved", dir_ / "raw");
+  std::filesystem::resize_file(dir_ / "raw", 100);
+  EXPECT_EQ(
+      open_message(),
+      "train.h5:/images: its values lie in another file, raw, which has 100 bytes where 200 from byte 0 on "
+      "are needed; restore it");
+}
+
+TEST_F(StoreDamaged, says_that_a_file_is_one_of_several_parts) {
+  const auto write_parts = [&](const std::string& name, const auto& set_driver) {
+    const Hid access(H5Pcreate(H5P_FILE_ACCESS));
+    test::require(set_driver(access.get()), "H5Pset_fapl");
+    const Hid file(H5Fcreate((dir_ / name).c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()));
+    const hsize_t bytes = 20'000;
+    const Hid space(H5Screate_simple(1, &bytes, nullptr));
+    const Hid dataset(
+        H5Dcreate2(file.get(), "x", H5T_STD_U8LE, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    const Bytes values = test::patterned_bytes(bytes);
+    test::require(H5Dwrite(dataset.get(), H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+                  "H5Dwrite");
+  };
+  write_parts("part%d.h5", [](hid_t access) { return H5Pset_fapl_family(access, 4096, H5P_DEFAULT); });
+  write_parts("split", [](hid_t access) {
+    return H5Pset_fapl_split(access, "-m.h5", H5P_DEFAULT, "-r.h5", H5P_DEFAULT);
+  });
+  const auto message = [&](const std::string& name) {
+    return test::refusal_in<FileError>(dir_.path(), [&] { H5File::open(dir_ / name); });
+  };
+  EXPECT_EQ(
+      message("part0.h5"),
+      "part0.h5: the first part of a file in several parts (HDF5's family driver), which h5feed does not "
+      "read; join them once with h5repart");
+  EXPECT_EQ(
+      message("split-m.h5"),
+      "split-m.h5: one of several parts of a file (HDF5's multi or split driver), which h5feed does not "
+      "read; write it once as a single file with the program that wrote the parts");
+}
+
+}  // namespace
+}  // namespace h5feed

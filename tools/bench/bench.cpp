@@ -1,0 +1,402 @@
+// h5feed bench: how fast a file feeds, by number of workers, and how near that is to what the machine
+// can do.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
+#include "dataset/dataset_state.hpp"
+#include "h5feed/config.hpp"
+#include "h5feed/error.hpp"
+#include "store/format/byte_source.hpp"
+#include "tools/bench/peer.hpp"
+#include "tools/bench/ranks.hpp"
+#include "tools/bench/report.hpp"
+#include "tools/bench/settings.hpp"
+#include "tools/program/child_process.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/commands.hpp"
+#include "tools/storage/image_choice.hpp"
+#include "tools/program/interrupt.hpp"
+#include "tools/program/machine.hpp"
+#include "tools/program/option_text.hpp"
+#include "tools/program/output.hpp"
+#include "tools/measure/page_cache.hpp"
+#include "tools/program/progress.hpp"
+#include "tools/program/run_bounds.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+struct BenchArguments {
+  std::string file;
+  std::string data;
+  std::string target;
+  std::string input_layout = "auto";
+  TileText tiles;
+  SampleText sample;
+  std::string num_workers;
+  std::string batch_size = "256";
+  std::string shuffle = "sequential";
+  std::string cache_bytes;
+  std::string cache_policy = "lru";
+  std::string memory_budget_bytes;
+  bool normalize = false;
+  std::string seed = "0";
+  std::string runs = "3";
+  std::string warmup = "1";
+  std::string time_budget = "3s";
+  bool cold = false;
+  bool warm = false;
+  std::string world_size;
+  std::string shard = "strided";
+  std::string device = "cpu";
+  std::string peer;
+  std::string python;
+  OutputOptions output;
+};
+
+// This program has no CUDA in it, so that it runs anywhere.
+void require_cpu(const std::string& device) {
+  if (device == "cpu" || device == "auto") return;
+  throw OptionError(
+      fmt::format("--device \"{}\": this program measures delivery to the CPU (cpu, auto); to a GPU: "
+                  "tools/gpu_check.sh bench",
+                  printable(device)));
+}
+
+BenchSettings make_settings(const BenchArguments& arguments) {
+  require_cpu(arguments.device);
+  constexpr std::uint64_t kMostRuns = 1000;
+  BenchSettings settings{.file = arguments.file, .data = arguments.data, .target = arguments.target};
+  settings.input_layout = arguments.input_layout;
+  settings.tiles = arguments.tiles;
+  settings.sample = arguments.sample;
+  settings.batch_size = std::nullopt;
+  if (arguments.batch_size != "none") {
+    settings.batch_size = parse_integer("--batch-size", arguments.batch_size);
+    if (*settings.batch_size < 1) {
+      throw OptionError(
+          fmt::format("--batch-size {}: give at least 1, or none for single samples", *settings.batch_size));
+    }
+  }
+  settings.shuffle = Shuffle(arguments.shuffle).to_string();
+  if (!arguments.cache_bytes.empty())
+    settings.cache_bytes = parse_size("--cache-bytes", arguments.cache_bytes);
+  settings.cache_policy = name_of(parse_cache_policy("--cache-policy", arguments.cache_policy));
+  if (!arguments.memory_budget_bytes.empty()) {
+    settings.memory_budget_bytes = parse_size("--memory-budget-bytes", arguments.memory_budget_bytes);
+  }
+  settings.normalize = arguments.normalize;
+  settings.seed = parse_number("--seed", arguments.seed);
+  settings.runs = parse_number("--runs", arguments.runs, 1, kMostRuns);
+  settings.warmup = parse_number("--warmup", arguments.warmup, 0, kMostRuns);
+  settings.time_budget = parse_duration("--time-budget", arguments.time_budget);
+  return settings;
+}
+
+// 0, 1, 2, 4, … and the number of usable cores itself.
+std::vector<std::int64_t> default_workers(unsigned cpus) {
+  std::vector<std::int64_t> workers = {0};
+  for (unsigned n = 1; n < cpus; n *= 2) workers.push_back(n);
+  workers.push_back(cpus);
+  return workers;
+}
+
+// Whether rows drop the file's pages, warm rows first. Asked for neither, a file that the page cache
+// cannot hold is measured both ways.
+std::vector<bool> choose_pages(const BenchArguments& arguments) {
+  const std::uint64_t file_bytes = open_file_source(arguments.file)->size();
+  if (arguments.cold) {
+    require_droppable(arguments.file);
+    return arguments.warm ? std::vector<bool>{false, true} : std::vector<bool>{true};
+  }
+  if (arguments.warm) return {false};
+  const std::uint64_t available_bytes = system_limits().available_bytes;
+  if (file_bytes <= available_bytes) return {false};
+  try {
+    require_droppable(arguments.file);
+    return {false, true};
+  } catch (const FileError& error) {
+    say(fmt::format("{}; no cold rows", error.what()));
+    return {false};
+  }
+}
+
+std::string pages_text(const std::vector<bool>& pages) {
+  if (pages.size() > 1) return "warm pages, then cold ones";
+  return pages.front() ? "cold pages" : "warm pages";
+}
+
+// Finds what is wrong before the first row, and says what is to be read.
+std::string plan_text(const BenchSettings& settings, const std::vector<std::int64_t>& workers,
+                      const std::vector<bool>& pages) {
+  const ScopedLogSink quiet(ignore_log);  // the rows say it
+  const auto start = std::chrono::steady_clock::now();
+  const Dataset dataset = open_dataset(dataset_options(settings), "bench");
+  const std::chrono::duration<double> opening = std::chrono::steady_clock::now() - start;
+  check_interrupted();
+  for (const std::int64_t num_workers : workers) DataLoader(dataset, loader_options(settings, num_workers));
+  const DatasetInfo& data = dataset.state()->data.info();
+  const std::chrono::duration<double> budget = settings.time_budget;
+  const std::size_t rows = workers.size() * pages.size();
+  return fmt::format(
+      "measuring {}:{} ({}, {} stored){}: {} {} of about {:.3g} s, {:.3g} s in all; each pass starts with an "
+      "empty cache and reads {}{}",
+      printable(settings.file), printable(data.path), data.shape_text(), format_bytes(data.stored_bytes),
+      dataset.has_target() ? " with " + printable(dataset.state()->target->info().path) : "", rows,
+      rows == 1 ? "row" : "rows", budget.count(), budget.count() * static_cast<double>(rows),
+      pages_text(pages),
+      opening.count() > 1
+          ? fmt::format("; opening the file took {:.1f} s, which each row adds", opening.count())
+          : "");
+}
+
+// One row's answer. Its process has already said what went wrong where the exit code is not 0.
+struct RowOutcome {
+  int exit_code = kDone;
+  Json answer;
+};
+
+RowOutcome run_row(const RowRequest& request, Progress& progress) {
+  std::vector<std::string> arguments = to_arguments(request);
+  arguments.insert(arguments.begin(), kBenchRowCommand);
+  auto last = std::chrono::steady_clock::now();
+  const ChildResult child = run_self(arguments, [&] {
+    const auto now = std::chrono::steady_clock::now();
+    progress.advance(std::chrono::duration<double>(now - last).count());
+    last = now;
+  });
+  if (child.signal != 0) {
+    throw Error(
+        fmt::format("the row num_workers={} was ended by signal {} ({}); a lower --memory-budget-bytes helps "
+                    "where memory ran out",
+                    request.num_workers, child.signal, ::strsignal(child.signal)));
+  }
+  if (child.exit_code != kDone) return {child.exit_code, {}};
+  return {kDone, Json::parse(child.output)};
+}
+
+int bench_beside_peer(const BenchArguments& arguments) {
+  if (arguments.peer != "pytorch") {
+    throw OptionError(fmt::format("--peer \"{}\" is not known; it takes pytorch", printable(arguments.peer)));
+  }
+  const auto workers = [&](const std::string& otherwise) {
+    return parse_list("--num-workers", arguments.num_workers.empty() ? otherwise : arguments.num_workers);
+  };
+  PeerRequest request{.settings = make_settings(arguments), .peer_workers = workers(kPeerWorkers)};
+  request.loader_workers =
+      arguments.num_workers.empty() ? default_workers(system_limits().cpus) : request.peer_workers;
+  request.python = arguments.python;
+  request.cold = arguments.cold;
+  return bench_against_pytorch(request, arguments.output);
+}
+
+int bench_ranks(const BenchArguments& arguments) {
+  if (arguments.cold) throw OptionError("--world-size measures warm pages; leave out --cold");
+  return bench_world_sizes({.settings = make_settings(arguments),
+                            .world_sizes = parse_list("--world-size", arguments.world_size),
+                            .num_workers = parse_list(
+                                "--num-workers", arguments.num_workers.empty() ? "1" : arguments.num_workers),
+                            .shard = arguments.shard},
+                           arguments.output);
+}
+
+int bench(const BenchArguments& arguments) {
+  const BenchSettings settings = make_settings(arguments);
+  const std::vector<std::int64_t> workers = arguments.num_workers.empty()
+                                                ? default_workers(system_limits().cpus)
+                                                : parse_list("--num-workers", arguments.num_workers);
+  for (const std::int64_t num_workers : workers) check_threads("--num-workers", num_workers);
+  check_export_places(arguments.output, settings.file);
+  const std::vector<bool> pages = choose_pages(arguments);
+  say(plan_text(settings, workers, pages));
+
+  Json json = {{"file", settings.file},   {"machine", machine_json()},     {"version", H5FEED_VERSION},
+               {"commit", H5FEED_COMMIT}, {"settings", to_json(settings)}, {"limits", Json::object()},
+               {"rows", Json::array()}};
+  json["settings"].erase("file");
+  json["settings"]["page_cache"] = pages.size() > 1 ? "both" : pages.front() ? "cold" : "warm";
+  Table table = bench_table();
+  const bool show_table = !arguments.output.json;
+  if (show_table) print(table.header_text());
+
+  const double budget_s = std::chrono::duration<double>(settings.time_budget).count();
+  Progress progress("bench", ProgressUnit::seconds,
+                    budget_s * static_cast<double>(workers.size() * pages.size()));
+  std::string warnings;
+  for (const bool cold : pages) {
+    std::int64_t most_workers = -1;
+    for (const std::int64_t num_workers : workers) {
+      RowOutcome outcome = run_row({settings, num_workers, table.rows() > 0, cold}, progress);
+      progress.hide();
+      if (outcome.exit_code != kDone) return outcome.exit_code;
+      const Json& row = outcome.answer.at("row");
+      json["rows"].push_back(row);
+      for (const auto& [key, value] : outcome.answer.at("resolved").items()) json["settings"][key] = value;
+      for (const auto& [key, value] : outcome.answer.at("limits").items()) {
+        // Warm rows have no cold limits and cold rows no others.
+        if (num_workers > most_workers && (!value.is_null() || !json["limits"].contains(key))) {
+          json["limits"][key] = value;
+        }
+      }
+      most_workers = std::max(most_workers, num_workers);
+      table.add_row(bench_cells(row));
+      warnings += row_warnings(row);
+      if (show_table) print(table.row_text(table.rows() - 1));
+      export_results(arguments.output, table, json);
+    }
+  }
+  if (show_table) {
+    const Json& used = json["settings"];
+    print('\n' + warnings +
+          bench_verdict(json["rows"], used["shuffle"].get<std::string>(),
+                        used["cache_policy"].get<std::string>()));
+  } else {
+    print(json_text(json));
+  }
+  return kDone;
+}
+
+constexpr const char* kBenchFooter =
+    R"(Each row runs in a process of its own, so that its peak memory is its own. A repetition is as
+many first epochs as fit its share of --time-budget, or a part of one (whole windows of chunk:K); every
+epoch has a new loader with an empty cache, so that its chunks are decoded. Rates are medians over --runs
+repetitions, counters are sums over them.
+Where the data fits the cache, "cached samples/s" is the rate of the following epochs, which decode nothing.
+
+A repetition takes at least one window of chunks. No repetition is begun once twice the row's time, or a second more
+than it, is over, whatever --runs says.
+
+The limits are measured in the same process, in turn with the loader, at the same number of threads:
+decode = threads that read each chunk, run its filters and copy its rows, without cache, order or queue;
+gather = threads that read single random rows of uncompressed data.
+"of limit" is the loader's rate of decoding (or of reading rows) over the limit; the first batch, which
+nothing can hide, and starting the workers are part of the loader's time.
+
+Warm rows begin with the file in the page cache where the free memory holds it. Cold rows (--cold) drop its
+pages before each pass, limits included, and check that they are gone. Their limits are bare reads of the
+same bytes: sequential = one thread in file order, for sequential and chunk:K; random = single chunks, or
+rows where the loader reads rows, with as many reads in flight as the loader has, for full.
+
+--peer pytorch runs rows of PyTorch's DataLoader over h5py in turn with those of h5feed, per sample (the
+file opened in each worker, one row a sample) and tuned (1 GiB of chunk cache, whole chunks, whole
+batches). Unless told otherwise it uses batches of 512, 4 workers for PyTorch and 12 s a row. Starting Python comes on
+top; repetitions for which it would take more than twice a row's time, and more than 5 s, are left out, and a process
+that has not ended five times a start (at least 2 s) after its time is killed, its row failed.
+
+--world-size adds the rates of processes that run at the same time, each for the row's time, but at least for one
+epoch, which is cut where it takes more than twice the row's time. "read" is what all of them together read in one epoch over the bytes that the file stores: 1 where
+each chunk is read by one process.
+
+Examples:
+  h5feed bench train.h5 --target labels
+  h5feed bench fashion.h5 --data train/images --target train/labels --num-workers 0,1,2,4 --shuffle chunk:16
+  h5feed bench train.h5 --cache-bytes 256MiB --shuffle full --time-budget 10s --export-json bench.json
+  h5feed bench train.h5 --cold --num-workers 2 --shuffle chunk:16
+  h5feed bench train.h5 --shuffle chunk:16 --peer pytorch
+  h5feed bench train.h5 --world-size 1,2,4 --shard by_chunk --shuffle chunk:16
+  h5feed bench slides.h5 --tile-size 512 --tile-overlap 64 --tile-edges shift --batch-size 16
+  h5feed bench index.h5 --data '*/data' --target '*/target' --sample dataset --input-layout none
+  h5feed bench photos.h5 --data encoded_images --image-size 224 --num-workers 2
+  h5feed bench text.h5 --data tokens --json)";
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<BenchArguments>();
+  CLI::App* const command =
+      app.add_subcommand("bench", "Measure how fast a file feeds, and how fast it could");
+  const auto option = [&](const char* name, std::string& value, const char* help, const char* type) {
+    return command->add_option(name, value, help)->type_name(type);
+  };
+  command->add_option("FILE", arguments->file, "HDF5 file")->required();
+  option("--data", arguments->data, "Dataset of the samples; default: the only one that looks like images",
+         "PATH");
+  option("--target", arguments->target, "Dataset of the targets; default: none", "PATH");
+  option("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW, or none: as stored", "LAYOUT")
+      ->capture_default_str();
+  option("--tile-size", arguments->tiles.size, "Samples are windows of the images: pixels, or HEIGHTxWIDTH",
+         "N");
+  option("--tile-stride", arguments->tiles.stride, "From one tile to the next; default: their size", "N");
+  option("--tile-overlap", arguments->tiles.overlap, "Pixels that neighbours share, instead of --tile-stride",
+         "N");
+  option("--tile-edges", arguments->tiles.edges,
+         "Tiles that reach over the edge: drop (default), pad with zeros, or shift back", "HOW");
+  option("--sample", arguments->sample.unit, "row (default), or dataset: each dataset is one sample", "WHAT");
+  option("--image-size", arguments->sample.image_size,
+         "Encoded images are scaled to it: pixels, or HEIGHTxWIDTH; default: the first one's", "N");
+  option("--image-color", arguments->sample.image_color,
+         "Of encoded images: rgb (default), bgr, gray, unchanged", "COLOR");
+  option("--image-shapes", arguments->sample.image_shapes, "Table of the shapes of images stored as pixels",
+         "PATH");
+  option("--num-workers,--workers", arguments->num_workers,
+         "A row for each; default: 0, 1, 2, 4 and so on, up to the usable cores", "N,N,...");
+  option("--batch-size", arguments->batch_size, "Samples per batch, or none: single samples", "N")
+      ->capture_default_str();
+  option("--shuffle", arguments->shuffle, "sequential, full or chunk:K", "ORDER")->capture_default_str();
+  option("--cache-bytes", arguments->cache_bytes, "Decoded chunks kept; default: the library's", "SIZE");
+  option("--cache-policy", arguments->cache_policy,
+         "What stays in a cache that is too small: lru, clairvoyant or keep_first", "POLICY")
+      ->capture_default_str();
+  option("--memory-budget-bytes", arguments->memory_budget_bytes,
+         "All memory of the loader; default: the library's", "SIZE");
+  command->add_flag("--normalize", arguments->normalize,
+                    "Deliver float32, scaled to 0 … 1 where stored as u8");
+  option("--seed", arguments->seed, "Seed of the order", "N")->capture_default_str();
+  option("--runs", arguments->runs, "Repetitions that count", "N")->capture_default_str();
+  option("--warmup", arguments->warmup, "Repetitions before them", "N")->capture_default_str();
+  option("--time-budget", arguments->time_budget, "Time of one row, all repetitions and limits", "TIME")
+      ->capture_default_str();
+  command->add_flag("--cold", arguments->cold,
+                    "Drop the file's pages before each pass; default: rows with and without where the file "
+                    "exceeds the free memory");
+  command->add_flag("--warm", arguments->warm, "Leave the pages in memory; with --cold: rows of both kinds");
+  option("--world-size", arguments->world_size,
+         "Rows of so many processes that share the samples, each with --num-workers threads (default 1)",
+         "N,N,...");
+  option("--shard", arguments->shard, "How they share: strided, contiguous or by_chunk", "HOW")
+      ->capture_default_str();
+  option("--device", arguments->device, "cpu or auto; GPUs are measured by tools/gpu_check.sh", "DEVICE")
+      ->capture_default_str();
+  option("--peer", arguments->peer, "Compare with a peer: pytorch", "NAME");
+  option("--python", arguments->python, "Interpreter of the peer; default: python3, then Debian's",
+         "PROGRAM");
+  add_output_options(*command, arguments->output);
+  command->footer(kBenchFooter);
+  command->callback([arguments, command, &action] {
+    if (!arguments->tiles.size.empty() && (!arguments->peer.empty() || arguments->cold)) {
+      throw OptionError(
+          "--tile-size is measured by itself, with pages in memory; leave out --peer and --cold");
+    }
+    if (!arguments->sample.empty() && !arguments->peer.empty()) {
+      throw OptionError("--peer reads rows of one dataset; leave out --sample and the --image options");
+    }
+    if (!arguments->world_size.empty() && !arguments->peer.empty()) {
+      throw OptionError("--world-size and --peer are measured apart; use one of them");
+    }
+    if (arguments->world_size.empty() && command->count("--shard") > 0)
+      throw OptionError("--shard needs --world-size");
+    if (arguments->peer.empty() && command->count("--python") > 0) throw OptionError("--python needs --peer");
+    if (!arguments->world_size.empty()) {
+      action = [arguments] { return bench_ranks(*arguments); };
+      return;
+    }
+    if (arguments->peer.empty()) {
+      action = [arguments] { return bench(*arguments); };
+      return;
+    }
+    if (command->count("--batch-size") == 0) arguments->batch_size = kPeerBatchSize;
+    if (command->count("--time-budget") == 0) arguments->time_budget = kPeerTimeBudget;
+    action = [arguments] { return bench_beside_peer(*arguments); };
+  });
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,175 @@
+#include "tools/bench/ranks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+
+#include "base/byte_units.hpp"
+#include "dataset/dataset_state.hpp"
+#include "h5feed/config.hpp"
+#include "h5feed/error.hpp"
+#include "tools/program/child_process.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/commands.hpp"
+#include "tools/program/machine.hpp"
+#include "tools/program/run_bounds.hpp"
+#include "tools/program/table.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+ChildResult run_rank(const RowRequest& request) {
+  std::vector<std::string> arguments = to_arguments(request);
+  arguments.insert(arguments.begin(), kBenchRowCommand);
+  return run_self(arguments, [] {});
+}
+
+// The answers of all ranks, which run at the same time. `exit_code` is that of the first that failed, after
+// it said why.
+struct Answers {
+  int exit_code = kDone;
+  std::vector<Json> ranks;
+};
+
+Answers run_ranks(const RowRequest& request) {
+  std::vector<std::future<ChildResult>> running;
+  for (std::int64_t rank = 0; rank < request.world_size; ++rank) {
+    RowRequest of_rank = request;
+    of_rank.rank = rank;
+    of_rank.quiet = request.quiet || rank > 0;
+    running.push_back(std::async(std::launch::async, run_rank, of_rank));
+  }
+  Answers answers;
+  for (std::future<ChildResult>& rank : running) {
+    const ChildResult child = rank.get();
+    if (child.signal != 0) {
+      throw Error(fmt::format(
+          "a process of world_size={} was ended by signal {}; a lower --memory-budget-bytes helps "
+          "where memory ran out",
+          request.world_size, child.signal));
+    }
+    if (child.exit_code != kDone && answers.exit_code == kDone) answers.exit_code = child.exit_code;
+    if (child.exit_code == kDone) answers.ranks.push_back(Json::parse(child.output));
+  }
+  return answers;
+}
+
+Json combined_row(const RowRequest& request, const std::vector<Json>& ranks) {
+  double samples_per_s = 0, bytes_per_s = 0, samples = 0, cpu_s = 0, read_per_epoch = 0;
+  std::uint64_t peak_rss_bytes = 0;
+  for (const Json& rank : ranks) {
+    const Json& row = rank.at("row");
+    const Json& resolved = rank.at("resolved");
+    const double served = row.at("samples").get<double>();
+    samples_per_s += row.at("samples_per_s").get<double>();
+    bytes_per_s += row.at("bytes_per_s").get<double>();
+    samples += served;
+    cpu_s += row.at("user_cpu_s").get<double>() + row.at("system_cpu_s").get<double>();
+    peak_rss_bytes += row.at("peak_rss_bytes").get<std::uint64_t>();
+    const double share = resolved.at("samples").get<double>() / static_cast<double>(ranks.size());
+    read_per_epoch += row.at("read_bytes").get<double>() / served * share /
+                      std::max(1.0, resolved.at("stored_bytes").get<double>());
+  }
+  return {{"world_size", request.world_size},
+          {"num_workers", request.num_workers},
+          {"shard", request.shard},
+          {"samples_per_s", samples_per_s},
+          {"bytes_per_s", bytes_per_s},
+          {"bytes_read_per_dataset_byte", read_per_epoch},
+          {"cpu_s_per_1k_samples", cpu_s / samples * 1e3},
+          {"peak_rss_bytes", peak_rss_bytes}};
+}
+
+// `first`: the row of the same number of workers with the first world size.
+void compare(const Json& first, Json& row) {
+  const auto number = [](const Json& of, const char* key) { return of.at(key).get<double>(); };
+  const double speed_up = number(row, "samples_per_s") / number(first, "samples_per_s");
+  row["speed_up"] = speed_up;
+  row["efficiency"] = speed_up * number(first, "world_size") / number(row, "world_size");
+}
+
+Table ranks_table() {
+  return Table({{"world_size", true, 10},
+                {"num_workers", true, 11},
+                {"samples/s", true, 11},
+                {"data/s", true, 10},
+                {"speed-up", true, 8},
+                {"efficiency", true, 10},
+                {"read", true, 6},
+                {"CPU s/1k", true, 8},
+                {"peak memory", true, 11}});
+}
+
+std::vector<std::string> cells(const Json& row) {
+  return {std::to_string(row.at("world_size").get<std::int64_t>()),
+          std::to_string(row.at("num_workers").get<std::int64_t>()),
+          format_count(static_cast<std::uint64_t>(std::llround(row.at("samples_per_s").get<double>()))),
+          format_bytes(static_cast<std::uint64_t>(row.at("bytes_per_s").get<double>())),
+          fmt::format("{:.2f}", row.at("speed_up").get<double>()),
+          fmt::format("{:.0f} %", 100 * row.at("efficiency").get<double>()),
+          fmt::format("{:.2f}", row.at("bytes_read_per_dataset_byte").get<double>()),
+          fmt::format("{:.3f}", row.at("cpu_s_per_1k_samples").get<double>()),
+          format_bytes(row.at("peak_rss_bytes").get<std::uint64_t>())};
+}
+
+void check(const RanksRequest& request) {
+  const Dataset dataset = Dataset::open(dataset_options(request.settings));
+  const ScopedLogSink quiet(ignore_log);
+  for (const std::int64_t world_size : request.world_sizes) {
+    if (world_size < 1) throw OptionError("--world-size takes numbers from 1 on");
+    for (const std::int64_t num_workers : request.num_workers) {
+      const PlanReport report = plan(dataset, loader_options(RowRequest{.settings = request.settings,
+                                                                        .num_workers = num_workers,
+                                                                        .world_size = world_size,
+                                                                        .shard = request.shard}));
+      // Each process has a cache of its own, and at least what a program takes.
+      constexpr std::uint64_t kProcessBytes = 64 * kMiB;
+      const std::uint64_t data_bytes = dataset.state()->data.info().total_bytes();
+      check_processes("--world-size", world_size, kProcessBytes + std::min(report.cache_bytes, data_bytes));
+      check_threads("--num-workers", num_workers);
+      check_threads("--world-size times --num-workers", world_size * num_workers);
+    }
+  }
+}
+
+}  // namespace
+
+int bench_world_sizes(const RanksRequest& request, const OutputOptions& output) {
+  check(request);
+  check_export_places(output, request.settings.file);
+  Json json = {{"file", request.settings.file},
+               {"machine", machine_json()},
+               {"version", H5FEED_VERSION},
+               {"commit", H5FEED_COMMIT},
+               {"settings", to_json(request.settings)},
+               {"rows", Json::array()}};
+  json["settings"].erase("file");
+  Table table = ranks_table();
+  if (!output.json) print(table.header_text());
+  for (const std::int64_t num_workers : request.num_workers) {
+    Json first;
+    for (const std::int64_t world_size : request.world_sizes) {
+      const RowRequest row_request{.settings = request.settings,
+                                   .num_workers = num_workers,
+                                   .quiet = table.rows() > 0,
+                                   .whole_epochs = true,
+                                   .world_size = world_size,
+                                   .shard = request.shard};
+      const Answers answers = run_ranks(row_request);
+      if (answers.exit_code != kDone) return answers.exit_code;
+      Json row = combined_row(row_request, answers.ranks);
+      if (first.is_null()) first = row;
+      compare(first, row);
+      json["rows"].push_back(row);
+      table.add_row(cells(row));
+      if (!output.json) print(table.row_text(table.rows() - 1));
+      export_results(output, table, json);
+    }
+  }
+  if (output.json) print(json_text(json));
+  return kDone;
+}
+
+}  // namespace h5feed::cli

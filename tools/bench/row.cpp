@@ -1,0 +1,359 @@
+// One row of `bench`, in a process of its own: the loader and its limits, measured in turn.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/system_limits.hpp"
+#include "dataset/dataset_state.hpp"
+#include "h5feed/data_loader.hpp"
+#include "tools/bench/cold.hpp"
+#include "tools/bench/limits.hpp"
+#include "tools/bench/settings.hpp"
+#include "tools/program/child_process.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/commands.hpp"
+#include "tools/program/output.hpp"
+#include "tools/measure/page_cache.hpp"
+#include "tools/program/resources.hpp"
+#include "tools/measure/statistics.hpp"
+#include "tools/measure/stopwatch.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+// Counters of the loaders that made up one repetition.
+struct Repetition {
+  double seconds = 0;  // from before each loader's construction to its last batch
+  double wait_s = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t decoded_bytes = 0;  // or read directly, of data and of a target that is not resident
+  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_misses = 0;
+  std::uint64_t rows_direct = 0;
+  std::uint64_t read_calls = 0;
+  std::uint64_t read_bytes = 0;  // from the file
+  ResourceUsage usage;
+  std::uint64_t peak_rss_bytes = 0;
+  double epoch_share = 1;  // below 1 where the time was too short for an epoch
+  std::vector<double> first_batch_ms;
+  std::uint64_t cached_samples = 0;  // delivered by epochs in which nothing was decoded
+  double cached_s = 0;
+
+  double samples_per_s() const { return static_cast<double>(samples) / seconds; }
+  double read_bytes_per_s() const { return static_cast<double>(read_bytes) / seconds; }
+  double decoded_bytes_per_s() const { return static_cast<double>(decoded_bytes) / seconds; }
+};
+
+// What a training step does at least: it reads the batch.
+void touch(const Batch& batch) {
+  [[maybe_unused]] const std::byte first = *static_cast<const volatile std::byte*>(batch.data.bytes.get());
+}
+
+// One of each worker, and those that run ahead of decoding.
+unsigned reads_in_flight(const ResolvedOptions& options) {
+  return static_cast<unsigned>(std::max<std::int64_t>(1, options.num_workers) + options.io_depth);
+}
+
+class Row {
+ public:
+  explicit Row(const RowRequest& request)
+      : settings_(request.settings),
+        cold_(request.cold),
+        whole_epochs_(request.whole_epochs),
+        dataset_(Dataset::open(dataset_options(settings_))),
+        options_(loader_options(request)) {
+    const DataLoader loader(dataset_, options_);
+    resolved_ = loader.options();
+    // A second epoch is measured where it can be served from memory; it reads no page, cold or warm.
+    fits_cache_ = !cold_ && data().info().total_bytes() <= resolved_.cache_bytes;
+    const std::uint64_t warm_parts = 2U + (rows_readable() ? 1U : 0U) + (fits_cache_ ? 1U : 0U);
+    const std::uint64_t parts = cold_ ? 3U : warm_parts;
+    slice_ = settings_.time_budget / static_cast<std::int64_t>((settings_.runs + settings_.warmup) * parts);
+  }
+
+  // A pass takes at least a window or a chunk, however short its time: where passes take longer than their
+  // share, the row ends at its limit, with what it has.
+  void measure() {
+    if (!cold_) load_if_it_fits();
+    const StoredData stored = cold_ ? StoredData(data()) : StoredData();
+    const Clock::time_point end = Clock::now() + row_limit();
+    const std::uint64_t passes = settings_.warmup + settings_.runs;
+    for (std::uint64_t i = 0; i < passes; ++i) {
+      if (Clock::now() >= end && !repetitions_.empty()) break;
+      if (!cold_ && i == settings_.warmup) resident_share_ = resident_share(settings_.file);
+      Repetition repetition = run_loader(i);
+      Limits limits = cold_ ? cold_limits(stored, i) : warm_limits();
+      // Where not even the warm-up ended in time, it has to tell.
+      if (i < settings_.warmup && Clock::now() < end) continue;
+      repetitions_.push_back(std::move(repetition));
+      limits_.push_back(limits);
+    }
+  }
+
+  Json to_json() const {
+    return {{"row", row_json()},
+            {"limits",
+             {{"decode_bytes_per_s", limit(&Limits::decode)},
+              {"gather_bytes_per_s", limit(&Limits::gather)},
+              {"cold_sequential_bytes_per_s", limit(&Limits::cold_sequential)},
+              {"cold_random_bytes_per_s", limit(&Limits::cold_random)}}},
+            {"resolved",
+             {{"data", data().info().path},
+              {"samples", dataset_.size()},
+              {"stored_bytes", data().info().stored_bytes},
+              {"shuffle", resolved_.shuffle.to_string()},
+              {"cache_bytes", resolved_.cache_bytes},
+              {"cache_policy", name_of(resolved_.cache_policy)},
+              {"memory_budget_bytes", resolved_.memory_budget_bytes}}}};
+  }
+
+ private:
+  // No pass is begun after it, and no epoch goes on.
+  std::chrono::nanoseconds row_limit() const {
+    constexpr std::chrono::nanoseconds kLeastGrace = std::chrono::seconds(1);
+    return settings_.time_budget + std::max(settings_.time_budget, kLeastGrace);
+  }
+
+  // Bytes a second; 0 where a limit does not apply.
+  struct Limits {
+    double decode = 0;
+    double gather = 0;
+    double cold_sequential = 0;
+    double cold_random = 0;
+  };
+
+  Limits warm_limits() const {
+    const LimitSetup setup{.threads = static_cast<unsigned>(std::max<std::int64_t>(1, resolved_.num_workers)),
+                           .slot_bytes = resolved_.prefetch_batches * batch_rows() * data().map.row_bytes(),
+                           .duration = slice_};
+    return {.decode = measure_decode_limit(data(), setup),
+            .gather = rows_readable() ? measure_gather_limit(data(), setup) : 0};
+  }
+
+  Limits cold_limits(const StoredData& stored, std::uint64_t number) {
+    if (stored.empty()) return {};
+    ColdSetup setup{.file = settings_.file, .seed = settings_.seed + number, .duration = slice_};
+    const ColdRate sequential = measure_cold_limit(stored, setup);
+    setup.order = resolved_.row_reads ? ColdOrder::random_rows : ColdOrder::random_chunks;
+    setup.depth = reads_in_flight(resolved_);
+    const ColdRate random = measure_cold_limit(stored, setup);
+    note_resident(std::max(sequential.resident_share, random.resident_share));
+    return {.cold_sequential = sequential.bytes_per_s, .cold_random = random.bytes_per_s};
+  }
+
+  // Null where the limit does not apply.
+  Json limit(double Limits::*member) const {
+    std::vector<double> rates;
+    for (const Limits& limits : limits_) rates.push_back(limits.*member);
+    const double rate = median(std::move(rates));
+    return rate > 0 ? Json(rate) : Json();
+  }
+
+  void note_resident(double share) { resident_share_ = std::max(resident_share_.value_or(0), share); }
+
+  // What fits is read once, so that every row finds the same.
+  void load_if_it_fits() const {
+    if (resident_share(settings_.file) == 1.0) return;
+    if (std::filesystem::file_size(settings_.file) <= system_limits().available_bytes)
+      load_pages(settings_.file, settings_.time_budget);
+  }
+
+  const Field& data() const { return dataset_.state()->data; }
+  // A target too large to be read at open goes through the cache, as the data does.
+  bool target_through_cache() const {
+    return dataset_.has_target() && !dataset_.state()->target->is_resident();
+  }
+  // Of one sample, what is counted as decoded or read directly.
+  double cached_row_bytes() const {
+    std::size_t bytes = data().map.row_bytes();
+    if (target_through_cache()) bytes += dataset_.state()->target->map.row_bytes();
+    return static_cast<double>(bytes);
+  }
+  bool rows_readable() const { return data().reader->rows_readable(); }
+  std::uint64_t batch_rows() const {
+    return std::min(static_cast<std::uint64_t>(resolved_.batch_size), data().info().rows());
+  }
+
+  // Samples that the order mixes before it goes on to other chunks.
+  std::uint64_t window_rows() const {
+    if (resolved_.shuffle.kind() == Shuffle::Kind::full) return 1;
+    return data().map.typical_rows_per_chunk() *
+           std::max<std::uint64_t>(1, resolved_.shuffle.window_chunks());
+  }
+
+  // As many first epochs, each of a fresh loader with an empty cache, as fit the time; at least one. Only
+  // an epoch longer than the time is cut, so that what was decoded ahead of the end does not blur the
+  // figures of small files.
+  Repetition run_loader(std::uint64_t number) {
+    Repetition repetition;
+    reset_peak_rss();
+    const double slice_s = std::chrono::duration<double>(slice_).count();
+    const Clock::time_point start = Clock::now();
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    const double whole_s = std::chrono::duration<double>(row_limit()).count();
+    double epoch_s = run_epoch(number, whole_epochs_ ? whole_s : slice_s, repetition);
+    // Dropping pages is no part of an epoch, but takes its time.
+    while ((cold_ ? seconds_since(start) : repetition.seconds) + epoch_s < slice_s) {
+      epoch_s = run_epoch(number, kNever, repetition);
+    }
+    repetition.peak_rss_bytes = peak_rss_bytes();
+    return repetition;
+  }
+
+  // One epoch, or what fits `limit_s` of it, up to the end of a window: within one, chunks have been
+  // decoded whose samples were not delivered. Returns the seconds it took.
+  double run_epoch(std::uint64_t number, double limit_s, Repetition& repetition) {
+    if (cold_) note_resident(drop_pages(settings_.file));
+    const ResourceUsage before = resource_usage();
+    const Clock::time_point start = Clock::now();
+    DataLoader loader(dataset_, options_);
+    loader.set_epoch(number);
+    bool complete = false;
+    std::uint64_t epoch_samples = 0;
+    do {
+      const Clock::time_point asked = Clock::now();
+      const auto batch = loader.next();
+      repetition.wait_s += seconds_since(asked);
+      complete = !batch.has_value();
+      if (complete) break;
+      if (batch->number == 0) repetition.first_batch_ms.push_back(seconds_since(start) * 1e3);
+      touch(*batch);
+      epoch_samples += static_cast<std::uint64_t>(batch->size());
+    } while (seconds_since(start) < limit_s || epoch_samples % window_rows() >= batch_rows());
+    const double seconds = seconds_since(start);
+    repetition.seconds += seconds;
+    repetition.samples += epoch_samples;
+    repetition.epoch_share = std::min(repetition.epoch_share, static_cast<double>(epoch_samples) /
+                                                                  static_cast<double>(data().info().rows()));
+    repetition.usage += resource_usage() - before;
+    add_counters(loader.stats(), repetition);
+    if (complete && fits_cache_) run_cached_epochs(loader, seconds, repetition);
+    return seconds;
+  }
+
+  void add_counters(const LoaderStats& stats, Repetition& repetition) const {
+    repetition.decoded_bytes += stats.bytes_decoded + stats.rows_direct * data().map.row_bytes();
+    repetition.read_calls += stats.read_calls;
+    repetition.read_bytes += stats.bytes_read;
+    repetition.cache_hits += stats.cache_hits;
+    repetition.cache_misses += stats.cache_misses;
+    repetition.rows_direct += stats.rows_direct;
+  }
+
+  // The epochs that follow in the same loader, for as long as the first one took.
+  void run_cached_epochs(DataLoader& loader, double limit_s, Repetition& repetition) const {
+    const Clock::time_point start = Clock::now();
+    do {
+      const auto batch = loader.next();
+      if (!batch) continue;
+      touch(*batch);
+      repetition.cached_samples += static_cast<std::uint64_t>(batch->size());
+    } while (seconds_since(start) < limit_s);
+    repetition.cached_s += seconds_since(start);
+  }
+
+  Json row_json() const {
+    std::vector<double> samples_per_s, decoded_bytes_per_s, read_bytes_per_s, first_batch_ms, cached;
+    Repetition all;
+    for (const Repetition& repetition : repetitions_) {
+      samples_per_s.push_back(repetition.samples_per_s());
+      decoded_bytes_per_s.push_back(repetition.decoded_bytes_per_s());
+      read_bytes_per_s.push_back(repetition.read_bytes_per_s());
+      first_batch_ms.insert(first_batch_ms.end(), repetition.first_batch_ms.begin(),
+                            repetition.first_batch_ms.end());
+      if (repetition.cached_s > 0) {
+        cached.push_back(static_cast<double>(repetition.cached_samples) / repetition.cached_s);
+      }
+      all.seconds += repetition.seconds;
+      all.wait_s += repetition.wait_s;
+      all.samples += repetition.samples;
+      all.decoded_bytes += repetition.decoded_bytes;
+      all.cache_hits += repetition.cache_hits;
+      all.cache_misses += repetition.cache_misses;
+      all.rows_direct += repetition.rows_direct;
+      all.read_calls += repetition.read_calls;
+      all.read_bytes += repetition.read_bytes;
+      all.usage += repetition.usage;
+      all.peak_rss_bytes = std::max(all.peak_rss_bytes, repetition.peak_rss_bytes);
+      all.epoch_share = std::min(all.epoch_share, repetition.epoch_share);
+    }
+    const auto row_bytes = static_cast<double>(data().map.row_bytes());
+    const auto samples = static_cast<double>(all.samples);
+    const auto visits = static_cast<double>(all.cache_hits + all.cache_misses);
+
+    Json row = {{"num_workers", resolved_.num_workers},
+                {"batch_size", resolved_.batched ? Json(resolved_.batch_size) : Json()},
+                {"samples_per_s", median(samples_per_s)},
+                {"bytes_per_s", median(samples_per_s) * row_bytes}};
+    row["page_cache"] = cold_ ? "cold" : "warm";
+    row["resident_share"] = resident_share_ ? Json(*resident_share_) : Json();
+    // A rate of decoding has nothing to be compared with where nothing was decoded.
+    // Nor where a target is decoded beside the data: the limits are those of the data alone.
+    const bool comparable = all.decoded_bytes > 0 && !target_through_cache();
+    const auto compare = [&](const std::string& key, const char* name, double Limits::*member, double rate) {
+      const Json bytes_per_s = comparable ? limit(member) : Json();
+      row[key] = bytes_per_s.is_null() ? Json() : Json(name);
+      row[key + "_bytes_per_s"] = bytes_per_s;
+      row["share_of_" + key] = bytes_per_s.is_null() ? Json() : Json(rate / bytes_per_s.get<double>());
+    };
+    compare("limit", resolved_.row_reads ? "gather" : "decode",
+            resolved_.row_reads ? &Limits::gather : &Limits::decode, median(decoded_bytes_per_s));
+    const bool random = resolved_.shuffle.kind() == Shuffle::Kind::full;
+    compare("cold_limit", random ? "random" : "sequential",
+            random ? &Limits::cold_random : &Limits::cold_sequential, median(read_bytes_per_s));
+    row["epoch_share"] = all.epoch_share;
+    row["first_batch_ms"] = median(first_batch_ms);
+    row["wait_fraction"] = all.wait_s / all.seconds;
+    row["cache_hit_rate"] = visits > 0 ? static_cast<double>(all.cache_hits) / visits : 0.0;
+    row["samples"] = all.samples;  // of all repetitions, as the counters
+    row["rows_direct"] = all.rows_direct;
+    row["read_bytes"] = all.read_bytes;
+    row["read_calls_per_sample"] = static_cast<double>(all.read_calls) / samples;
+    row["read_amplification"] = static_cast<double>(all.decoded_bytes) / (samples * cached_row_bytes());
+    row["cpu_s_per_1k_samples"] = (all.usage.user_s + all.usage.system_s) / samples * 1e3;
+    row["peak_rss_bytes"] = all.peak_rss_bytes;
+    row["samples_per_s_cached"] = cached.empty() ? Json() : Json(median(cached));
+    row["user_cpu_s"] = all.usage.user_s;
+    row["system_cpu_s"] = all.usage.system_s;
+    row["voluntary_context_switches"] = all.usage.voluntary_switches;
+    row["involuntary_context_switches"] = all.usage.involuntary_switches;
+    row["repetitions"] = samples_per_s;
+    return row;
+  }
+
+  const BenchSettings settings_;
+  const bool cold_;
+  const bool whole_epochs_;
+  const Dataset dataset_;
+  const DataLoaderOptions options_;
+  ResolvedOptions resolved_;
+  bool fits_cache_ = false;
+  std::chrono::nanoseconds slice_{};
+  std::vector<Repetition> repetitions_;
+  std::vector<Limits> limits_;
+  std::optional<double> resident_share_;  // cold: the most that a drop left; warm: before the runs that count
+};
+
+}  // namespace
+
+int run_bench_row(const std::vector<std::string>& arguments) {
+  follow_parent();
+  const RowRequest request = row_request_from(arguments);
+  // Each loader says again what hurts; once a command is enough.
+  bool said = request.quiet;
+  const ScopedLogSink sink([&](LogLevel level, std::string_view line) {
+    if (level == LogLevel::warning && !said) say(line);
+  });
+  Row row(request);
+  said = true;
+  row.measure();
+  print(json_text(row.to_json()));
+  return kDone;
+}
+
+}  // namespace h5feed::cli

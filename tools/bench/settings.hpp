@@ -1,0 +1,64 @@
+// Settings of `bench`, shared by the command and the process that measures each row.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "h5feed/data_loader.hpp"
+#include "h5feed/dataset.hpp"
+#include "tools/program/option_text.hpp"
+#include "tools/program/output.hpp"
+
+namespace h5feed::cli {
+
+struct BenchSettings {
+  std::string file;
+  std::string data;
+  std::string target;
+  std::string input_layout = "auto";
+  TileText tiles;
+  SampleText sample;
+  std::optional<std::int64_t> batch_size = 256;  ///< unset: single samples
+  std::string shuffle = "sequential";
+  std::optional<std::uint64_t> cache_bytes;  ///< unset: the loader's default
+  std::string cache_policy = "lru";
+  std::optional<std::uint64_t> memory_budget_bytes;  ///< unset: the loader's default
+  bool normalize = false;
+  std::uint64_t seed = 0;
+  std::uint64_t runs = 3;
+  std::uint64_t warmup = 1;
+  std::chrono::nanoseconds time_budget = std::chrono::seconds(3);  ///< time to spend on one row
+};
+
+/// Returns the settings as JSON, for the result and for the process of a row.
+Json to_json(const BenchSettings& settings);
+
+/// Request to the process that measures one row.
+struct RowRequest {
+  BenchSettings settings;
+  std::int64_t num_workers = 0;
+  bool quiet = false;         ///< suppress warnings that an earlier row has printed
+  bool cold = false;          ///< drop the file's pages before each pass
+  bool whole_epochs = false;  ///< cut an epoch only at the row's time limit, not at its share of the time
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;    ///< processes that share the samples; each gets its own request
+  std::string shard = "strided";  ///< how samples are assigned to ranks
+};
+
+/// Converts a request to command-line arguments. Paths are separate arguments, not part of the JSON, since
+/// they need not be UTF-8.
+std::vector<std::string> to_arguments(const RowRequest& request);
+/// Converts the arguments made by `to_arguments` back to a request.
+RowRequest row_request_from(const std::vector<std::string>& arguments);
+
+/// Converts the settings to the library's dataset options. Throws OptionError.
+DatasetOptions dataset_options(const BenchSettings& settings);
+/// Converts the settings to the library's loader options with `num_workers` workers. Throws OptionError.
+DataLoaderOptions loader_options(const BenchSettings& settings, std::int64_t num_workers);
+/// Converts a request to the library's loader options, with its workers and shard. Throws OptionError.
+DataLoaderOptions loader_options(const RowRequest& request);
+
+}  // namespace h5feed::cli

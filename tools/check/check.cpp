@@ -1,0 +1,250 @@
+// h5feed check: does h5feed read from a file what libhdf5 reads, and what are its values' digests?
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
+#include "h5feed/error.hpp"
+#include "store/format/chunk_geometry.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "store/read/reader_factories.hpp"
+#include "tools/check/dataset.hpp"
+#include "tools/check/estimate.hpp"
+#include "tools/check/report.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/commands.hpp"
+#include "tools/program/interrupt.hpp"
+#include "tools/program/option_text.hpp"
+#include "tools/program/output.hpp"
+#include "tools/program/progress.hpp"
+#include "tools/program/run_bounds.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct CheckArguments {
+  std::string file;
+  std::vector<std::string> data;
+  std::string sample = "100%";
+  std::string jobs;
+  std::string time_budget;
+  OutputOptions output;
+};
+
+std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info) {
+  return info.chunk_shape.empty() ? rows_as_chunks(info) : info.chunk_shape;
+}
+
+std::uint64_t num_chunks(const DatasetInfo& info) {
+  std::uint64_t chunks = 1;
+  for (const std::uint64_t cells : chunk_grid(info.shape, chunk_shape_of(info))) chunks *= cells;
+  return chunks;
+}
+
+std::vector<DatasetEntry> list_wanted(const H5File& file, const std::vector<std::string>& wanted) {
+  if (wanted.empty()) return file.list_datasets();
+  std::vector<DatasetEntry> listed;
+  for (const std::string& name : wanted) {
+    const std::string path = file.describe(name).path;
+    if (std::ranges::find(listed, path, &DatasetEntry::path) == listed.end())
+      listed.push_back(file.list_one(path));
+  }
+  return listed;
+}
+
+// What is to be checked, before any of it is opened: an index of many chunks takes memory.
+std::vector<CheckEntry> list_entries(const H5File& file, const std::vector<std::string>& wanted) {
+  std::vector<CheckEntry> entries;
+  for (DatasetEntry& listed : list_wanted(file, wanted)) {
+    check_interrupted();
+    CheckEntry entry{.listed = std::move(listed)};
+    entry.problem = entry.listed.problem;
+    try {
+      if (entry.listed.numeric) {
+        entry.info = file.describe(entry.listed.path);
+        entry.chunks = num_chunks(*entry.info);
+      }
+    } catch (const Error& error) {
+      entry.problem = error.what();
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::string plan_text(const H5File& file, const std::vector<CheckEntry>& entries,
+                      const CheckSettings& settings, double seconds) {
+  std::uint64_t datasets = 0, chunks = 0, bytes = 0;
+  for (const CheckEntry& entry : entries) {
+    if (!entry.info) continue;
+    ++datasets;
+    chunks += entry.chunks;
+    bytes += entry.info->total_bytes();
+  }
+  return fmt::format(
+      "checking {}: {} numeric {}, {} {}, {} decoded{}, by h5feed on {} {} and by libhdf5 on one{}",
+      printable(file.path().string()), datasets, datasets == 1 ? "dataset" : "datasets", format_count(chunks),
+      chunks == 1 ? "chunk" : "chunks", format_bytes(bytes),
+      settings.sample < 1 ? fmt::format(", {:.3g} % of them", settings.sample * 100) : "", settings.jobs,
+      settings.jobs == 1 ? "thread" : "threads",
+      seconds >= 1 ? fmt::format("; about {} s", format_count(static_cast<std::uint64_t>(std::ceil(seconds))))
+                   : "");
+}
+
+// Says where the check stands: on a terminal as a bar, and as a line where the time it takes turns out to be
+// another than was said.
+class Watcher {
+ public:
+  Watcher(Progress& progress, std::vector<double> seconds)
+      : progress_(progress),
+        seconds_(std::move(seconds)),
+        all_s_(std::max(1e-9, std::accumulate(seconds_.begin(), seconds_.end(), 0.0))),
+        forecast_(all_s_) {}
+
+  // To be called in the order of the entries.
+  void begin_entry(const CheckEntry& entry, double share) {
+    entry_bytes_ = entry.info ? std::max(1.0, static_cast<double>(entry.info->total_bytes()) * share) : 1;
+    entry_done_ = 0;
+  }
+  void advance(std::uint64_t bytes) {
+    progress_.advance(static_cast<double>(bytes));
+    entry_done_ += static_cast<double>(bytes);
+    const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+    const double done = before_s_ + seconds_[entry_] * std::min(1.0, entry_done_ / entry_bytes_);
+    const std::optional<double> all = forecast_.revise(done / all_s_, elapsed);
+    if (!all) return;
+    progress_.hide();
+    say(fmt::format("about {} s in all from what was measured so far, {} s of them left", whole(*all),
+                    whole(*all - elapsed)));
+  }
+  void end_entry() { before_s_ += seconds_[entry_++]; }
+
+ private:
+  static std::string whole(double seconds) {
+    return format_count(static_cast<std::uint64_t>(std::ceil(std::max(0.0, seconds))));
+  }
+
+  Progress& progress_;
+  const std::vector<double> seconds_;  // of each entry, estimated
+  const double all_s_;
+  TimeForecast forecast_;
+  const Clock::time_point start_ = Clock::now();
+  std::size_t entry_ = 0;
+  double before_s_ = 0, entry_bytes_ = 1, entry_done_ = 0;
+};
+
+void check_entry(const std::shared_ptr<H5File>& file, const CheckSettings& settings, Watcher& watcher,
+                 CheckEntry& entry) {
+  if (!entry.info || !entry.problem.empty()) return;
+  if (settings.deadline && Clock::now() >= *settings.deadline) return;
+  std::shared_ptr<const ChunkReader> reader;
+  try {
+    const ScopedLogSink quiet(ignore_log);  // the table names the read path
+    reader = open_chunk_reader(file, *entry.info);
+  } catch (const Error& error) {
+    entry.problem = error.what();
+    return;
+  }
+  entry.fallback_reason = reader->fallback_reason();
+  entry.result =
+      check_dataset(*file, *reader, settings, [&](std::uint64_t bytes) { watcher.advance(bytes); });
+}
+
+CheckSettings make_settings(const CheckArguments& arguments) {
+  const SystemLimits limits = system_limits();
+  CheckSettings settings{.jobs = parse_jobs(arguments.jobs, limits),
+                         .memory_bytes = limits.available_bytes / 4};
+  settings.sample = parse_share("--sample", arguments.sample);
+  if (!arguments.time_budget.empty()) {
+    settings.deadline = Clock::now() + parse_duration("--time-budget", arguments.time_budget);
+  }
+  return settings;
+}
+
+int check(const CheckArguments& arguments) {
+  const Clock::time_point start = Clock::now();
+  const CheckSettings settings = make_settings(arguments);
+  check_export_places(arguments.output, arguments.file);
+  const auto file = H5File::open(arguments.file);
+  std::vector<CheckEntry> entries = list_entries(*file, arguments.data);
+  constexpr std::chrono::seconds kEstimateTime(1);
+  const std::vector<double> estimate = estimate_check(file, entries, settings, kEstimateTime);
+  say(plan_text(*file, entries, settings, std::accumulate(estimate.begin(), estimate.end(), 0.0)));
+
+  double total_bytes = 0;
+  for (const CheckEntry& entry : entries) {
+    if (entry.info) total_bytes += static_cast<double>(entry.info->total_bytes()) * settings.sample;
+  }
+  Progress progress("check", ProgressUnit::bytes, total_bytes);
+  Watcher watcher(progress, estimate);
+  Table table = check_table(entries);
+  const bool show_table = !arguments.output.json;
+  if (show_table) print(table.header_text());
+  for (CheckEntry& entry : entries) {
+    check_interrupted();
+    watcher.begin_entry(entry, settings.sample);
+    check_entry(file, settings, watcher, entry);
+    watcher.end_entry();
+    progress.hide();
+    table.add_row(check_cells(entry));
+    if (show_table) print(table.row_text(table.rows() - 1));
+    for (const std::string& line : finding_lines(entry, arguments.file)) say(line);
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const Json json = check_json(arguments.file, entries, settings.sample, seconds);
+  export_results(arguments.output, table, json);
+  print(show_table ? '\n' + check_verdict(arguments.file, entries, seconds) : json_text(json));
+  return std::all_of(entries.begin(), entries.end(), [](const CheckEntry& entry) { return entry.clean(); })
+             ? kDone
+             : kFailed;
+}
+
+constexpr const char* kCheckFooter =
+    R"(Every chunk of every numeric dataset is read twice, by h5feed itself and by libhdf5, and compared byte
+by byte. Datasets that h5feed reads through libhdf5 anyway are read once. The exit code is 1 where a chunk
+differs or an object cannot be read; the others are checked all the same.
+
+The SHA-256 is that of the decoded values in row-major order of the whole dataset, in little-endian byte
+order: files with the same values have the same digest, whatever their chunks, filters and byte order. With
+--sample, or when --time-budget ends the check, there is none, and the result is "partial", not "equal".
+
+Examples:
+  h5feed check train.h5
+  h5feed check train.h5 --data images labels --json
+  h5feed check huge.h5 --sample 1% --time-budget 60s)";
+
+}  // namespace
+
+void add_check(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<CheckArguments>();
+  CLI::App* const command =
+      app.add_subcommand("check", "Compare what h5feed reads with what libhdf5 reads; print digests");
+  command->add_option("FILE", arguments->file, "HDF5 file")->required();
+  command->add_option("--data", arguments->data, "Only these datasets")->type_name("PATH ...");
+  command
+      ->add_option("--sample", arguments->sample, "Share of the chunks to compare, spread over the dataset")
+      ->type_name("SHARE%")
+      ->capture_default_str();
+  command->add_option("--jobs", arguments->jobs, "Threads; default: the usable cores")->type_name("N");
+  command
+      ->add_option("--time-budget", arguments->time_budget, "Begin no chunk after this time; default: none")
+      ->type_name("TIME");
+  add_output_options(*command, arguments->output);
+  command->footer(kCheckFooter);
+  command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });
+}
+
+}  // namespace h5feed::cli

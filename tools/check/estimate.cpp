@@ -1,0 +1,109 @@
+#include "tools/check/estimate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/byte_buffer.hpp"
+#include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/read/reader_factories.hpp"
+#include "tools/storage/chunk_walk.hpp"
+#include "tools/program/interrupt.hpp"
+#include "tools/program/output.hpp"
+#include "tools/program/sha256.hpp"
+#include "tools/measure/stopwatch.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+constexpr std::uint64_t kLarge = 64 * kMiB;
+
+double hash_seconds_per_byte() {
+  ByteBuffer values(kMiB);
+  std::fill(values.span().begin(), values.span().end(), std::byte{1});
+  const Clock::time_point begin = Clock::now();
+  Sha256().update(values.span());
+  return seconds_since(begin) / static_cast<double>(values.size());
+}
+
+// Of one dataset that is large enough to matter.
+double measured_seconds(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
+                        const CheckSettings& settings, double hash_s_per_byte) {
+  constexpr double kAmple = 0.03;
+  const Clock::time_point begin = Clock::now();
+  std::shared_ptr<const ChunkReader> reader;
+  {
+    const ScopedLogSink quiet(ignore_log);
+    reader = open_chunk_reader(file, info);
+  }
+  const double open_s = seconds_since(begin);
+  const auto chunks = static_cast<double>(reader->num_chunks());
+  PieceTimer timer(reader->num_chunks(), kAmple);
+  while (timer.next() > 0) {
+    CheckSettings few = settings;
+    few.sample = static_cast<double>(timer.next()) / chunks;
+    // All chunks would be hashed as well.
+    if (few.sample >= 1) few.sample = std::nextafter(1.0, 0.0);
+    const Clock::time_point round = Clock::now();
+    check_dataset(*file, *reader, few, [](std::uint64_t) {});
+    timer.add(seconds_since(round));
+  }
+  if (settings.sample < 1) return open_s + timer.seconds_each() * chunks * settings.sample;
+  // Where rows of chunks exceed the memory, their chunks are visited several times.
+  const auto visits = static_cast<double>(ChunkWalk(*reader, settings.memory_bytes / 4).visits());
+  return open_s +
+         std::max(timer.seconds_each() * visits, hash_s_per_byte * static_cast<double>(info.total_bytes()));
+}
+
+}  // namespace
+
+void PieceTimer::add(double seconds) noexcept {
+  seconds_each_ = seconds / static_cast<double>(next_);
+  const bool first = rounds_++ == 0;
+  // One that costs a second by itself is no matter of what is paid once.
+  const bool enough = seconds >= (first ? 1.0 : ample_s_) || (!first && next_ == pieces_);
+  next_ = enough ? 0 : first ? 1 : std::min(pieces_, next_ * kGrowth);
+}
+
+std::vector<double> estimate_check(const std::shared_ptr<H5File>& file,
+                                   const std::vector<CheckEntry>& entries, const CheckSettings& settings,
+                                   std::chrono::nanoseconds limit) {
+  Clock::time_point end = Clock::now() + limit;
+  if (settings.deadline) end = std::min(end, *settings.deadline);
+  const double hash_s_per_byte = hash_seconds_per_byte();
+  std::vector<double> seconds(entries.size(), -1);
+  double measured_s = 0, measured_bytes = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const CheckEntry& entry = entries[i];
+    if (!entry.info || !entry.problem.empty() || entry.info->total_bytes() < kLarge || Clock::now() >= end)
+      continue;
+    check_interrupted();
+    try {
+      seconds[i] = measured_seconds(file, *entry.info, settings, hash_s_per_byte);
+    } catch (const Error&) {
+      continue;  // the check itself will say so
+    }
+    measured_s += seconds[i];
+    measured_bytes += static_cast<double>(entry.info->total_bytes());
+  }
+  const double otherwise =
+      measured_bytes > 0 ? measured_s / measured_bytes : hash_s_per_byte * settings.sample;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (seconds[i] >= 0) continue;
+    const bool counts = entries[i].info && entries[i].problem.empty();
+    seconds[i] = counts ? otherwise * static_cast<double>(entries[i].info->total_bytes()) : 0;
+  }
+  return seconds;
+}
+
+std::optional<double> TimeForecast::revise(double done, double elapsed_s) noexcept {
+  constexpr double kSettled = 5, kFactor = 2;
+  if (elapsed_s < kSettled || done <= 0) return std::nullopt;
+  const double all_s = elapsed_s / done;
+  if (all_s <= kFactor * said_s_ && all_s >= said_s_ / kFactor) return std::nullopt;
+  said_s_ = all_s;
+  return all_s;
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,331 @@
+// h5feed info: what a file holds, how it is stored, and whether it can be read at full speed.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "dataset/geometry.hpp"
+#include "h5feed/error.hpp"
+#include "store/write/attributes.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/hdf5/dataset_names.hpp"
+#include "store/read/file_pool.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "store/read/reader_factories.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/commands.hpp"
+#include "tools/measure/decode_speed.hpp"
+#include "tools/storage/free_space.hpp"
+#include "tools/info/shapes.hpp"
+#include "tools/info/stats.hpp"
+#include "tools/program/interrupt.hpp"
+#include "tools/program/option_text.hpp"
+#include "tools/program/output.hpp"
+#include "tools/measure/sample_cost.hpp"
+#include "tools/storage/storage_advice.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+struct InfoArguments {
+  std::string file;
+  std::string data;
+  StatsArguments stats;
+  OutputOptions output;
+};
+
+// One dataset as far as it could be looked at.
+struct Entry {
+  DatasetEntry listed;
+  std::optional<DatasetInfo> info;            // numeric ones
+  std::shared_ptr<const ChunkReader> reader;  // null where `problem` says why
+  std::optional<SampleGeometry> geometry;     // where its shape decides it
+  std::string problem;                        // why it cannot be read
+  std::optional<ReadForecast> forecast;       // of datasets worth it
+};
+
+// What InputLayout::automatic decided: for four dimensions, whether the first one holds the channels.
+std::string layout_name(const SampleGeometry& geometry, const std::vector<std::uint64_t>& stored) {
+  if (stored.size() == 3) return "NHW";
+  return stored[1] == static_cast<std::uint64_t>(geometry.shape[0]) ? "NCHW" : "NHWC";
+}
+
+// What reading it will take, where that is worth a few chunks' time: a set of samples that is not small.
+std::optional<ReadForecast> forecast_of(const Entry& entry) {
+  constexpr std::uint64_t kWorthwhile = kMiB;
+  if (!entry.reader || entry.info->shape.size() < 2 || entry.info->total_bytes() < kWorthwhile) return {};
+  return read_forecast(*entry.info, decode_seconds_per_byte(*entry.reader, std::chrono::milliseconds(50)));
+}
+
+Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
+  Entry entry{.listed = std::move(listed)};
+  entry.problem = entry.listed.problem;
+  if (!entry.listed.numeric) return entry;
+  try {
+    entry.info = file->describe(entry.listed.path);
+    entry.reader = open_chunk_reader(file, *entry.info, nullptr, {.pool = std::make_shared<FilePool>()});
+    if (looks_like_images(entry.info->shape, entry.info->dtype)) {
+      entry.geometry = data_geometry(*entry.info, InputLayout::automatic);
+    }
+    entry.forecast = forecast_of(entry);
+  } catch (const Error& error) {
+    entry.problem = error.what();
+  }
+  return entry;
+}
+
+double ratio(const DatasetInfo& info) {
+  return info.stored_bytes > 0
+             ? static_cast<double>(info.total_bytes()) / static_cast<double>(info.stored_bytes)
+             : 0;
+}
+
+std::vector<std::string> table_row(const Entry& entry) {
+  std::vector<std::string> cells = {printable(entry.listed.path), shape_text(entry.listed),
+                                    printable(entry.listed.type_text)};
+  if (!entry.info) {
+    cells.resize(9, "-");
+    cells.push_back(entry.problem.empty() ? "not numeric" : "cannot be read");
+    return cells;
+  }
+  const DatasetInfo& info = *entry.info;
+  cells.emplace_back(name_of(info.layout));
+  cells.push_back(info.chunk_shape.empty() || !entry.reader
+                      ? "-"
+                      : fmt::format("{} × ({})", format_count(entry.reader->num_chunks()),
+                                    format_shape(info.chunk_shape)));
+  cells.push_back(format_filters(info.filters));
+  cells.push_back(format_bytes(info.stored_bytes));
+  cells.push_back(format_bytes(info.total_bytes()));
+  cells.push_back(ratio(info) > 0 ? fmt::format("{:.2f}", ratio(info)) : "-");
+  if (!entry.reader) {
+    cells.emplace_back("cannot be read");
+  } else {
+    cells.push_back(entry.reader->direct() ? "direct" : "H5Dread: " + entry.reader->fallback_reason());
+  }
+  return cells;
+}
+
+// One sentence each.
+std::vector<std::string> advice_of(const Entry& entry) {
+  std::vector<std::string> lines;
+  if (!entry.info) return lines;
+  // What is to be read in tiles is stored in tiles for a reason.
+  const std::optional<std::uint64_t> tile = suggested_tile(*entry.info);
+  if (std::string warning = sample_cost_warning(*entry.info); !warning.empty() && !tile) {
+    lines.push_back(std::move(warning));
+  }
+  for (std::string& line : storage_advice(*entry.info, entry.reader.get())) lines.push_back(std::move(line));
+  return lines;
+}
+
+Json json_entry(const Entry& entry) {
+  Json json = {{"path", entry.listed.path},
+               {"shape", entry.listed.problem.empty() ? Json(entry.listed.shape) : Json()},
+               {"type", entry.listed.type_text},
+               {"numeric", entry.listed.numeric}};
+  if (entry.info) {
+    const DatasetInfo& info = *entry.info;
+    const bool chunked = !info.chunk_shape.empty();
+    json["layout"] = name_of(info.layout);
+    json["chunk_shape"] = chunked ? Json(info.chunk_shape) : Json();
+    json["chunks"] = chunked && entry.reader ? Json(entry.reader->num_chunks()) : Json();
+    json["filters"] = format_filters(info.filters);
+    json["stored_bytes"] = info.stored_bytes;
+    json["logical_bytes"] = info.total_bytes();
+    json["ratio"] = ratio(info) > 0 ? Json(ratio(info)) : Json();
+    const std::optional<SampleCost> cost = sample_cost(info);
+    json["chunks_per_sample"] = cost ? Json(cost->chunks_per_sample) : Json();
+    json["decoded_per_wanted_random"] = cost ? Json(cost->decoded_per_wanted_random) : Json();
+    json["decoded_per_wanted_epoch"] = cost ? Json(cost->decoded_per_wanted_epoch) : Json();
+    json["index"] = chunked ? Json(info.index_kind) : Json();
+    json["padding_share"] = padding_share(info);
+    json["forecast"] = Json();
+    if (entry.forecast) {
+      json["forecast"] = {{"random_sample_bytes", entry.forecast->random_bytes},
+                          {"random_sample_s", entry.forecast->random_seconds},
+                          {"epoch_bytes", entry.forecast->epoch_bytes},
+                          {"epoch_s", entry.forecast->epoch_seconds}};
+    }
+    json["advice"] = advice_of(entry);
+  }
+  if (entry.reader) {
+    json["read_path"] = entry.reader->direct() ? "direct" : "fallback";
+    json["fallback_reason"] = entry.reader->direct() ? Json() : Json(entry.reader->fallback_reason());
+  }
+  if (entry.geometry) {
+    json["samples"] = {{"count", entry.info->rows()},
+                       {"layout", layout_name(*entry.geometry, entry.info->shape)},
+                       {"shape", entry.geometry->shape},
+                       {"bytes", entry.info->row_bytes()}};
+  } else {
+    json["samples"] = nullptr;
+  }
+  if (!entry.problem.empty()) json["problem"] = entry.problem;
+  return json;
+}
+
+std::string geometry_line(const Entry& entry) {
+  const SampleGeometry& geometry = *entry.geometry;
+  return fmt::format("{}: {} images of {}×{}×{} {} (stored {}), {} each\n", printable(entry.listed.path),
+                     format_count(entry.info->rows()), geometry.shape[0], geometry.shape[1],
+                     geometry.shape[2], name_of(entry.info->dtype), layout_name(geometry, entry.info->shape),
+                     format_bytes(entry.info->row_bytes()));
+}
+
+std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::string& only) {
+  // Why a dataset is read the slow way stands in the table.
+  const ScopedLogSink quiet(ignore_log);
+  std::vector<Entry> entries;
+  // What is wrong with other objects is not asked.
+  std::vector<DatasetEntry> datasets =
+      only.empty() ? file->list_datasets() : std::vector{file->list_one(file->describe(only).path)};
+  for (DatasetEntry& listed : datasets) {
+    check_interrupted();
+    entries.push_back(look_at(file, std::move(listed)));
+  }
+  return entries;
+}
+
+std::vector<SampleReading> readings_of(const H5File& file, const std::vector<Entry>& entries) {
+  std::vector<DatasetEntry> listed;
+  listed.reserve(entries.size());
+  for (const Entry& entry : entries) listed.push_back(entry.listed);
+  return sample_readings(file, listed);
+}
+
+int info(const InfoArguments& arguments) {
+  check_export_places(arguments.output, arguments.file);
+  if (arguments.stats.write_attributes && !arguments.stats.stats) {
+    throw OptionError("--write-attributes stores what --stats finds; add --stats");
+  }
+  if (!arguments.stats.jobs.empty() && !arguments.stats.stats) {
+    throw OptionError("--jobs counts the threads of --stats; add --stats, or leave it out");
+  }
+  parse_layout("--input-layout", arguments.stats.input_layout);
+  auto file = H5File::open(arguments.file);
+  if (arguments.stats.write_attributes) {
+    // Before the long pass, not behind it: whether the file may be written at all. A disk that is full in the
+    // middle of it would leave it damaged.
+    constexpr std::uint64_t kAmpleBytes = kMiB;
+    require_free_space(arguments.file,
+                       {.bytes = kAmpleBytes,
+                        .largest_file_bytes = std::filesystem::file_size(arguments.file) + kAmpleBytes});
+    file.reset();
+    update_attributes(arguments.file, "/", {});
+    file = H5File::open(arguments.file);
+  }
+  std::vector<Entry> entries = look_at_all(file, arguments.data);
+  std::vector<StatsResult> stats;
+  if (arguments.stats.stats) stats = collect_stats(file, arguments.data, arguments.stats);
+  const std::uint64_t file_bytes = std::filesystem::file_size(arguments.file);
+
+  Table table({{"dataset"},
+               {"shape"},
+               {"type"},
+               {"layout"},
+               {"chunks"},
+               {"filters"},
+               {"stored", true},
+               {"decoded", true},
+               {"ratio", true},
+               {"read path"}});
+  Json json = {{"file", arguments.file}, {"file_bytes", file_bytes}, {"datasets", Json::array()}};
+  std::string geometry, forecasts, warnings;
+  for (const Entry& entry : entries) {
+    table.add_row(table_row(entry));
+    json["datasets"].push_back(json_entry(entry));
+    if (entry.geometry) geometry += geometry_line(entry);
+    if (entry.forecast) forecasts += forecast_line(*entry.info, *entry.forecast) + '\n';
+    for (const std::string& line : advice_of(entry)) warnings += line + '\n';
+    for (const StatsResult& result : stats) {
+      if (result.info.path == entry.listed.path) json["datasets"].back()["stats"] = stats_json(result);
+    }
+  }
+  std::string readings;
+  json["reads_as"] = Json::array();
+  for (const SampleReading& reading : readings_of(*file, entries)) {
+    json["reads_as"].push_back({{"what", reading.what},
+                                {"data", reading.data},
+                                {"target", reading.target.empty() ? Json() : Json(reading.target)},
+                                {"note", reading.note.empty() ? Json() : Json(reading.note)}});
+    if (!reading.no_target.empty()) json["reads_as"].back()["no_target"] = reading.no_target;
+    if (reading.whole) json["reads_as"].back()["sample"] = "dataset";
+    if (!reading.image_shapes.empty()) json["reads_as"].back()["image_shapes"] = reading.image_shapes;
+    if (!reading.input_layout.empty()) json["reads_as"].back()["input_layout"] = reading.input_layout;
+    if (reading.tile_size > 0) json["reads_as"].back()["tile_size"] = reading.tile_size;
+    readings +=
+        fmt::format("{}: {}{}{}\n", reading.what, option_text(reading),
+                    reading.note.empty() ? "" : fmt::format(" (and {})", reading.note),
+                    reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
+  }
+  export_results(arguments.output, table, json);
+  if (arguments.output.json) {
+    print(json_text(json));
+  } else {
+    std::string text = fmt::format("{}: {}, {} {}\n", printable(arguments.file), format_bytes(file_bytes),
+                                   entries.size(), entries.size() == 1 ? "dataset" : "datasets");
+    if (table.rows() > 0) text += '\n' + table.to_text();
+    if (!geometry.empty()) text += '\n' + geometry;
+    if (!forecasts.empty()) text += '\n' + forecasts;
+    if (!readings.empty()) text += '\n' + readings;
+    if (!warnings.empty()) text += '\n' + warnings;
+    print(text + stats_text(stats));
+  }
+  bool readable = true;
+  for (const Entry& entry : entries) {
+    if (entry.problem.empty()) continue;
+    say(entry.problem);
+    readable = false;
+  }
+  if (arguments.stats.write_attributes) {
+    // Nobody may have the file open for reading while it is written.
+    entries.clear();
+    file.reset();
+    store_stats(arguments.file, stats);
+    for (const StatsResult& result : stats) {
+      say(fmt::format("{}:{}: wrote the attributes mean, std, min, max", printable(arguments.file),
+                      printable(result.info.path)));
+    }
+  }
+  return readable ? kDone : kFailed;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<InfoArguments>();
+  CLI::App* const command = app.add_subcommand("info", "Show the datasets of a file and how they are stored");
+  command->add_option("FILE", arguments->file, "HDF5 file")->required();
+  command->add_option("--data", arguments->data, "Only this dataset")->type_name("PATH");
+  command->add_flag("--stats", arguments->stats.stats,
+                    "Read all values: mean, std, min and max of each channel, and the C++ lines to paste");
+  command->add_flag("--write-attributes", arguments->stats.write_attributes,
+                    "With --stats: store them as attributes of the dataset; FILE is changed in place");
+  command->add_option("--input-layout", arguments->stats.input_layout, "auto, NCHW, NHWC, NHW or none")
+      ->type_name("LAYOUT")
+      ->capture_default_str();
+  command->add_option("--jobs", arguments->stats.jobs, "Threads of --stats; default: the usable cores")
+      ->type_name("N");
+  add_output_options(*command, arguments->output);
+  command->footer(
+      "The read path is direct where h5feed reads and decodes chunks itself, on many threads; H5Dread, with "
+      "the\n"
+      "reason, where libhdf5 has to do it, one thread at a time. Damaged objects are named and do not hide "
+      "the\n"
+      "others; the exit code is then 1, and 0 where --data names one that is intact.\n\n"
+      "Examples:\n"
+      "  h5feed info train.h5\n"
+      "  h5feed train.h5\n"
+      "  h5feed info train.h5 --stats --write-attributes\n"
+      "  h5feed info train.h5 --data images --json");
+  command->callback([arguments, &action] { action = [arguments] { return info(*arguments); }; });
+}
+
+}  // namespace h5feed::cli

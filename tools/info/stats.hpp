@@ -1,0 +1,43 @@
+// `info --stats`: chooses the datasets, and prints and stores their statistics.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataset/geometry.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "tools/storage/channel_stats.hpp"
+#include "tools/program/output.hpp"
+
+namespace h5feed::cli {
+
+/// Options of `info --stats` as typed.
+struct StatsArguments {
+  bool stats = false;
+  bool write_attributes = false;
+  std::string input_layout = "auto";
+  std::string jobs;
+};
+
+/// Statistics of one dataset.
+struct StatsResult {
+  DatasetInfo info;
+  DatasetStats stats;
+};
+
+/// Computes the statistics of the dataset `only`, or of all that look like images if `only` is empty;
+/// announces what it will read. Blocks. Throws DatasetError if no dataset looks like images, OptionError, and
+/// the errors of channel_stats.
+std::vector<StatsResult> collect_stats(const std::shared_ptr<H5File>& file, const std::string& only,
+                                       const StatsArguments& arguments);
+
+/// Returns, for each dataset, a table of channels and the C++ lines to paste.
+std::string stats_text(const std::vector<StatsResult>& results);
+Json stats_json(const StatsResult& result);
+
+/// Stores mean, std, min and max of each channel, in the unit of the stored values, as attributes of the
+/// datasets. The file must not be open. Throws FileError.
+void store_stats(const std::string& file, const std::vector<StatsResult>& results);
+
+}  // namespace h5feed::cli

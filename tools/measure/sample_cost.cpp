@@ -1,0 +1,57 @@
+#include "tools/measure/sample_cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "store/format/chunk_geometry.hpp"
+#include "store/filters/filters.hpp"
+#include "tools/program/table.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+// "1.99", "17.3", "8,192": three digits are enough to decide by.
+std::string factor_text(double factor) {
+  return factor < 99.95 ? fmt::format("{:.3g}", factor)
+                        : format_count(static_cast<std::uint64_t>(factor + 0.5));
+}
+
+}  // namespace
+
+std::optional<SampleCost> sample_cost(const DatasetInfo& info) {
+  if (info.chunk_shape.empty() || info.total_bytes() == 0) return std::nullopt;
+  SampleCost cost{.chunk_bytes = size_of(info.dtype)};
+  for (const std::uint64_t extent : info.chunk_shape) cost.chunk_bytes *= extent;
+  const std::vector<std::uint64_t> grid = chunk_grid(info.shape, info.chunk_shape);
+  for (std::size_t d = 1; d < grid.size(); ++d) cost.chunks_per_sample *= grid[d];
+  const double band_bytes =
+      static_cast<double>(cost.chunks_per_sample) * static_cast<double>(cost.chunk_bytes);
+  cost.decoded_per_wanted_random = band_bytes / static_cast<double>(info.row_bytes());
+  cost.decoded_per_wanted_epoch =
+      band_bytes * static_cast<double>(grid.front()) / static_cast<double>(info.total_bytes());
+  return cost;
+}
+
+std::string repack_command(const DatasetInfo& info, std::string_view options) {
+  const bool keeps_filters = options.find("--filter") == std::string_view::npos;
+  const bool writable = std::ranges::all_of(info.filters, FilterPipeline::encodes);
+  return fmt::format("h5feed repack {} NEW.h5 --dataset {} {}{}", printable(info.file), printable(info.path),
+                     options, keeps_filters && !writable ? " --filter shuffle+gzip:4" : "");
+}
+
+std::string sample_cost_warning(const DatasetInfo& info) {
+  const std::optional<SampleCost> cost = sample_cost(info);
+  if (!cost || cost->chunks_per_sample == 1) return {};
+  return fmt::format(
+      "{0}: each sample lies in {1} chunks of {2}: a random sample decodes {3} bytes per byte wanted, whole "
+      "epochs in chunk order {4} with a cache of at least {5}; write it once with whole samples in a chunk: "
+      "{6}",
+      printable(info.path), format_count(cost->chunks_per_sample), format_bytes(cost->chunk_bytes),
+      factor_text(cost->decoded_per_wanted_random), factor_text(cost->decoded_per_wanted_epoch),
+      format_bytes(cost->chunks_per_sample * cost->chunk_bytes), repack_command(info, "--chunk auto"));
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,210 @@
+#include "tools/pack/list.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "h5feed/error.hpp"
+#include "store/format/byte_source.hpp"
+#include "tools/program/interrupt.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+bool image_name(const fs::path& file) {
+  static constexpr std::array<std::string_view, 10> kEndings = {".jpg", ".jpeg", ".png", ".bmp", ".webp",
+                                                                ".tif", ".tiff", ".ppm", ".pgm", ".jp2"};
+  const std::string ending = lower(file.extension().string());
+  return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
+}
+
+ImageSet& set_of(ImageSets& sets, const std::string& group) {
+  for (ImageSet& set : sets.sets) {
+    if (set.group == group) return set;
+  }
+  return sets.sets.emplace_back(ImageSet{group, {}});
+}
+
+[[noreturn]] void refuse_folder(const std::string& folder, const std::string& reason) {
+  throw FileError(fmt::format("{}: {}; give a folder with one folder for each class", folder, reason));
+}
+
+// Fields of one record; `text` moves behind it. Quotes may enclose commas, quotes and line ends.
+std::vector<std::string> next_record(std::string_view& text) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  while (!text.empty()) {
+    const char c = text.front();
+    text.remove_prefix(1);
+    if (quoted && c == '"' && text.starts_with('"')) {
+      fields.back() += c;
+      text.remove_prefix(1);
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && c == ',') {
+      fields.emplace_back();
+    } else if (!quoted && c == '\n') {
+      break;
+    } else if (quoted || c != '\r') {
+      fields.back() += c;
+    }
+  }
+  return fields;
+}
+
+// One line of a CSV file.
+struct ListRow {
+  fs::path file;
+  std::string label;
+  std::string group;
+};
+
+// Column numbers; by position unless the first line names them.
+struct Columns {
+  std::size_t path = 0;
+  std::size_t label = 1;
+  std::size_t group = 2;
+};
+
+std::optional<Columns> named_columns(const std::vector<std::string>& fields) {
+  static const std::map<std::string, std::size_t Columns::*> kNames = {
+      {"path", &Columns::path},   {"file", &Columns::path},   {"filename", &Columns::path},
+      {"image", &Columns::path},  {"label", &Columns::label}, {"class", &Columns::label},
+      {"group", &Columns::group}, {"split", &Columns::group}};
+  Columns columns{fields.size(), fields.size(), fields.size()};
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto found = kNames.find(lower(fields[i]));
+    if (found != kNames.end()) columns.*(found->second) = i;
+  }
+  if (columns.path == fields.size() || columns.label == fields.size()) return std::nullopt;
+  return columns;
+}
+
+std::vector<ListRow> read_rows(const std::string& name, const std::string& group) {
+  const auto file = open_file_source(name);
+  std::string content(static_cast<std::size_t>(file->size()), '\0');
+  file->read(0, std::as_writable_bytes(std::span(content)));
+  std::string_view text = content;
+  Columns columns;
+  std::vector<ListRow> rows;
+  for (std::size_t line = 1; !text.empty(); ++line) {
+    const std::vector<std::string> fields = next_record(text);
+    if (fields.size() == 1 && fields.front().empty()) continue;
+    if (line == 1) {
+      if (const auto named = named_columns(fields)) {
+        columns = *named;
+        continue;
+      }
+    }
+    if (fields.size() <= std::max(columns.path, columns.label) || fields[columns.path].empty() ||
+        fields[columns.label].empty()) {
+      throw FileError(
+          fmt::format("{}: record {} has no path and label; give lines of path,label", name, line));
+    }
+    rows.push_back({fs::path(name).parent_path() / fields[columns.path], fields[columns.label],
+                    group.empty() && columns.group < fields.size() ? fields[columns.group] : group});
+  }
+  if (rows.empty()) throw FileError(fmt::format("{}: lists no image", name));
+  return rows;
+}
+
+std::optional<std::int64_t> whole_number(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::pair<std::string, std::string> split_name(const std::string& argument) {
+  const auto equals = argument.find('=');
+  if (equals == std::string::npos) return {"", argument};
+  return {argument.substr(0, equals), argument.substr(equals + 1)};
+}
+
+ImageSets list_class_folders(const std::vector<std::string>& folders) {
+  struct Found {
+    std::string group, class_name;
+    fs::path file;
+  };
+  std::vector<Found> found;
+  std::set<std::string> classes;
+  ImageSets sets;
+  for (const std::string& argument : folders) {
+    const auto [group, folder] = split_name(argument);
+    std::error_code error;
+    if (!fs::is_directory(folder, error)) refuse_folder(folder, "there is no such folder");
+    const std::size_t before = found.size();
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      if (!entry.is_directory()) continue;
+      const std::string class_name = entry.path().filename().string();
+      for (const fs::directory_entry& file :
+           fs::recursive_directory_iterator(entry.path(), fs::directory_options::follow_directory_symlink)) {
+        check_interrupted();
+        if (!file.is_regular_file()) continue;
+        if (!image_name(file.path())) {
+          ++sets.ignored;
+          continue;
+        }
+        classes.insert(class_name);
+        found.push_back({group, class_name, file.path()});
+      }
+    }
+    if (found.size() == before) refuse_folder(folder, "no image in any folder of it");
+    std::sort(found.begin() + static_cast<std::ptrdiff_t>(before), found.end(),
+              [](const Found& a, const Found& b) {
+                return a.class_name != b.class_name ? a.class_name < b.class_name : a.file < b.file;
+              });
+  }
+  sets.class_names.assign(classes.begin(), classes.end());
+  for (Found& one : found) {
+    const auto place = std::lower_bound(sets.class_names.begin(), sets.class_names.end(), one.class_name);
+    set_of(sets, one.group).items.push_back({std::move(one.file), place - sets.class_names.begin()});
+  }
+  return sets;
+}
+
+ImageSets list_csv(const std::vector<std::string>& files) {
+  std::vector<ListRow> rows;
+  for (const std::string& argument : files) {
+    const auto [group, file] = split_name(argument);
+    std::vector<ListRow> more = read_rows(file, group);
+    rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+  const bool numbers = std::all_of(rows.begin(), rows.end(),
+                                   [](const ListRow& row) { return whole_number(row.label).has_value(); });
+  ImageSets sets;
+  if (!numbers) {
+    std::set<std::string> names;
+    for (const ListRow& row : rows) names.insert(row.label);
+    sets.class_names.assign(names.begin(), names.end());
+  }
+  for (ListRow& row : rows) {
+    const auto place = std::lower_bound(sets.class_names.begin(), sets.class_names.end(), row.label);
+    const std::int64_t label = numbers ? *whole_number(row.label) : place - sets.class_names.begin();
+    set_of(sets, row.group).items.push_back({std::move(row.file), label});
+  }
+  return sets;
+}
+
+}  // namespace h5feed::cli

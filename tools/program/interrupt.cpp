@@ -1,0 +1,54 @@
+#include "tools/program/interrupt.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <initializer_list>
+
+namespace h5feed::cli {
+namespace {
+
+std::atomic<int> noted_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "set from a signal handler");
+
+std::atomic<int> unfinished_outputs{0};
+
+extern "C" void note_signal(int signal) {
+  const bool again = noted_signal.exchange(signal, std::memory_order_relaxed) != 0;
+  if (!again || unfinished_outputs.load(std::memory_order_relaxed) > 0) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = 0;  // no SA_RESTART: waits end
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    // A signal that the caller had ignored (nohup) stays ignored.
+    if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+UnfinishedOutput::UnfinishedOutput() noexcept { unfinished_outputs.fetch_add(1, std::memory_order_relaxed); }
+UnfinishedOutput::~UnfinishedOutput() { unfinished_outputs.fetch_sub(1, std::memory_order_relaxed); }
+
+void check_interrupted() {
+  const int signal = noted_signal.load(std::memory_order_relaxed);
+  if (signal != 0) throw Interrupted(signal);
+}
+
+int take_noted_signal() noexcept { return noted_signal.exchange(0, std::memory_order_relaxed); }
+
+void end_by_signal(int signal) noexcept {
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+  ::_exit(128 + signal);
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,84 @@
+#include "tools/program/output.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "h5feed/error.hpp"
+#include "store/write/staged_file.hpp"
+#include "tools/program/interrupt.hpp"
+
+namespace h5feed::cli {
+
+void add_output_options(CLI::App& command, OutputOptions& options) {
+  command.add_flag("--json", options.json, "Print JSON instead of the table");
+  command.add_option("--export-csv", options.csv_file, "Also write the table to FILE as CSV")
+      ->type_name("FILE");
+  command.add_option("--export-markdown", options.markdown_file, "Also write the table to FILE as Markdown")
+      ->type_name("FILE");
+  command.add_option("--export-json", options.json_file, "Also write the JSON to FILE")->type_name("FILE");
+}
+
+std::string json_text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+void check_export_places(const OutputOptions& options, const std::filesystem::path& input) {
+  std::vector<std::filesystem::path> taken;
+  for (const std::filesystem::path path : {options.csv_file, options.markdown_file, options.json_file}) {
+    if (path.empty()) continue;
+    std::error_code error;
+    if (std::filesystem::equivalent(path, input, error)) {
+      throw OptionError(
+          fmt::format("{} is to be read and to be written; choose another export file", path.string()));
+    }
+    std::filesystem::path place = std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+    if (error) place = path;
+    if (std::find(taken.begin(), taken.end(), place) != taken.end()) {
+      throw OptionError(fmt::format("two exports name {}; give each its own file", path.string()));
+    }
+    taken.push_back(std::move(place));
+    StagedFile(path, true).probe(1);
+  }
+}
+
+void export_results(const OutputOptions& options, const Table& table, const Json& json) {
+  if (!options.csv_file.empty()) write_file(options.csv_file, table.to_csv());
+  if (!options.markdown_file.empty()) write_file(options.markdown_file, table.to_markdown());
+  if (!options.json_file.empty()) write_file(options.json_file, json_text(json));
+}
+
+void write_file(const std::filesystem::path& path, std::string_view text) {
+  const UnfinishedOutput unfinished;
+  StagedFile staged(path, true);
+  std::ofstream out(staged.temporary(), std::ios::binary | std::ios::trunc);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.close();
+  if (!out) {
+    throw FileError(
+        fmt::format("{}: cannot be written ({}); choose another place", path.string(), std::strerror(errno)));
+  }
+  staged.commit();
+}
+
+void print(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0) {
+    throw FileError(fmt::format("standard output cannot be written ({})", std::strerror(errno)));
+  }
+}
+
+void say(std::string_view line) noexcept {
+  // Nobody may be reading; there is nowhere else to say so.
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fputc('\n', stderr);
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,63 @@
+// Writes results: to stdout as a table or JSON, and to export files.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "h5feed/log.hpp"
+#include "tools/program/table.hpp"
+
+namespace h5feed::cli {
+
+/// JSON whose keys keep the order in which they were added.
+using Json = nlohmann::ordered_json;
+
+/// Output options of a command that prints a table.
+struct OutputOptions {
+  bool json = false;
+  std::string csv_file;
+  std::string markdown_file;
+  std::string json_file;
+};
+
+/// Adds --json, --export-csv, --export-markdown and --export-json.
+void add_output_options(CLI::App& command, OutputOptions& options);
+
+/// Returns indented JSON with a final newline. Replaces text that is not UTF-8 instead of throwing.
+std::string json_text(const Json& json);
+
+/// Call before long work. Throws OptionError if an export file is `input` or another export file, FileError
+/// if it cannot be written.
+void check_export_places(const OutputOptions& options, const std::filesystem::path& input);
+
+/// Writes the requested export files. Each is replaced by a rename: readers see the old or the new content.
+/// Throws FileError.
+void export_results(const OutputOptions& options, const Table& table, const Json& json);
+
+/// Replaces `path` by `text`, through a temporary file in the same folder. Throws FileError.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// Writes to stdout and flushes. Throws FileError if that fails (a full disk, a closed pipe).
+void print(std::string_view text);
+
+/// Writes a line to stderr, for messages that are not part of the result; ignores errors.
+void say(std::string_view line) noexcept;
+
+/// Replaces h5feed's log sink while in scope; the destructor restores the default. At most one instance at a
+/// time.
+class ScopedLogSink {
+ public:
+  explicit ScopedLogSink(LogSink sink) { set_log_sink(std::move(sink)); }
+  ScopedLogSink(const ScopedLogSink&) = delete;
+  ScopedLogSink& operator=(const ScopedLogSink&) = delete;
+  ~ScopedLogSink() { set_log_sink({}); }
+};
+
+/// Log sink that drops everything.
+inline void ignore_log(LogLevel, std::string_view) {}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,141 @@
+#include "tools/program/table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace h5feed::cli {
+namespace {
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string markdown_cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) line += (i == 0 ? "" : ",") + csv_cell(cells[i]);
+  return line + '\n';
+}
+
+std::string markdown_line(const std::vector<std::string>& cells) {
+  std::string line = "|";
+  for (const std::string& cell : cells) line += ' ' + markdown_cell(cell) + " |";
+  return line + '\n';
+}
+
+// Bytes of the UTF-8 character that `text` starts with; 0 where it starts with none.
+std::size_t character_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
+  if ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) ||
+      (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F)) {
+    return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
+void Table::add_row(std::vector<std::string> cells) {
+  cells.resize(columns_.size());
+  rows_.push_back(std::move(cells));
+}
+
+std::vector<std::string> Table::names() const {
+  std::vector<std::string> names;
+  for (const Column& column : columns_) names.push_back(column.name);
+  return names;
+}
+
+std::vector<std::size_t> Table::widths() const {
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t width = std::max(columns_[i].least_width, display_width(columns_[i].name));
+    for (const auto& row : rows_) width = std::max(width, display_width(row[i]));
+    widths.push_back(width);
+  }
+  return widths;
+}
+
+std::string Table::aligned(const std::vector<std::string>& cells,
+                           const std::vector<std::size_t>& widths) const {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string padding(widths[i] - display_width(cells[i]), ' ');
+    if (i > 0) line += "  ";
+    line += columns_[i].right ? padding + cells[i] : cells[i] + padding;
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + '\n';
+}
+
+std::string Table::header_text() const { return aligned(names(), widths()); }
+
+std::string Table::row_text(std::size_t row) const { return aligned(rows_.at(row), widths()); }
+
+std::string Table::to_text() const {
+  const auto columns = widths();
+  std::string text = aligned(names(), columns);
+  for (const auto& row : rows_) text += aligned(row, columns);
+  return text;
+}
+
+std::string Table::to_csv() const {
+  std::string text = csv_line(names());
+  for (const auto& row : rows_) text += csv_line(row);
+  return text;
+}
+
+std::string Table::to_markdown() const {
+  std::string text = markdown_line(names()) + '|';
+  for (const Column& column : columns_) text += column.right ? "---:|" : "---|";
+  text += '\n';
+  for (const auto& row : rows_) text += markdown_line(row);
+  return text;
+}
+
+std::size_t display_width(std::string_view text) noexcept {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; }));
+}
+
+std::string printable(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = character_bytes(text);
+    const auto first = static_cast<unsigned char>(text.front());
+    // Two bytes from C2 80 to C2 9F are control characters as well.
+    const bool control = first < 0x20 || first == 0x7F ||
+                         (length == 2 && first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);
+    if (length == 0 || control) {
+      result += '?';
+    } else {
+      result += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return result;
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,193 @@
+// h5feed repack: the same file with other chunks and filters.
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
+#include "h5feed/error.hpp"
+#include "store/write/h5_writer.hpp"
+#include "store/write/object_copy.hpp"
+#include "store/write/staged_file.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/commands.hpp"
+#include "tools/storage/free_space.hpp"
+#include "tools/program/interrupt.hpp"
+#include "tools/storage/new_file.hpp"
+#include "tools/program/option_text.hpp"
+#include "tools/program/output.hpp"
+#include "tools/program/progress.hpp"
+#include "tools/repack/choice.hpp"
+#include "tools/repack/copy.hpp"
+#include "tools/repack/dataset.hpp"
+#include "tools/repack/parts.hpp"
+#include "tools/repack/report.hpp"
+#include "tools/program/run_bounds.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+RepackSettings make_settings(const RepackArguments& arguments) {
+  const SystemLimits limits = system_limits();
+  RepackSettings settings{.out = arguments.out,
+                          .memory_bytes = limits.available_bytes / 4,
+                          .jobs = parse_jobs(arguments.jobs, limits),
+                          .verify = !arguments.no_verify};
+  if (!arguments.memory.empty()) settings.memory_bytes = parse_size("--memory", arguments.memory);
+  return settings;
+}
+
+// Before anything is read: the source must survive whatever happens.
+void check_places(const RepackArguments& arguments) {
+  std::error_code error;
+  if (std::filesystem::equivalent(arguments.in, arguments.out, error)) {
+    throw OptionError(
+        fmt::format("{} is to be read and to be written; choose another name for the output", arguments.out));
+  }
+  StagedFile(arguments.out, arguments.force).probe(arguments.dry_run ? 0 : kMetadataRoomBytes);
+}
+
+// glibc raises the size from which it maps blocks apart each time a large one is freed; windows and chunks
+// then come from its heaps, which keep what is freed. A fixed size switches that off (mallopt(3)).
+void return_freed_memory() {
+  constexpr int kMappedBytes = 256 * 1024;
+  ::mallopt(M_MMAP_THRESHOLD, kMappedBytes);
+  ::mallopt(M_ARENA_MAX, 2);
+}
+
+int repack(const RepackArguments& arguments) {
+  const Clock::time_point start = Clock::now();
+  check_arguments(arguments);
+  return_freed_memory();
+  RepackSettings settings = make_settings(arguments);
+  check_places(arguments);
+  const auto file = H5File::open(arguments.in);
+  refuse_no_change(arguments);
+  if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
+  std::vector<RepackJob> jobs = choose_jobs(file, arguments);
+  settings = settings_for(jobs, settings);
+  ::malloc_trim(0);  // of what opening the file took
+  for (RepackJob& job : jobs) plan_job(job, settings);
+  const CopyPlan plan = copy_plan(jobs, arguments);
+  check_copyable(*file, plan);
+  const RepackEstimate estimate = estimate_repack(jobs, arguments.in, settings);
+  say(plan_text(jobs, arguments, estimate));
+  require_free_space(arguments.out,
+                     {.bytes = saturating_sum(estimate.bytes_out, estimate.scratch_bytes),
+                      .largest_file_bytes = std::max(estimate.bytes_out, estimate.scratch_bytes),
+                      .estimated = true});
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  if (arguments.dry_run) {
+    if (arguments.json) print(json_text(repack_json(jobs, arguments, estimate, 0, seconds())));
+    return kDone;
+  }
+
+  const UnfinishedOutput unfinished;  // outlives the writer, which removes the file
+  H5Writer writer(arguments.out, arguments.force, *file, arguments.latest());
+  copy_objects(*file, writer, plan, check_interrupted);
+  {
+    const double passes = settings.verify ? 2 : 1;
+    Progress progress("repack", ProgressUnit::bytes, passes * static_cast<double>(estimate.decoded_bytes));
+    const Advance advance = [&](std::uint64_t bytes) { progress.advance(static_cast<double>(bytes)); };
+    std::vector<ChunkSeals> seals;
+    for (RepackJob& job : jobs) seals.push_back(write_job(job, writer, settings, advance));
+    file->check_unchanged();
+    writer.close();
+    if (settings.verify) {
+      verify_objects(*file, writer.temporary(), plan, settings.out);
+      verify_jobs(writer.temporary(), jobs, seals, settings, advance);
+    }
+  }
+  check_interrupted();
+  writer.commit();
+  const std::uint64_t file_bytes = std::filesystem::file_size(arguments.out);
+  print(arguments.json ? json_text(repack_json(jobs, arguments, estimate, file_bytes, seconds()))
+                       : result_text(jobs, arguments, file_bytes, seconds()));
+  return kDone;
+}
+
+constexpr const char* kRepackFooter =
+    R"(The datasets that look like images are stored anew, or those that --dataset names; all else is kept:
+groups, attributes, links, committed types, dimension scales, references, fill values, creation order. What
+cannot be kept is refused by name before anything appears under OUT. OUT is written under a temporary name,
+verified (SHA-256 of the decoded values of both sides), made durable and renamed; IN is never changed.
+
+--chunk takes samples per chunk, a size (whole samples that fit it), a full shape, none (contiguous), or
+auto: whole samples of about 1 MiB decoded, at most 20,000. Without --chunk or --filter the source's stay;
+datasets whose chunks and filters do not change are copied without decoding.
+
+Where one row of source chunks exceeds --memory, they are decoded again for each part that fits, or once
+into a scratch file beside OUT, whichever is estimated cheaper; the first lines printed say so.
+
+--shuffle-rows moves the rows of every dataset with as many rows as one stored anew, data and labels alike,
+for readers that go through the file in order. Attributes that count rows are not adjusted.
+
+--split N writes the rows of the datasets stored anew, and of those with as many rows, into OUT.part-I-of-N.h5
+beside OUT (for train.h5: train.part-0-of-4.h5), and OUT with all else and a virtual dataset over them, which
+needs HDF5 1.10. Machines that share the folder can each write one with --part I/N; whoever finishes last writes
+OUT. --resume keeps what is complete when the work is interrupted: the same command goes on.
+
+Examples:
+  h5feed repack slow.h5 fast.h5 --chunk auto
+  h5feed repack slow.h5 fast.h5 --dataset train/images --chunk 100 --filter shuffle+gzip:1 --jobs 8
+  h5feed repack slow.h5 raw.h5 --chunk none --maxshape fixed
+  h5feed repack train.h5 shuffled.h5 --chunk 100 --shuffle-rows 7
+  h5feed repack huge.h5 fast.h5 --chunk 100 --resume
+  h5feed repack huge.h5 fast.h5 --chunk 100 --split 4 --resume
+  srun --ntasks 4 h5feed repack huge.h5 fast.h5 --chunk 100 --part auto
+  h5feed repack huge.h5 fast.h5 --chunk 100x3x218x178 --memory 512MiB --dry-run)";
+
+}  // namespace
+
+void add_repack(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<RepackArguments>();
+  CLI::App* const command =
+      app.add_subcommand("repack", "Write a file anew with other chunks and filters; keep the rest");
+  command->add_option("IN", arguments->in, "File to read")->required();
+  command->add_option("OUT", arguments->out, "File to write")->required();
+  command->add_option("--dataset", arguments->datasets, "Only these; default: those that look like images")
+      ->type_name("PATH ...");
+  command
+      ->add_option("--chunk", arguments->chunk,
+                   "Samples per chunk, a size, a shape, auto, or none: contiguous")
+      ->type_name("N|4MiB|AxBxC|auto|none");
+  add_filter_option(*command, arguments->filter, "the source's");
+  command->add_option("--jobs", arguments->jobs, "Threads; default: the usable cores")->type_name("N");
+  command->add_option("--memory", arguments->memory, "Most to use; default: a quarter of what is available")
+      ->type_name("SIZE");
+  command
+      ->add_option("--maxshape", arguments->max_shape, "fixed: the datasets stored anew cannot grow any more")
+      ->type_name("fixed");
+  command
+      ->add_option("--shuffle-rows", arguments->shuffle_rows,
+                   "Write the rows in an order drawn from SEED, the same for all datasets with as many rows")
+      ->type_name("SEED");
+  command
+      ->add_option("--split", arguments->split,
+                   "Write the rows into N files beside OUT, and OUT as a virtual dataset over them")
+      ->type_name("N");
+  command
+      ->add_option("--part", arguments->part,
+                   "Of --split, only file I, counted from 0; auto: as Slurm or mpirun numbers this process")
+      ->type_name("I/N|auto");
+  command->add_flag("--resume", arguments->resume,
+                    "Work in parts that an interruption leaves beside OUT, and go on where they end");
+  command->add_option("--libver", arguments->libver, "latest: newest formats, which HDF5 1.8 cannot read")
+      ->type_name("latest");
+  command->add_flag("--dry-run", arguments->dry_run, "Say what would be done and what it takes, and stop");
+  command->add_flag("--no-verify", arguments->no_verify, "Do not read OUT again to compare its values");
+  command->add_flag("--force", arguments->force, "Replace OUT where it exists");
+  command->add_flag("--json", arguments->json, "Print JSON instead of text");
+  command->footer(kRepackFooter);
+  command->callback([arguments, &action] { action = [arguments] { return repack(*arguments); }; });
+}
+
+}  // namespace h5feed::cli

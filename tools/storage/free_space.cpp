@@ -1,0 +1,93 @@
+#include "tools/storage/free_space.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <limits>
+#include <system_error>
+
+#include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
+#include "store/filters/filters.hpp"
+#include "tools/storage/parallel_write.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  std::error_code error;
+  // The file takes the place of what a link points at.
+  const std::filesystem::path target = std::filesystem::weakly_canonical(file, error);
+  const std::filesystem::path& place = error ? file : target;
+  return place.has_parent_path() ? place.parent_path() : std::filesystem::path(".");
+}
+
+std::string needed_text(std::uint64_t bytes, bool estimated) {
+  return fmt::format("{}{}", estimated ? "about " : "",
+                     bytes == kMost ? std::string("more than 16 EiB") : format_bytes(bytes));
+}
+
+}  // namespace
+
+std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) noexcept {
+  return a > kMost - b ? kMost : a + b;
+}
+
+void add_to(SpaceNeed& sum, const SpaceNeed& need) noexcept {
+  sum.bytes = saturating_sum(sum.bytes, need.bytes);
+  sum.largest_file_bytes = saturating_sum(sum.largest_file_bytes, need.largest_file_bytes);
+  sum.estimated = sum.estimated || need.estimated;
+}
+
+std::optional<std::uint64_t> free_bytes_for(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(folder_of(file), error);
+  return error ? std::nullopt : std::optional<std::uint64_t>(space.available);
+}
+
+void require_free_space(const std::filesystem::path& file, const SpaceNeed& need) {
+  const std::optional<std::uint64_t> free = free_bytes_for(file);
+  if (free && need.bytes > *free) {
+    throw FileError(fmt::format("{}: {} are needed there, {} are free; free some or write elsewhere",
+                                file.string(), needed_text(need.bytes, need.estimated), format_bytes(*free)));
+  }
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && need.largest_file_bytes > limit.rlim_cur) {
+    throw FileError(fmt::format(
+        "{}: {} are needed, and this process may write files of {} (ulimit -f); raise "
+        "that limit or write less",
+        file.string(), needed_text(need.largest_file_bytes, need.estimated), format_bytes(limit.rlim_cur)));
+  }
+}
+
+double measure_stored_share(const NewDataset& dataset, std::span<const std::byte> rows) {
+  if (dataset.filters.empty()) return 1;
+  const std::size_t element_bytes = size_of(dataset.dtype);
+  const std::size_t bytes =
+      std::min(rows.size(), static_cast<std::size_t>(kMiB)) / element_bytes * element_bytes;
+  const FilterPipeline filters(dataset.filters, bytes, element_bytes);
+  return static_cast<double>(filters.encode(rows.first(bytes)).size()) / static_cast<double>(bytes);
+}
+
+std::uint64_t stored_bytes_of(const NewDataset& dataset, double stored_share) {
+  double rows = static_cast<double>(dataset.shape.front());
+  if (!dataset.chunk_shape.empty()) {
+    // The last chunk is stored whole.
+    const std::uint64_t chunk_rows = dataset.chunk_shape.front();
+    rows =
+        static_cast<double>((dataset.shape.front() - 1) / chunk_rows + 1) * static_cast<double>(chunk_rows);
+  }
+  double bytes = rows * static_cast<double>(row_bytes(dataset)) * stored_share;
+  if (!dataset.chunk_shape.empty()) {
+    // An entry of the version 1 B-tree for each chunk: size, filter mask, an offset in each dimension and one
+    // for the element, and an address (HDF5 File Format Specification, III.A.1); nodes are not quite full.
+    const double entry_bytes = 16 + 8 * static_cast<double>(dataset.shape.size() + 1);
+    bytes += 1.2 * entry_bytes * rows / static_cast<double>(dataset.chunk_shape.front());
+  }
+  return bytes < static_cast<double>(kMost) ? static_cast<std::uint64_t>(bytes) : kMost;
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,138 @@
+#include "tools/storage/image_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/byte_units.hpp"
+#include "dataset/dataset_state.hpp"
+#include "dataset/geometry.hpp"
+#include "h5feed/error.hpp"
+#include "store/hdf5/dataset_names.hpp"
+#include "tools/program/table.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+// For labels, the most usual one first.
+constexpr std::array<std::string_view, 5> kUsualNames = {"labels", "label", "targets", "target", "y"};
+
+std::string_view group_of(std::string_view path) { return path.substr(0, path.rfind('/')); }
+std::string_view name_of_path(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+bool one_number_a_row(const DatasetEntry& entry) {
+  return entry.numeric && (entry.shape.size() == 1 || (entry.shape.size() == 2 && entry.shape[1] == 1));
+}
+
+std::vector<DatasetEntry> image_datasets(const std::vector<DatasetEntry>& datasets) {
+  std::vector<DatasetEntry> images;
+  for (const DatasetEntry& entry : datasets) {
+    const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
+    if (dtype && looks_like_images(entry.shape, *dtype)) images.push_back(entry);
+  }
+  return images;
+}
+
+// Whether the layout has to be stated.
+bool needs_layout(const DatasetEntry& entry) {
+  const auto dtype = dtype_from_name(entry.type_text);
+  return entry.shape.size() > 2 && !(dtype && looks_like_images(entry.shape, *dtype));
+}
+
+// What to type instead of leaving the choice open; the largest dataset is offered, as a rule the training
+// one. Empty where no dataset of the file can be fed.
+std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntry>& datasets,
+                       const std::string& file, std::string_view command) {
+  if (chosen == nullptr) return {};
+  std::string text = fmt::format(". Try: h5feed {} {} --data {}{}", command, file, chosen->path.substr(1),
+                                 needs_layout(*chosen) ? " --input-layout none" : "");
+  const std::string labels = labels_beside(*chosen, datasets);
+  if (!labels.empty() && labels != chosen->path) text += fmt::format(" --target {}", labels.substr(1));
+  return text;
+}
+
+// Empty where the library's own words are as good.
+std::string choice_error(const DatasetOptions& options, std::string_view command) {
+  const std::string file = options.files.front().string();
+  const auto datasets = H5File::open(options.files.front())->list_datasets();
+  const auto images = image_datasets(datasets);
+  if (images.size() == 1) return {};
+  const auto largest = [](const std::vector<DatasetEntry>& entries) -> const DatasetEntry* {
+    const DatasetEntry* best = nullptr;
+    for (const DatasetEntry& entry : entries) {
+      if (!entry.numeric || entry.shape.empty()) continue;
+      if (best == nullptr || entry.shape.size() > best->shape.size() ||
+          (entry.shape.size() == best->shape.size() && entry.shape.front() > best->shape.front())) {
+        best = &entry;
+      }
+    }
+    return best;
+  };
+  if (images.size() > 1)
+    return which_images(file, images) + suggestion(largest(images), datasets, file, command);
+  return fmt::format("{}: no dataset looks like images; it has {}{}", file, list_text(datasets),
+                     suggestion(largest(datasets), datasets, file, command));
+}
+
+}  // namespace
+
+std::size_t label_rank(std::string_view path) {
+  const auto usual = std::find(kUsualNames.begin(), kUsualNames.end(), name_of_path(path));
+  return static_cast<std::size_t>(usual - kUsualNames.begin());
+}
+
+std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets) {
+  std::string found;
+  auto found_rank = std::numeric_limits<std::size_t>::max();
+  for (const DatasetEntry& entry : datasets) {
+    if (!one_number_a_row(entry) || entry.shape.front() != images.shape.front() ||
+        group_of(entry.path) != group_of(images.path)) {
+      continue;
+    }
+    const std::size_t rank = label_rank(entry.path);
+    if (rank < found_rank) {
+      found = entry.path;
+      found_rank = rank;
+    }
+  }
+  return found;
+}
+
+bool named_as_labels(std::string_view path) { return label_rank(path) < kUsualNames.size(); }
+
+std::string why_no_labels(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets) {
+  const DatasetEntry* nearest = nullptr;
+  for (const DatasetEntry& entry : datasets) {
+    if (entry.path == images.path || !named_as_labels(entry.path) ||
+        group_of(entry.path) != group_of(images.path)) {
+      continue;
+    }
+    if (nearest == nullptr || label_rank(entry.path) < label_rank(nearest->path)) nearest = &entry;
+  }
+  if (nearest == nullptr) return {};
+  const std::string path = printable(nearest->path);
+  if (!nearest->numeric) return fmt::format("{} holds no numbers ({})", path, printable(nearest->type_text));
+  if (nearest->shape.empty()) return fmt::format("{} is a single value", path);
+  if (nearest->shape.front() != images.shape.front()) {
+    return fmt::format("{} has {} rows, not {}", path, format_count(nearest->shape.front()),
+                       format_count(images.shape.front()));
+  }
+  return one_number_a_row(*nearest)
+             ? std::string()
+             : fmt::format("{} has more than one number a row; --target {} delivers them so", path, path);
+}
+
+Dataset open_dataset(const DatasetOptions& options, std::string_view command) {
+  try {
+    return Dataset::open(options);
+  } catch (const DatasetError&) {
+    if (!options.data.empty()) throw;
+    const std::string text = choice_error(options, command);
+    if (text.empty()) throw;
+    throw DatasetError(text);
+  }
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,164 @@
+#include "tools/storage/storage_advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/byte_units.hpp"
+#include "store/format/chunk_geometry.hpp"
+#include "tools/measure/sample_cost.hpp"
+#include "tools/program/table.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+// Below this a dataset is read whole, whatever its storage.
+constexpr std::uint64_t kSmallDatasetBytes = kMiB;
+
+std::uint64_t bytes_of(const std::vector<std::uint64_t>& extents, std::size_t element_bytes) {
+  std::uint64_t bytes = element_bytes;
+  for (const std::uint64_t extent : extents) bytes *= extent;
+  return bytes;
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds <= 0) return {};
+  if (seconds < 1e-3) return fmt::format(", about {:.3g} µs", seconds * 1e6);
+  if (seconds < 1) return fmt::format(", about {:.3g} ms", seconds * 1e3);
+  return fmt::format(", about {:.3g} s", seconds);
+}
+
+}  // namespace
+
+double padding_share(const DatasetInfo& info) {
+  if (info.chunk_shape.empty() || info.total_bytes() == 0) return 0;
+  double cells = 1, used = 1;
+  const std::vector<std::uint64_t> grid = chunk_grid(info.shape, info.chunk_shape);
+  for (std::size_t d = 0; d < grid.size(); ++d) {
+    cells *= static_cast<double>(grid[d]) * static_cast<double>(info.chunk_shape[d]);
+    used *= static_cast<double>(info.shape[d]);
+  }
+  return 1 - used / cells;
+}
+
+std::vector<std::uint64_t> h5py_auto_chunk(const std::vector<std::uint64_t>& shape,
+                                           std::size_t element_bytes) {
+  constexpr double kBase = 16 * 1024, kLeast = 8 * 1024, kMost = 1024 * 1024;
+  constexpr std::uint64_t kForEmpty = 1024;
+  std::vector<std::uint64_t> chunk = shape;
+  for (std::uint64_t& extent : chunk) extent = extent == 0 ? kForEmpty : extent;
+  const auto size = [&] {
+    double bytes = static_cast<double>(element_bytes);
+    for (const std::uint64_t extent : chunk) bytes *= static_cast<double>(extent);
+    return bytes;
+  };
+  const double target = std::clamp(kBase * std::exp2(std::log10(size() / kMost)), kLeast, kMost);
+  for (std::size_t turn = 0; !chunk.empty(); ++turn) {
+    const double bytes = size();
+    const double elements = bytes / static_cast<double>(element_bytes);
+    if ((bytes < target || std::abs(bytes - target) / target < 0.5) && bytes < kMost) break;
+    if (elements <= 1) break;
+    std::uint64_t& extent = chunk[turn % chunk.size()];
+    extent = (extent + 1) / 2;
+  }
+  return chunk;
+}
+
+std::optional<ReadForecast> read_forecast(const DatasetInfo& info, double seconds_per_byte) {
+  if (info.shape.empty() || info.total_bytes() == 0) return std::nullopt;
+  ReadForecast forecast{.random_bytes = static_cast<double>(info.row_bytes()),
+                        .epoch_bytes = static_cast<double>(info.total_bytes())};
+  if (const std::optional<SampleCost> cost = sample_cost(info)) {
+    forecast.random_bytes *= cost->decoded_per_wanted_random;
+    forecast.epoch_bytes *= cost->decoded_per_wanted_epoch;
+  }
+  forecast.random_seconds = forecast.random_bytes * seconds_per_byte;
+  forecast.epoch_seconds = forecast.epoch_bytes * seconds_per_byte;
+  return forecast;
+}
+
+std::string forecast_line(const DatasetInfo& info, const ReadForecast& forecast) {
+  const std::optional<SampleCost> cost = sample_cost(info);
+  const std::uint64_t chunks = cost ? cost->chunks_per_sample : 0;
+  const std::string where =
+      chunks == 0 ? "of contiguous data"
+                  : fmt::format("in {} {}", format_count(chunks), chunks == 1 ? "chunk" : "chunks");
+  const auto bytes = [](double value) { return format_bytes(static_cast<std::uint64_t>(value)); };
+  std::string line =
+      fmt::format("{}: a random sample reads {} {}{}; an epoch in chunk order {}{}", printable(info.path),
+                  bytes(forecast.random_bytes), where, seconds_text(forecast.random_seconds),
+                  bytes(forecast.epoch_bytes), seconds_text(forecast.epoch_seconds));
+  return forecast.epoch_seconds > 0 ? line + " of one core" : line;
+}
+
+std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkReader* reader) {
+  constexpr double kWorthwhilePadding = 0.2, kWorthwhileRatio = 1.05;
+  constexpr std::uint64_t kSmallChunk = 64 * kKiB, kLargeChunk = 16 * kMiB, kManyChunks = 10'000;
+  std::vector<std::string> advice;
+  if (info.total_bytes() < kSmallDatasetBytes) return advice;
+  const std::string name = printable(info.path);
+  if (reader != nullptr && !reader->direct()) {
+    advice.push_back(fmt::format("{}: libhdf5 has to read it, one thread at a time ({}); store it anew: {}",
+                                 name, reader->fallback_reason(),
+                                 repack_command(info, "--chunk auto --filter gzip:4")));
+  }
+  if (info.chunk_shape.empty()) return advice;
+  const std::optional<SampleCost> cost = sample_cost(info);
+  const std::uint64_t chunk_bytes = bytes_of(info.chunk_shape, size_of(info.dtype));
+  const bool split = cost && cost->chunks_per_sample > 1;
+  if (split && info.chunk_shape == h5py_auto_chunk(info.shape, size_of(info.dtype))) {
+    advice.push_back(
+        fmt::format("{}: h5py chose these chunks by itself; give create_dataset(chunks=...) when writing, as "
+                    "compression or maxshape alone cuts samples into pieces",
+                    name));
+  }
+  for (std::size_t d = 0; d < info.shape.size(); ++d) {
+    if (info.chunk_shape[d] <= info.shape[d]) continue;
+    advice.push_back(
+        fmt::format("{}: its chunks ({}) exceed its shape ({}), and what lies outside is stored "
+                    "and decoded in vain; cut them to it: {}",
+                    name, format_shape(info.chunk_shape), format_shape(info.shape),
+                    repack_command(info, "--chunk auto")));
+    break;
+  }
+  if (advice.empty() && !split && padding_share(info) >= kWorthwhilePadding) {
+    advice.push_back(
+        fmt::format("{}: {:.0f} % of its chunks' cells lie outside the data; choose chunks that "
+                    "divide the shape: {}",
+                    name, 100 * padding_share(info), repack_command(info, "--chunk auto")));
+  }
+  const std::uint64_t rows_per_chunk = info.chunk_shape.front();
+  const auto chunks = chunk_grid(info.shape, info.chunk_shape);
+  if (!split && rows_per_chunk == 1 && chunk_bytes < kSmallChunk && info.rows() >= kManyChunks) {
+    advice.push_back(fmt::format(
+        "{}: one sample of {} in each of {} chunks, so that every sample costs a read "
+        "and an index entry; put more in a chunk: {}",
+        name, format_bytes(chunk_bytes), format_count(info.rows()), repack_command(info, "--chunk auto")));
+  }
+  if (!info.filters.empty() && rows_per_chunk >= info.rows() && chunk_bytes > kLargeChunk) {
+    advice.push_back(
+        fmt::format("{}: all of it is one compressed chunk of {}, which any sample decodes whole "
+                    "and one thread alone; cut it: {}",
+                    name, format_bytes(chunk_bytes), repack_command(info, "--chunk auto")));
+  } else if (!split && chunk_bytes > kLargeChunk) {
+    advice.push_back(
+        fmt::format("{}: chunks of {} make random order and many workers need much memory; "
+                    "smaller ones: {}",
+                    name, format_bytes(chunk_bytes), repack_command(info, "--chunk auto")));
+  }
+  const double ratio = info.stored_bytes > 0
+                           ? static_cast<double>(info.total_bytes()) / static_cast<double>(info.stored_bytes)
+                           : 0;
+  const bool compressed = std::any_of(info.filters.begin(), info.filters.end(), [](const FilterSpec& filter) {
+    return filter.id != filter_id::kShuffle && filter.id != filter_id::kFletcher32;
+  });
+  if (compressed && ratio > 0 && ratio < kWorthwhileRatio && padding_share(info) < 0.01) {
+    advice.push_back(fmt::format("{}: {} saves {:.1f} % of the space and costs decoding; store it plain: {}",
+                                 name, format_filters(info.filters), 100 * (1 - 1 / ratio),
+                                 repack_command(info, "--filter none")));
+  }
+  return advice;
+}
+
+}  // namespace h5feed::cli

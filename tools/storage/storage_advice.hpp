@@ -1,0 +1,44 @@
+// Predicts what a dataset's storage costs a training run, and advises how to improve it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/read/chunk_reader.hpp"
+#include "store/format/dataset_info.hpp"
+
+namespace h5feed::cli {
+
+/// Returns the share of chunk elements that are outside the dataset, from 0 to below 1; 0 for data without
+/// chunks.
+double padding_share(const DatasetInfo& info);
+
+/// Returns the chunk shape that h5py chooses when a writer asks for compression or a resizable dataset
+/// without a chunk shape: extents are halved in turn until a chunk has about 16 KiB · 2^log10(dataset / 1
+/// MiB), at least 8 KiB and at most 1 MiB (h5py's documentation, "Chunked storage", and its `guess_chunk`).
+std::vector<std::uint64_t> h5py_auto_chunk(const std::vector<std::uint64_t>& shape,
+                                           std::size_t element_bytes);
+
+/// Cost of one random sample and of one epoch in chunk order.
+struct ReadForecast {
+  double random_bytes = 0;    ///< bytes decoded for one sample
+  double random_seconds = 0;  ///< of one thread; 0: not measured
+  double epoch_bytes = 0;
+  double epoch_seconds = 0;  ///< of one thread; 0: not measured
+};
+
+/// Returns the forecast from `seconds_per_byte`, as measured by `decode_seconds_per_byte`. Empty for scalars
+/// and for empty data.
+std::optional<ReadForecast> read_forecast(const DatasetInfo& info, double seconds_per_byte);
+
+/// Returns the forecast as one line of text.
+std::string forecast_line(const DatasetInfo& info, const ReadForecast& forecast);
+
+/// Returns one sentence for each mistake worth fixing, with the command that fixes it, the costliest first;
+/// empty for sound storage and for datasets below 1 MiB. If `reader` is null, omits advice on how the data is
+/// read.
+std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkReader* reader);
+
+}  // namespace h5feed::cli

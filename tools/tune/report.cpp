@@ -1,0 +1,145 @@
+#include "tools/tune/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/byte_units.hpp"
+#include "store/filters/filters.hpp"
+#include "tools/measure/python_readers.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+bool needs_plugin(const std::string& filter) { return needs_hdf5plugin(parse_filters(filter, 1)); }
+
+std::string reason(const TuneResult& result, const Trial& best) {
+  const Trial& fastest = result.trials.front();
+  if (&best == &fastest) {
+    return fmt::format("the fastest, {} samples/s, {} stored",
+                       format_count(static_cast<std::uint64_t>(best.samples_per_s())),
+                       format_bytes(static_cast<std::uint64_t>(best.size_bytes)));
+  }
+  return fmt::format("{:.0f} % of the fastest ({} samples/s) at {:.0f} % of its size ({})",
+                     100 * best.samples_per_s() / fastest.samples_per_s(),
+                     format_count(static_cast<std::uint64_t>(fastest.samples_per_s())),
+                     100 * best.size_bytes / fastest.size_bytes,
+                     format_bytes(static_cast<std::uint64_t>(best.size_bytes)));
+}
+
+std::string command(const TuneResult& result, const Trial& best) {
+  return fmt::format("h5feed repack {} NEW.h5 --dataset {} --chunk {} --filter {}",
+                     printable(result.info.file), printable(result.info.path), best.candidate.chunk_rows,
+                     best.candidate.filter);
+}
+
+// What a Python writer and reader would say to the same effect.
+std::string h5py_lines(const TuneResult& result, const Trial& best) {
+  std::vector<std::uint64_t> chunk = result.info.shape;
+  chunk.front() = best.candidate.chunk_rows;
+  const std::uint64_t chunk_bytes = best.candidate.chunk_rows * result.info.row_bytes();
+  const std::string tail = chunk.size() == 1 ? "," : "";
+  std::string options;
+  for (const FilterSpec& filter : parse_filters(best.candidate.filter, size_of(result.info.dtype))) {
+    if (filter.id == filter_id::kShuffle) {
+      options += ", shuffle=True";
+    } else if (filter.id == filter_id::kDeflate) {
+      options += fmt::format(", compression=\"gzip\", compression_opts={}", filter.params.front());
+    } else if (filter.id == filter_id::kFletcher32) {
+      options += ", fletcher32=True";
+    } else if (filter.id == filter_id::kLzf) {
+      options += ", compression=\"lzf\"";
+    } else {
+      options += fmt::format(", compression={}", filter.id);
+      if (filter.id != filter_id::kLz4) {
+        options += fmt::format(", compression_opts=({},)", fmt::join(filter.params, ", "));
+      }
+    }
+  }
+  const bool plugin = needs_plugin(best.candidate.filter);
+  return fmt::format(
+      "{}out.create_dataset(\"{}\", data=values, chunks=({}{}){})\n"
+      "h5py.File(\"NEW.h5\", \"r\", rdcc_nbytes={}, rdcc_nslots=10007)  # 16 chunks",
+      plugin ? "import hdf5plugin\n" : "", result.info.path, fmt::join(chunk, ", "), tail, options,
+      16 * chunk_bytes);
+}
+
+}  // namespace
+
+Table tune_table(const TuneResult& result) {
+  Table table({{"chunk", true},
+               {"filter"},
+               {"samples/s", true},
+               {"predicted", true},
+               {"sample measured", true},
+               {"sample predicted", true},
+               {"decodes/chunk", true},
+               {"size", true},
+               {"write", true},
+               {"notes"}});
+  for (const Trial& trial : result.trials) {
+    const auto rate = [](double value) {
+      return value > 0 ? format_count(static_cast<std::uint64_t>(value + 0.5)) : std::string("-");
+    };
+    std::string notes = trial.pareto ? "Pareto" : "";
+    if (needs_plugin(trial.candidate.filter)) notes += notes.empty() ? "hdf5plugin" : ", hdf5plugin";
+    table.add_row(
+        {format_count(trial.candidate.chunk_rows), trial.candidate.filter, rate(trial.samples_per_s()),
+         rate(trial.predicted.samples_per_s), rate(trial.sample_measured), rate(trial.sample_predicted),
+         trial.predicted.reads_rows ? "rows" : fmt::format("{:.1f}", trial.predicted.decodes_per_chunk),
+         format_bytes(static_cast<std::uint64_t>(trial.size_bytes)),
+         fmt::format("{:.0f} s", trial.write_seconds), notes});
+  }
+  return table;
+}
+
+Json tune_json(const TuneResult& result) {
+  Json rows = Json::array();
+  for (const Trial& trial : result.trials) {
+    rows.push_back(
+        {{"chunk_rows", trial.candidate.chunk_rows},
+         {"filter", trial.candidate.filter},
+         {"samples_per_s", trial.samples_per_s()},
+         {"predicted_samples_per_s", trial.predicted.samples_per_s},
+         {"sample_predicted_samples_per_s", trial.sample_predicted},
+         {"sample_measured_samples_per_s", trial.sample_measured > 0 ? Json(trial.sample_measured) : Json()},
+         {"decodes_per_chunk", trial.predicted.decodes_per_chunk},
+         {"decoded_bytes", trial.predicted.decoded_bytes},
+         {"reads_rows", trial.predicted.reads_rows},
+         {"size_bytes", trial.size_bytes},
+         {"write_s", trial.write_seconds},
+         {"pareto", trial.pareto},
+         {"needs_hdf5plugin", needs_plugin(trial.candidate.filter)}});
+  }
+  const Trial& best = recommended(result.trials);
+  return {{"file", result.info.file},
+          {"data", result.info.path},
+          {"shape", result.info.shape},
+          {"batch_size", result.use.batch_size},
+          {"shuffle", result.use.shuffle.to_string()},
+          {"cache_bytes", result.use.cache_bytes},
+          {"num_workers", result.use.num_workers},
+          {"cold", result.cold},
+          {"sample_rows", result.sample_rows},
+          {"rows", std::move(rows)},
+          {"recommended",
+           {{"chunk_rows", best.candidate.chunk_rows},
+            {"filter", best.candidate.filter},
+            {"reason", reason(result, best)},
+            {"command", command(result, best)},
+            {"h5py", h5py_lines(result, best)}}},
+          {"seconds", result.seconds}};
+}
+
+std::string tune_verdict(const TuneResult& result) {
+  const Trial& best = recommended(result.trials);
+  std::string text =
+      fmt::format("recommended: chunks of {} samples, {}: {}\n", format_count(best.candidate.chunk_rows),
+                  best.candidate.filter, reason(result, best));
+  if (needs_plugin(best.candidate.filter)) text += "Python readers need the hdf5plugin package\n";
+  return text + fmt::format("\n  {}\n\nin h5py:\n\n{}\n\ntook {:.0f} s\n", command(result, best),
+                            h5py_lines(result, best), result.seconds);
+}
+
+}  // namespace h5feed::cli

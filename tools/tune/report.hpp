@@ -1,0 +1,30 @@
+// Text and JSON that `tune` prints.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "store/format/dataset_info.hpp"
+#include "tools/program/output.hpp"
+#include "tools/storage/storage_model.hpp"
+
+namespace h5feed::cli {
+
+/// Result of `tune`.
+struct TuneResult {
+  DatasetInfo info;
+  LoaderUse use;
+  bool cold = false;  ///< measured from storage
+  std::uint64_t sample_rows = 0;
+  std::vector<Trial> trials;  ///< ranked, at least one
+  double seconds = 0;
+};
+
+Table tune_table(const TuneResult& result);
+Json tune_json(const TuneResult& result);
+
+/// Returns the recommendation with its reason, the command to run, and the equivalent in h5py.
+std::string tune_verdict(const TuneResult& result);
+
+}  // namespace h5feed::cli

@@ -1,0 +1,261 @@
+#include "tools/tune/sample.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "base/system_limits.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/dataset.hpp"
+#include "store/format/chunk_geometry.hpp"
+#include "store/filters/filters.hpp"
+#include "store/write/h5_writer.hpp"
+#include "tools/program/interrupt.hpp"
+#include "tools/storage/new_file.hpp"
+#include "tools/program/output.hpp"
+#include "tools/measure/page_cache.hpp"
+#include "tools/storage/parallel_write.hpp"
+#include "tools/program/progress.hpp"
+#include "tools/storage/recut_plan.hpp"
+#include "tools/program/resources.hpp"
+#include "tools/measure/stopwatch.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+constexpr const char* kDataset = "/samples";
+
+// Rows [first, first + count) into `out`, one source chunk after the other.
+void read_rows_of(const ChunkReader& reader, std::uint64_t first, std::uint64_t count,
+                  std::span<std::byte> out, ByteBuffer& chunk_values, ReadScratch& scratch) {
+  const DatasetInfo& info = reader.info();
+  const std::size_t element_bytes = size_of(info.dtype);
+  ChunkBox rows;
+  rows.start.assign(info.shape.size(), 0);
+  rows.count = info.shape;
+  rows.start.front() = first;
+  rows.count.front() = count;
+  chunk_values.resize_discard(static_cast<std::size_t>(reader.chunk_bytes()));
+  for (const std::uint64_t chunk : chunks_touching(rows, reader.chunk_shape(), info.shape)) {
+    check_interrupted();
+    reader.read_chunk(chunk, chunk_values.span().first(static_cast<std::size_t>(reader.chunk_bytes())),
+                      scratch);
+    ChunkBox whole = box_of_chunk(chunk, reader.chunk_shape(), info.shape);
+    const ChunkBox part = intersection(whole, rows);
+    whole.count = reader.chunk_shape();
+    copy_box({part.count, whole.count, rows.count, element_bytes},
+             chunk_values.data() + offset_within(whole, part) * element_bytes,
+             out.data() + offset_within(rows, part) * element_bytes);
+  }
+}
+
+// For a file of `chunks` chunks: a loader refuses windows of more.
+DataLoaderOptions options_for(const LoaderUse& use, std::uint64_t chunks, std::uint64_t number) {
+  DataLoaderOptions options;
+  options.batch_size = static_cast<std::int64_t>(use.batch_size);
+  options.shuffle = use.shuffle;
+  if (use.shuffle.window_chunks() > chunks) options.shuffle = Shuffle(fmt::format("chunk:{}", chunks));
+  options.num_workers = use.num_workers;
+  options.cache_bytes = use.cache_bytes;
+  options.seed = number;
+  return options;
+}
+
+// Threads that can work at once.
+double threads_of(const LoaderUse& use) {
+  return std::clamp<double>(static_cast<double>(use.num_workers), 1, system_limits().cpus);
+}
+
+void run_epoch(DataLoader& loader) {
+  for (const Batch& batch : loader) {
+    static_cast<void>(batch);
+    check_interrupted();
+  }
+}
+
+// Seconds that the process worked since it had used `before`, shared among `threads`.
+double worked_since(const ResourceUsage& before, double threads) {
+  const ResourceUsage used = resource_usage() - before;
+  return (used.user_s + used.system_s) / threads;
+}
+
+// Seconds that a loader's life takes with what `work` does with it: by the clock, or worked, shared among
+// `threads`. The kernel knows what a thread has worked only up to its last tick, milliseconds ago, until it
+// ends: hence the whole life.
+template <typename Work>
+double loader_seconds(const Dataset& dataset, const DataLoaderOptions& options, double threads, bool by_clock,
+                      const Work& work) {
+  const Clock::time_point begin = Clock::now();
+  const ResourceUsage before = resource_usage();
+  double elapsed = 0;
+  {
+    DataLoader loader(dataset, options);
+    work(loader);
+    elapsed = seconds_since(begin);
+  }
+  return by_clock ? elapsed : worked_since(before, threads);
+}
+
+// Seconds that this thread worked.
+double worked_seconds() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+}  // namespace
+
+RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows, Clock::time_point deadline) {
+  constexpr std::uint64_t kRuns = 8;
+  RowSample sample{.info = reader.info()};
+  const std::uint64_t all = sample.info.rows(), row_bytes = sample.info.row_bytes();
+  rows = std::clamp<std::uint64_t>(rows, 1, all);
+  // Rows of one band of chunks cost what the whole band does, so that runs are as long as bands.
+  const std::uint64_t run =
+      rows == all
+          ? all
+          : std::max<std::uint64_t>((rows + kRuns - 1) / kRuns, std::min(rows, reader.chunk_shape().front()));
+  const std::uint64_t runs = (rows + run - 1) / run;
+  sample.values = ByteBuffer(static_cast<std::size_t>(rows * row_bytes));
+  ByteBuffer chunk_values;
+  ReadScratch scratch;
+  std::uint64_t done = 0;
+  for (std::uint64_t i = 0; i < runs && (done == 0 || Clock::now() < deadline); ++i) {
+    const std::uint64_t begin = runs == 1 ? 0
+                                          : (all - run) / (runs - 1) * i / reader.chunk_shape().front() *
+                                                reader.chunk_shape().front();
+    const std::uint64_t count = std::min({run, rows - done, all - begin});
+    read_rows_of(reader, begin, count,
+                 sample.values.span().subspan(static_cast<std::size_t>(done * row_bytes)), chunk_values,
+                 scratch);
+    done += count;
+  }
+  sample.info.shape.front() = done;
+  sample.info.byte_swapped = false;
+  return sample;
+}
+
+CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate, std::uint64_t bytes) {
+  constexpr int kPasses = 3;
+  const std::uint64_t chunk_bytes = candidate.chunk_rows * sample.info.row_bytes();
+  const std::uint64_t most = std::max<std::uint64_t>(1, sample.rows() / candidate.chunk_rows);
+  const std::uint64_t chunks =
+      std::clamp<std::uint64_t>(bytes / chunk_bytes, 1, std::min<std::uint64_t>(most, 64));
+  const std::size_t element_bytes = size_of(sample.info.dtype);
+  const FilterPipeline filters(parse_filters(candidate.filter, element_bytes),
+                               static_cast<std::size_t>(chunk_bytes), element_bytes);
+  const auto chunk = [&](std::uint64_t i) {
+    // Spread over the sample.
+    const std::uint64_t first = (most / chunks * i) * chunk_bytes;
+    return sample.values.span().subspan(static_cast<std::size_t>(first),
+                                        static_cast<std::size_t>(chunk_bytes));
+  };
+  const auto count = static_cast<double>(chunks);
+  std::vector<std::vector<std::byte>> encoded;
+  std::uint64_t stored = 0;
+  const double encoding = worked_seconds();
+  for (std::uint64_t i = 0; i < chunks; ++i) {
+    encoded.push_back(filters.empty() ? std::vector<std::byte>(chunk(i).begin(), chunk(i).end())
+                                      : filters.encode(chunk(i)));
+    stored += encoded.back().size();
+  }
+  CandidateCosts costs{
+      .decode_s = std::numeric_limits<double>::infinity(),
+      .encode_s = (worked_seconds() - encoding) / count,
+      .stored_share = static_cast<double>(stored) / (count * static_cast<double>(chunk_bytes))};
+  ByteBuffer values(static_cast<std::size_t>(chunk_bytes));
+  DecodeScratch scratch;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    check_interrupted();
+    const double begin = worked_seconds();
+    for (const std::vector<std::byte>& one : encoded) {
+      if (filters.empty()) {
+        std::memcpy(values.data(), one.data(), one.size());
+      } else {
+        filters.decode(one, 0, values.span(), scratch);
+      }
+    }
+    costs.decode_s = std::min(costs.decode_s, (worked_seconds() - begin) / count);
+  }
+  return costs;
+}
+
+CandidateFile::CandidateFile(const RowSample& sample, const Candidate& candidate, std::filesystem::path path)
+    : path_(std::move(path)) {
+  NewDataset dataset{.path = kDataset, .dtype = sample.info.dtype, .shape = sample.info.shape};
+  dataset.chunk_shape = dataset.shape;
+  dataset.chunk_shape.front() = std::min(candidate.chunk_rows, sample.rows());
+  chunks_ = (sample.rows() + dataset.chunk_shape.front() - 1) / dataset.chunk_shape.front();
+  dataset.filters = parse_filters(candidate.filter, size_of(dataset.dtype));
+  const std::uint64_t row_bytes = sample.info.row_bytes();
+  H5Writer writer(path_, true);
+  Progress quiet("", ProgressUnit::bytes, 0);
+  stored_bytes_ = write_rows_in_parallel(
+      writer, dataset, Production::parallel,
+      [&](std::uint64_t first, std::uint64_t, std::span<std::byte> out) {
+        std::memcpy(out.data(), sample.values.data() + first * row_bytes, out.size());
+      },
+      quiet);
+  writer.commit();
+}
+
+CandidateFile::~CandidateFile() {
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+double CandidateFile::measure(const LoaderUse& use, std::chrono::nanoseconds duration, bool cold) const {
+  constexpr std::uint64_t kLeastEpochs = 2;
+  const ScopedLogSink quiet(ignore_log);
+  const Clock::time_point start = Clock::now();
+  const double threads = threads_of(use);
+  const bool by_clock = cold;
+  double fastest = std::numeric_limits<double>::infinity();
+  std::int64_t samples = 0;
+  for (std::uint64_t epoch = 0; epoch < kLeastEpochs || Clock::now() - start < duration; ++epoch) {
+    if (cold) drop_pages(path_);
+    const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
+    samples = dataset.size();
+    fastest = std::min(
+        fastest, loader_seconds(dataset, options_for(use, chunks_, epoch), threads, by_clock, run_epoch));
+  }
+  return static_cast<double>(samples) / fastest;
+}
+
+double CandidateFile::measure_start(const LoaderUse& use) const {
+  constexpr int kStarts = 10;
+  const ScopedLogSink quiet(ignore_log);
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kStarts; ++i) {
+    const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
+    DataLoaderOptions options = options_for(use, chunks_, 0);
+    options.batch_size = 1;
+    fastest = std::min(fastest, loader_seconds(dataset, options, threads_of(use), false,
+                                               [](DataLoader& loader) { loader.next(); }));
+  }
+  return fastest;
+}
+
+double CandidateFile::measure_cached(const LoaderUse& use, std::chrono::nanoseconds duration) const {
+  constexpr std::uint64_t kLeastEpochs = 2;
+  const ScopedLogSink quiet(ignore_log);
+  const Clock::time_point start = Clock::now();
+  const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
+  DataLoaderOptions options = options_for(use, chunks_, 0);
+  options.row_reads = RowReads::never;
+  DataLoader loader(dataset, options);
+  run_epoch(loader);
+  // All epochs together: of one alone the kernel has not counted all.
+  const ResourceUsage before = resource_usage();
+  std::uint64_t epochs = 0;
+  for (; epochs < kLeastEpochs || Clock::now() - start < duration; ++epochs) run_epoch(loader);
+  return static_cast<double>(dataset.size()) * static_cast<double>(epochs) /
+         worked_since(before, threads_of(use));
+}
+
+}  // namespace h5feed::cli
