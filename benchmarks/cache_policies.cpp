@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each cache policy makes of a full shuffle in a cache that holds a quarter of the data: epochs under
 // lru, clairvoyant and keep_first in turn, beside simulations of the same sequence of requests.
 //   cache_policies FILE [NUM_WORKERS [RUNS [EPOCHS]]]     defaults 2 3 3

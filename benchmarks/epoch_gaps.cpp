@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a training loop stands still where one loader follows another: training, validation, training
 // again, on the shared cache of one dataset, with a consumer that takes a fixed time a step.
 //   epoch_gaps FILE [NUM_WORKERS [STEP_MS [ROUNDS]]]     defaults 2 20 5

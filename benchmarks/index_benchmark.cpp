@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What listing the chunks of a dataset costs in time and memory, for every index of the HDF5 format.
 //
 //   build/release/benchmarks/index_benchmark
@@ -15,10 +16,10 @@
 #include <string>
 #include <string_view>
 
-#include "store/index/chunk_index.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/index/chunk_index.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"

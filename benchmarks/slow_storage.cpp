@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much of its speed the loader keeps when every read of the file takes longer: the same epochs over
 // the file as it is and over a source that delays each read, in turn.
 //   slow_storage FILE [DELAY_MS [NUM_WORKERS [RUNS]]]     defaults 5 2 5

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One benchmark a stage of the loader, on one thread: what a stage costs alone.
 //
 //   build/release/benchmarks/stage_benchmark --benchmark_repetitions=5
@@ -18,8 +19,8 @@
 #include "plan/epoch_plan.hpp"
 #include "store/filters/codecs.hpp"
 #include "store/filters/filters.hpp"
-#include "store/write/h5_writer.hpp"
 #include "store/filters/shuffle_bits.hpp"
+#include "store/write/h5_writer.hpp"
 
 namespace h5feed {
 namespace {

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """h5feed repack and pack beside the tools that do the same, in alternation; medians and their ratios.
 
   benchmarks/tools_speed.py --program build/release/h5feed --directory DIR [--rounds 3] [--bare PROGRAM]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds `h5feed tune` against measurements, on sets that h5feed generates.
 
 For each set: the predictions for the sample beside what was measured on it, and its choice beside an exhaustive

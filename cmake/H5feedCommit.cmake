@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sets H5FEED_COMMIT: the commit of the sources at configure time.
 set(H5FEED_COMMIT "unknown")
 find_program(git git NO_CACHE)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds nvcc and the CUDA runtime for h5feed::gpu, and turns the CUDA language on where they work.
 # Default code: sm_90, and compute_75 PTX, which drivers compile for every other GPU that CUDA 13 supports
 # at the first start. The preset gpu-all has code for each.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds everything h5feed builds on. Required: Debian packages named in tools/install_deps.sh.
 # LibTorch and CUDA are found, not required. The summary (H5feedSummary.cmake) reports the results.
 foreach(switch H5FEED_WITH_TORCH H5FEED_WITH_CUDA)

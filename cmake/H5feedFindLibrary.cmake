@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds a C library by header and file name: not every distribution ships a CMake package for it.
 
 # h5feed_find_library(NAME HEADER LIBRARY VERSION_PREFIX [PATH_SUFFIXES ...]): the body of a find module.

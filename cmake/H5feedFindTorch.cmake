@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds LibTorch without letting it change the including project. Part of h5feed's build and of its
 # installed config package.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Two libhdf5 in one process end it at the first call of the second: warn at configure time. Debian's
 # OpenCV and LibTorch both load libhdf5 through their own dependencies.
 

@@ -1,19 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
 # Install rules and the config package.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/h5feed")
 
 install(TARGETS h5feed h5feed_nvml EXPORT h5feedTargets FILE_SET HEADERS)
-install(FILES
-  loader/include/h5feed/torch.hpp loader/include/h5feed/torch/dataset.hpp loader/include/h5feed/torch/device.hpp
-  loader/include/h5feed/torch/loader.hpp
-  loader/include/h5feed/torch/sampler.hpp loader/include/h5feed/torch/tensor.hpp loader/include/h5feed/torch/transforms.hpp
-  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed")
+install(FILES loader/include/h5feed/torch.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed")
+install(DIRECTORY loader/include/h5feed/torch DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed")
 install(EXPORT h5feedTargets NAMESPACE h5feed:: DESTINATION "${package_dir}")
 if(TARGET h5feed_gpu)
   # A set of its own: a project that has no CUDA toolkit can still use the rest.
   install(TARGETS h5feed_gpu EXPORT h5feedGpuTargets FILE_SET HEADERS)
   install(EXPORT h5feedGpuTargets NAMESPACE h5feed:: DESTINATION "${package_dir}")
-  install(FILES cuda/include/h5feed/torch/cuda.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed")
+  install(FILES cuda/include/h5feed/torch/cuda.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed/torch")
 endif()
 if(TARGET h5feed_program)
   install(TARGETS h5feed_program)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Says in plain words what was found and what is therefore on or off.
 function(h5feed_summary_line name value)
   string(LENGTH "${name}" length)

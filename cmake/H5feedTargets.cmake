@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Settings shared by h5feed's own targets; nothing here leaks to consumers or to other projects.
 function(h5feed_configure_target target)
   target_compile_features(${target} PUBLIC cxx_std_20)

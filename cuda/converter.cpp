@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/converter.hpp"
 
 #include <utility>
 #include <vector>
 
-#include "cuda/runtime/check.hpp"
 #include "cuda/kernels/normalize.hpp"
+#include "cuda/runtime/check.hpp"
 
 namespace h5feed::gpu {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels of one device: from a batch as it was copied to a batch as it is delivered.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/cuda_device.hpp"
 
 #include <cuda_runtime_api.h>
@@ -15,15 +16,15 @@
 
 #include "base/mutex.hpp"
 #include "batch/strides.hpp"
-#include "cuda/runtime/check.hpp"
 #include "cuda/converter.hpp"
 #include "cuda/device_choice.hpp"
 #include "cuda/memory/device_ring.hpp"
 #include "cuda/memory/given_batch.hpp"
-#include "cuda/runtime/handles.hpp"
 #include "cuda/memory/pinned_pool.hpp"
 #include "cuda/memory/slot_layout.hpp"
 #include "cuda/memory/staged_ring.hpp"
+#include "cuda/runtime/check.hpp"
+#include "cuda/runtime/handles.hpp"
 
 namespace h5feed::gpu {
 namespace {

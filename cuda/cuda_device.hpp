@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delivery to one NVIDIA GPU.
 #pragma once
 
@@ -26,10 +27,10 @@ struct CudaDeviceSettings {
 };
 
 /// A Device that assembles batches in pinned memory, copies each with one asynchronous copy, of target,
-/// transforms and data (cuda/memory/slot_layout.hpp), on a stream of its own, and converts on a second stream, so
-/// that the copy of one batch and the kernel of the batch before it overlap; a batch that is delivered to
-/// memory of the consumer is converted on the consumer's stream. Streams wait for each other by events; the
-/// host waits for none of them, but for a free pinned slot when all are being copied.
+/// transforms and data (cuda/memory/slot_layout.hpp), on a stream of its own, and converts on a second
+/// stream, so that the copy of one batch and the kernel of the batch before it overlap; a batch that is
+/// delivered to memory of the consumer is converted on the consumer's stream. Streams wait for each other by
+/// events; the host waits for none of them, but for a free pinned slot when all are being copied.
 ///
 /// The copy of a batch begins when it is assembled and at most `depth` batches before its turn; the worker
 /// that assembled it enqueues it, or the consumer's thread on taking an earlier one. There is no thread to

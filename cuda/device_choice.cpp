@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/device_choice.hpp"
 
 #include <cuda_runtime_api.h>
@@ -14,10 +15,10 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "cuda/nvml/nvml.hpp"
 #include "cuda/runtime/check.hpp"
 #include "cuda/runtime/contexts.hpp"
 #include "cuda/runtime/handles.hpp"
-#include "cuda/nvml/nvml.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains a small CNN on Fashion-MNIST from an HDF5 file, through h5feed's drop-in for LibTorch's data
 // loader. The file is made by `h5feed pack` (tools/demo.sh does it all).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains a linear classifier on the images and labels of an HDF5 file.
 //   h5feed generate demo.h5 --samples 2000 --shape 3,64,64 && first demo.h5
 #include <torch/torch.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums gradients over all ranks, in buckets.
 #pragma once
 

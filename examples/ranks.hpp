@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes that train together: the rank of this one, and communication through LibTorch's c10d: Gloo for
 // tensors on the CPU, NCCL for tensors on GPUs if LibTorch has it.
 #pragma once

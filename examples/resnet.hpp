@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ResNet-18 and ResNet-50 for LibTorch: He, Zhang, Ren, Sun, "Deep residual learning for image recognition",
 // CVPR 2016 (arXiv 1512.03385), table 1. Stride 2 of a bottleneck is on its 3x3 convolution. Layers, names
 // and initial weights are torchvision's, so that its saved weights can be loaded by name.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains a ResNet-18 or ResNet-50 on images of an HDF5 file, and tells at the end what the loader did. On a
 // file of synthetic images:
 //

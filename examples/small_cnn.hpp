@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small convolutional network that the examples train.
 #pragma once
 

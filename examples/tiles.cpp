@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts the images of an HDF5 file back together from their tiles, as one does with what a network makes of
 // each tile, and compares them with the images themselves. Where tiles overlap, a pixel is the average of
 // what they bring, or what the last of them brings: with tiles that nothing has changed both are the image

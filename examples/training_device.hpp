@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Choice of the device on which the LibTorch examples train.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The main job: packs Fashion-MNIST into HDF5, measures the loader on it, trains a small CNN from it.
 #   tools/demo.sh [CMAKE-ARGUMENT ...]
 # Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX. A second run takes seconds until the training.

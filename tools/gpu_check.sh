@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What only a GPU can prove: builds with CUDA, runs the tests labelled gpu, also under compute-sanitizer, runs
 # the GPU benchmarks, and writes one JSON into benchmarks/results.
 #   tools/gpu_check.sh [--commit SHA] [--results DIR] [build|test|bench|all]

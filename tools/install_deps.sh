@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages (12 and 13) that h5feed is built from. Does nothing, and needs no root,
 # when they are there; otherwise uses sudo, or prints the line to run and exits 1.
 #   tools/install_deps.sh [--format] [--fuzz]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds h5feed and runs all of its tests.
 #   tools/test.sh [CMAKE-ARGUMENT ...]
 # Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX.

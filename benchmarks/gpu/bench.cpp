@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "gpu/bench.hpp"
 
 #include <fmt/format.h>
@@ -13,8 +14,8 @@
 #include "base/system_limits.hpp"
 #include "store/filters/filters.hpp"
 #include "store/write/h5_writer.hpp"
-#include "tools/storage/parallel_write.hpp"
 #include "tools/program/progress.hpp"
+#include "tools/storage/parallel_write.hpp"
 #include "tools/storage/synthetic.hpp"
 
 namespace h5feed::bench {

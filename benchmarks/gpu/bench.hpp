@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU benchmarks: their settings and the list of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies from host to GPU: through the loader's own pinned slots and device buffers, held against bare loops.
 #include <fmt/format.h>
 
@@ -7,8 +8,8 @@
 #include <utility>
 
 #include "cuda/cuda_device.hpp"
-#include "cuda/runtime/handles.hpp"
 #include "cuda/memory/pinned_arena.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "gpu/bench.hpp"
 #include "h5feed/data_loader.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "gpu/kernels.hpp"
 
 namespace h5feed::bench {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels used only by the benchmarks.
 #pragma once
 

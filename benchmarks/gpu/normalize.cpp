@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The normalize kernel against what the GPU's memory can do.
 #include "gpu/normalize_setup.hpp"
 

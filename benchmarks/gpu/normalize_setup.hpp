@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the normalize kernel on a batch in GPU memory, and a copy that moves as many bytes.
 #pragma once
 
@@ -7,8 +8,8 @@
 #include <functional>
 #include <string>
 
-#include "cuda/runtime/handles.hpp"
 #include "cuda/kernels/normalize.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "gpu/bench.hpp"
 
 namespace h5feed::bench {

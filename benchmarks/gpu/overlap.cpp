@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An epoch that computes while it loads, against the longer of the two alone.
 #include <fmt/format.h>
 

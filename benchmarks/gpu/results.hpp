@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The result file of tools/gpu_check.sh: all tests and measurements of a GPU in one JSON.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Results of the GPU benchmarks as rows of JSON.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Very many small batches, and a consumer that does all that is allowed: several streams, slow ones, batches
 // kept and let go in any order. Every batch is compared on the GPU.
 #include <fmt/format.h>
@@ -17,8 +18,8 @@
 #include "h5feed/gpu.hpp"
 #include "store/filters/filters.hpp"
 #include "store/write/h5_writer.hpp"
-#include "tools/storage/parallel_write.hpp"
 #include "tools/program/progress.hpp"
+#include "tools/storage/parallel_write.hpp"
 
 namespace h5feed::bench {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decoding with all workers against what as many threads could decode.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Benchmarks that need a LibTorch with CUDA.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The normalize kernel against LibTorch's eager operators.
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU benchmarks beside LibTorch; tools/gpu_check.sh runs them.
 #include "gpu/torch_benches.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training of residual networks, fed by the loader, by batches that are on the GPU already, and naively.
 #include <ATen/Context.h>
 #include <c10/cuda/CUDAStream.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains the same network on Fashion-MNIST through three loaders and compares the accuracies.
 
     benchmarks/peers/accuracy.py --json OUT.json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What it costs that a dataset is not one array in one file.
 //   dataset_shapes FOLDER [jpeg|list|virtual] [ROUNDS]     default: all three, 5 rounds
 // Writes its files into FOLDER (2 GB for list and virtual, kept for the next run) and prints JSON.

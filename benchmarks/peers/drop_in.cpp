@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What changing the dataset and loader lines of a LibTorch program brings: float32 tensors of LibTorch's
 // Normalize and Stack, the same samples in the same order, in turn from
 //

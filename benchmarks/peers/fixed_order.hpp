@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LibTorch sampler that gives rows in the order of a list.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // H5Dread in threads of one process: whole chunks for chunked data in an order of chunks, single rows for
 // order full, into a slot of a batch that each thread fills again and again. libhdf5 holds one lock while it
 // reads and decompresses, which this shows.

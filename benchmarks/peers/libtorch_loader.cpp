@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LibTorch's own DataLoader over the HDF5 C++ API: get() reads one row under a mutex, since that API is not
 // covered by libhdf5's lock, and Stack collates. The chunk cache is 1 GiB, as PyTorch's tuned peer has it.
 #include <H5Cpp.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Public HDF5 readers other than h5py, below the loop that tools/bench/pytorch_peer.py calls tuned.
 
     python3 other_readers.py READER SETTINGS FILE DATA

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Code shared by the C++ peers: arguments, row order, and output.
 #pragma once
 

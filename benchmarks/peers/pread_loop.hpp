@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lower bound for the cost of reading samples from the page cache.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints the results of run.py as Markdown tables: render.py RESULT.json [--all]
 
 Each loader at its best number of workers; --all: every number of workers."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures h5feed beside other ways to feed from the same HDF5 file, in turn.
 
     benchmarks/peers/run.py FILE... --order chunk:16 --json OUT.json

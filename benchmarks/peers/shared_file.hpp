@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A dataset read row by row through the HDF5 C++ API, under a mutex, since libhdf5's lock does not cover that
 // API.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversion of labels between numeric types, for CPU and GPU: the same results as loader/batch/row_kernel.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Division by numbers that are known before a kernel starts.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The normalize kernel for batches whose elements stay where they are: nothing but an element's channel
 // matters.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the elements of a batch of images lie, before and after.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The normalize kernels for batches whose layout changes, or whose samples are cropped and flipped: what they
 // have in common, and the one for interleaved images of 3 or 4 channels.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The normalize kernel: cast, scale, mean, std, layout change, crop and flip in one pass over the batch.
 #pragma once
 

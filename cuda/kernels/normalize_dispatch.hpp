@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the run-time description of a normalization to the units that do it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The normalize kernel for all that the faster ones do not take: any layouts, channels, crops and flips.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads and stores of a few neighbouring elements, in as few memory operations as their address allows.
 #pragma once
 

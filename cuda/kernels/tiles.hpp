@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A normalize kernel is a set of tiles, each the work of one block of threads, and independent of the others.
 #pragma once
 

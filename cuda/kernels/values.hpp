@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the normalize kernels: from one source value to one output value.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of a GPU that a loader has, counted to the byte.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers in GPU memory that batches are delivered in, and the stream that fills them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/memory/given_batch.hpp"
 
 #include <fmt/format.h>

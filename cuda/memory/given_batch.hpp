@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches in memory that the consumer supplies.
 #pragma once
 

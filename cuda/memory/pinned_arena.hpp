@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One stretch of host memory that a GPU can copy from without staging.
 #pragma once
 

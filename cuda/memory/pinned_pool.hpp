@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host memory that batches are assembled in and copied from.
 #pragma once
 
@@ -7,8 +8,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "cuda/runtime/check.hpp"
 #include "cuda/memory/pinned_arena.hpp"
+#include "cuda/runtime/check.hpp"
 #include "h5feed/device.hpp"
 
 namespace h5feed::gpu {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a batch lies in a slot, on the host and on the device alike, so that one copy brings all of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers in GPU memory that batches are copied to, as they lie in host memory.
 #pragma once
 
@@ -8,8 +9,8 @@
 #include <vector>
 
 #include "cuda/memory/device_memory.hpp"
-#include "cuda/runtime/handles.hpp"
 #include "cuda/memory/slot_layout.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "h5feed/batch.hpp"
 
 namespace h5feed::gpu {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Readings of one GPU over time, on a thread of its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What NVIDIA's management library says about the GPUs of this machine. Needs no CUDA: the library of the
 // driver is loaded when asked for, and everything it does not offer is left unset.
 #pragma once

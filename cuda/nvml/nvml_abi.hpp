@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The few types of NVML that h5feed calls it with, so that no header of NVML is needed. Names and layouts:
 // NVML API Reference Guide (docs.nvidia.com/deploy/nvml-api), whose binary interface is stable.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From error codes of the CUDA runtime to exceptions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contexts of devices, by the driver that the CUDA runtime has loaded.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owners of CUDA objects. Each is created on an explicit device; none lives in static storage, so that
 // nothing calls CUDA before main() or while the process exits.
 #pragma once

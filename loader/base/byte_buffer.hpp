@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An uninitialized, cache-line aligned byte buffer.
 #pragma once
 

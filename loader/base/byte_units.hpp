@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parsing and formatting of sizes in bytes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The clock of h5feed's own measurements.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 16-bit floats as bits: IEEE 754 binary16 and bfloat16 (the upper half of a binary32). Conversions round to
 // nearest, ties to even, with equal results on CPU and GPU; the GPU uses its own instructions if it has them.
 // A NaN stays a NaN, but its payload may differ between CPU and GPU.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Macros that let the same arithmetic compile for the GPU and, in tests, for the CPU.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interface of the image decoder: decodes and scales images without exposing the image library to the
 // readers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "h5feed/log.hpp"
 
 #include <spdlog/sinks/stdout_sinks.h>

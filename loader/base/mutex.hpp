@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // std::mutex with Clang's thread-safety annotations (-Wthread-safety), so that the compiler checks which
 // mutex guards which field. For other compilers the annotations are empty.
 // Annotations: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Natural order of file and group names.
 #pragma once
 

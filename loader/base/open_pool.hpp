@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool that bounds how many resources (files) are open at once.
 #pragma once
 

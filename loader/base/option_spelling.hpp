@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Spelling of options in messages. By default messages use C++ syntax: `.data = "images"`. The program
 // h5feed, whose users type `--data images`, installs its own spelling once; every message of the library
 // follows.

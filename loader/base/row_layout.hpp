@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps the rows of a dataset to its chunks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detects whether a section of code blocked its thread.
 #pragma once
 

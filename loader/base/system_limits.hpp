@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPUs and memory that this process may use. CPU affinity and the limits of containers count, not the size of
 // the host.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The factor that scales stored values to 0 … 1.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interface of a GPU backend, which the loader uses without GPU headers.
 #pragma once
 

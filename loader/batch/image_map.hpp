@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps the stored elements of one sample to the delivered ones.
 #pragma once
 

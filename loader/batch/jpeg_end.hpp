@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detects JPEG images that are cut short.
 #pragma once
 

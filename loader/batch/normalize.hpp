@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The normalization (x · scale − mean) / std with all parameters resolved.
 #pragma once
 

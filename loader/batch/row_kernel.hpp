@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels that convert one stored sample to one delivered sample.
 #pragma once
 

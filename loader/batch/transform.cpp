@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The OpenCV image decoder: decodes and scales images and reorders their channels.
 #include <fmt/format.h>
 

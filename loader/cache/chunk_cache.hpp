@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cache of decoded chunks, bounded in bytes. Evicts the least recently used chunk, except chunks that are
 // to stay; loads each chunk once even if several threads want it.
 #pragma once

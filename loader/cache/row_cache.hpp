@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bounded cache of rows ordered by the turn at which each is due; evicts the row due latest.
 #pragma once
 

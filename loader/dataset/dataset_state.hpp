@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state that copies of a Dataset handle share: readers, geometry, resident fields.
 #pragma once
 

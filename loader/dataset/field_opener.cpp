@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dataset/field_opener.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Openers that collect the rows of one field file by file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps stored dimensions to the dimensions that a training loop sees.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dataset/ragged_opener.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opener of a field whose samples differ in length.
 #pragma once
 

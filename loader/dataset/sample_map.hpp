@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps samples to chunks and to the places of their elements within these.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "dataset/sample_opener.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/path_pattern.hpp"
-#include "store/read_all.hpp"
+#include "store/read/read_all.hpp"
 
 namespace h5feed {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens all fields of the samples file by file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Presents a dataset of images as a dataset of their tiles.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tiling: samples that are windows of images.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "h5feed/data_loader.hpp"
 
 #include <fmt/format.h>
@@ -8,8 +9,8 @@
 
 #include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
-#include "flow/resolve/advice.hpp"
 #include "flow/data_loader_state.hpp"
+#include "flow/resolve/advice.hpp"
 #include "flow/resolve/given_output.hpp"
 #include "flow/resolve/loader_group.hpp"
 #include "flow/resolve/report.hpp"

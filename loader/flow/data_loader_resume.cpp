@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Saving where a run stands, and going on from there.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "flow/data_loader_state.hpp"
 
 #include <fmt/format.h>
@@ -7,10 +8,10 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
-#include "flow/resolve/advice.hpp"
 #include "flow/chunks/preload.hpp"
-#include "flow/resolve/resolve_order.hpp"
 #include "flow/measure/trace_span.hpp"
+#include "flow/resolve/advice.hpp"
+#include "flow/resolve/resolve_order.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a DataLoader is made of: epochs issued as jobs, prepared by the workers, delivered in order.
 #pragma once
 
@@ -11,20 +12,20 @@
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/batches/batch_assembler.hpp"
+#include "flow/batches/prefetcher.hpp"
+#include "flow/batches/ticket_ring.hpp"
 #include "flow/chunks/batch_job.hpp"
-#include "flow/resolve/cache_layout.hpp"
+#include "flow/chunks/look_ahead.hpp"
+#include "flow/chunks/row_future.hpp"
 #include "flow/measure/counters.hpp"
 #include "flow/measure/epoch_clock.hpp"
 #include "flow/measure/gpu_window.hpp"
+#include "flow/resolve/cache_layout.hpp"
 #include "flow/resolve/loader_group.hpp"
-#include "flow/chunks/look_ahead.hpp"
 #include "flow/resolve/placement.hpp"
-#include "flow/batches/prefetcher.hpp"
 #include "flow/resolve/report.hpp"
 #include "flow/resolve/resolve_options.hpp"
-#include "flow/chunks/row_future.hpp"
 #include "flow/stretch.hpp"
-#include "flow/batches/ticket_ring.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
 

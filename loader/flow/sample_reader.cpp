@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "h5feed/sample_reader.hpp"
 
 #include <fmt/format.h>
@@ -13,14 +14,14 @@
 #include "base/system_limits.hpp"
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
-#include "flow/chunks/batch_job.hpp"
-#include "flow/measure/counters.hpp"
 #include "flow/batches/field_batch.hpp"
+#include "flow/chunks/batch_job.hpp"
+#include "flow/chunks/scratch_pool.hpp"
+#include "flow/measure/counters.hpp"
 #include "flow/resolve/field_kernel.hpp"
 #include "flow/resolve/loader_group.hpp"
 #include "flow/resolve/resolve_options.hpp"
 #include "flow/resolve/resolve_order.hpp"
-#include "flow/chunks/scratch_pool.hpp"
 #include "h5feed/error.hpp"
 #include "plan/sample_subset.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts in which an epoch is delivered: one, or several where a run resumes inside an echo.
 #pragma once
 

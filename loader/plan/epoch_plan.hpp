@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plan of an epoch: which samples form which batch.
 #pragma once
 

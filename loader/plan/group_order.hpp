@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An order of samples grouped by chunk: for a subset, the chunks of one rank, or chunks of unequal height.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Orders without a rule about chunks: a subset as given or permuted, and the order of a user's sampler.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Predicts how well an order mixes chunks within a batch.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A seeded permutation of 0 … n−1 in O(1) memory.
 #pragma once
 

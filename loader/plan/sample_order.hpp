@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of the samples of one epoch, before sharding and batching.
 #pragma once
 

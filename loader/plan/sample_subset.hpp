@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A list of some of the samples of a dataset.
 #pragma once
 

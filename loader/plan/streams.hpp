@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Key streams of a plan: the second argument of `mix_key`.
 #pragma once
 

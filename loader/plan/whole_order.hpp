@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An order of all samples of a dataset: in file order, permuted, or permuted within windows of chunks.
 #pragma once
 

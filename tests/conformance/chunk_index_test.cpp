@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // build_chunk_index against H5Dget_chunk_info, chunk by chunk, for every index of the format.
 #include <gtest/gtest.h>
 
@@ -12,11 +13,11 @@
 #include "conformance/storage_matrix.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
+#include "store/filters/filters.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/index/chunk_index.hpp"
 #include "store/read/chunk_reader.hpp"
-#include "store/filters/filters.hpp"
-#include "store/read_all.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/damage.hpp"
 #include "support/h5_test_file.hpp"

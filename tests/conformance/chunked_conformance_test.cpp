@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ChunkReader against H5Dread, byte for byte, over the matrix of storage_matrix.hpp.
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@
 #include "conformance/storage_matrix.hpp"
 #include "h5feed/log.hpp"
 #include "store/read/chunk_reader.hpp"
-#include "store/read_all.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Public datasets that keep a group or a file for each episode, client, volume or sample.
 #include <gtest/gtest.h>
 

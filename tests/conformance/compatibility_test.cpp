@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Datasets as their public writers lay them out, small: read in every order, with 0, 1 and 4 workers, equal
 // to what a plain loop over libhdf5 reads. The names are those of the writers' repositories.
 #include <gtest/gtest.h>

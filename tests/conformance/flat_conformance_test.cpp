@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ChunkReader against H5Dread for data that is not chunked, and for every element type.
 #include <gtest/gtest.h>
 
@@ -8,9 +9,9 @@
 #include <string>
 
 #include "conformance/storage_matrix.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/filters/filters.hpp"
-#include "store/read_all.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HDF5 filter 6 against libhdf5, byte for byte: every type, byte order, scale factor, fill value and number
 // of packed bits.
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@
 
 #include "conformance/storage_matrix.hpp"
 #include "store/read/chunk_reader.hpp"
-#include "store/read_all.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/scaleoffset_chunk.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The matrix of stored datasets that h5feed must read as libhdf5 does: chunk index × filter pipeline ×
 // the ways chunks come to be stored, with the element types spread over them.
 #pragma once

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
 #include <utility>
 
 #include "conformance/storage_matrix.hpp"
+#include "store/filters/filters.hpp"
 #include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
-#include "store/filters/filters.hpp"
 #include "support/h5_test_file.hpp"
 
 namespace h5feed::test {

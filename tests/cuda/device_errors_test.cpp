@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of failures of the CUDA runtime.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -5,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/runtime/check.hpp"
 #include "cuda/cuda_device.hpp"
+#include "cuda/runtime/check.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
 #include "support/device_batches.hpp"

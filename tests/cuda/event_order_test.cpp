@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // That every wait of a stream for an event is there, and none is too many: each is left out in turn.
 #include <gtest/gtest.h>
 

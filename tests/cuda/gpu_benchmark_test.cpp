@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU benchmarks on the tests' CUDA runtime, at tiny sizes: that they run to their end, clean up, and
 // write what they should. Their figures mean nothing here.
 #include <gmock/gmock.h>

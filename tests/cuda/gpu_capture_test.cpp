@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loader beside a program that captures CUDA graphs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -5,8 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "cuda/runtime/check.hpp"
 #include "cuda/cuda_device.hpp"
+#include "cuda/runtime/check.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/device_batches.hpp"

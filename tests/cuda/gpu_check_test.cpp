@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tools/gpu_check.sh on a machine that has what it needs, all of it played by scripts: what it writes, and
 // that it goes on where it stopped. The program that puts results together is the real one.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which devices get a context, which takes some hundred MiB of each: those that the program names.
 #include <gtest/gtest.h>
 

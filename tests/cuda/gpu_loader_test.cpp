@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loader with device = "cuda:N": the same batches as on the CPU, on the runtime of the tests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches in memory of the consumer: next_into().
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Types, layouts, crops and echoes of the loader on a GPU: the bytes of the CPU, and one copy a batch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

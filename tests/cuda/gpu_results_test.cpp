@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How results of GPU runs are put together and shown.
 #include "gpu/results.hpp"
 

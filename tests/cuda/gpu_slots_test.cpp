@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loader whose pinned slots all wait for the consumer's own work on the GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

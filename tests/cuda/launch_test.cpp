@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuda/kernels/normalize.cu as nvcc compiles it, launched on a runtime that runs its threads on the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/kernels/convert_core.hpp"
 #include "cuda/cuda_code.hpp"
+#include "cuda/kernels/convert_core.hpp"
 #include "cuda/kernels/normalize.hpp"
 #include "support/fakes/fake_cuda_launch.hpp"
 #include "support/kernel_oracle.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/kernels/normalize_dispatch.hpp"
 
 #include <gtest/gtest.h>

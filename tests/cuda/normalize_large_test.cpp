@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a few small images cannot show: all values of 16-bit types, and batches beyond 2^31 and 2^32 elements.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

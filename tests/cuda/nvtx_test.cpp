@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stages as ranges of NVTX, as a tool sees them.
 #include <dlfcn.h>
 #include <gmock/gmock.h>

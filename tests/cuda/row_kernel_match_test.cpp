@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CPU's row kernels against the units of the GPU's normalize kernel: every type, layout, crop and flip.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Properties of FilterPipeline::decode that every input must keep.
 #pragma once
 

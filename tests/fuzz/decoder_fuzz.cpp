@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One decoder by itself: H5FEED_FUZZED_FILTER names it. An input is the chunk's size (u16), four bytes
 // that choose the filter's parameters, then what is stored.
 #include <array>

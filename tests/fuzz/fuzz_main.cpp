@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entry points of libFuzzer. With --write-seeds=DIR the program writes its seeds there and ends.
 #include <cstdint>
 #include <filesystem>

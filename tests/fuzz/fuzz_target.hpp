@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fuzz target consists of. fuzz_main.cpp connects it with libFuzzer.
 #pragma once
 

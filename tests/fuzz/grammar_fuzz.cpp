@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line's filter grammar. An input is an element's size, then the text.
 #include <string>
 #include <string_view>

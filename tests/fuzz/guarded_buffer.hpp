@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory whose end is the end of a page that may be read: codec libraries are not instrumented, so
 // AddressSanitizer alone would miss what they read or write too far.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The global heap's collections. An input is a reference, then the bytes of a file.
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files with damaged metadata of a dataset and its chunk index: each must end in an exception or in
 // data, never in a crash.
 //
@@ -21,8 +22,8 @@
 #include "fuzz/fuzz_target.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/filters/filters.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pipelines of up to seven filters. An input is the number of filters with a bit that asks for a round
 // trip, per filter its kind and a parameter, the chunk's size (u16), a mask (u32), then the bytes: stored
 // ones to decode, or a chunk to encode and to decode again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The project has no szip encoder: its seeds come from libaec.
 #pragma once
 

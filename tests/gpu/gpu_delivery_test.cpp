@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Types, layouts, crops, echoes and memory of the consumer on the first GPU of the machine: the bytes of the
 // CPU.
 #include <cuda_runtime_api.h>

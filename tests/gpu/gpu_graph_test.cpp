@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA graphs beside a loader, on the first GPU of the machine: captured while its workers prepare batches,
 // replayed on the batches that next_into() brings to their addresses.
 #include <cuda_runtime_api.h>

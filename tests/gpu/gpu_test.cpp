@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels, the device and the loader on the first GPU of the machine, compared bit by bit with the CPU.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -9,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "cuda/kernels/convert_core.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/device_choice.hpp"
-#include "cuda/runtime/handles.hpp"
+#include "cuda/kernels/convert_core.hpp"
 #include "cuda/kernels/normalize.hpp"
 #include "cuda/nvml/nvml.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/captured_log.hpp"

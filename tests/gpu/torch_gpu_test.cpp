@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TorchDataLoader on the first GPU of the machine: the tensors of the CPU, for LibTorch's allocator and the
 // ring.
 #include <gtest/gtest.h>

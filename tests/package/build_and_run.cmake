@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake -D SOURCE=… -D BUILD=… -D DATA=file.h5 -D OPTIONS="-DA=b -DC=d" [-D INSTALL_TO=prefix] -P build_and_run.cmake
 # Configures and builds a project from scratch, runs its consumers on DATA, and installs it if asked to.
 separate_arguments(options UNIX_COMMAND "${OPTIONS}")

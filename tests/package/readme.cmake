@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Compiles and links every ```cpp block of README.md and docs/*.md as doc_<page>_<n>: each is a whole program.
 # Blocks that include Torch are left out where LibTorch was not found; those that include gpu.hpp are compiled
 # everywhere, and linked where h5feed was built with CUDA.

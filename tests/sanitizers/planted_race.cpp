@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Has a data race on purpose, in a function that the loader's workers call: under ThreadSanitizer the
 // test passes only when the race is reported, so that a silent sanitizer is noticed.
 #include <cstdint>

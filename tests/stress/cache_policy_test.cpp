@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cache policies by what they promise: how often chunks are decoded, and that no policy changes a byte.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory budget, held against what the process really takes. A binary of its own, and not built with
 // sanitizers, whose own memory would count.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The oracle: with any number of workers an epoch is byte for byte what num_workers = 0 delivers, and
 // that is what the file holds.
 #include <gtest/gtest.h>

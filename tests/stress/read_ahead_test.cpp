@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slow storage: reads go on beside decoding, every chunk is decoded once, and errors reach their batch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

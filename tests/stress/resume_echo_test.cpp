@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs with an echo that stop anywhere and go on with other batch sizes, ranks and workers, again and again:
 // every sample is delivered as often as the factor says, each repeat once.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stopping and going on at any point, with any number of workers and ranks: the same samples in the same
 // global order.
 #include <gmock/gmock.h>

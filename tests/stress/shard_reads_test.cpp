@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the ranks read together.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stopping at any moment: nothing hangs, nothing is lost, buffers outlive the loader.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Captures h5feed's log lines instead of printing them.
 #pragma once
 

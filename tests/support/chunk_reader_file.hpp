@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fixture: one dataset in a file and its ChunkReader.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damages files in the old format, whose structures carry no checksums.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of what a loader delivered, to be compared byte for byte.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches for tests of CudaDevice: filled with a pattern, passed to a consumer, compared there.
 #pragma once
 
@@ -13,8 +14,8 @@
 
 #include "batch/device_backend.hpp"
 #include "cuda/cuda_device.hpp"
-#include "cuda/runtime/handles.hpp"
 #include "cuda/kernels/normalize.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "h5feed/device.hpp"
 #include "support/fakes/fake_cuda.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fixture: a file of samples with named fields of any type, chunked or not, fixed or variable in length.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first GPU of the machine, for tests that need a real one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of what a loader delivered to GPUs of the fake runtime, read on a stream as a training loop would.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes HDF5 files of any layout with libhdf5 itself.
 #pragma once
 

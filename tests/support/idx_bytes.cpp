@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/idx_bytes.hpp"
 
 #include <zlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds encoded images, and datasets of them.
 #pragma once
 

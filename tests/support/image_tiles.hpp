@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fixture: images in files, and the windows of them that a dataset of tiles must deliver.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the units of the normalize kernel on the CPU, and computes the expected results with the simplest
 // code.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares what a loader delivers with what was written to the file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers shared by the tests of the loader.
 #pragma once
 
@@ -5,8 +6,8 @@
 #include <string>
 
 #include "h5feed/data_loader.hpp"
-#include "store/index/chunk_index.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/index/chunk_index.hpp"
 #include "support/refusal.hpp"
 #include "support/sample_set.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs several programs at once during a test.
 #pragma once
 

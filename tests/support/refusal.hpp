@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts of exceptions, for tests of refusals.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Simulates the best that caches of rows and of chunks can do for a known sequence of requests. Shares no
 // code with the loader.
 #pragma once

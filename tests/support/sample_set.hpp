@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small sets of samples, written by libhdf5 itself and kept in memory for comparison.
 #pragma once
 

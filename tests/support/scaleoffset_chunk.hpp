@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds chunks of HDF5 filter 6 (scale-offset), for which h5feed has no encoder.
 #pragma once
 

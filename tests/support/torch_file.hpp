@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fixture: a file whose samples identify themselves, for tests of the LibTorch adapter.
 #pragma once
 

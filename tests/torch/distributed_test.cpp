@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // examples/distributed.cpp, run as one, two and four processes on one machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The examples that train in one process, shortened; and LibTorch's own MNIST training with the lines of its
 // dataset and loader changed.
 #include <gmock/gmock.h>

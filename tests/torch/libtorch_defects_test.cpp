@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The same program over the same file with LibTorch's loader and with h5feed's, where LibTorch's loses data
 // in silence or ends the program. Its behaviour is that of torch/data/dataloader/base.h and stateless.h.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled against CUDA's headers and LibTorch's, and linked nowhere: that the adapter fits both.
 #include <optional>
 #include <vector>

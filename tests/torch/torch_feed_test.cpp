@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `h5feed::make_data_loader` takes from programs written for LibTorch's, and what it makes of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samplers of LibTorch at their edges, and what else of a TorchDataLoader meets the bounds of LibTorch's
 // forms.
 #include <gmock/gmock.h>

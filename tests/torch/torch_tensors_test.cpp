@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Types, shapes and memory formats of the tensors that reach LibTorch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trainings fed by h5feed's loader and by LibTorch's from the same file; and programs that end within an
 // epoch.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed bench: how fast a file feeds, by number of workers, and how near that is to what the machine
 // can do.
 #include <fmt/format.h>
@@ -20,17 +21,17 @@
 #include "tools/bench/ranks.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/bench/settings.hpp"
+#include "tools/measure/page_cache.hpp"
 #include "tools/program/child_process.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
-#include "tools/storage/image_choice.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/machine.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
-#include "tools/measure/page_cache.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/run_bounds.hpp"
+#include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/cold.hpp"
 
 #include <algorithm>
@@ -11,8 +12,8 @@
 #include "base/byte_units.hpp"
 #include "base/mutex.hpp"
 #include "plan/permutation.hpp"
-#include "store/index/chunk_index.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/index/chunk_index.hpp"
 #include "tools/measure/page_cache.hpp"
 
 namespace h5feed::cli {

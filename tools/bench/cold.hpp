@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures how fast a file's bytes can be read from its storage: the yardstick for cold rows of `bench`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Upper bounds for the loader's speed: the same threads do only the unavoidable work.
 #pragma once
 

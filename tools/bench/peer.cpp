@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/peer.hpp"
 
 #include <fmt/format.h>
@@ -16,15 +17,15 @@
 #include "h5feed/error.hpp"
 #include "tools/bench/python.hpp"
 #include "tools/bench/report.hpp"
+#include "tools/measure/page_cache.hpp"
+#include "tools/measure/statistics.hpp"
 #include "tools/program/child_process.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
-#include "tools/storage/image_choice.hpp"
 #include "tools/program/machine.hpp"
-#include "tools/measure/page_cache.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/run_bounds.hpp"
-#include "tools/measure/statistics.hpp"
+#include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `bench --peer pytorch`: measures PyTorch's DataLoader with h5py and h5feed alternately on the same file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Python interpreter that `bench --peer pytorch` runs.
 #pragma once
 

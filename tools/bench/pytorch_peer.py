@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One measurement of PyTorch's DataLoader over h5py, or of what it needs.
 
     python3 pytorch_peer.py --versions

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `bench --world-size`: measures several processes that share one file's samples.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One row of `bench`, in a process of its own: the loader and its limits, measured in turn.
 #include <algorithm>
 #include <chrono>
@@ -14,14 +15,14 @@
 #include "tools/bench/cold.hpp"
 #include "tools/bench/limits.hpp"
 #include "tools/bench/settings.hpp"
+#include "tools/measure/page_cache.hpp"
+#include "tools/measure/statistics.hpp"
+#include "tools/measure/stopwatch.hpp"
 #include "tools/program/child_process.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
 #include "tools/program/output.hpp"
-#include "tools/measure/page_cache.hpp"
 #include "tools/program/resources.hpp"
-#include "tools/measure/statistics.hpp"
-#include "tools/measure/stopwatch.hpp"
 
 namespace h5feed::cli {
 namespace {

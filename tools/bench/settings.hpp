@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings of `bench`, shared by the command and the process that measures each row.
 #pragma once
 

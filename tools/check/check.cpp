@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed check: does h5feed read from a file what libhdf5 reads, and what are its values' digests?
 #include <fmt/format.h>
 
@@ -16,8 +17,8 @@
 #include "base/system_limits.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "tools/check/dataset.hpp"
 #include "tools/check/estimate.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/check/dataset.hpp"
 
 #include <fmt/format.h>
@@ -18,9 +19,9 @@
 #include "h5feed/error.hpp"
 #include "plan/permutation.hpp"
 #include "store/format/chunk_geometry.hpp"
-#include "tools/storage/chunk_walk.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/sha256.hpp"
+#include "tools/storage/chunk_walk.hpp"
 
 namespace h5feed::cli {
 namespace {

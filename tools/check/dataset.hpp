@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares what h5feed decodes with what libhdf5 reads, chunk by chunk.
 #pragma once
 
@@ -8,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "store/read/chunk_reader.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/chunk_reader.hpp"
 
 namespace h5feed::cli {
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/check/estimate.hpp"
 
 #include <algorithm>
@@ -8,11 +9,11 @@
 #include "h5feed/error.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
-#include "tools/storage/chunk_walk.hpp"
+#include "tools/measure/stopwatch.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/sha256.hpp"
-#include "tools/measure/stopwatch.hpp"
+#include "tools/storage/chunk_walk.hpp"
 
 namespace h5feed::cli {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Predicts how long a check takes: from a few chunks before it starts, and from its progress while it runs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text and JSON that `check` prints about the datasets of a file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed generate: files of any size to try, test and measure with.
 #include <fmt/format.h>
 
@@ -16,12 +17,12 @@
 #include "store/write/h5_writer.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
-#include "tools/storage/free_space.hpp"
-#include "tools/storage/new_file.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
-#include "tools/storage/parallel_write.hpp"
 #include "tools/program/progress.hpp"
+#include "tools/storage/free_space.hpp"
+#include "tools/storage/new_file.hpp"
+#include "tools/storage/parallel_write.hpp"
 #include "tools/storage/synthetic.hpp"
 
 namespace h5feed::cli {

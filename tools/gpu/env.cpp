@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed env: what h5feed finds on this machine, for bug reports and for "why is it slow here".
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,9 +18,9 @@
 #include "h5feed/config.hpp"
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "tools/gpu/gpu_text.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
-#include "tools/gpu/gpu_text.hpp"
 #include "tools/program/machine.hpp"
 #include "tools/program/output.hpp"
 

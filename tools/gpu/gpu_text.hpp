@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU readings as JSON and as text.
 #pragma once
 

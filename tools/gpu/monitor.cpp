@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed monitor: watches the GPUs and a process with all that descend from it, alone or while a command
 // runs.
 #include <fcntl.h>
@@ -22,12 +23,12 @@
 #include "cuda/nvml/nvml.hpp"
 #include "h5feed/error.hpp"
 #include "store/write/staged_file.hpp"
-#include "tools/program/cli.hpp"
-#include "tools/program/commands.hpp"
 #include "tools/gpu/gpu_text.hpp"
-#include "tools/program/interrupt.hpp"
 #include "tools/gpu/monitor_gpus.hpp"
 #include "tools/gpu/monitor_process.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/commands.hpp"
+#include "tools/program/interrupt.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/watched_process.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPUs that `monitor` watches, and the summary of their readings.
 #pragma once
 

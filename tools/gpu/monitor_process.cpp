@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/gpu/monitor_process.hpp"
 
 #include <fmt/format.h>

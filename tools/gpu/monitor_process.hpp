@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resource use of the process that `monitor` watches and of its descendants.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed info: what a file holds, how it is stored, and whether it can be read at full speed.
 #include <fmt/format.h>
 
@@ -12,22 +13,22 @@
 #include "base/byte_units.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
-#include "store/write/attributes.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/hdf5/dataset_names.hpp"
-#include "store/read/file_pool.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/read/file_pool.hpp"
 #include "store/read/reader_factories.hpp"
-#include "tools/program/cli.hpp"
-#include "tools/program/commands.hpp"
-#include "tools/measure/decode_speed.hpp"
-#include "tools/storage/free_space.hpp"
+#include "store/write/attributes.hpp"
 #include "tools/info/shapes.hpp"
 #include "tools/info/stats.hpp"
+#include "tools/measure/decode_speed.hpp"
+#include "tools/measure/sample_cost.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/commands.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
-#include "tools/measure/sample_cost.hpp"
+#include "tools/storage/free_space.hpp"
 #include "tools/storage/storage_advice.hpp"
 
 namespace h5feed::cli {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/info/shapes.hpp"
 
 #include <fmt/format.h>
@@ -13,8 +14,8 @@
 #include "base/byte_units.hpp"
 #include "base/natural_order.hpp"
 #include "dataset/geometry.hpp"
-#include "tools/storage/image_choice.hpp"
 #include "tools/program/output.hpp"
+#include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which datasets of a file can be read as samples, and the options of `bench` that read them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/info/stats.hpp"
 
 #include <fmt/format.h>
@@ -9,10 +10,10 @@
 #include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/error.hpp"
-#include "store/write/attributes.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/hdf5/dataset_names.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
+#include "store/write/attributes.hpp"
 #include "tools/measure/decode_speed.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/progress.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `info --stats`: chooses the datasets, and prints and stores their statistics.
 #pragma once
 
@@ -7,8 +8,8 @@
 
 #include "dataset/geometry.hpp"
 #include "store/hdf5/h5_file.hpp"
-#include "tools/storage/channel_stats.hpp"
 #include "tools/program/output.hpp"
+#include "tools/storage/channel_stats.hpp"
 
 namespace h5feed::cli {
 

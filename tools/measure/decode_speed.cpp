@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/measure/decode_speed.hpp"
 
 #include <algorithm>
 
 #include "base/byte_units.hpp"
 #include "plan/permutation.hpp"
-#include "store/stored_chunks.hpp"
+#include "store/read/stored_chunks.hpp"
 #include "tools/program/interrupt.hpp"
 
 namespace h5feed::cli {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures how fast the chunks of a dataset are read and decoded, from a few of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/measure/page_cache.hpp"
 
 #include <fcntl.h>

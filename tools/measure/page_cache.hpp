@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queries and controls which pages of a file are in the kernel's page cache.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/measure/sample_cost.hpp"
 
 #include <fmt/format.h>
@@ -6,8 +7,8 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
-#include "store/format/chunk_geometry.hpp"
 #include "store/filters/filters.hpp"
+#include "store/format/chunk_geometry.hpp"
 #include "tools/program/table.hpp"
 
 namespace h5feed::cli {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cost of reading a sample that spans several chunks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The binary files of CIFAR-10 and CIFAR-100 (https://www.cs.toronto.edu/~kriz/cifar.html, "Binary version").
 #pragma once
 

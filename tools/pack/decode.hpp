@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads image files as bytes, and as pixels of a fixed size.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IDX files, the format of the MNIST family: http://yann.lecun.com/exdb/mnist/, "The IDX file format".
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `pack` on image files: reads, decodes and compresses in parallel, writes in order.
 #pragma once
 
@@ -7,11 +8,11 @@
 #include <vector>
 
 #include "store/write/h5_writer.hpp"
-#include "tools/storage/channel_stats.hpp"
-#include "tools/storage/new_file.hpp"
 #include "tools/pack/decode.hpp"
 #include "tools/pack/list.hpp"
 #include "tools/program/progress.hpp"
+#include "tools/storage/channel_stats.hpp"
+#include "tools/storage/new_file.hpp"
 
 namespace h5feed::cli {
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/pack/inputs.hpp"
 
 #include <fmt/format.h>
@@ -11,11 +12,11 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
-#include "tools/pack/idx_file.hpp"
-#include "tools/storage/image_choice.hpp"
-#include "tools/pack/npy_file.hpp"
 #include "tools/pack/cifar.hpp"
+#include "tools/pack/idx_file.hpp"
 #include "tools/pack/list.hpp"
+#include "tools/pack/npy_file.hpp"
+#include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
 namespace {

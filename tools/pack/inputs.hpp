@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arrays given to `pack`: NAME=FILE for IDX and NumPy files, GROUP=FILE for CIFAR files.
 #pragma once
 

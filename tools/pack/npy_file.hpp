@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NumPy's .npy files (numpy.lib.format, "Format Version 1.0" to "3.0").
 #pragma once
 

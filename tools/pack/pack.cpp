@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed pack: puts images and arrays in other formats into one HDF5 file.
 #include <fmt/format.h>
 
@@ -14,18 +15,18 @@
 #include "base/byte_units.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
-#include "tools/program/cli.hpp"
-#include "tools/program/commands.hpp"
-#include "tools/storage/new_file.hpp"
-#include "tools/program/option_text.hpp"
-#include "tools/program/output.hpp"
 #include "tools/pack/images.hpp"
 #include "tools/pack/inputs.hpp"
 #include "tools/pack/list.hpp"
 #include "tools/pack/space.hpp"
-#include "tools/storage/parallel_write.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/commands.hpp"
+#include "tools/program/option_text.hpp"
+#include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/run_bounds.hpp"
+#include "tools/storage/new_file.hpp"
+#include "tools/storage/parallel_write.hpp"
 #include "tools/storage/storage_model.hpp"
 
 namespace h5feed::cli {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interface of arrays that `pack` copies row by row, whatever their file format.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/pack/space.hpp"
 
 #include <algorithm>
@@ -6,8 +7,8 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
-#include "tools/program/interrupt.hpp"
 #include "tools/pack/decode.hpp"
+#include "tools/program/interrupt.hpp"
 #include "tools/storage/parallel_write.hpp"
 
 namespace h5feed::cli {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Estimates the disk space that `pack` needs, before it writes.
 #pragma once
 
@@ -6,10 +7,10 @@
 #include <vector>
 
 #include "store/write/h5_writer.hpp"
-#include "tools/storage/free_space.hpp"
 #include "tools/pack/images.hpp"
 #include "tools/pack/list.hpp"
 #include "tools/pack/source.hpp"
+#include "tools/storage/free_space.hpp"
 
 namespace h5feed::cli {
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs this program again, or another one, in a fresh process.
 #pragma once
 

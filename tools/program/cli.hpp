@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program as a function: arguments in, exit code out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subcommands, one file each. A command adds its options to the parser and stores its work in `action`,
 // which runs after the whole command line has been parsed.
 #pragma once

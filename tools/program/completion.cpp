@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed completion: what shells need to complete the program's commands and options.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes Ctrl-C unwind the stack, so that unfinished files are removed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Describes the machine that a measurement was made on.
 #pragma once
 

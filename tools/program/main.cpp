@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The h5feed program. Everything lives in h5feed_cli, so that tests can link it.
 #include <cstdio>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts the text of command-line options to checked values. Every function throws OptionError that names
 // the option, the text and the accepted values.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes results: to stdout as a table or JSON, and to export files.
 #pragma once
 

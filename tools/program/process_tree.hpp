@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resource use of a process and its descendants: CPU, memory and storage, from /proc.
 #pragma once
 

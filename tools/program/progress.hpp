@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Progress bar for work that takes longer than a second, on a terminal only.
 #pragma once
 

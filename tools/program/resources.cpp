@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/program/resources.hpp"
 
 #include <malloc.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Upper bounds for the threads and processes that options may ask for: more than the machine runs at once,
 // since measurements may want that, but not enough to bring it to a halt.
 #pragma once

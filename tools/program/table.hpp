@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables as aligned text for people, and as CSV and Markdown for other programs.
 #pragma once
 

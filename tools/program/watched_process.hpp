@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A watched process: a command started for the purpose, or one that is already running.
 #pragma once
 

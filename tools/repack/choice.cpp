@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/repack/choice.hpp"
 
 #include <fmt/format.h>
@@ -11,12 +12,12 @@
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "plan/permutation.hpp"
-#include "store/hdf5/dataset_names.hpp"
 #include "store/filters/filters.hpp"
+#include "store/hdf5/dataset_names.hpp"
 #include "store/read/reader_factories.hpp"
-#include "tools/storage/dataset_alias.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
+#include "tools/storage/dataset_alias.hpp"
 #include "tools/storage/storage_model.hpp"
 
 namespace h5feed::cli {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of `repack`, and the jobs that they mean for each dataset.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps of `repack` around the datasets that it fills, for one output file or several.
 #pragma once
 

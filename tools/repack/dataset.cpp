@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/repack/dataset.hpp"
 
 #include <fmt/format.h>
@@ -12,16 +13,16 @@
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "plan/permutation.hpp"
+#include "store/filters/filters.hpp"
 #include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/index/chunk_index.hpp"
-#include "store/filters/filters.hpp"
 #include "store/read/reader_factories.hpp"
-#include "store/stored_chunks.hpp"
+#include "store/read/stored_chunks.hpp"
 #include "tools/program/interrupt.hpp"
+#include "tools/program/sha256.hpp"
 #include "tools/repack/recut.hpp"
 #include "tools/repack/scratch.hpp"
-#include "tools/program/sha256.hpp"
 
 namespace h5feed::cli {
 namespace {

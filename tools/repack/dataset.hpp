@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One dataset of `repack`: its plan, the work, and the verification.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/repack/part_plan.hpp"
 
 #include <fmt/format.h>
@@ -10,8 +11,8 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
-#include "store/write/attributes.hpp"
 #include "store/filters/filters.hpp"
+#include "store/write/attributes.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/sha256.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of a `repack`, and which of them are complete.
 #pragma once
 

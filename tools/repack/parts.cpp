@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/repack/parts.hpp"
 
 #include <fmt/format.h>
@@ -14,13 +15,13 @@
 #include "h5feed/error.hpp"
 #include "store/read/reader_factories.hpp"
 #include "tools/program/cli.hpp"
-#include "tools/storage/free_space.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/repack/copy.hpp"
 #include "tools/repack/part_plan.hpp"
 #include "tools/repack/report.hpp"
+#include "tools/storage/free_space.hpp"
 #include "tools/storage/row_range_reader.hpp"
 
 namespace h5feed::cli {

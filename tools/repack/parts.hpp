@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `repack` in parts: files that each hold some of the rows, written one after the other or on several
 // machines.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/repack/recut.hpp"
 
 #include <tbb/blocked_range.h>
@@ -13,7 +14,7 @@
 
 #include "base/byte_units.hpp"
 #include "store/format/chunk_geometry.hpp"
-#include "store/stored_chunks.hpp"
+#include "store/read/stored_chunks.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/repack/scratch.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a re-cut: source chunks are decoded in parallel, target chunks are delivered whole and in order.
 #pragma once
 

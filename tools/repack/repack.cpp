@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed repack: the same file with other chunks and filters.
 #include <fmt/format.h>
 #include <malloc.h>
@@ -17,18 +18,18 @@
 #include "store/write/staged_file.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
-#include "tools/storage/free_space.hpp"
 #include "tools/program/interrupt.hpp"
-#include "tools/storage/new_file.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
+#include "tools/program/run_bounds.hpp"
 #include "tools/repack/choice.hpp"
 #include "tools/repack/copy.hpp"
 #include "tools/repack/dataset.hpp"
 #include "tools/repack/parts.hpp"
 #include "tools/repack/report.hpp"
-#include "tools/program/run_bounds.hpp"
+#include "tools/storage/free_space.hpp"
+#include "tools/storage/new_file.hpp"
 
 namespace h5feed::cli {
 namespace {

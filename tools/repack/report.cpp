@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/repack/report.hpp"
 
 #include <fmt/format.h>
@@ -10,15 +11,15 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
-#include "store/format/chunk_geometry.hpp"
 #include "store/filters/filters.hpp"
-#include "store/stored_chunks.hpp"
+#include "store/format/chunk_geometry.hpp"
+#include "store/read/stored_chunks.hpp"
 #include "tools/measure/decode_speed.hpp"
-#include "tools/storage/free_space.hpp"
-#include "tools/program/interrupt.hpp"
 #include "tools/measure/python_readers.hpp"
-#include "tools/program/sha256.hpp"
 #include "tools/measure/stopwatch.hpp"
+#include "tools/program/interrupt.hpp"
+#include "tools/program/sha256.hpp"
+#include "tools/storage/free_space.hpp"
 
 namespace h5feed::cli {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text and JSON that `repack` prints before it starts and at its end.
 #pragma once
 

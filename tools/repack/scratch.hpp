@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An unnamed file for intermediate values, and the order of a dataset's parts in it.
 #pragma once
 

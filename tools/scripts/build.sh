@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Configures and builds one preset; the common part of demo.sh, test.sh and .ci/run.
 #   tools/scripts/build.sh PRESET [TARGET ...] [-- CMAKE-ARGUMENT ...]
 # Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX, also when they changed since the last call.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the fuzz targets and runs each for SECONDS, on a fresh corpus that starts from the target's own
 # seeds; as many at a time as there are CPUs. Fails on a finding and says where its input is.
 #   tools/scripts/fuzz.sh SECONDS [TARGET ...]     without TARGET: all; a target is named as in tests/fuzz/CMakeLists.txt

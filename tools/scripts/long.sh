@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The long forms of what .ci/run does briefly: 200 kills of repack at random moments, every fuzz target for
 # two minutes.
 set -euo pipefail

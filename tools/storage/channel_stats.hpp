@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mean, standard deviation and range of each channel of a dataset, in one pass.
 #pragma once
 
@@ -10,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "store/write/attributes.hpp"
 #include "store/read/chunk_reader.hpp"
+#include "store/write/attributes.hpp"
 
 namespace h5feed::cli {
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Order in which to visit chunks so that a dataset's values come out in row-major order within bounded
 // memory.
 #pragma once

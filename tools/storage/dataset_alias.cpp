@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/storage/dataset_alias.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks that there is room for what a command is about to write.
 #pragma once
 

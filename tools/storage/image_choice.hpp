@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helps the user choose among several datasets that look like images.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A new file written by `generate` or `pack`.
 #pragma once
 
@@ -13,8 +14,8 @@
 #include "store/write/h5_writer.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/output.hpp"
-#include "tools/storage/parallel_write.hpp"
 #include "tools/program/progress.hpp"
+#include "tools/storage/parallel_write.hpp"
 
 namespace h5feed::cli {
 

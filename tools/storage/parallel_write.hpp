@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fills a dataset of a new file: rows are produced and compressed in parallel and written in order.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans how to re-cut a dataset from one chunk shape to another within bounded memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/storage/row_range_reader.hpp"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include <utility>
 
 #include "store/format/chunk_geometry.hpp"
-#include "store/stored_chunks.hpp"
+#include "store/read/stored_chunks.hpp"
 
 namespace h5feed::cli {
 namespace {

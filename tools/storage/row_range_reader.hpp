@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Presents a range of a dataset's rows as a dataset of its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Predicts what a dataset's storage costs a training run, and advises how to improve it.
 #pragma once
 
@@ -6,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "store/read/chunk_reader.hpp"
 #include "store/format/dataset_info.hpp"
+#include "store/read/chunk_reader.hpp"
 
 namespace h5feed::cli {
 

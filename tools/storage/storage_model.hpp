@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Model that predicts the speed of ways to store a dataset.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Content of generated samples: a pure function of seed and sample number.
 #pragma once
 

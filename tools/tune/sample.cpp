@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/tune/sample.hpp"
 
 #include <fmt/format.h>
@@ -12,18 +13,18 @@
 #include "base/system_limits.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
-#include "store/format/chunk_geometry.hpp"
 #include "store/filters/filters.hpp"
+#include "store/format/chunk_geometry.hpp"
 #include "store/write/h5_writer.hpp"
-#include "tools/program/interrupt.hpp"
-#include "tools/storage/new_file.hpp"
-#include "tools/program/output.hpp"
 #include "tools/measure/page_cache.hpp"
-#include "tools/storage/parallel_write.hpp"
-#include "tools/program/progress.hpp"
-#include "tools/storage/recut_plan.hpp"
-#include "tools/program/resources.hpp"
 #include "tools/measure/stopwatch.hpp"
+#include "tools/program/interrupt.hpp"
+#include "tools/program/output.hpp"
+#include "tools/program/progress.hpp"
+#include "tools/program/resources.hpp"
+#include "tools/storage/new_file.hpp"
+#include "tools/storage/parallel_write.hpp"
+#include "tools/storage/recut_plan.hpp"
 
 namespace h5feed::cli {
 namespace {

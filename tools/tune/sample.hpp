@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sample of a dataset, stored in several ways to measure the cost of each.
 #pragma once
 

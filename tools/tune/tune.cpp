@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed tune: which chunks and filters would feed a training run best.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,13 +21,13 @@
 #include "store/write/staged_file.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
-#include "tools/storage/free_space.hpp"
-#include "tools/storage/image_choice.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/run_bounds.hpp"
+#include "tools/storage/free_space.hpp"
+#include "tools/storage/image_choice.hpp"
 #include "tools/storage/storage_model.hpp"
 #include "tools/tune/report.hpp"
 #include "tools/tune/sample.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delivery to NVIDIA GPUs. Link h5feed::gpu.
 //
 //   options.device = "cuda:0";

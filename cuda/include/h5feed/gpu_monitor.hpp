@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Watching an NVIDIA GPU while it is fed. Link h5feed::nvml, which needs no CUDA: the library of the driver
 // is loaded when asked for.
 //

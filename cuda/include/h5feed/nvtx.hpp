@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loader's stages in the timelines of NVIDIA's tools (Nsight Systems). Link h5feed::gpu.
 #pragma once
 

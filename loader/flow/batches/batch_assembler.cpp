@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "flow/batches/batch_assembler.hpp"
 
 #include <fmt/format.h>
@@ -11,10 +12,10 @@
 #include <variant>
 
 #include "base/sleep_probe.hpp"
+#include "flow/chunks/visit_plan.hpp"
+#include "flow/measure/trace_span.hpp"
 #include "flow/resolve/cache_layout.hpp"
 #include "flow/resolve/field_kernel.hpp"
-#include "flow/measure/trace_span.hpp"
-#include "flow/chunks/visit_plan.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {

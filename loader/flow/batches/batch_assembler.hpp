@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The work on one batch: which chunks it needs, and its rows copied out of them.
 #pragma once
 
@@ -12,19 +13,19 @@
 #include "batch/row_kernel.hpp"
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
-#include "flow/chunks/batch_job.hpp"
 #include "flow/batches/batch_outputs.hpp"
-#include "flow/chunks/chunk_agenda.hpp"
-#include "flow/measure/counters.hpp"
 #include "flow/batches/direct_rows.hpp"
 #include "flow/batches/field_batch.hpp"
-#include "flow/resolve/placement.hpp"
+#include "flow/chunks/batch_job.hpp"
+#include "flow/chunks/chunk_agenda.hpp"
 #include "flow/chunks/read_ahead.hpp"
-#include "flow/resolve/resolve_options.hpp"
 #include "flow/chunks/row_future.hpp"
 #include "flow/chunks/row_keeper.hpp"
 #include "flow/chunks/scratch_pool.hpp"
 #include "flow/chunks/served_rows.hpp"
+#include "flow/measure/counters.hpp"
+#include "flow/resolve/placement.hpp"
+#include "flow/resolve/resolve_options.hpp"
 #include "h5feed/device.hpp"
 
 namespace h5feed {

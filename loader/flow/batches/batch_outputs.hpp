@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory that a batch is assembled in, and what is to be done to its samples.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows straight from the file into the batch, past the cache.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named fields as parts of a batch.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs jobs: on worker threads, or without any on the caller's thread, by the same code.
 #pragma once
 
@@ -8,12 +9,12 @@
 #include <vector>
 
 #include "flow/batches/batch_assembler.hpp"
+#include "flow/batches/task_queue.hpp"
+#include "flow/batches/ticket_ring.hpp"
 #include "flow/chunks/batch_job.hpp"
 #include "flow/chunks/chunk_agenda.hpp"
 #include "flow/chunks/look_ahead.hpp"
 #include "flow/chunks/read_ahead.hpp"
-#include "flow/batches/task_queue.hpp"
-#include "flow/batches/ticket_ring.hpp"
 #include "h5feed/trace.hpp"
 
 namespace h5feed {

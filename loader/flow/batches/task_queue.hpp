@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What workers take their tasks from: earliest deadline first.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bounded hand-over between workers and the consumer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One batch on its way from plan to consumer.
 #pragma once
 
@@ -47,9 +48,10 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   const std::uint64_t ticket;  ///< position in the loader's life, over all epochs
   const std::uint64_t round;   ///< which run through the data it belongs to; the same epoch may run twice
   const std::shared_ptr<const EpochPlan> plan;
-  const std::uint64_t number;      ///< of the batch in `plan`, which may begin within the epoch
-  std::uint64_t first_turn = 0;    ///< of its first sample (flow/chunks/row_future.hpp); set before it is submitted
-  std::uint64_t seed = 0;          ///< of the loader when it was issued; likewise
+  const std::uint64_t number;  ///< of the batch in `plan`, which may begin within the epoch
+  std::uint64_t first_turn =
+      0;                   ///< of its first sample (flow/chunks/row_future.hpp); set before it is submitted
+  std::uint64_t seed = 0;  ///< of the loader when it was issued; likewise
   std::uint64_t first_repeat = 0;  ///< deliveries of it before a run was resumed; likewise
   std::uint64_t end_repeat = 1;    ///< deliveries of it in all, those before included; likewise
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "flow/chunks/chunk_agenda.hpp"
 
 #include <algorithm>

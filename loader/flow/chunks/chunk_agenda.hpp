@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The chunks that batches in preparation still need, and which of them have been read ahead.
 #pragma once
 

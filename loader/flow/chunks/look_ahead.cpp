@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "flow/chunks/look_ahead.hpp"
 
 namespace h5feed {

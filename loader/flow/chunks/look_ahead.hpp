@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which chunks to load for batches that are not in preparation yet.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filling the cache before the first batch.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that fetch stored bytes while the workers decode.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When rows are due: the plan of the batches in preparation, and of the epoch after it.
 #pragma once
 

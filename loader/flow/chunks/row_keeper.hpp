@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows of one field that are kept for the batches to come.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Read buffers for the chunks that may be decoded at once.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a chunk has given all its rows to a round.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a GPU probe saw while epochs ran.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells a trace sink when a stage begins and ends.
 #pragma once
 

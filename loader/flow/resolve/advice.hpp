@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a choice of shuffle and cache will cost, said before the run.
 #pragma once
 

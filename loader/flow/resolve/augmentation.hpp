@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which crop and flip a sample gets.
 #pragma once
 

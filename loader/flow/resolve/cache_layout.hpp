@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a loader's `cache_bytes` are used.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens to the data between chunk and consumer.
 #pragma once
 

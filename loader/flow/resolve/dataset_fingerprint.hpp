@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells datasets apart in a saved state.
 #pragma once
 

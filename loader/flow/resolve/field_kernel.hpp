@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a field as it is stored to its part of a batch.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether memory that a consumer supplies fits a batch.
 #pragma once
 

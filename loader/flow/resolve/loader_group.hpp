@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the loaders of one opened dataset share.
 #pragma once
 

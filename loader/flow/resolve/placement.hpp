@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where batches are delivered, and which part of their making is left to the CPU.
 #pragma once
 

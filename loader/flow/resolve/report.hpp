@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loader's run in a few lines for people.
 #pragma once
 

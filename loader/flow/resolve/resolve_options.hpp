@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From what the user set to what the loader does, with every bound checked.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "flow/resolve/resolve_order.hpp"
 
 #include <fmt/format.h>

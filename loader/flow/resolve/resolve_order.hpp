@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options that decide which samples come in which order, checked against the data.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How often a cache of rows will have chunks decoded: simulated in small before the run.
 #pragma once
 

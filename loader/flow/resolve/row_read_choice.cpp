@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "flow/resolve/row_read_choice.hpp"
 
 #include <algorithm>

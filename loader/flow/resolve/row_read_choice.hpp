@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows straight from the file, or chunks through the cache: which is cheaper.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loader without Torch: epochs of batches from a dataset.
 #pragma once
 

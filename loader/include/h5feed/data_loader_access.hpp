@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What adapters of h5feed need of a DataLoader beyond its public functions. Not a stable interface.
 #pragma once
 

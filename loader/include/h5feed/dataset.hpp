@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A dataset: which HDF5 datasets hold the samples and targets, and what one sample looks like.
 #pragma once
 

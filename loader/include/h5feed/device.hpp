@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where batches are delivered: host memory, or that of a GPU.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exceptions h5feed throws. Every message is one line: what, where, next step.
 #pragma once
 

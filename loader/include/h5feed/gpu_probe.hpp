@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the loader is told of the GPU that it feeds, by whoever can look at it.
 #pragma once
 

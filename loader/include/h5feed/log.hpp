@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where h5feed's warnings go.
 #pragma once
 

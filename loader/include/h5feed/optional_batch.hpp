@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `next()` returns: a batch, or nothing at the end of an epoch.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a user may set on a data loader. Names and rules of exclusion are PyTorch's where PyTorch has
 // the option (torch.utils.data.DataLoader).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples at any place of a dataset, for programs that decide themselves what comes next.
 #pragma once
 

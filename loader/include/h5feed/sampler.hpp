@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Orders of samples that a user brings: samplers and batch samplers, with PyTorch's names
 // (torch.utils.data.sampler).
 #pragma once

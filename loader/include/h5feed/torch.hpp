@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loader for LibTorch: batches arrive as tensors, in the loop LibTorch users write.
 //
 //   auto loader = h5feed::make_data_loader(h5feed::Dataset::open({.files = {"train.h5"}}), options);

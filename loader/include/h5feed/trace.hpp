@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hook for timelines (NVTX, Chrome trace): which stage runs when, on which thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Integers and lengths in the framing of filters. Internal to the filters.
 #pragma once
 

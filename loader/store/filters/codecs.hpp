@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Codecs that more than their own filter uses. Decoders never write past `out`, never read past `in`, and
 // throw FilterError for bytes that no encoder produces; they return the bytes written. Encoders throw
 // std::bad_alloc where memory is short.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of filters: what h5feed knows of each. Internal to the filters.
 #pragma once
 

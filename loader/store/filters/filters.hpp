@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HDF5 filter pipelines without libhdf5: thread-safe, length-checked on hostile input.
 #pragma once
 

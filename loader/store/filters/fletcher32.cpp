@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/filters/fletcher32.hpp"
 
 #include <fmt/format.h>

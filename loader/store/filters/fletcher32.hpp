@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HDF5 filter 3: a checksum in 4 bytes behind the data.
 #pragma once
 

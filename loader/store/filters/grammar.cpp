@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filters as people write and read them.
 #include <fmt/format.h>
 

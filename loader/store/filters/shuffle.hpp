@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HDF5 filter 2: all first bytes of the elements, then all second bytes, and so on. Bytes after the
 // last whole element are copied as they are.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bit transposition of HDF5 filter 32008: all lowest bits of the elements' first bytes, then all
 // second bits, and so on through the bytes (Masui et al. 2015, "A compression scheme for radio data in
 // high performance computing").

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The filters that h5feed decodes, each defined beside its codec, and the names of those that it does not.
 #include <fmt/format.h>
 

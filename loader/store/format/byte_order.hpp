@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elements between the file's byte order and the host's.
 #pragma once
 

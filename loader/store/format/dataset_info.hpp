@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What libhdf5's metadata says about one dataset: plain data, no HDF5 types.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first bytes of an HDF5 file, read without libhdf5: why a file that libhdf5 refuses is refused.
 #pragma once
 

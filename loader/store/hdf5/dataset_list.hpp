@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The datasets of a file, each looked at on its own: a damaged object does not hide the others. Internal to
 // this folder; callers hold an Hdf5Session.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sentences about the datasets of a file, for error messages.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files beside an HDF5 file that hold the bytes of a dataset ("external storage").
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values of variable length, read without libhdf5: objects of global heap collections (HDF5 File Format
 // Specification, section III.E, "Disk Format: Level 1E - Global Heap").
 #pragma once

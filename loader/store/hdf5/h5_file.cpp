@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/hdf5/h5_file.hpp"
 
 #include <fmt/format.h>
@@ -8,12 +9,12 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
 #include "store/hdf5/h5_metadata.hpp"
 #include "store/hdf5/hdf5_types.hpp"
 #include "store/hdf5/refused_open.hpp"
-#include "store/format/superblock.hpp"
 #include "store/hdf5/virtual_circle.hpp"
 #include "store/hdf5/within_file.hpp"
 

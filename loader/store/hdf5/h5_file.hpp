@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An HDF5 file opened for reading, metadata only. Everything that calls libhdf5 for reading lives
 // behind this class and chunk_index.hpp.
 #pragma once

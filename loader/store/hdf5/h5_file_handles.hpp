@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The HDF5 handles that an H5File holds, and the way to them. Internal to this folder.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/hdf5/h5_metadata.hpp"
 
 #include <fmt/format.h>
@@ -8,8 +9,8 @@
 #include <span>
 
 #include "h5feed/error.hpp"
-#include "store/format/chunk_geometry.hpp"
 #include "store/filters/filters.hpp"
+#include "store/format/chunk_geometry.hpp"
 #include "store/hdf5/hdf5_session.hpp"
 #include "store/hdf5/hdf5_types.hpp"
 #include "store/hdf5/hdf5_versions.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Datasets as libhdf5 describes them. Internal to this folder; callers hold an Hdf5Session.
 #pragma once
 

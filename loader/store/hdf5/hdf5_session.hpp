@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one way into libhdf5: its mutex, silence, and what went wrong. Internal to this folder.
 #pragma once
 

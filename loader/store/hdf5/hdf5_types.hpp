@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HDF5 datatypes as h5feed's. Internal to this folder; callers hold an Hdf5Session.
 #pragma once
 

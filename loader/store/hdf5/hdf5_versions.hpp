@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of libhdf5 that its versions spell differently, once. Internal to this folder.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All objects and links of an HDF5 file. Internal to this folder; callers hold an Hdf5Session.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Datasets of a file by a pattern of their paths: one in each of many groups.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/hdf5/refused_open.hpp"
 
 #include <fmt/format.h>
@@ -9,10 +10,10 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_metadata.hpp"
-#include "store/format/superblock.hpp"
 
 namespace h5feed {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What to say about files and datasets that libhdf5 does not open. Internal to this folder; callers of all
 // that takes a handle hold an Hdf5Session.
 #pragma once

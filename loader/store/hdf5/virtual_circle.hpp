@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual datasets that are, by others or at once, their own source: libhdf5 follows them until its stack
 // ends.
 #pragma once

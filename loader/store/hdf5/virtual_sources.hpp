@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The datasets that a virtual dataset is made of.
 #pragma once
 

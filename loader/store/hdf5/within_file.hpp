@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths that stay in their file. Internal to this folder; callers hold an Hdf5Session.
 #pragma once
 

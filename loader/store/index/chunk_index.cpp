@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/index/chunk_index.hpp"
 
 #include <fmt/format.h>

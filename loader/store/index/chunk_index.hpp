@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where every chunk of a dataset lies in its file.
 #pragma once
 

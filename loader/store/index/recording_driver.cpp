@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/index/recording_driver.hpp"
 
 #if !H5FEED_HAVE_CHUNK_ITER

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file driver for libhdf5 that reads metadata and only records reads of raw data: how chunk
 // addresses are learned from libraries without H5Dchunk_iter. Internal to chunk_index.cpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A dataset as numbered chunks that any thread may read and decode.
 #pragma once
 
@@ -10,8 +11,8 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/row_layout.hpp"
-#include "store/format/dataset_info.hpp"
 #include "store/filters/filters.hpp"
+#include "store/format/dataset_info.hpp"
 
 namespace h5feed {
 

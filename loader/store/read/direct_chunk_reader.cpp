@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,10 +6,10 @@
 
 #include "base/clock.hpp"
 #include "store/format/byte_order.hpp"
-#include "store/chunk_errors.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/read/chunk_errors.hpp"
 #include "store/read/reader_factories.hpp"
-#include "store/stored_chunks.hpp"
+#include "store/read/stored_chunks.hpp"
 
 namespace h5feed {
 namespace {

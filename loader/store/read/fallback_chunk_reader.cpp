@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "base/clock.hpp"
 #include "store/format/byte_order.hpp"
-#include "store/chunk_errors.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/read/chunk_errors.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/read/unfetched_chunk_reader.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of a dataset that has many: read with a bounded number of descriptors.
 #pragma once
 

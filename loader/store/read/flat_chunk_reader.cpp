@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/clock.hpp"
 #include "store/format/byte_order.hpp"
-#include "store/chunk_errors.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/read/chunk_errors.hpp"
 #include "store/read/reader_factories.hpp"
-#include "store/stored_chunks.hpp"
+#include "store/read/stored_chunks.hpp"
 
 namespace h5feed {
 namespace {

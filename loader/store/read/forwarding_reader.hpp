@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For readers that deal another reader's chunks to rows in their own way. Internal to store/ and dataset/.
 #pragma once
 
@@ -5,7 +6,7 @@
 #include <utility>
 
 #include "store/read/chunk_reader.hpp"
-#include "store/stored_chunks.hpp"
+#include "store/read/stored_chunks.hpp"
 
 namespace h5feed {
 

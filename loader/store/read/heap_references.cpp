@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/read/heap_references.hpp"
 
 #include <fmt/format.h>
@@ -5,7 +6,7 @@
 #include <string>
 
 #include "h5feed/error.hpp"
-#include "store/read_all.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 
 namespace h5feed {

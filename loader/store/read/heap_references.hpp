@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the values of a variable-length dataset lie.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "store/read/chunk_reader.hpp"
 #include "store/hdf5/global_heap.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 
 namespace h5feed {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/read/image_reader.hpp"
 
 #include <fmt/format.h>
@@ -11,10 +12,10 @@
 #include "base/clock.hpp"
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
-#include "store/chunk_errors.hpp"
 #include "store/hdf5/global_heap.hpp"
+#include "store/read/chunk_errors.hpp"
 #include "store/read/heap_references.hpp"
-#include "store/read_all.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 
 namespace h5feed {

@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/read/joined_reader.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
-#include "store/chunk_errors.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/read/chunk_errors.hpp"
 #include "store/read/forwarding_reader.hpp"
-#include "store/stored_chunks.hpp"
+#include "store/read/stored_chunks.hpp"
 #include "store/read/unfetched_chunk_reader.hpp"
 
 namespace h5feed {

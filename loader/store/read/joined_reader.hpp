@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several datasets one after the other, as one: files of a list, sources of a virtual dataset, groups.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/read/ragged_part.hpp"
 
 #include <fmt/format.h>
@@ -8,12 +9,12 @@
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
 #include "h5feed/error.hpp"
-#include "store/format/byte_order.hpp"
-#include "store/chunk_errors.hpp"
 #include "store/filters/filters.hpp"
+#include "store/format/byte_order.hpp"
 #include "store/hdf5/global_heap.hpp"
+#include "store/read/chunk_errors.hpp"
 #include "store/read/heap_references.hpp"
-#include "store/read_all.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 
 namespace h5feed {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples that differ in length, as one file or one group brings them.
 #pragma once
 
@@ -7,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "store/hdf5/h5_file.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/file_pool.hpp"
-#include "store/hdf5/h5_file.hpp"
 #include "store/read/reader_factories.hpp"
 
 namespace h5feed {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/read/reader_factories.hpp"
 
 #include <fmt/format.h>
@@ -8,8 +9,8 @@
 
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
-#include "store/chunk_errors.hpp"
 #include "store/hdf5/external_files.hpp"
+#include "store/read/chunk_errors.hpp"
 #include "store/read/file_pool.hpp"
 
 namespace h5feed {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a dataset is opened as a ChunkReader: the choice between the ways of reading it, and each of them.
 #pragma once
 
@@ -7,9 +8,9 @@
 #include <string>
 
 #include "store/format/byte_source.hpp"
+#include "store/hdf5/h5_file.hpp"
 #include "store/index/chunk_index.hpp"
 #include "store/read/chunk_reader.hpp"
-#include "store/hdf5/h5_file.hpp"
 
 namespace h5feed {
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For readers whose chunks come decoded or not at all. Internal to this folder.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <string>
@@ -5,11 +6,11 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
+#include "store/hdf5/virtual_circle.hpp"
+#include "store/hdf5/virtual_sources.hpp"
 #include "store/read/file_pool.hpp"
 #include "store/read/joined_reader.hpp"
 #include "store/read/reader_factories.hpp"
-#include "store/hdf5/virtual_circle.hpp"
-#include "store/hdf5/virtual_sources.hpp"
 
 namespace h5feed {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writing of one attribute through an open file. Internal to this folder.
 #pragma once
 
@@ -5,8 +6,8 @@
 
 #include <string>
 
-#include "store/write/attributes.hpp"
 #include "store/hdf5/hdf5_session.hpp"
+#include "store/write/attributes.hpp"
 
 namespace h5feed {
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/write/attributes.hpp"
 
 #include <fcntl.h>
@@ -10,8 +11,8 @@
 
 #include "base/file_descriptor.hpp"
 #include "h5feed/error.hpp"
-#include "store/write/attribute_write.hpp"
 #include "store/hdf5/hdf5_session.hpp"
+#include "store/write/attribute_write.hpp"
 #include "store/write/staged_file.hpp"
 
 namespace h5feed {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attributes: small named values on datasets and groups.
 #pragma once
 

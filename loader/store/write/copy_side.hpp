@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One side of a copy: what is in the file, and how it comes over. Internal to this folder; callers hold an
 // Hdf5Session.
 #pragma once
@@ -13,8 +14,8 @@
 
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
-#include "store/write/object_copy.hpp"
 #include "store/hdf5/object_tree.hpp"
+#include "store/write/object_copy.hpp"
 #include "store/write/stored_values.hpp"
 
 namespace h5feed {

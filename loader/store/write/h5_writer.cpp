@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/write/h5_writer.hpp"
 
 #include <fmt/format.h>
@@ -8,13 +9,13 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
-#include "store/write/attribute_write.hpp"
-#include "store/format/byte_source.hpp"
-#include "store/creation_properties.hpp"
 #include "store/filters/filters.hpp"
+#include "store/format/byte_source.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
-#include "store/write/h5_writer_handles.hpp"
 #include "store/hdf5/hdf5_types.hpp"
+#include "store/write/attribute_write.hpp"
+#include "store/write/creation_properties.hpp"
+#include "store/write/h5_writer_handles.hpp"
 
 namespace h5feed {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes HDF5 files chunk by chunk; nothing appears under the final name until commit().
 #pragma once
 
@@ -8,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "store/write/attributes.hpp"
 #include "store/format/dataset_info.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/write/attributes.hpp"
 
 namespace h5feed {
 

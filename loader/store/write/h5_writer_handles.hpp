@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The HDF5 handles that an H5Writer holds, and the way to them. Internal to this folder.
 #pragma once
 
@@ -9,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "store/write/h5_writer.hpp"
 #include "store/hdf5/hdf5_session.hpp"
+#include "store/write/h5_writer.hpp"
 #include "store/write/staged_file.hpp"
 
 namespace h5feed {

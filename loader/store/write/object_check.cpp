@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What there is to copy, looked at without writing: before, and to compare both sides afterwards.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/write/object_copy.hpp"
 
 #include <fmt/format.h>
@@ -8,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "store/write/copy_side.hpp"
-#include "store/creation_properties.hpp"
 #include "store/hdf5/h5_metadata.hpp"
+#include "store/write/copy_side.hpp"
+#include "store/write/creation_properties.hpp"
 #include "store/write/h5_writer_handles.hpp"
 #include "store/write/type_copy.hpp"
 

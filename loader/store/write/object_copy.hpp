@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything of an HDF5 file but the values of its large datasets: groups, links, committed types,
 // attributes and references, made anew in another file.
 #pragma once

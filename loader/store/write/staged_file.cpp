@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/write/staged_file.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values of any HDF5 type in memory: where references and variable-length parts are in them. Internal to
 // this folder; callers hold an Hdf5Session.
 #pragma once

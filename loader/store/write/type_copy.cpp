@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/write/type_copy.hpp"
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Types of a copy in the oldest form that holds them. Internal to this folder; callers hold an Hdf5Session.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads one epoch of the file named on the command line, and expects a typed error for another.
 #include <cstdio>
 #include <h5feed/config.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uses h5feed::nvml: on any machine, with a driver or without.
 #include <cstdio>
 #include <h5feed/data_loader.hpp>

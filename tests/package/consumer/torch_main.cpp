@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // As main.cpp, through the LibTorch drop-in.
 #include <cstdio>
 #include <h5feed/torch.hpp>

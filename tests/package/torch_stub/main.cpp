@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiles only with the flags that the stub package asks for, and without those it must not pass on.
 #ifdef EXPECT_FLAGS_OF_TORCH
 static_assert(__cplusplus > 202002L, "the C++ standard that Torch asks for");

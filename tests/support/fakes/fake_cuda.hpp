@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A CUDA runtime without a GPU, linked instead of libcudart: device memory is host memory; streams are
 // threads or, in manual mode, queues that the test runs in the order it chooses. Only functions that cuda/
 // calls exist. The fake exploits all freedom that CUDA leaves between streams: copies are delayed at random,

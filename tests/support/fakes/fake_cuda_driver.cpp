@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contexts and captures: calls of the fake runtime, and of the driver behind it.
 #include <cuda.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The launches of cuda/kernels/normalize.cu on the fake runtime: the same units, run by the stream's thread.
 #include "cuda/kernels/convert_core.hpp"
 #include "cuda/kernels/normalize.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that objects of nvcc call behind the programmer's back are not documented; their names and
 // arguments are those of crt/host_runtime.h in CUDA 12 and 13, the containers those of fatbinary_section.h.
 #include "support/fakes/fake_cuda_launch.hpp"

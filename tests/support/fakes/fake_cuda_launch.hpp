@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of a CUDA runtime that nvcc's objects need: registering and launching kernels.
 #pragma once
 

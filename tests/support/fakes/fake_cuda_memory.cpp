@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls of the fake runtime about devices, memory and copies.
 #include <algorithm>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Internals of the fake CUDA runtime, for its own source files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the streams of the fake runtime run their work, and what the host waits for.
 #include <algorithm>
 #include <chrono>

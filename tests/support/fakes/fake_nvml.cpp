@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A libnvidia-ml.so of the tests: two GPUs, an H200 with GPM and an older card without. With FAKE_NVML_OLD
 // the library itself is old and has few functions. Tests set values through `fake_nvml_set`, or for another
 // process by an environment variable, FAKE_NVML_busy=20.

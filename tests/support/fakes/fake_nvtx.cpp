@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tool that listens to NVTX, loaded by way of NVTX_INJECTION64_PATH: notes ranges as they begin and end.
 // The interface: nvtx3/nvtxDetail/nvtxTypes.h.
 #include <nvtx3/nvToolsExt.h>

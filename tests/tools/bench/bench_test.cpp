@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed bench: every field real, rows in processes of their own, errors before the first row.
 #include <fcntl.h>
 #include <gmock/gmock.h>

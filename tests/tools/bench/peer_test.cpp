@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed bench --peer pytorch: the rows of the comparison, and what is said where Python lacks something.
 // A small program stands in for Python, so that neither PyTorch nor h5py is needed here.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed bench --world-size: processes that share the samples.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

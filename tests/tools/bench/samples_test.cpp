@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples of every form that `h5feed info` recognises, through `h5feed bench`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

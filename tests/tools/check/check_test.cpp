@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed check: equal values have equal digests, and every kind of difference is found and named.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "store/format/byte_source.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/filters/filters.hpp"
+#include "store/format/byte_source.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"

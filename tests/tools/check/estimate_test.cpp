@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long `check` says that it takes, from what it measured.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -5,9 +6,9 @@
 #include <numeric>
 #include <vector>
 
-#include "store/read/chunk_reader.hpp"
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"

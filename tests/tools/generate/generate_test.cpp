@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed generate: the same bytes for the same seed, content as ordered, nothing left of what was stopped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed monitor and h5feed env, on the tests' own NVML.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed info: table, JSON and exports of files of known layout.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

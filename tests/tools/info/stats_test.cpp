@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed info --stats: figures that a plain loop over the values confirms, for every type and layout.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "store/read/chunk_reader.hpp"
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed pack: folders and lists of images, .npy and CIFAR files, and what is wrong with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed pack: IDX files of every type into HDF5, and hostile ones into an error that leaves nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every command with everything that can be wrong with a file, a place or an option: one readable line, exit
 // code 1 or 2, and nothing is left behind. The tables are data; the program itself is run.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the commands refuse before they start: files that find no room, more threads and processes than the
 // machine bears.
 #include <gmock/gmock.h>
@@ -15,8 +16,8 @@
 #include "support/refusal.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
-#include "tools/storage/free_space.hpp"
 #include "tools/program/run_bounds.hpp"
+#include "tools/storage/free_space.hpp"
 
 namespace h5feed::test {
 namespace {

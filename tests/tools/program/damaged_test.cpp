@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the commands tell of files with damaged objects in them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

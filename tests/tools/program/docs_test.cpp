@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // README.md and docs/ speak of commands, options, files and headings that exist, and of every option there
 // is.
 #include <gmock/gmock.h>

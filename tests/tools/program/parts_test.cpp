@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of the program that need no process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,12 +11,12 @@
 #include "support/refusal.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/bench/settings.hpp"
-#include "tools/storage/image_choice.hpp"
-#include "tools/program/option_text.hpp"
-#include "tools/storage/parallel_write.hpp"
-#include "tools/program/progress.hpp"
 #include "tools/measure/statistics.hpp"
+#include "tools/program/option_text.hpp"
+#include "tools/program/progress.hpp"
 #include "tools/program/table.hpp"
+#include "tools/storage/image_choice.hpp"
+#include "tools/storage/parallel_write.hpp"
 #include "tools/storage/storage_model.hpp"
 
 namespace h5feed::cli {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What holds for every command: first steps, version, help, typos, exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program on bitfields, bfloat16 and scaleoffset: info, check, repack, bench and tune.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed repack --split, --part, --resume: parts that together are the source, however often it was
 // interrupted.
 #include <gmock/gmock.h>
@@ -13,10 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "store/read/chunk_reader.hpp"
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
-#include "store/read_all.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The re-cut of h5feed repack: whatever the two chunk shapes and the memory, every value arrives once and in
 // its place.
 #include <gmock/gmock.h>
@@ -16,9 +17,9 @@
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
-#include "tools/storage/recut_plan.hpp"
 #include "tools/repack/recut.hpp"
 #include "tools/repack/scratch.hpp"
+#include "tools/storage/recut_plan.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed repack: the values are the same, the storage is what was asked for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +10,10 @@
 #include <vector>
 
 #include "plan/permutation.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
-#include "store/read_all.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed repack: however it ends, the source is untouched and the target is whole or not there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "store/index/chunk_index.hpp"
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/index/chunk_index.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"

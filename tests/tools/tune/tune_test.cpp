@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // h5feed tune: the model by itself, and the program as far as time does not matter.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +9,8 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains a small CNN on MNIST-like data with LibTorch alone: the program whose dataset and loader lines
 // mnist_with_h5feed.patch changes.
 //

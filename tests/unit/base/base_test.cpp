@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sizes in bytes, the limits of the machine as a container sees it, and what messages have in common.
 #include <gtest/gtest.h>
 #include <sys/resource.h>

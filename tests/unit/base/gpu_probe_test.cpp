@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a GPU probe tells a loader, and what the loader makes of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of several datasets in chunks of different height, and orders over them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row kernels, normalization, and buffers that come back.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values in 0 … 1 by one word, and the warning where mean and std are meant for them and nothing scales.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The chunk cache: bounds, order of eviction, single flight.
 #include "cache/chunk_cache.hpp"
 

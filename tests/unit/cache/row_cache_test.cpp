@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cache of rows: what stays, what goes, and that leased bytes are nobody else's.
 #include "cache/row_cache.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening datasets: what one sample looks like, and what cannot serve.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

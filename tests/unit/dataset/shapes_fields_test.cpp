@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named fields beside data and target: each with its own type, transform and collate.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many files as one: lists, patterns, labels elsewhere, files that grow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

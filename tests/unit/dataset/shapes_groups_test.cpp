@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Group for an episode, group for a sample, file for a sample.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

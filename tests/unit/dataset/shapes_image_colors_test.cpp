@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Channels, bits and orientation of encoded images, against known pixels.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The example that puts images together from their tiles, as a user starts it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

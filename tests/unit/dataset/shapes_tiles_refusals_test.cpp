@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tiles that cannot be delivered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples that are windows of large images.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element types as they are found: every number in either byte order, bool, enumerations, complex numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual datasets: read from their sources, or through libhdf5, and never silently full of fill values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
 #include "store/read/chunk_reader.hpp"
-#include "store/read_all.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/loaded_rows.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Subsets and splits of a dataset, through the loader.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agenda of chunks: each visit is done once, chunks are fetched in the order of their deadlines and
 // never more than the depth allows.
 #include "flow/chunks/chunk_agenda.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loader as its user sees it: epochs, options, errors at the right moment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batch echoing on the CPU: what is served again, what an epoch is then, and where a run resumes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

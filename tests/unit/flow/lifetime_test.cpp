@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a temporary batch lends: nothing that would outlive it. Wrong uses do not compile, right ones are
 // safe.
 #include <gtest/gtest.h>

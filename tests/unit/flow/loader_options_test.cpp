@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the loader makes of its options before the first batch: refusals, the memory budget, advice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options about order and ranks: what is refused, and with which words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

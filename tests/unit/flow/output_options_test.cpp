@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // output_dtype, output_layout and augment on the CPU: the right values at the right places.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The forecast of a cache of rows against a simulation of the whole set.
 #include "flow/resolve/row_forecast.hpp"
 

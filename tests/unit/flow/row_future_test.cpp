@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When rows are due, over rounds that come as predicted and rounds that do not.
 #include "flow/chunks/row_future.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When rows of uncompressed data are read one by one.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several loaders on one dataset: one cache, one budget; filling it beforehand; what is foretold.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inverse of a plan, and how well orders mix chunks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of samples: golden values, multisets, windows, ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samplers: their distributions, what they refuse, and the orders they give plans.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How samples are dealt to ranks: multisets, equal counts, positions, and the place of each sample.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The saved form of a loader's state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

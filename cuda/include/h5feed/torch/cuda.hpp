@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches on GPUs as tensors of LibTorch. Part of h5feed/torch.hpp where both h5feed and LibTorch are built
 // with CUDA.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An HDF5 dataset as a dataset of LibTorch. Part of h5feed/torch.hpp.
 #pragma once
 

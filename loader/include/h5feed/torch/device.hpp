@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a TorchDataLoader delivers, decided by what h5feed and LibTorch were built with. Part of
 // h5feed/torch.hpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A DataLoader with LibTorch's face. Part of h5feed/torch.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samplers of LibTorch as orders of h5feed. Part of h5feed/torch.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between h5feed's tensors and LibTorch's. Part of h5feed/torch.hpp.
 #pragma once
 

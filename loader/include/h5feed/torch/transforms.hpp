@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chains of LibTorch's transforms on the workers of a TorchDataLoader. Part of h5feed/torch.hpp.
 #pragma once
 

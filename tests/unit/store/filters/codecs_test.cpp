@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each compressor by itself: round trips, hostile lengths, threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

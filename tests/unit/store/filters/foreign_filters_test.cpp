@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What other encoders stored: the public plugins, and libhdf5's szip.
 #include <gtest/gtest.h>
 #include <hdf5.h>

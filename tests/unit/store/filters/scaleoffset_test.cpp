@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HDF5 filter 6: what its header and parameters may claim. Its values:
 // tests/conformance/scaleoffset_test.cpp.
 #include <gmock/gmock.h>

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shuffles, the checksum, byte order: what changes bytes without compressing them.
 #include <gtest/gtest.h>
 
-#include "store/format/byte_order.hpp"
 #include "store/filters/fletcher32.hpp"
 #include "store/filters/shuffle_bits.hpp"
+#include "store/format/byte_order.hpp"
 #include "support/filter_decoding.hpp"
 #include "support/h5_test_file.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes of a file into one place or several.
 #include "store/format/byte_source.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The global heap, read without libhdf5: objects found, and nothing but exceptions for what is no heap.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Datasets that libhdf5 has to read, and how that is said.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 
 #include "h5feed/error.hpp"
 #include "store/index/chunk_index.hpp"
-#include "store/read_all.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/chunk_reader_file.hpp"
 #include "support/h5_test_file.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "store/read/chunk_reader.hpp"
 
 #include <gmock/gmock.h>
@@ -11,7 +12,7 @@
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/index/chunk_index.hpp"
-#include "store/read_all.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/chunk_reader_file.hpp"
 #include "support/fault_source.hpp"

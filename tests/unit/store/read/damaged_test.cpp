@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files whose numbers contradict each other: refused in one sentence, or what is intact is read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

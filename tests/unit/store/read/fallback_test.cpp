@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading through libhdf5: how often it decodes, what it may keep, and files that change meanwhile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +9,9 @@
 
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
-#include "store/read_all.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/refusal.hpp"

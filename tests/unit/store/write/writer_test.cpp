@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -9,11 +10,11 @@
 #include <filesystem>
 
 #include "h5feed/error.hpp"
-#include "store/read/chunk_reader.hpp"
 #include "store/filters/filters.hpp"
-#include "store/write/h5_writer.hpp"
-#include "store/read_all.hpp"
+#include "store/read/chunk_reader.hpp"
+#include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
+#include "store/write/h5_writer.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"

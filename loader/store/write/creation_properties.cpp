@@ -1,4 +1,5 @@
-#include "store/creation_properties.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "store/write/creation_properties.hpp"
 
 #include <span>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HDF5 creation property lists of what h5feed writes. Internal to this folder; callers hold an Hdf5Session.
 #pragma once
 

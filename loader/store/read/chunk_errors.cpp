@@ -1,4 +1,5 @@
-#include "store/chunk_errors.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "store/read/chunk_errors.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-#include "store/stored_chunks.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "store/read/stored_chunks.hpp"
 
 namespace h5feed {
 namespace {

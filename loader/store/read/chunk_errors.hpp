@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks and errors that the chunk readers share. Internal to this folder.
 #pragma once
 

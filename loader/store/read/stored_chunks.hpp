@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How chunks are stored, for tools that copy them as they are.
 #pragma once
 

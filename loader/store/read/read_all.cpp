@@ -1,4 +1,5 @@
-#include "store/read_all.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "store/read/read_all.hpp"
 
 #include <algorithm>
 #include <atomic>

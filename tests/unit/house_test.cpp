@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// tools/scripts/house.sh, on this repository and on trees with one violation each.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <string>
+
+#include "support/temp_dir.hpp"
+
+namespace h5feed::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kLicence = "// SPDX-License-Identifier: Apache-2.0\n";
+
+struct Verdict {
+  int exit_code = -1;
+  std::string text;
+};
+
+Verdict check(const fs::path& root) {
+  const std::string command = H5FEED_SOURCE_DIR "/tools/scripts/house.sh '" + root.string() + "' 2>&1";
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return {};
+  Verdict verdict;
+  for (int byte = std::fgetc(pipe); byte != EOF; byte = std::fgetc(pipe))
+    verdict.text += static_cast<char>(byte);
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) verdict.exit_code = WEXITSTATUS(status);
+  return verdict;
+}
+
+class House : public ::testing::Test {
+ protected:
+  void plant(const std::string& file, const std::string& text) {
+    fs::create_directories((dir_.path() / file).parent_path());
+    std::ofstream(dir_.path() / file) << text;
+  }
+  void expect_violation(const std::string& text) {
+    const Verdict run = check(dir_.path());
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.text, HasSubstr(text));
+  }
+  TempDir dir_;
+};
+
+TEST_F(House, is_in_order) {
+  const Verdict run = check(H5FEED_SOURCE_DIR);
+  EXPECT_EQ(run.exit_code, 0) << run.text;
+  EXPECT_THAT(run.text, StartsWith("house: "));
+}
+
+TEST_F(House, has_no_source_without_a_licence_line) {
+  plant("loader/base/a.cpp", "#include <vector>\n");
+  expect_violation("loader/base/a.cpp:1: no licence line");
+}
+
+TEST_F(House, has_no_long_source) {
+  std::string text = kLicence;
+  for (int line = 0; line < 400; ++line) text += "\n";
+  plant("loader/base/a.cpp", text);
+  expect_violation("loader/base/a.cpp:401: more than 400 lines");
+}
+
+TEST_F(House, has_no_full_folder) {
+  for (int file = 0; file < 33; ++file) plant("tools/info/" + std::to_string(file) + ".cpp", kLicence);
+  expect_violation("tools/info: 33 sources, at most 32");
+}
+
+TEST_F(House, has_a_short_readme) {
+  std::string text;
+  for (int line = 0; line < 151; ++line) text += "\n";
+  plant("README.md", text);
+  expect_violation("README.md: 151 lines, at most 150");
+}
+
+// One file with one include in an otherwise empty tree.
+struct Planted {
+  std::string file;
+  std::string include;
+  std::string complaint;  // empty: allowed
+};
+
+void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.file << " " << planted.include; }
+
+class PlantedInclude : public House, public ::testing::WithParamInterface<Planted> {};
+
+TEST_P(PlantedInclude, is_judged_by_the_table) {
+  plant(GetParam().file, std::string(kLicence) + "#include " + GetParam().include + "\n");
+  const Verdict run = check(dir_.path());
+  EXPECT_EQ(run.exit_code, GetParam().complaint.empty() ? 0 : 1) << run.text;
+  EXPECT_THAT(run.text, HasSubstr(GetParam().complaint));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, PlantedInclude,
+    ::testing::Values(
+        Planted{"loader/cache/a.cpp", "\"base/mutex.hpp\"", ""},
+        Planted{"loader/cache/a.cpp", "\"plan/epoch_plan.hpp\"",
+                "loader/cache/a.cpp:2: includes \"plan/epoch_plan.hpp\": loader/cache must not use plan"},
+        Planted{"loader/base/a.hpp", "\"store/filters/filters.hpp\"",
+                "loader/base must not use store/filters"},
+        Planted{"loader/store/filters/a.cpp", "\"store/format/byte_order.hpp\"", ""},
+        Planted{"loader/store/format/a.cpp", "\"store/filters/filters.hpp\"",
+                "loader/store/format must not use store/filters"},
+        Planted{"loader/store/read/a.cpp", "\"store/write/h5_writer.hpp\"",
+                "loader/store/read must not use store/write"},
+        Planted{"loader/store/read/a.cpp", "\"flow/batches/ticket_ring.hpp\"",
+                "loader/store/read must not use flow/batches"},
+        Planted{"loader/include/h5feed/a.hpp", "\"base/mutex.hpp\"", "must not use base"},
+        Planted{"loader/flow/a.cpp", "\"tools/program/cli.hpp\"", "loader/flow must not use tools/program"},
+        Planted{"loader/flow/a.cpp", "\"batch/normalize.hpp\"", ""},
+        Planted{"loader/flow/a.cpp", "\"ticket_ring.hpp\"", "without its folder"},
+        Planted{"loader/flow/chunks/a.cpp", "\"flow/batches/prefetcher.hpp\"",
+                "loader/flow/chunks must not use flow/batches"},
+        Planted{"loader/flow/a.cpp", "<tbb/concurrent_queue.h>", ""},
+        Planted{"loader/cache/a.cpp", "<tbb/concurrent_queue.h>", "TBB has no place there"},
+        Planted{"loader/store/hdf5/a.cpp", "<H5Cpp.h>", ""},
+        Planted{"loader/dataset/a.cpp", "<H5Ppublic.h>", "HDF5 has no place there"},
+        Planted{"loader/dataset/a.cpp", "  <hdf5.h>", "HDF5 has no place there"},
+        Planted{"tools/pack/images.cpp", "<opencv2/imgcodecs.hpp>", ""},
+        Planted{"tools/info/info.cpp", "<opencv2/imgcodecs.hpp>", "OpenCV has no place there"},
+        Planted{"tools/info/info.cpp", "\"flow/resolve/advice.hpp\"", ""},
+        Planted{"tools/info/info.cpp", "\"tools/bench/report.hpp\"", "tools/info must not use tools/bench"},
+        Planted{"loader/include/h5feed/torch.hpp", "<torch/types.h>", ""},
+        Planted{"cuda/include/h5feed/torch/cuda.hpp", "<ATen/ATen.h>", ""},
+        Planted{"cuda/cuda_device.cpp", "<ATen/ATen.h>", "Torch has no place there"},
+        Planted{"tools/bench/bench.cpp", "<torch/torch.h>", "Torch has no place there"},
+        Planted{"loader/batch/a.cpp", "<cuda_runtime.h>", "CUDA has no place there"},
+        Planted{"cuda/kernels/a.cu", "\"batch/normalize.hpp\"", ""},
+        Planted{"cuda/a.cpp", "\"tools/program/cli.hpp\"", "cuda must not use tools/program"},
+        Planted{"cuda/include/h5feed/gpu.hpp", "\"cuda/runtime/check.hpp\"", "must not use cuda/runtime"},
+        Planted{"examples/a.cpp", "\"flow/batches/prefetcher.hpp\"", "examples must not use flow/batches"},
+        Planted{"benchmarks/gpu/a.cpp", "\"gpu/results.hpp\"", ""},
+        Planted{"tests/unit/a.cpp", "\"tools/program/cli.hpp\"", ""},
+        Planted{"loader/extras/a.cpp", "<vector>", "loader/extras/a.cpp: its folder is not in the table"},
+        Planted{"extras/a.cpp", "<vector>", "extras/a.cpp: its folder is not in the table"},
+        Planted{"a.cpp", "<vector>", "a.cpp: its folder is not in the table"}));
+
+}  // namespace
+}  // namespace h5feed::test
