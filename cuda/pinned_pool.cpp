@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 constexpr int kPoison = 0xFB;
-// Between two looks at the oldest copy when all slots are copying, at first and at most. A copy of 16 MiB
-// takes about 0.3 ms; the step of a model that copies wait for takes 10 ms and more.
+// First and last interval for polling the oldest copy if all slots are copying. A copy of 16 MiB takes about
+// 0.3 ms; a training step that copies wait for takes 10 ms and more.
 constexpr std::chrono::microseconds kFirstPollInterval(50);
 constexpr std::chrono::microseconds kLastPollInterval(1000);
 
@@ -32,7 +32,7 @@ std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlig
 
 enum class SlotState : std::uint8_t { free, leased, leased_copied, copying };
 
-// In front of and behind a copy where `pending`. Events belong to a device.
+// Events recorded before and after a copy; valid if `pending`. Events belong to a device.
 struct CopyEvents {
   int device = 0;
   Event begun;
@@ -42,9 +42,9 @@ struct CopyEvents {
 
 struct Slot {
   std::byte* data = nullptr;
-  ByteBuffer own;  // of a slot beside the arena
+  ByteBuffer own;  // memory of a slot outside the arena
   std::vector<CopyEvents> copied;
-  std::uint64_t turn = 0;  // of the last copy: older copies have smaller ones
+  std::uint64_t turn = 0;  // number of the last copy; older copies have smaller ones
   SlotState state = SlotState::free;
 };
 
@@ -60,7 +60,7 @@ struct PinnedPool::State {
     }
   }
 
-  // The last copies may still read the memory that is about to go.
+  // Waits for the last copies, which may still read the memory.
   ~State() {
     for (const Slot& slot : slots) {
       if (slot.state != SlotState::copying) continue;
@@ -74,7 +74,7 @@ struct PinnedPool::State {
 
   bool in_arena(const Slot& slot) const noexcept { return slot.own.data() == nullptr; }
 
-  /// cudaSuccess when all of a kind of the slot's events are done.
+  /// Returns cudaSuccess if all pending events of one kind are done in the slot.
   static cudaError_t query(const Slot& slot, Event CopyEvents::*event) {
     for (const CopyEvents& copy : slot.copied) {
       const cudaError_t code = copy.pending ? cudaEventQuery((copy.*event).get()) : cudaSuccess;
@@ -92,8 +92,8 @@ struct PinnedPool::State {
     return oldest;
   }
 
-  /// Frees slots whose copy is done, the oldest first: behind one that is not, none is worth a call.
-  /// Returns the error of an event, whose slot stays as it is.
+  /// Frees slots whose copy is done, oldest first; stops at the first that is not done, because later ones
+  /// are not worth a call. Returns the error of a failed event; its slot stays as it is.
   cudaError_t poll() H5FEED_REQUIRES(mutex) {
     for (auto slot = oldest_copy(); slot != slots.end(); slot = oldest_copy()) {
       const cudaError_t code = query(*slot, &CopyEvents::done);
@@ -104,7 +104,7 @@ struct PinnedPool::State {
     return cudaSuccess;
   }
 
-  /// Sleeps until a slot may be free, as the one thread that does so, and counts what it slept for.
+  /// Sleeps until a slot may be free, on the one thread that polls, and counts what it waited for.
   void sleep(MutexLock& lock, std::chrono::microseconds interval) H5FEED_REQUIRES(mutex) {
     const auto oldest = oldest_copy();
     const cudaError_t begun = query(*oldest, &CopyEvents::begun);
@@ -141,7 +141,7 @@ struct PinnedPool::State {
   std::list<Slot> slots;  // guarded by `mutex`; the destructor runs alone
   std::uint64_t overflows H5FEED_GUARDED_BY(mutex) = 0;
   std::uint64_t copies H5FEED_GUARDED_BY(mutex) = 0;
-  bool polled H5FEED_GUARDED_BY(mutex) = false;  // by a thread that waits for a copy
+  bool polled H5FEED_GUARDED_BY(mutex) = false;  // true while one waiting thread polls
   std::atomic<std::uint64_t> waited_for_gpu_ns = 0;
   std::atomic<std::uint64_t> waited_for_copy_ns = 0;
 };
@@ -195,10 +195,10 @@ std::shared_ptr<std::byte> PinnedPool::acquire(const CallPlace& place, bool wait
   }
 }
 
-// A slot that is leased now; null where there is none and not to `wait`.
+// Leases a slot; returns null if none is free and `wait` is false.
 std::byte* PinnedPool::State::take(const CallPlace& place, bool wait, bool& overflows_first) {
   MutexLock lock(mutex);
-  bool polling = false;  // this thread
+  bool polling = false;  // this thread polls
   const auto stop_polling = [&]() H5FEED_REQUIRES(mutex) {
     if (!std::exchange(polling, false)) return;
     polled = false;
@@ -263,7 +263,7 @@ void PinnedPool::copy(void* to, const std::byte* from, std::size_t bytes, cudaSt
 }
 
 void PinnedPool::check_pinned(const std::byte* from, const CallPlace& place) const {
-  if (pinning() == Pinning::pageable) return;  // which was said
+  if (pinning() == Pinning::pageable) return;  // already reported
   cudaPointerAttributes attributes = {};
   check(cudaPointerGetAttributes(&attributes, from), "cudaPointerGetAttributes", place);
   if (attributes.type != cudaMemoryTypeHost) {

@@ -11,7 +11,7 @@
 namespace h5feed::gpu {
 namespace {
 
-// Samples [begin, end) of a batch.
+// The samples [begin, end) of a batch.
 struct Share {
   std::size_t begin = 0, end = 0;
   std::size_t size() const noexcept { return end - begin; }
@@ -21,7 +21,7 @@ Share share_of(std::size_t part, std::size_t parts, std::size_t samples) {
   return {samples * part / parts, samples * (part + 1) / parts};
 }
 
-// The same bytes from a place on, with their ownership.
+// Returns a view of part of a tensor; it shares ownership of the bytes, which begin at `offset`.
 HostTensor cut(const HostTensor& whole, const Share& share, std::size_t offset) {
   HostTensor part = whole;
   part.shape.front() = static_cast<std::int64_t>(share.size());
@@ -42,7 +42,8 @@ class SplitDevice final : public Device {
     CudaDeviceSettings part = settings;
     part.format.rows = (format_.rows + devices.size() - 1) / devices.size();
     part.format.slot = {part.format.rows * data_bytes(), part.format.rows * target_bytes()};
-    // The target of the whole batch; then for each part what precedes its data, and its data.
+    // Layout of a slot: the target of the whole batch; then, for each part, its target and transforms, and
+    // its data.
     gaps_ = {devices.size(), SlotLayout::of(part.format).data_offset};
     first_data_ = aligned_for_device(format_.slot.target) + gaps_.bytes;
     CudaDeviceSettings whole = settings;
@@ -129,7 +130,7 @@ class SplitDevice final : public Device {
   std::size_t data_bytes() const noexcept { return format_.slot.data / format_.rows; }
   std::size_t target_bytes() const noexcept { return format_.slot.target / format_.rows; }
 
-  // The parts take over the batch's memory.
+  // Divides a batch into parts, which take over its memory.
   void divide(Batch& batch) const {
     const std::size_t samples = batch.indices.size();
     const std::size_t deliveries = samples == 0 ? 0 : batch.transforms.size() / samples;
@@ -153,7 +154,8 @@ class SplitDevice final : public Device {
     batch.target.bytes.reset();
   }
 
-  // All devices hear of every batch, also behind one that failed there.
+  // Calls `deliver` for every part, even if one fails, so that all devices see every batch; then rethrows the
+  // first error.
   template <typename Deliver>
   Batch for_each_part(Batch batch, const Deliver& deliver) {
     std::exception_ptr error;
@@ -171,7 +173,7 @@ class SplitDevice final : public Device {
   const DeviceFormat format_;
   const int pool_device_;
   PartGaps gaps_;
-  std::size_t first_data_ = 0;  // in a slot
+  std::size_t first_data_ = 0;  // offset of the first data in a slot
   std::shared_ptr<PinnedPool> pool_;
   std::vector<std::unique_ptr<Device>> parts_;
 };
