@@ -58,8 +58,8 @@ class DeviceRing {
   /// rule out of memory.
   std::unique_ptr<Slot> acquire(const CallPlace& place);
 
-  /// Returns the batch of `place`, which owns the slot. The work that fills the slot is enqueued before
-  /// `slot->ready` was recorded.
+  /// Returns the batch of `place`, which owns the slot. The caller has enqueued the work that fills the slot
+  /// and recorded `slot->ready` after it.
   std::shared_ptr<DeviceBatch> hand_over(std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target,
                                          const CallPlace& place);
 

@@ -113,8 +113,8 @@ class Loaded {
   Loaded() = default;
 
   /// Loads the run at `from`, aligned to its element. Reads whole 4-byte words, hence up to 3 bytes before
-  /// and after the elements: that memory must be readable. cudaMalloc aligns to 256 bytes; whoever allocates
-  /// rounds the size up to a multiple of 4.
+  /// and after the elements: that memory must be readable. cudaMalloc aligns to 256 bytes; allocations must
+  /// be rounded up to a multiple of 4 bytes.
   H5FEED_HOST_DEVICE explicit Loaded(const T* from) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(from);
     const auto* const bytes = reinterpret_cast<const unsigned char*>(from);

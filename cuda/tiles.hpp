@@ -8,7 +8,8 @@
 
 namespace h5feed::gpu {
 
-/// Threads per block. DALI measured 256 as faster than 512 for this kind of kernel (DALI pull request 3771).
+/// Threads per block. DALI measured 256 to be faster than 512 for this kind of kernel (DALI pull request
+/// 3771).
 constexpr std::uint32_t kThreads = 256;
 
 /// Samples of at most this many elements are indexed in 32 bits: even a position one tile and one sample

@@ -4,8 +4,7 @@
 //   options.gpu_probe = h5feed::gpu::monitor();
 //   h5feed::DataLoader loader(data, options);
 //   …
-//   std::cout << loader.report();  // "the GPU was busy 41 %; of the other 59 points, 55 waited for decoding,
-//   …"
+//   std::cout << loader.report();  // "the GPU was busy 41 %; of the other 59 points, 55 waited …"
 #pragma once
 
 #include <chrono>
