@@ -10,7 +10,7 @@
 namespace h5feed::gpu {
 namespace {
 
-// What only moves needs no parameters but their number.
+// Returns the normalization; without one, the identity for the format's number of channels.
 NormalizeParameters parameters_of(const DeviceFormat& format) {
   if (format.normalize) return *format.normalize;
   NormalizeParameters same;
@@ -29,7 +29,7 @@ Converter::Converter(const DeviceFormat& format, int device, cudaStream_t upload
   if (!format.converts()) return;
   const std::vector<std::byte> bytes = normalize_coefficients(parameters_of(format), format.from, format.to);
   coefficients_ = CountedMemory(bytes.size(), CallPlace{device}, std::move(ledger));
-  // The one wait for the GPU, before there is any batch: the bytes end with this function.
+  // The only wait for the GPU, before the first batch: `bytes` is destroyed when this function returns.
   check(cudaMemcpyAsync(coefficients_.get(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice, upload),
         "cudaMemcpyAsync", {device});
   check(cudaStreamSynchronize(upload), "cudaStreamSynchronize", {device});

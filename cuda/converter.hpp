@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of one device: from a batch as it was copied to a batch as it is delivered.
+// Converts copied batches to delivered batches with the kernels of one device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,30 +14,34 @@
 
 namespace h5feed::gpu {
 
-/// A batch in GPU memory, as copied. Addresses are of the device.
+/// A batch in GPU memory as copied from the host. All pointers are device addresses.
 struct StagedBatch {
   const std::byte* data = nullptr;
   const std::byte* target = nullptr;
-  const SampleTransform* transforms = nullptr;  ///< of this delivery; null where the format has none
+  const SampleTransform* transforms = nullptr;  ///< Transforms of this delivery; null if the format has none
+  /// Number of samples.
   std::int64_t samples = 0;
-  std::int64_t target_elements = 0;  ///< 0 without target
+  std::int64_t target_elements = 0;  ///< Elements of the target; 0 without target
 };
 
-/// Immutable after construction; thread-safe.
+/// Enqueues the conversion of batches. Immutable after construction and thread-safe. Owns the coefficients on
+/// the device.
 class Converter {
  public:
-  /// With `device` current; `upload` is a stream of it, idle when the constructor returns. Throws
-  /// OptionError, CudaError.
+  /// Requires `device` to be current and `upload` to be one of its streams. Blocks until the coefficients are
+  /// uploaded. Throws OptionError if the types cannot be converted, CudaError.
   Converter(const DeviceFormat& format, int device, cudaStream_t upload,
             std::shared_ptr<MemoryLedger> ledger);
 
-  /// Enqueues what makes `data` and `target` on `stream`. Does not synchronize. Throws CudaError.
+  /// Enqueues the kernels that write `data` and `target`, device addresses, on `stream`. Does not
+  /// synchronize: the caller keeps all memory alive until they have run. Throws CudaError.
   void enqueue(const StagedBatch& from, void* data, void* target, cudaStream_t stream,
                const CallPlace& place) const;
 
   const DeviceFormat& format() const noexcept { return format_; }
-  /// Bytes of one sample as copied, and of a full batch as delivered.
+  /// Bytes of one sample as copied.
   std::size_t staged_sample_bytes() const noexcept;
+  /// Bytes of a full batch as delivered.
   SlotBytes delivered_bytes() const noexcept;
 
  private:

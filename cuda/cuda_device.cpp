@@ -29,14 +29,14 @@
 namespace h5feed::gpu {
 namespace {
 
-// Bytes of the device that are in use, whoever uses them. Makes the context, where there is none yet.
+// Returns the bytes in use on the device, by any process. Creates the context if there is none yet.
 std::uint64_t used_bytes(int device) {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", {device});
   return total - free;
 }
 
-// A batch that was copied and is not delivered yet.
+// A batch that has been copied but not delivered yet.
 class StagedOnly final : public DeviceBatch {
  public:
   StagedOnly(int device, std::shared_ptr<DeviceRing> ring) : device_(device), ring_(std::move(ring)) {}
@@ -50,7 +50,8 @@ class StagedOnly final : public DeviceBatch {
   void use_on(GpuStream) override { throw DeviceError("the batch is not delivered yet"); }
 
   StagedRing::Lease staged;
-  std::unique_ptr<DeviceRing::Slot> output;  // converted ahead of the delivery; null where it was not
+  // The batch converted ahead of its delivery; null if it was not.
+  std::unique_ptr<DeviceRing::Slot> output;
 
  private:
   const int device_;
@@ -76,13 +77,15 @@ class CudaDevice final : public Device {
         used_at_start_(used_bytes(settings.device)),
         layout_(SlotLayout::of(settings.format)),
         pinned_(pool_settings(settings, layout_.bytes)),
-        // One batch may be copied while the others are on their way or, to be repeated, stay.
+        // One slot to copy to while the others are in use, by batches ahead of the consumer or by a batch
+        // that is kept for repeats.
         staged_({.device = settings.device,
                  .layout = layout_,
                  .slots = settings.capacity.depth + (settings.format.deliveries > 1 ? 2 : 1)},
                 ledger_),
         converter_(settings.format, settings.device, staged_.copy_stream(), ledger_),
-        // Beside the batches on their way, one that the consumer works with and one it has just let go.
+        // In addition to the batches that are copied ahead: one batch that the consumer uses and one that it
+        // has just released.
         ring_(std::make_shared<DeviceRing>(
             DeviceRing::Settings{.device = settings.device,
                                  .bytes = converter_.delivered_bytes(),
@@ -183,14 +186,14 @@ class CudaDevice final : public Device {
       gpu.free = free;
       gpu.total = total;
     } catch (const CudaError&) {
-      // A device that has failed: what is counted here is all that can be said.
+      // The device has failed; the values counted here are all that is known.
     }
     use.gpu = gpu;
     return use;
   }
 
  private:
-  // Puts the copy of a batch onto the stream, lets its host memory go, and converts where outputs are ours.
+  // Enqueues the copy of a batch, releases its host memory, and converts it if the ring provides the outputs.
   void transfer(Batch& batch) {
     refuse_if_lost();
     try {
@@ -218,13 +221,13 @@ class CudaDevice final : public Device {
     }
   }
 
-  // Whatever of a batch that failed is on the streams must be over before its memory is used again.
+  // Waits until the streams have finished with a failed batch, so that its memory can be reused.
   void settle() const noexcept {
     ignore_error(cudaStreamSynchronize(staged_.copy_stream()));
     ignore_error(cudaStreamSynchronize(ring_->compute_stream()));
   }
 
-  // Completes what is in front of the data in the batch's slot, and copies all of it at once.
+  // Fills in the target and transforms in front of the data in the slot and copies everything at once.
   void enqueue_copy(const Batch& batch, StagedRing::Slot& slot, const CallPlace& place) {
     const cudaStream_t stream = staged_.copy_stream();
     if (batch.size() > 0) {
@@ -240,11 +243,11 @@ class CudaDevice final : public Device {
     check(cudaEventRecord(slot.copied.get(), stream), "cudaEventRecord", place);
   }
 
-  // Converts into a slot of the ring, on the ring's stream.
+  // Converts a batch into a slot of the ring, on the stream of the ring.
   void convert(const Batch& batch, StagedRing::Lease& staged, DeviceRing::Slot& slot, std::uint64_t nth,
                const CallPlace& place) {
     const cudaStream_t stream = ring_->compute_stream();
-    // The kernel overwrites what the consumer of the slot's last batch read.
+    // The kernel overwrites memory that the consumer of the slot's previous batch may still read.
     for (std::size_t i = 0; i < slot.consumers; ++i) {
       check(cudaStreamWaitEvent(stream, slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
     }
@@ -262,7 +265,8 @@ class CudaDevice final : public Device {
     staged.read_on(stream, place);
   }
 
-  // The batch for the consumer: in memory that `provide` gives, else in the ring's, converted already or now.
+  // Returns the batch for the consumer: in memory that `provide` gives, else in a slot of the ring, converted
+  // before or now.
   std::shared_ptr<DeviceBatch> finish(const Batch& batch, StagedRing::Lease& staged,
                                       std::unique_ptr<DeviceRing::Slot> output, std::uint64_t nth,
                                       const ProvideOutput& provide) {
@@ -320,7 +324,7 @@ class CudaDevice final : public Device {
       const MutexLock lock(mutex_);
       errors_[ticket] = std::move(error);
     } catch (const std::bad_alloc&) {
-      // Then `deliver` finds the batch not transferred and meets the error itself.
+      // In that case `deliver` finds that the batch was not transferred and runs into the error itself.
     }
   }
 
@@ -329,8 +333,8 @@ class CudaDevice final : public Device {
     if (lost_) throw DeviceError(*lost_);
   }
 
-  // An error that ends the context is repeated by a harmless call. Others pass, such as those of a call that
-  // the capture of a CUDA graph forbids.
+  // A harmless call repeats an error that has destroyed the context. Other errors are temporary, such as that
+  // of a call which the capture of a CUDA graph forbids.
   void note_if_lost(const CudaError& error) {
     const QuietDeviceGuard guard(settings_.device);
     const cudaError_t again = cudaStreamQuery(staged_.copy_stream());
@@ -341,7 +345,7 @@ class CudaDevice final : public Device {
   }
 
   const CudaDeviceSettings settings_;
-  std::optional<DeviceGuard> guard_at_start_;  // while the members below are made
+  std::optional<DeviceGuard> guard_at_start_;  // set during construction only
   const std::uint64_t used_at_start_;
   const std::shared_ptr<MemoryLedger> ledger_ = std::make_shared<MemoryLedger>();
   const SlotLayout layout_;
@@ -350,14 +354,18 @@ class CudaDevice final : public Device {
   const Converter converter_;
   const std::shared_ptr<DeviceRing> ring_;
   std::atomic<bool> converts_ahead_;
-  StagedRing::Lease repeated_;  // the batch delivered last, while it is to be repeated; the consumer's thread
+  // The batch delivered last, while it is to be repeated. Used by the consumer's thread only.
+  StagedRing::Lease repeated_;
 
-  Mutex enqueue_mutex_;  // one batch's calls are not mixed with another's
+  Mutex enqueue_mutex_;  // keeps the calls of one batch together
   Mutex mutex_;
-  std::uint64_t next_ticket_ H5FEED_GUARDED_BY(mutex_) = 0;  // behind the last one delivered
-  std::map<std::uint64_t, std::weak_ptr<Batch>> parked_ H5FEED_GUARDED_BY(mutex_);  // too early to copy
+  // One past the ticket delivered last.
+  std::uint64_t next_ticket_ H5FEED_GUARDED_BY(mutex_) = 0;
+  // Batches that are assembled but not due for their copy.
+  std::map<std::uint64_t, std::weak_ptr<Batch>> parked_ H5FEED_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::exception_ptr> errors_ H5FEED_GUARDED_BY(mutex_);
-  std::optional<std::string> lost_ H5FEED_GUARDED_BY(mutex_);  // the first error after which nothing works
+  // Message of the error that destroyed the context.
+  std::optional<std::string> lost_ H5FEED_GUARDED_BY(mutex_);
 };
 
 }  // namespace

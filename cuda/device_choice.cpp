@@ -25,7 +25,8 @@
 namespace h5feed::gpu {
 namespace {
 
-// Asked of NVML where it can be: CUDA creates a context, of some hundred MiB, for the question.
+// Returns the free memory of a device; 0 if the device fails. Asks NVML if it is available, because CUDA
+// creates a context of some hundred MiB for the query.
 std::uint64_t free_bytes(Nvml* nvml, int device) {
   if (nvml != nullptr) {
     const std::optional<unsigned> gpu = nvml->find(pci_id_of(device));
@@ -34,13 +35,13 @@ std::uint64_t free_bytes(Nvml* nvml, int device) {
     }
   }
   std::size_t free = 0;
-  // A device that fails here comes last; whoever tries to use it says why.
+  // A device that fails here is tried last; its error is reported if it is used.
   ignore_error(free_memory(device, free));
   return free;
 }
 
-// The device the program has chosen: one that it made current, or has a context on while it is current, as
-// after cudaSetDevice(0).
+// Returns the device that the program has chosen: one that it made current, or device 0 if it is current and
+// has a context, as after cudaSetDevice(0).
 std::optional<int> chosen_by_program() {
   int current = 0;
   check(cudaGetDevice(&current), "cudaGetDevice", {0});
@@ -48,7 +49,7 @@ std::optional<int> chosen_by_program() {
   return current;
 }
 
-// What may be taken, best first.
+// Returns the devices to try, best first.
 std::vector<int> candidates(int count) {
   if (const std::optional<int> chosen = chosen_by_program()) return {*chosen};
   std::vector<int> devices(static_cast<std::size_t>(count));
@@ -76,7 +77,7 @@ std::optional<int> automatic() {
   try {
     for (const int device : candidates(count)) {
       try {
-        // The context that the loader needs: another process may have the device for itself.
+        // Creates the context that the loader needs: another process may use the device exclusively.
         const DeviceGuard guard(device);
         log(LogLevel::info, fmt::format("device \"auto\": cuda:{} (PCI {})", device, pci_id_of(device)));
         return device;

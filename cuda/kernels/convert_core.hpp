@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversion of labels between numeric types, for CPU and GPU: the same results as loader/batch/row_kernel.
+// Conversion of labels between numeric types, for CPU and GPU. Gives the same results as
+// loader/batch/row_kernel; in addition converts to f16 and bf16.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ template <typename To, typename From>
 H5FEED_HOST_DEVICE To converted(From value) noexcept {
   constexpr bool kFromFloat = std::is_floating_point_v<From>;
   if constexpr (kFromFloat && std::is_integral_v<To>) {
-    // 2^digits is exact in every float type; the largest integer itself need not be. Values that no
-    // integer can hold, NaN among them, become 0.
+    // 2^digits is exact in every float type; the largest integer itself need not be. Values that the integer
+    // type cannot hold, NaN included, become 0.
     constexpr auto kLimit = static_cast<From>(std::uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * 2;
     constexpr From kLowest = std::is_signed_v<To> ? -kLimit : From{0};
     return value >= kLowest && value < kLimit ? static_cast<To>(value) : To{0};
@@ -72,9 +73,10 @@ H5FEED_HOST_DEVICE void store_as(From value, DType to, void* out, std::int64_t i
 
 }  // namespace detail
 
-/// Element `index` of `in`, of type `from`, becomes element `index` of `out`, of type `to`. Integers wrap
-/// as in C++, floats lose their fraction, and floats that the integer type cannot hold become 0. The switch
-/// costs little beside the launch for the few labels of a batch, and saves a kernel for each pair of types.
+/// Converts element `index` of `in`, of type `from`, to element `index` of `out`, of type `to`. Integers wrap
+/// as in C++, floats lose their fraction, and floats that the integer type cannot hold, NaN included, become
+/// 0. Conversions to f16 and bf16 go through float. For the few labels of a batch, the switch costs little
+/// compared with the launch and saves one kernel per pair of types.
 H5FEED_HOST_DEVICE inline void convert_element(DType from, const void* in, DType to, void* out,
                                                std::int64_t index) noexcept {
   switch (from) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The normalize kernel for batches whose elements stay where they are: nothing but an element's channel
-// matters.
+// Kernel for batches whose layout does not change: the result depends only on value and channel.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +12,31 @@
 
 namespace h5feed::gpu {
 
-/// The batch as one array of elements, (element / plane) mod channels being the channel: plane is height ·
-/// width of (N,C,H,W) and 1 of (N,H,W,C). Threads of a tile store neighbouring runs of 16 bytes; a thread
-/// loads 16 bytes and more before it stores any.
+/// Treats the batch as one array of elements, in which (element / plane) mod channels is the channel. The
+/// plane is height · width for (N,C,H,W) and 1 for (N,H,W,C). Threads of a tile store neighbouring runs of 16
+/// bytes; each thread loads at least 16 bytes before it stores.
 template <typename From, typename To>
 struct FlatUnits {
   using Source = From;
   using Output = To;
   static constexpr bool kSharedTable = true;
-  static constexpr std::uint32_t kRun = 16 / sizeof(To);  // elements
+  static constexpr std::uint32_t kRun = 16 / sizeof(To);  // elements of one 16-byte store
   static constexpr std::uint32_t kRunBytes = kRun * sizeof(From);
   static constexpr std::uint32_t kRunsPerThread = kRunBytes < 16 ? 16 / kRunBytes : 1;
-  static constexpr std::uint32_t kTile = kThreads * kRunsPerThread * kRun;  // elements
+  static constexpr std::uint32_t kTile = kThreads * kRunsPerThread * kRun;  // elements of one tile
 
   const From* in;
   To* out;
   std::int64_t elements;
-  Divisor<std::uint32_t> sample;  ///< plane · channels
+  Divisor<std::uint32_t> sample;  ///< Divides by the elements of a sample, plane · channels
   Divisor<std::uint32_t> plane;
   Divisor<std::uint32_t> channels;
-  bool past_caches;  ///< stores leave the L2 cache to others
+  bool past_caches;  ///< Use streaming stores, which leave the L2 cache to other data
 
+  /// Number of tiles of the batch.
   H5FEED_HOST_DEVICE std::int64_t tiles() const noexcept { return (elements + kTile - 1) / kTile; }
 
+  /// Converts the part of a tile that belongs to one thread.
   H5FEED_HOST_DEVICE void operator()(std::int64_t tile, std::uint32_t thread,
                                      const Values<From, To>& values) const noexcept {
     const std::int64_t first = tile * kTile;
@@ -67,7 +68,7 @@ struct FlatUnits {
     return (run * kThreads + thread) * kRun;
   }
 
-  /// `position`: of the run, counted from the start of a sample.
+  /// Converts and stores one run. `position`: offset of the run from the start of its sample.
   H5FEED_HOST_DEVICE void store(To* to, const Loaded<From, kRun>& run, std::uint32_t position,
                                 const Values<From, To>& values) const noexcept {
     auto [planes, offset] = plane.split(position);

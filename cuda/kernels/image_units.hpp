@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The normalize kernels for batches whose layout changes, or whose samples are cropped and flipped: what they
-// have in common, and the one for interleaved images of 3 or 4 channels.
+// Kernels for batches whose layout changes or whose samples are cropped and flipped: their common base, and
+// the kernel for interleaved images of 3 or 4 channels.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace h5feed::gpu {
 
-/// What the units below work on. Index: of positions in one sample; arithmetic wraps, so that −1 is beyond
-/// all extents.
+/// Common base of the image kernels. `Index`: type of positions within one sample, unsigned; arithmetic
+/// wraps, so that −1 exceeds all extents.
 template <typename From, typename To, typename Index>
 struct Images {
   using Source = From;
   using Output = To;
-  static constexpr std::uint32_t kRun = 16 / sizeof(To);  // elements
+  static constexpr std::uint32_t kRun = 16 / sizeof(To);  // elements of one 16-byte store
 
   /// Extents of one sample, in elements. An "image" of the output has `out_height` rows: a plane of
   /// (N,C,H,W), a whole sample of (N,H,W,C).
@@ -29,22 +29,23 @@ struct Images {
     std::int64_t in_sample, out_sample;
     Index in_height, in_width, out_width;
     Index out_row, out_plane;
-    Index in_row, in_pixel, in_channel;  ///< steps in the source
+    Index in_row, in_pixel, in_channel;  ///< Strides in the source
   };
 
   const From* in;
   To* out;
-  const SampleTransform* transforms;  ///< null: no crop, no flip
+  const SampleTransform* transforms;  ///< One per sample; null: no crop, no flip
   std::int64_t in_elements;
-  std::int64_t items;  ///< of the batch; a thread does one, a part of an output row, per tile
+  /// Items of the batch. An item is a part of an output row; a thread processes one per tile.
+  std::int64_t items;
   Divisor<Index> items_per_sample;
   Divisor<Index> items_per_row;
   Divisor<Index> out_height;
   Geometry geometry;
-  bool past_caches;  ///< stores leave the L2 cache to others
+  bool past_caches;  ///< Use streaming stores, which leave the L2 cache to other data
 
-  /// A sample of the output is `rows` rows of `pitch` elements. An item has up to `runs` runs of 16 bytes,
-  /// as many items apart as there are in a row: threads store side by side.
+  /// A sample of the output consists of `rows` rows of `pitch` elements. An item has up to `runs` runs of 16
+  /// bytes, spaced by the number of items of a row, so that neighbouring threads store neighbouring runs.
   Images(const From* from, To* to, const SampleTransform* of_samples, const ImageLayout& layout, bool past,
          std::int64_t rows, std::int64_t pitch, std::int64_t runs) noexcept
       : in(from),
@@ -70,13 +71,16 @@ struct Images {
     geometry.in_row = geometry.in_width * geometry.in_pixel;
   }
 
+  /// Number of tiles of the batch.
   H5FEED_HOST_DEVICE std::int64_t tiles() const noexcept { return (items + kThreads - 1) / kThreads; }
 
+  /// A part of an output row.
   struct Item {
     std::int64_t sample;
-    Index row;    ///< in the sample
-    Index first;  ///< element of the row
+    Index row;    ///< Row within the sample
+    Index first;  ///< First element within the row
   };
+  /// Returns the item that a thread processes in a tile.
   H5FEED_HOST_DEVICE Item item_of(std::int64_t tile, std::uint32_t thread) const noexcept {
     const auto place = place_of(tile * kThreads, items_per_sample);
     const auto [samples, in_sample] = items_per_sample.split(place.rest + thread);
@@ -84,21 +88,22 @@ struct Images {
     return {place.sample + static_cast<std::int64_t>(samples), row, item * Index{kRun}};
   }
 
-  /// Where the first pixel of output row y comes from: rows and columns at or beyond the source's extents
-  /// are padding. With `step` from one output pixel to the next.
+  /// Source of the first pixel of an output row, and the step from one output pixel to the next. Rows and
+  /// columns at or beyond the extents of the source are padding.
   struct Origin {
     Index y, x, step;
   };
+  /// Returns the source of output row `y` of a sample.
   H5FEED_HOST_DEVICE Origin origin(std::int64_t sample, Index y) const noexcept {
     if (transforms == nullptr) return {y, 0, 1};
     const SampleTransform t = transforms[sample];
-    // Beyond these bounds all is padding; within them products with extents do not wrap around.
+    // Beyond these bounds everything is padding; within them products with extents do not wrap.
     const Index crop = bounded(t.crop_x);
     if (t.flip == 0) return {y + static_cast<Index>(t.crop_y), crop, 1};
     return {y + static_cast<Index>(t.crop_y), geometry.out_width - 1 + crop, static_cast<Index>(-1)};
   }
 
-  /// Stores a run, of which `count` elements are left in the row.
+  /// Stores a run, or its first `count` elements if the row ends within it.
   H5FEED_HOST_DEVICE void store(To* to, const To (&run)[kRun], Index count) const noexcept {
     if (count >= kRun) {
       store_run(to, run, past_caches);
@@ -123,7 +128,8 @@ struct Images {
   }
 };
 
-/// (N,H,W,C) of kChannels to (N,C,H,W): a thread takes whole pixels and gives a run of each plane.
+/// Converts (N,H,W,C) with kChannels channels to (N,C,H,W). A thread loads whole pixels and stores one run
+/// per plane.
 template <typename From, typename To, std::uint32_t kChannels>
 struct PlanarUnits : Images<From, To, std::uint32_t> {
   using Base = Images<From, To, std::uint32_t>;
@@ -143,8 +149,8 @@ struct PlanarUnits : Images<From, To, std::uint32_t> {
     const std::uint32_t start = origin.x + first * origin.step;
     const bool backward = origin.step != 1;
     const bool row_inside = origin.y < geometry.in_height;
-    // The window of the source that holds the run's pixels. Part of it may lie outside the row, which does
-    // no harm while it lies in the batch.
+    // The source window with the pixels of the run. Part of it may be outside the row, which does no harm
+    // while it is inside the batch.
     const std::uint32_t left = backward ? start - (kRun - 1) : start;
     const std::int64_t window = sample * geometry.in_sample +
                                 static_cast<std::int64_t>(origin.y) * geometry.in_row +
@@ -176,7 +182,8 @@ struct PlanarUnits : Images<From, To, std::uint32_t> {
   }
 
  private:
-  /// Runs at the very start and end of the batch, element by element; `x` of the source's row at `row`.
+  /// Converts a run at the very start or end of the batch element by element. `row`: the source row; `x`: the
+  /// source column of the first pixel.
   H5FEED_HOST_DEVICE void edge(const From* row, std::uint32_t x, std::uint32_t step,
                                const Values<From, To>& values, To* to, std::uint32_t count) const noexcept {
     for (std::uint32_t i = 0; i < count && i < kRun; ++i) {

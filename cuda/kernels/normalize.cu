@@ -11,8 +11,8 @@ static_assert(__cplusplus >= 202002L, "CUDA sources are C++20");
 namespace h5feed::gpu {
 namespace {
 
-// Several times the blocks that fit at once, so that multiprocessors that are done early take more of them; a
-// table is read into shared memory once a block, not once a run.
+// Several times the number of blocks that run at once, so that multiprocessors that finish early take more of
+// them. A table is read into shared memory once per block, not once per run.
 constexpr std::int64_t kBlocksPerMultiprocessor = 32;
 
 template <typename Units>
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreads)
   using Table = Values<typename Units::Source, typename Units::Output>;
   using Entry = typename Table::Entry;
   if constexpr (Units::kSharedTable) {
-    // Only so does the compiler know that all lookups are in shared memory.
+    // This form tells the compiler that all lookups are in shared memory.
     extern __shared__ std::uint32_t shared[];
     const auto* const global = static_cast<const std::uint32_t*>(coefficients);
     for (int i = static_cast<int>(threadIdx.x); i < table_words; i += static_cast<int>(kThreads)) {
@@ -48,8 +48,8 @@ unsigned blocks_for(std::int64_t tiles, std::int64_t most) noexcept {
 
 }  // namespace
 
-// cudaLaunchKernel returns the status of this launch; cudaGetLastError might give that of an earlier call
-// of the host program.
+// Returns the status of cudaLaunchKernel, which belongs to this launch; cudaGetLastError might return that of
+// an earlier call of the host program.
 cudaError_t launch_normalize(const NormalizeJob& job, int multiprocessors, cudaStream_t stream) noexcept {
   if (job.layout.out_elements() == 0) return cudaSuccess;
   cudaError_t status = cudaErrorInvalidValue;

@@ -19,14 +19,14 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
-// The table of uint8 data that is only moved.
+// Returns the identity table for u8 data.
 std::vector<std::byte> same_values(std::size_t channels) {
   std::vector<std::byte> bytes(channels * 256);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i % 256);
   return bytes;
 }
 
-// Whether rounding to float32 keeps the value to 24 digits.
+// Whether rounding to float32 keeps 24 binary digits of the value.
 bool in_float_range(double value) noexcept {
   return value == 0 || (std::fabs(value) >= static_cast<double>(std::numeric_limits<float>::min()) &&
                         std::fabs(value) <= static_cast<double>(std::numeric_limits<float>::max()));

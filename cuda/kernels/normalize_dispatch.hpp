@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the run-time description of a normalization to the units that do it.
+// Dispatches a normalization described at run time to the template that performs it.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace h5feed::gpu {
 
-/// Tables up to this size are read from shared memory: below the 48 KiB that every device offers without
-/// asking, with room for 8 blocks on a multiprocessor.
+/// Tables of at most this many bytes are read from shared memory. Below the 48 KiB that every device offers
+/// by default, with room for 8 blocks on a multiprocessor.
 constexpr std::int64_t kMostSharedBytes = 24 << 10;
 
-/// Of the coefficients of `channels` for these units.
+/// Returns the bytes of the coefficients that `Units` needs for `channels` channels.
 template <typename Units>
 std::int64_t table_bytes(std::int64_t channels) noexcept {
   using Table = Values<typename Units::Source, typename Units::Output>;
@@ -26,7 +26,7 @@ namespace detail {
 
 template <typename From, typename To>
 FlatUnits<From, To> flat_units(const NormalizeJob& job, const ImageLayout& layout) noexcept {
-  // Of one channel a plane may have any size: all its elements are treated alike.
+  // With one channel, a plane may have any size, because all elements are treated alike.
   const std::int64_t plane = layout.channels == 1       ? 1 << 20
                              : layout.out_channels_last ? 1
                                                         : layout.out_height * layout.out_width;
@@ -51,7 +51,7 @@ void with_units(const NormalizeJob& job, F&& f) {
   const bool whole = job.transforms == nullptr && layout.in_height == layout.out_height &&
                      layout.in_width == layout.out_width;
   if (whole) {
-    // Rows that follow each other without crop or flip are one long row.
+    // Without crop and flip, consecutive rows are one long row.
     layout.in_width = layout.out_width = layout.out_height * layout.out_width;
     layout.in_height = layout.out_height = 1;
   }
@@ -86,7 +86,7 @@ bool with_output(const NormalizeJob& job, F&& f) {
         with_units<From, BF16>(job, f);
         return true;
       }
-      // Entries of a table are only moved: those of one 16-bit type like those of the other.
+      // Table entries are only copied, so both 16-bit types can share a kernel.
       [[fallthrough]];
     case DType::f16:
       with_units<From, F16>(job, f);
@@ -101,7 +101,8 @@ bool with_output(const NormalizeJob& job, F&& f) {
 
 }  // namespace detail
 
-/// Calls `f` with the units of `job`; false, and no call, where `can_normalize` is.
+/// Calls `f` with the units of `job` and returns true; returns false without a call if `can_normalize` is
+/// false.
 template <typename F>
 bool with_units(const NormalizeJob& job, F&& f) {
   switch (job.from) {

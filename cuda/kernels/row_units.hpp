@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The normalize kernel for all that the faster ones do not take: any layouts, channels, crops and flips.
+// Kernel for all batches that the faster ones cannot process: any layout, number of channels, crop and flip.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace h5feed::gpu {
 
-/// A thread gives runs of an output row, of one channel where the output is (N,C,H,W), of channels and pixels
-/// alike where it is (N,H,W,C). Four of them share what is to be computed for a row.
+/// Each thread stores up to four runs of one output row, which share the computations of that row. An output
+/// row has one channel if the output is (N,C,H,W), interleaved channels if it is (N,H,W,C).
 template <typename From, typename To, typename Index>
 struct RowUnits : Images<From, To, Index> {
   using Base = Images<From, To, Index>;
@@ -19,8 +19,8 @@ struct RowUnits : Images<From, To, Index> {
   using Base::kRun;
   static constexpr bool kSharedTable = sizeof(Index) == 4;
 
-  Divisor<Index> cycle;  ///< channels that an output row has in turn
-  bool together;         ///< neighbours in an output row are neighbours in the source, but for a flip
+  Divisor<Index> cycle;  ///< Divides by the number of channels interleaved in an output row
+  bool together;         ///< Neighbours in an output row are neighbours in the source, in reverse if flipped
 
   RowUnits(const From* from, To* to, const SampleTransform* of_samples, const ImageLayout& layout,
            bool past) noexcept
@@ -53,15 +53,17 @@ struct RowUnits : Images<From, To, Index> {
 
  private:
   struct Row {
-    std::int64_t sample;  ///< where it starts in the source
-    Index start;          ///< of the source's row and channel in the sample
-    Index width;          ///< of the source in pixels; 0: the row is padding
-    Index x, step;        ///< as Origin
+    std::int64_t sample;  ///< Offset of the sample in the source
+    Index start;          ///< Offset of the source row and channel in the sample
+    Index width;          ///< Width of the source in pixels; 0: the row is padding
+    Index x, step;        ///< See `Origin`
+    /// Output plane, hence the first channel, for (N,C,H,W); 0 for (N,H,W,C).
     Index image;
   };
 
-  /// Where the run's elements lie side by side in the source, forward or backward. Part of such a window may
-  /// be outside the row, hence padding, but not outside the batch. False, and nothing done, otherwise.
+  /// Converts a run whose elements are contiguous in the source, forward or backward. Part of this window may
+  /// be outside the row and hence padding, but not outside the batch. Otherwise returns false and does
+  /// nothing.
   H5FEED_HOST_DEVICE bool from_window(const Row& row, Index first, const Values<From, To>& values,
                                       To (&result)[kRun]) const noexcept {
     const bool forward = row.step == 1;
@@ -94,7 +96,7 @@ struct RowUnits : Images<From, To, Index> {
     Index at = row.start + column * geometry.in_pixel + in_cycle * geometry.in_channel;
     H5FEED_UNROLL
     for (std::uint32_t i = 0; i < kRun; ++i) {
-      // A load in any case, of the sample's first element if need be: a branch for each is slower.
+      // Loads unconditionally, the first element of the sample if need be: a branch per element is slower.
       const bool inside = column < row.width;
       const From loaded = from[inside ? at : 0];
       result[i] = values(inside ? loaded : From{}, static_cast<std::uint32_t>(row.image + in_cycle));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads and stores of a few neighbouring elements, in as few memory operations as their address allows.
+// Loads and stores of a few neighbouring elements in as few memory operations as their alignment allows.
 #pragma once
 
 #include <cstddef>
@@ -67,7 +67,7 @@ H5FEED_HOST_DEVICE inline void store_four(unsigned char* aligned, const FourWord
 #endif
 }
 
-/// The 32 bits that begin `shift` bits into the pair, lower word first.
+/// Returns the 32 bits that begin `shift` < 32 bits into the pair, lower word first.
 H5FEED_HOST_DEVICE inline std::uint32_t joined(std::uint32_t low, std::uint32_t high,
                                                unsigned shift) noexcept {
 #ifdef __CUDA_ARCH__
@@ -101,8 +101,8 @@ H5FEED_HOST_DEVICE inline std::uint32_t to_bits(std::uint8_t value) noexcept { r
 
 }  // namespace detail
 
-/// kCount neighbouring elements in registers. Every index below must be a constant once loops are
-/// unrolled, else the compiler moves the words to slow local memory.
+/// kCount neighbouring elements in registers. Every index must be a constant once loops are unrolled;
+/// otherwise the compiler moves the words to slow local memory.
 template <typename T, std::uint32_t kCount>
 class Loaded {
  public:
@@ -110,12 +110,12 @@ class Loaded {
   static constexpr std::uint32_t kWords = kBytes / 4;
   static_assert(kBytes % 4 == 0, "a run is a whole number of words");
 
-  /// Zeros.
+  /// Creates a run of zeros.
   Loaded() = default;
 
-  /// Reads the words of 4 bytes that hold the elements, hence up to 3 bytes on either side of them:
-  /// memory before and behind, within the word, must be readable. cudaMalloc aligns to 256 bytes; who
-  /// allocates rounds the size up to a multiple of 4.
+  /// Loads the run at `from`, aligned to its element. Reads whole 4-byte words, hence up to 3 bytes before
+  /// and after the elements: that memory must be readable. cudaMalloc aligns to 256 bytes; allocations must
+  /// be rounded up to a multiple of 4 bytes.
   H5FEED_HOST_DEVICE explicit Loaded(const T* from) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(from);
     const auto* const bytes = reinterpret_cast<const unsigned char*>(from);
@@ -153,6 +153,7 @@ class Loaded {
     }
   }
 
+  /// Returns element `i` < kCount.
   H5FEED_HOST_DEVICE T operator[](std::uint32_t i) const noexcept {
     constexpr std::uint32_t kPerWord = 4 / sizeof(T);
     constexpr std::uint32_t kBits = 8 * sizeof(T);
@@ -163,7 +164,7 @@ class Loaded {
   std::uint32_t words_[kWords] = {};
 };
 
-/// Stores the first `count` elements.
+/// Stores the first `count` elements, one by one.
 template <typename T, std::size_t kCount>
 H5FEED_HOST_DEVICE void store_some(T* to, const T (&values)[kCount], std::uint32_t count) noexcept {
   H5FEED_UNROLL
@@ -172,7 +173,8 @@ H5FEED_HOST_DEVICE void store_some(T* to, const T (&values)[kCount], std::uint32
   }
 }
 
-/// Stores 16 bytes of elements: at once where `to` is aligned, else one by one.
+/// Stores 16 bytes of elements: in one operation if `to` is aligned to 16 bytes, else one by one.
+/// `past_caches`: use a streaming store.
 template <typename T, std::size_t kCount>
 H5FEED_HOST_DEVICE void store_run(T* to, const T (&values)[kCount], bool past_caches) noexcept {
   static_assert(kCount * sizeof(T) == 16);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A normalize kernel is a set of tiles, each the work of one block of threads, and independent of the others.
+// The normalize kernels divide their work into independent tiles, each processed by one block of threads.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace h5feed::gpu {
 
-/// Of a block. DALI measured 256 above 512 for this kind of kernel (DALI pull request 3771).
+/// Threads per block. DALI measured 256 to be faster than 512 for this kind of kernel (DALI pull request
+/// 3771).
 constexpr std::uint32_t kThreads = 256;
 
-/// Positions in a sample that are counted in 32 bits stay below this: a tile and a sample further on, they
-/// are still divided exactly.
+/// Samples of at most this many elements are indexed in 32 bits: even a position one tile and one sample
+/// beyond is still divided exactly.
 constexpr std::int64_t kMost32Bit = std::int64_t{1} << 30;
 
 template <typename Index>
@@ -22,7 +23,8 @@ struct Place {
   Index rest;
 };
 
-/// Where in which sample `position` of the batch lies. In a tile all threads ask for the same one.
+/// Returns the sample that contains `position` of the batch, and the offset within it. All threads of a tile
+/// pass the same position.
 template <typename Index>
 H5FEED_HOST_DEVICE Place<Index> place_of(std::int64_t position, const Divisor<Index>& sample) noexcept {
   if (position < std::int64_t{1} << 31) {
@@ -33,7 +35,7 @@ H5FEED_HOST_DEVICE Place<Index> place_of(std::int64_t position, const Divisor<In
   return {position / size, static_cast<Index>(position % size)};
 }
 
-/// What thread `thread` of block `block` does.
+/// Runs the work of thread `thread` of block `block`: every `blocks`-th tile, starting at tile `block`.
 template <typename Units, typename Values>
 H5FEED_HOST_DEVICE void run_thread(const Units& units, const Values& values, std::int64_t block,
                                    std::int64_t blocks, std::uint32_t thread) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of the normalize kernels: from one source value to one output value.
+// Arithmetic of the normalize kernels: converts one source value to one output value.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace h5feed::gpu {
 
-/// out = x · factor + offset, one a channel, for every source but uint8.
+/// Coefficients of one channel, out = x · factor + offset, for every source type except u8.
 struct Coefficient {
   float factor;
   float offset;
@@ -35,8 +35,8 @@ H5FEED_HOST_DEVICE inline BF16 rounded<BF16>(float value) noexcept {
   return to_bf16(value);
 }
 
-/// From a source value to an output value of a channel. One rounding of factor, offset, and the fused
-/// multiply-add each: |error| ≤ 2^-23 · (|x·scale| + |mean|) / std in float32, unless the result is
+/// Converts a source value to an output value of a channel. Factor, offset and the fused multiply-add are
+/// rounded once each: |error| ≤ 2^-23 · (|x·scale| + |mean|) / std in float32, unless the result is
 /// subnormal; 16-bit outputs add their own rounding.
 template <typename From, typename To>
 struct Values {
@@ -54,7 +54,7 @@ struct Values {
   }
 };
 
-/// uint8 by table: entry [channel · 256 + x] was rounded once, from float64.
+/// Converts u8 values with a table: entry [channel · 256 + x] was rounded once from float64.
 template <typename To>
 struct Values<std::uint8_t, To> {
   using Entry = To;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a GPU that a loader has, counted to the byte.
+// GPU memory that is accounted to a loader.
 #pragma once
 
 #include <algorithm>
@@ -13,18 +13,22 @@
 
 namespace h5feed::gpu {
 
-/// Bytes that one loader has on one GPU, now and at most. Thread-safe.
+/// Bytes that one loader has allocated on one GPU, now and at most. Thread-safe.
 class MemoryLedger {
  public:
+  /// Counts an allocation.
   void add(std::uint64_t bytes) noexcept {
     const std::uint64_t now = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     std::uint64_t peak = peak_.load(std::memory_order_relaxed);
     while (peak < now && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
     }
   }
+  /// Counts a deallocation.
   void remove(std::uint64_t bytes) noexcept { bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
 
+  /// Bytes allocated now.
   std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+  /// Maximum of `bytes()` so far.
   std::uint64_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }
 
  private:
@@ -32,11 +36,12 @@ class MemoryLedger {
   std::atomic<std::uint64_t> peak_ = 0;
 };
 
-/// DeviceMemory that is in a ledger for as long as it exists. Move-only; null after a move.
+/// Owns device memory and counts it in a ledger for its own lifetime. Move-only; null after a move.
 class CountedMemory {
  public:
   CountedMemory() = default;
-  /// On the current device, `place.device`. Throws CudaError that names the bytes.
+  /// Allocates on the current device, which must be `place.device`. Throws CudaError; the message names the
+  /// bytes.
   CountedMemory(std::size_t bytes, const CallPlace& place, std::shared_ptr<MemoryLedger> ledger)
       : memory_(make_device_memory(bytes, place)), bytes_(bytes), ledger_(std::move(ledger)) {
     ledger_->add(bytes_);
@@ -60,9 +65,10 @@ class CountedMemory {
   std::shared_ptr<MemoryLedger> ledger_;
 };
 
-/// What the vectorized loads and stores of the kernels like best, and what cudaMalloc gives.
+/// Alignment in bytes that suits the vectorized loads and stores of the kernels; cudaMalloc guarantees it.
 inline constexpr std::size_t kDeviceAlignment = 256;
 
+/// Rounds a size up to a multiple of kDeviceAlignment.
 inline std::size_t aligned_for_device(std::size_t bytes) noexcept {
   return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
 }

@@ -34,14 +34,14 @@ struct DeviceRing::State {
     return slot;
   }
 
-  // Puts an event behind what the consumer has enqueued.
+  // Records an event after the work that the consumer has enqueued on each stream.
   void record_use(Slot& slot, const std::vector<GpuStream>& streams, const CallPlace& place) const {
     slot.consumers = 0;
     for (const GpuStream stream : streams) {
       cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
       check(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing", place);
       if (capture != cudaStreamCaptureStatusNone) {
-        // An event of a capture is part of the graph: no stream outside it can wait for it.
+        // An event recorded during a capture is part of the graph: no stream outside can wait for it.
         throw DeviceError("a batch was let go while a stream that uses it is being captured");
       }
       if (slot.consumers == slot.consumed.size()) slot.consumed.push_back(make_event(place));
@@ -64,7 +64,7 @@ struct DeviceRing::State {
     --lent;
   }
 
-  // For a slot that cannot be used again. Freeing its memory waits for the device.
+  // Destroys a slot that cannot be used again. Freeing its memory waits for the device.
   void forget(std::unique_ptr<Slot> slot) noexcept H5FEED_EXCLUDES(mutex) {
     slot.reset();
     const MutexLock lock(mutex);
@@ -99,7 +99,7 @@ class DeviceRing::HeldBatch final : public DeviceBatch {
       if (state_->settings.poison) state_->poison(*slot_, place_);
       state_->put(std::move(slot_));
     } catch (...) {
-      // A stream that no longer exists, or a device that has failed.
+      // A stream no longer exists, or the device has failed.
       if (slot_) state_->forget(std::move(slot_));
     }
   }
@@ -122,7 +122,7 @@ class DeviceRing::HeldBatch final : public DeviceBatch {
   DeviceTensor data_;
   DeviceTensor target_;
   Mutex mutex_;
-  std::vector<GpuStream> streams_;  // written under `mutex_`; the destructor runs alone
+  std::vector<GpuStream> streams_;  // guarded by `mutex_`; the destructor runs alone
 };
 
 DeviceRing::DeviceRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger)

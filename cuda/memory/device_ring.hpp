@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers in GPU memory that batches are delivered in, and the stream that fills them.
+// GPU buffers for delivered batches, and the stream that fills them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,56 +15,63 @@
 
 namespace h5feed::gpu {
 
-/// Slots of GPU memory, each with room for a batch as it is delivered. A slot is in one of these states:
+/// Slots of GPU memory, each large enough for a full batch as delivered. Each slot is in one of these states:
 ///
-/// 1. free: on the free list. Work that reads or writes it may still be on streams; its events say until
-///    when. Who takes it makes the streams wait for them, never the host.
+/// 1. free: on the free list. Work that reads or writes the slot may still be on streams; its events tell
+/// when that is done. Whoever takes the slot makes the streams wait for them, never the host.
 /// 2. filling: taken; kernels are being enqueued.
-/// 3. held: part of a batch. When the batch is destroyed an event is recorded on every stream that used
-///    it, and the slot is free again.
+/// 3. held: part of a batch. When the batch is destroyed, an event is recorded on every stream that used it,
+/// and the slot is free again.
 ///
-/// The oldest free slot is taken first, as its events are most likely done. Without a free one the ring
-/// grows, counts it, and says so once. Thread-safe. Batches may outlive the ring.
+/// Takes the oldest free slot first, because its events are most likely done. If no slot is free the ring
+/// grows, counts the slot, and logs that once. Thread-safe. Batches may outlive the ring.
 class DeviceRing {
  public:
+  /// Settings of a ring.
   struct Settings {
     int device = 0;
-    SlotBytes bytes;        ///< of a full batch
-    std::size_t slots = 3;  ///< allocated at once; more than these only for a consumer that keeps batches
-    bool poison = false;    ///< overwrite what the consumer has let go, so that a late reader is noticed
+    SlotBytes bytes;        ///< Bytes of a full batch
+    std::size_t slots = 3;  ///< Slots allocated at once; more are added if the consumer keeps batches
+    bool poison = false;    ///< Overwrite released slots, so that a late reader is noticed
   };
 
+  /// One buffer with its events.
   struct Slot {
     CountedMemory memory;
     std::byte* data = nullptr;
     std::byte* target = nullptr;
-    Event ready;                  ///< behind the kernels that write it
-    std::vector<Event> consumed;  ///< the first `consumers` are behind the consumer's use
+    Event ready;                  ///< Recorded after the kernels that write the slot
+    std::vector<Event> consumed;  ///< The first `consumers` were recorded after the consumer's use
+    /// Number of valid events in `consumed`.
     std::size_t consumers = 0;
   };
 
-  /// With `device` current. Throws CudaError.
+  /// Requires `settings.device` to be current. Allocates all slots. Throws CudaError.
   DeviceRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger);
   DeviceRing(const DeviceRing&) = delete;
   DeviceRing& operator=(const DeviceRing&) = delete;
   ~DeviceRing();
 
-  /// The stream of the kernels.
+  /// The stream on which kernels fill the slots.
   cudaStream_t compute_stream() const noexcept;
 
-  /// Takes a slot. With the device current. Throws CudaError: out of memory.
+  /// Takes a slot; allocates one if none is free. Requires the device to be current. Throws CudaError, as a
+  /// rule out of memory.
   std::unique_ptr<Slot> acquire(const CallPlace& place);
 
-  /// The batch of `place`, which owns the slot; that is filled by work in front of `slot->ready`.
+  /// Returns the batch of `place`, which owns the slot. The caller has enqueued the work that fills the slot
+  /// and recorded `slot->ready` after it.
   std::shared_ptr<DeviceBatch> hand_over(std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target,
                                          const CallPlace& place);
 
-  /// Takes back a slot that nobody but the ring's stream has used.
+  /// Takes back a slot that only the stream of the ring has used.
   void give_back(std::unique_ptr<Slot> slot) noexcept;
 
+  /// Bytes of one slot.
   std::size_t slot_bytes() const noexcept;
-  /// Slots that are not free, and slots ever allocated.
+  /// Number of slots that are not free.
   std::size_t lent() const;
+  /// Number of slots allocated over the lifetime of the ring.
   std::uint64_t allocated() const;
 
  private:

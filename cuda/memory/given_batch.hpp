@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches in memory that the consumer supplies.
+// Batches in memory that the consumer provides.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,12 +11,13 @@
 
 namespace h5feed::gpu {
 
-/// Whether `given` is memory of `place.device` that can hold the described tensors, as far as CUDA can tell.
-/// With the device current. Throws OptionError; CudaError.
+/// Checks that `given` is aligned memory of `place.device`, or managed memory, as far as CUDA can tell; does
+/// not check its size. Requires the device to be current. Throws OptionError if it is not, CudaError.
 void check_given(const CallPlace& place, const DeviceOutput& given, const DeviceTensor& data,
                  const DeviceTensor* target);
 
-/// The batch of `place`, made by work that was enqueued on the stream of `given`, which outlives it.
+/// Returns the batch of `place`, which was produced by work enqueued on `given.stream`. The stream must
+/// outlive the batch. Keeps `given.owner`.
 std::shared_ptr<DeviceBatch> make_given_batch(const CallPlace& place, const DeviceOutput& given,
                                               DeviceTensor data, DeviceTensor target);
 

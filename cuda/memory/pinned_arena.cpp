@@ -25,14 +25,14 @@ constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr std::size_t kSmallPageBytes = 4096;
 constexpr int kMaxNode = 1024;
 
-// Refused for want of permission or of lockable memory, as opposed to a broken driver.
+// Whether the error means a lack of permission or of lockable memory, as opposed to a broken driver.
 bool refused(cudaError_t code) noexcept {
   return code == cudaErrorMemoryAllocation || code == cudaErrorNotSupported ||
          code == cudaErrorNotPermitted || code == cudaErrorOperatingSystem || code == cudaErrorInvalidValue ||
          code == cudaErrorHostMemoryAlreadyRegistered;
 }
 
-// The node whose memory is nearest to the device; negative where there is none, or CUDA does not say.
+// Returns the NUMA node nearest to the device; negative if there is none or CUDA does not tell.
 int numa_node_of(int device) noexcept {
   int node = -1;
 #if CUDART_VERSION >= 12020
@@ -47,7 +47,7 @@ int numa_node_of(int device) noexcept {
   return node;
 }
 
-// A wish: a kernel or a container that refuses it leaves the default policy.
+// Asks for memory of a NUMA node. If the kernel or a container refuses, the default policy stays.
 void prefer_node(void* data, std::size_t bytes, int node) noexcept {
   constexpr unsigned long kPreferred = 1;  // MPOL_PREFERRED of the kernel's uapi/linux/mempolicy.h
   constexpr int kBits = 8 * sizeof(unsigned long);
@@ -122,7 +122,7 @@ bool PinnedArena::try_allocate() {
 }
 
 void PinnedArena::map() {
-  // Huge pages begin at multiples of their size; a mapping need not.
+  // Huge pages begin at multiples of their size, which a mapping need not.
   const std::size_t alignment = bytes_ < kHugePageBytes ? kSmallPageBytes : kHugePageBytes;
   mapped_bytes_ = (bytes_ + kSmallPageBytes - 1) / kSmallPageBytes * kSmallPageBytes + alignment;
   mapping_ = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One stretch of host memory that a GPU can copy from without staging.
+// A block of pinned host memory.
 #pragma once
 
 #include <cstddef>
@@ -7,21 +7,20 @@
 
 namespace h5feed::gpu {
 
-/// How memory came to be pinned, best first.
+/// How host memory is pinned, best first.
 enum class Pinning : std::uint8_t {
-  registered,  ///< huge pages, touched by several threads, then cudaHostRegister
-  allocated,   ///< cudaHostAlloc, which holds locks of the driver for about 0.5 s a GiB
-  pageable     ///< not pinned: the driver refused both
+  registered,  ///< Huge pages, faulted in by several threads, then pinned with cudaHostRegister
+  allocated,   ///< cudaHostAlloc, which holds locks of the driver for about 0.5 s per GiB
+  pageable     ///< Not pinned: the driver refused both
 };
 
-/// Pinned memory, allocated by the constructor and given back by the destructor, which does not wait for
-/// copies: the owner does.
+/// Owns pinned host memory. The destructor frees it without waiting for copies; the owner has to wait.
 class PinnedArena {
  public:
-  /// On the NUMA node of `device`, which is current. `touch_threads` fault the pages in at once. Where
-  /// the driver pins nothing (RLIMIT_MEMLOCK, a container's limit), the memory is pageable and a warning
-  /// says what that costs. Ways before `best` are not tried. Throws std::bad_alloc; CudaError where the
-  /// driver fails for another reason than the pinning.
+  /// Allocates memory on the NUMA node of `device`, which must be current, if the system allows.
+  /// `touch_threads` threads fault the pages in. Does not try kinds of pinning better than `best`. If the
+  /// driver refuses to pin (RLIMIT_MEMLOCK, the limit of a container), the memory is pageable and a warning
+  /// is logged. Throws std::bad_alloc; CudaError if the driver fails for any other reason.
   PinnedArena(std::size_t bytes, int device, unsigned touch_threads, Pinning best = Pinning::registered);
   PinnedArena(const PinnedArena&) = delete;
   PinnedArena& operator=(const PinnedArena&) = delete;
@@ -40,7 +39,7 @@ class PinnedArena {
   std::size_t bytes_;
   int device_;
   std::byte* data_ = nullptr;
-  void* mapping_ = nullptr;  // holds `data_`; null where that came from the driver
+  void* mapping_ = nullptr;  // contains `data_`; null if the driver allocated it
   std::size_t mapped_bytes_ = 0;
   Pinning pinning_ = Pinning::pageable;
 };

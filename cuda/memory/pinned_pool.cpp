@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 constexpr int kPoison = 0xFB;
-// Between two looks at the oldest copy when all slots are copying, at first and at most. A copy of 16 MiB
-// takes about 0.3 ms; the step of a model that copies wait for takes 10 ms and more.
+// First and last interval for polling the oldest copy if all slots are copying. A copy of 16 MiB takes about
+// 0.3 ms; a training step that copies wait for takes 10 ms and more.
 constexpr std::chrono::microseconds kFirstPollInterval(50);
 constexpr std::chrono::microseconds kLastPollInterval(1000);
 
@@ -33,10 +33,10 @@ enum class SlotState : std::uint8_t { free, leased, leased_copied, copying };
 
 struct Slot {
   std::byte* data = nullptr;
-  ByteBuffer own;          // of a slot beside the arena
-  Event begun;             // in front of the last copy; made with the first one
-  Event done;              // behind it
-  std::uint64_t turn = 0;  // of the last copy: older copies have smaller ones
+  ByteBuffer own;          // memory of a slot outside the arena
+  Event begun;             // recorded before the last copy; created with the first copy
+  Event done;              // recorded after the last copy
+  std::uint64_t turn = 0;  // number of the last copy; older copies have smaller ones
   SlotState state = SlotState::free;
 };
 
@@ -52,7 +52,7 @@ struct PinnedPool::State {
     }
   }
 
-  // The last copies may still read the memory that is about to go.
+  // Waits for the last copies, which may still read the memory.
   ~State() {
     const QuietDeviceGuard guard(settings.device);
     for (const Slot& slot : slots) {
@@ -71,8 +71,8 @@ struct PinnedPool::State {
     return oldest;
   }
 
-  /// Frees slots whose copy is done, the oldest first: behind one that is not, none is worth a call.
-  /// Returns the error of an event, whose slot stays as it is.
+  /// Frees slots whose copy is done, oldest first; stops at the first that is not done, because later ones
+  /// are not worth a call. Returns the error of a failed event; its slot stays as it is.
   cudaError_t poll() H5FEED_REQUIRES(mutex) {
     for (auto slot = oldest_copy(); slot != slots.end(); slot = oldest_copy()) {
       const cudaError_t code = cudaEventQuery(slot->done.get());
@@ -83,7 +83,7 @@ struct PinnedPool::State {
     return cudaSuccess;
   }
 
-  /// Sleeps until a slot may be free, as the one thread that does so, and counts what it slept for.
+  /// Sleeps until a slot may be free, on the one thread that polls, and counts what it waited for.
   void sleep(MutexLock& lock, std::chrono::microseconds interval) H5FEED_REQUIRES(mutex) {
     const auto oldest = oldest_copy();
     const cudaError_t begun = cudaEventQuery(oldest->begun.get());
@@ -119,7 +119,7 @@ struct PinnedPool::State {
   std::list<Slot> slots;  // guarded by `mutex`; the destructor runs alone
   std::uint64_t overflows H5FEED_GUARDED_BY(mutex) = 0;
   std::uint64_t copies H5FEED_GUARDED_BY(mutex) = 0;
-  bool polled H5FEED_GUARDED_BY(mutex) = false;  // by a thread that waits for a copy
+  bool polled H5FEED_GUARDED_BY(mutex) = false;  // true while one waiting thread polls
   std::atomic<std::uint64_t> waited_for_gpu_ns = 0;
   std::atomic<std::uint64_t> waited_for_copy_ns = 0;
 };
@@ -173,10 +173,10 @@ std::shared_ptr<std::byte> PinnedPool::acquire(const CallPlace& place, bool wait
   }
 }
 
-// A slot that is leased now; null where there is none and not to `wait`.
+// Leases a slot; returns null if none is free and `wait` is false.
 std::byte* PinnedPool::State::take(const CallPlace& place, bool wait, bool& overflows_first) {
   MutexLock lock(mutex);
-  bool polling = false;  // this thread
+  bool polling = false;  // this thread polls
   const auto stop_polling = [&]() H5FEED_REQUIRES(mutex) {
     if (!std::exchange(polling, false)) return;
     polled = false;
@@ -238,7 +238,7 @@ void PinnedPool::copy(void* to, const std::byte* from, std::size_t bytes, cudaSt
 }
 
 void PinnedPool::check_pinned(const std::byte* from, const CallPlace& place) const {
-  if (pinning() == Pinning::pageable) return;  // which was said
+  if (pinning() == Pinning::pageable) return;  // already reported
   cudaPointerAttributes attributes = {};
   check(cudaPointerGetAttributes(&attributes, from), "cudaPointerGetAttributes", place);
   if (attributes.type != cudaMemoryTypeHost) {

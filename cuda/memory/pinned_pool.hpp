@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory that batches are assembled in and copied from.
+// A pool of pinned host memory that batches are assembled in and copied from.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,62 +14,70 @@
 
 namespace h5feed::gpu {
 
-/// Equal slots in one pinned arena, allocated once. A slot is in one of these states:
+/// Equal slots in one pinned arena that is allocated once. Each slot is in one of these states:
 ///
-/// 1. free: nobody writes or reads it.
+/// 1. free: nobody reads or writes it.
 /// 2. leased: workers fill it, or it waits for its copy. Its owner holds the lease.
-/// 3. leased and copied: a copy from it is on a stream; the owner has not let go yet.
-/// 4. copying: the lease is gone, an event behind a copy is not done. It becomes free when a later
-///    `acquire` or `lent` finds all done: events are polled, the oldest copy first; no call waits for the
-///    GPU but `acquire` when all slots are copying, and the destructor. Of several threads that wait one
-///    polls, less and less often.
+/// 3. leased and copied: a copy from it is on a stream; the owner still holds the lease.
+/// 4. copying: the lease is gone, but a copy is not done. The slot becomes free when a later `acquire` or
+/// `lent` finds its events done. Events are polled, the oldest copy first. Only `acquire`, if all slots are
+/// copying, and the destructor wait for the GPU. If several threads wait, one of them polls, at growing
+/// intervals.
 ///
 /// Thread-safe. Leases may outlive the pool; the memory then lives as long as they do.
 class PinnedPool {
  public:
+  /// Settings of a pool.
   struct Settings {
+    /// Bytes of one slot.
     std::size_t slot_bytes = 0;
+    /// Number of slots.
     std::size_t slots = 2;
+    /// CUDA ordinal of the device whose NUMA node holds the arena.
     int device = 0;
+    /// Threads that fault in the memory; see PinnedArena.
     unsigned touch_threads = 4;
+    /// Best kind of pinning to try; see PinnedArena.
     Pinning best = Pinning::registered;
-    bool poison = false;  ///< overwrite slots that become free, so that a late reader is noticed
-    /// Ask the driver before each copy whether the arena is pinned as it should be: a pageable source would
-    /// make the host wait, silently.
+    bool poison = false;  ///< Overwrite slots that become free, so that a late reader is noticed
+    /// Ask the driver before each copy whether the arena is still pinned: a pageable source would silently
+    /// make the host wait.
     bool check_sources = false;
   };
 
-  /// With `device` current. Throws as PinnedArena.
+  /// Requires `settings.device` to be current. Throws std::bad_alloc, CudaError.
   explicit PinnedPool(const Settings& settings);
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
   ~PinnedPool();
 
-  /// A free slot, aligned to 256 bytes. Where all are copying it waits, which ends without the consumer's
-  /// doing, or returns null if not to `wait`. When all are leased it takes pageable memory beside the arena
-  /// instead, which is counted by `overflows` and logged once. `place` is for messages. With `device`
-  /// current. Throws CudaError when the GPU has failed; std::bad_alloc.
+  /// Leases a slot, aligned to 256 bytes. If all slots are copying, blocks until one copy is done, which does
+  /// not depend on the consumer; without `wait` returns null instead. If all slots are leased, takes pageable
+  /// memory outside the arena, which `overflows` counts and a warning reports once. `place` is for messages.
+  /// Requires `settings.device` to be current. Throws CudaError if the GPU has failed; std::bad_alloc.
   std::shared_ptr<std::byte> acquire(const CallPlace& place, bool wait = true);
 
-  /// Puts one copy of bytes from `from` on, within a slot, onto `stream` of the pool's device, which is
-  /// current: that slot stays as it is until the copy is done. A further copy from the slot goes onto the
-  /// same stream. Throws CudaError; the caller then makes sure that the copy is over before it lets the lease
-  /// go.
+  /// Enqueues a copy of the bytes at `from`, which are inside one leased slot, on `stream` of the pool's
+  /// device, which must be current. The slot is not reused until the copy is done. A further copy from the
+  /// slot goes to the same stream. Throws CudaError; the caller must then wait for the stream before it
+  /// releases the lease.
   void copy(void* to, const std::byte* from, std::size_t bytes, cudaStream_t stream, const CallPlace& place);
 
-  /// How long threads had to wait in `acquire`, and for what.
+  /// Returns how long threads had to wait in `acquire`, and for what.
   SlotWaits waits() const noexcept;
 
+  /// How the arena is pinned.
   Pinning pinning() const noexcept;
-  /// Of the arena, where it is pinned.
+  /// Bytes of the arena if it is pinned, else 0.
   std::size_t pinned_bytes() const noexcept;
+  /// Bytes of one slot.
   std::size_t slot_bytes() const noexcept;
-  /// Slots that are not free, with those beside the arena. With `device` current. Does not throw: slots
-  /// whose event has failed count as lent.
+  /// Number of slots that are not free, pageable ones included. Requires `settings.device` to be current.
+  /// Does not throw: a slot whose event has failed counts as lent.
   std::size_t lent() const;
-  /// Slots that had to be taken beside the arena, over the pool's life.
+  /// Number of pageable slots taken over the lifetime of the pool.
   std::uint64_t overflows() const;
-  /// Numbers and states of slots agree. For tests.
+  /// Returns whether the states and number of slots are consistent. For tests.
   bool check_invariants() const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a batch lies in a slot, on the host and on the device alike, so that one copy brings all of it.
+// Layout of a batch in a slot. Host and device use the same layout, so that a single copy transfers
+// everything.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +11,15 @@
 
 namespace h5feed::gpu {
 
-/// Target, transforms of all deliveries, data, in this order: what is left over of a batch that is not full
-/// is at the end, and is not copied. Offsets and sizes in bytes.
+/// Order in a slot: target, transforms of all deliveries, data. The unused part of an incomplete batch is at
+/// the end and is not copied. Offsets and sizes in bytes.
 struct SlotLayout {
+  /// Offset of the transforms; the target begins at 0.
   std::size_t transforms_offset = 0;
-  std::size_t data_offset = 0;  ///< also the size of what precedes the data; a multiple of kDeviceAlignment
-  std::size_t bytes = 0;        ///< of a full batch
+  std::size_t data_offset = 0;  ///< Offset of the data; a multiple of kDeviceAlignment
+  std::size_t bytes = 0;        ///< Bytes of a full batch
 
+  /// Returns the layout for a format.
   static SlotLayout of(const DeviceFormat& format) noexcept {
     const auto transforms = format.augments ? static_cast<std::size_t>(format.rows * format.deliveries) : 0;
     SlotLayout layout;

@@ -32,7 +32,7 @@ struct StagedRing::State {
     try {
       free.push_back(std::move(slot));
     } catch (const std::bad_alloc&) {
-      // The slot is freed, which waits for the device.
+      // The slot is destroyed, which waits for the device.
     }
   }
 
@@ -62,7 +62,7 @@ StagedRing::Lease StagedRing::acquire(const CallPlace& place) {
   }
   if (!slot) slot = state_->allocate(place);
   Lease lease(state_, std::move(slot));
-  // The copy overwrites what kernels of the slot's last batch read.
+  // The copy overwrites memory that kernels of the slot's previous batch may still read.
   for (std::size_t i = 0; i < lease->num_readers; ++i) {
     check(cudaStreamWaitEvent(copy_stream(), lease->readers[i].done.get(), 0), "cudaStreamWaitEvent", place);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers in GPU memory that batches are copied to, as they lie in host memory.
+// GPU buffers for batches as copied from the host, and the stream of the copies.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,45 +15,50 @@
 
 namespace h5feed::gpu {
 
-/// Slots for copied batches, and the stream of the copies. A slot is free, or leased from the moment its copy
-/// is enqueued until the last kernel that reads it is. A free slot may still be read: who leases it makes the
-/// copy wait for its readers, never the host. The oldest free slot is taken first; without a free one the
-/// ring grows. Thread-safe. Leases may outlive the ring.
+/// Slots for copied batches. A slot is either free, or leased from the moment its copy is enqueued until the
+/// last kernel that reads it is enqueued. Kernels may still read a free slot: whoever leases it makes the
+/// copy stream wait for them, never the host. Takes the oldest free slot first; grows if none is free.
+/// Thread-safe. Leases may outlive the ring.
 class StagedRing {
  public:
+  /// Settings of a ring.
   struct Settings {
     int device = 0;
     SlotLayout layout;
-    std::size_t slots = 2;  ///< allocated at once
+    std::size_t slots = 2;  ///< Slots allocated at once
   };
 
+  /// One buffer with its events.
   struct Slot {
-    CountedMemory memory;  ///< laid out as the host's slots
+    CountedMemory memory;  ///< Same layout as the host slots
     const std::byte* data = nullptr;
     const std::byte* target = nullptr;
     const SampleTransform* transforms = nullptr;
-    Event copied;  ///< behind the copy
+    Event copied;  ///< Recorded after the copy
 
-    /// Kernels on `stream` that read the slot are behind its event.
+    /// A stream with kernels that read the slot; `done` is recorded after them.
     struct Reader {
       cudaStream_t stream = nullptr;
       Event done;
     };
-    std::vector<Reader> readers;  ///< the first `num_readers` are of the present batch
+    std::vector<Reader> readers;  ///< The first `num_readers` belong to the current batch
+    /// Number of valid entries in `readers`.
     std::size_t num_readers = 0;
   };
 
   class Lease;
 
-  /// With `device` current. Throws CudaError.
+  /// Requires `settings.device` to be current. Allocates all slots. Throws CudaError.
   StagedRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger);
   StagedRing(const StagedRing&) = delete;
   StagedRing& operator=(const StagedRing&) = delete;
   ~StagedRing();
 
+  /// The stream of the copies.
   cudaStream_t copy_stream() const noexcept;
 
-  /// A slot whose readers the copy stream waits for. With the device current. Throws CudaError.
+  /// Leases a slot and makes the copy stream wait for its previous readers. Requires the device to be
+  /// current. Throws CudaError.
   Lease acquire(const CallPlace& place);
 
  private:
@@ -61,7 +66,7 @@ class StagedRing {
   std::shared_ptr<State> state_;
 };
 
-/// Owns a slot; gives it back on destruction. Move-only.
+/// Owns a slot and returns it to the ring on destruction. Move-only; empty after a move.
 class StagedRing::Lease {
  public:
   Lease() = default;
@@ -74,7 +79,7 @@ class StagedRing::Lease {
   Slot* operator->() const noexcept { return slot_.get(); }
   Slot& operator*() const noexcept { return *slot_; }
 
-  /// Kernels that read the slot were enqueued on `stream`. Throws CudaError.
+  /// Records that kernels enqueued on `stream` read the slot. Throws CudaError.
   void read_on(cudaStream_t stream, const CallPlace& place);
 
  private:

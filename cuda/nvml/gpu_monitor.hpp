@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readings of one GPU over time, on a thread of its own.
+// Monitors one GPU on a thread of its own.
 #pragma once
 
 #include <chrono>
@@ -16,18 +16,20 @@
 
 namespace h5feed::gpu {
 
-/// Takes a reading at once and then every `interval` until it is destroyed, which waits for a reading
-/// under way at most. Thread-safe.
+/// Reads a GPU immediately and then every `interval` until it is destroyed. The destructor blocks at most
+/// until the current reading ends. Thread-safe.
 class GpuMonitor final : public GpuProbe {
  public:
-  /// `gpu` counts as NVML does. The docs of NVML ask for 100 ms and more between GPM samples: shorter
-  /// intervals are raised to that. `on_reading`, when set, is called on the monitor's thread.
+  /// `gpu`: index of the GPU in NVML. `interval`: at least 100 ms, because NVML's documentation asks for 100
+  /// ms or more between GPM samples; shorter ones are raised to that. `on_reading`, if set, is called on the
+  /// monitor's thread and must not throw.
   GpuMonitor(std::shared_ptr<Nvml> nvml, unsigned gpu, std::chrono::milliseconds interval,
              std::function<void(const GpuReading&)> on_reading = {});
   GpuMonitor(const GpuMonitor&) = delete;
   GpuMonitor& operator=(const GpuMonitor&) = delete;
   ~GpuMonitor() override = default;
 
+  /// Returns the sums of all readings so far.
   GpuUse use() const override;
 
  private:
@@ -40,9 +42,9 @@ class GpuMonitor final : public GpuProbe {
   const std::function<void(const GpuReading&)> on_reading_;
   mutable std::mutex mutex_;
   std::condition_variable_any stopped_;
-  GpuUse use_;                          // guarded by `mutex_`, as is the next
-  std::uint64_t throttle_reasons_ = 0;  // all bits seen
-  std::jthread thread_;                 // last: it uses all others
+  GpuUse use_;                          // guarded by `mutex_`
+  std::uint64_t throttle_reasons_ = 0;  // all bits seen so far; guarded by `mutex_`
+  std::jthread thread_;                 // last: it uses all other members
 };
 
 }  // namespace h5feed::gpu

@@ -18,7 +18,7 @@ namespace {
 using nvml::Device;
 using nvml::Result;
 
-/// One function of the library, null where this driver's has none.
+/// A function of the library. If this driver does not have it, a call returns kNotSupported.
 template <typename Signature>
 class Function;
 template <typename... Arguments>
@@ -65,14 +65,14 @@ struct Library {
   Function<Result(nvml::GpmMetrics*)> gpm_metrics{handle, "nvmlGpmMetricsGet"};
 };
 
-// The two samples that the metrics of a GPU are the difference of.
+// Two GPM samples of one GPU; metrics are computed from their difference.
 struct GpmPair {
   nvml::GpmSample last = nullptr;
   nvml::GpmSample next = nullptr;
   bool has_last = false;
 };
 
-// What a call writes through its pointer, converted; nullopt where it fails.
+// Returns the converted value that `call` writes through its pointer; nullopt if the call fails.
 template <typename T, typename Call, typename Convert>
 auto asked(Call call, Convert convert) -> std::optional<decltype(convert(T{}))> {
   T raw{};
@@ -82,7 +82,8 @@ auto asked(Call call, Convert convert) -> std::optional<decltype(convert(T{}))> 
 
 double share(unsigned percent) noexcept { return percent / 100.0; }
 
-// "00000000:19:00.0" and "0000:19:00.0" name the same GPU, in upper or lower case.
+// Whether two PCI addresses name the same GPU: "00000000:19:00.0" equals "0000:19:00.0", in upper or lower
+// case.
 bool same_address(std::string_view a, std::string_view b) {
   const auto tail = [](std::string_view text) {
     std::string lower(text.substr(std::min(text.size(), text.find_first_not_of('0'))));
@@ -130,7 +131,7 @@ struct Nvml::State {
     unsigned count = 0;
     const Result needed = library.processes(device, &count, nullptr);
     if (needed != nvml::kInsufficientSize || count == 0) return;
-    count += 8;  // some may come between the calls
+    count += 8;  // processes may start between the calls
     std::vector<nvml::ProcessInfo> found(count);
     if (library.processes(device, &count, found.data()) != nvml::kSuccess) return;
     for (unsigned i = 0; i < count; ++i) {
@@ -160,7 +161,7 @@ struct Nvml::State {
     const auto request = std::make_unique<nvml::GpmMetrics>();
     request->version = 1;
     request->count = static_cast<unsigned>(wanted.size());
-    request->sample1 = pair.next;  // the older one
+    request->sample1 = pair.next;  // the older sample
     request->sample2 = pair.last;
     for (std::size_t i = 0; i < wanted.size(); ++i) request->metrics[i].id = wanted[i].id;
     if (library.gpm_metrics(request.get()) != nvml::kSuccess) return;
@@ -173,7 +174,7 @@ struct Nvml::State {
   Library library;
   bool initialized = false;
   std::vector<Device> devices;
-  std::vector<GpmPair> gpm;  // one a device
+  std::vector<GpmPair> gpm;  // one per device
 };
 
 std::string throttle_text(std::uint64_t reasons) {
@@ -200,7 +201,7 @@ std::shared_ptr<Nvml> Nvml::load(const std::string& path, std::string& why) {
   } else if (named != nullptr && *named != '\0') {
     files = {named};
   } else {
-    // The second is where container platforms mount the driver, not always known to the dynamic linker.
+    // Container platforms mount the driver at the second path, which the dynamic linker may not know.
     files = {"libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1"};
   }
   void* handle = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few types of NVML that h5feed calls it with, so that no header of NVML is needed. Names and layouts:
-// NVML API Reference Guide (docs.nvidia.com/deploy/nvml-api), whose binary interface is stable.
+// The NVML types that h5feed uses, declared here so that no NVML header is needed. Names and layouts: NVML
+// API Reference Guide (docs.nvidia.com/deploy/nvml-api); the binary interface is stable.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ struct PciInfo {
 /// nvmlProcessInfo_t of nvmlDeviceGetComputeRunningProcesses_v3.
 struct ProcessInfo {
   unsigned pid;
-  unsigned long long used_bytes;  ///< kNotAvailable where the driver does not say
+  unsigned long long used_bytes;  ///< kNotAvailable if the driver does not tell
   unsigned gpu_instance;
   unsigned compute_instance;
 };
@@ -66,8 +66,9 @@ struct GpmMetric {
   } info;
 };
 
-/// nvmlGpmMetricsGet_t, version 1. The library's own array grows from release to release without a change
-/// of the version; it touches the first `count` entries only, and this one is longer than any so far.
+/// nvmlGpmMetricsGet_t, version 1. The library's own array grows from release to release while the version
+/// stays; the library touches the first `count` entries only, and this array is longer than that of any
+/// release so far.
 struct GpmMetrics {
   unsigned version;
   unsigned count;

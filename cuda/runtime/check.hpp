@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From error codes of the CUDA runtime to exceptions.
+// Converts error codes of the CUDA runtime to exceptions.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@
 
 namespace h5feed::gpu {
 
-/// A call of the CUDA runtime that failed.
+/// Thrown if a call of the CUDA runtime fails.
 class CudaError : public DeviceError {
  public:
   CudaError(const std::string& message, cudaError_t code) : DeviceError(message), code_(code) {}
@@ -23,35 +23,39 @@ class CudaError : public DeviceError {
   cudaError_t code_;
 };
 
-/// What a call was made for, for its error message.
+/// The device and batch of a call, for its error message.
 struct CallPlace {
   int device = 0;
   std::optional<std::uint64_t> epoch = {};
-  std::optional<std::uint64_t> batch = {};  ///< within the epoch
+  std::optional<std::uint64_t> batch = {};  ///< Batch number within the epoch
 
+  /// Returns the place of a call that works on `batch`.
   static CallPlace of(int device, const Batch& batch) { return {device, batch.epoch, batch.number}; }
 };
 
-/// Throws CudaError naming `call`, the device, the batch and what to do, unless `code` is cudaSuccess.
-/// Clears the error from the runtime's per-thread memory, so that no later call reports it again.
+/// Throws CudaError unless `code` is cudaSuccess. The message names `call`, the device, the batch and the
+/// next step. Clears the runtime's per-thread last error, so that no later call reports it again.
 void check(cudaError_t code, const char* call, const CallPlace& place);
 
-/// The same for allocations: an out-of-memory error names the bytes asked for, what the device has left,
-/// and what to lower.
+/// Throws CudaError unless `code`, the result of an allocation of `bytes`, is cudaSuccess. The message of an
+/// out-of-memory error names the bytes requested, the free memory of the device, and the options to lower.
+/// Clears the runtime's per-thread last error.
 void check_allocation(cudaError_t code, const char* call, std::uint64_t bytes, const CallPlace& place);
 
-/// Whether the code says that the machine has no GPU that this build can use, as opposed to a failure of
-/// one: no driver, a driver too old, no device, a driver that cannot be initialized.
+/// Whether the code means that this build can use no GPU of the machine, as opposed to a failure of one GPU:
+/// no driver, a driver that is too old or does not match, no device, or a driver that cannot be initialized.
+/// cudaErrorUnknown counts, too.
 bool means_no_gpu(cudaError_t code) noexcept;
 
-/// Whether, by the runtime's documentation, every later call of the process on that device fails too.
+/// Whether, according to the documentation of the runtime, every later call of the process on that device
+/// fails, too.
 bool ends_context(cudaError_t code) noexcept;
 
-/// Why, in words for people, and what to do: "no NVIDIA driver is loaded; …".
+/// Returns why no GPU can be used and what to do, for messages: "no NVIDIA driver is loaded; …".
 std::string why_no_gpu(cudaError_t code);
 
-/// For destructors, which cannot throw: forgets the error, also that of a runtime which is being unloaded
-/// while the process exits.
+/// Discards an error in destructors, which cannot throw, and clears the runtime's per-thread last error. Also
+/// covers a runtime that is being unloaded while the process exits.
 inline void ignore_error(cudaError_t code) noexcept {
   if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
 }

@@ -12,13 +12,13 @@
 namespace h5feed::gpu {
 namespace {
 
-// Newer forms of the functions below are not asked for.
+// The CUDA version whose function signatures are requested; newer ones are not used.
 constexpr unsigned kDriverVersion = 12000;
 constexpr std::size_t kMaxDevices = 128;
 
 cudaError_t as_runtime_error(CUresult code) noexcept { return static_cast<cudaError_t>(code); }
 
-// The library of the driver is not linked: there may be none.
+// Finds a driver function at run time. The driver library is not linked, because the machine may have none.
 cudaError_t find(const char* name, void** function) noexcept {
   cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 12050
@@ -48,7 +48,7 @@ struct Driver {
   PFN_cuCtxPushCurrent_v4000 push = nullptr;
   PFN_cuCtxPopCurrent_v4000 pop = nullptr;
   PFN_cuMemGetInfo_v3020 memory = nullptr;
-  cudaError_t error = cudaSuccess;  // why the others may be null
+  cudaError_t error = cudaSuccess;  // set if a function was not found or cuInit failed
 
   Driver() noexcept {
     const auto need = [&](const char* name, auto& function) {
@@ -84,7 +84,8 @@ void release(int device) noexcept {
   if (driver().device_get(&handle, device) == CUDA_SUCCESS) static_cast<void>(driver().release(handle));
 }
 
-// Retained once; never released, so that nothing calls CUDA while the process exits.
+// Primary contexts that were retained once. They are never released, so that nothing calls CUDA while the
+// process exits.
 std::array<std::atomic<CUcontext>, kMaxDevices> kept_contexts;
 
 cudaError_t kept_context(int device, CUcontext& context) noexcept {

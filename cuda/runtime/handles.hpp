@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of CUDA objects. Each is created on an explicit device; none lives in static storage, so that
+// RAII owners of CUDA objects. Each is created on an explicit device. None is in static storage, so that
 // nothing calls CUDA before main() or while the process exits.
 #pragma once
 
@@ -13,14 +13,14 @@
 
 namespace h5feed::gpu {
 
-/// Makes a device current on this thread, and what was current before again at the end, without a context on
-/// any other device. In between, calls of this thread are allowed to run while another thread captures a CUDA
-/// graph, whose capture they leave alone: without that a capture in the default mode forbids the whole
-/// process to query an event, and one that does so ends the capture (CUDA Runtime API,
-/// cudaThreadExchangeStreamCaptureMode). Guards of one thread end in the reverse order of their beginning.
+/// Makes a device current on this thread for its own lifetime and then restores the previous one, without
+/// creating a context on any other device. Meanwhile calls of this thread may run while another thread
+/// captures a CUDA graph, and do not affect that capture; in the default mode, a capture forbids the whole
+/// process to query an event, and a query invalidates the capture (CUDA Runtime API,
+/// cudaThreadExchangeStreamCaptureMode). Guards of one thread must be nested.
 class DeviceGuard {
  public:
-  /// Throws CudaError.
+  /// Creates the context of the device if there is none. Throws CudaError.
   explicit DeviceGuard(int device) { check(enter(device), "cuDevicePrimaryCtxRetain", {device}); }
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
@@ -44,16 +44,19 @@ class DeviceGuard {
   }
 
   bool entered_ = false;
-  cudaStreamCaptureMode capture_mode_ = cudaStreamCaptureModeRelaxed;  // inside; then what was before
+  // Mode to switch to; while the guard exists, the previous mode.
+  cudaStreamCaptureMode capture_mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// The same for destructors: a device that has failed is no reason to keep what belongs to it.
+/// A DeviceGuard for destructors: ignores errors, because the objects of a failed device must be released,
+/// too.
 class QuietDeviceGuard : public DeviceGuard {
  public:
   explicit QuietDeviceGuard(int device) noexcept { ignore_error(enter(device)); }
 };
 
-/// A handle of a device that is destroyed by `Destroy`, on any thread. Move-only; null after a move.
+/// Owns a handle of a device and destroys it with `Destroy`, on any thread; errors are ignored. Move-only;
+/// null after a move.
 template <typename Handle, auto Destroy>
 class Owned {
  public:
@@ -83,32 +86,39 @@ class Owned {
   int device_ = 0;
 };
 
-/// A stream that does not wait for the legacy default stream. Destroying it does not wait for its work.
+/// A stream that does not synchronize with the legacy default stream. Destroying it does not wait for its
+/// work.
 using Stream = Owned<cudaStream_t, &cudaStreamDestroy>;
-/// An event for order only; it takes no time stamps.
+/// An event without timing, for ordering only.
 using Event = Owned<cudaEvent_t, &cudaEventDestroy>;
-/// Memory of a device. Freeing it waits for the device.
+/// Device memory. Freeing it waits for the device.
 using DeviceMemory = Owned<void*, &cudaFree>;
 
-/// On the current device, which is named for messages. Throws CudaError.
+/// Creates a stream on the current device, which must be `device`. Throws CudaError.
 inline Stream make_stream(int device) {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags", {device});
   return {stream, device};
 }
 
+/// Creates an event on the current device, which must be `place.device`. Throws CudaError.
 inline Event make_event(const CallPlace& place) {
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags", place);
   return {event, place.device};
 }
+/// Creates an event on the current device, which must be `device`. Throws CudaError.
 inline Event make_event(int device) { return make_event(CallPlace{device}); }
 
+/// Allocates memory on the current device, which must be `place.device`. Throws CudaError; the message names
+/// the bytes.
 inline DeviceMemory make_device_memory(std::size_t bytes, const CallPlace& place) {
   void* memory = nullptr;
   check_allocation(cudaMalloc(&memory, bytes), "cudaMalloc", bytes, place);
   return {memory, place.device};
 }
+/// Allocates memory on the current device, which must be `device`. Throws CudaError; the message names the
+/// bytes.
 inline DeviceMemory make_device_memory(std::size_t bytes, int device) {
   return make_device_memory(bytes, CallPlace{device});
 }

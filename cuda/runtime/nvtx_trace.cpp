@@ -13,8 +13,8 @@ constexpr std::array kStages = {Stage::plan, Stage::read_decode, Stage::gather, 
 
 class NvtxTrace final : public TraceSink {
  public:
-  // The domain and its strings stay until the process ends: NVTX has no use for them once a tool is gone, and
-  // other threads may still be in a range.
+  // Domain and strings are never destroyed: NVTX ignores them once a tool is gone, and other threads may
+  // still be in a range.
   NvtxTrace() : domain_(nvtxDomainCreateA("h5feed")) {
     for (const Stage stage : kStages) {
       const auto number = static_cast<std::size_t>(stage);
@@ -37,7 +37,7 @@ class NvtxTrace final : public TraceSink {
   void end(Stage, std::uint64_t) noexcept override { nvtxDomainRangePop(domain_); }
 
  private:
-  // 0 is NVTX's "no category".
+  // Returns the NVTX category of a stage; 0 would mean "no category".
   static std::uint32_t category_of(Stage stage) noexcept { return static_cast<std::uint32_t>(stage) + 1; }
 
   nvtxDomainHandle_t domain_;

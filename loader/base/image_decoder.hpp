@@ -34,7 +34,7 @@ struct ImageExtent {
   bool operator==(const ImageExtent&) const = default;
 };
 
-/// What a decoder converts images to.
+/// Output format of an image decoder.
 struct ImageTarget {
   std::uint64_t height = 0;  ///< Output height in pixels; 0 keeps the size of the image
   std::uint64_t width = 0;

@@ -26,9 +26,13 @@ struct PlanSpec {
   /// Samples per batch of one rank, at least 1; with a batch sampler the most it may give.
   std::uint64_t batch_size = 1;
   bool drop_last = false;  ///< Leave out batches that are smaller than `batch_size` on any rank
+  /// This rank, less than `world_size`.
   std::uint64_t rank = 0;
+  /// Number of ranks, at least 1.
   std::uint64_t world_size = 1;
+  /// How samples are assigned to ranks.
   Shard shard = Shard::strided;
+  /// Treatment of samples that do not divide evenly among the ranks.
   Uneven uneven = Uneven::exact;
   std::uint64_t start = 0;  ///< Position of the first delivered sample; see `EpochPlan::position_before`
   std::uint64_t end = UINT64_MAX;  ///< End position, above `start`; the epoch may end earlier

@@ -23,8 +23,7 @@ struct ChunkGroup {
   std::uint64_t count = 0;
 };
 
-/// Returns the groups of `subset`, or of all samples if it is null, in file order. O(chunks + subset) time.
-/// Throws std::bad_alloc.
+/// Returns the groups of `subset`, or of all samples if it is null, in file order. Throws std::bad_alloc.
 std::vector<ChunkGroup> chunk_groups(const RowLayout& layout, const SampleSubset* subset);
 
 /// Delivers groups in file order, or with all their samples permuted, or permuted within windows of K groups.

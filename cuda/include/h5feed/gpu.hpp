@@ -17,8 +17,8 @@
 
 namespace h5feed::gpu {
 
-/// What `DataLoaderOptions::device_backend` takes. Calls nothing of CUDA before a loader names a GPU.
-/// Several loaders, also of several GPUs, may share it.
+/// Returns the CUDA backend for `DataLoaderOptions::device_backend`. Does not call CUDA before a loader names
+/// a GPU. Several loaders may share it, also with different GPUs. Thread-safe.
 H5FEED_EXPORT std::shared_ptr<const DeviceBackend> backend();
 
 }  // namespace h5feed::gpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches on GPUs as tensors of LibTorch. Part of h5feed/torch.hpp where both h5feed and LibTorch are built
-// with CUDA.
+// Batches on GPUs as LibTorch tensors. h5feed/torch.hpp includes this file if both h5feed and LibTorch are
+// built with CUDA.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -24,16 +24,19 @@
 
 namespace h5feed::detail {
 
-/// The two tensors of a batch; an undefined `target` where the dataset has none.
+/// The tensors of a batch; `target` is undefined if the dataset has none.
 struct TorchTensors {
   at::Tensor data;
   at::Tensor target;
 };
 
+/// Returns LibTorch's current stream of this thread for a device.
 inline GpuStream current_torch_stream(int device) {
   return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream();
 }
 
+/// Allocates a tensor of the dtype, shape and strides of `like` from LibTorch's caching allocator, on the
+/// current stream.
 inline at::Tensor empty_on_gpu(int device, const DeviceTensor& like) {
   const auto options = at::TensorOptions()
                            .dtype(torch_dtype(like.dtype).value())
@@ -41,10 +44,10 @@ inline at::Tensor empty_on_gpu(int device, const DeviceTensor& like) {
   return at::empty_strided(like.shape, like.strides, options);
 }
 
-/// Memory for one batch from LibTorch's caching allocator, on the stream that is current for the device on
-/// this thread, and the batch is made on that stream too. So the allocator's own rule is kept: a tensor that
-/// is let go is given out again behind what is enqueued there. On other streams it needs `record_stream`, as
-/// every tensor.
+/// Provides memory for one batch from LibTorch's caching allocator, for the stream that is current for the
+/// device on this thread; the batch is produced on that stream, too. This keeps the rule of the allocator:
+/// memory of a released tensor is reused in the order of that stream. As with any tensor, use on other
+/// streams needs `record_stream`.
 inline DeviceOutput torch_output(int device, const DeviceTensor& data, const DeviceTensor* target) {
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
   const auto tensors = std::make_shared<TorchTensors>();
@@ -58,8 +61,8 @@ inline DeviceOutput torch_output(int device, const DeviceTensor& data, const Dev
   return output;
 }
 
-/// A view of the loader's ring that keeps its batch. LibTorch's `record_stream` does nothing for such memory:
-/// the batch may be used on the stream that is current now, and on no other.
+/// Returns a view of memory of the loader's ring; the view keeps its batch alive. LibTorch's `record_stream`
+/// has no effect on such memory: the tensor may be used only on the stream that is current now.
 inline at::Tensor ring_tensor(const std::shared_ptr<DeviceBatch>& batch, const DeviceTensor& tensor) {
   if (!tensor.defined()) return {};
   const auto options = at::TensorOptions()
@@ -69,7 +72,7 @@ inline at::Tensor ring_tensor(const std::shared_ptr<DeviceBatch>& batch, const D
       tensor.data, tensor.shape, tensor.strides, [owner = batch](void*) mutable { owner.reset(); }, options);
 }
 
-/// The tensors of a batch that is on a GPU.
+/// Returns the tensors of a batch on a GPU, ready for use on the current stream.
 inline TorchTensors cuda_tensors(const Batch& batch) {
   if (const std::shared_ptr<void> owner = batch.gpu->owner())
     return *std::static_pointer_cast<TorchTensors>(owner);
@@ -77,6 +80,8 @@ inline TorchTensors cuda_tensors(const Batch& batch) {
   return {ring_tensor(batch.gpu, batch.gpu->data()), ring_tensor(batch.gpu, batch.gpu->target())};
 }
 
+/// Returns a non-owning view of a CUDA tensor; empty if it is undefined. `name` is for messages. Throws
+/// OptionError if the tensor is not on a GPU or its dtype is not supported.
 inline DeviceTensor view_of(const at::Tensor& tensor, const char* name) {
   if (!tensor.defined()) return {};
   const auto dtype = dtype_of(tensor.scalar_type());
@@ -87,7 +92,8 @@ inline DeviceTensor view_of(const at::Tensor& tensor, const char* name) {
   return {tensor.data_ptr(), *dtype, tensor.sizes().vec(), tensor.strides().vec()};
 }
 
-/// The next batch, written to these tensors on the stream that is current for their device.
+/// Writes the next batch to `data` and `target`, on the stream that is current for their device. Throws
+/// OptionError if a tensor is not suitable, and whatever `DataLoader::next_into` throws.
 inline OptionalBatch<Batch> next_into(DataLoader& loader, const at::Tensor& data, const at::Tensor& target) {
   if (!data.defined()) throw OptionError("next_into: data is undefined; give a tensor on the GPU");
   const DeviceTensor images = view_of(data, "data");
@@ -95,17 +101,17 @@ inline OptionalBatch<Batch> next_into(DataLoader& loader, const at::Tensor& data
                           current_torch_stream(static_cast<int>(data.get_device())));
 }
 
-/// What gives a TorchDataLoader's batches their memory on a GPU: LibTorch's allocator, unless the options ask
-/// for the loader's ring.
+/// Returns the allocator of a TorchDataLoader's batches on a GPU: LibTorch's, or none if the options ask for
+/// the loader's ring.
 inline ProvideOutput torch_provider(const DataLoaderOptions& options) {
   return options.output_memory == OutputMemory::ring ? ProvideOutput() : ProvideOutput(torch_output);
 }
 
-/// Completes the options of a TorchDataLoader on a GPU: h5feed's backend, and memory as `torch_provider`
-/// says.
+/// Completes the options of a TorchDataLoader on a GPU: sets h5feed's backend, unless one is set, and memory
+/// of the consumer, unless a kind is set. For "auto", makes LibTorch's current device current for CUDA.
 inline void prepare_for_cuda(DataLoaderOptions& options) {
   if (!options.device_backend) options.device_backend = gpu::backend();
-  // "auto" follows what is current for CUDA, which LibTorch tells it only with its next call.
+  // "auto" follows the device that is current for CUDA; LibTorch sets it only with its next CUDA call.
   if (options.device == "auto" && c10::cuda::device_count() > 0) {
     if (const auto current = c10::cuda::current_device(); current != 0)
       C10_CUDA_CHECK(cudaSetDevice(current));
