@@ -31,12 +31,12 @@ using h5feed::CachePolicy;
 
 constexpr std::int64_t kBatch = 256;
 constexpr std::uint64_t kSeed = 1;
-constexpr std::uint64_t kHeldShare = 4;  // one in so many
+constexpr std::uint64_t kHeldShare = 4;  // one chunk in so many fits in the cache
 
 struct Policy {
   CachePolicy policy;
   std::vector<double> samples_per_s;
-  std::vector<double> decodes;  // per chunk and epoch
+  std::vector<double> decodes;  // decodes per chunk and epoch
 };
 
 double median(std::vector<double> values) {
@@ -65,7 +65,7 @@ void run(const h5feed::Dataset& dataset, Policy& policy, int num_workers, int ep
                            static_cast<double>(data.reader->num_chunks()) / epochs);
 }
 
-// What the loader is asked for in these epochs, and in one more.
+// Returns the requests that the loader gets in these epochs, and in one more.
 h5feed::test::Requests requests(const h5feed::Field& data, int epochs) {
   h5feed::test::Requests requests;
   for (int epoch = 0; epoch <= epochs; ++epoch) {

@@ -24,18 +24,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kWarmUpBatches = 4;  // before the end of training
+constexpr std::size_t kWarmUpBatches = 4;  // batches before the end of training
 
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
 struct Waits {
-  std::vector<double> first;  // of each epoch
+  std::vector<double> first;  // wait for the first batch of each epoch
   std::vector<double> other;
 };
 
-// One epoch; the consumer works, here sleeps, `step` for each batch.
+// Runs one epoch; the consumer works, here sleeps, for `step` per batch.
 void run_epoch(h5feed::DataLoader& loader, std::chrono::milliseconds step, Waits& waits,
                h5feed::DataLoader* warm_up) {
   loader.start_epoch();

@@ -46,7 +46,7 @@ void run(const Settings& settings) {
                                     .shuffle = settings.shuffle,
                                     .num_workers = settings.num_workers,
                                     .drop_last = true};
-  // Mean and deviation of ImageNet, as the published networks take their images.
+  // Mean and standard deviation of ImageNet, with which the published networks normalize.
   options.normalize = {.scale = 1.0 / 255, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
   options.device = example::loader_device(device);
   const auto loader = h5feed::make_data_loader(data, options);

@@ -1,4 +1,4 @@
-// Decoding with all workers against what as many threads could decode.
+// Decoding with all workers, compared with the decode limit of as many threads.
 #include <fmt/format.h>
 
 #include <algorithm>

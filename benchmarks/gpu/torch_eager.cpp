@@ -1,4 +1,4 @@
-// The normalize kernel against LibTorch's eager operators.
+// The normalize kernel, compared with LibTorch's eager operators.
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
 #include <torch/types.h>

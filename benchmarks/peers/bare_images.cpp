@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Smooth fields with grain, twenty of them, over and over.
+// Smooth fields with noise; twenty of them, repeated.
 int make(const fs::path& directory, int images, int classes) {
   std::vector<std::vector<unsigned char>> files(20);
   cv::RNG random(1);

@@ -62,7 +62,7 @@ hid_t checked(hid_t id) {
   return id;
 }
 
-// /images of `rows` samples.
+// Creates /images with `rows` samples.
 void write_samples(const fs::path& path, hsize_t rows, unsigned seed) {
   if (fs::exists(path)) return;
   std::vector<std::uint32_t> values(rows * kSampleBytes / 4);
@@ -83,7 +83,7 @@ std::string part_name(const std::string& folder, hsize_t number) {
   return fmt::format("{}/{:05}.h5", folder, number);
 }
 
-// `files` files of `rows` samples each.
+// Creates `files` files of `rows` samples each.
 std::vector<fs::path> write_parts(const fs::path& folder, const std::string& name, hsize_t files,
                                   hsize_t rows) {
   fs::create_directories(folder / name);
@@ -146,7 +146,7 @@ void write_jpegs(const fs::path& path, std::vector<std::vector<unsigned char>>& 
 
 struct Rate {
   double per_s = 0;
-  double cpu_us = 0;  // of all threads, for a sample
+  double cpu_us = 0;  // CPU time of all threads per sample
 };
 
 double cpu_seconds() {
@@ -158,7 +158,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// `work` returns how many samples it did.
+// Measures `work`, which returns the number of samples that it processed.
 Rate rate_of(const std::function<std::size_t()>& work) {
   const double cpu = cpu_seconds();
   const Clock::time_point start = Clock::now();
@@ -166,7 +166,7 @@ Rate rate_of(const std::function<std::size_t()>& work) {
   return {samples / seconds_since(start), (cpu_seconds() - cpu) / samples * 1e6};
 }
 
-// One epoch.
+// Measures one epoch.
 Rate epoch_rate(h5feed::DataLoader& loader) {
   return rate_of([&] {
     std::size_t samples = 0;

@@ -102,16 +102,16 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// What one contender delivered in one round.
+/// Result of one contender in one round.
 struct Pass {
   double samples = 0;
   double seconds = 0;
   double cpu_seconds = 0;
-  torch::Tensor first;  // batch, where it was asked for
+  torch::Tensor first;  // first batch, if it was requested
 };
 
-// Ends after whole rounds of the workers: LibTorch's deliver in turn, so what one of them has ready says
-// nothing about the rate.
+// Ends after whole rounds of the workers: LibTorch's workers deliver in turn, so batches that one of them has
+// ready say nothing about the rate.
 template <typename MakeLoader>
 Pass pass(const Settings& settings, double limit_s, bool keep_first, const MakeLoader& make_loader) {
   const std::size_t turn = std::max<std::size_t>(1, settings.num_workers);
@@ -145,7 +145,7 @@ h5feed::DataLoaderOptions loader_options(const Settings& settings) {
           .cache_policy = settings.clairvoyant ? h5feed::CachePolicy::clairvoyant : h5feed::CachePolicy::lru};
 }
 
-// The rows of h5feed's first epoch.
+// Returns the rows of h5feed's first epoch, in order.
 std::vector<std::size_t> rows_of(const h5feed::Dataset& dataset, const h5feed::DataLoaderOptions& options) {
   const h5feed::DatasetState& state = *dataset.state();
   const auto resolved = h5feed::resolve_order(options, state, nullptr);
@@ -157,7 +157,7 @@ std::vector<std::size_t> rows_of(const h5feed::Dataset& dataset, const h5feed::D
   return rows;
 }
 
-// All samples in one tensor, which also brings the file into the page cache.
+// Reads all samples into one tensor, which also brings the file into the page cache.
 torch::Tensor read_whole(const h5feed::Dataset& dataset) {
   std::vector<std::int64_t> shape = dataset.sample_shape();
   shape.insert(shape.begin(), dataset.size());

@@ -1,4 +1,4 @@
-// The launches of cuda/normalize.cu on the fake runtime: the same units, run by the stream's thread.
+// Launches of cuda/normalize.cu on the fake runtime: runs the same units on the stream's thread.
 #include "cuda/convert_core.hpp"
 #include "cuda/normalize.hpp"
 #include "support/fake_cuda.hpp"

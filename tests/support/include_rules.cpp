@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "h5feed" is the public face, loader/include/h5feed. A folder may include itself, the public face
+// "h5feed" is the public interface, loader/include/h5feed. A folder may include itself, the public interface
 // and the folders listed here.
 const std::map<std::string, std::set<std::string>>& allowed_folders() {
   static const std::set<std::string> loader = {"base", "store", "dataset", "cache", "plan", "batch", "flow"};
@@ -35,8 +35,8 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
       {"tools", with({"cuda"})},
       {"examples", {}},
       {"benchmarks", with({"cuda", "examples", "support"})},
-      {"benchmarks/peers", {"base", "dataset", "flow", "plan"}},  // the order that all contenders follow
-      // Files and limits as those of `h5feed generate` and `h5feed bench`.
+      {"benchmarks/peers", {"base", "dataset", "flow", "plan"}},  // for the row order that all contenders use
+      // Uses the files and limits of `h5feed generate` and `h5feed bench`.
       {"benchmarks/gpu", with({"cuda", "tools", "examples"})},
       {"tests", with({"cuda", "tools", "support", "conformance", "gpu", "examples"})},
       {"tests/fuzz", with({"support"})},
@@ -77,18 +77,18 @@ bool is_source(const fs::path& path) {
   return std::find(kExtensions.begin(), kExtensions.end(), extension) != kExtensions.end();
 }
 
-// The row of the table that a file belongs to: its longest listed parent folder. Empty when unknown.
+// Returns the row of the table that a file belongs to: its longest listed parent folder. Empty if unknown.
 std::string row_of(const fs::path& relative) {
   for (fs::path folder = relative.parent_path(); !folder.empty(); folder = folder.parent_path()) {
     const std::string name = folder.generic_string();
     if (allowed_folders().contains(name)) return name;
-    // A room that is not listed must not pass as part of a wider row.
+    // A subfolder that is not listed must not pass as part of a wider row.
     if (folder.parent_path() == "loader" || folder.parent_path().empty()) break;
   }
   return {};
 }
 
-// The name by which other folders include files of a row.
+// Returns the name by which other folders include files of a row.
 std::string include_name_of(const std::string& row) { return fs::path(row).filename().string(); }
 
 void check_line(const std::string& where, const std::string& file, const std::string& row, bool quoted,
