@@ -1,5 +1,5 @@
-// What each cache policy makes of a full shuffle in a cache that holds a quarter of the data: epochs under
-// lru, clairvoyant and never in turn, beside simulations of the same sequence of requests.
+// Compares cache policies under a full shuffle with a cache that holds a quarter of the data: epochs under
+// lru, clairvoyant and never in turn, and simulations of the same sequence of requests.
 //   cache_policies FILE [NUM_WORKERS [RUNS [EPOCHS]]]     defaults 2 3 3
 // Meant for 1000 compressed chunks of 20 images:
 //   h5feed generate FILE --samples 20000 --shape 3,64,64 --chunk 20 --filter gzip:4
@@ -31,7 +31,7 @@ using h5feed::CachePolicy;
 
 constexpr std::int64_t kBatch = 256;
 constexpr std::uint64_t kSeed = 1;
-constexpr std::uint64_t kHeldShare = 4;  // one chunk in so many fits in the cache
+constexpr std::uint64_t kHeldShare = 4;  // the cache holds 1 / kHeldShare of the data
 
 struct Policy {
   CachePolicy policy;

@@ -1,5 +1,5 @@
-// Whether a training loop stands still where one loader follows another: training, validation, training
-// again, on the shared cache of one dataset, with a consumer that takes a fixed time a step.
+// Measures whether a training loop stalls when it switches loaders: training, validation, training again, on
+// the shared cache of one dataset, with a consumer that takes a fixed time per step.
 //   epoch_gaps FILE [NUM_WORKERS [STEP_MS [ROUNDS]]]     defaults 2 20 5
 // Meant for e.g.
 //   h5feed generate FILE --samples 4000 --shape 3,64,64 --chunk 20 --filter gzip:4

@@ -1,10 +1,10 @@
-// What listing the chunks of a dataset costs in time and memory, for every index of the HDF5 format.
+// Measures the time and memory of listing the chunks of a dataset, for every index of the HDF5 format.
 //
 //   build/release/benchmarks/index_benchmark
 //
-// Counters: chunks per second; peak_mib, the most that resident memory rose above where it stood
-// before the file was opened, libhdf5's caches and the finished index included; index_mib, the index
-// alone. The files are made at the start, in a temporary directory.
+// Counters: chunks per second; peak_mib, the peak increase of resident memory since before the file was
+// opened, including libhdf5's caches and the finished index; index_mib, the index alone. The files are
+// created on first use, in a temporary directory.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 

@@ -1,6 +1,6 @@
 // One benchmark per stage of the loader, on one thread: the cost of each stage alone.
 //
-// build/release/benchmarks/stage_benchmark --benchmark_repetitions=5
+//   build/release/benchmarks/stage_benchmark --benchmark_repetitions=5
 //
 // Bytes per second count decoded (stored) bytes, unless the name says otherwise.
 #include <benchmark/benchmark.h>

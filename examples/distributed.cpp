@@ -4,8 +4,8 @@
 //   mpirun -n 4 distributed train.h5 --target labels --global-batch 256
 //   srun -n 4 distributed train.h5 --target labels --global-batch 256
 //
-// The order of samples is that of a single process with the same seed and global batch, and so is the loss,
-// but for rounding. A checkpoint may be resumed with another number of processes.
+// The order of samples is that of a single process with the same seed and global batch; the loss is equal
+// too, up to rounding. A checkpoint may be resumed with another number of processes.
 #include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/sgd.h>
@@ -179,8 +179,8 @@ class Training {
       loss_sum += step(batch);
       if (stop_is_reached()) break;
     }
-    const h5feed::LoaderState state =
-        loader_->state();  // after the last batch: the beginning of the next epoch
+    // After the last batch, the state is the beginning of the next epoch.
+    const h5feed::LoaderState state = loader_->state();
     if (state.position == 0) {
       check_served(begun_at_first_sample_);
       say("epoch %" PRId64 ": mean loss of %" PRId64 " steps %.6f", epoch_ + 1, steps_ - first_step,

@@ -1,4 +1,4 @@
-// Trains a ResNet-18 or ResNet-50 on images of an HDF5 file, and tells at the end what the loader did. On a
+// Trains a ResNet-18 or ResNet-50 on images of an HDF5 file, and reports at the end what the loader did. On a
 // file of synthetic images:
 //
 //   h5feed generate images.h5 --samples 2000 --shape 3,224,224 --dtype u8 --chunk 32 --filter gzip:4

@@ -1,7 +1,6 @@
-// Puts the images of an HDF5 file back together from their tiles, as one does with what a network makes of
-// each tile, and compares them with the images themselves. Where tiles overlap, a pixel is the average of
-// what they bring, or what the last of them brings: with tiles that nothing has changed both are the image
-// exactly. Needs no LibTorch.
+// Reassembles the images of an HDF5 file from their tiles, as one does with a network's output for each tile,
+// and compares them with the original images. Where tiles overlap, a pixel is the average of the tiles'
+// values or the last tile's value: with unchanged tiles, both reproduce the image exactly. Needs no LibTorch.
 //
 //   tiles slides.h5 --data images --size 512 --overlap 64 --edges shift --merge average
 #include <CLI/CLI.hpp>

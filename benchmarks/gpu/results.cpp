@@ -37,7 +37,7 @@ std::string figure(double value, const std::string& unit) {
   if (!scaled || value == 0) return fmt::format("{:.4g} {}", value, unit);
   for (const Scale& scale : kScales) {
     const bool fits = std::fabs(value) >= scale.factor || &scale == &kScales[6];
-    // Seconds are not scaled up to kiloseconds, other units not down to fractions.
+    // Seconds have no larger prefixes, bytes no fractions.
     if (!fits || (unit == "s" && scale.factor > 1) || (unit != "s" && scale.factor < 1)) continue;
     return fmt::format("{:.4g} {}{}", value / scale.factor, scale.prefix, unit);
   }

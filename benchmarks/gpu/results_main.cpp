@@ -1,4 +1,4 @@
-// Puts the results of GPU runs together, and prints them. Needs no GPU.
+// Merges the results of GPU runs and prints them. Needs no GPU.
 //   gpu_results merge RESULT.json COMMIT DEVICE DRIVER CUDA COMMAND REASON [TESTS.json|-] [ROWS.json ...]
 //   gpu_results missing RESULT.json     names of docs/results.md without a value
 //   gpu_results table RESULT.json       all rows as text

@@ -1,19 +1,17 @@
-// What it costs that a dataset is not one array in one file.
+// Measures the cost of datasets that are not one array in one file.
 //   dataset_shapes FOLDER [jpeg|list|virtual] [ROUNDS]     default: all three, 5 rounds
 // Writes its files into FOLDER (2 GB for list and virtual, kept for the next run) and prints JSON.
 //   jpeg     2,000 JPEGs of about 16 KB in variable-length uint8: the loader with 2 workers, and 2 threads
-//   that
-//            call cv::imdecode on the same bytes in memory
-//   list     10,000 files of one sample of 100 KB each, against one file of as many samples; the time to open
-//            a quarter, a half and all of them, and the most descriptors the process had. The same for two
-//            threads that do nothing but pread(2): what of the difference is the kernel's
-//   virtual  1,000 files of ten such samples behind a virtual dataset, against one file
-// The two sides take turns; medians of samples/s, their ratio, and every round. Files are in the page cache,
-// where a first epoch has read them into: a file just written lies there in larger pieces, the more so the
-// larger the file, and is read faster for as long.
-// On a machine that does other work as well, the processor time of a sample says more: "cpu_us" has its
-// medians, and "cpu_ratio" how many times that of the first side the second one's is, as "ratio" has the
-// speeds.
+//            that call cv::imdecode on the same bytes in memory
+//   list     10,000 files of one sample of 100 KB each, and one file of as many samples; the time to open a
+//            quarter, a half and all of them, and the most descriptors that the process had. Also two
+//            threads that only call pread(2) on both, to show the kernel's part of the difference
+//   virtual  1,000 files of ten such samples behind a virtual dataset, and one file
+// The two sides take turns; prints medians of samples/s, their ratio, and every round. Files are in the page
+// cache, loaded by a first epoch: a file just written is there in larger pieces, the more so the larger the
+// file, and is temporarily read faster.
+// On a machine that does other work as well, CPU time per sample is more reliable: "cpu_us" has its medians,
+// and "cpu_ratio" the second side's CPU time as a multiple of the first side's, as "ratio" has the speeds.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <hdf5.h>

@@ -1,16 +1,16 @@
-// What changing the dataset and loader lines of a LibTorch program brings: float32 tensors of LibTorch's
-// Normalize and Stack, the same samples in the same order, in turn from
+// Measures the effect of changing the dataset and loader lines of a LibTorch program: float32 tensors of
+// LibTorch's Normalize and Stack, the same samples in the same order, in turn from
 //
 //   hdf5            LibTorch's DataLoader over rows read through the HDF5 C++ API, chunk cache of 1 MiB
 //   hdf5_tuned      the same with a chunk cache of 1 GiB
 //   memory          LibTorch's DataLoader over a tensor that holds all samples
 //   h5feed          h5feed::make_data_loader with h5feed's options
-//   h5feed_sampler  h5feed::make_data_loader with LibTorch's options and the sampler that the others have
+//   h5feed_sampler  h5feed::make_data_loader with LibTorch's options and the sampler of the other contenders
 //
 //   drop_in FILE --order chunk:16 --num-workers 2
 //
-// Each measures the first epoch from nothing, opening included, or as much of it as fits --seconds. Rounds
-// alternate; one that is not counted comes first, and compares what the contenders deliver. Prints JSON:
+// Each contender is measured over its first epoch, opening included, or as much of it as fits in --seconds.
+// Rounds alternate; the first one is not counted, and compares what the contenders deliver. Prints JSON:
 // samples/s and CPU seconds per 1,000 samples (all threads of the process together) of every round, and
 // ratios of medians.
 #include <fmt/format.h>
