@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each cache policy makes of a full shuffle in a cache that holds a quarter of the data: epochs under
-// lru, clairvoyant and keep_first in turn, beside simulations of the same sequence of requests.
+// Compares cache policies under a full shuffle with a cache that holds a quarter of the data: epochs under
+// lru, clairvoyant and keep_first in turn, and simulations of the same sequence of requests.
 //   cache_policies FILE [NUM_WORKERS [RUNS [EPOCHS]]]     defaults 2 3 3
 // Meant for 1000 compressed chunks of 20 images:
 //   h5feed generate FILE --samples 20000 --shape 3,64,64 --chunk 20 --filter gzip:4
@@ -32,12 +32,12 @@ using h5feed::CachePolicy;
 
 constexpr std::int64_t kBatch = 256;
 constexpr std::uint64_t kSeed = 1;
-constexpr std::uint64_t kHeldShare = 4;  // one in so many
+constexpr std::uint64_t kHeldShare = 4;  // the cache holds 1 / kHeldShare of the data
 
 struct Policy {
   CachePolicy policy;
   std::vector<double> samples_per_s;
-  std::vector<double> decodes;  // per chunk and epoch
+  std::vector<double> decodes;  // decodes per chunk and epoch
 };
 
 double median(std::vector<double> values) {
@@ -66,7 +66,7 @@ void run(const h5feed::Dataset& dataset, Policy& policy, int num_workers, int ep
                            static_cast<double>(data.reader->num_chunks()) / epochs);
 }
 
-// What the loader is asked for in these epochs, and in one more.
+// Returns the requests that the loader gets in these epochs, and in one more.
 h5feed::test::Requests requests(const h5feed::Field& data, int epochs) {
   h5feed::test::Requests requests;
   for (int epoch = 0; epoch <= epochs; ++epoch) {

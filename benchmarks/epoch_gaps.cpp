@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a training loop stands still where one loader follows another: training, validation, training
-// again, on the shared cache of one dataset, with a consumer that takes a fixed time a step.
+// Measures whether a training loop stalls when it switches loaders: training, validation, training again, on
+// the shared cache of one dataset, with a consumer that takes a fixed time per step.
 //   epoch_gaps FILE [NUM_WORKERS [STEP_MS [ROUNDS]]]     defaults 2 20 5
 // Meant for e.g.
 //   h5feed generate FILE --samples 4000 --shape 3,64,64 --chunk 20 --filter gzip:4
@@ -25,18 +25,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kWarmUpBatches = 4;  // before the end of training
+constexpr std::size_t kWarmUpBatches = 4;  // batches before the end of training
 
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
 struct Waits {
-  std::vector<double> first;  // of each epoch
+  std::vector<double> first;  // wait for the first batch of each epoch
   std::vector<double> other;
 };
 
-// One epoch; the consumer works, here sleeps, `step` for each batch.
+// Runs one epoch; the consumer works, here sleeps, for `step` per batch.
 void run_epoch(h5feed::DataLoader& loader, std::chrono::milliseconds step, Waits& waits,
                h5feed::DataLoader* warm_up) {
   loader.start_epoch();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What listing the chunks of a dataset costs in time and memory, for every index of the HDF5 format.
+// Measures the time and memory of listing the chunks of a dataset, for every index of the HDF5 format.
 //
 //   build/release/benchmarks/index_benchmark
 //
-// Counters: chunks per second; peak_mib, the most that resident memory rose above where it stood
-// before the file was opened, libhdf5's caches and the finished index included; index_mib, the index
-// alone. The files are made at the start, in a temporary directory.
+// Counters: chunks per second; peak_mib, the peak increase of resident memory since before the file was
+// opened, including libhdf5's caches and the finished index; index_mib, the index alone. The files are
+// created on first use, in a temporary directory.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
@@ -32,10 +32,10 @@ constexpr double kMiB = 1024.0 * 1024.0;
 
 enum class Kind { version_1_b_tree, implicit, fixed_array, extensible_array, version_2_b_tree };
 
-// What is stored of a dataset: all of its chunks, filtered or not, or the last one only.
+// Which chunks of a dataset are stored: all, filtered or not, or only the last one.
 enum class Stored { filtered, unfiltered, last };
 
-// A file of `chunks` chunks of 8 bytes in a two-dimensional grid, as photographs have one.
+// Creates a file of `chunks` chunks of 8 bytes in a two-dimensional grid, as photographs have.
 void create(const std::filesystem::path& path, Kind kind, std::uint64_t chunks, Stored stored) {
   constexpr std::uint64_t kRow = 8;
   test::TestDataset dataset{.path = "x", .shape = {chunks, kRow}, .chunk = {1, kRow}};
@@ -43,7 +43,7 @@ void create(const std::filesystem::path& path, Kind kind, std::uint64_t chunks, 
   if (kind == Kind::extensible_array) dataset.max_shape = {kUnlimited, kRow};
   if (kind == Kind::version_2_b_tree) dataset.max_shape = {kUnlimited, kUnlimited};
   if (stored == Stored::filtered) dataset.filters = parse_filters("fletcher32", 1);
-  // Every chunk is stored at creation, which takes no call a chunk.
+  // All chunks are allocated at creation, without a call per chunk.
   dataset.early_allocation = stored != Stored::last;
   test::H5TestFile file(path, {.latest = kind != Kind::version_1_b_tree});
   file.create(dataset);
@@ -53,7 +53,7 @@ void create(const std::filesystem::path& path, Kind kind, std::uint64_t chunks, 
   }
 }
 
-// The files made so far; removed at exit.
+// Returns a file, created on first use; files are removed at exit.
 std::filesystem::path file_of(Kind kind, std::uint64_t chunks, Stored stored) {
   static const test::TempDir dir;
   const std::filesystem::path path =
@@ -63,7 +63,7 @@ std::filesystem::path file_of(Kind kind, std::uint64_t chunks, Stored stored) {
   return path;
 }
 
-// A line of /proc/self/status in bytes (proc(5): given in kB).
+// Returns a line of /proc/self/status in bytes (proc(5) gives kB).
 std::uint64_t status_bytes(std::string_view key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -72,8 +72,8 @@ std::uint64_t status_bytes(std::string_view key) {
   return 0;
 }
 
-// How far resident memory rises while it lives. Memory freed before is given back first, so that it
-// does not hide what is taken.
+// Measures how far resident memory rises during its lifetime. Returns freed memory to the system first, so
+// that it does not hide new allocations.
 class PeakMemory {
  public:
   PeakMemory() {
@@ -126,7 +126,7 @@ BENCHMARK_CAPTURE(list_chunks, version_1_b_tree_last_chunk_only, Kind::version_1
     ->Apply(sizes);
 BENCHMARK_CAPTURE(list_chunks, fixed_array_last_chunk_only, Kind::fixed_array, Stored::last)->Apply(sizes);
 
-// A file of 16 chunks, from its name to a reader.
+// Opens a file of 16 chunks, from its name to a reader.
 void open_small_file(benchmark::State& state, Kind kind) {
   const std::filesystem::path path = file_of(kind, 16, Stored::filtered);
   for (auto _ : state) {

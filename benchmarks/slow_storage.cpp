@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of its speed the loader keeps when every read of the file takes longer: the same epochs over
-// the file as it is and over a source that delays each read, in turn.
+// Measures how much of its speed the loader keeps when every read of the file takes longer: the same epochs,
+// in turn, over the file itself and over a source that delays each read.
 //   slow_storage FILE [DELAY_MS [NUM_WORKERS [RUNS]]]     defaults 5 2 5
 // Prints JSON: samples/s of every repetition, and the ratio of the medians.
 #include <fmt/format.h>

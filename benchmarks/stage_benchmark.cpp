@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One benchmark a stage of the loader, on one thread: what a stage costs alone.
+// One benchmark per stage of the loader, on one thread: the cost of each stage alone.
 //
 //   build/release/benchmarks/stage_benchmark --benchmark_repetitions=5
 //
-// Bytes per second count decoded (stored) bytes, except where a name says otherwise.
+// Bytes per second count decoded (stored) bytes, unless the name says otherwise.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
-// Smooth with noise in the low bits: compresses about as photographs do.
+// Returns smooth data with noise in the low bits, which compresses about like photographs.
 std::vector<std::byte> image_like(std::size_t bytes) {
   std::vector<std::byte> data(bytes);
   std::uint64_t noise = 1;
@@ -38,8 +38,8 @@ std::vector<std::byte> image_like(std::size_t bytes) {
   return data;
 }
 
-// Repeats itself with exceptions, as labels and drawings do: compressors without entropy coding find
-// nothing in image_like().
+// Returns data that repeats with exceptions, like labels and drawings; compressors without entropy coding
+// find nothing in image_like().
 std::vector<std::byte> drawing_like(std::size_t bytes) {
   constexpr std::size_t kRowBytes = 1024;
   std::vector<std::byte> data = image_like(bytes);
@@ -77,7 +77,7 @@ BENCHMARK_CAPTURE(decode, bitshuffle_lz4_of_2_bytes, "bitshuffle:lz4", 2, drawin
 BENCHMARK_CAPTURE(decode, bitshuffle_zstd_of_2_bytes, "bitshuffle:zstd:3", 2);
 BENCHMARK_CAPTURE(decode, shuffle_lz4_of_4_bytes, "shuffle+lz4", 4, drawing_like);
 
-// The same bytes through the codec's own call: what the pipeline adds is the difference.
+// Decodes the same bytes with the codec's own call: the difference is the pipeline's overhead.
 void zstd_alone(benchmark::State& state) {
   const std::vector<std::byte> stored = encode_zstd(image_like(kChunkBytes), 3);
   std::vector<std::byte> chunk(kChunkBytes);
@@ -102,7 +102,7 @@ void deflate_alone(benchmark::State& state) {
 }
 BENCHMARK(deflate_alone);
 
-// Shuffles by instruction set: 0 portable, 1 SSE2, 2 AVX2.
+// Runs a shuffle filter by instruction set: 0 portable, 1 SSE2, 2 AVX2.
 template <auto kUndo>
 void unshuffle(benchmark::State& state) {
   const auto element_bytes = static_cast<std::size_t>(state.range(0));
@@ -125,7 +125,7 @@ void unshuffle_bytes_of(std::span<const std::byte> in, std::size_t element_bytes
                         std::span<std::byte>, SimdLevel level) {
   unshuffle_bytes(in, element_bytes, out, level);
 }
-// In blocks of 8 KiB, as bitshuffle stores them.
+// Works in blocks of 8 KiB, as bitshuffle stores them.
 void unshuffle_bits_of(std::span<const std::byte> in, std::size_t element_bytes, std::span<std::byte> out,
                        std::span<std::byte> work, SimdLevel level) {
   constexpr std::size_t kBlockBytes = 8192;
@@ -137,7 +137,7 @@ void unshuffle_bits_of(std::span<const std::byte> in, std::size_t element_bytes,
 BENCHMARK(unshuffle<unshuffle_bytes_of>)->ArgNames({"bytes", "simd"})->ArgsProduct({{2, 4, 8}, {0, 1, 2}});
 BENCHMARK(unshuffle<unshuffle_bits_of>)->ArgNames({"bytes", "simd"})->ArgsProduct({{1, 2, 4}, {0, 1, 2}});
 
-// Samples of one image size, from a chunk into a batch.
+// Gathers samples of one image size from a chunk into a batch.
 void gather(benchmark::State& state, const RowKernelSpec& spec) {
   const auto kernel = make_row_kernel(spec);
   const std::size_t from_bytes = spec.channels * spec.pixels * size_of(spec.from);
@@ -147,7 +147,7 @@ void gather(benchmark::State& state, const RowKernelSpec& spec) {
   std::vector<std::byte> batch(to_bytes * kRows);
   for (auto _ : state) {
     for (std::size_t i = 0; i < kRows; ++i) {
-      // An odd step visits all rows in another order than the file's.
+      // An odd step visits all rows in an order other than the file's.
       kernel->run(chunk.data() + i * 37 % kRows * from_bytes, batch.data() + i * to_bytes);
     }
     benchmark::DoNotOptimize(batch.data());
@@ -169,7 +169,7 @@ BENCHMARK_CAPTURE(gather, nhwc_to_nchw, image(false, true));
 BENCHMARK_CAPTURE(gather, normalize, image(true, false));
 BENCHMARK_CAPTURE(gather, normalize_nhwc_to_nchw, image(true, true));
 
-// A batch of 256 indices, as a worker plans it.
+// Plans a batch of 256 indices, as a worker does.
 void plan(benchmark::State& state, const char* shuffle) {
   const EpochPlan epoch(
       {.num_samples = 1'281'167, .rows_per_chunk = 100, .shuffle = shuffle, .seed = 1, .batch_size = 256}, 0);
@@ -183,7 +183,7 @@ BENCHMARK_CAPTURE(plan, sequential, "sequential");
 BENCHMARK_CAPTURE(plan, full, "full");
 BENCHMARK_CAPTURE(plan, chunk_16, "chunk:16");
 
-// One index of an epoch of 10^9 samples.
+// Computes one index of an epoch of 10^9 samples.
 void plan_of_a_billion(benchmark::State& state, const char* shuffle) {
   const EpochPlan epoch(
       {.num_samples = 1'000'000'000, .rows_per_chunk = 100, .shuffle = shuffle, .seed = 1, .batch_size = 1},
@@ -197,10 +197,11 @@ void plan_of_a_billion(benchmark::State& state, const char* shuffle) {
 BENCHMARK_CAPTURE(plan_of_a_billion, full, "full");
 BENCHMARK_CAPTURE(plan_of_a_billion, chunk_16, "chunk:16");
 
-// From the saved position of an epoch of 10^6 samples to its next batch; the argument is per cent.
+// Resumes an epoch of 10^6 samples from its saved position to the next batch; the argument is the position in
+// percent.
 void resume(benchmark::State& state) {
   constexpr std::uint64_t kSamples = 1'000'000;
-  constexpr std::uint64_t kBytes = 8;  // a sample
+  constexpr std::uint64_t kBytes = 8;  // bytes per sample
   const std::filesystem::path file = std::filesystem::temp_directory_path() / "h5feed_resume_benchmark.h5";
   {
     H5Writer writer(file, true);
@@ -221,7 +222,7 @@ void resume(benchmark::State& state) {
 }
 BENCHMARK(resume)->Arg(0)->Arg(50)->Arg(90);
 
-// A visit that finds its chunk, and one that has to make room first.
+// Visits the cache, with a hit and with a miss that first has to evict.
 void cache_visit(benchmark::State& state) {
   const bool fits = state.range(0) != 0;
   constexpr std::uint64_t kChunks = 64;

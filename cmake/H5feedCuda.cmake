@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds nvcc and the CUDA runtime for h5feed::gpu, and turns the CUDA language on where they work.
-# Default code: sm_90, and compute_75 PTX, which drivers compile for every other GPU that CUDA 13 supports
-# at the first start. The preset gpu-all has code for each.
+# Finds nvcc and the CUDA runtime for h5feed::gpu, and enables the CUDA language if they work. Default code:
+# sm_90, and compute_75 PTX, which drivers compile at the first start for every other GPU that CUDA 13
+# supports. The preset gpu-all has machine code for each.
 
-# CMake before 3.26 knows no C++20 for nvcc and drops CMAKE_CUDA_STANDARD 20 without a word.
+# CMake before 3.26 does not know C++20 for nvcc and silently drops CMAKE_CUDA_STANDARD 20.
 if(CMAKE_VERSION VERSION_LESS 3.26)
   foreach(kind STANDARD EXTENSION)
     if(NOT DEFINED CMAKE_CUDA20_${kind}_COMPILE_OPTION)
@@ -16,7 +16,7 @@ set(H5FEED_CUDA_VERSION "")  # of the nvcc that was found
 set(H5FEED_HAS_CUDA 0)       # whether h5feed::gpu is built
 unset(H5FEED_NVCC)
 if(NOT H5FEED_WITH_CUDA STREQUAL "OFF")
-  # The order in which CMake itself chooses a CUDA compiler.
+  # Searches in the order in which CMake itself chooses a CUDA compiler.
   if(CMAKE_CUDA_COMPILER)
     set(H5FEED_NVCC "${CMAKE_CUDA_COMPILER}")
   elseif(DEFINED ENV{CUDACXX})
@@ -41,8 +41,8 @@ if(H5FEED_CUDA_VERSION)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES "90-real;75-virtual")
   endif()
-  # A toolkit may be there that cannot work with this host compiler: only ON makes that an error. The check
-  # looks where the environment says.
+  # A toolkit may be installed but not work with this host compiler: this is an error only with ON. The check
+  # searches where the environment says.
   if(NOT CMAKE_CUDA_COMPILER)
     set(ENV{CUDACXX} "${H5FEED_NVCC}")
   endif()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds everything h5feed builds on. Required: Debian packages named in tools/install_deps.sh.
-# LibTorch and CUDA are found, not required. The summary (H5feedSummary.cmake) reports the results.
+# Finds everything that h5feed builds on. Required: the Debian packages in tools/install_deps.sh. Optional:
+# LibTorch and CUDA. The summary (H5feedSummary.cmake) reports the results.
 foreach(switch H5FEED_WITH_TORCH H5FEED_WITH_CUDA)
   if(NOT ${switch} MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "${switch} is \"${${switch}}\"; it takes AUTO, ON or OFF")
@@ -26,7 +26,7 @@ include(H5feedCuda)
 set(H5FEED_TORCH_FOUND FALSE)
 if(NOT H5FEED_WITH_TORCH STREQUAL "OFF")
   include(H5feedFindTorch)
-  # Torch's targets name each other in generator expressions, which a project that contains h5feed
+  # Torch's targets refer to each other in generator expressions, which a project that contains h5feed
   # evaluates in its own directories.
   set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
   h5feed_find_torch(${H5FEED_WITH_TORCH})

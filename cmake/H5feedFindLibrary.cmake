@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds a C library by header and file name: not every distribution ships a CMake package for it.
+# Finds a C library by header and file name: not every distribution ships a CMake package for each library.
 
 # h5feed_find_library(NAME HEADER LIBRARY VERSION_PREFIX [PATH_SUFFIXES ...]): the body of a find module.
-# Defines the imported target NAME::NAME and NAME_VERSION, read from the header's VERSION_PREFIX_MAJOR,
-# …; empty where VERSION_PREFIX is. Further arguments go to find_path.
+# Defines the imported target NAME::NAME, and NAME_VERSION from the header's VERSION_PREFIX_MAJOR, …; empty if
+# VERSION_PREFIX is empty. Further arguments are passed to find_path.
 macro(h5feed_find_library name header library version_prefix)
   find_path(${name}_INCLUDE_DIR ${header} ${ARGN})
   find_library(${name}_LIBRARY ${library})

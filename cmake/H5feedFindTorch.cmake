@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds LibTorch without letting it change the including project. Part of h5feed's build and of its
-# installed config package.
+# Finds LibTorch without changing the including project. Part of h5feed's build and of its installed config
+# package.
 
-# Torch's package files write to variables that steer every target of the including directory.
+# Variables that Torch's package files set and that affect every target of the including directory.
 set(H5FEED_TORCH_TOUCHES
   CMAKE_C_FLAGS CMAKE_CXX_FLAGS CMAKE_CUDA_FLAGS CMAKE_EXE_LINKER_FLAGS CMAKE_SHARED_LINKER_FLAGS
   CMAKE_MODULE_PATH CMAKE_PREFIX_PATH CMAKE_CXX_STANDARD CMAKE_CUDA_STANDARD)
 
-# The packages of LibTorch look for their own parts (Caffe2, libc10) in the system's folders first: where Debian's
-# LibTorch is installed beside the one that Torch_DIR names, its libraries would come with the other's headers.
-# Prefers what lies with the one that is named. CMAKE_PREFIX_PATH is the caller's to restore.
+# LibTorch's packages search for their own parts (Caffe2, libc10) in the system's folders first: if Debian's
+# LibTorch is installed in addition to the one that Torch_DIR names, the libraries of one would be combined
+# with the headers of the other. Prefers the parts next to the named one. The caller must restore
+# CMAKE_PREFIX_PATH.
 macro(h5feed_prefer_named_torch)
   foreach(h5feed_named_torch IN ITEMS "${Torch_DIR}" "$ENV{Torch_DIR}")
     if(EXISTS "${h5feed_named_torch}/TorchConfig.cmake")
@@ -21,8 +22,8 @@ macro(h5feed_prefer_named_torch)
   unset(h5feed_named_torch)
 endmacro()
 
-# Where the Python that comes first in PATH (an active virtual environment's) keeps the CMake package of its
-# torch; empty where it has none. Asks for the place of the module only: importing it takes seconds.
+# Sets `result` to the CMake package of torch in the Python that comes first in PATH (for example in an active
+# virtual environment); empty if it has none. Only locates the module: importing it takes seconds.
 function(h5feed_pip_torch result)
   set(${result} "" PARENT_SCOPE)
   find_program(python NAMES python3 python NO_CACHE)
@@ -37,9 +38,9 @@ function(h5feed_pip_torch result)
   endif()
 endfunction()
 
-# CUDA 12.9 and later have no libnvToolsExt, which the packages of LibTorch up to 2.7 link where they do not
-# find NVTX 3's headers (https://github.com/pytorch/pytorch/issues/152756). NVTX 3 is all headers and serves
-# the same calls.
+# CUDA 12.9 and later have no libnvToolsExt, which LibTorch's packages up to 2.7 link if they do not find NVTX
+# 3's headers (https://github.com/pytorch/pytorch/issues/152756). NVTX 3 is header-only and serves the same
+# calls.
 function(h5feed_supply_nvtoolsext)
   if(NOT TARGET torch::nvtoolsext OR TARGET CUDA::nvToolsExt)
     return()
@@ -50,10 +51,10 @@ function(h5feed_supply_nvtoolsext)
   endif()
 endfunction()
 
-# h5feed_find_torch(AUTO|ON): looks where CMake does (Torch_DIR, CMAKE_PREFIX_PATH, the system), then for
-# what pip installed. Sets H5FEED_TORCH_FOUND and, where found, H5FEED_TORCH_VERSION and
-# H5FEED_TORCH_CUDA; TORCH_LIBRARIES and TORCH_CXX_FLAGS are Torch's own. A macro, because Torch may
-# enable the CUDA language, which CMake allows at file scope only.
+# h5feed_find_torch(AUTO|ON): searches where CMake does (Torch_DIR, CMAKE_PREFIX_PATH, the system), then for a
+# package installed by pip. Sets H5FEED_TORCH_FOUND and, if found, H5FEED_TORCH_VERSION and H5FEED_TORCH_CUDA;
+# TORCH_LIBRARIES and TORCH_CXX_FLAGS are Torch's own. A macro, because Torch may enable the CUDA language,
+# which CMake allows at file scope only.
 macro(h5feed_find_torch h5feed_torch_mode)
   foreach(name IN LISTS H5FEED_TORCH_TOUCHES)
     if(DEFINED ${name})
@@ -108,11 +109,11 @@ with both does not link. Use pip's torch 2.7 or later, a LibTorch archive named 
   endif()
 endmacro()
 
-# h5feed_link_torch(TARGET): gives an INTERFACE library what users of h5feed/torch.hpp need.
+# h5feed_link_torch(TARGET): adds to an INTERFACE library what users of h5feed/torch.hpp need.
 function(h5feed_link_torch target)
   separate_arguments(flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
-  # First, because pip's libtorch.so exports a std::filesystem of its own (2.11), whose remove_all crashes where
-  # the program's C++ library is not found before it.
+  # stdc++ comes first: pip's libtorch.so (2.11) exports its own std::filesystem, whose remove_all crashes
+  # unless the program's C++ library is found before it.
   target_link_libraries(${target} INTERFACE stdc++ h5feed::h5feed ${TORCH_LIBRARIES})
   target_compile_options(${target} INTERFACE ${flags})
 endfunction()

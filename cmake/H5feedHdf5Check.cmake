@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two libhdf5 in one process end it at the first call of the second: warn at configure time. Debian's
-# OpenCV and LibTorch both load libhdf5 through their own dependencies.
+# Warns at configure time about a second libhdf5: two of them in one process end it at the first call of the
+# second. Debian's OpenCV and LibTorch both load libhdf5 through their own dependencies.
 
-# The libhdf5 that the dynamic loader would bring in with a library; empty where there is none.
+# Sets `result` to the libhdf5 that the dynamic loader would load with a library; empty if none.
 function(h5feed_hdf5_loaded_by library result)
   set(${result} "" PARENT_SCOPE)
   find_program(ldd ldd NO_CACHE)
@@ -16,7 +16,7 @@ function(h5feed_hdf5_loaded_by library result)
   endif()
 endfunction()
 
-# The file behind an imported target, whatever configuration it was built for.
+# Sets `result` to the file of an imported target, whatever its configuration.
 function(h5feed_imported_file target result)
   set(${result} "" PARENT_SCOPE)
   if(NOT TARGET ${target})

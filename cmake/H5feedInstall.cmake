@@ -8,7 +8,7 @@ install(FILES loader/include/h5feed/torch.hpp DESTINATION "${CMAKE_INSTALL_INCLU
 install(DIRECTORY loader/include/h5feed/torch DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed")
 install(EXPORT h5feedTargets NAMESPACE h5feed:: DESTINATION "${package_dir}")
 if(TARGET h5feed_gpu)
-  # A set of its own: a project that has no CUDA toolkit can still use the rest.
+  # A separate export set: projects without a CUDA toolkit can still use the other targets.
   install(TARGETS h5feed_gpu EXPORT h5feedGpuTargets FILE_SET HEADERS)
   install(EXPORT h5feedGpuTargets NAMESPACE h5feed:: DESTINATION "${package_dir}")
   install(FILES cuda/include/h5feed/torch/cuda.hpp DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed/torch")

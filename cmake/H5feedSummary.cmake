@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Says in plain words what was found and what is therefore on or off.
+# Prints what was found and which features are therefore on or off.
 function(h5feed_summary_line name value)
   string(LENGTH "${name}" length)
   math(EXPR padding "16 - ${length}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Settings shared by h5feed's own targets; nothing here leaks to consumers or to other projects.
+# Settings shared by h5feed's own targets. They do not affect consumers or other projects.
 function(h5feed_configure_target target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES
@@ -10,7 +10,7 @@ function(h5feed_configure_target target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
     -Wno-missing-field-initializers)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # False alarms about std::string of GCC 12 (GCC bug 105651).
+    # False positives of GCC 12 for std::string (GCC bug 105651).
     target_compile_options(${target} PRIVATE -Wno-restrict)
   endif()
   if(H5FEED_WERROR)
@@ -26,15 +26,16 @@ function(h5feed_configure_target target)
   endif()
 endfunction()
 
-# h5feed_compile_fast(TARGET): without optimization under a sanitizer. For code that only drives the library: half of the
-# build time of the sanitizers was in optimizing it.
+# h5feed_compile_fast(TARGET): disables optimization under a sanitizer. For code that only drives the library:
+# half of the sanitizers' build time was spent optimizing it.
 function(h5feed_compile_fast target)
   if(H5FEED_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
 
-# h5feed_compile_test(TARGET): as h5feed_compile_fast, and with little optimization in the release build.
+# h5feed_compile_test(TARGET): disables optimization under a sanitizer, as h5feed_compile_fast does, and
+# reduces it in the release build.
 function(h5feed_compile_test target)
   h5feed_compile_fast(${target})
   if(NOT H5FEED_SANITIZE)
@@ -42,8 +43,8 @@ function(h5feed_compile_test target)
   endif()
 endfunction()
 
-# h5feed_precompile_headers(TARGET HEADERS...): parses headers that most sources of a target include once. The preset `dev`
-# turns it off (CMAKE_DISABLE_PRECOMPILE_HEADERS) and finds an #include that is missing.
+# h5feed_precompile_headers(TARGET HEADERS...): parses headers that most sources of a target include only
+# once. The preset `dev` turns this off (CMAKE_DISABLE_PRECOMPILE_HEADERS), which reveals missing #includes.
 function(h5feed_precompile_headers target)
   target_precompile_headers(${target} PRIVATE ${ARGN})
   if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
@@ -51,9 +52,9 @@ function(h5feed_precompile_headers target)
   endif()
 endfunction()
 
-# h5feed_add_header_holder(NAME HEADERS ... LINK ... [TEST]): an executable that nobody runs. Its precompiled headers
-# serve the programs that name it in h5feed_share_precompiled_headers, which must have its compiler options: those of
-# tests with TEST, and those of the libraries in LINK.
+# h5feed_add_header_holder(NAME HEADERS ... LINK ... [TEST]): adds an executable that is never run. Its
+# precompiled headers serve the programs that name it in h5feed_share_precompiled_headers. They must have its
+# compiler options: those of tests with TEST, and those of the libraries in LINK.
 function(h5feed_add_header_holder name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TEST" "" "HEADERS;LINK")
   set(source "${PROJECT_BINARY_DIR}/${name}.cpp")
@@ -67,7 +68,7 @@ function(h5feed_add_header_holder name)
   h5feed_precompile_headers(${name} ${arg_HEADERS})
 endfunction()
 
-# h5feed_share_precompiled_headers(TARGET HOLDER)
+# h5feed_share_precompiled_headers(TARGET HOLDER): compiles TARGET with the precompiled headers of HOLDER.
 function(h5feed_share_precompiled_headers target holder)
   target_precompile_headers(${target} REUSE_FROM ${holder})
   if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
@@ -75,17 +76,17 @@ function(h5feed_share_precompiled_headers target holder)
   endif()
 endfunction()
 
-# h5feed_compile_together(TARGET): with H5FEED_COMPILE_TOGETHER, and under a sanitizer, eight sources at a time: most of
-# their build time is in the headers that they share. The other presets compile each alone.
+# h5feed_compile_together(TARGET): with H5FEED_COMPILE_TOGETHER, and under a sanitizer, compiles eight sources
+# at a time, since most of their build time is in shared headers. Other presets compile each source alone.
 function(h5feed_compile_together target)
   if(H5FEED_SANITIZE OR H5FEED_COMPILE_TOGETHER)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()
 
-# h5feed_compile_with_torch_cuda(TARGET SOURCES...): an object library of sources that use CUDA's side of LibTorch,
-# where LibTorch is built without. Debian's has these headers, but for one that a build with CUDA writes: enough to
-# compile, not to link. Makes no target where the headers are not there.
+# h5feed_compile_with_torch_cuda(TARGET SOURCES...): adds an object library of sources that use the CUDA part
+# of LibTorch, for a LibTorch without CUDA. Debian's has these headers except one that a build with CUDA
+# generates: enough to compile, not to link. Adds no target if the headers are missing.
 function(h5feed_compile_with_torch_cuda target)
   find_path(H5FEED_TORCH_CUDA_HEADERS c10/cuda/CUDAStream.h HINTS ${TORCH_INCLUDE_DIRS})
   mark_as_advanced(H5FEED_TORCH_CUDA_HEADERS)

@@ -5,8 +5,8 @@
 //   mpirun -n 4 distributed train.h5 --target labels --global-batch 256
 //   srun -n 4 distributed train.h5 --target labels --global-batch 256
 //
-// The order of samples is that of a single process with the same seed and global batch, and so is the loss,
-// but for rounding. A checkpoint may be resumed with another number of processes.
+// The order of samples is that of a single process with the same seed and global batch; the loss is equal
+// too, up to rounding. A checkpoint may be resumed with another number of processes.
 #include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/sgd.h>
@@ -56,7 +56,7 @@ struct Settings {
   std::string backend = "auto";
 };
 
-// A GPU for each rank of a machine; with Gloo they may share them.
+// Returns a GPU for each rank of a machine; with Gloo, ranks may share GPUs.
 torch::Device device_of(const Settings& settings, const example::Ranks& ranks) {
   torch::Device device = example::choose_device(settings.device);
   if (!device.is_cuda()) return device;
@@ -78,8 +78,8 @@ example::GpuSums gpu_sums(const Settings& settings, const torch::Device& device)
   return nccl ? example::GpuSums::nccl : example::GpuSums::gloo;
 }
 
-// A number that tells samples apart, to be summed over a batch (Steele et al., "Fast splittable pseudorandom
-// number generators", OOPSLA 2014: the mix of SplitMix64).
+// Returns a number that identifies a sample, to be summed over a batch (Steele et al., "Fast splittable
+// pseudorandom number generators", OOPSLA 2014: the mix of SplitMix64).
 std::int64_t fingerprint(std::int64_t sample) {
   std::uint64_t x = static_cast<std::uint64_t>(sample) + 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
@@ -115,7 +115,7 @@ class Training {
 
   void run() {
     while (epoch_ < settings_.epochs && !stop_is_reached()) run_epoch();
-    // The weights of all ranks have the same bits, or this throws.
+    // Throws unless the weights of all ranks have the same bits.
     ranks_.require_equal("the weights", weights_hash());
     say("weights %016" PRIx64 " on every rank, after %" PRId64 " steps", weights_hash(), steps_);
     if (ranks_.ranks().rank == 0 && settings_.stop_after_steps == 0) {
@@ -172,7 +172,7 @@ class Training {
     return settings_.stop_after_steps > 0 && steps_ >= settings_.stop_after_steps;
   }
 
-  // The epoch, or the rest of one that was resumed, or as much as there is until the stop.
+  // Runs the epoch, or the rest of a resumed one, until its end or the requested stop.
   void run_epoch() {
     const std::int64_t first_step = steps_;
     double loss_sum = 0;
@@ -180,7 +180,8 @@ class Training {
       loss_sum += step(batch);
       if (stop_is_reached()) break;
     }
-    const h5feed::LoaderState state = loader_->state();  // after the last batch: the next epoch's begin
+    // After the last batch, the state is the beginning of the next epoch.
+    const h5feed::LoaderState state = loader_->state();
     if (state.position == 0) {
       check_served(begun_at_first_sample_);
       say("epoch %" PRId64 ": mean loss of %" PRId64 " steps %.6f", epoch_ + 1, steps_ - first_step,
@@ -191,11 +192,11 @@ class Training {
     if (stop_is_reached()) save();
   }
 
-  // One step of all ranks; the loss of the global batch.
+  // Runs one step of all ranks; returns the loss of the global batch.
   double step(const h5feed::TorchBatch& batch) {
     const std::int64_t samples = batch.data.size(0);
     optimizer_.zero_grad();
-    // The sum of losses, an integer sum that identifies the samples, and nothing where the rank has none.
+    // The sum of losses, and an integer sum that identifies the samples; zeros if the rank has none.
     torch::Tensor sums = torch::zeros({2}, torch::kFloat64);
     std::int64_t samples_hash = 0;
     if (samples > 0) {
@@ -245,7 +246,7 @@ class Training {
     return hash;
   }
 
-  // All ranks have the same state; one writes it, to a new name, so that a crash leaves the old one.
+  // All ranks have the same state; one writes it under a new name first, so that a crash leaves the old file.
   void save() {
     if (settings_.checkpoint.empty() || ranks_.ranks().rank != 0) return;
     torch::serialize::OutputArchive archive, net, optimizer, loader;
@@ -294,10 +295,10 @@ class Training {
   example::SmallCnn net_;
   torch::optim::SGD optimizer_;
   example::GradientSum gradients_;
-  torch::Tensor served_;  // how often each sample came on this rank
+  torch::Tensor served_;  // how often this rank has received each sample
   std::int64_t steps_ = 0;
   std::int64_t epoch_ = 0;
-  bool begun_at_first_sample_ = true;  // the epoch that runs, in this process
+  bool begun_at_first_sample_ = true;  // the epoch in progress, in this process
 };
 
 int complain(const example::Ranks& ranks, const std::exception& error) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts the images of an HDF5 file back together from their tiles, as one does with what a network makes of
-// each tile, and compares them with the images themselves. Where tiles overlap, a pixel is the average of
-// what they bring, or what the last of them brings: with tiles that nothing has changed both are the image
-// exactly. Needs no LibTorch.
+// Reassembles the images of an HDF5 file from their tiles, as one does with a network's output for each tile,
+// and compares them with the original images. Where tiles overlap, a pixel is the average of the tiles'
+// values or the last tile's value: with unchanged tiles, both reproduce the image exactly. Needs no LibTorch.
 //
 //   tiles slides.h5 --data images --size 512 --overlap 64 --edges shift --merge average
 #include <CLI/CLI.hpp>
@@ -35,7 +34,7 @@ struct Settings {
   std::int64_t num_workers = 2;
 };
 
-/// An image that grows tile by tile, in the layout of the tiles: (C,H,W).
+/// An image assembled tile by tile, in the layout of the tiles: (C,H,W).
 class Mosaic {
  public:
   Mosaic(std::int64_t channels, const h5feed::TileGrid& grid, bool average)
@@ -46,7 +45,7 @@ class Mosaic {
     average_ ? sums_.resize(values) : last_.resize(values);
   }
 
-  /// `tile` is (C,size,size); what lies beyond the image is left out.
+  /// Adds `tile`, (C,size,size); ignores the part beyond the image.
   void add(const std::uint8_t* tile, std::int64_t size, std::int64_t y, std::int64_t x) {
     const std::int64_t rows = std::min(size, height_ - y);
     const std::int64_t columns = std::min(size, width_ - x);
@@ -63,8 +62,8 @@ class Mosaic {
   }
 
   struct Comparison {
-    std::int64_t different = 0;  ///< values that are not those of the image
-    std::int64_t uncovered = 0;  ///< pixels that no tile has
+    std::int64_t different = 0;  ///< values that differ from the image's
+    std::int64_t uncovered = 0;  ///< pixels that no tile covers
   };
 
   Comparison compare(const std::uint8_t* image) const {
@@ -96,9 +95,9 @@ class Mosaic {
   std::int64_t height_;
   std::int64_t width_;
   bool average_;
-  std::vector<std::uint32_t> sums_;    // one a value; exact for whole numbers
-  std::vector<std::uint8_t> last_;     // or the last tile's values
-  std::vector<std::uint32_t> covers_;  // tiles that have a pixel
+  std::vector<std::uint32_t> sums_;    // one sum per value; exact for whole numbers
+  std::vector<std::uint8_t> last_;     // last tile's values instead of sums
+  std::vector<std::uint32_t> covers_;  // number of tiles that cover each pixel
 };
 
 h5feed::TileEdges edges_of(const std::string& name) {
@@ -116,7 +115,7 @@ h5feed::InputLayout layout_of(const std::string& name) {
   return layouts.at(name);
 }
 
-/// The library names its own options; these are this program's.
+/// Replaces the library's option names by this program's.
 std::string with_option_names(std::string text) {
   const std::vector<std::pair<std::string, std::string>> names = {
       {"tiles.edges = ", "--edges "},         {"tiles.size", "--size"},
@@ -175,7 +174,7 @@ void run(const Settings& settings) {
   h5feed::DataLoader loader(
       tiled.subset(wanted),
       {.batch_size = settings.batch_size, .num_workers = settings.num_workers, .provenance = true});
-  // Tiles of an image come together: one mosaic at a time is enough.
+  // The tiles of an image are consecutive: one mosaic at a time is enough.
   const std::int64_t channels = tiled.sample_shape().front();
   Mosaic mosaic(channels, grid, settings.merge == "average");
   std::int64_t tiles_left = grid.per_image();

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The main job: packs Fashion-MNIST into HDF5, measures the loader on it, trains a small CNN from it.
+# Complete demonstration: packs Fashion-MNIST into HDF5, measures the loader on it, trains a small CNN from it.
 #   tools/demo.sh [CMAKE-ARGUMENT ...]
-# Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX. A second run takes seconds until the training.
+# Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX. In a second run the training starts within
+# seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What only a GPU can prove: builds with CUDA, runs the tests labelled gpu, also under compute-sanitizer, runs
-# the GPU benchmarks, and writes one JSON into benchmarks/results.
+# Everything that needs a GPU: builds with CUDA, runs the tests labelled gpu, also under compute-sanitizer, runs
+# the GPU benchmarks, and writes one JSON file to benchmarks/results.
 #   tools/gpu_check.sh [--commit SHA] [--results DIR] [build|test|bench|all]
 #     build  configures the preset gpu and builds tests and benchmarks
 #     test   runs the tests; needs a GPU
 #     bench  runs the benchmarks of docs/results.md that have no value yet; needs a GPU
 #     all    all three (default)
-#     --commit SHA   names the commit where git is not there; with git the tree must be clean, and this its HEAD
-#     --results DIR  instead of benchmarks/results
-# Needs the packages of tools/install_deps.sh; liblzf-dev and libbz2-dev are among them, also where packages are
-# brought along to a machine without a network. Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX; without the first
-# two a LibTorch of python3's is used. Each
-# stage ends within 8 minutes. What has not run by then stands in the JSON with its reason; a further call on
-# the same day and commit goes on from there.
+#     --commit SHA   names the commit if there is no git checkout; in one, the tree must be clean and SHA its HEAD
+#     --results DIR  directory to use instead of benchmarks/results
+# Needs the packages of tools/install_deps.sh; when they are copied to a machine without a network, do not forget
+# liblzf-dev and libbz2-dev. Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX; without the first two, the LibTorch
+# of python3 is used. Each stage ends within 8 minutes. The JSON names what has not run by then, with the reason;
+# another call on the same day and commit continues from there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,7 +22,7 @@ commit=""
 results=benchmarks/results
 stage=all
 
-# fail TEXT [CODE]
+# fail TEXT [CODE]: prints TEXT and exits.
 fail() {
   echo "tools/gpu_check.sh: $1" >&2
   exit "${2:-1}"
@@ -41,13 +40,13 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-# A repository further up is not this tree's.
+# A repository in a parent directory is not this tree's.
 if [ -e .git ]; then
   head=$(git rev-parse HEAD) || fail "git does not read this tree (its message is above), so no commit names what is measured"
   if [ -n "$commit" ] && [ "$(git rev-parse --verify --quiet "$commit^{commit}")" != "$head" ]; then
     fail "--commit $commit is not what is checked out, which is $head; leave it out"
   fi
-  # The result of an earlier stage is no change of what is measured.
+  # The result of an earlier stage does not change what is measured.
   changes=$(git status --porcelain -- . ':!benchmarks/results') || fail "git status failed (its message is above)"
   [ -z "$changes" ] || fail "the tree has changes that are not committed, so no commit names what is measured; commit them"
   commit=$head
@@ -67,14 +66,14 @@ begin_stage() {
   stage_end=$((SECONDS + stage_seconds))
 }
 
-# limited COMMAND...: for at most the rest of the stage; 124 when that was too short.
+# limited COMMAND...: runs COMMAND for at most the rest of the stage; returns 124 if that was too short.
 limited() {
   local left=$((stage_end - SECONDS))
   [ "$left" -gt 0 ] || return 124
   timeout -k 5 "$left" "$@"
 }
 
-# The LibTorch that python3 holds, where the caller names none.
+# Finds the LibTorch of python3, if the caller names none.
 find_torch() {
   [ -z "${CMAKE_PREFIX_PATH:-}${Torch_DIR:-}" ] || return 0
   local prefix
@@ -82,7 +81,7 @@ find_torch() {
   export CMAKE_PREFIX_PATH=$prefix
 }
 
-# has_target NAME: of what the preset gpu was configured to build.
+# has_target NAME: whether the preset gpu was configured with that target.
 has_target() { cmake --build build/gpu --target help | grep "$1: " >/dev/null; }
 
 build() {
@@ -90,7 +89,7 @@ build() {
   find_torch
   mkdir -p "$logs"
   rm -f "$logs/no-torch" "$torch_tests"
-  # The program and the examples are not needed, nor what they are built from.
+  # The program, the examples and their dependencies are not needed.
   local build=(tools/scripts/build.sh gpu gpu_test gpu_benchmark gpu_results --
     -DH5FEED_BUILD_TOOLS=OFF -DH5FEED_BUILD_EXAMPLES=OFF)
   if ! limited "${build[@]}" -DH5FEED_WITH_TORCH=AUTO; then
@@ -105,7 +104,7 @@ build() {
   fi
 }
 
-# first_of FIELD: what nvidia-smi says of the first GPU.
+# first_of FIELD: prints a field of nvidia-smi for the first GPU.
 first_of() { nvidia-smi --query-gpu="$1" --format=csv,noheader | sed -n 1p; }
 
 # Sets device, driver, cuda and result.
@@ -123,7 +122,7 @@ look_at_gpu() {
   result=$results/gpu-$(tr '[:upper:] ' '[:lower:]-' <<<"${device#NVIDIA }")-$(date +%Y%m%d).json
 }
 
-# merge REASON TESTS|- [ROWS...]
+# merge REASON TESTS|- [ROWS...]: merges tests and rows into the result file.
 merge() {
   local reason=$1
   shift
@@ -131,18 +130,18 @@ merge() {
     fail "$result could not be written (the reason is above)"
 }
 
-# compute-sanitizer, which lies beside nvcc also where neither is in PATH.
+# compute-sanitizer, which is installed next to nvcc even if neither is in PATH.
 sanitizer=$(PATH="$PATH:$(dirname "${CUDACXX:-/usr/local/cuda/bin/nvcc}"):/usr/local/cuda/bin" \
   command -v compute-sanitizer || true)
 
-# under_sanitizer TOOL: "passed" or "failed", or why it did not run.
+# under_sanitizer TOOL: prints "passed" or "failed", or why it did not run.
 under_sanitizer() {
   if [ -z "$sanitizer" ]; then
     echo "not run: compute-sanitizer is not installed"
     return
   fi
   local log=$logs/$1.log code=0
-  # Not the batch of 2^31 elements, which takes hours there.
+  # Skips the batch of 2^31 elements, which takes hours here.
   limited "$sanitizer" --tool "$1" --error-exitcode 99 "$tests" \
     --gtest_filter='*OnGpu.*:-*two_to_the_31st*' >"$log" 2>&1 || code=$?
   if grep -qi 'device not supported\|not supported on this' "$log"; then
@@ -186,7 +185,7 @@ JSON
   fi
 }
 
-# not_run REASON NAMES...: rows without a value.
+# not_run REASON NAMES...: prints rows without a value.
 not_run() {
   local reason=$1
   shift
@@ -194,7 +193,8 @@ not_run() {
     "$@" | paste -sd, | sed 's/.*/{"rows": [&]}/'
 }
 
-# run_benchmarks PROGRAM NAMES: those of NAMES, a line each, that PROGRAM has. Its rows are in $logs/PROGRAM.json.
+# run_benchmarks PROGRAM NAMES: runs the benchmarks of NAMES, one per line, that PROGRAM has. Writes their
+# rows to $logs/PROGRAM.json.
 run_benchmarks() {
   local program=$programs/$1 listed names wanted
   rm -f "$logs/$1.json"
@@ -206,7 +206,7 @@ run_benchmarks() {
   fi
   names=$(grep -Fx "$2" <<<"$listed" | paste -sd, -) || true
   [ -n "$names" ] || return 0
-  # Beside the build, which has room for files of some GB; a temporary directory may be memory.
+  # Next to the build, which has room for files of some GB; a temporary directory may be in memory.
   rm -rf "$logs/files"
   mkdir -p "$logs/files"
   local code=0

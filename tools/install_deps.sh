@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages (12 and 13) that h5feed is built from. Does nothing, and needs no root,
-# when they are there; otherwise uses sudo, or prints the line to run and exits 1.
+# Installs the Debian packages (12 and 13) that h5feed is built from. If they are installed already, does nothing
+# and needs no root; otherwise uses sudo, or prints the command to run and exits 1.
 #   tools/install_deps.sh [--format] [--fuzz]
 #     --format  also the formatter that .ci/run checks with
 #     --fuzz    also the compiler of the fuzz targets, and libFuzzer
@@ -16,7 +16,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   dataset-fashion-mnist patch
 )
-# A LibTorch that the user names is used instead of Debian's.
+# Whether the user names a LibTorch, which is then used instead of Debian's.
 names_torch() {
   [ -z "${Torch_DIR:-}" ] || return 0
   local IFS=':;' prefix

@@ -22,7 +22,7 @@ namespace h5feed::bench {
 namespace {
 
 constexpr std::uint64_t kSeed = 1, kClasses = 1000;
-constexpr double kRatio = 1.5;  // decoded / stored bytes under gzip:4, as of photographs
+constexpr double kRatio = 1.5;  // decoded / stored bytes under gzip:4, as for photographs
 
 void write_file(const std::filesystem::path& path, const Bench::FileSpec& spec, std::uint64_t chunk_samples) {
   const std::vector<std::uint64_t> sample_shape = {3, spec.side, spec.side};

@@ -21,7 +21,7 @@ struct Sizes {
   int repetitions = 7;
   // Copies.
   std::uint64_t copy_bytes = std::uint64_t{16} << 20;   ///< bytes of one batch
-  std::uint64_t copied_bytes = std::uint64_t{8} << 30;  ///< in one repetition
+  std::uint64_t copied_bytes = std::uint64_t{8} << 30;  ///< bytes copied in one repetition
   // Kernels; the outputs take 256 MiB or more.
   std::int64_t kernel_samples = 1024;
   std::int64_t kernel_side = 224;
@@ -43,7 +43,7 @@ struct Sizes {
   std::uint64_t train_samples = 12800;
   std::uint64_t train_side = 224;
   std::int64_t train_batch_size = 256;
-  int train_steps = 100;  ///< in one repetition
+  int train_steps = 100;  ///< steps in one repetition
   int train_repetitions = 3;
   std::chrono::milliseconds use_time{32000};
 

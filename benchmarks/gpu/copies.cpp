@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies from host to GPU: through the loader's own pinned slots and device buffers, held against bare loops.
+// Copies from host to GPU: through the loader's own pinned slots and device buffers, compared with bare
+// loops.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +22,8 @@ using gpu::check;
 constexpr std::size_t kSlots = 4;
 constexpr std::size_t kDepth = 2;
 
-/// What a loop of `cudaMemcpyAsync` can do from memory of cudaHostAlloc, with as many buffers as the ring.
-/// How the ring pins its own is the ring's affair.
+/// A bare loop of `cudaMemcpyAsync` from memory of cudaHostAlloc, with as many buffers as the ring. The ring
+/// may pin its memory in another way.
 class BareLoop {
  public:
   BareLoop(std::size_t bytes, int device)
@@ -55,7 +56,7 @@ class BareLoop {
   std::vector<gpu::DeviceMemory> device_;
 };
 
-/// The way of every batch from a full slot to the consumer's stream, without a loader that fills slots.
+/// The path of a batch from a full slot to the consumer's stream, without a loader that fills slots.
 class Ring {
  public:
   Ring(std::size_t bytes, DType dtype, int device) : elements_(bytes / size_of(dtype)), dtype_(dtype) {
@@ -101,7 +102,7 @@ class Ring {
 class Load {
  public:
   Load(const Dataset& data, const DataLoaderOptions& options) : loader_(data, options) {
-    loader_.next();  // the workers are at work
+    loader_.next();  // returns once the workers are running
     thread_ = std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) loader_.next();
     });
@@ -147,7 +148,7 @@ std::vector<Row> measure_h2d(Bench& bench) {
                     .note = fmt::format("as h2d_idle, {} B a batch", large_bytes)});
   }
 
-  // The ceiling is the loop on an idle machine; how far the loop itself drops is a row of its own.
+  // The ceiling is the loop on an idle machine; the slowdown of the loop itself has its own row.
   const Dataset data = Dataset::open({.files = {bench.images("gzip:4")}, .data = "images"});
   const std::uint64_t batches = batches_of(bench, bytes);
   const auto under_load = [&](const auto& measure) {

@@ -15,7 +15,7 @@ __global__ void spin(unsigned long long nanoseconds) {
   while (nanoseconds_now() - begin < nanoseconds) __nanosleep(500);
 }
 
-// A block per sample.
+// Compares samples with their expected bytes; one block per sample.
 __global__ void check_samples(SoakCheck check) {
   const std::uint32_t sample = blockIdx.x;
   const std::uint8_t* const bytes = check.data + static_cast<std::size_t>(sample) * check.sample_bytes;

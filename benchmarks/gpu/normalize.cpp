@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The normalize kernel against what the GPU's memory can do.
+// The normalize kernel, compared with the bandwidth of the GPU's memory.
 #include "gpu/normalize_setup.hpp"
 
 namespace h5feed::bench {
@@ -22,7 +22,7 @@ Row measure(Bench& bench, const NormalizeCase& what) {
 }  // namespace
 
 std::vector<Row> measure_normalize(Bench& bench) {
-  // The named rows are the kernel as the loader launches it.
+  // The named rows use the kernel as the loader launches it.
   static constexpr NormalizeCase kCases[] = {
       {.name = "normalize_plain", .to = DType::f32},
       {.name = "normalize_plain_streaming", .to = DType::f32, .past_caches = true},

@@ -13,7 +13,7 @@ namespace {
 using namespace gpu;  // NOLINT: this file is about its kernel
 
 constexpr std::int64_t kChannels = 3;
-constexpr std::int32_t kPadding = 4;  // of the random crops
+constexpr std::int32_t kPadding = 4;  // padding of the random crops
 
 gpu::DeviceMemory upload(const void* from, std::size_t bytes, int device, cudaStream_t stream) {
   gpu::DeviceMemory memory = gpu::make_device_memory(bytes, device);
@@ -23,7 +23,8 @@ gpu::DeviceMemory upload(const void* from, std::size_t bytes, int device, cudaSt
   return memory;
 }
 
-// Noise: what makes lookups in a table slowest. A block of it, and copies of all that is there already.
+// Fills memory with noise, the slowest input for table lookups: one random block, then copies of everything
+// written so far.
 void fill_randomly(void* to, std::size_t bytes, int device, cudaStream_t stream) {
   std::mt19937 random(2);
   std::vector<std::byte> block(std::min<std::size_t>(bytes, 1 << 20));

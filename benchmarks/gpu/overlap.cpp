@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An epoch that computes while it loads, against the longer of the two alone.
+// An epoch that computes while it loads, compared with the longer of the two alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ class Consumer {
           "cudaDeviceGetAttribute", {device});
   }
 
-  /// Seconds of an epoch whose every batch is worked on for `nanoseconds`; 0: only waited for.
+  /// Returns the seconds of an epoch whose every batch is processed for `nanoseconds`; 0: only waits for
+  /// batches.
   double epoch(DataLoader& loader, std::uint64_t nanoseconds) {
     const Seconds clock;
     while (const auto batch = loader.next()) {
@@ -63,7 +64,7 @@ std::vector<Row> measure_overlap(Bench& bench) {
       Dataset::open({.files = {bench.images("gzip:4")}, .data = "images", .target = "labels"});
   DataLoaderOptions options = bench.decoding_options(bench.sizes.batch_size);
   options.shuffle = bench.window();
-  options.cache_bytes = std::uint64_t{2} << 30;  // the chunks of a window, never the file
+  options.cache_bytes = std::uint64_t{2} << 30;  // holds the chunks of a window, never the whole file
   options.cache_policy = CachePolicy::lru;
   options.normalize = Normalize{.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
   options.device = fmt::format("cuda:{}", bench.device);

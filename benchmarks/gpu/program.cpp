@@ -41,7 +41,7 @@ std::optional<int> number(std::string_view text) {
   return value;
 }
 
-// Nullopt after a line that says what is wrong.
+// Returns nullopt after printing what is wrong.
 std::optional<Arguments> parse(const std::vector<std::string>& words) {
   Arguments arguments;
   for (std::size_t i = 0; i < words.size(); ++i) {

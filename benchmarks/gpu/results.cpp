@@ -26,7 +26,7 @@ bool same_run(const OrderedJson& result, const RunFacts& facts) {
          result.value("device", "") == facts.value("device", "?");
 }
 
-// "55.1 GB/s", "0.98 ms", "4.02 times".
+// Formats a value with its unit: "55.1 GB/s", "0.98 ms", "4.02 times".
 std::string figure(double value, const std::string& unit) {
   struct Scale {
     double factor;
@@ -38,7 +38,7 @@ std::string figure(double value, const std::string& unit) {
   if (!scaled || value == 0) return fmt::format("{:.4g} {}", value, unit);
   for (const Scale& scale : kScales) {
     const bool fits = std::fabs(value) >= scale.factor || &scale == &kScales[6];
-    // Seconds have no kiloseconds, bytes no fractions.
+    // Seconds have no larger prefixes, bytes no fractions.
     if (!fits || (unit == "s" && scale.factor > 1) || (unit != "s" && scale.factor < 1)) continue;
     return fmt::format("{:.4g} {}{}", value / scale.factor, scale.prefix, unit);
   }

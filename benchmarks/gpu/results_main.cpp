@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts the results of GPU runs together, and prints them. Needs no GPU.
+// Merges the results of GPU runs and prints them. Needs no GPU.
 //   gpu_results merge RESULT.json COMMIT DEVICE DRIVER CUDA COMMAND REASON [TESTS.json|-] [ROWS.json ...]
 //   gpu_results missing RESULT.json     names of docs/results.md without a value
 //   gpu_results table RESULT.json       all rows as text
@@ -20,7 +20,7 @@ namespace {
 
 using h5feed::bench::OrderedJson;
 
-// Null where there is no such file.
+// Returns null if there is no such file.
 OrderedJson read(const std::string& path) {
   std::ifstream in(path);
   return in ? OrderedJson::parse(in) : OrderedJson();
@@ -36,7 +36,7 @@ void merge(const std::vector<std::string>& words) {
   OrderedJson rows = OrderedJson::array();
   for (std::size_t i = 9; i < words.size(); ++i) {
     const OrderedJson more = read(words[i]);
-    if (!more.is_object()) continue;  // a program that did not come to its first row
+    if (!more.is_object()) continue;  // the program ended before its first row
     for (const OrderedJson& row : more["rows"]) rows.push_back(row);
   }
   const OrderedJson tests = words.size() > 8 && words[8] != "-" ? read(words[8]) : OrderedJson();

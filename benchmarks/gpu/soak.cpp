@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Very many small batches, and a consumer that does all that is allowed: several streams, slow ones, batches
-// kept and let go in any order. Every batch is compared on the GPU.
+// Very many small batches, and a consumer that does everything that is allowed: uses several streams, some of
+// them slow, and keeps and releases batches in any order. Every batch is compared on the GPU.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -79,8 +79,8 @@ class AdversarialConsumer {
     forget_wrong_samples();
   }
 
-  /// That no sample is wrong means nothing where the check notices none: one is called by a wrong number.
-  /// Throws std::runtime_error.
+  /// Proves that the check detects wrong samples, by expecting a wrong sample number. Throws
+  /// std::runtime_error if it does not.
   void prove_that_it_notices(const Batch& batch) {
     SoakCheck what = check_of(batch);
     what.expected[what.samples / 2] += 1;
@@ -98,7 +98,8 @@ class AdversarialConsumer {
     for (std::size_t i = 0; i < uses; ++i) {
       const cudaStream_t stream = streams_[below(kStreams)].get();
       batch.gpu->use_on(stream);
-      // A slow stream: the memory must not be overwritten while the check behind it has yet to run.
+      // A slow stream: the memory must not be overwritten before the check that is queued behind the delay
+      // has run.
       if (below(64) == 0) check(launch_spin(kSlowNs, 1, stream), "spin", {device_});
       check(launch_soak_check(what, stream), "check", {device_});
     }
@@ -164,7 +165,7 @@ std::vector<Row> measure_soak(Bench& bench) {
       Dataset::open({.files = {write_soak_file(bench)}, .data = "rows", .input_layout = InputLayout::none});
   DataLoaderOptions options = bench.decoding_options(bench.sizes.soak_batch_size);
   options.shuffle = true;
-  options.cache_bytes = std::uint64_t{4} << 30;  // all of it, so that copies are what takes the time
+  options.cache_bytes = std::uint64_t{4} << 30;  // holds the whole file, so that copies dominate the time
   options.device = fmt::format("cuda:{}", bench.device);
   options.device_backend = gpu::backend();
   AdversarialConsumer consumer(bench.device);
@@ -175,7 +176,7 @@ std::vector<Row> measure_soak(Bench& bench) {
   const Seconds clock;
   for (std::uint64_t taken = 0; taken < bench.sizes.soak_batches;) {
     std::optional<Batch> batch = loader.next();
-    if (!batch) continue;  // the next epoch
+    if (!batch) continue;  // end of an epoch: the next call starts another one
     if (taken == 0) consumer.prove_that_it_notices(*batch);
     consumer.take(std::move(*batch));
     if (++taken == settled) before = Memory();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding with all workers against what as many threads could decode.
+// Decoding with all workers, compared with the decode limit of as many threads.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The normalize kernel against LibTorch's eager operators.
+// The normalize kernel, compared with LibTorch's eager operators.
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
 #include <torch/types.h>

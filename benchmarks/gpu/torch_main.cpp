@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPU benchmarks beside LibTorch; tools/gpu_check.sh runs them.
+// GPU benchmarks that need LibTorch; tools/gpu_check.sh runs them.
 #include "gpu/torch_benches.hpp"
 
 int main(int argc, char** argv) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training of residual networks, fed by the loader, by batches that are on the GPU already, and naively.
+// Trains residual networks on batches from the loader, on batches that are already on the GPU, and with a
+// naive loop.
 #include <ATen/Context.h>
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ namespace {
 
 using gpu::check;
 
-constexpr int kWarmUpSteps = 10;  // cuDNN chooses its algorithms in them
+constexpr int kWarmUpSteps = 10;  // during which cuDNN chooses its algorithms
 constexpr std::int64_t kClasses = 1000;
 
 torch::ScalarType torch_type(DType dtype) {
@@ -50,7 +51,8 @@ struct Example {
   torch::Tensor labels;
 };
 
-/// Bfloat16 with batch norm in float32, channels last, SGD with momentum: as ResNets are trained for speed.
+/// Trains in bfloat16 with batch norm in float32, channels last, SGD with momentum: the usual fast settings
+/// for ResNets.
 class Trainer {
  public:
   Trainer(example::ResNet network, torch::Device device)
@@ -76,7 +78,7 @@ class Trainer {
   static torch::optim::SGD prepared(example::ResNet& network, torch::Device device) {
     network->to(device, torch::kBFloat16);
     for (const auto& module : network->modules()) {
-      // cuDNN's batch norm takes 16-bit images with statistics and weights in float32.
+      // cuDNN's batch norm accepts 16-bit images with statistics and weights in float32.
       if (auto* const norm = module->as<torch::nn::BatchNorm2d>()) norm->to(torch::kFloat32);
     }
     for (torch::Tensor& parameter : network->parameters()) {
@@ -100,12 +102,12 @@ DataLoaderOptions training_options(const Bench& bench) {
   DataLoaderOptions options = bench.decoding_options(bench.sizes.train_batch_size);
   options.shuffle = bench.window();
   options.drop_last = true;
-  options.cache_bytes = std::uint64_t{1} << 30;  // the chunks of a window, never the file
+  options.cache_bytes = std::uint64_t{1} << 30;  // holds the chunks of a window, never the whole file
   options.normalize = Normalize{.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
   return options;
 }
 
-// As the network takes them: the kernel that normalizes leaves nothing to convert.
+// Delivers batches as the network takes them: the normalize kernel leaves nothing to convert.
 DataLoaderOptions gpu_options(const Bench& bench, OutputMemory memory) {
   DataLoaderOptions options = training_options(bench);
   options.output_dtype = DType::bf16;
@@ -115,14 +117,14 @@ DataLoaderOptions gpu_options(const Bench& bench, OutputMemory memory) {
   return options;
 }
 
-/// What a LibTorch program takes its batches from, epoch after epoch.
+/// Source of batches for a LibTorch program, epoch after epoch.
 class Feed {
  public:
   explicit Feed(Bench& bench, OutputMemory memory = OutputMemory::consumer)
       : loader_(make_data_loader(training_data(bench), gpu_options(bench, memory))),
         position_(loader_->begin()) {}
 
-  /// The next batch of this epoch, or nothing, once, at its end.
+  /// Returns the next batch of this epoch; nothing, once, at its end.
   std::optional<Example> next_of_epoch() {
     if (position_ == loader_->end()) {
       position_ = loader_->begin();
@@ -133,7 +135,7 @@ class Feed {
     return example;
   }
 
-  /// The next batch of whatever epoch.
+  /// Returns the next batch, of this epoch or the next.
   Example next() {
     std::optional<Example> example = next_of_epoch();
     if (!example) example = next_of_epoch();
@@ -145,7 +147,7 @@ class Feed {
   TorchDataLoader::Iterator position_;
 };
 
-// A batch that stays on the GPU.
+// Returns a batch that stays on the GPU.
 Example resident_example(Feed& feed) {
   const Example example = feed.next();
   return {example.images.clone(), example.labels.clone()};
@@ -160,7 +162,7 @@ double seconds_of(int steps, const Trainer& trainer, Step step) {
   return clock.elapsed();
 }
 
-/// Time stamps on a stream.
+/// A time stamp on a stream.
 class TimeStamp {
  public:
   TimeStamp() {
@@ -183,7 +185,8 @@ class TimeStamp {
   gpu::Event event_;
 };
 
-// Seconds between the end of a step and the start of the next on the training's stream, over `steps` steps.
+// Returns the seconds between the end of a step and the start of the next on the training stream, summed over
+// `steps` steps.
 double exposed_seconds(int steps, Feed& feed, Trainer& trainer) {
   std::vector<std::pair<TimeStamp, TimeStamp>> waits(static_cast<std::size_t>(steps));
   for (const auto& [begin, end] : waits) {
@@ -207,7 +210,7 @@ struct Use {
   double images_per_s = 0;
 };
 
-// Trains for `use_time` under the eyes of NVML.
+// Trains for `use_time` while NVML measures.
 template <typename Step>
 Use use_while(Bench& bench, const Trainer& trainer, Step step) {
   for (int i = 0; i < kWarmUpSteps; ++i) step();
@@ -219,7 +222,7 @@ Use use_while(Bench& bench, const Trainer& trainer, Step step) {
   int steps = 0;
   for (; clock.elapsed() < wanted_s; ++steps) {
     step();
-    // The host must not run ahead for longer than is measured.
+    // The host must not run further ahead than the measured time.
     if (steps % 16 == 15) trainer.wait();
   }
   trainer.wait();
@@ -256,7 +259,7 @@ double resident_images_per_s(Bench& bench, Trainer& trainer, const Example& resi
 
 namespace {
 
-// `suffix` tells rows of other memory than the default from those of the default.
+// `suffix` distinguishes rows with other memory from those with the default.
 std::vector<Row> stall_rows(Bench& bench, OutputMemory memory, const char* suffix, const char* where) {
   Feed feed(bench, memory);
   Trainer trainer(example::resnet50(kClasses), device_of(bench));
@@ -333,8 +336,8 @@ std::vector<Row> measure_epoch_against_memory(Bench& bench) {
 
 std::vector<Row> measure_gpu_use_naive(Bench& bench) {
   const gpu::DeviceGuard guard(bench.device);
-  // What is written without a thought: one thread reads, decodes and converts between the steps, and float32
-  // is copied from pageable memory. h5feed's own reading is kept, which is no slower than libhdf5's.
+  // Naive code: one thread reads, decodes and converts between the steps, and copies float32 from pageable
+  // memory. Reads with h5feed, which is no slower than libhdf5.
   DataLoaderOptions options = training_options(bench);
   options.num_workers = 0;
   DataLoader loader(training_data(bench), options);

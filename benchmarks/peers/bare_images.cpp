@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `h5feed pack` is measured against on a folder of images: the bare work, nothing stored.
-//   bare_images make DIR IMAGES CLASSES     writes JPEGs of 320 x 240, about 30 KB each, a folder a class
+// Baseline for `h5feed pack` on a folder of images: the bare work, without storing anything.
+//   bare_images make DIR IMAGES CLASSES     writes JPEGs of 320 x 240, about 30 KB each, one folder per class
 //   bare_images read DIR SIZE THREADS       reads, decodes and resizes each to SIZE x SIZE; prints seconds
 #include <algorithm>
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Smooth fields with grain, twenty of them, over and over.
+// Smooth fields with noise; twenty of them, repeated.
 int make(const fs::path& directory, int images, int classes) {
   std::vector<std::vector<unsigned char>> files(20);
   cv::RNG random(1);

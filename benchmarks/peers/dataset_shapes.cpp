@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs that a dataset is not one array in one file.
+// Measures the cost of datasets that are not one array in one file.
 //   dataset_shapes FOLDER [jpeg|list|virtual] [ROUNDS]     default: all three, 5 rounds
 // Writes its files into FOLDER (2 GB for list and virtual, kept for the next run) and prints JSON.
 //   jpeg     2,000 JPEGs of about 16 KB in variable-length uint8: the loader with 2 workers, and 2 threads
-//   that
-//            call cv::imdecode on the same bytes in memory
-//   list     10,000 files of one sample of 100 KB each, against one file of as many samples; the time to open
-//            a quarter, a half and all of them, and the most descriptors the process had. The same for two
-//            threads that do nothing but pread(2): what of the difference is the kernel's
-//   virtual  1,000 files of ten such samples behind a virtual dataset, against one file
-// The two sides take turns; medians of samples/s, their ratio, and every round. Files are in the page cache,
-// where a first epoch has read them into: a file just written lies there in larger pieces, the more so the
-// larger the file, and is read faster for as long.
-// On a machine that does other work as well, the processor time of a sample says more: "cpu_us" has its
-// medians, and "cpu_ratio" how many times that of the first side the second one's is, as "ratio" has the
-// speeds.
+//            that call cv::imdecode on the same bytes in memory
+//   list     10,000 files of one sample of 100 KB each, and one file of as many samples; the time to open a
+//            quarter, a half and all of them, and the most descriptors that the process had. Also two
+//            threads that only call pread(2) on both, to show the kernel's part of the difference
+//   virtual  1,000 files of ten such samples behind a virtual dataset, and one file
+// The two sides take turns; prints medians of samples/s, their ratio, and every round. Files are in the page
+// cache, loaded by a first epoch: a file just written is there in larger pieces, the more so the larger the
+// file, and is temporarily read faster.
+// On a machine that does other work as well, CPU time per sample is more reliable: "cpu_us" has its medians,
+// and "cpu_ratio" the second side's CPU time as a multiple of the first side's, as "ratio" has the speeds.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <hdf5.h>
@@ -63,7 +61,7 @@ hid_t checked(hid_t id) {
   return id;
 }
 
-// /images of `rows` samples.
+// Creates /images with `rows` samples.
 void write_samples(const fs::path& path, hsize_t rows, unsigned seed) {
   if (fs::exists(path)) return;
   std::vector<std::uint32_t> values(rows * kSampleBytes / 4);
@@ -84,7 +82,7 @@ std::string part_name(const std::string& folder, hsize_t number) {
   return fmt::format("{}/{:05}.h5", folder, number);
 }
 
-// `files` files of `rows` samples each.
+// Creates `files` files of `rows` samples each.
 std::vector<fs::path> write_parts(const fs::path& folder, const std::string& name, hsize_t files,
                                   hsize_t rows) {
   fs::create_directories(folder / name);
@@ -147,7 +145,7 @@ void write_jpegs(const fs::path& path, std::vector<std::vector<unsigned char>>& 
 
 struct Rate {
   double per_s = 0;
-  double cpu_us = 0;  // of all threads, for a sample
+  double cpu_us = 0;  // CPU time of all threads per sample
 };
 
 double cpu_seconds() {
@@ -159,7 +157,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// `work` returns how many samples it did.
+// Measures `work`, which returns the number of samples that it processed.
 Rate rate_of(const std::function<std::size_t()>& work) {
   const double cpu = cpu_seconds();
   const Clock::time_point start = Clock::now();
@@ -167,7 +165,7 @@ Rate rate_of(const std::function<std::size_t()>& work) {
   return {samples / seconds_since(start), (cpu_seconds() - cpu) / samples * 1e6};
 }
 
-// One epoch.
+// Measures one epoch.
 Rate epoch_rate(h5feed::DataLoader& loader) {
   return rate_of([&] {
     std::size_t samples = 0;

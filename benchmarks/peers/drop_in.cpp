@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What changing the dataset and loader lines of a LibTorch program brings: float32 tensors of LibTorch's
-// Normalize and Stack, the same samples in the same order, in turn from
+// Measures the effect of changing the dataset and loader lines of a LibTorch program: float32 tensors of
+// LibTorch's Normalize and Stack, the same samples in the same order, in turn from
 //
 //   hdf5            LibTorch's DataLoader over rows read through the HDF5 C++ API, chunk cache of 1 MiB
 //   hdf5_tuned      the same with a chunk cache of 1 GiB
 //   memory          LibTorch's DataLoader over a tensor that holds all samples
 //   h5feed          h5feed::make_data_loader with h5feed's options
-//   h5feed_sampler  h5feed::make_data_loader with LibTorch's options and the sampler that the others have
+//   h5feed_sampler  h5feed::make_data_loader with LibTorch's options and the sampler of the other contenders
 //
 //   drop_in FILE --order chunk:16 --num-workers 2
 //
-// Each measures the first epoch from nothing, opening included, or as much of it as fits --seconds. Rounds
-// alternate; one that is not counted comes first, and compares what the contenders deliver. Prints JSON:
+// Each contender is measured over its first epoch, opening included, or as much of it as fits in --seconds.
+// Rounds alternate; the first one is not counted, and compares what the contenders deliver. Prints JSON:
 // samples/s and CPU seconds per 1,000 samples (all threads of the process together) of every round, and
 // ratios of medians.
 #include <fmt/format.h>
@@ -103,16 +103,16 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// What one contender delivered in one round.
+/// Result of one contender in one round.
 struct Pass {
   double samples = 0;
   double seconds = 0;
   double cpu_seconds = 0;
-  torch::Tensor first;  // batch, where it was asked for
+  torch::Tensor first;  // first batch, if it was requested
 };
 
-// Ends after whole rounds of the workers: LibTorch's deliver in turn, so what one of them has ready says
-// nothing about the rate.
+// Ends after whole rounds of the workers: LibTorch's workers deliver in turn, so batches that one of them has
+// ready say nothing about the rate.
 template <typename MakeLoader>
 Pass pass(const Settings& settings, double limit_s, bool keep_first, const MakeLoader& make_loader) {
   const std::size_t turn = std::max<std::size_t>(1, settings.num_workers);
@@ -146,7 +146,7 @@ h5feed::DataLoaderOptions loader_options(const Settings& settings) {
           .cache_policy = settings.clairvoyant ? h5feed::CachePolicy::clairvoyant : h5feed::CachePolicy::lru};
 }
 
-// The rows of h5feed's first epoch.
+// Returns the rows of h5feed's first epoch, in order.
 std::vector<std::size_t> rows_of(const h5feed::Dataset& dataset, const h5feed::DataLoaderOptions& options) {
   const h5feed::DatasetState& state = *dataset.state();
   const auto resolved = h5feed::resolve_order(options, state, nullptr);
@@ -158,7 +158,7 @@ std::vector<std::size_t> rows_of(const h5feed::Dataset& dataset, const h5feed::D
   return rows;
 }
 
-// All samples in one tensor, which also brings the file into the page cache.
+// Reads all samples into one tensor, which also brings the file into the page cache.
 torch::Tensor read_whole(const h5feed::Dataset& dataset) {
   std::vector<std::int64_t> shape = dataset.sample_shape();
   shape.insert(shape.begin(), dataset.size());

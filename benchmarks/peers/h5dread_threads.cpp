@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// H5Dread in threads of one process: whole chunks for chunked data in an order of chunks, single rows for
-// order full, into a slot of a batch that each thread fills again and again. libhdf5 holds one lock while it
-// reads and decompresses, which this shows.
+// H5Dread in threads of one process: for chunked data, whole chunks in the order of chunks; for order full,
+// single rows. Each thread reads into a slot of a batch that it reuses. libhdf5 holds one lock while it reads
+// and decompresses, which this benchmark shows.
 #include <hdf5.h>
 
 #include <atomic>
@@ -26,7 +26,7 @@ struct Source {
   hid_t data = H5I_INVALID_HID;
   hid_t type = H5I_INVALID_HID;
   std::vector<hsize_t> shape;
-  std::size_t chunk_rows = 20;  // what is read at once where storage is contiguous
+  std::size_t chunk_rows = 20;  // rows that are read at once if storage is contiguous
   std::size_t row_bytes = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch's own DataLoader over the HDF5 C++ API: get() reads one row under a mutex, since that API is not
-// covered by libhdf5's lock, and Stack collates. The chunk cache is 1 GiB, as PyTorch's tuned peer has it.
+// LibTorch's own DataLoader over the HDF5 C++ API: get() reads one row under a mutex, since libhdf5's lock
+// does not cover that API, and Stack collates. The chunk cache is 1 GiB, as in PyTorch's tuned peer.
 #include <H5Cpp.h>
 #include <torch/torch.h>
 
@@ -40,7 +40,7 @@ void measure(const PeerRun& run) {
   std::size_t batches = 0, samples = 0;
   double seconds = 0;
   const h5feed::peers::Stopwatch watch;
-  // Workers deliver in turn; whole rounds count, so that where a round was cut does not matter.
+  // Workers deliver in turn; only whole rounds count, so that the position of the cut does not matter.
   while (seconds < run.seconds) {
     for (auto& batch : *loader) {
       samples += static_cast<std::size_t>(batch.data.size(0));
@@ -52,7 +52,7 @@ void measure(const PeerRun& run) {
   }
   h5feed::peers::print_result(samples, seconds);
   std::fflush(stdout);
-  std::_Exit(0);  // without what the workers read ahead
+  std::_Exit(0);  // skips waiting for what the workers read ahead
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ std::vector<FilterSpec> H5TestFile::filters(const std::string& path) const {
   require(count, "H5Pget_nfilters");
   for (int i = 0; i < count; ++i) {
     unsigned flags = 0;
-    std::vector<unsigned> params(20);  // more than any filter in use has
+    std::vector<unsigned> params(20);  // more than any filter in use takes
     std::size_t used = params.size();
     const H5Z_filter_t id = H5Pget_filter2(plist.get(), static_cast<unsigned>(i), &flags, &used,
                                            params.data(), 0, nullptr, nullptr);

@@ -41,7 +41,7 @@ Bytes from_hex(std::string_view text) {
   return bytes;
 }
 
-// Of 2×2 pixels: `rows` with a filter byte before each.
+// Returns a PNG of 2×2 pixels: `rows` with a filter byte before each row.
 Bytes small_png(unsigned depth, unsigned color_type, const std::vector<unsigned char>& rows,
                 const Bytes& palette = {}) {
   Bytes png;
@@ -82,7 +82,7 @@ Bytes encoded(const cv::Mat& image, const std::string& extension) {
 
 Bytes with_orientation(const Bytes& jpeg, unsigned orientation) {
   Bytes result(jpeg.begin(), jpeg.begin() + 2);
-  // APP1 of 34 bytes: "Exif", a little-endian TIFF header, one entry: tag 0x0112, one short.
+  // An APP1 segment of 34 bytes: "Exif", a little-endian TIFF header, one entry: tag 0x0112, one short.
   append(result, {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0});
   append(result, {0x12, 0x01, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0, 0, 0, 0, 0});
   result.insert(result.end(), jpeg.begin() + 2, jpeg.end());

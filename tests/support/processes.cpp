@@ -58,7 +58,7 @@ bool Process::running() {
 }
 
 void Process::wait_for(const std::string& text) {
-  // The file grows without telling anybody.
+  // Polls: nothing signals that the file has grown.
   while (output().find(text) == std::string::npos && running()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

@@ -38,7 +38,7 @@ std::vector<Group> by_chunk(const std::vector<std::int64_t>& batch, std::uint64_
 }  // namespace
 
 std::vector<std::uint64_t> Simulation::belady_rows(const Requests& requests, std::uint64_t capacity) const {
-  std::vector<std::vector<std::uint64_t>> uses(num_samples);  // of each sample, latest first
+  std::vector<std::vector<std::uint64_t>> uses(num_samples);  // positions of each sample's uses, latest first
   std::uint64_t total = 0;
   for (const auto& batch : requests) total += batch.size();
   std::uint64_t place = total;
@@ -92,7 +92,7 @@ std::vector<std::uint64_t> Simulation::whole_chunks(const Requests& requests, st
     if (const auto at = later.find(visits[i].second); at != later.end()) next[i] = at->second;
     later[visits[i].second] = i;
   }
-  std::set<std::pair<std::uint64_t, std::uint64_t>> held;  // rank (greatest goes), chunk
+  std::set<std::pair<std::uint64_t, std::uint64_t>> held;  // rank (the greatest is evicted), chunk
   std::map<std::uint64_t, std::uint64_t> rank_of;
   std::vector<std::uint64_t> decodes(epochs);
   for (std::uint64_t i = 0; i < visits.size() && visits[i].first < epochs; ++i) {

@@ -20,7 +20,7 @@
 namespace h5feed::test {
 namespace {
 
-// Appends what can be read; false and a closed descriptor at the end.
+// Appends readable bytes to `text`; at the end, closes the descriptor and returns false.
 bool drain(int& fd, std::string& text) {
   std::array<char, 4096> buffer{};
   const ssize_t count = ::read(fd, buffer.data(), buffer.size());
@@ -34,14 +34,14 @@ bool drain(int& fd, std::string& text) {
   return true;
 }
 
-// In the child, before it becomes the program.
+// Runs in the child, before it executes the program.
 bool confine(const RunLimits& limits) {
   if (limits.file_bytes) {
     const rlimit most = {*limits.file_bytes, *limits.file_bytes};
     if (::setrlimit(RLIMIT_FSIZE, &most) != 0) return false;
   }
   if (limits.obey_modes && ::geteuid() == 0) {
-    // What is not in the bounding set, no program of root gets (capabilities(7)).
+    // A program of root does not get capabilities outside the bounding set (capabilities(7)).
     for (const int capability : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) {
       if (::prctl(PR_CAPBSET_DROP, capability) != 0) return false;
     }
@@ -67,14 +67,14 @@ Program::Program(const std::filesystem::path& directory, const std::vector<std::
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("no process");
   if (pid_ == 0) {
-    // A test runner may ignore signals, and the program would respect that.
+    // A test runner may ignore signals, and the program would inherit that.
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
     if (::dup2(out[1], STDOUT_FILENO) < 0 || ::dup2(err[1], STDERR_FILENO) < 0 ||
         ::chdir(directory.c_str()) != 0 || !confine(limits)) {
       ::_exit(126);
     }
-    // TBB is not instrumented: ThreadSanitizer does not see what orders the stages of a pipeline, and
-    // leaves out the commands that write by one.
+    // TBB is not instrumented: ThreadSanitizer does not see the synchronization between pipeline stages, so
+    // it does not report commands that write through a pipeline.
     const bool pipeline =
         !arguments.empty() &&
         (arguments.front() == "generate" || arguments.front() == "pack" || arguments.front() == "repack");

@@ -54,8 +54,8 @@ std::uint64_t product(const std::vector<std::uint64_t>& shape) {
   return n;
 }
 
-// Small integers, so that every element type holds them exactly.
-// Sample i has the label first + i % count.
+// Labels are small integers, so that every element type holds them exactly. Sample i has the label first + i
+// % count.
 struct LabelRule {
   std::uint64_t first = 0;
   std::uint64_t count = 10;

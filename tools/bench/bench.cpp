@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed bench: how fast a file feeds, by number of workers, and how near that is to what the machine
-// can do.
+// h5feed bench: measures how fast a file feeds by number of workers, and how close that is to the machine's
+// limits.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ struct BenchArguments {
   OutputOptions output;
 };
 
-// This program has no CUDA in it, so that it runs anywhere.
+// This program is built without CUDA, so that it runs anywhere.
 void require_cpu(const std::string& device) {
   if (device == "cpu" || device == "auto") return;
   throw OptionError(
@@ -103,7 +103,7 @@ BenchSettings make_settings(const BenchArguments& arguments) {
   return settings;
 }
 
-// 0, 1, 2, 4, … and the number of usable cores itself.
+// Returns 0, 1, 2, 4, … and the number of usable cores.
 std::vector<std::int64_t> default_workers(unsigned cpus) {
   std::vector<std::int64_t> workers = {0};
   for (unsigned n = 1; n < cpus; n *= 2) workers.push_back(n);
@@ -111,8 +111,8 @@ std::vector<std::int64_t> default_workers(unsigned cpus) {
   return workers;
 }
 
-// Whether rows drop the file's pages, warm rows first. Asked for neither, a file that the page cache
-// cannot hold is measured both ways.
+// Returns whether rows drop the file's pages, warm rows first. Without --cold or --warm, a file that the page
+// cache cannot hold is measured both ways.
 std::vector<bool> choose_pages(const BenchArguments& arguments) {
   const std::uint64_t file_bytes = open_file_source(arguments.file)->size();
   if (arguments.cold) {
@@ -136,7 +136,7 @@ std::string pages_text(const std::vector<bool>& pages) {
   return pages.front() ? "cold pages" : "warm pages";
 }
 
-// Finds what is wrong before the first row, and says what is to be read.
+// Finds errors before the first row, and says what will be read.
 std::string plan_text(const BenchSettings& settings, const std::vector<std::int64_t>& workers,
                       const std::vector<bool>& pages) {
   const ScopedLogSink quiet(ignore_log);  // the rows say it
@@ -160,7 +160,7 @@ std::string plan_text(const BenchSettings& settings, const std::vector<std::int6
           : "");
 }
 
-// One row's answer. Its process has already said what went wrong where the exit code is not 0.
+// Answer of one row's process. If the exit code is not 0, the process has already printed the error.
 struct RowOutcome {
   int exit_code = kDone;
   Json answer;
@@ -243,7 +243,7 @@ int bench(const BenchArguments& arguments) {
       json["rows"].push_back(row);
       for (const auto& [key, value] : outcome.answer.at("resolved").items()) json["settings"][key] = value;
       for (const auto& [key, value] : outcome.answer.at("limits").items()) {
-        // Warm rows have no cold limits and cold rows no others.
+        // Warm rows have no cold limits, and cold rows have only those.
         if (num_workers > most_workers && (!value.is_null() || !json["limits"].contains(key))) {
           json["limits"][key] = value;
         }

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One thread's share of the slots, used round and round.
+// One thread's share of the slots, reused in turn.
 class RotatingSlots {
  public:
   RotatingSlots(std::uint64_t bytes, std::size_t row_bytes) : row_bytes_(row_bytes) {
@@ -59,8 +59,8 @@ class FirstError {
   std::exception_ptr error_ H5FEED_GUARDED_BY(mutex_);
 };
 
-// Prepares with `make_step(thread)`, then has all threads call their step, which returns the bytes it
-// moved, until the time is over.
+// Prepares all threads with `make_step(thread)`; then each calls its step, which returns the bytes it moved,
+// until the time is over.
 template <typename MakeStep>
 double bytes_per_second(const LimitSetup& setup, const MakeStep& make_step) {
   std::atomic<std::uint64_t> bytes{0};

@@ -42,10 +42,11 @@ constexpr PeerMode kPeerModes[] = {{"per_sample", "PyTorch + h5py, per sample"},
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-// A process that measures gets this many times what starting one took, on top of its time.
+// Time limit of a measuring process in addition to its measuring time: this many times its start-up time.
 constexpr double kStartAllowance = 5;
 constexpr Seconds kLeastAllowance{2};
-// Starting may take this many times the row's time, or kUsualStarts in all: else repetitions are left out.
+// Start-up may take this many times the row's time, or kUsualStarts in total; beyond that, repetitions are
+// left out.
 constexpr double kStartShare = 2;
 constexpr Seconds kUsualStarts{5};
 
@@ -56,7 +57,7 @@ void refuse_what_the_peer_lacks(const BenchSettings& settings) {
   if (!settings.batch_size) throw OptionError("--peer pytorch compares batches; give --batch-size a number");
 }
 
-// One loader with one number of workers, and what it delivered.
+// One loader with one number of workers, and its results.
 class PeerRow {
  public:
   PeerRow(std::string loader, std::string mode, std::string order, std::int64_t num_workers)
@@ -102,7 +103,7 @@ class PeerRow {
   std::vector<double> shares_;
 };
 
-// The fastest row of a mode; null where none delivered.
+// Returns the fastest row of a mode; null if none delivered.
 const PeerRow* best_of(const std::vector<PeerRow>& rows, const std::string& mode) {
   const PeerRow* best = nullptr;
   for (const PeerRow& row : rows) {
@@ -181,7 +182,7 @@ class Comparison {
     }
     data_ = dataset.state()->data.info().path;
     if (dataset.has_target()) target_ = dataset.state()->target->info().path;
-    // A round begins with one loader and goes to and fro, so that what changes on the machine meets both.
+    // Successive rounds run the loaders in opposite order, so that drift of the machine affects both.
     const std::size_t longest = std::max(request.loader_workers.size(), request.peer_workers.size());
     for (std::size_t i = 0; i < longest; ++i) {
       if (i < request.peer_workers.size()) add_peer(kPeerModes[0], request.peer_workers[i]);
@@ -237,8 +238,8 @@ class Comparison {
   }
 
  private:
-  // What a process of Python may take beyond its time: to start, to fork its workers, to deliver the first
-  // batch.
+  // Time that a Python process may take beyond its measuring time: to start, to fork its workers, to deliver
+  // the first batch.
   Seconds allowance() const { return std::max(kLeastAllowance, kStartAllowance * python_.start); }
 
   void add_peer(const PeerMode& peer, std::int64_t workers) {
@@ -352,7 +353,7 @@ PeerRounds peer_rounds(const BenchSettings& settings, std::chrono::duration<doub
 
 int bench_against_pytorch(const PeerRequest& request, const OutputOptions& output) {
   refuse_what_the_peer_lacks(request.settings);
-  // What a Python with PyTorch and h5py takes.
+  // Memory of a Python process with PyTorch and h5py.
   constexpr std::uint64_t kWorkerBytes = 256 * kMiB;
   for (const std::int64_t workers : request.loader_workers) check_threads("--num-workers", workers);
   for (const std::int64_t workers : request.peer_workers)

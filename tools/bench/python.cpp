@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kDebianPython = "/usr/bin/python3";
 
-// Importing PyTorch from a slow disk for the first time takes a while; longer than this, something hangs.
+// Importing PyTorch from a slow disk for the first time takes a while; after this time, something hangs.
 constexpr std::chrono::seconds kProbeLimit{120};
 
 std::vector<std::string> missing_modules(const Json& versions) {
@@ -26,7 +26,7 @@ std::vector<std::string> missing_modules(const Json& versions) {
   return missing;
 }
 
-// What an interpreter can import; nullopt where there is none.
+// Returns what an interpreter can import; nullopt if there is no such interpreter.
 std::optional<Python> probe(const std::string& program) {
   const auto begin = std::chrono::steady_clock::now();
   const ChildResult child =

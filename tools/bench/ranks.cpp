@@ -27,8 +27,8 @@ ChildResult run_rank(const RowRequest& request) {
   return run_self(arguments, [] {});
 }
 
-// The answers of all ranks, which run at the same time. `exit_code` is that of the first that failed, after
-// it said why.
+// The answers of all ranks, which run simultaneously. `exit_code` is that of the first rank that failed; the
+// rank has printed its error.
 struct Answers {
   int exit_code = kDone;
   std::vector<Json> ranks;
@@ -83,7 +83,7 @@ Json combined_row(const RowRequest& request, const std::vector<Json>& ranks) {
           {"peak_rss_bytes", peak_rss_bytes}};
 }
 
-// `first`: the row of the same number of workers with the first world size.
+// Compares `row` with `first`, the row with the same number of workers and the first world size.
 void compare(const Json& first, Json& row) {
   const auto number = [](const Json& of, const char* key) { return of.at(key).get<double>(); };
   const double speed_up = number(row, "samples_per_s") / number(first, "samples_per_s");
@@ -125,7 +125,7 @@ void check(const RanksRequest& request) {
                                                                         .num_workers = num_workers,
                                                                         .world_size = world_size,
                                                                         .shard = request.shard}));
-      // Each process has a cache of its own, and at least what a program takes.
+      // Estimate per process: a cache of its own, and the program.
       constexpr std::uint64_t kProcessBytes = 64 * kMiB;
       const std::uint64_t data_bytes = dataset.state()->data.info().total_bytes();
       check_processes("--world-size", world_size, kProcessBytes + std::min(report.cache_bytes, data_bytes));

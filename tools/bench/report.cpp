@@ -19,7 +19,7 @@ constexpr double kWholeEpoch = 0.99;
 
 std::string percent_text(double share) { return fmt::format("{:.0f} %", share * 100); }
 
-// Without a share of the limit a row either decoded nothing, or had no limit to be compared with.
+// A row without a share of the limit either decoded nothing, or had no limit to compare with.
 bool from_cache(const Json& row) { return row.at("read_amplification").get<double>() == 0; }
 
 std::string limit_text(const Json& row) {
@@ -112,7 +112,7 @@ std::string bench_verdict(const Json& rows, const std::string& shuffle, const st
                         best.at("num_workers").get<std::int64_t>(),
                         rate_text(best.at("samples_per_s").get<double>()), share_sentence(best));
   }
-  // A file that was measured cold is one whose epochs will read it cold.
+  // A file that was measured cold will be read cold by its epochs.
   text += fmt::format("put into your code: options.num_workers = {};",
                       best_row(cold.empty() ? warm : cold).at("num_workers").get<std::int64_t>());
   if (shuffle != "sequential") text += fmt::format(" options.shuffle = \"{}\";", shuffle);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row of `bench`, in a process of its own: the loader and its limits, measured in turn.
+// One row of `bench`, in its own process: measures the loader and its limits in turn.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -29,10 +29,10 @@ namespace {
 
 // Counters of the loaders that made up one repetition.
 struct Repetition {
-  double seconds = 0;  // from before each loader's construction to its last batch
+  double seconds = 0;  // seconds from before each loader's construction to its last batch
   double wait_s = 0;
   std::uint64_t samples = 0;
-  std::uint64_t decoded_bytes = 0;  // or read directly, of data and of a target that is not resident
+  std::uint64_t decoded_bytes = 0;  // decoded or read directly, of data and of a target that is not resident
   std::uint64_t cache_hits = 0;
   std::uint64_t cache_misses = 0;
   std::uint64_t rows_direct = 0;
@@ -40,9 +40,9 @@ struct Repetition {
   std::uint64_t read_bytes = 0;  // from the file
   ResourceUsage usage;
   std::uint64_t peak_rss_bytes = 0;
-  double epoch_share = 1;  // below 1 where the time was too short for an epoch
+  double epoch_share = 1;  // below 1 if the time was too short for an epoch
   std::vector<double> first_batch_ms;
-  std::uint64_t cached_samples = 0;  // delivered by epochs in which nothing was decoded
+  std::uint64_t cached_samples = 0;  // samples delivered by epochs in which nothing was decoded
   double cached_s = 0;
 
   double samples_per_s() const { return static_cast<double>(samples) / seconds; }
@@ -50,12 +50,12 @@ struct Repetition {
   double decoded_bytes_per_s() const { return static_cast<double>(decoded_bytes) / seconds; }
 };
 
-// What a training step does at least: it reads the batch.
+// Minimal work of a training step: reads the batch.
 void touch(const Batch& batch) {
   [[maybe_unused]] const std::byte first = *static_cast<const volatile std::byte*>(batch.data.bytes.get());
 }
 
-// One of each worker, and those that run ahead of decoding.
+// One read for each worker, and those that run ahead of decoding.
 unsigned reads_in_flight(const ResolvedOptions& options) {
   return static_cast<unsigned>(std::max<std::int64_t>(1, options.num_workers) + options.io_depth);
 }
@@ -70,15 +70,15 @@ class Row {
         options_(loader_options(request)) {
     const DataLoader loader(dataset_, options_);
     resolved_ = loader.options();
-    // A second epoch is measured where it can be served from memory; it reads no page, cold or warm.
+    // A second epoch is measured if it can be served from memory; it reads no page, cold or warm.
     fits_cache_ = !cold_ && data().info().total_bytes() <= resolved_.cache_bytes;
     const std::uint64_t warm_parts = 2U + (rows_readable() ? 1U : 0U) + (fits_cache_ ? 1U : 0U);
     const std::uint64_t parts = cold_ ? 3U : warm_parts;
     slice_ = settings_.time_budget / static_cast<std::int64_t>((settings_.runs + settings_.warmup) * parts);
   }
 
-  // A pass takes at least a window or a chunk, however short its time: where passes take longer than their
-  // share, the row ends at its limit, with what it has.
+  // A pass takes at least a window or a chunk, however short its time. If passes take longer than their
+  // share, the row ends at its time limit with the passes it has.
   void measure() {
     if (!cold_) load_if_it_fits();
     const StoredData stored = cold_ ? StoredData(data()) : StoredData();
@@ -89,7 +89,7 @@ class Row {
       if (!cold_ && i == settings_.warmup) resident_share_ = resident_share(settings_.file);
       Repetition repetition = run_loader(i);
       Limits limits = cold_ ? cold_limits(stored, i) : warm_limits();
-      // Where not even the warm-up ended in time, it has to tell.
+      // If not even the warm-up ended in time, its result counts.
       if (i < settings_.warmup && Clock::now() < end) continue;
       repetitions_.push_back(std::move(repetition));
       limits_.push_back(limits);
@@ -114,13 +114,13 @@ class Row {
   }
 
  private:
-  // No pass is begun after it, and no epoch goes on.
+  // No pass starts after this limit, and no epoch continues.
   std::chrono::nanoseconds row_limit() const {
     constexpr std::chrono::nanoseconds kLeastGrace = std::chrono::seconds(1);
     return settings_.time_budget + std::max(settings_.time_budget, kLeastGrace);
   }
 
-  // Bytes a second; 0 where a limit does not apply.
+  // Limits in bytes per second; 0 if a limit does not apply.
   struct Limits {
     double decode = 0;
     double gather = 0;
@@ -147,7 +147,7 @@ class Row {
     return {.cold_sequential = sequential.bytes_per_s, .cold_random = random.bytes_per_s};
   }
 
-  // Null where the limit does not apply.
+  // Returns null if the limit does not apply.
   Json limit(double Limits::*member) const {
     std::vector<double> rates;
     for (const Limits& limits : limits_) rates.push_back(limits.*member);
@@ -157,7 +157,7 @@ class Row {
 
   void note_resident(double share) { resident_share_ = std::max(resident_share_.value_or(0), share); }
 
-  // What fits is read once, so that every row finds the same.
+  // Reads a file that fits in memory once, so that every row starts with the same page cache.
   void load_if_it_fits() const {
     if (resident_share(settings_.file) == 1.0) return;
     if (std::filesystem::file_size(settings_.file) <= system_limits().available_bytes)
@@ -165,11 +165,11 @@ class Row {
   }
 
   const Field& data() const { return dataset_.state()->data; }
-  // A target too large to be read at open goes through the cache, as the data does.
+  // A target too large to be read at open goes through the cache, like the data.
   bool target_through_cache() const {
     return dataset_.has_target() && !dataset_.state()->target->is_resident();
   }
-  // Of one sample, what is counted as decoded or read directly.
+  // Bytes per sample that count as decoded or read directly.
   double cached_row_bytes() const {
     std::size_t bytes = data().map.row_bytes();
     if (target_through_cache()) bytes += dataset_.state()->target->map.row_bytes();
@@ -180,16 +180,16 @@ class Row {
     return std::min(static_cast<std::uint64_t>(resolved_.batch_size), data().info().rows());
   }
 
-  // Samples that the order mixes before it goes on to other chunks.
+  // Samples that the order mixes before it moves on to other chunks.
   std::uint64_t window_rows() const {
     if (resolved_.shuffle.kind() == Shuffle::Kind::full) return 1;
     return data().map.typical_rows_per_chunk() *
            std::max<std::uint64_t>(1, resolved_.shuffle.window_chunks());
   }
 
-  // As many first epochs, each of a fresh loader with an empty cache, as fit the time; at least one. Only
-  // an epoch longer than the time is cut, so that what was decoded ahead of the end does not blur the
-  // figures of small files.
+  // Runs as many first epochs, each of a fresh loader with an empty cache, as fit in the time; at least one.
+  // Only an epoch longer than the time is cut, so that chunks decoded ahead of the cut do not distort the
+  // results of small files.
   Repetition run_loader(std::uint64_t number) {
     Repetition repetition;
     reset_peak_rss();
@@ -198,7 +198,7 @@ class Row {
     constexpr double kNever = std::numeric_limits<double>::infinity();
     const double whole_s = std::chrono::duration<double>(row_limit()).count();
     double epoch_s = run_epoch(number, whole_epochs_ ? whole_s : slice_s, repetition);
-    // Dropping pages is no part of an epoch, but takes its time.
+    // Time to drop pages is not part of an epoch, but counts towards the time limit.
     while ((cold_ ? seconds_since(start) : repetition.seconds) + epoch_s < slice_s) {
       epoch_s = run_epoch(number, kNever, repetition);
     }
@@ -206,8 +206,8 @@ class Row {
     return repetition;
   }
 
-  // One epoch, or what fits `limit_s` of it, up to the end of a window: within one, chunks have been
-  // decoded whose samples were not delivered. Returns the seconds it took.
+  // Runs one epoch, or as much as fits in `limit_s`, up to the end of a window: within a window, chunks have
+  // been decoded whose samples were not yet delivered. Returns the seconds it took.
   double run_epoch(std::uint64_t number, double limit_s, Repetition& repetition) {
     if (cold_) note_resident(drop_pages(settings_.file));
     const ResourceUsage before = resource_usage();
@@ -246,7 +246,7 @@ class Row {
     repetition.rows_direct += stats.rows_direct;
   }
 
-  // The epochs that follow in the same loader, for as long as the first one took.
+  // Runs the next epochs of the same loader, for as long as the first one took.
   void run_cached_epochs(DataLoader& loader, double limit_s, Repetition& repetition) const {
     const Clock::time_point start = Clock::now();
     do {
@@ -293,8 +293,8 @@ class Row {
                 {"bytes_per_s", median(samples_per_s) * row_bytes}};
     row["page_cache"] = cold_ ? "cold" : "warm";
     row["resident_share"] = resident_share_ ? Json(*resident_share_) : Json();
-    // A rate of decoding has nothing to be compared with where nothing was decoded.
-    // Nor where a target is decoded beside the data: the limits are those of the data alone.
+    // A decoding rate cannot be compared if nothing was decoded, or if a target is decoded in addition to the
+    // data: the limits are those of the data alone.
     const bool comparable = all.decoded_bytes > 0 && !target_through_cache();
     const auto compare = [&](const std::string& key, const char* name, double Limits::*member, double rate) {
       const Json bytes_per_s = comparable ? limit(member) : Json();
@@ -311,7 +311,7 @@ class Row {
     row["first_batch_ms"] = median(first_batch_ms);
     row["wait_fraction"] = all.wait_s / all.seconds;
     row["cache_hit_rate"] = visits > 0 ? static_cast<double>(all.cache_hits) / visits : 0.0;
-    row["samples"] = all.samples;  // of all repetitions, as the counters
+    row["samples"] = all.samples;  // of all repetitions, as are the counters
     row["rows_direct"] = all.rows_direct;
     row["read_bytes"] = all.read_bytes;
     row["read_calls_per_sample"] = static_cast<double>(all.read_calls) / samples;
@@ -337,7 +337,8 @@ class Row {
   std::chrono::nanoseconds slice_{};
   std::vector<Repetition> repetitions_;
   std::vector<Limits> limits_;
-  std::optional<double> resident_share_;  // cold: the most that a drop left; warm: before the runs that count
+  std::optional<double>
+      resident_share_;  // cold: the largest share left after a drop; warm: before the counted runs
 };
 
 }  // namespace
@@ -345,7 +346,7 @@ class Row {
 int run_bench_row(const std::vector<std::string>& arguments) {
   follow_parent();
   const RowRequest request = row_request_from(arguments);
-  // Each loader says again what hurts; once a command is enough.
+  // Each loader repeats its warnings; once per command is enough.
   bool said = request.quiet;
   const ScopedLogSink sink([&](LogLevel level, std::string_view line) {
     if (level == LogLevel::warning && !said) say(line);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed check: does h5feed read from a file what libhdf5 reads, and what are its values' digests?
+// h5feed check: compares what h5feed reads from a file with what libhdf5 reads, and prints digests of the
+// values.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,7 +67,7 @@ std::vector<DatasetEntry> list_wanted(const H5File& file, const std::vector<std:
   return listed;
 }
 
-// What is to be checked, before any of it is opened: an index of many chunks takes memory.
+// Lists what is to be checked without opening it: the index of a dataset with many chunks takes memory.
 std::vector<CheckEntry> list_entries(const H5File& file, const std::vector<std::string>& wanted) {
   std::vector<CheckEntry> entries;
   for (DatasetEntry& listed : list_wanted(file, wanted)) {
@@ -105,8 +106,7 @@ std::string plan_text(const H5File& file, const std::vector<CheckEntry>& entries
                    : "");
 }
 
-// Says where the check stands: on a terminal as a bar, and as a line where the time it takes turns out to be
-// another than was said.
+// Reports the progress of the check: as a bar on a terminal, and as a line if the predicted time changes.
 class Watcher {
  public:
   Watcher(Progress& progress, std::vector<double> seconds)
@@ -115,7 +115,7 @@ class Watcher {
         all_s_(std::max(1e-9, std::accumulate(seconds_.begin(), seconds_.end(), 0.0))),
         forecast_(all_s_) {}
 
-  // To be called in the order of the entries.
+  // Call in the order of the entries.
   void begin_entry(const CheckEntry& entry, double share) {
     entry_bytes_ = entry.info ? std::max(1.0, static_cast<double>(entry.info->total_bytes()) * share) : 1;
     entry_done_ = 0;
@@ -139,7 +139,7 @@ class Watcher {
   }
 
   Progress& progress_;
-  const std::vector<double> seconds_;  // of each entry, estimated
+  const std::vector<double> seconds_;  // estimated seconds of each entry
   const double all_s_;
   TimeForecast forecast_;
   const Clock::time_point start_ = Clock::now();

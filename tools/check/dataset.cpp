@@ -26,22 +26,22 @@
 namespace h5feed::cli {
 namespace {
 
-// One chunk under way.
+// One chunk in flight.
 struct CheckedChunk {
   ChunkVisit visit;
   ChunkBox box;
   std::size_t box_bytes = 0;
-  ByteBuffer direct;                  // a whole chunk
-  ByteBuffer clipped;                 // what of it lies within the dataset
-  ByteBuffer library;                 // the same from libhdf5
-  std::span<const std::byte> values;  // what is hashed; empty where nobody could read it
+  ByteBuffer direct;                  // the whole chunk as decoded by h5feed
+  ByteBuffer clipped;                 // its part within the dataset
+  ByteBuffer library;                 // the same part as read by libhdf5
+  std::span<const std::byte> values;  // values to hash; empty if neither side could read them
   std::string direct_error;
   std::string library_error;
-  std::string finding;               // empty where both sides agree
-  std::shared_ptr<ByteBuffer> slab;  // null where nothing is hashed
+  std::string finding;               // empty if both sides agree
+  std::shared_ptr<ByteBuffer> slab;  // null if nothing is hashed
 };
 
-// "0x3f800000": one element as a number of its size.
+// Formats one element as a number of its size: "0x3f800000".
 std::string element_text(std::span<const std::byte> element) {
   std::string text = "0x";
   for (std::size_t i = element.size(); i-- > 0;)
@@ -60,8 +60,8 @@ class DatasetCheck {
         compares_(reader.direct()),
         walk_(reader, settings.memory_bytes / 4) {
     result_.chunks = reader.num_chunks();
-    // An item holds a chunk up to three times and slabs take as much as two chunks an item, or else half
-    // of the memory: there are never more than two when a slab takes more visits than there are items.
+    // An item holds a chunk up to three times, and slabs take as much as two chunks per item, or else half of
+    // the memory: there are never more than two slabs if a slab takes more visits than there are items.
     const std::uint64_t fit = settings.memory_bytes / 8 / std::max<std::uint64_t>(1, reader.chunk_bytes());
     items_.resize(
         static_cast<std::size_t>(std::clamp<std::uint64_t>(fit, 1, 2 * std::uint64_t{settings.jobs})));
@@ -109,13 +109,13 @@ class DatasetCheck {
       return ChunkVisit{.chunk = sample_[next_sample_++]};
     }
     std::optional<ChunkVisit> visit = walk_.next();
-    // Later visits serve the digest alone.
+    // Later visits only serve the digest.
     while (visit && !visit->first && !hashing_) visit = walk_.next();
     return visit;
   }
 
-  // The pipeline keeps fewer chunks under way than there are items, and they leave it in order: the item
-  // that comes round next is free.
+  // The pipeline has fewer chunks in flight than there are items, and they leave it in order: the next item
+  // of the ring is free.
   CheckedChunk* take(tbb::flow_control& control) {
     check_interrupted();
     const std::optional<ChunkVisit> visit = next_visit();
@@ -155,7 +155,7 @@ class DatasetCheck {
     return item;
   }
 
-  // Elements of an edge chunk that lie outside the dataset mean nothing.
+  // Returns the elements of an edge chunk that are within the dataset; the others have no meaning.
   std::span<const std::byte> within_extent(CheckedChunk& item) const {
     const DatasetInfo& info = reader_.info();
     if (item.box_bytes == reader_.chunk_bytes()) return item.direct.span().first(item.box_bytes);
@@ -168,8 +168,8 @@ class DatasetCheck {
   CheckedChunk* read_library(CheckedChunk* item) {
     if (compares_ && (!item->visit.first || !result_.not_compared.empty())) return item;
     if (!item->direct_error.empty()) {
-      // Its decoders, and those of plugins, trust what they are given: bytes that were refused could end
-      // the process there.
+      // The decoders of libhdf5 and its plugins trust their input: bytes that h5feed refused could crash the
+      // process.
       item->library_error = "not asked";
       return item;
     }
@@ -246,7 +246,7 @@ class DatasetCheck {
   const ChunkReader& reader_;
   const CheckSettings settings_;
   const std::function<void(std::uint64_t)>& advance_;
-  const bool compares_;  // else libhdf5 is the only one that reads this dataset
+  const bool compares_;  // otherwise libhdf5 is this dataset's only reader
   ChunkWalk walk_;
   std::vector<std::uint64_t> sample_;  // empty: all
   std::size_t next_sample_ = 0;

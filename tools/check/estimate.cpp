@@ -28,7 +28,7 @@ double hash_seconds_per_byte() {
   return seconds_since(begin) / static_cast<double>(values.size());
 }
 
-// Of one dataset that is large enough to matter.
+// Predicts the seconds for one dataset that is large enough to matter.
 double measured_seconds(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
                         const CheckSettings& settings, double hash_s_per_byte) {
   constexpr double kAmple = 0.03;
@@ -44,14 +44,14 @@ double measured_seconds(const std::shared_ptr<H5File>& file, const DatasetInfo& 
   while (timer.next() > 0) {
     CheckSettings few = settings;
     few.sample = static_cast<double>(timer.next()) / chunks;
-    // All chunks would be hashed as well.
+    // A share of 1 would also hash all chunks.
     if (few.sample >= 1) few.sample = std::nextafter(1.0, 0.0);
     const Clock::time_point round = Clock::now();
     check_dataset(*file, *reader, few, [](std::uint64_t) {});
     timer.add(seconds_since(round));
   }
   if (settings.sample < 1) return open_s + timer.seconds_each() * chunks * settings.sample;
-  // Where rows of chunks exceed the memory, their chunks are visited several times.
+  // If rows of chunks exceed the memory, their chunks are visited several times.
   const auto visits = static_cast<double>(ChunkWalk(*reader, settings.memory_bytes / 4).visits());
   return open_s +
          std::max(timer.seconds_each() * visits, hash_s_per_byte * static_cast<double>(info.total_bytes()));
@@ -62,7 +62,7 @@ double measured_seconds(const std::shared_ptr<H5File>& file, const DatasetInfo& 
 void PieceTimer::add(double seconds) noexcept {
   seconds_each_ = seconds / static_cast<double>(next_);
   const bool first = rounds_++ == 0;
-  // One that costs a second by itself is no matter of what is paid once.
+  // If a single piece takes a second, one-time costs do not matter.
   const bool enough = seconds >= (first ? 1.0 : ample_s_) || (!first && next_ == pieces_);
   next_ = enough ? 0 : first ? 1 : std::min(pieces_, next_ * kGrowth);
 }
@@ -83,7 +83,7 @@ std::vector<double> estimate_check(const std::shared_ptr<H5File>& file,
     try {
       seconds[i] = measured_seconds(file, *entry.info, settings, hash_s_per_byte);
     } catch (const Error&) {
-      continue;  // the check itself will say so
+      continue;  // the check itself will report it
     }
     measured_s += seconds[i];
     measured_bytes += static_cast<double>(entry.info->total_bytes());

@@ -52,7 +52,7 @@ std::uint64_t compared_chunks(const CheckEntry& entry) {
   return both ? entry.result->visited : 0;
 }
 
-// How many entries came to which end.
+// Number of entries by result.
 struct Counts {
   std::uint64_t equal = 0, partial = 0, library_only = 0, own_only = 0, failed = 0, not_checked = 0,
                 not_reached = 0;

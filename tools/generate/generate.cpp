@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed generate: files of any size to try, test and measure with.
+// h5feed generate: writes files of any size for trials, tests and measurements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::uint64_t kLabelChunkRows = 20'000;
 
-// As typed; empty where not given.
+// Options as typed; empty if not given.
 struct GenerateArguments {
   std::string out;
   std::string samples;
@@ -48,7 +48,7 @@ struct GenerateArguments {
   bool json = false;
 };
 
-// What is to be written.
+// Datasets to write.
 struct Plan {
   NewDataset data;
   NewDataset labels;
@@ -65,7 +65,7 @@ std::string or_default(const std::string& text, const char* standard) {
   return text.empty() ? standard : text;
 }
 
-// Chunk shape and filters, the same rule for samples and labels.
+// Sets chunk shape and filters, by the same rule for samples and labels.
 void set_storage(NewDataset& dataset, std::uint64_t chunk_rows, const std::string& filter) {
   if (chunk_rows > 0) {
     dataset.chunk_shape = dataset.shape;
@@ -107,7 +107,7 @@ Plan make_plan(const GenerateArguments& arguments) {
   plan.data.shape.insert(plan.data.shape.end(), shape.begin(), shape.end());
   const std::uint64_t elements =
       std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, std::multiplies<>());
-  // Divided, so that products beyond 64 bits cannot pass.
+  // Divides, so that products beyond 64 bits are refused.
   if (samples > kMostSamples / size_of(plan.data.dtype) / elements) {
     throw OptionError(
         fmt::format("--samples {} of {} {} values each are more than a file can hold; ask for less", samples,
@@ -141,7 +141,7 @@ void fill_samples(const Plan& plan, std::uint64_t first, std::uint64_t count, st
   }
 }
 
-// Compressed sizes are foretold from the first samples, which are like all others.
+// Predicts compressed sizes from the first samples; all samples are alike.
 SpaceNeed space_for(const Plan& plan) {
   double share = 1;
   if (!plan.data.filters.empty()) {

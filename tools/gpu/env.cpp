@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed env: what h5feed finds on this machine, for bug reports and for "why is it slow here".
+// h5feed env: prints what h5feed finds on this machine, for bug reports and performance questions.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
@@ -38,7 +38,8 @@ Json build_json() {
           {"cuda_path_built", H5FEED_HAS_CUDA != 0}};
 }
 
-// By name: filters that h5feed decodes on many threads, and those that only libhdf5 does, one at a time.
+// Lists filters by name: those that h5feed decodes on many threads, and those that only libhdf5 decodes, one
+// at a time.
 Json hdf5_json() {
   const LibHdf5 facts = libhdf5_facts();
   Json own = Json::array(), by_plugin = Json::array(), missing = Json::array();
@@ -56,7 +57,7 @@ Json hdf5_json() {
            {{"decoded_by_h5feed", own}, {"only_through_libhdf5", by_plugin}, {"not_available", missing}}}};
 }
 
-// The nodes that have memory: number, CPUs, bytes.
+// Lists the NUMA nodes that have memory: number, CPUs, bytes.
 Json numa_json() {
   Json nodes = Json::array();
   for (int node = 0;; ++node) {
@@ -85,7 +86,7 @@ Json driver_json() {
   for (unsigned i = 0; i < nvml->count(); ++i) {
     Json json = {{"gpu", i}, {"name", nvml->name(i)}, {"pci_id", nvml->pci_id(i)}};
     json.update(reading_json(nvml->read(i)));
-    // What needs two readings cannot be told by one.
+    // Removes values that need two readings.
     for (const char* key : {"sm_active", "tensor_active", "dram_active", "pcie_received_bytes_per_s",
                             "pcie_sent_bytes_per_s"}) {
       json.erase(key);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed monitor: watches the GPUs and a process with all that descend from it, alone or while a command
-// runs.
+// h5feed monitor: watches the GPUs and a process with its descendants, alone or while a command runs.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -47,7 +46,7 @@ struct MonitorArguments {
   bool json = false;
 };
 
-// The driver's library with at least one GPU; null, with `why` set to one line, where there is none.
+// Returns the driver's library if it has at least one GPU; else null, with `why` set to one line.
 std::shared_ptr<gpu::Nvml> load_nvml(std::string& why) {
   auto nvml = gpu::Nvml::load({}, why);
   if (nvml && nvml->count() > 0) return nvml;
@@ -55,8 +54,8 @@ std::shared_ptr<gpu::Nvml> load_nvml(std::string& why) {
   return nullptr;
 }
 
-/// Where lines of JSON go. A full disk must not end the command that is watched: the first failure is said
-/// and remembered.
+/// File for lines of JSON. A full disk must not end the watched command: the first failure is reported and
+/// remembered.
 class LineFile {
  public:
   explicit LineFile(const std::string& path) : path_(path) {
@@ -79,8 +78,8 @@ class LineFile {
   bool failed_ = false;
 };
 
-// That a file which grows while the command runs can be written, before anything is started. It may be a
-// device, or a named pipe that someone reads.
+// Checks, before anything is started, that the output file can be written while the command runs. It may be a
+// device, or a named pipe that has a reader.
 void check_place(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_other(path, ignored)) {
@@ -116,7 +115,7 @@ class Run {
   }
 
   int go() {
-    // The watched command decides when Ctrl-C has ended it; no second one may cut the lines off.
+    // The watched command decides when Ctrl-C has ended it; a second one must not cut off the output.
     const UnfinishedOutput unfinished;
     if (gpus_) gpus_->start(interval_);
     const int code = watch();
@@ -131,7 +130,7 @@ class Run {
 
   bool has_command() const noexcept { return !arguments_.command.empty(); }
 
-  // A run must not be lost because a GPU is missing: what there is of it is recorded.
+  // A run must not be lost because a GPU is missing: records what is available.
   void find_gpus(bool has_process) {
     std::string why;
     const auto nvml = load_nvml(why);
@@ -147,7 +146,7 @@ class Run {
     }
   }
 
-  // Until the process ends, or a signal where no command decides; returns the exit code.
+  // Watches until the process ends, or until a signal if there is no command; returns the exit code.
   int watch() {
     Clock::time_point next = Clock::now();
     while (true) {
@@ -168,7 +167,7 @@ class Run {
     }
   }
 
-  // Once there is something to see.
+  // Called once there is something to see.
   void greet() {
     if (greeted_ || has_command()) return;
     const auto seen = [](const WatchedGpu& gpu) { return gpu.readings > 0; };
@@ -182,7 +181,7 @@ class Run {
     say(fmt::format("watching {} every {} s; Ctrl-C ends", watched, arguments_.interval));
   }
 
-  // Ctrl-C of a terminal has reached the command already.
+  // A terminal's Ctrl-C has already reached the command.
   static void pass_on(const WatchedProcess& process, int signal) {
     const bool from_terminal = signal == SIGINT && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
     if (!from_terminal) process.send(signal);
@@ -207,14 +206,14 @@ class Run {
 
   void take_process() {
     const std::optional<Json> reading = use_->read();
-    if (!reading) return;  // it has just ended
+    if (!reading) return;  // the process has just ended
     write({{"time", seconds_since_1970()}, {"process", *reading}});
-    // Beside rows of GPUs those of the process would have other columns.
+    // The process's rows would have other columns than the GPUs' rows.
     if (prints_live() && !gpus_) print_live(ProcessUse::live_table(), use_->live_cells());
   }
 
-  // GPU memory of a process and its children. Unset where the driver names none of them: it is idle, or in
-  // a container where the driver gives the host's process numbers.
+  // Returns the GPU memory of a process and its descendants. Unset if the driver lists none of them: no such
+  // process uses the GPU, or, in a container, the driver lists the host's process numbers.
   static std::optional<std::uint64_t> bytes_of(const gpu::GpuReading& reading, pid_t ancestor) {
     std::optional<std::uint64_t> bytes;
     for (const gpu::GpuProcess& process : reading.processes) {
@@ -238,7 +237,7 @@ class Run {
     if (arguments_.json) print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
   }
 
-  // The averages, below the live rows or, with a command, away from its output.
+  // Prints the averages, below the live rows or, with a command, away from its output.
   void finish() {
     Json summary = {{"summary", gpus_ ? gpus_->summary() : Json::array()}};
     if (use_) {

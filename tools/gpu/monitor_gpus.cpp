@@ -51,7 +51,7 @@ void WatchedGpu::add(const gpu::GpuReading& reading) {
   count(dram_active, reading.dram_active);
   count(pcie_received, reading.pcie_received_bytes_per_s);
   count(power_w, reading.power_w);
-  // An empty optional is less than any value.
+  // An empty optional compares less than any value.
   hottest_c = std::max(hottest_c, reading.temperature_c);
   peak_memory_bytes = std::max(peak_memory_bytes, reading.memory_used_bytes);
   if (!first_energy_j) first_energy_j = reading.energy_j;

@@ -36,7 +36,7 @@ std::optional<Json> ProcessUse::read() {
   const TreeUse use = tree_.read();
   if (use.processes == 0) return std::nullopt;
   const double elapsed = std::chrono::duration<double>(now - last_time_).count();
-  // The first reading of a process that ran before has nothing to be compared with.
+  // The first reading of a process that was already running has nothing to compare with.
   if (elapsed > 0 && (readings_ > 0 || started_)) cores_ = (use.cpu_s - last_.cpu_s) / elapsed;
   last_ = use;
   last_time_ = now;
@@ -56,7 +56,8 @@ void ProcessUse::finish() {
   last_time_ = Clock::now();
   const std::optional<LifetimeUse>& lifetime = process_.lifetime();
   if (!lifetime) return;
-  // Readings know processes that nobody waited for, the kernel those that came and went between readings.
+  // Readings include processes that nobody waited for, the kernel's totals include those that came and went
+  // between readings.
   last_.cpu_s = std::max(last_.cpu_s, lifetime->cpu_s);
   last_.read_bytes = std::max(last_.read_bytes.value_or(0), lifetime->read_bytes);
   last_.written_bytes = std::max(last_.written_bytes.value_or(0), lifetime->written_bytes);

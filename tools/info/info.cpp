@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed info: what a file holds, how it is stored, and whether it can be read at full speed.
+// h5feed info: prints what a file holds, how it is stored, and whether it can be read at full speed.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -41,23 +41,25 @@ struct InfoArguments {
   OutputOptions output;
 };
 
-// One dataset as far as it could be looked at.
+// One dataset and what is known of it.
 struct Entry {
   DatasetEntry listed;
-  std::optional<DatasetInfo> info;            // numeric ones
-  std::shared_ptr<const ChunkReader> reader;  // null where `problem` says why
-  std::optional<SampleGeometry> geometry;     // where its shape decides it
-  std::string problem;                        // why it cannot be read
-  std::optional<ReadForecast> forecast;       // of datasets worth it
+  std::optional<DatasetInfo> info;            // set for numeric datasets
+  std::shared_ptr<const ChunkReader> reader;  // null if `problem` says why
+  std::optional<SampleGeometry> geometry;     // set if the shape determines it
+  std::string problem;                        // why it cannot be read; empty if it can
+  std::optional<ReadForecast> forecast;       // set for datasets worth forecasting
 };
 
-// What InputLayout::automatic decided: for four dimensions, whether the first one holds the channels.
+// Returns the layout that InputLayout::automatic chose; for four dimensions this depends on whether the first
+// one holds the channels.
 std::string layout_name(const SampleGeometry& geometry, const std::vector<std::uint64_t>& stored) {
   if (stored.size() == 3) return "NHW";
   return stored[1] == static_cast<std::uint64_t>(geometry.shape[0]) ? "NCHW" : "NHWC";
 }
 
-// What reading it will take, where that is worth a few chunks' time: a set of samples that is not small.
+// Forecasts the cost of reading, if that is worth the time to read a few chunks: for a set of samples that is
+// not small.
 std::optional<ReadForecast> forecast_of(const Entry& entry) {
   constexpr std::uint64_t kWorthwhile = kMiB;
   if (!entry.reader || entry.info->shape.size() < 2 || entry.info->total_bytes() < kWorthwhile) return {};
@@ -113,11 +115,11 @@ std::vector<std::string> table_row(const Entry& entry) {
   return cells;
 }
 
-// One sentence each.
+// Returns one sentence per advice.
 std::vector<std::string> advice_of(const Entry& entry) {
   std::vector<std::string> lines;
   if (!entry.info) return lines;
-  // What is to be read in tiles is stored in tiles for a reason.
+  // Data to be read in tiles is stored in tiles for a reason.
   const std::optional<std::uint64_t> tile = suggested_tile(*entry.info);
   if (std::string warning = sample_cost_warning(*entry.info); !warning.empty() && !tile) {
     lines.push_back(std::move(warning));
@@ -181,10 +183,10 @@ std::string geometry_line(const Entry& entry) {
 }
 
 std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::string& only) {
-  // Why a dataset is read the slow way stands in the table.
+  // The table shows why a dataset is read through libhdf5.
   const ScopedLogSink quiet(ignore_log);
   std::vector<Entry> entries;
-  // What is wrong with other objects is not asked.
+  // Problems of other objects are irrelevant.
   std::vector<DatasetEntry> datasets =
       only.empty() ? file->list_datasets() : std::vector{file->list_one(file->describe(only).path)};
   for (DatasetEntry& listed : datasets) {
@@ -212,8 +214,8 @@ int info(const InfoArguments& arguments) {
   parse_layout("--input-layout", arguments.stats.input_layout);
   auto file = H5File::open(arguments.file);
   if (arguments.stats.write_attributes) {
-    // Before the long pass, not behind it: whether the file may be written at all. A disk that is full in the
-    // middle of it would leave it damaged.
+    // Checks before the long pass whether the file can be written. A disk that fills up during the write
+    // would leave it damaged.
     constexpr std::uint64_t kAmpleBytes = kMiB;
     require_free_space(arguments.file,
                        {.bytes = kAmpleBytes,
@@ -286,7 +288,7 @@ int info(const InfoArguments& arguments) {
     readable = false;
   }
   if (arguments.stats.write_attributes) {
-    // Nobody may have the file open for reading while it is written.
+    // No reader may have the file open while it is written.
     entries.clear();
     file.reset();
     store_stats(arguments.file, stats);

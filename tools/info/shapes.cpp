@@ -20,7 +20,7 @@
 namespace h5feed::cli {
 namespace {
 
-// A file has more than one kind of sample, but not many.
+// A file may have several kinds of samples, but not many.
 constexpr std::size_t kMaxReadings = 8;
 
 using Inner = std::vector<std::uint64_t>;
@@ -43,7 +43,7 @@ bool is_images(const DatasetEntry& entry) { return entry.plain && is_images(entr
 
 bool is_channels(std::uint64_t extent) noexcept { return extent == 1 || extent == 3 || extent == 4; }
 
-// A depth or a mask of one image: its height and width.
+// Returns a depth map or mask of one image: a dataset of its height and width anywhere in the file.
 std::string map_beside(std::uint64_t height, std::uint64_t width, const std::vector<DatasetEntry>& entries) {
   for (const DatasetEntry& entry : entries) {
     if (entry.numeric && entry.shape == std::vector{height, width}) return entry.path;
@@ -51,8 +51,8 @@ std::string map_beside(std::uint64_t height, std::uint64_t width, const std::vec
   return {};
 }
 
-// What may be N grey images may also be one image of several channels; a map of its size beside it leaves no
-// doubt.
+// An array that may be N gray images or one image with several channels is the latter if the file has a map
+// of its size.
 void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
   for (const DatasetEntry& entry : entries) {
     if (!is_images(entry)) continue;
@@ -76,11 +76,11 @@ void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
   }
 }
 
-// From this side on an image is more than a network takes at once.
+// Images from this side on are larger than a network takes at once.
 constexpr std::uint64_t kTiledSide = 2048;
 constexpr std::uint64_t kTileSide = 512;
 
-// Large images are read in windows as well.
+// Large images can be read in windows as well.
 void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
   for (const DatasetEntry& entry : entries) {
     if (!is_images(entry)) continue;
@@ -110,7 +110,8 @@ void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, st
   }
 }
 
-// "/data/*/image" for "/data/demo_1/image": every name but the last may be that of one group of many.
+// Returns the patterns of a path, "/data/*/image" for "/data/demo_1/image": every name but the last may name
+// one of many groups.
 std::vector<std::string> patterns_of(const std::string& path) {
   std::vector<std::string> patterns;
   std::size_t begin = 1;
@@ -127,8 +128,8 @@ struct Family {
   std::string type_text;
   Inner inner;
   std::vector<std::uint64_t> shape;
-  bool alike = true;       // type and shape but for the rows
-  bool same_shape = true;  // the rows too
+  bool alike = true;       // same type and shape, apart from rows
+  bool same_shape = true;  // same rows too
   bool numeric = true;
 };
 
@@ -151,8 +152,8 @@ std::map<std::string, Family> families_of(const std::vector<DatasetEntry>& entri
   return families;
 }
 
-// The pattern with as much of the names written out as leaves out neighbours that have no such dataset; empty
-// where no beginning of the names does.
+// Returns the pattern with as many names spelled out as needed to exclude neighbours without such a dataset;
+// empty if no prefix of the names does that.
 std::string narrowed(const std::string& pattern, const std::vector<DatasetEntry>& entries) {
   const std::size_t star = pattern.find('*');
   const std::string before = pattern.substr(0, star), after = pattern.substr(star + 1);
@@ -164,7 +165,7 @@ std::string narrowed(const std::string& pattern, const std::vector<DatasetEntry>
     if (entry.path == before + name + after) with.insert(name);
   }
   if (with.empty() || with == all) return pattern;
-  // Sorted: what first and last have in common, all have.
+  // Sorted: a prefix that first and last have in common is common to all.
   const std::string& first = *with.begin();
   const std::string& last = *with.rbegin();
   const std::string common(first.begin(), std::ranges::mismatch(first, last).in1);
@@ -180,7 +181,7 @@ bool in_groups(const DatasetEntry& entry, const std::map<std::string, Family>& f
   });
 }
 
-// Rows of numbers that are no images, delivered as stored.
+// Adds rows of numbers that are not images, delivered as stored.
 void add_rows(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
   const std::map<std::string, Family> families = families_of(entries);
   for (const DatasetEntry& entry : entries) {
@@ -203,9 +204,9 @@ void add_rows(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& 
 void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& found) {
   const std::map<std::string, Family> families = families_of(entries);
   for (const auto& [pattern, family] : families) {
-    // One dimension is what labels and rewards have.
+    // Labels and rewards have one dimension.
     if (family.members < 2 || !family.alike || !family.numeric || family.shape.size() < 2) continue;
-    // Groups for a sample each have a scalar beside it; groups for an episode a row beside every row.
+    // If each group is a sample, it has a scalar in the same group; if it is an episode, a row for every row.
     std::string target;
     bool whole = false;
     const std::string prefix = pattern.substr(0, pattern.find('*') + 1);
@@ -260,7 +261,7 @@ std::optional<std::uint64_t> suggested_tile(const DatasetInfo& info) {
   const std::uint64_t chunk = std::min(info.chunk_shape[y], info.chunk_shape[y + 1]);
   const bool cut = info.chunk_shape[y] < height && info.chunk_shape[y + 1] < width;
   if (!cut) return kTileSide;
-  // Whole chunks, about as large as a network takes them.
+  // Whole chunks, about as large as networks take.
   return std::min(std::max(chunk, kTileSide / chunk * chunk), kTiledSide);
 }
 

@@ -22,7 +22,7 @@
 namespace h5feed::cli {
 namespace {
 
-// Which stored dimension counts the channels; empty where all values are one.
+// Returns the stored dimension that counts the channels; empty if all values are one channel.
 std::optional<std::size_t> channel_dimension(const DatasetInfo& info, InputLayout layout) {
   const SampleGeometry geometry = data_geometry(info, layout);
   if (geometry.channels <= 1) return std::nullopt;

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of chunks of one kind.
+// Timings of chunks of one kind.
 struct Timed {
   double seconds = 0;
   std::uint64_t chunks = 0;

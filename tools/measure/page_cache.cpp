@@ -64,7 +64,8 @@ class Mapping {
   std::size_t bytes_;
 };
 
-// Since Linux 5.2 mincore(2) calls every page resident to those who may not write the file.
+// Returns whether mincore(2) tells the truth about this file: since Linux 5.2 it reports every page as
+// resident to those who may not write the file.
 bool mincore_tells(int fd, const std::filesystem::path& file) {
   struct stat status {};
   return ::fstat(fd, &status) == 0 && (status.st_uid == ::geteuid() || ::access(file.c_str(), W_OK) == 0);
@@ -93,7 +94,7 @@ std::optional<double> resident_share(int fd, const std::filesystem::path& file) 
 }
 
 double drop_pages(int fd, const std::filesystem::path& file) {
-  // Dirty pages are not dropped. A read-only file system has none, and says EROFS or EINVAL.
+  // The kernel does not drop dirty pages. A read-only file system has none, and returns EROFS or EINVAL.
   if (::fdatasync(fd) != 0 && errno != EROFS && errno != EINVAL) fail(file, "cannot be written back");
   if (const int code = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); code != 0) {
     errno = code;
@@ -109,7 +110,7 @@ double drop_pages(int fd, const std::filesystem::path& file) {
   return *share;
 }
 
-// "process 4711 (python3)" for one that maps the file; empty where none is visible.
+// Returns "process 4711 (python3)" for a process that maps the file; empty if none is visible.
 std::string mapping_process(int fd) {
   struct stat wanted {};
   if (::fstat(fd, &wanted) != 0) return {};

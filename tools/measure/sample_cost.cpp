@@ -14,7 +14,7 @@
 namespace h5feed::cli {
 namespace {
 
-// "1.99", "17.3", "8,192": three digits are enough to decide by.
+// Formats a factor with three digits, which are enough to decide by: "1.99", "17.3", "8,192".
 std::string factor_text(double factor) {
   return factor < 99.95 ? fmt::format("{:.3g}", factor)
                         : format_count(static_cast<std::uint64_t>(factor + 0.5));

@@ -24,7 +24,7 @@ struct File {
 };
 using Files = std::shared_ptr<const std::vector<File>>;
 
-// Where a part lies in each record, and what its values may be.
+// Position of a part in each record, and the range of its values.
 struct Part {
   std::uint64_t record_bytes = 0;
   std::uint64_t offset = 0;
@@ -68,7 +68,7 @@ class CifarPart final : public ArraySource {
     }
   }
 
-  void expect_end() override {}  // the files hold whole records
+  void expect_end() override {}  // open_cifar has checked that the files hold whole records
 
  private:
   void check_label(const File& file, std::uint64_t record, std::byte label) const {
@@ -88,7 +88,7 @@ class CifarPart final : public ArraySource {
   std::vector<std::byte> records_;
 };
 
-// One name a line; empty where there is no such file, or it names another number of classes.
+// Reads one name per line; empty if there is no such file, or if it names another number of classes.
 std::vector<std::string> names_from(const std::filesystem::path& file, std::size_t classes) {
   std::vector<std::string> names;
   std::ifstream in(file);

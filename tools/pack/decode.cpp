@@ -35,7 +35,7 @@ cv::Mat scaled(const cv::Mat& image, int width, int height) {
   return result;
 }
 
-// Of the size that the fit asks for before it crops or pads.
+// Scales to the size that the fit requires before it crops or pads.
 cv::Mat fitted(const cv::Mat& image, const PixelFormat& format) {
   const auto width = static_cast<int>(format.width), height = static_cast<int>(format.height);
   if (format.fit == ImageFit::stretch) return scaled(image, width, height);
@@ -86,7 +86,7 @@ std::vector<std::byte> read_image_file(const std::filesystem::path& file) {
 
 void check_image_bytes(std::span<const std::byte> bytes) {
   const std::string_view text = text_of(bytes);
-  // Cameras and editors append a few bytes behind the end mark.
+  // Cameras and editors append a few bytes after the end mark.
   constexpr std::size_t kTail = 4096;
   const std::string_view tail = text.substr(text.size() - std::min(kTail, text.size()));
   if (text.starts_with("\xFF\xD8\xFF"sv)) {
@@ -112,7 +112,7 @@ void decode_image(std::span<const std::byte> bytes, const PixelFormat& format, s
   check_image_bytes(bytes);
   cv::Mat image;
   try {
-    // OpenCV takes the bytes as changeable and does not change them.
+    // OpenCV takes a non-const pointer but does not change the bytes.
     const cv::Mat raw(1, static_cast<int>(bytes.size()), CV_8UC1, const_cast<std::byte*>(bytes.data()));
     image = cv::imdecode(raw, format.gray ? cv::IMREAD_GRAYSCALE : cv::IMREAD_COLOR);
     if (image.empty()) throw BadImage("cannot be decoded");

@@ -25,7 +25,7 @@
 namespace h5feed::cli {
 namespace {
 
-// Deflate cannot expand more than this (zlib's technical notes), which bounds what a header may claim.
+// Largest expansion of deflate (zlib's technical notes), which bounds the sizes that a header may claim.
 constexpr std::uint64_t kMostExpansion = 1032;
 
 std::optional<DType> element_type(std::uint8_t code) noexcept {
@@ -56,13 +56,13 @@ void reverse_elements(std::span<std::byte> bytes, std::size_t element_bytes) {
 
 }  // namespace
 
-// Bytes of the file, uncompressed where it is gzip. Not by gzread, which drops what follows the last gzip
-// member without a word.
+// Reads the file's bytes, decompressed if it is gzip. Does not use gzread, which silently ignores data after
+// the last gzip member.
 class IdxFile::Stream {
  public:
-  // Null, with `reason` set, where the file cannot be opened.
+  // Returns null, with `reason` set, if the file cannot be opened.
   static std::unique_ptr<Stream> open(const std::filesystem::path& path, std::string& reason) {
-    // O_NONBLOCK: nobody may ever write to what turns out to be a FIFO.
+    // O_NONBLOCK: if the path is a FIFO, opening must not wait for a writer.
     FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat status {};
     if (!file.valid() || ::fstat(file.get(), &status) != 0) {
@@ -94,7 +94,7 @@ class IdxFile::Stream {
   std::uint64_t file_bytes() const noexcept { return file_bytes_; }
   bool compressed() const noexcept { return compressed_; }
 
-  // Bytes read, fewer only at the end; sets `reason` on damage.
+  // Returns the bytes read, fewer only at the end; sets `reason` on damage.
   std::size_t read(std::span<std::byte> out, std::string& reason) {
     std::size_t done = 0;
     while (done < out.size() && reason.empty()) {
@@ -106,7 +106,7 @@ class IdxFile::Stream {
     return done;
   }
 
-  // Whether the file may end here: not within a gzip member.
+  // Returns whether the file may end here: not within a gzip member.
   bool complete() const noexcept { return !compressed_ || between_members_; }
 
  private:

@@ -22,11 +22,10 @@
 namespace h5feed::cli {
 namespace {
 
-// Rows of files that are written at once, and that lie in one chunk of addresses.
+// Rows of image files that are written at once; their addresses share one chunk.
 constexpr std::uint64_t kRaggedRows = 256;
 
-// One image on its way; used again and again, since fresh memory for the pixels of each costs a page fault
-// for every 4 KiB.
+// One image in flight; reused, since fresh memory for the pixels of each image costs a page fault per 4 KiB.
 struct Loaded {
   std::uint64_t item = 0;
   std::vector<std::byte> file;
@@ -34,7 +33,7 @@ struct Loaded {
   std::string problem;
 };
 
-// Rows that are written together. A whole chunk of pixels; rows behind the last one are zero.
+// Rows that are written together: a whole chunk of pixels. Rows after the last one are zero.
 struct Block {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
@@ -44,7 +43,7 @@ struct Block {
 };
 using BlockPtr = std::shared_ptr<Block>;
 
-// Each is held as a file, as it was decoded, and scaled: about three times its pixels.
+// Each image is held as a file, as decoded, and as scaled: about three times its pixels.
 std::size_t images_under_way(const ImageTarget& target) {
   const std::uint64_t each =
       target.store_bytes ? kMiB : 3 * std::max<std::uint64_t>(1, target.format.bytes());
@@ -117,7 +116,7 @@ class ImagePacker {
       control.stop();
       return nullptr;
     }
-    // Images leave in order, so the one that comes round is free.
+    // Images leave in order, so the next slot of the ring is free.
     Loaded& loaded = ring_[next_ % ring_.size()];
     loaded.item = next_++;
     return &loaded;
@@ -138,7 +137,7 @@ class ImagePacker {
     }
   }
 
-  // The block that is full with this image; null where none is.
+  // Returns the block that this image completes; null if it completes none.
   BlockPtr gather(Loaded& loaded) {
     progress_.advance(1);
     const ImageItem& item = set_.items[loaded.item];

@@ -21,7 +21,8 @@
 namespace h5feed::cli {
 namespace {
 
-// "train/images" → "/train/images". HDF5 would read ".", "" and ".." its own way.
+// Returns the absolute path of a name: "train/images" → "/train/images". Refuses ".", "" and "..", which HDF5
+// would interpret in its own way.
 std::optional<std::string> absolute_path(std::string_view name) {
   std::string path;
   while (true) {
@@ -49,8 +50,8 @@ void check_paths(const std::vector<PackInput>& inputs, const std::string& option
   }
 }
 
-// Labels without an image, or images without a label, would show only where the file is read, or never. What
-// is called labels has as many rows as an array of more dimensions in its group, if there is one.
+// Checks that arrays named as labels have as many rows as an array of more dimensions in their group, if
+// there is one. Otherwise the error would only show when the file is read, or never.
 void check_labels(const std::vector<PackInput>& inputs) {
   const auto group = [](const PackInput& input) { return input.path.substr(0, input.path.rfind('/')); };
   for (const PackInput& labels : inputs) {
@@ -79,7 +80,7 @@ void refuse_output(const std::filesystem::path& input, const std::string& out) {
       fmt::format("{} is to be read and to be written; choose another name for the output", out));
 }
 
-// Arrays given as NAME=FILE.
+// Opens arrays given as NAME=FILE.
 template <typename File>
 void open_named(const std::string& option, const std::string& example,
                 const std::vector<std::string>& arguments, const std::string& out,

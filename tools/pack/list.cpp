@@ -49,7 +49,8 @@ ImageSet& set_of(ImageSets& sets, const std::string& group) {
   throw FileError(fmt::format("{}: {}; give a folder with one folder for each class", folder, reason));
 }
 
-// Fields of one record; `text` moves behind it. Quotes may enclose commas, quotes and line ends.
+// Returns the fields of one record and removes it from `text`. Quotes may enclose commas, quotes and line
+// ends.
 std::vector<std::string> next_record(std::string_view& text) {
   std::vector<std::string> fields(1);
   bool quoted = false;
@@ -79,7 +80,7 @@ struct ListRow {
   std::string group;
 };
 
-// Column numbers; by position unless the first line names them.
+// Column numbers; by position unless the first line names the columns.
 struct Columns {
   std::size_t path = 0;
   std::size_t label = 1;

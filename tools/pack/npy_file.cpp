@@ -19,10 +19,11 @@ namespace h5feed::cli {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-// NumPy itself refuses longer ones by default.
+// NumPy itself refuses longer headers by default.
 constexpr std::uint64_t kLargestHeader = 65'536;
 
-// What follows `'key':` in the header, a Python dictionary, spaces skipped; empty where it is missing.
+// Returns what follows `'key':` in the header, a Python dictionary, with spaces skipped; empty if the key is
+// missing.
 std::string_view after_key(std::string_view header, std::string_view key) {
   const auto found = header.find(key);
   if (found == std::string_view::npos) return {};
@@ -86,7 +87,7 @@ NpyFile::NpyFile(std::filesystem::path path) : path_(std::move(path)), bytes_(op
 
 void NpyFile::parse_header(const std::string& header) {
   const std::string_view type = after_key(header, "'descr'");
-  // "'<f4'": byte order and code; records are a list, which begins otherwise.
+  // "'<f4'": byte order and code. Records are a list, which does not begin with a quote.
   const auto end = type.size() > 1 ? type.find('\'', 1) : std::string_view::npos;
   if (type.empty() || type.front() != '\'' || end == std::string_view::npos || end < 3) {
     refuse("has elements that are no numbers");

@@ -32,7 +32,7 @@
 namespace h5feed::cli {
 namespace {
 
-// As typed; empty where not given.
+// Options as typed; empty if not given.
 struct PackArguments {
   std::string out;
   ArrayArguments arrays;
@@ -50,7 +50,7 @@ struct PackArguments {
   bool json = false;
 };
 
-// Chunks of whole rows as --chunk says, and filters.
+// Sets chunks of whole rows as --chunk says, and filters.
 void set_storage(NewDataset& dataset, const PackArguments& arguments) {
   const auto chunk = parse_chunk("--chunk", arguments.chunk, true);
   const std::uint64_t rows = dataset.shape.front();
@@ -64,7 +64,7 @@ void set_storage(NewDataset& dataset, const PackArguments& arguments) {
   check_chunk_size(dataset);
 }
 
-// Figures of the pixels on their way, for arrays that look like 8-bit images.
+// Returns statistics to collect while writing, for arrays that look like 8-bit images.
 std::optional<ByteStats> stats_for(const NewDataset& dataset) {
   if (dataset.dtype != DType::u8 || !looks_like_images(dataset.shape, dataset.dtype)) return std::nullopt;
   const SampleGeometry geometry =
@@ -180,7 +180,7 @@ void list_skipped(const std::vector<SkippedImage>& skipped) {
   if (skipped.size() > kMostLines) say(fmt::format("left out: {} more", skipped.size() - kMostLines));
 }
 
-// `common` with what is the set's own.
+// Returns `common` with the parts that depend on the set.
 ImageTarget target_for(const ImageSet& set, const ImageTarget& common, const PackArguments& arguments) {
   NewDataset dataset{.path = group_path("--images", set.group) + "/images", .shape = common.format.shape()};
   dataset.shape.insert(dataset.shape.begin(), set.items.size());
@@ -234,7 +234,7 @@ std::string pack_image_sets(const PackArguments& arguments) {
   return file.commit(start, arguments.json);
 }
 
-// What is asked of images would be passed over in silence for arrays.
+// Refuses options for images, which would be silently ignored for arrays.
 void refuse_image_options(const PackArguments& arguments) {
   const PackArguments defaults;
   const std::pair<const char*, bool> given[] = {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kTickMilliseconds = 100;
 
-// Ends and reaps the child, and what it started where it leads a group, unless `wait` did.
+// Owns the child: unless `wait` was called, ends and reaps it, with its process group if it leads one.
 class Child {
  public:
   Child(pid_t pid, bool leads_group) noexcept : pid_(pid), leads_group_(leads_group) {}
@@ -35,7 +35,7 @@ class Child {
     wait();
   }
 
-  // A foreign program may ignore anything less than SIGKILL.
+  // A foreign program may ignore any signal but SIGKILL.
   void end() noexcept { leads_group_ ? ::kill(-pid_, SIGKILL) : ::kill(pid_, SIGTERM); }
 
   int wait() noexcept {
@@ -56,7 +56,7 @@ class Child {
                           std::strerror(code)));
 }
 
-// -1 where there is no such program.
+// Returns -1 if there is no such program.
 pid_t spawn(const std::string& program, const std::vector<std::string>& arguments, int output,
             bool own_group) {
   std::vector<std::string> words = {program};
@@ -71,7 +71,7 @@ pid_t spawn(const std::string& program, const std::vector<std::string>& argument
   if (const int code = ::posix_spawnattr_init(&attributes); code != 0) fail(code);
   pid_t pid = -1;
   int code = ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  // The group's number is the child's own: posix_spawnattr_setpgroup's default, 0.
+  // The group's number is the child's pid: posix_spawnattr_setpgroup's default, 0.
   if (code == 0 && own_group) code = ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   if (code == 0) code = ::posix_spawnp(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
   ::posix_spawnattr_destroy(&attributes);

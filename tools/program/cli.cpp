@@ -42,7 +42,8 @@ constexpr std::string_view kFirstSteps =
 h5feed --help lists everything.
 )";
 
-// Single-character edits from one word to the other (Levenshtein), to find what a typo meant.
+// Returns the single-character edits from one word to the other (Levenshtein distance), to guess the word
+// behind a typo.
 std::size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> row(to.size() + 1);
   for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
@@ -62,7 +63,7 @@ bool is_command(std::string_view word) {
   return std::find(kCommands.begin(), kCommands.end(), word) != kCommands.end();
 }
 
-// `h5feed FILE` is `h5feed info FILE`. A word that can be neither command nor file is a typo.
+// `h5feed FILE` means `h5feed info FILE`. A word that can be neither command nor file is a typo.
 void expand_shorthand(std::vector<std::string>& arguments) {
   const std::string& first = arguments.front();
   if (first.starts_with('-') || is_command(first)) return;
@@ -88,8 +89,8 @@ std::string help_command(const CLI::App& app) {
   return chosen.empty() ? "h5feed --help" : fmt::format("h5feed {} --help", chosen.front()->get_name());
 }
 
-// The first option that is given more than once and takes one value, or none; null where there is none. The
-// parser would let the last flag win, and calls a second value a wrong number of values.
+// Returns the first option that is given more than once but takes one value or none; null if there is none.
+// The parser would let the last flag win, and reports a second value as a wrong number of values.
 const CLI::Option* repeated_option(const CLI::App& app) {
   const CLI::App* const command = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
   for (const CLI::Option* const option : command->get_options()) {
@@ -104,10 +105,10 @@ std::string repetition_message(const CLI::Option& option) {
   return fmt::format("{} is given twice; give it once", option.get_name());
 }
 
-// One line, what and next step, from whatever the parser found wrong.
+// Returns one line for an error of the parser: what is wrong and the next step.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   std::string what = first_line(error.what());
-  // An unknown option comes first: what seems to be missing may just be misspelt.
+  // Unknown options come first: a required option that seems to be missing may just be misspelled.
   if (const auto rest = app.remaining(true); !rest.empty()) {
     const std::string& word = rest.front();
     what = word.starts_with('-') ? fmt::format("unknown option {}", word.substr(0, word.find('=')))
@@ -120,7 +121,7 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}; try {}", what, help_command(app));
 }
 
-// An empty value would read as an option that was not given.
+// Refuses empty values, which would look like options that were not given.
 void refuse_empty(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
@@ -137,8 +138,8 @@ void refuse_empty(const std::vector<std::string>& arguments) {
   }
 }
 
-// A file opened later must not become what is printed to. Reads and writes of the stand-ins fail, so that
-// a result nobody gets is an error still.
+// Opens stand-ins for closed standard streams, so that a file opened later does not become one of them. Reads
+// and writes of a stand-in fail: unwritable output must be an error.
 void fill_standard_streams() noexcept {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
@@ -147,7 +148,7 @@ void fill_standard_streams() noexcept {
   }
 }
 
-// What follows "--" belongs to the command that monitor watches, and is none of our business.
+// Removes and returns the words after "--", the command that monitor watches.
 std::vector<std::string> cut_off_command(std::vector<std::string>& arguments) {
   if (arguments.front() != "monitor") return {};
   const auto mark = std::find(arguments.begin(), arguments.end(), "--");
@@ -192,7 +193,7 @@ int run_command(std::vector<std::string> arguments) {
   add_monitor(app, action, std::move(watched_command));
   add_completion(app, action);
   try {
-    std::reverse(arguments.begin(), arguments.end());  // what CLI11 takes
+    std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
     app.parse(std::move(arguments));
   } catch (const CLI::Success& request) {
     std::ostringstream text;  // --help, --version
@@ -212,8 +213,8 @@ int run_command(std::vector<std::string> arguments) {
 
 int run(int argc, char** argv) noexcept {
   fill_standard_streams();
-  // Writing to a closed pipe, or beyond the size that a file may have here (ulimit -f), becomes an error that
-  // unwinds, so that unfinished files are removed.
+  // Turns writes to a closed pipe, or beyond the file-size limit (ulimit -f), into errors that unwind the
+  // stack, so that unfinished files are removed.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   spell_options(command_line_option);
@@ -221,7 +222,7 @@ int run(int argc, char** argv) noexcept {
     return run_command(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
   } catch (const Interrupted& interrupted) {
     say("interrupted");
-    // Who sent another signal than Ctrl-C's (a scheduler, a supervisor) is to see that it was obeyed.
+    // The sender of a signal other than Ctrl-C's (a scheduler, a supervisor) must see that it was obeyed.
     if (interrupted.signal() != SIGINT) end_by_signal(interrupted.signal());
   } catch (const OptionError& error) {
     say(error.what());

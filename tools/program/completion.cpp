@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed completion: what shells need to complete the program's commands and options.
+// h5feed completion: prints what shells need to complete the program's commands and options.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,7 +15,7 @@
 namespace h5feed::cli {
 namespace {
 
-// "--chunk", "--filter", … of one command.
+// Returns the options of one command: "--chunk", "--filter", ….
 std::vector<std::string> options_of(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* const option : command.get_options()) {

@@ -27,7 +27,7 @@ extern "C" void note_signal(int signal) {
 void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = note_signal;
-  action.sa_flags = 0;  // no SA_RESTART: waits end
+  action.sa_flags = 0;  // no SA_RESTART: blocking calls return EINTR
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     // A signal that the caller had ignored (nohup) stays ignored.

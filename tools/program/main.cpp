@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The h5feed program. Everything lives in h5feed_cli, so that tests can link it.
+// The h5feed program. Everything else is in h5feed_cli, so that tests can link it.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -10,7 +10,7 @@
 int main(int argc, char** argv) {
   const int code = h5feed::cli::run(argc, argv);
   if (!h5feed::libhdf5_has_failed()) return code;
-  // Without libhdf5's exit handlers. All files are closed.
+  // Skips libhdf5's exit handlers; all files are closed.
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);

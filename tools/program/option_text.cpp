@@ -42,7 +42,7 @@ bool all_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
 }
 
-// Whether a text that is no size would be one if its number were smaller.
+// Returns whether a text that is not a valid size would be one if its number were smaller.
 bool size_too_large(std::string_view text) {
   const auto whole_end = std::min(text.find_first_not_of(kDigits), text.size());
   std::string_view rest = text.substr(whole_end);
@@ -215,7 +215,7 @@ std::chrono::nanoseconds parse_duration(std::string_view option, std::string_vie
     if (!text.ends_with(unit)) continue;
     const auto value = real(text.substr(0, text.size() - unit.size()));
     if (!value || *value <= 0) break;
-    // So that sums of times stay far from overflow.
+    // Limits times, so that sums of them cannot overflow.
     if (*value * nanoseconds > 86400e9)
       throw OptionError(fmt::format("{} \"{}\" is too long; give at most a day (1440m)", option, text));
     return std::chrono::nanoseconds(static_cast<std::int64_t>(*value * nanoseconds));

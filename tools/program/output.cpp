@@ -77,7 +77,7 @@ void print(std::string_view text) {
 }
 
 void say(std::string_view line) noexcept {
-  // Nobody may be reading; there is nowhere else to say so.
+  // Nobody may be reading; there is no other place to report that.
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fputc('\n', stderr);
 }

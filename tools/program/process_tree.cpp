@@ -20,7 +20,7 @@ struct StorageBytes {
   std::uint64_t written = 0;
 };
 
-// proc_pid_io(5); unset where the file is missing or belongs to another user.
+// Reads proc_pid_io(5); unset if the file is missing or belongs to another user.
 std::optional<StorageBytes> storage_bytes_of(pid_t pid) {
   std::ifstream in(fmt::format("/proc/{}/io", pid));
   StorageBytes bytes;
@@ -42,7 +42,7 @@ std::map<pid_t, ProcessStat> all_processes() {
     pid_t pid = 0;
     const auto [rest, code] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (code != std::errc() || rest != name.data() + name.size()) continue;
-    // A process may end between the listing and this.
+    // A process may end after it was listed.
     if (const auto stat = process_stat(pid)) all.emplace(pid, *stat);
   }
   return all;
@@ -53,7 +53,7 @@ std::map<pid_t, ProcessStat> all_processes() {
 std::optional<ProcessStat> process_stat(pid_t pid) {
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
   const std::string line((std::istreambuf_iterator<char>(in)), {});
-  // The name is in parentheses, and may hold any character.
+  // The name is in parentheses and may hold any character.
   const auto open = line.find('(');
   const auto close = line.rfind(')');
   if (open == std::string::npos || close == std::string::npos) return std::nullopt;
@@ -81,7 +81,7 @@ std::optional<ProcessStat> process_stat(pid_t pid) {
 
 bool ProcessTree::is_member(const ProcessStat& process, const std::map<pid_t, ProcessStat>& all) const {
   const ProcessStat* at = &process;
-  // Numbers may be given again while they are listed: parents can then seem to form a circle.
+  // Process numbers may be reused while processes are listed; parents can then seem to form a cycle.
   for (std::size_t depth = 0; depth < all.size(); ++depth) {
     if (at->pid == root_) return true;
     const auto known = members_.find(at->pid);
@@ -109,10 +109,10 @@ TreeUse ProcessTree::read() {
       use.written_bytes = use.written_bytes.value_or(0) + bytes->written;
     }
   }
-  // What an ended process had used passes to the parent that waits for it; until then, and where nobody of
-  // the tree does, it is missing here.
+  // The use of an ended process passes to the parent that waits for it. Until then, or if no process of the
+  // tree waits for it, it is missing here.
   use.cpu_s = std::max(use.cpu_s, last_.cpu_s);
-  // An empty optional is less than any value.
+  // An empty optional compares less than any value.
   use.read_bytes = std::max(use.read_bytes, last_.read_bytes);
   use.written_bytes = std::max(use.written_bytes, last_.written_bytes);
   members_ = std::move(members);

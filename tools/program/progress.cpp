@@ -69,7 +69,7 @@ void Progress::advance(double amount) {
   const auto now = std::chrono::steady_clock::now();
   if (!terminal_ || now < next_draw_) return;
   const std::chrono::duration<double> elapsed = now - start_;
-  // "\x1b[K" wipes what is left of a longer line before.
+  // "\x1b[K" wipes the rest of a longer previous line.
   const std::string line = fmt::format(
       "\r{}\x1b[K", progress_line(label_, unit_, done_, total_, elapsed.count(), terminal_columns() - 1));
   std::fputs(line.c_str(), stderr);

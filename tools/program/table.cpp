@@ -38,7 +38,7 @@ std::string markdown_line(const std::vector<std::string>& cells) {
   return line + '\n';
 }
 
-// Bytes of the UTF-8 character that `text` starts with; 0 where it starts with none.
+// Returns the bytes of the UTF-8 character that `text` starts with; 0 if it starts with none.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -48,7 +48,7 @@ std::size_t character_bytes(std::string_view text) {
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0U) != 0x80) return 0;
   }
-  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
+  // Overlong forms, surrogates, and values beyond U+10FFFF.
   if ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) ||
       (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F)) {
     return 0;
@@ -126,7 +126,7 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = character_bytes(text);
     const auto first = static_cast<unsigned char>(text.front());
-    // Two bytes from C2 80 to C2 9F are control characters as well.
+    // The two-byte sequences C2 80 to C2 9F are control characters too.
     const bool control = first < 0x20 || first == 0x7F ||
                          (length == 2 && first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0);
     if (length == 0 || control) {

@@ -23,7 +23,8 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  // This program ignores signals that end others: of a closed pipe, and of a file that may not grow.
+  // This program ignores SIGPIPE (closed pipe) and SIGXFSZ (file-size limit); the command must get the
+  // defaults.
   sigset_t standard;
   ::sigemptyset(&standard);
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaddset(&standard, signal);
@@ -67,12 +68,12 @@ std::optional<int> WatchedProcess::exit_code() {
   } while (found < 0 && errno == EINTR);
   if (found != pid_) return exit_code_;
   exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  constexpr std::uint64_t kBlockBytes = 512;  // of ru_inblock and ru_oublock, getrusage(2)
+  constexpr std::uint64_t kBlockBytes = 512;  // unit of ru_inblock and ru_oublock, getrusage(2)
   const auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   };
-  // A started process counts the memory of its starter until it has become the command, and the kernel keeps
-  // that in its largest figure.
+  // Until the started process executes the command, it counts its starter's memory, and the kernel includes
+  // that in ru_maxrss.
   const std::uint64_t largest = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
   lifetime_ = {.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime),
                .largest_rss_bytes = largest > own_peak_bytes_ ? largest : 0,

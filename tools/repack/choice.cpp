@@ -27,7 +27,7 @@ constexpr std::string_view kChunkForms =
     "auto, samples per chunk, a size such as 4MiB, a shape such as 100x3x218x178, or none for contiguous "
     "storage";
 
-// Contiguous data below this is left to libhdf5.
+// Contiguous data below this size is left to libhdf5.
 constexpr std::uint64_t kSmallBytes = kMiB;
 
 enum class ChunkForm : std::uint8_t { as_source, automatic, samples, bytes, shape, none };
@@ -50,7 +50,7 @@ ChunkChoice parse_chunk_choice(const std::string& text) {
   if (std::all_of(text.begin(), text.end(), [&](char c) { return digits(c) || c == 'x'; })) {
     return {.form = ChunkForm::shape, .shape = parse_shape("--chunk", text)};
   }
-  // A fraction without a unit is neither samples nor a size that anyone means.
+  // A fraction without a unit is neither a number of samples nor a plausible size.
   const bool has_unit = text.find_first_of("0123456789.", text.size() - 1) == std::string::npos;
   const std::uint64_t bytes = has_unit && digits(text.front()) ? parse_size("--chunk", text) : 0;
   if (bytes == 0) throw OptionError(fmt::format("--chunk \"{}\": give {}", text, kChunkForms));
@@ -63,7 +63,7 @@ std::vector<std::uint64_t> whole_samples(const DatasetInfo& info, std::uint64_t 
   return chunk;
 }
 
-// The chunk shape that `choice` means here; empty for contiguous storage.
+// Returns the chunk shape that `choice` means for this dataset; empty for contiguous storage.
 std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info, const ChunkChoice& choice) {
   std::vector<std::uint64_t> chunk;
   switch (choice.form) {
@@ -91,7 +91,7 @@ std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info, const ChunkCh
     case ChunkForm::none:
       return {};
   }
-  // A chunk beyond the data would be padding, and libhdf5 refuses those beyond a fixed extent.
+  // A chunk beyond the data would be padding, and libhdf5 refuses chunks beyond a fixed extent.
   for (std::size_t d = 0; d < chunk.size(); ++d) {
     chunk[d] = std::clamp<std::uint64_t>(chunk[d], 1, std::max<std::uint64_t>(1, info.shape[d]));
   }
@@ -108,8 +108,8 @@ std::vector<std::uint64_t> chunk_shape_of(const DatasetInfo& info, const ChunkCh
   return chunk;
 }
 
-// A chunk larger than every dataset that it is for is a mistake, as it is in tune. Smaller datasets beside
-// the largest are stored in one chunk.
+// Refuses a chunk larger than every dataset that it is for, as in tune. If only smaller datasets are
+// exceeded, they are stored in one chunk.
 void refuse_larger_chunks(const ChunkChoice& choice, const std::string& text,
                           const std::vector<RepackJob>& jobs) {
   std::vector<std::uint64_t> wanted = choice.shape;
@@ -130,7 +130,7 @@ void refuse_larger_chunks(const ChunkChoice& choice, const std::string& text,
   }
 }
 
-// Some compressors write their chunk's size into the parameters; it is another one now.
+// Some compressors write their chunk's size into the parameters, which changes with the chunks.
 std::vector<FilterSpec> for_other_chunks(std::vector<FilterSpec> filters) {
   for (FilterSpec& filter : filters) filter = without_chunk_size(std::move(filter));
   return filters;
@@ -169,7 +169,8 @@ CopiedStorage storage_of(const DatasetInfo& info, const RepackArguments& argumen
   return storage;
 }
 
-// The datasets that the user named, which `entries` may list under another of their names: theirs counts.
+// Returns the datasets that the user named; if `entries` lists one under another of its names, the user's
+// name counts.
 std::vector<std::string> named_paths(const H5File& file, std::vector<DatasetEntry>& entries,
                                      const std::vector<std::string>& names) {
   std::vector<std::string> paths;
@@ -201,8 +202,8 @@ std::vector<std::string> chosen_paths(const H5File& file, std::vector<DatasetEnt
   return paths;
 }
 
-// Whether the chunks of a dataset that stays as it is are copied here: in parallel, with progress, and
-// verified. The rest is small, or only libhdf5 can read it.
+// Returns a job for a dataset that stays as it is if its chunks are copied here: in parallel, with progress,
+// and verified. Other datasets are small, or only libhdf5 can read them.
 std::optional<RepackJob> untouched_job(const std::shared_ptr<H5File>& file, const DatasetEntry& entry,
                                        bool latest) {
   if (!entry.plain || entry.shape.empty()) return std::nullopt;
@@ -285,7 +286,7 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
   }
   refuse_larger_chunks(parse_chunk_choice(arguments.chunk), arguments.chunk, jobs);
   if (arguments.shuffle_rows.empty()) return jobs;
-  // Rows of data and labels stay together: every dataset with as many rows as a chosen one takes part.
+  // Rows of data and labels stay together: every dataset with as many rows as a chosen one is included.
   add_row_companions(file, arguments, true, jobs);
   const std::uint64_t seed = parse_number("--shuffle-rows", arguments.shuffle_rows);
   for (RepackJob& job : jobs) {
@@ -318,7 +319,7 @@ void add_row_companions(const std::shared_ptr<H5File>& file, const RepackArgumen
                       arguments.in, entry.path, entry.type_text));
     }
     DatasetInfo info = file->describe(entry.path);
-    // Under another of its names it may be chosen already.
+    // The dataset may be chosen already under another of its names.
     std::vector<std::string> names = {info.path};
     for (const RepackJob& job : jobs) names.push_back(job.info().path);
     const std::vector<std::uint64_t> numbers = object_numbers(*file, names);

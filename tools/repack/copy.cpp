@@ -15,7 +15,7 @@
 namespace h5feed::cli {
 namespace {
 
-// Digest of all that copy_objects wrote, object by object.
+// Returns a digest of everything that copy_objects wrote, by object.
 std::map<std::string, std::string> object_digests(const H5File& file, const CopyPlan& plan) {
   std::map<std::string, Sha256> digests;
   visit_values(file, plan, [&](const std::string& object, std::span<const std::byte> bytes) {

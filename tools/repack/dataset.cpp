@@ -27,7 +27,7 @@
 namespace h5feed::cli {
 namespace {
 
-// A dataset of up to this share of the memory is brought into its new order there.
+// A dataset of at most this share (1/4) of the memory is shuffled in memory.
 constexpr std::uint64_t kSortShare = 4;
 
 std::array<std::byte, 32> digest_of(std::span<const std::byte> values) {
@@ -44,7 +44,7 @@ ChunkSeals unsealed(std::uint64_t chunks) {
   return {std::vector<std::array<std::byte, 32>>(chunks), std::vector<std::uint8_t>(chunks)};
 }
 
-// Contiguous data ends where the dataset does; chunks are whole.
+// Returns the stored values of a chunk: contiguous data ends where the dataset does; chunks are whole.
 std::span<const std::byte> stored_values(const RepackJob& job, const ChunkBox& box,
                                          std::span<const std::byte> values) {
   if (!job.storage.chunk_shape.empty()) return values;
@@ -61,7 +61,7 @@ std::vector<std::uint64_t> place_in_copy(const RepackJob& job, const ChunkBox& b
   return place;
 }
 
-// One chunk on its way through `in_chunk_order`.
+// One chunk in flight in `in_chunk_order`.
 struct Visit {
   std::uint64_t chunk = 0;
   ByteBuffer raw;
@@ -69,7 +69,7 @@ struct Visit {
   ReadScratch scratch;
 };
 
-// Runs `work` on chunks in parallel and `finish` in their order, on at most `visits` chunks at once.
+// Runs `work` on chunks in parallel and `finish` in chunk order, with at most `visits` chunks in flight.
 void in_chunk_order(std::uint64_t chunks, unsigned jobs, std::size_t visits,
                     const std::function<void(Visit&)>& work, const std::function<void(Visit&)>& finish) {
   std::vector<Visit> ring(visits);
@@ -84,8 +84,8 @@ void in_chunk_order(std::uint64_t chunks, unsigned jobs, std::size_t visits,
                                                                       control.stop();
                                                                       return nullptr;
                                                                     }
-                                                                    // Chunks leave in order, so the one that
-                                                                    // comes round is free.
+                                                                    // Chunks leave in order, so the next slot
+                                                                    // of the ring is free.
                                                                     Visit& visit = ring[next % ring.size()];
                                                                     visit.chunk = next++;
                                                                     return &visit;
@@ -116,7 +116,7 @@ ChunkSeals copy_chunks(RepackJob& job, H5Writer& writer, const RepackSettings& s
     const auto bytes = static_cast<std::size_t>(reader.stored_bytes(visit.chunk));
     visit.raw.resize_discard(bytes);
     reader.fetch_chunk(visit.chunk, visit.raw.span().first(bytes));
-    // A chunk that cannot be decoded is found here, and named.
+    // Decoding here finds and names a chunk that cannot be decoded.
     if (!settings.verify && bytes > 0) return;
     visit.values.resize_discard(static_cast<std::size_t>(reader.chunk_bytes()));
     const auto values = visit.values.span().first(static_cast<std::size_t>(reader.chunk_bytes()));
@@ -140,7 +140,7 @@ ChunkSeals copy_chunks(RepackJob& job, H5Writer& writer, const RepackSettings& s
   return seals;
 }
 
-// Decoded rows in memory: small datasets need no scratch file.
+// Holds decoded rows in memory: small datasets need no scratch file.
 class RowMemory final : public ByteSource {
  public:
   explicit RowMemory(std::uint64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {}
@@ -167,7 +167,7 @@ void check_encoders(const RepackJob& job) {
   }
 }
 
-// The source's values with its rows in their new order.
+// Returns a reader of the source's values with rows in their new order.
 std::shared_ptr<const ChunkReader> shuffled_rows(const RepackJob& job, const RepackSettings& settings) {
   DatasetInfo info = job.info();
   const std::uint64_t row_bytes = info.row_bytes();
@@ -219,7 +219,7 @@ ChunkSeals write_recut(RepackJob& job, H5Writer& writer, const RepackSettings& s
   }
   const auto reader = job.shuffle_key ? shuffled_rows(job, settings) : job.reader;
   const RecutTarget target{
-      // Contiguous data has space for all of it or for nothing.
+      // Space of contiguous data is allocated for all of it or for none.
       .every_chunk = !chunked && any_written,
       .encode =
           [&](TargetChunk& chunk) {
@@ -291,7 +291,7 @@ void plan_job(RepackJob& job, const RepackSettings& settings) {
   const std::uint64_t target_bytes = product(job.shapes.target_chunk) * job.shapes.element_bytes;
   const FilterPipeline filters(job.storage.filters, static_cast<std::size_t>(target_bytes),
                                job.shapes.element_bytes);
-  // Encoding holds the values, a copy, and what a stage makes of it.
+  // Encoding holds the values, a copy, and the output of a stage.
   const std::uint64_t encode_bytes =
       filters.empty() ? target_bytes : 2 * target_bytes + 2 * filters.max_encoded_bytes();
   RecutLimits limits{.memory_bytes = settings.memory_bytes,
@@ -346,7 +346,7 @@ void verify_job(const RepackJob& job, const ChunkReader& copy, const ChunkSeals&
   if (copy.num_chunks() != seals.digests.size()) fail(0);
   const StoredChunks& stored = StoredChunks::of(copy);
   const auto compare = [&](Visit& visit) {
-    // Rows of contiguous data exist as soon as any was written.
+    // All rows of contiguous data exist as soon as any was written.
     if (seals.written[visit.chunk] == 0) {
       if (stored.written(visit.chunk)) fail(visit.chunk);
       return;

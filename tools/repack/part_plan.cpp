@@ -80,7 +80,7 @@ PartPlan::PartPlan(const std::shared_ptr<H5File>& file, const RepackArguments& a
   if (split_) add_row_companions(file, arguments, false, jobs_);
   for (RepackJob& job : jobs_) {
     const bool in_rows = job.chosen || (split_ && shares_rows(jobs_, job.info().shape));
-    // A part's edge chunks are not the whole's.
+    // The edge chunks of a part are not edge chunks of the whole dataset.
     if (in_rows) job.storage.unfiltered_edge_chunks = false;
     in_parts_.push_back(in_rows);
   }
@@ -148,8 +148,8 @@ std::string PartPlan::text() const {
                      datasets);
 }
 
-// Enough for little to be lost, and each with several rows of source chunks, which parts would decode
-// twice.
+// Returns enough parts that little is lost on interruption, each with several rows of source chunks, since
+// parts decode those at their boundaries twice.
 std::uint64_t PartPlan::parts_to_resume() const {
   constexpr std::uint64_t kPartBytes = 256 * kMiB, kMostParts = 256, kSourceBands = 4;
   std::uint64_t bytes = 0, bands = ~std::uint64_t{0};
@@ -162,7 +162,8 @@ std::uint64_t PartPlan::parts_to_resume() const {
   return std::clamp<std::uint64_t>(bytes / kPartBytes, 1, most);
 }
 
-// Parts end where chunks do: those of each dataset, or where parts are shared, of the chosen one.
+// Returns the rows of which parts hold multiples: parts end at chunk boundaries, of each dataset or, if parts
+// are shared, of the chosen one.
 std::uint64_t PartPlan::unit_rows(const RepackJob& job) const {
   std::uint64_t unit = job.chosen ? target_chunk_rows(job) : 1;
   for (const RepackJob& other : jobs_) {
@@ -183,7 +184,7 @@ void PartPlan::check_parts() const {
   }
 }
 
-// Of the source as it is, and of all that decides what a part holds.
+// Digests the source's current state and everything that determines a part's content.
 std::string PartPlan::digest() const {
   const std::filesystem::path in = arguments_.in;
   std::string text = fmt::format("{} {} {}", std::filesystem::file_size(in),

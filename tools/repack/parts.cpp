@@ -72,7 +72,7 @@ class PartedRepack {
     return (arguments_.resume || plan_.only()) && plan_.complete(part);
   }
 
-  // Before the first part is written: the last one, and what is put together of all, must find room too.
+  // Checks before the first part is written that the last part, and the assembled file, will fit too.
   void require_room_for_all() const {
     std::vector<RepackJob> jobs;
     for (std::size_t i = 0; i < plan_.jobs().size(); ++i) {
@@ -107,7 +107,7 @@ class PartedRepack {
         job.storage.chunk_shape[d] =
             std::min(job.storage.chunk_shape[d], std::max<std::uint64_t>(1, job.info().shape[d]));
       }
-      // What is kept of a part must fit whole chunks of the others, save for the last one's.
+      // The chunks of a part that only serves to resume must fit the whole dataset's chunks.
       if (!plan_.split()) job.storage.chunk_shape = whole.storage.chunk_shape;
       plan_job(job, settings_);
       jobs.push_back(std::move(job));
@@ -139,7 +139,7 @@ class PartedRepack {
     writer.commit();
   }
 
-  // Everything of the source but the rows that are elsewhere.
+  // Writes everything of the source except the rows, which are in the parts.
   void write_views(const Advance& advance) {
     RepackArguments arguments = arguments_;
     arguments.libver = "latest";  // HDF5 1.8 has no virtual datasets
@@ -167,7 +167,7 @@ class PartedRepack {
     finish(writer, plan, others, seals, advance);
   }
 
-  // The chunks of all parts, as they are stored.
+  // Copies the chunks of all parts as stored.
   void put_together(const Advance& advance) {
     std::vector<RepackJob> jobs = plan_.jobs();
     for (RepackJob& job : jobs) plan_job(job, settings_);
@@ -216,7 +216,7 @@ class PartedRepack {
                   .storage = whole.storage,
                   .chosen = true,
                   .first_row = rows.first};
-    // As the part has them: parameters that libhdf5 completed are no change.
+    // Uses the part's filters: parameters that libhdf5 completed are not a change.
     if (!whole.storage.chunk_shape.empty()) job.storage.filters = reader->info().filters;
     plan_job(job, settings_);
     return job;
@@ -242,7 +242,7 @@ class PartedRepack {
                       plan_.parts(), done == 1 ? "is" : "are", printable(arguments_.out),
                       arguments_.resume || plan_.only() ? "" : " with --resume"));
     } catch (const std::exception&) {
-      // The error that is on its way says what matters.
+      // The exception in flight has the relevant message.
     }
   }
 

@@ -21,10 +21,10 @@
 namespace h5feed::cli {
 namespace {
 
-// Parts of source chunks that are read from the scratch file at once.
+// Bytes of source chunk parts that are read from the scratch file at once.
 constexpr std::uint64_t kRunBytes = kMiB;
 
-// Rows [begin, end) of one region in memory, and how many of them make whole target chunks.
+// Rows [begin, end) of one region in memory; some of them make whole target chunks.
 struct Window {
   std::size_t region = 0;
   ChunkBox box;
@@ -79,12 +79,12 @@ class Recut {
  private:
   std::size_t element_bytes() const noexcept { return shapes_.element_bytes; }
 
-  // A task runs on one slot of the arena and never waits within, so that the slot's buffers are its own.
+  // A task runs on one slot of the arena and never waits inside, so that nobody else uses the slot's buffers.
   RecutBuffers& buffers() {
     return buffers_[static_cast<std::size_t>(tbb::this_task_arena::current_thread_index())];
   }
 
-  // Decodes one source chunk; its values begin at the returned address.
+  // Decodes one source chunk and returns its values.
   const std::byte* decoded(std::uint64_t chunk, RecutBuffers& own) const {
     own.chunk.resize_discard(static_cast<std::size_t>(reader_.chunk_bytes()));
     reader_.read_chunk(chunk, own.chunk.span(), own.scratch);
@@ -99,7 +99,7 @@ class Recut {
              window.values.data() + offset_within(window.box, part) * element_bytes());
   }
 
-  // Each source chunk once, its parts where the regions will look for them.
+  // Decodes each source chunk once and writes its parts where the regions will look for them.
   void fill_scratch() {
     const std::uint64_t group_bytes = plan_.window_bytes * plan_.windows / 2;
     const std::uint64_t group = std::max<std::uint64_t>(1, group_bytes / reader_.chunk_bytes());
@@ -125,7 +125,7 @@ class Recut {
     }
   }
 
-  // The parts of a region follow each other in the scratch file as the chunks do.
+  // The parts of a region are in the scratch file in the order of the chunks.
   void write_parts(std::size_t region, const std::vector<ByteBuffer>& chunks,
                    const std::vector<ChunkBox>& boxes) {
     std::vector<std::byte> run;
@@ -145,7 +145,8 @@ class Recut {
     if (offset) scratch_->write(*offset, run);
   }
 
-  // The next step of the region in work: its source chunks into a window behind what the last one left.
+  // Fills a window for the next step of the current region: its source chunks, after the rows left by the
+  // last window.
   WindowPtr fill_window(tbb::flow_control& control) {
     check_interrupted();
     if (region_ == regions_.size()) {
@@ -158,7 +159,7 @@ class Recut {
                         target_rows = shapes_.target_chunk.front();
     const std::uint64_t window_begin = rest_ ? rest_->start.front() : begin;
     if (!rest_) next_row_ = begin;
-    // Whole source chunks, up to the one that completes the last target chunk of the step.
+    // Whole source chunks, up to the one that completes the step's last target chunk.
     const std::uint64_t wanted_end = window_begin + plan_.bands_per_step * target_rows;
     const std::uint64_t step_end = std::min(end, (wanted_end + source_rows - 1) / source_rows * source_rows);
 
@@ -186,7 +187,7 @@ class Recut {
     return window;
   }
 
-  // Rows of target chunks that are not complete yet.
+  // Keeps the rows of target chunks that are not complete yet.
   void keep_rest(const Window& window) {
     rest_ = window.box;
     rest_->start.front() += window.complete_rows;
@@ -225,7 +226,7 @@ class Recut {
 
   void place_from_scratch(const std::vector<std::uint64_t>& chunks, const std::vector<ChunkBox>& parts,
                           Window& window) {
-    // In the scratch file a part is all that the region has of its chunk, in all steps.
+    // In the scratch file, a part is everything that the region has of its chunk, over all steps.
     std::vector<std::size_t> run_begins = {0};
     std::vector<ChunkBox> whole;
     std::uint64_t run_bytes = 0;
@@ -256,7 +257,7 @@ class Recut {
     });
   }
 
-  // Whether any source chunk under the target chunk was ever written.
+  // Returns whether any source chunk under the target chunk was ever written.
   bool touched(const ChunkBox& box) const {
     if (all_written_ || target_.every_chunk) return true;
     const auto chunks = chunks_touching(box, shapes_.source_chunk, shapes_.shape);
@@ -315,15 +316,15 @@ class Recut {
   const std::function<void(std::uint64_t)>& advance_;
   const std::vector<ChunkBox> regions_;
   const ScratchLayout layout_;
-  std::vector<RecutBuffers> buffers_;  // by slot of the arena
+  std::vector<RecutBuffers> buffers_;  // indexed by slot of the arena
   tbb::task_arena arena_;
   bool all_written_ = true;
   std::unique_ptr<ScratchFile> scratch_;
 
-  // Where the filling of windows stands: one at a time.
+  // State of filling windows, which runs one at a time.
   std::size_t region_ = 0;
   std::uint64_t next_row_ = 0;
-  std::optional<ChunkBox> rest_;  // of the last window, within the region in work
+  std::optional<ChunkBox> rest_;  // rows left by the last window, within the current region
   ByteBuffer rest_values_;
 };
 

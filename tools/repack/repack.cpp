@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed repack: the same file with other chunks and filters.
+// h5feed repack: rewrites a file with other chunks and filters.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -46,7 +46,7 @@ RepackSettings make_settings(const RepackArguments& arguments) {
   return settings;
 }
 
-// Before anything is read: the source must survive whatever happens.
+// Runs before anything is read: the source must survive whatever happens.
 void check_places(const RepackArguments& arguments) {
   std::error_code error;
   if (std::filesystem::equivalent(arguments.in, arguments.out, error)) {
@@ -56,8 +56,8 @@ void check_places(const RepackArguments& arguments) {
   StagedFile(arguments.out, arguments.force).probe(arguments.dry_run ? 0 : kMetadataRoomBytes);
 }
 
-// glibc raises the size from which it maps blocks apart each time a large one is freed; windows and chunks
-// then come from its heaps, which keep what is freed. A fixed size switches that off (mallopt(3)).
+// glibc raises the size from which it maps blocks separately each time a large block is freed; windows and
+// chunks then come from its heaps, which keep freed memory. A fixed size turns that off (mallopt(3)).
 void return_freed_memory() {
   constexpr int kMappedBytes = 256 * 1024;
   ::mallopt(M_MMAP_THRESHOLD, kMappedBytes);
@@ -75,7 +75,7 @@ int repack(const RepackArguments& arguments) {
   if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
   std::vector<RepackJob> jobs = choose_jobs(file, arguments);
   settings = settings_for(jobs, settings);
-  ::malloc_trim(0);  // of what opening the file took
+  ::malloc_trim(0);  // returns memory that opening the file took
   for (RepackJob& job : jobs) plan_job(job, settings);
   const CopyPlan plan = copy_plan(jobs, arguments);
   check_copyable(*file, plan);

@@ -24,15 +24,15 @@
 namespace h5feed::cli {
 namespace {
 
-// What storage takes in and gives back beside everything else. Assumed, since a measurement would cost as
-// much as it tells; only the choice between the two ways of saving memory and the time printed depend on it.
+// Throughput of storage for reading and writing at the same time. Assumed, since a measurement would cost too
+// much; only the choice between the two ways of saving memory and the printed time depend on it.
 constexpr double kStorageBytesPerSecond = 400e6;
 
 constexpr std::size_t kSampleBytes = kMiB;
 constexpr double kAmpleSampleBytes = 4.0 * kMiB;
 constexpr std::uint64_t kMostSamples = 31, kSampleStride = 12;
 
-// Seconds of one thread for each decoded byte.
+// Seconds of one thread per decoded byte.
 struct Costs {
   double decode = 0;
   double encode = 0;
@@ -40,12 +40,12 @@ struct Costs {
   double stored_share = 1;  // bytes stored / bytes decoded
 };
 
-// On chunks spread over the dataset: one large one, or several small ones.
+// Measures chunks spread over the dataset: one large one, or several small ones.
 Costs measure(const RepackJob& job) {
   const ChunkReader& reader = *job.reader;
   const std::size_t element_bytes = size_of(job.info().dtype);
   const auto chunk_bytes = static_cast<std::size_t>(reader.chunk_bytes());
-  // Of a large chunk a part tells as much, and encoding takes memory several times over.
+  // A part of a large chunk is representative, and encoding takes a multiple of its memory.
   const std::size_t sample_bytes = std::min(chunk_bytes, kSampleBytes / element_bytes * element_bytes);
   const FilterPipeline filters(job.storage.filters, sample_bytes, element_bytes);
   ByteBuffer values(chunk_bytes);
@@ -53,10 +53,10 @@ Costs measure(const RepackJob& job) {
   ReadScratch scratch;
   double decoded = 0, sampled = 0, stored = 0;
   Costs sum;
-  // The first one also pays for what is done once.
+  // The first one includes one-time costs.
   bool warm = false;
   for (std::uint64_t part = 0; part < kMostSamples && decoded < kAmpleSampleBytes; ++part) {
-    // From the middle on, in strides: few samples are spread as well as many.
+    // Starts in the middle and proceeds in strides, so that few samples are spread as well as many.
     const std::uint64_t place = (part * kSampleStride + kMostSamples / 2) % kMostSamples;
     const std::uint64_t chunk = reader.num_chunks() * (2 * place + 1) / (2 * kMostSamples);
     if (!stored_chunks.written(chunk)) continue;
@@ -80,7 +80,7 @@ Costs measure(const RepackJob& job) {
   return {sum.decode / decoded, sum.encode / sampled, sum.digest / sampled, stored / sampled};
 }
 
-// Decides how the plan saves memory where it has to; returns the seconds that this takes.
+// Decides how the plan saves memory if it has to; returns the seconds that this takes.
 double choose_way(RecutPlan& plan, double decoded_bytes, double decode_seconds_per_byte) {
   const double again = decoded_bytes * (plan.visits - 1) * decode_seconds_per_byte;
   const double by_scratch = 2 * decoded_bytes / kStorageBytesPerSecond;
@@ -88,12 +88,13 @@ double choose_way(RecutPlan& plan, double decoded_bytes, double decode_seconds_p
   return plan.scratch ? by_scratch : again;
 }
 
-// Decoded bytes of which something is stored.
+// Returns the decoded bytes of chunks of which something is stored.
 double written_bytes(const RepackJob& job) {
   return static_cast<double>(job.info().total_bytes()) * written_share(*job.reader);
 }
 
-// Decoded bytes of the target chunks that will hold something: of a sparse source each may bring a whole one.
+// Returns the decoded bytes of the target chunks that will hold something: each chunk of a sparse source may
+// touch a whole one.
 double target_bytes(const RepackJob& job, double written) {
   const DatasetInfo& info = job.info();
   const auto all = static_cast<double>(info.total_bytes());
@@ -171,7 +172,7 @@ RepackEstimate estimate_repack(std::vector<RepackJob>& jobs, const std::string& 
     if (!job.plan) continue;
     if (job.sort_plan) {
       estimate.seconds += choose_way(*job.sort_plan, decoded, costs.decode / threads);
-      // From there on the rows come from a scratch file, or from memory.
+      // From this point on the rows come from a scratch file, or from memory.
       estimate.seconds += choose_way(*job.plan, decoded, 1 / kStorageBytesPerSecond);
       estimate.seconds += 2 * decoded / kStorageBytesPerSecond;
     } else {

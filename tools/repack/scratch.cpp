@@ -24,7 +24,7 @@ namespace {
 FileDescriptor open_nameless(const std::filesystem::path& directory) {
   FileDescriptor fd(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (fd.valid()) return fd;
-  // Not every file system has files without a name.
+  // Not every file system supports unnamed files.
   std::string name = (directory / ".h5feed-scratch-XXXXXX").string();
   fd = FileDescriptor(::mkostemp(name.data(), O_CLOEXEC));
   if (!fd.valid()) fail(directory, "create", errno);
@@ -39,7 +39,7 @@ ScratchFile::ScratchFile(const std::filesystem::path& beside, std::uint64_t byte
       bytes_(bytes),
       fd_(open_nameless(directory_)) {
   rlimit limit = {};
-  // Beyond it, the attempt alone would end the process by a signal.
+  // Beyond this limit, the attempt alone would end the process by a signal.
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur)
     fail(directory_, "make room for", EFBIG);
   const int error = bytes == 0 ? 0 : ::posix_fallocate(fd_.get(), 0, static_cast<off_t>(bytes));
@@ -75,12 +75,12 @@ ScratchLayout::ScratchLayout(const RecutShapes& shapes, const std::vector<ChunkB
   }
 }
 
-// The parts of a region are the cells of a grid, one after the other in row-major order: in front of a cell
-// lie, for each dimension, the cells that share its place in all dimensions before and come earlier in this.
+// The parts of a region are the cells of a grid, in row-major order. Before a cell come, for each dimension,
+// the cells that share its position in all previous dimensions and have a smaller one in this dimension.
 std::uint64_t ScratchLayout::offset(std::size_t region, const ChunkBox& piece) const noexcept {
   const ChunkBox& whole = regions_[region];
   std::uint64_t offset = begins_[region];
-  std::uint64_t across = 1;  // extent of the cell in the dimensions before
+  std::uint64_t across = 1;  // elements of the cell over the previous dimensions
   std::uint64_t behind = elements_of(whole);
   for (std::size_t d = 0; d < piece.start.size(); ++d) {
     behind /= whole.count[d];

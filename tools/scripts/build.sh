@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Configures and builds one preset; the common part of demo.sh, test.sh and .ci/run.
+# Configures and builds one preset; used by demo.sh, test.sh and .ci/run.
 #   tools/scripts/build.sh PRESET [TARGET ...] [-- CMAKE-ARGUMENT ...]
-# Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX, also when they changed since the last call.
+# Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX, even if they have changed since the last call.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -15,7 +15,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 done
 [ $# -eq 0 ] || shift
 
-# What CMake remembers of an earlier LibTorch would win over the variables.
+# Clears what CMake cached of an earlier LibTorch, which would override the variables.
 forget=()
 for variable in Torch_DIR Caffe2_DIR TORCH_LIBRARY c10_LIBRARY C10_CUDA_LIBRARY; do
   forget+=("-U$variable")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the fuzz targets and runs each for SECONDS, on a fresh corpus that starts from the target's own
-# seeds; as many at a time as there are CPUs. Fails on a finding and says where its input is.
+# seeds, as many at a time as there are CPUs. Fails on a finding and prints the path of its input.
 #   tools/scripts/fuzz.sh SECONDS [TARGET ...]     without TARGET: all; a target is named as in tests/fuzz/CMakeLists.txt
 # Needs the packages of tools/install_deps.sh --fuzz.
 set -euo pipefail
@@ -26,13 +26,13 @@ for target in "${targets[@]}"; do
   fi
 done
 
-# run_target TARGET: one line with executions and result; leaves TARGET.failed behind a finding.
+# run_target TARGET: prints one line with executions and result; creates TARGET.failed on a finding.
 run_target() {
   local target=$1 folder=$runs/$1 result=ok executions
   rm -rf "$folder" "$runs/$target.failed"
   mkdir -p "$folder/corpus"
   "$programs/$target" "--write-seeds=$folder/corpus"
-  # Small memory limits: a decoder that allocates what a header claims is a finding.
+  # Small memory limits: a decoder that allocates as much as a header claims is a finding.
   if ! "$programs/$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
     -malloc_limit_mb=256 -print_final_stats=1 -artifact_prefix="$folder/" "$folder/corpus" >"$folder/log" 2>&1; then
     touch "$runs/$target.failed"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The long forms of what .ci/run does briefly: 200 kills of repack at random moments, every fuzz target for
-# two minutes.
+# Longer runs of what .ci/run does briefly: kills repack 200 times at random moments, and runs every fuzz
+# target for two minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

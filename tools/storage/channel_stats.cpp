@@ -25,7 +25,7 @@ namespace {
 __extension__ typedef __int128 Int128;
 __extension__ typedef unsigned __int128 UInt128;
 
-// Sums of one channel. Integers of up to 32 bits fill `sum` and `squares`, the others `mean` and `deviation`.
+// Sums of one channel. Integers of up to 32 bits use `sum` and `squares`, other types `mean` and `deviation`.
 struct Partial {
   std::uint64_t count = 0;
   std::uint64_t non_finite = 0;
@@ -62,8 +62,8 @@ void for_each(const T* values, const ChannelRuns& runs, const Visit& visit) {
   }
 }
 
-// Adds up blocks that cannot overflow: 2^15 squares of 8 bits in 32 bits, 2^30 of 16 bits in 64. Of narrow
-// sums a register holds more.
+// Sums blocks that cannot overflow: 2^15 squares of 8 bits in 32 bits, 2^30 of 16 bits in 64. Narrow sums
+// vectorize better.
 template <typename T>
 void add_exactly(const T* values, const ChannelRuns& runs, Partial& partial) {
   constexpr bool kByte = sizeof(T) == 1;
@@ -99,8 +99,8 @@ void add_exactly(const T* values, const ChannelRuns& runs, Partial& partial) {
   partial.max = static_cast<double>(high);
 }
 
-// The mean of the channel's values in this chunk, then the distances from it; what rounding left in the
-// mean is taken out of their squares.
+// Computes the mean of the channel's values in this chunk, then the squared distances from it, corrected for
+// the rounding error of the mean.
 template <typename T>
 void add_in_two_passes(const T* values, const ChannelRuns& runs, Partial& partial) {
   long double sum = 0;
@@ -192,8 +192,8 @@ void merge(const Partial& from, Partial& into) {
   into.count += from.count;
 }
 
-// Around the whole part of the mean, so that nothing cancels: with sum = mean · count + rest, the squared
-// distances from `mean` sum up to squares − mean · (sum + rest), exactly.
+// Uses the integer part of the mean, so that nothing cancels: with sum = mean · count + rest, the squared
+// distances from `mean` add up to exactly squares − mean · (sum + rest).
 ChannelStats exact_figures(const Partial& partial) {
   const auto count = static_cast<Int128>(partial.count);
   const Int128 whole = partial.sum / count;
@@ -234,7 +234,7 @@ std::vector<double> each(const DatasetStats& stats, double ChannelStats::*figure
   return values;
 }
 
-// One chunk on its way.
+// One chunk in flight.
 struct Item {
   std::uint64_t chunk = 0;
   std::uint64_t first_channel = 0;
@@ -298,7 +298,7 @@ DatasetStats channel_stats(const ChunkReader& reader, std::optional<std::size_t>
   const auto work = [&](std::uint64_t chunk) {
     return stats_of_chunk(reader, channel_dimension, chunk, buffers.local());
   };
-  // In order: what a merge rounds must not depend on which chunk comes first.
+  // In chunk order: the rounding of a merge must not depend on which chunk is finished first.
   const auto account = [&](const Item& item) {
     for (std::size_t c = 0; c < item.partials.size(); ++c) {
       merge(item.partials[c], totals[static_cast<std::size_t>(item.first_channel) + c]);

@@ -20,7 +20,7 @@ constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {
   std::error_code error;
-  // The file takes the place of what a link points at.
+  // If the path is a link, the file is written at its target.
   const std::filesystem::path target = std::filesystem::weakly_canonical(file, error);
   const std::filesystem::path& place = error ? file : target;
   return place.has_parent_path() ? place.parent_path() : std::filesystem::path(".");
@@ -76,14 +76,14 @@ double measure_stored_share(const NewDataset& dataset, std::span<const std::byte
 std::uint64_t stored_bytes_of(const NewDataset& dataset, double stored_share) {
   double rows = static_cast<double>(dataset.shape.front());
   if (!dataset.chunk_shape.empty()) {
-    // The last chunk is stored whole.
+    // The last chunk is stored in full.
     const std::uint64_t chunk_rows = dataset.chunk_shape.front();
     rows =
         static_cast<double>((dataset.shape.front() - 1) / chunk_rows + 1) * static_cast<double>(chunk_rows);
   }
   double bytes = rows * static_cast<double>(row_bytes(dataset)) * stored_share;
   if (!dataset.chunk_shape.empty()) {
-    // An entry of the version 1 B-tree for each chunk: size, filter mask, an offset in each dimension and one
+    // Each chunk has an entry in the version 1 B-tree: size, filter mask, one offset per dimension and one
     // for the element, and an address (HDF5 File Format Specification, III.A.1); nodes are not quite full.
     const double entry_bytes = 16 + 8 * static_cast<double>(dataset.shape.size() + 1);
     bytes += 1.2 * entry_bytes * rows / static_cast<double>(dataset.chunk_shape.front());

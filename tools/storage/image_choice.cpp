@@ -17,7 +17,7 @@
 namespace h5feed::cli {
 namespace {
 
-// For labels, the most usual one first.
+// Usual names of labels, the most usual one first.
 constexpr std::array<std::string_view, 5> kUsualNames = {"labels", "label", "targets", "target", "y"};
 
 std::string_view group_of(std::string_view path) { return path.substr(0, path.rfind('/')); }
@@ -36,14 +36,14 @@ std::vector<DatasetEntry> image_datasets(const std::vector<DatasetEntry>& datase
   return images;
 }
 
-// Whether the layout has to be stated.
+// Returns whether the layout has to be stated.
 bool needs_layout(const DatasetEntry& entry) {
   const auto dtype = dtype_from_name(entry.type_text);
   return entry.shape.size() > 2 && !(dtype && looks_like_images(entry.shape, *dtype));
 }
 
-// What to type instead of leaving the choice open; the largest dataset is offered, as a rule the training
-// one. Empty where no dataset of the file can be fed.
+// Returns the options that settle the choice; offers the largest dataset, usually the training set. Empty if
+// no dataset of the file can be fed.
 std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntry>& datasets,
                        const std::string& file, std::string_view command) {
   if (chosen == nullptr) return {};
@@ -54,7 +54,7 @@ std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntr
   return text;
 }
 
-// Empty where the library's own words are as good.
+// Returns an empty text if the library's own message is as good.
 std::string choice_error(const DatasetOptions& options, std::string_view command) {
   const std::string file = options.files.front().string();
   const auto datasets = H5File::open(options.files.front())->list_datasets();

@@ -76,7 +76,7 @@ std::string NewFile::commit(std::chrono::steady_clock::time_point start, bool as
 }
 
 NamedAttribute class_names_attribute(const std::vector<std::string>& names) {
-  // 16 bytes each in an object header, whose messages are below 64 KiB.
+  // A string takes 16 bytes in an object header, whose messages are below 64 KiB.
   constexpr std::size_t kMostStrings = 4000;
   if (names.size() <= kMostStrings) return {"class_names", names};
   return {"class_names", fmt::format("{}", fmt::join(names, "\n"))};

@@ -23,7 +23,7 @@ namespace {
 struct RowBlock {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
-  ByteBuffer rows;  // a whole chunk: rows behind the last one are zero
+  ByteBuffer rows;  // a whole chunk: rows after the last one are zero
   std::vector<std::byte> encoded;
 };
 using RowBlockPtr = std::shared_ptr<RowBlock>;
@@ -33,7 +33,7 @@ std::uint64_t rows_per_block(const NewDataset& dataset) {
   return std::max<std::uint64_t>(1, kMiB / std::max<std::uint64_t>(1, row_bytes(dataset)));
 }
 
-// A block exists decoded, filtered and encoded at once.
+// A block in flight exists decoded, filtered and encoded at the same time.
 std::size_t blocks_in_flight(const SystemLimits& limits, std::uint64_t block_bytes) {
   const std::uint64_t fit = limits.available_bytes / 4 / std::max<std::uint64_t>(1, 3 * block_bytes);
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(fit, 1, 2 * std::uint64_t{limits.cpus}));
@@ -49,7 +49,7 @@ std::uint64_t row_bytes(const NewDataset& dataset) {
 
 void check_chunk_size(const NewDataset& dataset) {
   if (dataset.chunk_shape.empty()) return;
-  // Divided, so that a product beyond 64 bits cannot pass.
+  // Divides, so that a product beyond 64 bits is refused.
   if (dataset.chunk_shape.front() <= (4 * kGiB - 1) / std::max<std::uint64_t>(1, row_bytes(dataset))) return;
   throw OptionError(
       fmt::format("{}: {} samples of {} do not fit one chunk; HDF5 chunks stay below 4 GiB, choose a "

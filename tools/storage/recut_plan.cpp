@@ -15,10 +15,10 @@
 namespace h5feed::cli {
 namespace {
 
-// Windows above this size gain nothing: there is enough to do for every thread.
+// Larger windows gain nothing: there is enough work for every thread.
 constexpr std::uint64_t kAmpleWindowBytes = 32 * kMiB;
 
-// Of the memory, for what is not counted: libhdf5's metadata, the allocator's gaps.
+// Share of the memory (1/4) for what is not counted: libhdf5's metadata, the allocator's gaps.
 constexpr std::uint64_t kUncountedShare = 4;
 
 std::uint64_t chunk_bytes(const std::vector<std::uint64_t>& chunk, std::size_t element_bytes) {
@@ -27,13 +27,14 @@ std::uint64_t chunk_bytes(const std::vector<std::uint64_t>& chunk, std::size_t e
   return bytes;
 }
 
-// Rows of a window that fills `bands` rows of target chunks: its last source chunks may reach beyond.
+// Returns the rows of a window that fills `bands` rows of target chunks; its last source chunks may extend
+// further.
 std::uint64_t window_rows(const RecutShapes& shapes, std::uint64_t region_rows, std::uint64_t bands) {
   const std::uint64_t source = shapes.source_chunk.front(), target = shapes.target_chunk.front();
   return std::min(region_rows, bands * target + source - std::gcd(source, target));
 }
 
-// Rows that pass from one window to the next, for a moment in memory of their own.
+// Returns the rows that pass from one window to the next, temporarily in separate memory.
 std::uint64_t carried_rows(const RecutShapes& shapes) {
   const std::uint64_t source = shapes.source_chunk.front(), target = shapes.target_chunk.front();
   return source % target == 0 || target % source == 0 ? 0 : std::min(source, target);
@@ -51,7 +52,7 @@ std::uint64_t window_bytes(const RecutShapes& shapes, const std::vector<std::uin
   return (window + (window < rows ? carried_rows(shapes) : 0)) * row_bytes(shapes, region);
 }
 
-// How often each source chunk is needed where regions of `extent` cut dimension `d`, on average.
+// Returns the mean number of times that each source chunk is needed if regions of `extent` cut dimension `d`.
 double visits_along(const RecutShapes& shapes, std::size_t d, std::uint64_t extent) {
   const std::uint64_t whole = shapes.shape[d], chunk = shapes.source_chunk[d];
   if (extent >= whole) return 1;
@@ -69,8 +70,8 @@ double visits_of(const RecutShapes& shapes, const std::vector<std::uint64_t>& re
   return visits;
 }
 
-// About half of the region's extent along `d`; empty where it is one target chunk already. Cuts that both
-// grids share cost nothing, so they come first.
+// Returns about half of the region's extent along `d`; empty if it is one target chunk already. Cuts that
+// both grids share cost nothing, so they are preferred.
 std::optional<std::uint64_t> halved(const RecutShapes& shapes, const std::vector<std::uint64_t>& region,
                                     std::size_t d) {
   const std::uint64_t target = shapes.target_chunk[d], source = shapes.source_chunk[d];
@@ -83,7 +84,7 @@ std::optional<std::uint64_t> halved(const RecutShapes& shapes, const std::vector
   return half >= shared ? half / shared * shared : half;
 }
 
-// The region with the fewest visits whose window fits; empty where not even one target chunk does.
+// Returns the region with the fewest visits whose window fits; empty if not even one target chunk fits.
 std::optional<std::vector<std::uint64_t>> fitting_region(const RecutShapes& shapes, std::uint64_t bytes) {
   std::vector<std::uint64_t> region = shapes.shape;
   while (window_bytes(shapes, region) > bytes) {
@@ -138,7 +139,7 @@ std::vector<std::uint64_t> strides_of(std::span<const std::uint64_t> counts) {
 
 RecutPlan plan_recut(const RecutShapes& shapes, const RecutLimits& limits, const std::string& dataset) {
   std::optional<RecutPlan> best;
-  // Fewer threads leave more for the window; what saves visits is worth more than threads.
+  // Fewer threads leave more memory for the window; saving visits is worth more than threads.
   for (unsigned jobs = limits.jobs; jobs >= 1; jobs /= 2) {
     for (const std::size_t windows : {2U, 1U}) {
       auto plan = plan_with(shapes, limits, jobs, jobs > 1 ? 2 * std::size_t{jobs} : 1, windows);

@@ -105,7 +105,7 @@ class RowRangeReader final : public ChunkReader, public StoredChunks {
   std::shared_ptr<const ChunkReader> base_;
   const StoredChunks& stored_;  // of `base_`
   std::uint64_t first_;
-  std::uint64_t skipped_rows_ = 0;  // of the first chunk of `base_`
+  std::uint64_t skipped_rows_ = 0;  // rows to skip in the first chunk of `base_`
   std::uint64_t chunks_per_band_ = 1;
   std::uint64_t first_chunk_ = 0;
   bool direct_ = false;

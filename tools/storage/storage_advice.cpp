@@ -14,7 +14,7 @@
 namespace h5feed::cli {
 namespace {
 
-// Below this a dataset is read whole, whatever its storage.
+// A smaller dataset is read whole, whatever its storage.
 constexpr std::uint64_t kSmallDatasetBytes = kMiB;
 
 std::uint64_t bytes_of(const std::vector<std::uint64_t>& extents, std::size_t element_bytes) {

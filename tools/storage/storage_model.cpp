@@ -10,7 +10,7 @@
 namespace h5feed::cli {
 namespace {
 
-// 1, 2, 5, 10, 20, 50, … up to `most`.
+// Returns 1, 2, 5, 10, 20, 50, … up to `most`.
 std::vector<std::uint64_t> round_numbers(std::uint64_t most) {
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t power = 1; power <= most; power *= 10) {
@@ -26,7 +26,7 @@ std::vector<std::uint64_t> round_numbers(std::uint64_t most) {
 double MachineCosts::PerChunk::seconds(double bytes) const {
   if (points.empty()) return 0;
   if (points.size() == 1) return points.front().seconds * bytes / points.front().bytes;
-  // Beyond the known sizes the nearest line goes on.
+  // Beyond the known sizes, extrapolates the nearest line.
   const auto above = std::upper_bound(points.begin() + 1, points.end() - 1, bytes,
                                       [](double size, const Point& point) { return size < point.bytes; });
   const Point& from = *(above - 1);
@@ -49,7 +49,7 @@ Prediction predict(const RowShape& data, const Candidate& candidate, const Candi
   const auto rows = static_cast<double>(data.rows);
   const double threads =
       std::clamp<double>(static_cast<double>(use.num_workers), 1, static_cast<double>(machine.cpus));
-  // Plain chunks are read to where they are needed: nothing is left to decode.
+  // Chunks without filters are read directly to their destination: nothing is left to decode.
   const bool plain = candidate.filter == "none";
   const MachineCosts::PerChunk& beside = plain ? machine.plain : machine.coded;
   const double read_s = beside.seconds(static_cast<double>(chunk_bytes));
@@ -72,8 +72,8 @@ double Trial::samples_per_s() const {
 }
 
 double shown_correction(std::span<const Trial> trials, const Candidate& candidate) {
-  // Shares of a measurement that count for another filter, for one that decodes where the other does not, and
-  // for chunks of twice the size; and the weight of the model itself.
+  // Weights of a measurement with another filter, of one that decodes when the other does not, and of chunks
+  // of twice the size; and the weight of the model itself.
   constexpr double kOtherFilter = 0.3, kOtherKind = 0.05, kTwiceTheSize = 0.7, kModel = 0.2;
   double weights = kModel, logs = 0;
   for (const Trial& trial : trials) {
@@ -133,7 +133,7 @@ std::vector<std::uint64_t> chunk_rows_to_try(const RowShape& data, std::size_t m
   }
   std::vector<std::uint64_t> chosen;
   const std::size_t step = (all.size() + most - 1) / most;
-  // From the largest down, so that the usual sizes stay.
+  // Chooses from the largest down, so that the usual sizes are among them.
   for (std::size_t i = all.size(); i-- > 0;) {
     if ((all.size() - 1 - i) % step == 0) chosen.insert(chosen.begin(), all[i]);
   }
@@ -141,11 +141,12 @@ std::vector<std::uint64_t> chunk_rows_to_try(const RowShape& data, std::size_t m
 }
 
 std::uint64_t automatic_chunk_rows(std::uint64_t rows, std::uint64_t row_bytes) {
-  // What a core of these years takes: 1 GiB/s of gzip decoded, 20 µs for a read and what goes with it.
+  // Costs of a current core: 1 GiB/s of gzip decoded, 20 µs per read and its overhead.
   constexpr double kDecodeSecondsPerByte = 1.0 / static_cast<double>(kGiB), kChunkSeconds = 20e-6;
   constexpr double kWorthwhile = 0.02;
   constexpr std::uint64_t kMostRows = 20'000;
-  // Above this a chunk's own cost is below the worthwhile share, and random order pays for every byte more.
+  // Above this size a chunk's fixed cost is below the worthwhile share, and random order pays for every
+  // further byte.
   const double ample_bytes = kChunkSeconds / (kDecodeSecondsPerByte * kWorthwhile);
   const auto fit =
       static_cast<std::uint64_t>(ample_bytes / static_cast<double>(std::max<std::uint64_t>(1, row_bytes)));

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kTileColumns = 32;
 constexpr std::size_t kTileLines = 8;
 
-// Streams of random numbers that must not repeat each other.
+// Independent streams of random numbers.
 enum class Stream : std::uint64_t { label = 1, brightness, tile_class, tile_kind, grain, token };
 
 // The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection that mixes all bits.
@@ -40,7 +40,7 @@ constexpr double as_share(std::uint64_t random) noexcept {
   return static_cast<double>(random >> 11U) * 0x1p-53;
 }
 
-// What gzip:4 makes of grain, in stored bytes per byte; measured with libdeflate.
+// Returns the stored bytes per byte of noise under gzip:4; measured with libdeflate.
 double grain_cost(DType dtype) {
   switch (dtype) {
     case DType::u8:
@@ -52,8 +52,8 @@ double grain_cost(DType dtype) {
   }
 }
 
-// The same of smooth tiles. A line of a tile is about one match; where nothing lies beside the tile, its
-// lines are one run, and a match covers up to 258 bytes of it.
+// Returns the stored bytes per byte of smooth tiles under gzip:4. A line of a tile is about one match; if no
+// other tile is next to it, its lines are one run, of which a match covers up to 258 bytes.
 double smooth_cost(std::size_t line_elements, std::size_t element_bytes) {
   constexpr double kMatchBytes = 3.2;
   constexpr std::size_t kLongestMatch = 258;
@@ -72,7 +72,7 @@ T smooth_value(std::uint64_t brightness) {
   }
 }
 
-// Grain around the brightness: half of the range is noise. `bits` are at least as many as T has.
+// Returns noise around the brightness: half of the range is noise. `bits` has at least as many bits as T.
 template <typename T>
 T grain_value(std::uint64_t brightness, std::uint64_t bits) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -101,7 +101,7 @@ const std::vector<DType>& SyntheticImages::dtypes() {
 SyntheticImages::SyntheticImages(std::uint64_t seed, std::vector<std::uint64_t> shape, DType dtype,
                                  std::uint64_t classes, double ratio)
     : seed_(seed), dtype_(dtype), classes_(classes) {
-  // (…,H,W,3) as well as (…,3,H,W): a few channels at the end belong to the line.
+  // Handles (…,H,W,3) as well as (…,3,H,W): a small last dimension belongs to the line.
   line_elements_ = static_cast<std::size_t>(shape.back());
   if (shape.size() >= 2 && shape.back() <= 4)
     line_elements_ *= static_cast<std::size_t>(shape[shape.size() - 2]);
@@ -155,7 +155,7 @@ const std::vector<DType>& SyntheticTokens::dtypes() {
 
 namespace {
 
-// Lowest and highest value of an integer type, as far as int64 reaches.
+// Returns the lowest and highest value of an integer type, clipped to int64.
 std::pair<std::int64_t, std::int64_t> value_range(DType dtype) {
   const auto bits = static_cast<unsigned>(size_of(dtype) * 8);
   const bool is_signed = name_of(dtype).starts_with('i');
@@ -191,7 +191,7 @@ void SyntheticTokens::fill_as(std::uint64_t sample, std::span<T> out) const {
 }
 
 void SyntheticTokens::fill(std::uint64_t sample, std::span<std::byte> out) const {
-  // The values fit (constructor), so that the unsigned type has the same bits.
+  // The constructor has checked that the values fit, so the unsigned type has the same bits.
   switch (size_of(dtype_)) {
     case 1:
       return fill_as(sample, elements<std::uint8_t>(out));

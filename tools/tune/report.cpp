@@ -35,7 +35,7 @@ std::string command(const TuneResult& result, const Trial& best) {
                      best.candidate.filter);
 }
 
-// What a Python writer and reader would say to the same effect.
+// Returns the equivalent code for a Python writer and reader.
 std::string h5py_lines(const TuneResult& result, const Trial& best) {
   std::vector<std::uint64_t> chunk = result.info.shape;
   chunk.front() = best.candidate.chunk_rows;

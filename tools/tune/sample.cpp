@@ -31,7 +31,7 @@ namespace {
 
 constexpr const char* kDataset = "/samples";
 
-// Rows [first, first + count) into `out`, one source chunk after the other.
+// Reads rows [first, first + count) into `out`, one source chunk after the other.
 void read_rows_of(const ChunkReader& reader, std::uint64_t first, std::uint64_t count,
                   std::span<std::byte> out, ByteBuffer& chunk_values, ReadScratch& scratch) {
   const DatasetInfo& info = reader.info();
@@ -55,7 +55,7 @@ void read_rows_of(const ChunkReader& reader, std::uint64_t first, std::uint64_t 
   }
 }
 
-// For a file of `chunks` chunks: a loader refuses windows of more.
+// Returns options for a file of `chunks` chunks; a loader refuses windows with more chunks.
 DataLoaderOptions options_for(const LoaderUse& use, std::uint64_t chunks, std::uint64_t number) {
   DataLoaderOptions options;
   options.batch_size = static_cast<std::int64_t>(use.batch_size);
@@ -67,7 +67,7 @@ DataLoaderOptions options_for(const LoaderUse& use, std::uint64_t chunks, std::u
   return options;
 }
 
-// Threads that can work at once.
+// Returns the number of threads that can work at once.
 double threads_of(const LoaderUse& use) {
   return std::clamp<double>(static_cast<double>(use.num_workers), 1, system_limits().cpus);
 }
@@ -79,15 +79,15 @@ void run_epoch(DataLoader& loader) {
   }
 }
 
-// Seconds that the process worked since it had used `before`, shared among `threads`.
+// Returns the CPU seconds of the process since `before`, divided among `threads`.
 double worked_since(const ResourceUsage& before, double threads) {
   const ResourceUsage used = resource_usage() - before;
   return (used.user_s + used.system_s) / threads;
 }
 
-// Seconds that a loader's life takes with what `work` does with it: by the clock, or worked, shared among
-// `threads`. The kernel knows what a thread has worked only up to its last tick, milliseconds ago, until it
-// ends: hence the whole life.
+// Returns the seconds of a loader's life, with what `work` does with it: elapsed, or CPU time divided among
+// `threads`. While a thread runs, the kernel knows its CPU time only up to the last tick, milliseconds ago;
+// hence the whole life.
 template <typename Work>
 double loader_seconds(const Dataset& dataset, const DataLoaderOptions& options, double threads, bool by_clock,
                       const Work& work) {
@@ -102,7 +102,7 @@ double loader_seconds(const Dataset& dataset, const DataLoaderOptions& options, 
   return by_clock ? elapsed : worked_since(before, threads);
 }
 
-// Seconds that this thread worked.
+// Returns the CPU seconds of this thread.
 double worked_seconds() {
   timespec now = {};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -116,7 +116,7 @@ RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows, Clock::time
   RowSample sample{.info = reader.info()};
   const std::uint64_t all = sample.info.rows(), row_bytes = sample.info.row_bytes();
   rows = std::clamp<std::uint64_t>(rows, 1, all);
-  // Rows of one band of chunks cost what the whole band does, so that runs are as long as bands.
+  // Some rows of a band of chunks cost as much as the whole band, so runs are as long as bands.
   const std::uint64_t run =
       rows == all
           ? all
@@ -151,7 +151,7 @@ CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate
   const FilterPipeline filters(parse_filters(candidate.filter, element_bytes),
                                static_cast<std::size_t>(chunk_bytes), element_bytes);
   const auto chunk = [&](std::uint64_t i) {
-    // Spread over the sample.
+    // Positions are spread over the sample.
     const std::uint64_t first = (most / chunks * i) * chunk_bytes;
     return sample.values.span().subspan(static_cast<std::size_t>(first),
                                         static_cast<std::size_t>(chunk_bytes));
@@ -251,7 +251,7 @@ double CandidateFile::measure_cached(const LoaderUse& use, std::chrono::nanoseco
   options.row_reads = RowReads::never;
   DataLoader loader(dataset, options);
   run_epoch(loader);
-  // All epochs together: of one alone the kernel has not counted all.
+  // Measures all epochs together: the kernel's CPU time of a single one is incomplete.
   const ResourceUsage before = resource_usage();
   std::uint64_t epochs = 0;
   for (; epochs < kLeastEpochs || Clock::now() - start < duration; ++epochs) run_epoch(loader);

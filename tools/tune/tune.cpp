@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed tune: which chunks and filters would feed a training run best.
+// h5feed tune: finds the chunks and filters that would feed a training run best.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// As typed; empty where not given.
+// Options as typed; empty if not given.
 struct TuneArguments {
   std::string file;
   std::string data;
@@ -106,7 +106,7 @@ std::filesystem::path scratch_file(const TuneSettings& settings) {
   return settings.scratch / fmt::format("h5feed-tune-{}.h5", ::getpid());
 }
 
-// Says what can be done about an error that has to do with the temporary file.
+// Adds advice to errors that concern the temporary file.
 template <typename Work>
 auto on_scratch(const Work& work) {
   try {
@@ -116,7 +116,7 @@ auto on_scratch(const Work& work) {
   }
 }
 
-// Those every reader of HDF5 has, and the fast ones of the hdf5plugin package.
+// Returns the filters that every HDF5 reader has, and the fast ones of the hdf5plugin package.
 std::vector<std::string> usual_filters(std::size_t element_bytes) {
   if (element_bytes == 1) return {"none", "gzip:1", "gzip:4", "lz4", "zstd:1"};
   return {"none", "shuffle+gzip:1", "shuffle+gzip:4", "shuffle+lz4", "shuffle+zstd:1"};
@@ -146,7 +146,7 @@ class Tune {
   }
 
   TuneResult run() {
-    // One candidate lies there at a time, the largest without filters.
+    // Only one candidate is stored there at a time; the largest is without filters.
     on_scratch([&] {
       require_free_space(scratch_file(settings_), one_file(wanted_rows() * data_.row_bytes, false));
     });
@@ -179,7 +179,7 @@ class Tune {
  private:
   static constexpr std::uint64_t kLargestRow = 64 * kMiB;
   static constexpr std::uint64_t kSampleBytes = 48 * kMiB;
-  static constexpr std::uint64_t kCostBytes = 2 * kMiB;  // of chunks to encode and decode
+  static constexpr std::uint64_t kCostBytes = 2 * kMiB;  // bytes of chunks to encode and decode
 
   const ChunkReader& reader() const { return *dataset_.state()->data.reader; }
   const DatasetInfo& info() const { return reader().info(); }
@@ -197,7 +197,7 @@ class Tune {
           fmt::format("--chunks {}: the sample has {} rows; give smaller chunks", chunk_rows, sample_rows));
     }
   }
-  // Stores the sample in a candidate's way.
+  // Stores the sample as the candidate says.
   CandidateFile stored(const Candidate& candidate) const {
     return on_scratch([&] { return CandidateFile(sample_, candidate, scratch_file(settings_)); });
   }
@@ -210,14 +210,14 @@ class Tune {
   void read_sample() {
     sample_ = sample_rows(reader(), wanted_rows(), part(0.2));
     advance();
-    // The sample's cache holds as large a share of it as the whole one's of the dataset.
+    // The sample's cache holds the same share of the sample as the full cache of the dataset.
     sample_data_ = {sample_.rows(), data_.row_bytes};
     sample_use_ = settings_.use;
     const double share = static_cast<double>(sample_.rows()) / static_cast<double>(data_.rows);
     sample_use_.cache_bytes =
         static_cast<std::uint64_t>(static_cast<double>(settings_.use.cache_bytes) * share);
     if (settings_.use.shuffle.kind() != Shuffle::Kind::full) {
-      // Within windows what counts is how many chunks are held, and both have chunks of one size.
+      // Within windows, the number of chunks held is what counts, and both have chunks of the same size.
       sample_use_.cache_bytes = settings_.use.cache_bytes;
     }
   }
@@ -234,8 +234,8 @@ class Tune {
     }
   }
 
-  // What starting a loader, serving a sample and bringing a chunk into memory take, from chunks of small,
-  // middle and large size, plain and coded.
+  // Measures the time to start a loader, to serve a sample and to load a chunk, for small, middle and large
+  // chunks, with and without filters.
   void calibrate() {
     machine_.cpus = settings_.cpus;
     const bool plain =
@@ -256,7 +256,8 @@ class Tune {
       machine_.coded = beside_decoding(filter);
   }
 
-  // Of the filters but "none"; empty without any. What is beside its decoding shows best.
+  // Returns the filter, other than "none", that decodes fastest; empty if there is none. It shows costs other
+  // than decoding best.
   std::string fastest_decoded() const {
     std::string fastest;
     double least_s = 0;
@@ -271,7 +272,7 @@ class Tune {
     return fastest;
   }
 
-  // So that each chunk is read once.
+  // Uses settings with which each chunk is read once.
   LoaderUse calibration_use() const {
     LoaderUse use = settings_.use;
     use.cache_bytes = 2 * sample_.rows() * data_.row_bytes;
@@ -299,7 +300,7 @@ class Tune {
     return costs;
   }
 
-  // The smallest size, one in the middle and the largest.
+  // Returns the smallest size, one in the middle and the largest.
   std::set<std::uint64_t> calibrated_rows() const {
     std::set<std::uint64_t> all;
     for (const Trial& trial : trials_) all.insert(trial.candidate.chunk_rows);
@@ -309,7 +310,7 @@ class Tune {
 
   void predict_all() {
     for (Trial& trial : trials_) {
-      // When time is short, less is looked at; never nothing.
+      // If time is short, measures less, but never nothing.
       const std::uint64_t bytes = Clock::now() < part(0.4) ? kCostBytes : 1;
       trial.costs = measure_costs(sample_, trial.candidate, bytes);
       trial.predicted = predict(data_, trial.candidate, trial.costs, settings_.use, machine_);
@@ -322,7 +323,8 @@ class Tune {
     }
   }
 
-  // The most promising first, for as long as there is time; encoding the sample is part of it.
+  // Measures candidates, the most promising first, while there is time; the time includes encoding the
+  // sample.
   void measure_all() {
     rank(trials_);
     for (std::size_t i = 0; i < trials_.size(); ++i) {
@@ -341,7 +343,8 @@ class Tune {
       const double slot = std::max(0.0, rest / static_cast<double>(trials_.size() - i) / 2);
       trial.sample_measured =
           file.measure(sample_use_, std::chrono::nanoseconds(static_cast<std::int64_t>(slot * 1e9)), cold_);
-      // Other programs, and what the figures leave out: the next ones are expected to take as long.
+      // The ratio of elapsed to predicted time covers other programs and unmodelled costs; the next
+      // candidates are expected to have the same ratio.
       const double took = std::chrono::duration<double>(Clock::now() - begin).count() - slot;
       slowness_ = std::max(slowness_, 1.5 * took / (encoding + epochs));
       advance();
@@ -357,7 +360,7 @@ class Tune {
   Dataset dataset_;
   Progress progress_;
   double shown_ = 0;
-  double slowness_ = 1.5;  // of the clock beside the work that is foreseen
+  double slowness_ = 1.5;  // expected ratio of elapsed time to predicted work, with a margin
   RowShape data_;
   bool cold_ = false;
   RowSample sample_;

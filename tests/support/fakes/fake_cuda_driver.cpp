@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts and captures: calls of the fake runtime, and of the driver behind it.
+// Contexts and captures: functions of the fake runtime, and of the driver below it.
 #include <cuda.h>
 
 #include <array>
@@ -13,7 +13,7 @@ using namespace h5feed::test::fake;  // NOLINT: the functions below have the run
 
 namespace {
 
-// The primary context of a device is the same for every FakeCuda: the program keeps it.
+// The primary context of a device is the same for every FakeCuda, since the program keeps its handle.
 std::array<char, 16> places;
 
 CUcontext context_of(CUdevice device) {
@@ -117,7 +117,7 @@ cudaError_t CUDARTAPI cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapt
   return cudaSuccess;
 }
 
-// There is no graph: what was captured is forgotten.
+// There is no graph: captured work is discarded.
 cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   Runtime& r = rt();
   const Lock lock(r.mutex);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launches of cuda/kernels/normalize.cu on the fake runtime: the same units, run by the stream's thread.
+// Launches of cuda/kernels/normalize.cu on the fake runtime: runs the same units on the stream's thread.
 #include "cuda/kernels/convert_core.hpp"
 #include "cuda/kernels/normalize.hpp"
 #include "support/fakes/fake_cuda.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that objects of nvcc call behind the programmer's back are not documented; their names and
-// arguments are those of crt/host_runtime.h in CUDA 12 and 13, the containers those of fatbinary_section.h.
+// The functions that nvcc's objects call internally are not documented; their names and arguments are those
+// of crt/host_runtime.h in CUDA 12 and 13, the containers those of fatbinary_section.h.
 #include "support/fakes/fake_cuda_launch.hpp"
 
 #include <cstring>
@@ -18,7 +18,7 @@ struct Wrapper {
   void* unused;
 };
 
-// Registration runs in static constructors, of unknown order.
+// Registration runs in static constructors, in unknown order.
 struct Registry {
   std::vector<const Wrapper*> objects;
   std::map<const void*, std::string> kernels;
@@ -91,7 +91,7 @@ void __cudaRegisterFunction(void**, const char* host_function, char*, const char
   registry().kernels[host_function] = name;
 }
 
-// Behind kernel<<<…>>>(), which the objects under test do not use.
+// Called by kernel<<<…>>>(), which the objects under test do not use.
 unsigned __cudaPushCallConfiguration(dim3, dim3, std::size_t, void*) { return 1; }
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, std::size_t*, void*) { return cudaErrorUnknown; }
 cudaError_t __cudaGetKernel(void**, const void*) { return cudaErrorUnknown; }

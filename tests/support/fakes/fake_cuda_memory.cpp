@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the fake runtime about devices, memory and copies.
+// Functions of the fake runtime for devices, memory and copies.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +11,7 @@ using namespace h5feed::test::fake;  // NOLINT: the functions below have the run
 
 namespace {
 
-// The piece of memory that holds [begin, begin + bytes); null where none does.
+// Returns the allocation that holds [begin, begin + bytes); null if there is none.
 const Memory* memory_at(const std::map<char*, Memory>& map, const void* begin, std::size_t bytes) {
   auto* const at = static_cast<char*>(const_cast<void*>(begin));
   auto found = map.upper_bound(at);
@@ -101,7 +101,7 @@ cudaError_t CUDARTAPI cudaMalloc(void** data, size_t bytes) {
   if (used + bytes > r.settings.memory_bytes) return remember(cudaErrorMemoryAllocation);
   const std::size_t rounded = (bytes + 255) / 256 * 256;
   *data = std::aligned_alloc(256, rounded);
-  // Fresh memory of a device holds anything.
+  // Fresh device memory has arbitrary content.
   std::memset(*data, 0xCD, rounded);
   r.device_memory[static_cast<char*>(*data)] = {bytes, current_device()};
   return cudaSuccess;
@@ -203,7 +203,7 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
     enqueue_locked(r, *target, {copy, {}, {}});
     return cudaSuccess;
   }
-  // From pageable memory the runtime takes the bytes before it returns.
+  // The runtime copies from pageable memory before it returns.
   ++r.pageable_copies;
   const auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(from),
                                                           static_cast<const char*>(from) + bytes);

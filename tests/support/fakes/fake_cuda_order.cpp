@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of the fake runtime about streams, events and errors.
+// Functions of the fake runtime for streams, events and errors.
 #include <utility>
 
 #include "support/fakes/fake_cuda_runtime.hpp"
@@ -56,7 +56,7 @@ cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t stream) {
   const cudaError_t error = enter_unsafe(r);
   CUstream_st* const target = stream_of(r, stream);
   if (target == nullptr) return remember(cudaErrorInvalidResourceHandle);
-  // Also with an error the work is over when the call returns.
+  // Even with an error, the work is done when the call returns.
   host_wait(r, lock, [&] { return idle(*target); });
   return error != cudaSuccess ? error : remember(r.sticky);
 }

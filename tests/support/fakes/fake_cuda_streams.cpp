@@ -163,7 +163,7 @@ CUstream_st* stream_of(Runtime& r, cudaStream_t handle) {
 }
 
 void enqueue_locked(Runtime& r, CUstream_st& stream, Operation operation) {
-  if (stream.capturing) return;  // becomes part of a graph, which nothing runs
+  if (stream.capturing) return;  // becomes part of a graph, which is never run
   stream.queue.push_back(std::move(operation));
   r.changed.notify_all();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libnvidia-ml.so of the tests: two GPUs, an H200 with GPM and an older card without. With FAKE_NVML_OLD
-// the library itself is old and has few functions. Tests set values through `fake_nvml_set`, or for another
-// process by an environment variable, FAKE_NVML_busy=20.
+// A libnvidia-ml.so for the tests: two GPUs, an H200 with GPM and an older one without. With FAKE_NVML_OLD
+// the library itself is old and has few functions. Tests set values with `fake_nvml_set`, or in another
+// process with an environment variable such as FAKE_NVML_busy=20.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

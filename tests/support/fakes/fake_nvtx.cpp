@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tool that listens to NVTX, loaded by way of NVTX_INJECTION64_PATH: notes ranges as they begin and end.
-// The interface: nvtx3/nvtxDetail/nvtxTypes.h.
+// A tool that listens to NVTX, loaded through NVTX_INJECTION64_PATH: records the begin and end of ranges.
+// Interface: nvtx3/nvtxDetail/nvtxTypes.h.
 #include <nvtx3/nvToolsExt.h>
 
 #include <mutex>
@@ -22,7 +22,7 @@ nvtxDomainHandle_t NVTX_API create_domain(const char* name) {
   return reinterpret_cast<nvtxDomainHandle_t>(&notes);
 }
 
-// A registered string is its own text.
+// The handle of a registered string is its text.
 nvtxStringHandle_t NVTX_API register_string(nvtxDomainHandle_t, const char* text) {
   return reinterpret_cast<nvtxStringHandle_t>(const_cast<char*>(text));
 }
@@ -48,7 +48,7 @@ NvtxFunctionPointer as_pointer(Function* function) {
 
 extern "C" {
 
-/// What was noted since the last call.
+/// Returns what was recorded since the last call.
 __attribute__((visibility("default"))) const char* fake_nvtx_take_notes() {
   static std::string taken;
   const std::lock_guard lock(mutex);
