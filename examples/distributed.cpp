@@ -1,11 +1,11 @@
-// Data parallel training: the same program on several processes, each with its share of every batch.
+// Data parallel training: several processes run this program, each with its share of every batch.
 //
 //   torchrun --nproc_per_node 4 --no_python distributed train.h5 --target labels --global-batch 256
 //   mpirun -n 4 distributed train.h5 --target labels --global-batch 256
 //   srun -n 4 distributed train.h5 --target labels --global-batch 256
 //
-// The order of samples is that of a single process with the same seed and global batch, and so is the loss,
-// but for rounding. A checkpoint may be resumed with another number of processes.
+// The order of samples is that of a single process with the same seed and global batch; the loss is the same
+// except for rounding. A checkpoint may be resumed with another number of processes.
 #include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/optim/sgd.h>
@@ -55,7 +55,8 @@ struct Settings {
   std::string backend = "auto";
 };
 
-// A GPU for each rank of a machine; with Gloo they may share them.
+// Returns the GPU of this rank, by its number on the machine, or the CPU. With Gloo several ranks may share a
+// GPU. Throws std::runtime_error if the rank has no GPU of its own.
 torch::Device device_of(const Settings& settings, const example::Ranks& ranks) {
   torch::Device device = example::choose_device(settings.device);
   if (!device.is_cuda()) return device;
@@ -77,8 +78,8 @@ example::GpuSums gpu_sums(const Settings& settings, const torch::Device& device)
   return nccl ? example::GpuSums::nccl : example::GpuSums::gloo;
 }
 
-// A number that tells samples apart, to be summed over a batch (Steele et al., "Fast splittable pseudorandom
-// number generators", OOPSLA 2014: the mix of SplitMix64).
+// Returns a hash of a sample number; its sum over a batch identifies the samples in any order (Steele et al.,
+// "Fast splittable pseudorandom number generators", OOPSLA 2014: the mix of SplitMix64).
 std::int64_t fingerprint(std::int64_t sample) {
   std::uint64_t x = static_cast<std::uint64_t>(sample) + 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
@@ -114,7 +115,7 @@ class Training {
 
   void run() {
     while (epoch_ < settings_.epochs && !stop_is_reached()) run_epoch();
-    // The weights of all ranks have the same bits, or this throws.
+    // Throws unless the weights of all ranks have the same bits.
     ranks_.require_equal("the weights", weights_hash());
     say("weights %016" PRIx64 " on every rank, after %" PRId64 " steps", weights_hash(), steps_);
     if (ranks_.ranks().rank == 0 && settings_.stop_after_steps == 0) {
@@ -171,7 +172,7 @@ class Training {
     return settings_.stop_after_steps > 0 && steps_ >= settings_.stop_after_steps;
   }
 
-  // The epoch, or the rest of one that was resumed, or as much as there is until the stop.
+  // Runs an epoch, or the rest of a resumed epoch, or the part before --stop-after-steps.
   void run_epoch() {
     const std::int64_t first_step = steps_;
     double loss_sum = 0;
@@ -179,7 +180,7 @@ class Training {
       loss_sum += step(batch);
       if (stop_is_reached()) break;
     }
-    const h5feed::LoaderState state = loader_->state();  // after the last batch: the next epoch's begin
+    const h5feed::LoaderState state = loader_->state();  // after the last batch: the next epoch's start
     if (state.position == 0) {
       check_served(begun_at_first_sample_);
       say("epoch %" PRId64 ": mean loss of %" PRId64 " steps %.6f", epoch_ + 1, steps_ - first_step,
@@ -190,11 +191,11 @@ class Training {
     if (stop_is_reached()) save();
   }
 
-  // One step of all ranks; the loss of the global batch.
+  // Runs one step on all ranks. Returns the mean loss of the global batch.
   double step(const h5feed::TorchBatch& batch) {
     const std::int64_t samples = batch.data.size(0);
     optimizer_.zero_grad();
-    // The sum of losses, an integer sum that identifies the samples, and nothing where the rank has none.
+    // Sum of the losses and number of samples; zeros if the rank has no samples.
     torch::Tensor sums = torch::zeros({2}, torch::kFloat64);
     std::int64_t samples_hash = 0;
     if (samples > 0) {
@@ -244,7 +245,8 @@ class Training {
     return hash;
   }
 
-  // All ranks have the same state; one writes it, to a new name, so that a crash leaves the old one.
+  // All ranks have the same state; rank 0 writes it under a temporary name, so that a crash keeps the old
+  // file.
   void save() {
     if (settings_.checkpoint.empty() || ranks_.ranks().rank != 0) return;
     torch::serialize::OutputArchive archive, net, optimizer, loader;
@@ -293,10 +295,10 @@ class Training {
   example::SmallCnn net_;
   torch::optim::SGD optimizer_;
   example::GradientSum gradients_;
-  torch::Tensor served_;  // how often each sample came on this rank
+  torch::Tensor served_;  // deliveries of each sample on this rank in this epoch
   std::int64_t steps_ = 0;
   std::int64_t epoch_ = 0;
-  bool begun_at_first_sample_ = true;  // the epoch that runs, in this process
+  bool begun_at_first_sample_ = true;  // of the running epoch, in this process
 };
 
 int complain(const example::Ranks& ranks, const std::exception& error) {

@@ -1,5 +1,5 @@
 // Trains a small CNN on Fashion-MNIST from an HDF5 file, through h5feed's drop-in for LibTorch's data
-// loader. The file is made by `h5feed pack` (tools/demo.sh does it all).
+// loader. `h5feed pack` makes the file; tools/demo.sh does both.
 //
 //   fashion_mnist fashion.h5 --epochs 3 --num-workers 2
 //
@@ -44,7 +44,7 @@ struct Settings {
 
 using Loader = std::unique_ptr<h5feed::TorchDataLoader>;
 
-// The batch size that --learning-rate is meant for.
+// The batch size that --learning-rate refers to.
 constexpr double kReferenceBatch = 64;
 
 Loader open_loader(const Settings& settings, std::int64_t batch_size, const std::string& part, bool shuffle,
@@ -63,7 +63,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// From the rate that a batch of the reference size would have up to the full rate, step by step.
+// Learning rate of each step: rises linearly from the rate of the reference batch size to the full rate.
 class LearningRate {
  public:
   LearningRate(const Settings& settings, std::int64_t batch_size, std::size_t steps_per_epoch)
@@ -83,7 +83,7 @@ class LearningRate {
   double warmup_steps_;
 };
 
-// Mean loss of one epoch.
+// Trains one epoch. Returns its mean loss.
 double train(example::SmallCnn& net, torch::optim::Adam& optimizer, const LearningRate& rate,
              h5feed::TorchDataLoader& loader, std::size_t first_step, torch::Device device) {
   net->train();
@@ -112,7 +112,7 @@ double train(example::SmallCnn& net, torch::optim::Adam& optimizer, const Learni
   return loss_sum / static_cast<double>(batches);
 }
 
-// Share of the samples whose class is found, in percent.
+// Returns the share of samples that are classified correctly, in percent.
 double accuracy(example::SmallCnn& net, h5feed::TorchDataLoader& loader, torch::Device device) {
   const torch::NoGradGuard no_grad;
   net->eval();
@@ -134,7 +134,7 @@ double peak_memory_bytes() {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
-// Looks at the GPU; null where there is none, or several to choose from.
+// Returns a probe of the GPU; null without a GPU, or if there are several to choose from.
 std::shared_ptr<const h5feed::GpuProbe> watch_gpu(torch::Device device) {
   if (!device.is_cuda()) return nullptr;
   try {
@@ -145,7 +145,7 @@ std::shared_ptr<const h5feed::GpuProbe> watch_gpu(torch::Device device) {
   }
 }
 
-// ", GPU busy 41 %, device memory 612 MiB", of what is known.
+// Returns the known values, as ", GPU busy 41 %, device memory 612 MiB".
 std::string gpu_columns(const h5feed::GpuUse& use, const std::vector<h5feed::GpuMemory>& memory) {
   std::string text;
   char column[64];
@@ -161,7 +161,7 @@ std::string gpu_columns(const h5feed::GpuUse& use, const std::vector<h5feed::Gpu
   return text.empty() ? ", no GPU" : text;
 }
 
-// Trains one batch size; the accuracy at its end.
+// Trains with one batch size. Returns the final test accuracy, in percent.
 double run_batch_size(const Settings& settings, std::int64_t batch_size, torch::Device device) {
   torch::manual_seed(settings.seed);
   const Loader training = open_loader(settings, batch_size, "train", true, device, watch_gpu(device));

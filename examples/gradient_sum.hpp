@@ -11,14 +11,14 @@
 
 namespace example {
 
-/// Packs gradients into tensors of about 25 MB, last layers first, since one large all-reduce is faster than
-/// many small ones, and several are on their way at once (Li et al., "PyTorch Distributed", VLDB 2020,
-/// arXiv 2006.15704, section 3.2.1).
+/// Sums gradients over all ranks in buckets of about 25 MB, last layers first. One large all-reduce is faster
+/// than many small ones, and several buckets are in flight at once (Li et al., "PyTorch Distributed", VLDB
+/// 2020, arXiv 2006.15704, section 3.2.1).
 class GradientSum {
  public:
   static constexpr std::size_t kBucketBytes = std::size_t{25} << 20;
 
-  /// The same parameters in the same order on every rank.
+  /// `parameters` must be the same, in the same order, on every rank. Shares ownership of them.
   explicit GradientSum(std::vector<torch::Tensor> parameters, std::size_t bucket_bytes = kBucketBytes) {
     std::size_t bytes = bucket_bytes;
     for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
@@ -33,9 +33,10 @@ class GradientSum {
 
   std::size_t buckets() const noexcept { return buckets_.size(); }
 
-  /// Every gradient becomes its sum over all ranks, divided by `samples` summed likewise: with gradients of
-  /// losses that are sums over a rank's samples, the gradient of the mean over the global batch, whatever
-  /// shares the ranks have, also none (an undefined gradient counts as 0). Returns `also`, summed. Blocks.
+  /// Replaces every gradient by its sum over all ranks, divided by the sum of `samples` over all ranks. If
+  /// each rank's loss is a sum over its samples, the result is the gradient of the mean loss of the global
+  /// batch, for any distribution of the samples; an undefined gradient counts as 0. Returns the sum of `also`
+  /// over all ranks. Blocks until all ranks have called it. Throws std::runtime_error as `Communicator::sum`.
   torch::Tensor run(Communicator& ranks, std::int64_t samples, const torch::Tensor& also) {
     std::vector<torch::Tensor> sums;
     for (const auto& bucket : buckets_) sums.push_back(ranks.summable(packed(bucket)));

@@ -1,4 +1,4 @@
-// What the main functions of the examples share.
+// Shared by the main functions of the examples: option checks, errors, exit codes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,7 @@
 
 namespace example {
 
-/// For options that take a whole number.
+/// Returns a validator of options that take a whole number of at least `least`.
 inline CLI::Validator at_least(std::int64_t least) {
   const auto check = [least](const std::string& text) -> std::string {
     std::int64_t number = 0;
@@ -25,19 +25,20 @@ inline CLI::Validator at_least(std::int64_t least) {
   return CLI::Validator(check, "from " + std::to_string(least));
 }
 
-/// What was wrong, in one line: LibTorch's errors go on with where in LibTorch they were found.
+/// Returns the first line of the message. LibTorch's messages continue with a stack trace.
 inline std::string one_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
 }
 
-/// 2 where the command line is at fault, else 1.
+/// Returns 2 for h5feed::OptionError, wrong usage, and 1 for any other exception.
 inline int exit_code(const std::exception& error) {
   return dynamic_cast<const h5feed::OptionError*>(&error) != nullptr ? 2 : 1;
 }
 
-/// Parses the command line and calls `run`. Exit codes are the h5feed program's: 0 done, 1 failed, 2 wrong
-/// usage; errors are one line on stderr, with the program's name in front.
+/// Parses the command line and calls `run`. Returns the exit code: 0 done, 1 failed, 2 wrong usage, as the
+/// h5feed program. Prints an error as one line on stderr, with the program's name in front. Does not throw
+/// std::exception.
 template <typename Run>
 int run_program(CLI::App& app, int argc, char** argv, const std::string& name, const Run& run) {
   try {

@@ -1,5 +1,5 @@
-// Several processes that train together: who this one is, and how they talk, over LibTorch's c10d: Gloo for
-// tensors on the CPU, NCCL for those on GPUs where LibTorch has it.
+// Processes that train together: the rank of this process, and collective operations over LibTorch's c10d.
+// Gloo sums tensors on the CPU; NCCL sums tensors on GPUs if LibTorch has it.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -10,7 +10,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-// A LibTorch with NCCL says so; its header needs that of NCCL, which it does not bring.
+// A LibTorch with NCCL defines USE_C10D_NCCL. Its header needs NCCL's header, which it does not include.
 #if defined(USE_C10D_NCCL) && __has_include(<nccl.h>)
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #define H5FEED_EXAMPLE_HAS_NCCL 1
@@ -33,10 +33,10 @@
 
 namespace example {
 
-/// This process among those that were started together.
+/// Position of this process among the processes that were started together.
 struct Ranks {
   int rank = 0;
-  int local_rank = 0;  ///< among those on the same machine
+  int local_rank = 0;  ///< number among the processes on the same machine
   int world_size = 1;
   std::string launcher = "none";
 };
@@ -57,9 +57,9 @@ inline std::optional<int> number_in_environment(const char* name) {
 
 }  // namespace detail
 
-/// Reads what torchrun, Open MPI's mpirun, MPICH's mpiexec or Slurm's srun set, in this order; one process
-/// where none of them did. Throws std::runtime_error for numbers that cannot be, and for a RANK without
-/// WORLD_SIZE, with which every process would train for itself.
+/// Returns the ranks that torchrun, Open MPI's mpirun, MPICH's mpiexec or Slurm's srun set in the
+/// environment, tried in this order; a single process if none did. Throws std::runtime_error for impossible
+/// numbers, and for a RANK without WORLD_SIZE, because every process would then train alone.
 inline Ranks ranks_from_environment() {
   struct Launcher {
     const char* name;
@@ -94,24 +94,27 @@ inline Ranks ranks_from_environment() {
 
 /// How the processes find each other.
 struct Meeting {
-  /// A file on storage that all see, new for each run. Empty: a TCP store on rank 0, at MASTER_ADDR and
-  /// MASTER_PORT, by default 127.0.0.1 and 29500; on several machines MASTER_ADDR has to be set.
+  /// Path of a file on storage that all ranks see; must be new for each run. Empty: a TCP store on rank 0, at
+  /// MASTER_ADDR and MASTER_PORT, by default 127.0.0.1 and 29500. On several machines MASTER_ADDR must be
+  /// set.
   std::string file;
-  /// After so long without an answer the others count as gone.
+  /// Other ranks that do not answer for this time count as dead.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
 };
 
-/// What sums over tensors on GPUs: NCCL itself, or Gloo by way of host memory, also for ranks that share a
-/// GPU, which NCCL refuses.
+/// Backend that sums tensors on GPUs: NCCL, or Gloo through host memory. Gloo also works for ranks that share
+/// a GPU, which NCCL refuses.
 enum class GpuSums { gloo, nccl };
 
 inline constexpr bool kHasNccl = H5FEED_EXAMPLE_HAS_NCCL != 0;
 
-/// Collective operations of all ranks: each rank calls the same ones in the same order. For one thread. They
-/// block, and throw std::runtime_error where another rank has died, or does not answer within the timeout.
+/// Collective operations of all ranks. Each rank must call the same operations in the same order, from one
+/// thread. They block, and throw std::runtime_error if another rank has died or does not answer within the
+/// timeout. With a world size of 1 they do nothing.
 class Communicator {
  public:
-  /// Throws std::runtime_error also for `GpuSums::nccl` where there is none.
+  /// Blocks until all ranks have met. Also throws std::runtime_error for `GpuSums::nccl` if LibTorch has no
+  /// NCCL.
   Communicator(const Ranks& ranks, const Meeting& meeting, GpuSums gpu_sums = GpuSums::gloo) : ranks_(ranks) {
     if (gpu_sums == GpuSums::nccl && !kHasNccl)
       throw std::runtime_error("this LibTorch has no NCCL; use Gloo");
@@ -127,8 +130,8 @@ class Communicator {
           c10::make_intrusive<c10d::PrefixStore>("gloo", store), ranks.rank, ranks.world_size, options);
 #if H5FEED_EXAMPLE_HAS_NCCL
       if (gpu_sums == GpuSums::gloo) return;
-      // wait() is to block, and to throw where a rank has gone, instead of ending the process by its own
-      // means: the names of LibTorch up to 2.1 and from 2.2 on.
+      // Makes wait() block, and throw if a rank has died, instead of ending the process. LibTorch up to 2.1
+      // reads the first name, from 2.2 on the second.
       ::setenv("NCCL_BLOCKING_WAIT", "1", 0);
       ::setenv("TORCH_NCCL_BLOCKING_WAIT", "1", 0);
       const auto nccl = c10d::ProcessGroupNCCL::Options::create();
@@ -141,7 +144,7 @@ class Communicator {
 
   const Ranks& ranks() const noexcept { return ranks_; }
 
-  /// `tensor`, contiguous, where `sum()` takes it: in host memory, but for NCCL.
+  /// Returns `tensor` as `sum()` takes it: contiguous, and in host memory unless NCCL sums it.
   torch::Tensor summable(const torch::Tensor& tensor) const {
 #if H5FEED_EXAMPLE_HAS_NCCL
     if (nccl_ && tensor.is_cuda()) return tensor.contiguous();
@@ -149,7 +152,7 @@ class Communicator {
     return tensor.cpu().contiguous();
   }
 
-  /// Rank 0's values, everywhere. Contiguous tensors on the CPU.
+  /// Copies rank 0's values to all ranks. The tensors must be contiguous and on the CPU.
   void broadcast(std::vector<torch::Tensor> tensors) {
     if (!gloo_) return;
     guarded("a broadcast", [&] {
@@ -160,8 +163,8 @@ class Communicator {
     });
   }
 
-  /// The sum over all ranks, everywhere, with the same bits. All tensors are on their way at once; each is as
-  /// `summable()` has it.
+  /// Replaces each tensor by its sum over all ranks, with the same bits on every rank. All tensors are in
+  /// flight at once. Each must be as `summable()` returns it.
   void sum(std::vector<torch::Tensor> tensors) {
     if (!gloo_) return;
     guarded("summing over the ranks", [&] {
@@ -174,7 +177,8 @@ class Communicator {
     });
   }
 
-  /// Throws std::runtime_error, on all ranks alike, where `value` is not the same on all of them.
+  /// Throws std::runtime_error on all ranks if `value` is not the same on all of them. `what` names it in the
+  /// message.
   void require_equal(const std::string& what, std::uint64_t value) {
     const torch::Tensor first = torch::empty({1}, torch::kInt64);
     std::memcpy(first.data_ptr(), &value, sizeof value);
@@ -202,7 +206,7 @@ class Communicator {
     if (!meeting.file.empty()) return c10::make_intrusive<c10d::FileStore>(meeting.file, ranks_.world_size);
     c10d::TCPStoreOptions options;
     options.port = port;
-    // torchrun's agent has opened the store already.
+    // torchrun's agent may have opened the store already.
     const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
     options.isServer = ranks_.rank == 0 && (agent == nullptr || std::string_view(agent) != "True");
     options.numWorkers = static_cast<std::size_t>(ranks_.world_size);
@@ -221,7 +225,7 @@ class Communicator {
     return static_cast<std::uint16_t>(port);
   }
 
-  // Slurm and Open MPI do not say where rank 0 is.
+  // Slurm and Open MPI do not set the address of rank 0.
   static void require_address() {
     if (std::getenv("MASTER_ADDR") != nullptr) return;
     const int machines = detail::number_in_environment("SLURM_STEP_NUM_NODES").value_or(1);

@@ -1,6 +1,6 @@
 // ResNet-18 and ResNet-50 for LibTorch: He, Zhang, Ren, Sun, "Deep residual learning for image recognition",
-// CVPR 2016 (arXiv 1512.03385), table 1. Stride 2 of a bottleneck is on its 3x3 convolution. Layers, their
-// names and the initial weights are torchvision's, so that its saved weights fit by name.
+// CVPR 2016 (arXiv 1512.03385), table 1. In a bottleneck the 3x3 convolution has the stride 2. Layers, their
+// names and the initial weights are torchvision's, so that its saved weights can be loaded by name.
 #pragma once
 
 #include <torch/nn/init.h>
@@ -21,7 +21,7 @@
 
 namespace example {
 
-/// One convolution without bias, padded so that only `stride` changes the extents.
+/// One convolution without bias, padded so that only `stride` changes height and width.
 struct ResNetConvolution {
   std::int64_t in_channels;
   std::int64_t out_channels;
@@ -36,8 +36,8 @@ struct ResNetConvolution {
   }
 };
 
-/// relu(path(x) + shortcut(x)): `path` is convolutions, each with batch normalization; the shortcut is a
-/// projection where the path changes the shape. (B,C,H,W) to (B,C',H/stride,W/stride).
+/// Computes relu(path(x) + shortcut(x)). `path` is a list of convolutions, each with batch normalization; the
+/// shortcut is a projection if the path changes the shape. Maps (B,C,H,W) to (B,C',H/stride,W/stride).
 class ResidualBlockImpl : public torch::nn::Module {
  public:
   explicit ResidualBlockImpl(const std::vector<ResNetConvolution>& path) {
@@ -73,13 +73,14 @@ class ResidualBlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ResidualBlock);
 
-/// What tells the networks of the paper's table 1 apart.
+/// Parameters in which the networks of the paper's table 1 differ.
 struct ResNetShape {
   std::array<std::int64_t, 4> depths;  ///< blocks in each of the four stages
   bool bottleneck;                     ///< 1x1, 3x3, 1x1 with four times as many channels; else 3x3, 3x3
 };
 
-/// (B,3,H,W) in a floating type to logits (B,classes); made for 224 x 224, any H and W from 32 work.
+/// Maps images (B,3,H,W) in a floating type to logits (B,classes). Designed for 224 x 224; any H and W of at
+/// least 32 work.
 class ResNetImpl : public torch::nn::Module {
  public:
   ResNetImpl(const ResNetShape& shape, std::int64_t classes)
@@ -128,12 +129,12 @@ class ResNetImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ResNet);
 
-/// 11,689,512 parameters with 1000 classes.
+/// Returns a ResNet-18, which has 11,689,512 parameters with 1000 classes.
 inline ResNet resnet18(std::int64_t classes = 1000) {
   return ResNet(ResNetShape{{2, 2, 2, 2}, false}, classes);
 }
 
-/// 25,557,032 parameters with 1000 classes.
+/// Returns a ResNet-50, which has 25,557,032 parameters with 1000 classes.
 inline ResNet resnet50(std::int64_t classes = 1000) {
   return ResNet(ResNetShape{{3, 4, 6, 3}, true}, classes);
 }

@@ -1,5 +1,5 @@
-// Trains a ResNet-18 or ResNet-50 on images of an HDF5 file, and tells at the end what the loader did. On a
-// file of synthetic images:
+// Trains a ResNet-18 or ResNet-50 on images of an HDF5 file, and prints the loader's report at the end. With
+// synthetic images:
 //
 //   h5feed generate images.h5 --samples 2000 --shape 3,224,224 --dtype u8 --chunk 32 --filter gzip:4
 //
@@ -46,7 +46,7 @@ void run(const Settings& settings) {
                                     .shuffle = settings.shuffle,
                                     .num_workers = settings.num_workers,
                                     .drop_last = true};
-  // Mean and deviation of ImageNet, as the published networks take their images.
+  // Mean and standard deviation of ImageNet, which the published networks use.
   options.normalize = {.scale = 1.0 / 255, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
   options.device = example::loader_device(device);
   const auto loader = h5feed::make_data_loader(data, options);

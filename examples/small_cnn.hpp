@@ -10,8 +10,8 @@
 
 namespace example {
 
-/// Two convolutions with pooling and two linear layers: images (B,C,H,W) in a floating type, H and W at least
-/// 4, to logits (B,classes). 206,922 parameters for 28 × 28 grey images in 10 classes.
+/// Two convolutions with pooling and two linear layers. Maps images (B,C,H,W) in a floating type, H and W at
+/// least 4, to logits (B,classes). Has 206,922 parameters for 28 × 28 grey images in 10 classes.
 class SmallCnnImpl : public torch::nn::Module {
  public:
   SmallCnnImpl(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t classes)

@@ -1,7 +1,6 @@
-// Puts the images of an HDF5 file back together from their tiles, as one does with what a network makes of
-// each tile, and compares them with the images themselves. Where tiles overlap, a pixel is the average of
-// what they bring, or what the last of them brings: with tiles that nothing has changed both are the image
-// exactly. Needs no LibTorch.
+// Reassembles the images of an HDF5 file from their tiles, as you would with a network's output for each
+// tile, and compares them with the original images. Where tiles overlap, a pixel is the average of all tiles,
+// or the value of the last tile; with unchanged tiles both equal the image exactly. Does not need LibTorch.
 //
 //   tiles slides.h5 --data images --size 512 --overlap 64 --edges shift --merge average
 #include <CLI/CLI.hpp>
@@ -34,7 +33,7 @@ struct Settings {
   std::int64_t num_workers = 2;
 };
 
-/// An image that grows tile by tile, in the layout of the tiles: (C,H,W).
+/// An image that is assembled tile by tile, in the layout of the tiles: (C,H,W).
 class Mosaic {
  public:
   Mosaic(std::int64_t channels, const h5feed::TileGrid& grid, bool average)
@@ -45,7 +44,7 @@ class Mosaic {
     average_ ? sums_.resize(values) : last_.resize(values);
   }
 
-  /// `tile` is (C,size,size); what lies beyond the image is left out.
+  /// Adds a tile (C,size,size) whose upper left corner is at (y, x). Pixels beyond the image are ignored.
   void add(const std::uint8_t* tile, std::int64_t size, std::int64_t y, std::int64_t x) {
     const std::int64_t rows = std::min(size, height_ - y);
     const std::int64_t columns = std::min(size, width_ - x);
@@ -62,8 +61,8 @@ class Mosaic {
   }
 
   struct Comparison {
-    std::int64_t different = 0;  ///< values that are not those of the image
-    std::int64_t uncovered = 0;  ///< pixels that no tile has
+    std::int64_t different = 0;  ///< number of values that differ from the image
+    std::int64_t uncovered = 0;  ///< number of pixels that no tile covers
   };
 
   Comparison compare(const std::uint8_t* image) const {
@@ -95,9 +94,9 @@ class Mosaic {
   std::int64_t height_;
   std::int64_t width_;
   bool average_;
-  std::vector<std::uint32_t> sums_;    // one a value; exact for whole numbers
-  std::vector<std::uint8_t> last_;     // or the last tile's values
-  std::vector<std::uint32_t> covers_;  // tiles that have a pixel
+  std::vector<std::uint32_t> sums_;    // average: sum of each value; exact for integers
+  std::vector<std::uint8_t> last_;     // otherwise: values of the last tile
+  std::vector<std::uint32_t> covers_;  // number of tiles that cover each pixel
 };
 
 h5feed::TileEdges edges_of(const std::string& name) {
@@ -115,7 +114,7 @@ h5feed::InputLayout layout_of(const std::string& name) {
   return layouts.at(name);
 }
 
-/// The library names its own options; these are this program's.
+/// Replaces the names of the library's options in a message by the names of this program's options.
 std::string with_option_names(std::string text) {
   const std::vector<std::pair<std::string, std::string>> names = {
       {"tiles.edges = ", "--edges "},         {"tiles.size", "--size"},
@@ -174,7 +173,7 @@ void run(const Settings& settings) {
   h5feed::DataLoader loader(
       tiled.subset(wanted),
       {.batch_size = settings.batch_size, .num_workers = settings.num_workers, .provenance = true});
-  // Tiles of an image come together: one mosaic at a time is enough.
+  // Tiles of an image follow each other, so one mosaic at a time is enough.
   const std::int64_t channels = tiled.sample_shape().front();
   Mosaic mosaic(channels, grid, settings.merge == "average");
   std::int64_t tiles_left = grid.per_image();

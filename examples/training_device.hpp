@@ -1,4 +1,4 @@
-// Where the examples with LibTorch train.
+// Device on which the examples with LibTorch train.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -12,20 +12,21 @@
 
 namespace example {
 
-/// `name` as LibTorch reads it; for "auto" the GPU where LibTorch has one. Throws h5feed::OptionError.
+/// Returns the device called `name`: cpu, cuda, cuda:N, or auto, which is the first GPU if LibTorch finds
+/// one, else the CPU. Throws h5feed::OptionError for other names.
 inline c10::Device choose_device(const std::string& name) {
   if (name == "auto") {
     return torch::cuda::is_available() ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
   }
   try {
     if (name == "cpu" || name.starts_with("cuda")) return c10::Device(name);
-  } catch (const c10::Error&) {  // its text speaks of devices that are no choice here
+  } catch (const c10::Error&) {  // its text names devices that the examples do not offer
   }
   throw h5feed::OptionError("--device " + name + ": use auto, cpu, cuda or cuda:N");
 }
 
-/// Where the loader delivers for a network on `device`: there, where h5feed is built with CUDA, else in host
-/// memory, from which `.to(device)` copies.
+/// Returns `DataLoaderOptions::device` for a network on `device`: the same GPU if h5feed is built with CUDA,
+/// else "cpu", so that `.to(device)` copies the batches.
 inline std::string loader_device(const c10::Device& device) {
   return H5FEED_HAS_CUDA && device.is_cuda() ? device.str() : "cpu";
 }
