@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data parallel training: the same program on several processes, each with its share of every batch.
+// Data parallel training: several processes run this program, each with its share of every batch.
 //
 //   torchrun --nproc_per_node 4 --no_python distributed train.h5 --target labels --global-batch 256
 //   mpirun -n 4 distributed train.h5 --target labels --global-batch 256

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a small CNN on Fashion-MNIST from an HDF5 file, through h5feed's drop-in for LibTorch's data
-// loader. The file is made by `h5feed pack` (tools/demo.sh does it all).
+// loader. `h5feed pack` makes the file; tools/demo.sh does both.
 //
 //   fashion_mnist fashion.h5 --epochs 3 --num-workers 2
 //

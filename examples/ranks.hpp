@@ -206,7 +206,7 @@ class Communicator {
     if (!meeting.file.empty()) return c10::make_intrusive<c10d::FileStore>(meeting.file, ranks_.world_size);
     c10d::TCPStoreOptions options;
     options.port = port;
-    // torchrun's agent has opened the store already.
+    // torchrun's agent may have opened the store already.
     const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
     options.isServer = ranks_.rank == 0 && (agent == nullptr || std::string_view(agent) != "True");
     options.numWorkers = static_cast<std::size_t>(ranks_.world_size);
@@ -225,7 +225,7 @@ class Communicator {
     return static_cast<std::uint16_t>(port);
   }
 
-  // Slurm and Open MPI do not say where rank 0 is.
+  // Slurm and Open MPI do not set the address of rank 0.
   static void require_address() {
     if (std::getenv("MASTER_ADDR") != nullptr) return;
     const int machines = detail::number_in_environment("SLURM_STEP_NUM_NODES").value_or(1);

@@ -22,7 +22,7 @@
 
 namespace example {
 
-/// One convolution without bias, padded so that only `stride` changes the extents.
+/// One convolution without bias, padded so that only `stride` changes height and width.
 struct ResNetConvolution {
   std::int64_t in_channels;
   std::int64_t out_channels;

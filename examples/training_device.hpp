@@ -21,7 +21,7 @@ inline c10::Device choose_device(const std::string& name) {
   }
   try {
     if (name == "cpu" || name.starts_with("cuda")) return c10::Device(name);
-  } catch (const c10::Error&) {  // its text speaks of devices that are no choice here
+  } catch (const c10::Error&) {  // its text names devices that the examples do not offer
   }
   throw h5feed::OptionError("--device " + name + ": use auto, cpu, cuda or cuda:N");
 }
