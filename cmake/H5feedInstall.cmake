@@ -8,6 +8,7 @@ install(FILES
   loader/include/h5feed/torch_loader.hpp
   loader/include/h5feed/torch_sampler.hpp loader/include/h5feed/torch_tensor.hpp loader/include/h5feed/torch_transforms.hpp
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/h5feed")
+install(TARGETS h5feed_images EXPORT h5feedTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/h5feed")
 install(EXPORT h5feedTargets NAMESPACE h5feed:: DESTINATION "${package_dir}")
 if(TARGET h5feed_gpu)
   # A set of its own: a project that has no CUDA toolkit can still use the rest.

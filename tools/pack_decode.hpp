@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "images/image_calls.hpp"
+
 namespace h5feed::cli {
 
 /// An image that cannot be used; says why, in a few words.
@@ -15,10 +17,6 @@ class BadImage : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-
-/// How an image becomes one of `height` × `width`. `crop`: scaled until it covers the size, its middle kept;
-/// `pad`: scaled until it fits, in the middle of black; `stretch`: scaled in both directions.
-enum class ImageFit : std::uint8_t { crop, pad, stretch };
 
 struct PixelFormat {
   std::uint64_t height = 0;
@@ -40,10 +38,12 @@ std::vector<std::byte> read_image_file(const std::filesystem::path& file);
 void check_image_bytes(std::span<const std::byte> bytes);
 
 /// Decodes (EXIF orientation applied, alpha dropped, RGB), scales with an average over the area where it
-/// shrinks, and writes `format.bytes()` bytes. Thread-safe. Throws BadImage.
+/// shrinks, and writes `format.bytes()` bytes. Thread-safe. Throws BadImage;
+/// Error where the image codecs cannot be loaded.
 void decode_image(std::span<const std::byte> bytes, const PixelFormat& format, std::span<std::byte> out);
 
-/// OpenCV's own threads would only compete with those of the pipeline. For the program as a whole.
+/// OpenCV's own threads would only compete with those of the pipeline. For the program as a whole. Throws
+/// Error where the image codecs cannot be loaded.
 void use_one_thread_an_image();
 
 }  // namespace h5feed::cli

@@ -44,14 +44,14 @@ class ImageDecoder {
  public:
   virtual ~ImageDecoder() = default;
 
-  /// What `decode` would make of these bytes. Decodes them. Throws ImageError, std::bad_alloc.
+  /// What `decode` would make of these bytes. Decodes them. Throws as `decode` does.
   virtual ImageExtent extent_of(std::span<const std::byte> encoded) const = 0;
 
   /// What becomes of an image of this extent.
   virtual ImageExtent scaled(ImageExtent extent) const = 0;
 
   /// Decodes into `out`, which has the size of `extent`. Throws ImageError, also where the image would have
-  /// another extent; std::bad_alloc.
+  /// another extent; Error where the codecs cannot be loaded; std::bad_alloc.
   virtual void decode(std::span<const std::byte> encoded, const ImageExtent& extent,
                       std::span<std::byte> out) const = 0;
 
@@ -61,7 +61,8 @@ class ImageDecoder {
                      const ImageExtent& extent, std::span<std::byte> out) const = 0;
 };
 
-/// In loader/batch/transform.cpp.
+/// Loads the codecs at the first image, not here (images/image_library.hpp). In
+/// loader/images/image_decoder.cpp.
 std::unique_ptr<const ImageDecoder> make_image_decoder(const ImageTarget& target);
 
 }  // namespace h5feed

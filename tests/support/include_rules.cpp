@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 // "h5feed" is the public face, loader/include/h5feed. A folder may include itself, the public face
 // and the folders listed here.
 const std::map<std::string, std::set<std::string>>& allowed_folders() {
-  static const std::set<std::string> loader = {"base", "store", "dataset", "cache", "plan", "batch", "flow"};
+  static const std::set<std::string> loader = {"base",  "images", "store", "dataset",
+                                               "cache", "plan",   "batch", "flow"};
   static const auto with = [](std::set<std::string> more) {
     more.insert(loader.begin(), loader.end());
     return more;
@@ -24,6 +25,7 @@ const std::map<std::string, std::set<std::string>>& allowed_folders() {
   static const std::map<std::string, std::set<std::string>> table = {
       {"loader/include/h5feed", {}},
       {"loader/base", {}},
+      {"loader/images", {"base"}},
       {"loader/store", {"base"}},
       {"loader/plan", {"base"}},
       {"loader/dataset", {"plan", "store", "base"}},
@@ -57,9 +59,8 @@ const std::vector<LibraryRule>& library_rules() {
        std::regex("(hdf5/.*)?(H5.*|hdf5.*)\\.(h|hpp)"),
        {"loader/store/", "tests/", "benchmarks/peers/"}},
       {"TBB", std::regex("(tbb|oneapi)/.*"), {"loader/flow/", "tools/"}},
-      {"OpenCV",
-       std::regex("opencv.*"),
-       {"loader/batch/transform", "tools/pack", "benchmarks/peers/", "tests/"}},
+      {"OpenCV", std::regex("opencv.*"), {"loader/images/opencv_", "benchmarks/peers/", "tests/"}},
+      {"libjpeg", std::regex("(jpeglib|turbojpeg)\\.h"), {"loader/images/jpeg_pixels", "tests/"}},
       {"Torch",
        std::regex("(torch|ATen|c10|caffe2)/.*"),
        {"loader/include/h5feed/torch", "cuda/include/h5feed/torch", "examples/", "tests/", "benchmarks/"}},

@@ -1,4 +1,4 @@
-#include "batch/jpeg_end.hpp"
+#include "images/jpeg_end.hpp"
 
 #include <cstdint>
 #include <cstring>
