@@ -20,6 +20,7 @@ find_package(Lzf REQUIRED)
 find_package(Blosc REQUIRED)
 find_package(BZip2 REQUIRED)
 find_package(Aec REQUIRED)
+find_package(JPEG REQUIRED)  # libjpeg-turbo
 find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc imgcodecs)
 
 include(H5feedCuda)

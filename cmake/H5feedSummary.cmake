@@ -31,6 +31,7 @@ function(h5feed_summary)
   h5feed_summary_line("liblzf, libaec" "found")
   h5feed_summary_line("spdlog, fmt" "${spdlog_VERSION}, ${fmt_VERSION}")
   h5feed_summary_line("OpenCV" "${OpenCV_VERSION}")
+  h5feed_summary_line("libjpeg-turbo" "found")
 
   set(torch_on FALSE)
   if(H5FEED_TORCH_FOUND)

@@ -9,7 +9,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build git
-  libhdf5-dev libtbb-dev libopencv-dev libdeflate-dev liblz4-dev libzstd-dev zlib1g-dev
+  libhdf5-dev libtbb-dev libopencv-dev libjpeg-dev libdeflate-dev liblz4-dev libzstd-dev zlib1g-dev
   liblzf-dev libblosc-dev libbz2-dev libaec-dev
   libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
   libssl-dev

@@ -58,8 +58,8 @@ class ImageDecoder {
   virtual ImageExtent scaled(ImageExtent extent) const = 0;
 
   /// Decodes, scales and reorders the channels of an image into `out`, which has `extent.bytes()` bytes.
-  /// Throws ImageError if the bytes cannot be decoded or the result would have another extent;
-  /// std::bad_alloc.
+  /// Throws ImageError if the bytes cannot be decoded or the result would have another extent; Error if the
+  /// codecs cannot be loaded; std::bad_alloc.
   virtual void decode(std::span<const std::byte> encoded, const ImageExtent& extent,
                       std::span<std::byte> out) const = 0;
 
@@ -70,7 +70,8 @@ class ImageDecoder {
                      const ImageExtent& extent, std::span<std::byte> out) const = 0;
 };
 
-/// Creates the OpenCV decoder. Defined in loader/batch/transform.cpp.
+/// Creates the decoder. The codecs are loaded at the first image (images/image_library.hpp). Defined in
+/// loader/images/image_decoder.cpp.
 std::unique_ptr<const ImageDecoder> make_image_decoder(const ImageTarget& target);
 
 }  // namespace h5feed

@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"loader/store/hdf5/a.cpp", "<H5Cpp.h>", ""},
         Planted{"loader/dataset/a.cpp", "<H5Ppublic.h>", "HDF5 has no place there"},
         Planted{"loader/dataset/a.cpp", "  <hdf5.h>", "HDF5 has no place there"},
-        Planted{"tools/pack/images.cpp", "<opencv2/imgcodecs.hpp>", ""},
+        Planted{"loader/images/opencv_images.cpp", "<opencv2/imgcodecs.hpp>", ""},
         Planted{"tools/info/info.cpp", "<opencv2/imgcodecs.hpp>", "OpenCV has no place there"},
         Planted{"tools/info/info.cpp", "\"flow/resolve/advice.hpp\"", ""},
         Planted{"tools/info/info.cpp", "\"tools/bench/report.hpp\"", "tools/info must not use tools/bench"},

@@ -9,14 +9,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
-#include <opencv2/core.hpp>
-#include <opencv2/imgcodecs.hpp>
-#include <opencv2/imgproc.hpp>
+#include <new>
 #include <string_view>
 
 #include "base/file_descriptor.hpp"
+#include "images/image_library.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -25,37 +23,6 @@ using namespace std::string_view_literals;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-cv::Mat scaled(const cv::Mat& image, int width, int height) {
-  if (image.cols == width && image.rows == height) return image;
-  const bool shrinks = image.cols >= width && image.rows >= height;
-  cv::Mat result;
-  cv::resize(image, result, cv::Size(width, height), 0, 0, shrinks ? cv::INTER_AREA : cv::INTER_LINEAR);
-  return result;
-}
-
-// Scales to the size that the fit requires before it crops or pads.
-cv::Mat fitted(const cv::Mat& image, const PixelFormat& format) {
-  const auto width = static_cast<int>(format.width), height = static_cast<int>(format.height);
-  if (format.fit == ImageFit::stretch) return scaled(image, width, height);
-  const double by_width = static_cast<double>(width) / image.cols;
-  const double by_height = static_cast<double>(height) / image.rows;
-  const bool crop = format.fit == ImageFit::crop;
-  const double factor = crop ? std::max(by_width, by_height) : std::min(by_width, by_height);
-  const auto side = [&](int extent, int target) {
-    const int rounded = static_cast<int>(std::lround(extent * factor));
-    return crop ? std::max(target, rounded) : std::clamp(rounded, 1, target);
-  };
-  const cv::Mat image_scaled = scaled(image, side(image.cols, width), side(image.rows, height));
-  if (crop) {
-    return image_scaled(
-        cv::Rect((image_scaled.cols - width) / 2, (image_scaled.rows - height) / 2, width, height));
-  }
-  cv::Mat padded(height, width, image_scaled.type(), cv::Scalar::all(0));
-  image_scaled.copyTo(padded(cv::Rect((width - image_scaled.cols) / 2, (height - image_scaled.rows) / 2,
-                                      image_scaled.cols, image_scaled.rows)));
-  return padded;
 }
 
 }  // namespace
@@ -110,33 +77,22 @@ void check_image_bytes(std::span<const std::byte> bytes) {
 
 void decode_image(std::span<const std::byte> bytes, const PixelFormat& format, std::span<std::byte> out) {
   check_image_bytes(bytes);
-  cv::Mat image;
-  try {
-    // OpenCV takes a non-const pointer but does not change the bytes.
-    const cv::Mat raw(1, static_cast<int>(bytes.size()), CV_8UC1, const_cast<std::byte*>(bytes.data()));
-    image = cv::imdecode(raw, format.gray ? cv::IMREAD_GRAYSCALE : cv::IMREAD_COLOR);
-    if (image.empty()) throw BadImage("cannot be decoded");
-    image = fitted(image, format);
-    auto* const data = reinterpret_cast<std::uint8_t*>(out.data());
-    const auto width = static_cast<int>(format.width), height = static_cast<int>(format.height);
-    if (format.gray) {
-      image.copyTo(cv::Mat(height, width, CV_8UC1, data));
-    } else if (format.channels_last) {
-      cv::Mat target(height, width, CV_8UC3, data);
-      cv::cvtColor(image, target, cv::COLOR_BGR2RGB);
-    } else {
-      const std::size_t plane = format.height * format.width;
-      std::array<cv::Mat, 3> planes = {cv::Mat(height, width, CV_8UC1, data + 2 * plane),
-                                       cv::Mat(height, width, CV_8UC1, data + plane),
-                                       cv::Mat(height, width, CV_8UC1, data)};
-      cv::split(image, planes.data());
-    }
-  } catch (const cv::Exception& error) {
-    const std::string what = error.what();
-    throw BadImage(fmt::format("cannot be decoded ({})", what.substr(0, what.find('\n'))));
+  const FittedPixels pixels{format.height, format.width, format.fit, format.gray, format.channels_last};
+  ImageReason reason{};
+  switch (image_calls().decode_fitted(bytes.data(), bytes.size(), &pixels, out.data(), &reason)) {
+    case ImageOutcome::done:
+      return;
+    case ImageOutcome::no_memory:
+      throw std::bad_alloc();
+    case ImageOutcome::failed:
+      throw BadImage(fmt::format("cannot be decoded ({})", reason.text));
+    case ImageOutcome::no_image:
+    case ImageOutcome::other_pixels:
+      break;
   }
+  throw BadImage("cannot be decoded");
 }
 
-void use_one_thread_an_image() { cv::setNumThreads(1); }
+void use_one_thread_an_image() { image_calls().use_one_thread(); }
 
 }  // namespace h5feed::cli

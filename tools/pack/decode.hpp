@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "images/image_calls.hpp"
+
 namespace h5feed::cli {
 
 /// Thrown for an image that cannot be used; what() says why, in a few words.
@@ -16,10 +18,6 @@ class BadImage : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-
-/// How an image is fitted to `height` × `width`. `crop`: scaled until it covers the size, then cropped to its
-/// middle; `pad`: scaled until it fits, centred on black; `stretch`: scaled in each direction separately.
-enum class ImageFit : std::uint8_t { crop, pad, stretch };
 
 struct PixelFormat {
   std::uint64_t height = 0;
@@ -41,11 +39,12 @@ std::vector<std::byte> read_image_file(const std::filesystem::path& file);
 void check_image_bytes(std::span<const std::byte> bytes);
 
 /// Decodes an image to RGB or gray (EXIF orientation applied, alpha dropped), scales it, averaging over areas
-/// when it shrinks, and writes `format.bytes()` bytes. Thread-safe. Throws BadImage.
+/// when it shrinks, and writes `format.bytes()` bytes. Thread-safe. Throws BadImage; Error if the image
+/// codecs cannot be loaded.
 void decode_image(std::span<const std::byte> bytes, const PixelFormat& format, std::span<std::byte> out);
 
 /// Turns off OpenCV's own threads, which would compete with those of the pipeline. Applies to the whole
-/// process.
+/// process. Throws Error if the image codecs cannot be loaded.
 void use_one_thread_an_image();
 
 }  // namespace h5feed::cli

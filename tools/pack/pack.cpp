@@ -202,7 +202,7 @@ std::string pack_image_sets(const PackArguments& arguments) {
   const ImageTarget target = image_target(arguments);
   const ImageSets sets =
       arguments.csv.empty() ? list_class_folders(arguments.images) : list_csv(arguments.csv);
-  use_one_thread_an_image();
+  if (!target.store_bytes) use_one_thread_an_image();
   std::uint64_t images = 0;
   std::vector<ImageTarget> targets;
   SpaceNeed space;

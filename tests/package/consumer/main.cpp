@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads one epoch of the file named on the command line, and expects a typed error for another.
+// Reads one epoch of the file named on the command line and an image of photos.h5 beside it, and expects a
+// typed error for another file.
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <h5feed/config.hpp>
 #include <h5feed/data_loader.hpp>
 #include <h5feed/error.hpp>
@@ -9,6 +12,16 @@
 #if H5FEED_HAS_CUDA
 bool delivers_anywhere(const h5feed::Dataset& data);
 #endif
+
+// Whether the image codecs are found from here: the one image is red.
+bool decodes_images(const std::filesystem::path& file) {
+  h5feed::DataLoader loader(h5feed::Dataset::open({.files = {file}, .data = "images"}), {.batch_size = 1});
+  for (h5feed::Batch& batch : loader) {
+    const auto pixels = batch.data.as<std::uint8_t>();
+    return pixels.size() == 6 && pixels[0] == 255 && pixels[2] == 0;
+  }
+  return false;
+}
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
@@ -19,6 +32,7 @@ int main(int argc, char** argv) {
     refused = true;
   }
   if (!refused) return 1;
+  if (!decodes_images(std::filesystem::path(argv[1]).parent_path() / "photos.h5")) return 1;
 
   const auto data = h5feed::Dataset::open({.files = {argv[1]}, .data = "images", .target = "labels"});
   h5feed::DataLoaderOptions options{.batch_size = 16, .shuffle = true, .num_workers = 2};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
@@ -18,6 +19,7 @@
 namespace h5feed::test {
 namespace {
 
+using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 // What `info` prints of the file, after the name of the reading, as arguments for `bench`.
@@ -76,6 +78,22 @@ TEST(BenchSamples, TakesTheOptionsThatInfoPrintsForEveryKindOfSample) {
   EXPECT_EQ(bench("photos.h5", options).at("image_color"), "gray");
 #endif
 }
+
+#ifndef __SANITIZE_THREAD__
+TEST(BenchSamples, SaysWhatIsMissingWhereImagesCannotBeDecoded) {
+  const TempDir dir;
+  {
+    H5TestFile photos(dir / "photos.h5");
+    write_ragged(photos, "encoded", {encoded(picture(20, 30, 3, 1), ".jpg")});
+  }
+  ASSERT_EQ(::setenv("H5FEED_IMAGES", "/no/such/object.so", 1), 0);
+  const ProgramResult result = run_program(dir.path(), {"bench", "photos.h5", "--image-size", "16"});
+  ASSERT_EQ(::unsetenv("H5FEED_IMAGES"), 0);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("images need h5feed_images.so, which is not there (looked for "
+                                    "/no/such/object.so); install it with h5feed"));
+}
+#endif
 
 TEST(BenchSamples, RefusesFormsThatThereAreNot) {
   const TempDir dir;

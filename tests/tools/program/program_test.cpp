@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -15,7 +17,9 @@
 namespace h5feed::test {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(Program, AlonePrintsThreeCommandsToTryAndTheyWork) {
@@ -41,6 +45,16 @@ TEST(Program, PrintsVersionAndCommit) {
   const ProgramResult result = run_program(".", {"--version"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.out, "h5feed " H5FEED_VERSION " (" H5FEED_COMMIT ")\n");
+}
+
+// Each library costs time at every start.
+TEST(Program, StartsWithoutImageCodecs) {
+  ASSERT_EQ(::setenv("LD_TRACE_LOADED_OBJECTS", "1", 1), 0);  // as ldd does
+  const ProgramResult result = run_program(".", {});
+  ASSERT_EQ(::unsetenv("LD_TRACE_LOADED_OBJECTS"), 0);
+  EXPECT_THAT(result.out, HasSubstr("libhdf5"));
+  EXPECT_THAT(result.out, Not(AnyOf(HasSubstr("libopencv"), HasSubstr("libgdal"), HasSubstr("libjpeg"))));
+  EXPECT_LE(std::count(result.out.begin(), result.out.end(), '\n'), 48);
 }
 
 TEST(Program, EveryCommandHasHelpWithExamples) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "batch/jpeg_end.hpp"
+#include "images/jpeg_end.hpp"
 
 #include <cstdint>
 #include <cstring>

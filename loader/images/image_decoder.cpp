@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The image decoder: calls the codecs of h5feed_images.so, and turns their outcomes into errors.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <limits>
+#include <new>
+#include <string_view>
+#include <vector>
+
+#include "base/option_spelling.hpp"
+#include "images/image_library.hpp"
+#include "images/jpeg_end.hpp"
+
+namespace h5feed {
+namespace {
+
+using Color = ImageTarget::Color;
+
+// Throws what became of a call, unless it is done.
+void require(ImageOutcome outcome, const ImageReason& reason) {
+  switch (outcome) {
+    case ImageOutcome::done:
+      return;
+    case ImageOutcome::no_image:
+      throw ImageError("it is no image that OpenCV can decode; store it as JPEG or PNG, or leave it out");
+    case ImageOutcome::other_pixels:
+      throw ImageError("its pixels are neither of 8 nor of 16 bits; store it as PNG or JPEG");
+    case ImageOutcome::no_memory:
+      throw std::bad_alloc();
+    case ImageOutcome::failed:
+      break;
+  }
+  const std::string_view why = reason.text;
+  throw ImageError(fmt::format("OpenCV failed{}{}; store it as JPEG or PNG, or leave it out",
+                               why.empty() ? "" : ": ", why));
+}
+
+void check_bytes(std::span<const std::byte> encoded) {
+  if (encoded.empty()) throw ImageError("it has no bytes; restore it, or leave it out");
+  if (encoded.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw ImageError("it has more than 2 GiB; store it smaller");
+  if (!jpeg_is_whole(encoded)) throw ImageError("its JPEG is cut short; restore it, or leave it out");
+}
+
+// What the codecs made of one image, of bytes that were checked.
+class Decoded {
+ public:
+  Decoded(std::span<const std::byte> encoded, Color color) {
+    ImageReason reason{};
+    require(calls_.decode(encoded.data(), encoded.size(), color, &decoded_, &reason), reason);
+  }
+  Decoded(const Decoded&) = delete;
+  Decoded& operator=(const Decoded&) = delete;
+  ~Decoded() { calls_.release(decoded_.image); }
+
+  const ImageExtent& extent() const noexcept { return decoded_.extent; }
+
+  void write(const ImageExtent& extent, bool swap, std::span<std::byte> out) const {
+    ImageReason reason{};
+    require(calls_.write(decoded_.image, extent.height, extent.width, swap, out.data(), &reason), reason);
+  }
+
+ private:
+  const ImageCalls& calls_ = image_calls();
+  DecodedImage decoded_{};
+};
+
+class TargetDecoder final : public ImageDecoder {
+ public:
+  explicit TargetDecoder(const ImageTarget& target) : target_(target) {}
+
+  ImageExtent extent_of(std::span<const std::byte> encoded) const override {
+    check_bytes(encoded);
+    return scaled(Decoded(encoded, target_.color).extent());
+  }
+
+  void decode(std::span<const std::byte> encoded, const ImageExtent& extent,
+              std::span<std::byte> out) const override {
+    check_bytes(encoded);
+    const std::uint64_t channels = target_.color == Color::gray ? 1 : 3;
+    if (extent.dtype == DType::u8 && extent.channels == channels &&
+        image_calls().decode_quickly(encoded.data(), encoded.size(), target_.color, extent.height,
+                                     extent.width, out.data())) {
+      return;
+    }
+    const Decoded image(encoded, target_.color);
+    check(scaled(image.extent()), extent);
+    image.write(extent, target_.color != Color::bgr, out);
+  }
+
+  void scale(std::span<const std::byte> pixels, const ImageExtent& from, bool planar,
+             const ImageExtent& extent, std::span<std::byte> out) const override {
+    // OpenCV counts rows and columns in int.
+    constexpr std::uint64_t kMaxSide = std::numeric_limits<std::int16_t>::max();
+    if (from.height < 1 || from.height > kMaxSide || from.width < 1 || from.width > kMaxSide ||
+        from.channels < 1 || from.channels > 4 || pixels.size() != from.bytes()) {
+      throw ImageError(
+          fmt::format("{} bytes are no image of {}×{}×{}; correct its row of the table of shapes",
+                      pixels.size(), from.height, from.width, from.channels));
+    }
+    check(scaled(from), extent);
+    std::vector<std::byte> interleaved;
+    if (planar && from.channels > 1) {
+      const std::size_t plane = pixels.size() / from.channels;
+      interleaved.resize(pixels.size());
+      for (std::size_t channel = 0; channel < from.channels; ++channel) {
+        for (std::size_t i = 0; i < plane; ++i)
+          interleaved[i * from.channels + channel] = pixels[channel * plane + i];
+      }
+      pixels = interleaved;
+    }
+    if (scaled(from) == from) {
+      std::memcpy(out.data(), pixels.data(), pixels.size());
+      return;
+    }
+    ImageReason reason{};
+    require(image_calls().resize(pixels.data(), &from, extent.height, extent.width, out.data(), &reason),
+            reason);
+  }
+
+  ImageExtent scaled(ImageExtent extent) const override {
+    if (target_.height == 0) return extent;
+    extent.height = target_.height;
+    extent.width = target_.width;
+    return extent;
+  }
+
+ private:
+  static void check(const ImageExtent& is, const ImageExtent& wanted) {
+    if (is == wanted) return;
+    const bool size = is.height != wanted.height || is.width != wanted.width;
+    throw ImageError(fmt::format("it is {}×{}×{} {}, the first is {}×{}×{} {}; {}", is.height, is.width,
+                                 is.channels, name_of(is.dtype), wanted.height, wanted.width, wanted.channels,
+                                 name_of(wanted.dtype),
+                                 size ? fmt::format("set {} to scale all alike", spelled(kImageSize))
+                                      : "choose a color that makes all alike"));
+  }
+
+  const ImageTarget target_;
+};
+
+}  // namespace
+
+std::unique_ptr<const ImageDecoder> make_image_decoder(const ImageTarget& target) {
+  return std::make_unique<const TargetDecoder>(target);
+}
+
+}  // namespace h5feed

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "images/image_library.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <link.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "h5feed/error.hpp"
+
+namespace h5feed {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kImageObject = "h5feed_images.so";
+constexpr const char* kImagePlace = "H5FEED_IMAGES";
+
+// The program or the shared library that this code is in.
+fs::path own_object() {
+  static const char anchor = 0;
+  Dl_info info{};
+  link_map* map = nullptr;
+  std::error_code error;
+  const bool found = ::dladdr1(&anchor, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
+  // The dynamic linker has no name for the program itself.
+  const bool program = !found || map == nullptr || map->l_name == nullptr || *map->l_name == '\0';
+  return fs::canonical(program ? "/proc/self/exe" : map->l_name, error);
+}
+
+std::vector<std::string> places_to_look() {
+  if (const char* const named = std::getenv(kImagePlace); named != nullptr && *named != '\0') return {named};
+  std::vector<std::string> places;
+  if (const fs::path object = own_object(); !object.empty()) {
+    const fs::path beside = object.parent_path();
+    for (const fs::path& folder :
+         {beside, beside / "h5feed", (beside / ".." / H5FEED_LIBDIR / "h5feed").lexically_normal()}) {
+      places.push_back((folder / kImageObject).string());
+    }
+  }
+  places.emplace_back(kImageObject);
+  return places;
+}
+
+std::string last_reason() {
+  const char* const text = ::dlerror();
+  return text != nullptr ? text : "no reason given";
+}
+
+// Null where there is no such object. Throws Error where there is one that cannot be loaded.
+void* open_object(const std::string& place) {
+  const bool is_path = place.find('/') != std::string::npos;
+  std::error_code error;
+  if (is_path && !fs::exists(place, error)) return nullptr;
+  // Never closed: the codecs have exit handlers and threads. Their symbols stay out of the program's way.
+  void* const handle = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle != nullptr) return handle;
+  const std::string reason = last_reason();
+  if (!is_path && reason.starts_with(place + ": cannot open")) return nullptr;
+  throw Error(
+      fmt::format("images need {}, which cannot be loaded: {}; install the libraries of OpenCV that it was "
+                  "built with, or build h5feed again",
+                  place, reason));
+}
+
+}  // namespace
+
+const ImageCalls& load_image_calls(const std::vector<std::string>& places) {
+  for (const std::string& place : places) {
+    void* const handle = open_object(place);
+    if (handle == nullptr) continue;
+    const auto entry = reinterpret_cast<ImageEntry>(::dlsym(handle, kImageEntry));
+    const ImageCalls* const calls = entry != nullptr ? entry() : nullptr;
+    if (calls == nullptr || calls->version != kImageCallsVersion) {
+      throw Error(
+          fmt::format("images need {}, which is of another version of h5feed; install the one that was built "
+                      "with this library, or set {} to its path",
+                      place, kImagePlace));
+    }
+    return *calls;
+  }
+  throw Error(
+      fmt::format("images need {}, which is not there (looked for {}); install it with h5feed, put it beside "
+                  "the program, or set {} to its path",
+                  kImageObject, fmt::join(places, ", "), kImagePlace));
+}
+
+const ImageCalls& image_calls() {
+  // Where this throws, the next call tries again.
+  static const ImageCalls& calls = load_image_calls(places_to_look());
+  return calls;
+}
+
+}  // namespace h5feed
