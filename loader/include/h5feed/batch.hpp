@@ -22,7 +22,7 @@ namespace h5feed {
 struct HostTensor {
   /// First element; null if the tensor does not exist, such as a missing target.
   std::shared_ptr<std::byte> bytes;
-  DType dtype = DType::u8;
+  DType dtype = DType::u8;  ///< element type
   /// Logical shape: (B,C,H,W) also if the channels are stored last.
   std::vector<std::int64_t> shape;
   /// Strides in elements, one per dimension; set if channels are stored last. Empty: row-major.

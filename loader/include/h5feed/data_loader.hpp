@@ -25,33 +25,33 @@ struct DataLoaderAccess;
 
 /// Options as the loader uses them, with every default filled in.
 struct ResolvedOptions {
-  std::int64_t batch_size = 1;
-  bool batched = true;  ///< false: single samples without a batch dimension
-  Shuffle shuffle;
-  bool sampled = false;  ///< a sampler, or a subset that is not in file order, determines the order
+  std::int64_t batch_size = 1;      ///< samples per batch
+  bool batched = true;              ///< false: single samples without a batch dimension
+  Shuffle shuffle;                  ///< order; `full` if `sampled`
+  bool sampled = false;             ///< order given by a sampler, or by a subset that is not in file order
   std::int64_t max_batch_rows = 1;  ///< samples of the largest possible batch
-  std::int64_t rank = 0;
-  std::int64_t world_size = 1;
-  Shard shard = Shard::strided;
-  Uneven uneven = Uneven::exact;
+  std::int64_t rank = 0;            ///< rank of this process
+  std::int64_t world_size = 1;      ///< number of ranks
+  Shard shard = Shard::strided;     ///< how samples are sharded across the ranks
+  Uneven uneven = Uneven::exact;    ///< how shards of different sizes are handled
   std::uint64_t samples_per_epoch = 0;   ///< samples that this rank delivers, to within one batch
   std::uint64_t chunks_per_epoch = 0;    ///< approximate number of sample chunks that this rank reads from
   std::uint64_t chunks_taking_part = 0;  ///< sample chunks that all ranks together read from
-  std::int64_t num_workers = 0;
-  std::uint64_t prefetch_batches = 1;  ///< batches in preparation or ready at once
-  bool drop_last = false;
-  std::optional<std::chrono::milliseconds> timeout;
-  bool in_order = true;
-  bool provenance = false;
-  std::uint64_t seed = 0;
-  std::uint64_t cache_bytes = 0;
+  std::int64_t num_workers = 0;          ///< worker threads; 0: the consumer's thread works
+  std::uint64_t prefetch_batches = 1;    ///< batches in preparation or ready at once
+  bool drop_last = false;                ///< drop a last batch smaller than `batch_size`
+  std::optional<std::chrono::milliseconds> timeout;  ///< longest wait in `next()`; unset: no limit
+  bool in_order = true;                              ///< deliver batches in the order of the epoch
+  bool provenance = false;                           ///< fill `Batch::origins`
+  std::uint64_t seed = 0;                            ///< seed of the order
+  std::uint64_t cache_bytes = 0;                     ///< bytes of decoded data kept for reuse
   /// Policy in use: `lru` if all data fits the cache, whatever the option says, as nothing is ever evicted
   /// then.
   CachePolicy cache_policy = CachePolicy::lru;
-  std::uint64_t memory_budget_bytes = 0;
-  bool row_reads = false;               ///< rows bypass the cache
-  std::int64_t io_depth = 0;            ///< most stored chunks read ahead of decoding
-  std::int64_t echo_factor = 1;         ///< deliveries of each batch
+  std::uint64_t memory_budget_bytes = 0;  ///< bound of the memory of all loaders of the dataset
+  bool row_reads = false;                 ///< rows bypass the cache
+  std::int64_t io_depth = 0;              ///< most stored chunks read ahead of decoding
+  std::int64_t echo_factor = 1;           ///< deliveries of each batch
   std::int64_t concurrent_decodes = 1;  ///< chunks decoded at once; fewer than num_workers in a small budget
 };
 

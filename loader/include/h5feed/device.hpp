@@ -24,7 +24,7 @@ using GpuStream = ::CUstream_st*;
 struct DeviceTensor {
   /// First element; null if the tensor does not exist, such as a missing target.
   void* data = nullptr;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  ///< element type
   /// Logical shape: (B,C,H,W) also if the channels are stored last.
   std::vector<std::int64_t> shape;
   /// Strides in elements, one per dimension.
@@ -38,8 +38,8 @@ struct DeviceTensor {
 /// every stream before work on the batch is enqueued there.
 ///
 /// When the last owner is destroyed, on any thread, the memory returns to its loader at once, and the GPU
-/// delays its reuse until all work enqueued so far on those streams is done. The host never waits. Each of
-/// those streams must still exist at that moment. The memory outlives the loader.
+/// delays its reuse until all work enqueued so far on the streams given to `use_on` is done. The host never
+/// waits. Each of these streams must still exist at that moment. The memory outlives the loader.
 class H5FEED_EXPORT DeviceBatch {
  public:
   virtual ~DeviceBatch() = default;

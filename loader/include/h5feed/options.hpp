@@ -23,8 +23,9 @@ namespace h5feed {
 /// Order of the samples of an epoch.
 ///
 /// `sequential` follows the file. `full` permutes all samples. `chunk:K` permutes the chunks, then the
-/// samples within windows of K chunks, so that each chunk is decoded once if the cache holds K chunks.
-/// Converts implicitly from `false`, `true` (= full), "sequential", "full" and "chunk:16".
+/// samples within windows of K chunks, so that each chunk is decoded once if the cache holds K chunks; K is
+/// at most the number of chunks. Converts implicitly from `false`, `true` (= full), "sequential", "full" and
+/// "chunk:16".
 class H5FEED_EXPORT Shuffle {
  public:
   /// Shuffle mode; `chunk` is `chunk:K`.
@@ -105,8 +106,8 @@ enum class OutputMemory : std::uint8_t { ring, consumer };
 ///
 /// `strided`: rank r takes every world_size-th sample of the global order, so that the batches of all ranks
 /// together equal the batches of a single process. `contiguous`: each rank takes a contiguous range of the
-/// global order. `by_chunk`: each rank takes whole chunks, so that together the ranks read each chunk once;
-/// chunks change ranks every epoch, and the shuffle works within the chunks of a rank.
+/// global order. `by_chunk`: each rank takes whole chunks, at least one, so that together the ranks read each
+/// chunk once; chunks change ranks every epoch, and the shuffle works within the chunks of a rank.
 enum class Shard : std::uint8_t { strided, contiguous, by_chunk };
 
 /// How shards of different sizes are handled. The number of batches is the same on every rank in all modes.
@@ -210,12 +211,13 @@ struct DataLoaderOptions {
   /// that gives a smaller value logs a warning.
   std::optional<std::uint64_t> cache_bytes = {};
   /// Which data stays in memory if the decoded data exceeds `cache_bytes`. `clairvoyant` excludes
-  /// `RowReads::always`. Unless all data fits the cache, it also throws OptionError for samplers, subsets
-  /// that are not in file order, and tiles.
+  /// `RowReads::always`. Unless all data fits the cache, it also throws OptionError for tiles, samplers, and
+  /// the sequential order of a subset that is not in file order.
   CachePolicy cache_policy = CachePolicy::lru;
   /// Loads all chunks into the cache when the loader is constructed, on as many threads as may decode
-  /// concurrently (`num_workers`, fewer in a small budget). If they do not fit, the constructor loads none
-  /// and logs the `cache_bytes` that would be needed.
+  /// concurrently (`num_workers`, fewer in a small budget). If they do not fit, none are loaded and a warning
+  /// names the `cache_bytes` needed. If rows bypass the cache, none are loaded and a warning says so. A chunk
+  /// that cannot be read is left to the batch that needs it.
   bool preload = false;
   /// Upper bound of all memory that the loaders of one opened dataset allocate together: cache, chunks being
   /// read and decoded, and batches being prepared. The largest value given applies; a loader that gives a
