@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loader delivers.
+// Batches as a loader delivers them.
 #pragma once
 
 #include <cstddef>
@@ -16,26 +16,30 @@
 
 namespace h5feed {
 
-/// A dense array in host memory, in row-major order unless `strides` say otherwise, with shared ownership of
-/// its bytes: keep a copy of the tensor and the bytes stay, also after the loader is gone. When the last
-/// owner lets go, the buffer returns to its loader's pool, on whatever thread that happens.
+/// A dense array in host memory, row-major unless `strides` say otherwise. Copies share ownership of the
+/// bytes, which stay valid after the loader is destroyed. When the last owner is destroyed, on any thread,
+/// the buffer returns to the pool of its loader.
 struct HostTensor {
-  std::shared_ptr<std::byte> bytes;  ///< null when there is no such tensor (no target)
-  DType dtype = DType::u8;
-  std::vector<std::int64_t> shape;  ///< logical: (B,C,H,W) also where the channels are stored last
-  /// In elements, one a dimension; empty: row-major. Set where channels are stored last.
+  /// First element; null if the tensor does not exist, such as a missing target.
+  std::shared_ptr<std::byte> bytes;
+  DType dtype = DType::u8;  ///< element type
+  /// Logical shape: (B,C,H,W) also if the channels are stored last.
+  std::vector<std::int64_t> shape;
+  /// Strides in elements, one per dimension; set if channels are stored last. Empty: row-major.
   std::vector<std::int64_t> strides = {};
 
+  /// Returns whether the tensor exists.
   bool defined() const noexcept { return bytes != nullptr; }
 
+  /// Returns the number of elements, the product of `shape`.
   std::int64_t elements() const noexcept {
     std::int64_t n = 1;
     for (const std::int64_t extent : shape) n *= extent;
     return n;
   }
 
-  /// The elements as T, in the order in which they lie: a view of `bytes`, hence not of a temporary. Throws
-  /// std::invalid_argument when T is not `dtype`.
+  /// Returns the elements as T in memory order, as a view that borrows `bytes`; not callable on a temporary.
+  /// Throws std::invalid_argument if T does not match `dtype`.
   template <typename T>
   std::span<T> as() const& {
     if (dtype_of<T>() != dtype) throw std::invalid_argument("h5feed::HostTensor::as: other dtype");
@@ -46,50 +50,57 @@ struct HostTensor {
 };
 
 /// Crop and flip of one sample. Output pixel (y, x) is source pixel (crop_y + y, crop_x + x'), with x' = x,
-/// or out_width − 1 − x when flipped. A source pixel outside of the image has the value 0 before it is
-/// normalized, as in torchvision's RandomCrop(padding=…) ahead of Normalize.
+/// or out_width − 1 − x if flipped. A source pixel outside of the image has the value 0 before normalization,
+/// as with torchvision's RandomCrop(padding=…) ahead of Normalize.
 struct SampleTransform {
-  std::int32_t crop_y = 0;
-  std::int32_t crop_x = 0;
-  std::int32_t flip = 0;  ///< horizontal; 0 or 1
+  std::int32_t crop_y = 0;  ///< first source row; negative in the padding
+  std::int32_t crop_x = 0;  ///< first source column; negative in the padding
+  std::int32_t flip = 0;    ///< 1 if mirrored left to right, else 0
 
   bool operator==(const SampleTransform&) const = default;
 };
 
-/// A named field of a batch, in host memory on every device. See `Collate`.
+/// A named field of a batch, always in host memory, also if the batch is on a GPU. See `Collate` for the
+/// shapes.
 struct BatchField {
+  /// Name of the field, `FieldOptions::name`.
   std::string name;
+  /// Values of all samples of the batch.
   HostTensor values;
-  /// With `Collate::ragged` B + 1 int64: sample i is values [offsets[i], offsets[i + 1]). Else undefined.
+  /// With `Collate::ragged`, B + 1 int64: sample i is values [offsets[i], offsets[i + 1]). Otherwise
+  /// undefined.
   HostTensor offsets = {};
-  /// With `Collate::pad` B int64: the length of each sample. Else undefined.
+  /// With `Collate::pad`, B int64: the length of each sample. Otherwise undefined.
   HostTensor lengths = {};
 };
 
 class DeviceBatch;
 
-/// One batch: `data` (B,C,H,W) or as stored, `target` (B), (B,K), …; without the first dimension when
-/// `batch_size` is nullopt. On a GPU the tensors are those of `gpu`, and `data` and `target` are undefined.
+/// One batch: `data` (B,C,H,W) or in the stored shape, `target` (B), (B,K), …; without the first dimension if
+/// `batch_size` is nullopt. On a GPU, `gpu` holds the tensors, and `data` and `target` are undefined.
 struct Batch {
+  /// Samples in host memory; undefined on a GPU.
   HostTensor data;
+  /// Targets in host memory; undefined on a GPU and for datasets without a target.
   HostTensor target;
   std::vector<std::int64_t> indices;  ///< sample numbers in the dataset, in batch order
-  /// Where each sample is stored, in batch order; empty without `DataLoaderOptions::provenance`.
+  /// Storage location of each sample, in batch order; empty without `DataLoaderOptions::provenance`.
   std::vector<SampleOrigin> origins = {};
-  /// Those of `DatasetOptions::fields`, in that order.
+  /// Fields of `DatasetOptions::fields`, in the order given there.
   std::vector<BatchField> fields = {};
-  std::uint64_t epoch = 0;
-  std::uint64_t number = 0;  ///< within the epoch
-  /// What `DataLoaderOptions::augment` did to each sample, in batch order, so that boxes or masks can be
-  /// moved likewise; empty without it.
+  std::uint64_t epoch = 0;   ///< epoch that the batch belongs to
+  std::uint64_t number = 0;  ///< number of the batch within the epoch
+  /// Crop and flip that `DataLoaderOptions::augment` applied to each sample, in batch order, to transform
+  /// boxes or masks accordingly; empty without `augment`.
   std::vector<SampleTransform> transforms = {};
-  std::uint64_t repeat = 0;               ///< with `echo`: deliveries of the same samples before
-  std::shared_ptr<DeviceBatch> gpu = {};  ///< null on the CPU; see h5feed/device.hpp
+  std::uint64_t repeat = 0;               ///< earlier deliveries of the same samples, with `echo`
+  std::shared_ptr<DeviceBatch> gpu = {};  ///< the batch on a GPU, see h5feed/device.hpp; null on the CPU
 
+  /// Returns the number of samples.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(indices.size()); }
 
-  /// The field with this name; of a temporary batch a copy, which shares the values. Throws std::out_of_range
-  /// for a name that no field has.
+  /// Returns the field with this name; on a temporary batch a copy, which shares the values. Throws
+  /// std::out_of_range if no field has the name.
   const BatchField& field(std::string_view name) const& {
     for (const BatchField& candidate : fields) {
       if (candidate.name == name) return candidate;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loader without Torch: epochs of batches from a dataset.
+// The data loader without LibTorch: epochs of batches from a dataset.
 #pragma once
 
 #include <cstddef>
@@ -23,137 +23,144 @@ namespace h5feed {
 
 struct DataLoaderAccess;
 
-/// Options as the loader uses them: every default filled in.
+/// Options as the loader uses them, with every default filled in.
 struct ResolvedOptions {
-  std::int64_t batch_size = 1;
-  bool batched = true;  ///< false: single samples without a batch dimension
-  Shuffle shuffle;
-  bool sampled = false;             ///< a sampler, or a subset as it was given, decides the order
-  std::int64_t max_batch_rows = 1;  ///< samples of the largest batch there can be
-  std::int64_t rank = 0;
-  std::int64_t world_size = 1;
-  Shard shard = Shard::strided;
-  Uneven uneven = Uneven::exact;
-  std::uint64_t samples_per_epoch = 0;   ///< that this rank delivers, to within one batch
-  std::uint64_t chunks_per_epoch = 0;    ///< of samples, that these come from, about
-  std::uint64_t chunks_taking_part = 0;  ///< of samples, on all ranks together
-  std::int64_t num_workers = 0;
-  std::uint64_t prefetch_batches = 1;  ///< batches in preparation or ready at once
-  bool drop_last = false;
-  std::optional<std::chrono::milliseconds> timeout;
-  bool in_order = true;
-  bool provenance = false;
-  std::uint64_t seed = 0;
-  std::uint64_t cache_bytes = 0;
-  /// `lru` also where the option said otherwise, but all data fits the cache: then nothing is ever evicted.
+  std::int64_t batch_size = 1;      ///< samples per batch
+  bool batched = true;              ///< false: single samples without a batch dimension
+  Shuffle shuffle;                  ///< order; `full` if `sampled`
+  bool sampled = false;             ///< order given by a sampler, or by a subset that is not in file order
+  std::int64_t max_batch_rows = 1;  ///< samples of the largest possible batch
+  std::int64_t rank = 0;            ///< rank of this process
+  std::int64_t world_size = 1;      ///< number of ranks
+  Shard shard = Shard::strided;     ///< how samples are sharded across the ranks
+  Uneven uneven = Uneven::exact;    ///< how shards of different sizes are handled
+  std::uint64_t samples_per_epoch = 0;   ///< samples that this rank delivers, to within one batch
+  std::uint64_t chunks_per_epoch = 0;    ///< approximate number of sample chunks that this rank reads from
+  std::uint64_t chunks_taking_part = 0;  ///< sample chunks that all ranks together read from
+  std::int64_t num_workers = 0;          ///< worker threads; 0: the consumer's thread works
+  std::uint64_t prefetch_batches = 1;    ///< batches in preparation or ready at once
+  bool drop_last = false;                ///< drop a last batch smaller than `batch_size`
+  std::optional<std::chrono::milliseconds> timeout;  ///< longest wait in `next()`; unset: no limit
+  bool in_order = true;                              ///< deliver batches in the order of the epoch
+  bool provenance = false;                           ///< fill `Batch::origins`
+  std::uint64_t seed = 0;                            ///< seed of the order
+  std::uint64_t cache_bytes = 0;                     ///< bytes of decoded data kept for reuse
+  /// Policy in use: `lru` if all data fits the cache, whatever the option says, as nothing is ever evicted
+  /// then.
   CachePolicy cache_policy = CachePolicy::lru;
-  std::uint64_t memory_budget_bytes = 0;
-  bool row_reads = false;               ///< rows bypass the cache
-  std::int64_t io_depth = 0;            ///< stored chunks fetched ahead of decoding at most
-  std::int64_t echo_factor = 1;         ///< times each batch is delivered
-  std::int64_t concurrent_decodes = 1;  ///< chunks decoded at once; less than num_workers in a small budget
+  std::uint64_t memory_budget_bytes = 0;  ///< bound of the memory of all loaders of the dataset
+  bool row_reads = false;                 ///< rows bypass the cache
+  std::int64_t io_depth = 0;              ///< most stored chunks read ahead of decoding
+  std::int64_t echo_factor = 1;           ///< deliveries of each batch
+  std::int64_t concurrent_decodes = 1;  ///< chunks decoded at once; fewer than num_workers in a small budget
 };
 
-/// What a loader will cost in an epoch, foretold, without echoes. Chunks are those of the samples; where a
-/// sample spans several, these count as one.
+/// Predicted cost of an epoch, excluding repeats by `echo`. Chunks are those of the samples; the chunks of a
+/// sample that spans several count as one.
 struct H5FEED_EXPORT PlanReport {
-  std::uint64_t samples = 0;  ///< of this rank, at most
-  std::uint64_t batches = 0;
-  std::uint64_t chunks = 0;
-  /// Expected with these options in every epoch but the first; empty where rows bypass the cache, and for
+  std::uint64_t samples = 0;  ///< samples of this rank, at most
+  std::uint64_t batches = 0;  ///< batches of this rank
+  std::uint64_t chunks = 0;   ///< chunks that the samples of this rank come from
+  /// Expected decodes per chunk in every epoch after the first. Empty if rows bypass the cache, and for
   /// `clairvoyant` with several ranks.
   std::optional<double> decodes_per_chunk;
-  /// With `CachePolicy::clairvoyant`: about the least possible. Empty for samplers and several ranks.
+  /// Expected decodes per chunk with `CachePolicy::clairvoyant`, about the least possible. Empty for samplers
+  /// and several ranks.
   std::optional<double> clairvoyant_decodes_per_chunk;
-  /// How well batches are mixed: the probability that two samples of one batch come from different chunks,
-  /// divided by that of a full shuffle. Near 0 in file order, 1 for `full`.
+  /// Quality of shuffling: the probability that two samples of one batch come from different chunks, divided
+  /// by that of a full shuffle. Near 0 in file order, 1 for `full`.
   double mixing = 0;
-  std::uint64_t cache_bytes = 0;              ///< as resolved
-  std::uint64_t cache_bytes_decode_once = 0;  ///< from which each chunk is decoded once an epoch
-  std::uint64_t cache_bytes_fit = 0;          ///< from which later epochs neither read nor decode
+  std::uint64_t cache_bytes = 0;  ///< cache size in use
+  /// Least cache size at which each chunk is decoded once per epoch.
+  std::uint64_t cache_bytes_decode_once = 0;
+  /// Least cache size at which later epochs neither read nor decode.
+  std::uint64_t cache_bytes_fit = 0;
 
-  /// A few lines for people.
+  /// Returns a summary of a few lines for display.
   std::string to_string() const;
 };
 
-/// What a loader with these options would cost, without making one. Blocks for up to some 20 ms of
-/// simulation. Throws as the constructor of `DataLoader`.
+/// Predicts the cost of an epoch of a loader with these options, without making the loader. Blocks for up to
+/// about 20 ms of simulation. Throws the exceptions of the constructor of `DataLoader`.
 H5FEED_EXPORT PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options);
 
-/// Delivers a dataset in batches, epoch after epoch. Worker threads are started by the constructor,
-/// persist over epochs, and begin the next epoch's first batches while the last ones are consumed.
+/// Delivers a dataset in batches, epoch after epoch. The constructor starts the worker threads, which persist
+/// over all epochs and prepare the first batches of the next epoch while the last ones of the present epoch
+/// are consumed.
 ///
-/// Order depends only on (seed, epoch): the same for every number of workers. `next()`,
+/// The order depends only on (seed, epoch), not on the number of workers. `next()`, `next_into()`,
 /// `start_epoch()`, `set_epoch()`, `warm_up()`, `state()`, `restore()` and the iterators are for one thread
-/// at a time; `stats()`, `report()`, `size()` and `options()` may be called from any, but not while
-/// `restore()` runs.
-/// Destruction is safe at any moment, waits only for tasks that already run, and leaves delivered
-/// batches valid.
+/// at a time. `stats()`, `report()`, `size()` and `options()` are thread-safe, except while `restore()` runs.
+/// The destructor may run at any moment, waits only for tasks that already run, and leaves delivered batches
+/// valid.
 class H5FEED_EXPORT DataLoader {
  public:
-  /// Throws OptionError; DatasetError where `options` do not fit the data.
+  /// Validates the options and starts the workers. Throws OptionError; DatasetError if `options` do not fit
+  /// the data; DeviceError with a GPU. Blocks while chunks are loaded with `preload`.
   DataLoader(Dataset dataset, DataLoaderOptions options);
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// Batches of one whole epoch, with their echoes, also after `restore()`; of epoch 0 where a sampler gives
-  /// epochs of different sizes.
+  /// Returns the number of batches of a whole epoch, including echoes, also after `restore()`. If the epochs
+  /// of a sampler differ in size, returns the number for epoch 0.
   std::uint64_t size() const noexcept;
 
-  /// The number of the epoch that the next `begin()` (or first `next()`) starts, from its begin. Without it
-  /// epochs count 0, 1, 2, …, on every rank alike.
+  /// Sets the number of the epoch that the next `begin()` (or first `next()`) starts at its beginning.
+  /// Without this call, epochs count 0, 1, 2, … on every rank.
   void set_epoch(std::uint64_t epoch);
 
-  /// Lets the workers prepare the first batches of the epoch that comes next, as they do by themselves
-  /// towards the end of an epoch: for a validation loader, called some batches before its turn comes. Does
-  /// not wait; does nothing while an epoch runs, or without workers.
+  /// Lets the workers prepare the first batches of the next epoch, as they do by themselves towards the end
+  /// of an epoch. Use it for a validation loader, some batches before its turn. Does not block; has no effect
+  /// while an epoch runs or without workers.
   void warm_up();
 
-  /// Where the run stands: after the batches that `next()` returned or failed with. O(1). Towards the
-  /// end, the begin of the next epoch. Throws OptionError with `in_order = false`, where a position does
-  /// not say which samples came.
+  /// Returns the position after the batches that `next()` returned or failed with; at the end of an epoch,
+  /// the beginning of the next one. O(1). Throws OptionError with `in_order = false`, as a position then does
+  /// not say which samples were delivered.
   LoaderState state() const;
 
-  /// Goes on where `state` was saved, with its seed: the next `begin()` or `next()` delivers the batch that
-  /// follows. Other workers, cache, device and, with `Shard::strided` and `Uneven::exact`, another batch
-  /// size, rank and world size give the same samples in the same global order; the other modes take another
-  /// world size at an epoch's begin only. A `set_epoch()` afterwards would begin that epoch anew. The cost
-  /// does not depend on the position.
+  /// Resumes from `state` with its seed: the next `begin()` or `next()` delivers the batch that follows.
+  /// Workers, cache and device may differ from the saved run. With `Shard::strided` and `Uneven::exact`,
+  /// another batch size, rank and world size give the same samples in the same global order; the other modes
+  /// accept another world size only at the beginning of an epoch. A later `set_epoch()` starts its epoch from
+  /// the beginning. The cost does not depend on the position.
   ///
-  /// With `echo`, a state saved between two deliveries of a batch resumes with the rest of them, so that the
-  /// epoch delivers every sample `echo.factor` times. Another batch size or world size cuts these samples
-  /// anew: their last batch may be smaller, and where they fill several batches, they come repeat by repeat.
+  /// With `echo`, a state saved between two deliveries of a batch resumes with the remaining ones, so that
+  /// the epoch delivers every sample `echo.factor` times. Another batch size or world size regroups these
+  /// samples: their last batch may be smaller, and if they fill several batches, they are delivered repeat by
+  /// repeat.
   ///
-  /// Throws StateError where the state is of another dataset, order, sharding or `echo.factor`, or where
-  /// `drop_last` would leave out samples of an echo that was begun; the loader then is as before.
+  /// Throws StateError if the state belongs to another dataset, order, sharding or `echo.factor`, or if
+  /// `drop_last` would drop samples of an unfinished echo; the loader is then unchanged.
   void restore(const LoaderState& state);
 
-  /// Starts the next epoch; a running one is abandoned where it is.
+  /// Starts the next epoch. Abandons a running epoch at its present position.
   void start_epoch();
 
-  /// The next batch, blocking until it is ready; nullopt once at the end of an epoch, after which
-  /// the following call starts the next epoch. A failure of one batch is thrown by the call that
-  /// would have returned it (FileError, ChunkError, …); the following call goes on with the next
-  /// batch. Throws TimeoutError; with a GPU DeviceError. A batch on a GPU may still be on its way when it
-  /// is returned: see DeviceBatch.
+  /// Returns the next batch; blocks until it is ready. Returns nullopt once at the end of an epoch; the
+  /// following call starts the next epoch. If a batch failed, the call that would have returned it throws
+  /// (FileError, ChunkError, …), and the following call goes on with the next batch. Throws TimeoutError;
+  /// with a GPU DeviceError. A batch on a GPU may still be in transfer when it is returned: see DeviceBatch.
   OptionalBatch<Batch> next();
 
-  /// As `next()`, for a loader that delivers to GPUs: the batch is written to memory of the consumer, which
-  /// `provide` gives, on a stream of the consumer, so that nothing waits for anything else; other streams
-  /// use `DeviceBatch::use_on`. Throws OptionError on the CPU, and for an address that is not of the device.
+  /// Returns the next batch in GPU memory of the consumer, which `provide` supplies, written on a stream of
+  /// the consumer. Work on that stream needs no further synchronization; other streams call
+  /// `DeviceBatch::use_on`. Blocks and throws as `next()`, and throws OptionError on the CPU, for an empty
+  /// `provide`, and for an address that is not on the device.
   OptionalBatch<Batch> next_into(const ProvideOutput& provide);
 
-  /// The same for memory that stays, as CUDA graphs need: tensors of the loader's dtype, strides and shape,
-  /// with room for the batch in the first dimension; a smaller batch, the last of an epoch, fills its
-  /// beginning, and `Batch::size()` says how far. `target` is left without address where there is none.
-  /// Throws OptionError for tensors that do not fit, naming what would; the batch is lost then.
+  /// Returns the next batch in fixed GPU tensors, as CUDA graphs need. The tensors have the dtype, strides
+  /// and shape of the batches of the loader, with room for the batch in the first dimension. A smaller batch,
+  /// the last of an epoch, fills their beginning; `Batch::size()` returns its size. `target` has no address
+  /// if the dataset has no target. Throws OptionError for tensors that do not fit, naming the expected ones;
+  /// the batch is lost then.
   OptionalBatch<Batch> next_into(const DeviceTensor& data, const DeviceTensor& target, GpuStream stream);
 
-  /// Single-pass input iterator with the semantics of LibTorch's data loader: `begin()` starts an
-  /// epoch, the batch may be moved from, moving past the end throws. Where a batch failed, comparing again or
-  /// moving on goes to the batch after it. The batch belongs to the iterator and its copies: a temporary
-  /// iterator, as in `*loader.begin()`, gives a copy of it, which shares the tensors.
+  /// Single-pass input iterator with the semantics of LibTorch's data loader: `begin()` starts an epoch, the
+  /// batch may be moved from, and moving past the end throws std::out_of_range. After a batch failed, the
+  /// next comparison or increment goes on to the batch after it. The iterator and its copies own the batch; a
+  /// temporary iterator, as in `*loader.begin()`, returns a copy, which shares the tensors.
   class H5FEED_EXPORT Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -177,19 +184,23 @@ class H5FEED_EXPORT DataLoader {
     explicit Iterator(std::shared_ptr<Cursor> cursor) : cursor_(std::move(cursor)) {}
     std::shared_ptr<Cursor> cursor_;  // null: the end
   };
-  /// `begin()` starts the next epoch.
+  /// Starts the next epoch and returns an iterator to its first batch. Does not wait for that batch.
   Iterator begin() &;
+  /// Returns the end of every epoch.
   Iterator end() & noexcept { return {}; }
-  /// A loader that has no name ends before its iterators: name it first.
+  /// Deleted: a temporary loader would be destroyed before its iterators. Name the loader first.
   Iterator begin() && = delete;
   Iterator end() && = delete;
 
+  /// Returns the options in use, with every default filled in. Thread-safe.
   const ResolvedOptions& options() const noexcept;
-  /// As the free function.
+  /// Predicts the cost of an epoch of this loader. Blocks for up to about 20 ms of simulation.
   PlanReport plan() const;
+  /// Returns a snapshot of the counters. Thread-safe.
   LoaderStats stats() const;
-  /// A few lines for people: time, samples/s, device, wait share and its cause, hit rate, decodes per chunk
-  /// and their distance from the offline optimum, bytes read, memory. The first call may take some 20 ms.
+  /// Returns a summary of a few lines for display: time, samples/s, device, wait share and its cause, hit
+  /// rate, decodes per chunk and their distance from the offline optimum, bytes read, memory. Thread-safe.
+  /// The first call may take about 20 ms.
   std::string report() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What adapters of h5feed need of a DataLoader beyond its public functions. Not a stable interface.
+// Access of h5feed's own adapters to a DataLoader beyond its public functions. Not a stable interface.
 #pragma once
 
 #include <utility>
@@ -9,9 +9,10 @@
 
 namespace h5feed {
 
+/// Gives adapters access to private functions of DataLoader.
 struct DataLoaderAccess {
-  /// Starts an epoch as `DataLoader::begin()`. Batches that go to a GPU are delivered as by
-  /// `next_into(provide)`, those of a loader on the CPU, or with an empty `provide`, as by `next()`.
+  /// Starts an epoch as `DataLoader::begin()` does. Batches on a GPU are delivered by `next_into(provide)`;
+  /// with a loader on the CPU or an empty `provide`, batches are delivered by `next()`.
   static DataLoader::Iterator begin_into(DataLoader& loader, ProvideOutput provide) {
     return loader.begin_into(std::move(provide));
   }

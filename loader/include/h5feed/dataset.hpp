@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dataset: which HDF5 datasets hold the samples and targets, and what one sample looks like.
+// A dataset: which HDF5 datasets hold the samples and targets, and how they form samples.
 #pragma once
 
 #include <cstdint>
@@ -17,38 +17,43 @@
 
 namespace h5feed {
 
-/// How the stored dimensions are read. Images are delivered as (N,C,H,W). `none` delivers dimensions as
-/// stored. `automatic`: 1-D and 2-D datasets are `none`, a 3-D uint8 dataset is NHW, a 4-D one with exactly
-/// one of axes 1 and −1 in {1,3,4} is NCHW or NHWC; anything else must be stated.
+/// Order of the stored dimensions. Images are delivered as (N,C,H,W). `none`: dimensions are delivered as
+/// stored. `automatic`: 1-D and 2-D datasets are `none`, a 3-D uint8 dataset is NHW, and a 4-D dataset with
+/// exactly one of axes 1 and −1 in {1,3,4} is NCHW or NHWC; any other dataset needs an explicit layout.
 enum class InputLayout : std::uint8_t { automatic, nchw, nhwc, nhw, none };
 
-/// What one sample is: a row of a dataset, or a dataset as a whole (a file or a group for each sample).
+/// Unit of storage of one sample: a row of a dataset, or a whole dataset (one file or group per sample).
 enum class SampleUnit : std::uint8_t { row, dataset };
 
-/// Channels of decoded images. `rgb`, `bgr`: three of 8 bits; grey ones are repeated, alpha is left out, 16
-/// bits are cut to 8, palettes and CMYK converted. `gray`: one of 8 bits. `unchanged`: as many as the first
-/// image has, in the order R, G, B, alpha or grey, alpha, with its 8 or 16 bits, and not turned by EXIF;
-/// palettes and CMYK become R, G, B also there.
+/// Channels of decoded images. `rgb`, `bgr`: three channels of 8 bits; grey is repeated, alpha is dropped, 16
+/// bits are reduced to 8, palettes and CMYK are converted. `gray`: one channel of 8 bits. `unchanged`: the
+/// channels of the first image, in the order R, G, B, alpha or grey, alpha, with its 8 or 16 bits and without
+/// EXIF rotation; palettes and CMYK become R, G, B.
 enum class ImageColor : std::uint8_t { rgb, bgr, gray, unchanged };
 
-/// How variable-length uint8 becomes images: JPEG, PNG and what else OpenCV decodes, turned as EXIF says.
+/// Decoding of variable-length uint8 into images: JPEG, PNG and the other formats that OpenCV decodes,
+/// rotated as their EXIF data says.
 struct ImageOptions {
-  /// Size of all samples; both or none. Images of other sizes are scaled to it, without regard to their
-  /// proportions: averaged over areas where both dimensions shrink, else bilinearly. 0: the size of
-  /// the first image, which all others need to have. OpenCV scales on threads of its own to
-  /// sizes of 98,304 pixels and more, and else on the worker's.
+  /// Height of all samples in pixels; set both height and width, or neither. Images of other sizes are scaled
+  /// without keeping their aspect ratio: by area averaging if both dimensions shrink, else bilinearly. 0: the
+  /// size of the first image, which all others must have. OpenCV scales to sizes of 98,304 pixels and more on
+  /// threads of its own, to smaller sizes on the worker.
   std::int64_t height = 0;
+  /// Width of all samples in pixels; see `height`.
   std::int64_t width = 0;
+  /// Channels of the decoded images.
   ImageColor color = ImageColor::rgb;
-  /// Path of a table (N,3) of integers, each the shape of a sample whose bytes are pixels, not an encoded
-  /// image: (H,W,C), or (C,H,W) with `InputLayout::nchw`; without a layout, whichever has 1, 3 or 4
-  /// where C stands. `color` is left aside: channels stay as stored. Empty: encoded images.
+  /// Path of a table (N,3) of integers with the shape of each sample, if the bytes of a sample are pixels and
+  /// not an encoded image. Shapes are (H,W,C), or (C,H,W) with `InputLayout::nchw`; with `automatic`, the
+  /// axis of 1, 3 or 4 is C. Ignores `color`: channels stay as stored. Empty: images are encoded.
   std::string shapes;
 };
 
-/// Pixels of a tile, or between tiles, down and across. Converts from one number for both.
+/// Height and width in pixels, of a tile or between tiles. Converts implicitly from one number for both.
 struct TileExtent {
+  /// Vertical extent in pixels.
   std::int64_t height = 0;
+  /// Horizontal extent in pixels.
   std::int64_t width = 0;
 
   constexpr TileExtent() = default;
@@ -57,103 +62,114 @@ struct TileExtent {
   constexpr TileExtent(std::int64_t down, std::int64_t across) : height(down), width(across) {}
 };
 
-/// What happens at the lower and right edges of an image that tiles do not divide evenly. `drop`: only tiles
-/// that lie in the image, the rest of it is never delivered. `pad`: the last tiles reach over the edge, where
-/// their pixels are 0 as stored, before `normalize`. `shift`: the last tiles are moved back until they end
-/// with the image, and overlap their neighbours.
+/// Tiling at the lower and right edges of an image that tiles do not divide evenly. `drop`: only tiles inside
+/// the image; the rest of the image is never delivered. `pad`: the last tiles extend beyond the edge, with
+/// pixels of stored value 0 there, before `normalize`. `shift`: the last tiles are moved back to end at the
+/// edge, and overlap their neighbours.
 enum class TileEdges : std::uint8_t { drop, pad, shift };
 
-/// Samples are windows of the images that the dataset holds. They are numbered row by row from the upper left
-/// corner, image after image, so that in sequential order, and within a window of `chunk:K`, the tiles of an
-/// image stay together and each of its chunks is decoded once, as long as the cache holds those that a row
-/// of tiles touches.
+/// Splits the images of a dataset into tiles, which are the samples. Tiles are numbered row by row from the
+/// upper left corner, image after image. In sequential order, and within a window of `chunk:K`, the tiles of
+/// an image stay together, and each of its chunks is decoded once if the cache holds the chunks that a row of
+/// tiles touches.
 struct TileOptions {
-  /// At least 1×1. Larger than the image only with `TileEdges::pad`.
+  /// Size of a tile in pixels, at least 1×1; larger than the image only with `TileEdges::pad`.
   TileExtent size;
-  /// From one tile to the next, at least 1×1; larger ones leave gaps. Default: `size`, or what `overlap`
-  /// says.
+  /// Distance from one tile to the next in pixels, at least 1×1; a stride above `size` leaves gaps. Excludes
+  /// `overlap`. Default: `size`, less `overlap`.
   std::optional<TileExtent> stride = {};
-  /// Pixels that neighbours have in common, less than `size`. Excludes `stride`.
+  /// Pixels shared by neighbouring tiles, less than `size`. Excludes `stride`.
   std::optional<TileExtent> overlap = {};
+  /// Tiling at the lower and right edges of an image.
   TileEdges edges = TileEdges::drop;
 };
 
-/// How each image is cut.
+/// Tiles of each image of a dataset.
 struct TileGrid {
+  /// Height of an image in pixels.
   std::int64_t image_height = 0;
+  /// Width of an image in pixels.
   std::int64_t image_width = 0;
-  std::int64_t rows = 0;     ///< of tiles in an image
-  std::int64_t columns = 0;  ///< likewise
+  std::int64_t rows = 0;     ///< rows of tiles per image
+  std::int64_t columns = 0;  ///< columns of tiles per image
 
+  /// Returns the number of tiles per image.
   std::int64_t per_image() const noexcept { return rows * columns; }
 };
 
-/// Something else that belongs to each sample beside data and target: boxes, a mask, a second camera, text.
-/// A field has as many rows as the data (one a group or file with `SampleUnit::dataset`; with tiles, one an
-/// image). Numbers of variable length are read as samples that differ in length.
+/// A field of each sample in addition to data and target: boxes, a mask, a second camera, text. A field has
+/// as many rows as the data (one per group or file with `SampleUnit::dataset`, one per image with tiles).
+/// Numbers of variable length are read as samples of different lengths.
 struct FieldOptions {
-  /// Under which `Batch::field` finds it; not empty, each once.
+  /// Unique, non-empty name, for `Batch::field`.
   std::string name;
-  /// Path of its dataset, or a pattern, as `DatasetOptions::data`. Empty: `name`.
+  /// Path of the field's dataset, or a pattern, as for `DatasetOptions::data`. Empty: `name`.
   std::string data = {};
-  /// Files of it, as `DatasetOptions::files`. Empty: the files of the samples.
+  /// Files of the field, as for `DatasetOptions::files`. Empty: the files of the samples.
   std::vector<std::filesystem::path> files = {};
-  /// What one sample of it is. Default: as of the data.
+  /// Unit of storage of one sample of the field. Default: the unit of the data.
   std::optional<SampleUnit> sample = {};
-  /// NCHW, NHWC and NHW deliver images as (B,C,H,W); `none` as stored.
+  /// Order of the stored dimensions of the field. NCHW, NHWC and NHW deliver images as (B,C,H,W); `none`
+  /// delivers dimensions as stored.
   InputLayout input_layout = InputLayout::none;
-  /// Set: bytes of variable length are images to decode; unset: numbers.
+  /// Image decoding of bytes of variable length. Unset: the values are numbers.
   std::optional<ImageOptions> images = {};
+  /// How the samples of the field form one tensor of a batch.
   Collate collate = Collate::stack;
-  /// Default: as stored, with `normalize` f32. A value that an integer type cannot hold is refused: when a
-  /// loader is made for fields that are read at open (64 MiB and less), when it is read for samples that
-  /// differ in length. Other fields convert as C++ does. Floats round, as NumPy and PyTorch round them: what
-  /// is too large for the type becomes infinite, as the data and targets do.
+  /// Element type of the field. Default: the stored type; f32 with `normalize`. If an integer type cannot
+  /// hold a value, a field that is read at open (at most 64 MiB) throws when a loader is made, and samples of
+  /// different lengths throw when they are read; other fields convert as C++ does. Floats round to nearest,
+  /// and values too large for the type become infinite.
   std::optional<DType> dtype = {};
+  /// Normalization of the field. Unset: values are not normalized.
   std::optional<Normalize> normalize = {};
 };
 
-/// What to open. Several files, and several datasets of a file, are one: their samples follow each other in
-/// the order of the list, of a pattern in natural order (traj_2 before traj_10). They need the same type and
-/// the same shape but for the first dimension.
+/// Files and datasets to open. Several files, and several datasets of a file, form one dataset: their samples
+/// follow each other in the order of the list; matches of a pattern in natural order (traj_2 before traj_10).
+/// They must have the same type and, except for the first dimension, the same shape.
 struct DatasetOptions {
   /// HDF5 files, or patterns of their names with the wildcards of glob(7): "train/*.h5".
   std::vector<std::filesystem::path> files;
-  /// Path of the samples within each file, (N,…). Wildcards stand for names within one group, as in
-  /// "data/demo_*/obs/image"; every group they match needs the rest of the path. Empty: the only dataset of
-  /// the first file that looks like images.
+  /// Path of the samples within each file, (N,…). Wildcards match names within one group, as in
+  /// "data/demo_*/obs/image"; every matching group must contain the rest of the path. Empty: the only dataset
+  /// of the first file that looks like images.
   std::string data;
-  /// Path of the targets, (N) or (N,…), or a pattern of them. Empty: no target.
+  /// Path of the targets, (N) or (N,…), or a pattern of paths. Empty: no target.
   std::string target;
-  /// Files of the targets, as `files`. Empty: the files of the samples, each with as many targets as samples.
+  /// Files of the targets, as for `files`. Empty: the files of the samples, each with as many targets as
+  /// samples.
   std::vector<std::filesystem::path> target_files;
-  /// What one sample is, and one target.
+  /// Unit of storage of one sample, and of one target.
   SampleUnit sample = SampleUnit::row;
+  /// Order of the stored dimensions of the data.
   InputLayout input_layout = InputLayout::automatic;
-  /// The data in 0 … 1: uint8 divided by 255, uint16 by 65535, delivered as float32 where `output_dtype` does
-  /// not say otherwise, and before `normalize` takes its mean and std; floats as stored. `open` throws
-  /// OptionError for other integers, whose range no convention gives.
+  /// Scales the data to 0 … 1: uint8 is divided by 255, uint16 by 65535, before `normalize` applies its mean
+  /// and std. Delivered as float32 unless `output_dtype` is set. Floats stay as stored. `open` throws
+  /// OptionError for other integers, whose range is not defined by convention.
   bool unit_range = false;
-  /// Where `data` holds images of variable length.
+  /// Image decoding, if `data` holds bytes of variable length.
   ImageOptions images = {};
-  /// Set: samples are tiles of the images. Needs NCHW, NHWC or NHW, stated or recognised; a dataset that is a
-  /// single image is read with `SampleUnit::dataset`. A target of the images' height and width, such as a
-  /// mask, is cut likewise, as (N,H,W) or in the layout of the data; any other belongs to all tiles of its
-  /// image.
+  /// Splits the images into tiles, which are the samples. Needs NCHW, NHWC or NHW, stated or detected; a
+  /// dataset that is a single image needs `SampleUnit::dataset`. A target with the height and width of the
+  /// images, such as a mask, is tiled in the same way, as (N,H,W) or in the layout of the data; any other
+  /// target belongs to all tiles of its image.
   std::optional<TileOptions> tiles = {};
-  /// Any number of further fields, delivered as `Batch::fields`.
+  /// Further fields of each sample, delivered as `Batch::fields`.
   std::vector<FieldOptions> fields = {};
 };
 
-/// Where a sample is stored.
+/// Storage location of a sample.
 struct SampleOrigin {
+  /// Path of the HDF5 file.
   std::string file;
-  std::string path;      ///< of its dataset in the file
-  std::int64_t row = 0;  ///< in that dataset; 0 where the dataset is the sample
-  /// Of a tile: the number of its image among all that were opened, and where in it the tile begins.
-  /// Otherwise the number of the sample, and 0.
+  std::string path;      ///< path of the dataset in the file
+  std::int64_t row = 0;  ///< row of the dataset; 0 if the sample is a whole dataset
+  /// With tiles, the number of the image among all opened images. Otherwise the number of the sample.
   std::int64_t image = 0;
+  /// First row of a tile in its image, in pixels. 0 without tiles.
   std::int64_t y = 0;
+  /// First column of a tile in its image, in pixels. 0 without tiles.
   std::int64_t x = 0;
 };
 
@@ -161,62 +177,67 @@ struct DatasetAccess;
 struct DatasetState;
 class SampleSubset;
 
-/// An opened dataset: metadata, the address of every chunk, and small fields (labels) in memory; or some of
-/// its samples. A cheap handle on immutable shared state: copy it freely, use it from any thread. Loaders
-/// of one opened dataset, and of its subsets, share the index and the chunk cache.
+/// An opened dataset, or a subset of its samples: metadata, the address of every chunk, and small fields
+/// (labels) in memory. A cheap handle that shares ownership of immutable state: copy it freely, use it from
+/// any thread. Loaders of one opened dataset and of its subsets share the index and the chunk cache.
 class H5FEED_EXPORT Dataset {
  public:
-  /// Blocks for the metadata and for small fields (at most 64 MiB decoded), which are read whole. Takes no
-  /// file lock. Of several files none stays open but for reading: at most half the descriptors that the
-  /// process may have, 16,384 at most; other files are opened again when they are needed. Virtual datasets of
-  /// whole rows are read from their sources. Time and memory are linear in the number of datasets.
-  /// Throws FileError, DatasetError, ChunkError, OptionError.
+  /// Opens the dataset. Blocks while it reads the metadata and all of each small field (at most 64 MiB
+  /// decoded). Takes no file lock. Of several files, each is open only while it is read: at most half the
+  /// file descriptors that the process may have, 16,384 at most, stay open, and other files are reopened on
+  /// demand. Virtual datasets of whole rows are read from their sources. Time and memory are linear in the
+  /// number of datasets. Throws FileError, DatasetError, ChunkError, OptionError.
   static Dataset open(const DatasetOptions& options);
 
-  /// Copies share the state. Moving copies too, so that a moved-from handle stays usable.
+  /// Copies the handle, which shares the state. A move also copies, so that a moved-from handle stays usable.
   Dataset(const Dataset&) = default;
   Dataset& operator=(const Dataset&) = default;
 
-  /// Number of samples at the time of opening; of the subset, where this is one.
+  /// Returns the number of samples when the dataset was opened; of a subset, the number of its samples.
   std::int64_t size() const noexcept;
 
-  /// Opens the same again, with the samples that were appended since, and files that the patterns match by
-  /// now. Loaders made before keep theirs; a subset stays the same samples. Blocks and throws as `open`, then
-  /// the handle is as it was. Not while another thread uses this handle. A writer that appends should write
-  /// whole chunks where it compresses: one that it writes again may move, under readers of the old one.
+  /// Opens the dataset again, with the samples appended since and the files that the patterns match now.
+  /// Existing loaders keep the earlier state, and a subset keeps its samples. Blocks and throws as `open`,
+  /// and throws DatasetError if a subset has samples that no longer exist; the handle is then unchanged. Not
+  /// thread-safe: no other thread may use this handle meanwhile. A writer that appends compressed data should
+  /// write whole chunks, as a chunk that it rewrites may move while readers hold its earlier address.
   void refresh();
 
-  /// Where a sample is stored; `sample` is a number as in a batch's `indices`. O(log n) in the number of
-  /// datasets. Throws OptionError for a number outside.
+  /// Returns the storage location of a sample; `sample` is a number as in `Batch::indices`. O(log n) in the
+  /// number of datasets. Throws OptionError for a number out of range.
   SampleOrigin origin(std::int64_t sample) const;
 
-  /// The samples with these numbers (from 0 to `size()` − 1), in this order when read sequentially. A batch's
-  /// `indices` remain sample numbers of the file. 8 bytes a sample. Throws OptionError for a number outside,
-  /// or one that comes twice (use a sampler for repeats), or an empty list.
+  /// Returns a dataset of the samples with these numbers (from 0 to `size()` − 1), in this order if read
+  /// sequentially. `Batch::indices` remain sample numbers of the whole dataset. Takes 8 bytes per sample.
+  /// Throws OptionError for a number out of range, a repeated number (use a sampler for repeats), and an
+  /// empty list.
   Dataset subset(std::span<const std::int64_t> samples) const;
 
-  /// Disjoint random parts, in file order when read sequentially; a function of `seed` alone. `fractions`
-  /// are above 0 and sum to 1; part i gets ⌊n · fractions[i]⌋ samples, and what is left over goes one each
-  /// to the first parts, as in PyTorch's `random_split`. Throws OptionError, also for a part without samples.
+  /// Splits the dataset into disjoint random parts, each in file order if read sequentially; a function of
+  /// `seed` alone. `fractions` are above 0 and sum to 1; part i gets ⌊n · fractions[i]⌋ samples, and the
+  /// remaining samples go one each to the first parts, as in PyTorch's `random_split`. Throws OptionError for
+  /// other fractions and for a part without samples.
   std::vector<Dataset> split(std::span<const double> fractions, std::uint64_t seed) const;
   std::vector<Dataset> split(std::initializer_list<double> fractions, std::uint64_t seed) const {
     return split(std::span<const double>(fractions.begin(), fractions.size()), seed);
   }
 
-  /// Shape of one sample as delivered: (C,H,W) for images, as stored with `InputLayout::none`.
+  /// Returns the shape of one sample as delivered: (C,H,W) for images, the stored shape with
+  /// `InputLayout::none`.
   const std::vector<std::int64_t>& sample_shape() const& noexcept;
   std::vector<std::int64_t> sample_shape() const&& { return sample_shape(); }
-  /// How images were cut into samples; empty without `DatasetOptions::tiles`.
+  /// Returns how images are split into tiles; empty without `DatasetOptions::tiles`.
   std::optional<TileGrid> tile_grid() const noexcept;
-  /// Stored element type of the data.
+  /// Returns the stored element type of the data.
   DType dtype() const noexcept;
-  /// `DatasetOptions::unit_range`.
+  /// Returns `DatasetOptions::unit_range`.
   bool unit_range() const noexcept;
+  /// Returns whether the dataset has a target.
   bool has_target() const noexcept;
 
-  /// The state, for h5feed's own parts; not a stable interface.
+  /// Returns the shared state, for h5feed's own parts. Not a stable interface.
   const std::shared_ptr<const DatasetState>& state() const noexcept { return state_; }
-  /// Null: all samples.
+  /// Returns the samples of a subset; null if the dataset is not a subset. Not a stable interface.
   const std::shared_ptr<const SampleSubset>& chosen() const noexcept { return chosen_; }
 
  private:

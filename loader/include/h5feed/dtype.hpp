@@ -12,24 +12,24 @@
 
 namespace h5feed {
 
-/// Numeric element types. Values in memory are always in the byte order of the host. `f16` is IEEE
-/// binary16; `bf16` is bfloat16, the upper half of an f32.
+/// Numeric element types. Values in memory are in the byte order of the host. `f16` is IEEE binary16; `bf16`
+/// is bfloat16, the upper half of an f32.
 enum class DType : std::uint8_t { u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64, bf16 };
 
-/// Bytes of one element.
+/// Returns the bytes of one element.
 H5FEED_EXPORT std::size_t size_of(DType dtype) noexcept;
 
-/// Short name, as used in messages and on the command line: "u8", "i64", "f32".
+/// Returns the short name, as used in messages and on the command line: "u8", "i64", "f32".
 H5FEED_EXPORT std::string_view name_of(DType dtype) noexcept;
 
-/// The inverse of `name_of`; also takes NumPy's names ("uint8", "float32"). Empty if unknown.
+/// Returns the type with this short name ("u8") or NumPy name ("uint8", "float32"); empty if unknown.
 H5FEED_EXPORT std::optional<DType> dtype_from_name(std::string_view name) noexcept;
 
-/// Whether the type is a signed or unsigned integer.
+/// Returns whether the type is a signed or unsigned integer.
 H5FEED_EXPORT bool is_integer(DType dtype) noexcept;
 
-/// The DType of a C++ arithmetic type, which may be const. f16 and bf16 have no C++20 type and
-/// therefore no mapping.
+/// Returns the DType of a C++ arithmetic type, which may be const. Does not compile for bool. f16 and bf16
+/// have no C++20 type.
 template <typename T>
 constexpr DType dtype_of() noexcept {
   static_assert(std::is_arithmetic_v<T> && !std::is_same_v<std::remove_const_t<T>, bool>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where h5feed's warnings go.
+// Log messages of h5feed and the sink that receives them.
 #pragma once
 
 #include <functional>
@@ -9,20 +9,20 @@
 
 namespace h5feed {
 
+/// Severity of a log line.
 enum class LogLevel { info, warning };
 
-/// Receives one line without a newline. May be called from any thread, one call at a time; must not
-/// call back into h5feed.
+/// Receives one line without a newline. Called from any thread, one call at a time. Must not call h5feed.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
-/// Replaces the sink of the whole process; an empty function restores the default, which writes
-/// warnings, and nothing else, to stderr. Thread-safe.
+/// Replaces the sink of the whole process. An empty function restores the default, which writes only
+/// warnings, to stderr. Thread-safe.
 H5FEED_EXPORT void set_log_sink(LogSink sink);
 
 /// Sends one line to the sink. Thread-safe.
 H5FEED_EXPORT void log(LogLevel level, std::string_view line);
 
-/// Logs a line, unless `log_once` gave the same line to the present sink before. Thread-safe.
+/// Sends one line to the sink, unless `log_once` already sent the same line to the present sink. Thread-safe.
 H5FEED_EXPORT void log_once(LogLevel level, std::string_view line);
 
 }  // namespace h5feed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `next()` returns: a batch, or nothing at the end of an epoch.
+// Result of `DataLoader::next()`: a batch, or no value at the end of an epoch.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,10 @@
 
 namespace h5feed {
 
-/// A `std::optional` that owns its batch and does not lend it while it is a temporary. Name the result to
-/// look at it: `while (auto batch = loader.next())`. On the result of `next()` itself `->` does not compile,
-/// since a loop over `loader.next()->indices` would read memory that is freed before its first step; `*` and
-/// `value()` return the batch by value there, which a loop over `loader.next().value().indices` keeps.
+/// A `std::optional` that owns its batch and does not return references into a temporary. Name the result:
+/// `while (auto batch = loader.next())`. On a temporary, `->` does not compile, as a loop over
+/// `loader.next()->indices` would read freed memory; `*` and `value()` return the batch by value, which a
+/// loop over `loader.next().value().indices` keeps alive.
 template <typename B>
 class OptionalBatch : public std::optional<B> {
   using Base = std::optional<B>;
@@ -18,18 +18,19 @@ class OptionalBatch : public std::optional<B> {
  public:
   using Base::Base;
 
-  /// Undefined behaviour where there is no batch, as in std::optional.
+  /// Returns the batch; undefined behaviour without one, as in std::optional.
   B* operator->() & noexcept { return Base::operator->(); }
   const B* operator->() const& noexcept { return Base::operator->(); }
+  /// Deleted: a temporary would be destroyed before the batch is used. Name the result first.
   const B* operator->() const&& = delete;
 
-  /// Undefined behaviour where there is no batch. A temporary returns its batch by value.
+  /// Returns the batch; undefined behaviour without one. A temporary returns its batch by value.
   B& operator*() & noexcept { return Base::operator*(); }
   const B& operator*() const& noexcept { return Base::operator*(); }
   B operator*() && { return *static_cast<Base&&>(*this); }
   B operator*() const&& { return *static_cast<const Base&>(*this); }
 
-  /// Throws std::bad_optional_access where there is no batch.
+  /// Returns the batch; a temporary returns it by value. Throws std::bad_optional_access without a batch.
   B& value() & { return Base::value(); }
   const B& value() const& { return Base::value(); }
   B value() && { return static_cast<Base&&>(*this).value(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user may set on a data loader. Names and rules of exclusion are PyTorch's where PyTorch has
-// the option (torch.utils.data.DataLoader).
+// Options of a data loader. Names and rules of exclusion follow PyTorch (torch.utils.data.DataLoader) for the
+// options that PyTorch has.
 #pragma once
 
 #include <chrono>
@@ -20,28 +20,32 @@
 
 namespace h5feed {
 
-/// Order of an epoch's samples.
+/// Order of the samples of an epoch.
 ///
-/// `sequential` follows the file. `full` permutes all samples. `chunk:K` permutes the chunks and then
-/// the samples within windows of K chunks, so that each chunk is decoded once while the cache holds K
-/// of them. Converts from the literals users write: `false`, `true` (= full), "sequential", "full",
+/// `sequential` follows the file. `full` permutes all samples. `chunk:K` permutes the chunks, then the
+/// samples within windows of K chunks, so that each chunk is decoded once if the cache holds K chunks; K is
+/// at most the number of chunks. Converts implicitly from `false`, `true` (= full), "sequential", "full" and
 /// "chunk:16".
 class H5FEED_EXPORT Shuffle {
  public:
+  /// Shuffle mode; `chunk` is `chunk:K`.
   enum class Kind : std::uint8_t { sequential, full, chunk };
 
+  /// Creates a sequential order.
   Shuffle() = default;
-  /// Throws OptionError, naming the accepted forms.
+  /// Parses "sequential", "false", "full", "true" or "chunk:K" with K at least 1. Throws OptionError, which
+  /// names the accepted forms.
   Shuffle(std::string_view text);                                 // NOLINT(google-explicit-constructor)
   Shuffle(const char* text) : Shuffle(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
   Shuffle(const std::string& text)
       : Shuffle(std::string_view(text)) {}                             // NOLINT(google-explicit-constructor)
   Shuffle(bool full) : kind_(full ? Kind::full : Kind::sequential) {}  // NOLINT(google-explicit-constructor)
 
+  /// Returns the shuffle mode.
   Kind kind() const noexcept { return kind_; }
-  /// K of `chunk:K`, in chunks; 0 for the other kinds.
+  /// Returns K of `chunk:K`, in chunks; 0 for the other modes.
   std::uint64_t window_chunks() const noexcept { return window_chunks_; }
-  /// "sequential", "full" or "chunk:K".
+  /// Returns "sequential", "full" or "chunk:K".
   std::string to_string() const;
 
  private:
@@ -49,176 +53,217 @@ class H5FEED_EXPORT Shuffle {
   std::uint64_t window_chunks_ = 0;
 };
 
-/// How the delivered images lie in memory. Shapes are (B,C,H,W) in both; `channels_last` is what PyTorch
-/// calls by that name: the strides say that the channels of a pixel are neighbours.
+/// Memory layout of delivered images; the shape is (B,C,H,W) in both. `nchw`: row-major. `channels_last`:
+/// PyTorch's memory format of that name, in which the channels of a pixel are adjacent, as the strides say.
 enum class OutputLayout : std::uint8_t { nchw, channels_last };
 
-/// Random changes of training images, drawn for every sample anew in every epoch. A pure function of (seed,
-/// epoch, sample number), and with `echo` of the number of the repeat: the same for any number of workers,
-/// world size and device. Applied before `normalize`. `Batch::transforms` says what was done.
+/// Random augmentation of training images, drawn per sample and epoch. A pure function of (seed, epoch,
+/// sample number), and with `echo` of the repeat: independent of the number of workers, world size and
+/// device. Applied before `normalize`. `Batch::transforms` reports the result.
 struct Augment {
-  /// A window at a random place of the image.
+  /// Crop window at a random position of the image.
   struct RandomCrop {
-    std::int64_t height = 0;   ///< in pixels; 0: that of the image
-    std::int64_t width = 0;    ///< likewise
-    std::int64_t padding = 0;  ///< pixels of value 0 added on each of the four sides before
+    /// Height of the crop in pixels. 0: the height of the image.
+    std::int64_t height = 0;
+    /// Width of the crop in pixels. 0: the width of the image.
+    std::int64_t width = 0;
+    /// Pixels of value 0 added on each of the four sides before cropping.
+    std::int64_t padding = 0;
   };
-  /// Probability with which a sample is mirrored left to right, 0 … 1.
+  /// Probability, 0 … 1, that a sample is mirrored left to right.
   double horizontal_flip = 0;
-  /// Unset: the whole image.
+  /// Random crop of every sample. Unset: the whole image is delivered.
   std::optional<RandomCrop> random_crop = {};
 };
 
 /// Data echoing (Choi, Passos, Shallue, Dahl: "Faster Neural Network Training with Data Echoing", arXiv
-/// 1907.05550): where reading and decoding are slower than training, what was decoded is served several
-/// times: each batch is delivered again right after itself. Crops and flips of `augment` are drawn anew for
-/// each repeat; a GPU makes them from the batch that is there already. An epoch delivers every sample
-/// `factor` times, and `DataLoader::size()` counts them all. A batch that fails is reported once and not
-/// repeated.
+/// 1907.05550), for training that waits for reading and decoding: each batch is delivered several times in a
+/// row. Crops and flips of `augment` are drawn again for each repeat; a GPU applies them to the batch it
+/// already holds. An epoch delivers every sample `factor` times, and `DataLoader::size()` counts all
+/// deliveries. A batch that fails is reported once and not repeated.
 struct Echo {
   /// Deliveries of each batch, 1 to 1024. 1: no echo.
   std::int64_t factor = 1;
 };
 
-/// When rows of uncompressed data bypass the chunk cache and are read straight into the batch.
-/// `automatic`: in full shuffle where the decoded data does not fit the cache and a read of each row costs
-/// less than reading its chunk as often as the cache will lose it; small rows and files that are not in
-/// the page cache weigh against it.
+/// Whether rows of uncompressed data bypass the chunk cache and are read directly into the batch. `always`:
+/// throws OptionError if the data has no rows that can be read in one piece, or with
+/// `CachePolicy::clairvoyant`. `automatic`: only in full shuffle, if the decoded data exceeds the cache and
+/// reading each row costs less than reading its chunk as often as it will miss the cache; small rows and
+/// files outside the page cache make this less likely.
 enum class RowReads : std::uint8_t { automatic, always, never };
 
 class DeviceBackend;
 struct Batch;
 
-/// Whose memory a GPU's batches are delivered in. `ring`: the loader's own, a few buffers that are used
-/// again; conversion runs ahead of the consumer, on a stream of the loader. `consumer`: what `next_into` is
-/// given, such as tensors from LibTorch's allocator; conversion runs on the consumer's stream. Either takes
-/// `next()` and `next_into()`; what is said here is allocated beforehand.
+/// Owner of the memory that GPU batches are delivered in. `ring`: a few reused buffers of the loader;
+/// conversion runs ahead of the consumer on a stream of the loader. `consumer`: memory given to `next_into`,
+/// such as tensors of LibTorch's allocator; conversion runs on the consumer's stream. Both allow `next()` and
+/// `next_into()`; the chosen kind is preallocated.
 enum class OutputMemory : std::uint8_t { ring, consumer };
 
-/// How the samples of an epoch are dealt to the ranks of data parallel training.
+/// How the samples of an epoch are sharded across the ranks of data parallel training.
 ///
 /// `strided`: rank r takes every world_size-th sample of the global order, so that the batches of all ranks
-/// together are the batches of a single process. `contiguous`: each rank takes a run of the global order.
-/// `by_chunk`: each rank takes whole chunks, so that together the ranks read each chunk once; chunks change
-/// hands every epoch, and the shuffle works within a rank's own.
+/// together equal the batches of a single process. `contiguous`: each rank takes a contiguous range of the
+/// global order. `by_chunk`: each rank takes whole chunks, at least one, so that together the ranks read each
+/// chunk once; chunks change ranks every epoch, and the shuffle works within the chunks of a rank.
 enum class Shard : std::uint8_t { strided, contiguous, by_chunk };
 
-/// What happens where the ranks' shares differ. The number of batches is the same on every rank in any case.
-/// `exact`: every sample once; ranks deliver smaller, even empty, last batches (weight gradients by the
-/// batch's size). `pad`: shares are filled up with samples from the beginning. `drop`: shares are cut.
+/// How shards of different sizes are handled. The number of batches is the same on every rank in all modes.
+/// `exact`: every sample is delivered once; some ranks deliver smaller, even empty, last batches (weight
+/// gradients by batch size). `pad`: shards are filled up with samples from the beginning of the order.
+/// `drop`: shards are cut to equal size.
 enum class Uneven : std::uint8_t { exact, pad, drop };
 
-/// What stays in memory when the decoded data does not fit `cache_bytes`.
+/// Which data stays in memory if the decoded data exceeds `cache_bytes`.
 ///
-/// `lru`: the chunks used last. `clairvoyant`: rows instead of chunks. The order of this epoch and of the
-/// next is known, so of every decoded chunk those rows are kept that will be needed soonest, and a row that
-/// was served makes room (Belady: "A study of replacement algorithms", IBM Systems Journal 5(2), 1966, by
-/// rows). Far fewer decodes in a full shuffle; needs memory for one more chunk per concurrent decode, and
-/// about 80 bytes a row. `keep_first`: the first chunks that fill the cache stay for good, less those being
-/// decoded; all others are decoded at each use (MinIO, arXiv 2007.06775).
+/// `lru`: the most recently used chunks. `clairvoyant`: rows instead of chunks. The order of this epoch and
+/// the next is known, so the rows that will be needed soonest are kept of every decoded chunk, and a row is
+/// evicted once it was served (Belady: "A study of replacement algorithms", IBM Systems Journal 5(2), 1966,
+/// by rows). Needs far fewer decodes in a full shuffle, but memory for one more chunk per concurrent decode
+/// and about 80 bytes per row. `keep_first`: the first chunks that fill the cache, less those being decoded,
+/// are never evicted; all others are decoded at each use (MinIO, arXiv 2007.06775).
 enum class CachePolicy : std::uint8_t { lru, clairvoyant, keep_first };
 
 /// Returns "lru", "clairvoyant" or "keep_first".
 H5FEED_EXPORT std::string_view name_of(CachePolicy policy) noexcept;
 
-/// Options of `DataLoader`. An aggregate: name the fields you set. Everything is validated when the
-/// loader is constructed; a wrong or contradictory value throws OptionError there.
+/// Options of `DataLoader`: an aggregate for designated initializers. The constructor of the loader validates
+/// all fields and throws OptionError for a wrong or contradictory value.
 struct DataLoaderOptions {
+  // Batches and their order
+
   /// Samples per batch, at least 1. `std::nullopt` delivers single samples without a batch dimension.
   std::optional<std::int64_t> batch_size = 1;
+  /// Order of the samples of an epoch. Default: sequential.
   Shuffle shuffle = {};
-  /// The samples of each epoch and their order; excludes `shuffle`.
+  /// Samples of each epoch and their order. Excludes `shuffle`.
   std::shared_ptr<const Sampler> sampler = {};
-  /// The batches of each epoch; excludes `batch_size`, `shuffle`, `sampler` and `drop_last`.
+  /// Batches of each epoch. Excludes `batch_size`, `shuffle`, `sampler` and `drop_last`.
   std::shared_ptr<const BatchSampler> batch_sampler = {};
-  /// Threads that read, decode and gather. 0 does the same work on the thread that calls `next()`. They live
-  /// as long as the loader, over all its epochs.
+
+  // Workers, prefetch and delivery
+
+  /// Threads that read, decode and gather, 0 to 1024. They live as long as the loader, over all epochs. 0:
+  /// the thread that calls `next()` does the work.
   std::int64_t num_workers = 0;
-  /// The last step of making a batch, on the worker that gathered it (with `num_workers = 0` on the caller's
-  /// thread): may change the values of `data` and `target`, or put other tensors in their place, which take
-  /// memory outside `memory_budget_bytes`. Called for several batches at once from different threads, once a
-  /// batch, also for those that are never delivered; one call takes one worker for its time. What it throws
-  /// arrives at the `next()` of its batch. Needs batches on the CPU. Default: the gathered samples.
+  /// Last step of assembling a batch. May modify `data` and `target` or replace them by other tensors, whose
+  /// memory is outside `memory_budget_bytes`. Called once per batch, also for batches that are never
+  /// delivered, on the worker that gathered it (with `num_workers = 0` on the caller's thread), for several
+  /// batches concurrently; a call occupies its worker. An exception from it is thrown by the `next()` of its
+  /// batch. Needs batches on the CPU. Default: the gathered samples are delivered unchanged.
   std::function<void(Batch&)> collate_fn = {};
-  /// Batches prepared ahead, per worker, at least 1; default 2. Needs `num_workers > 0`.
+  /// Batches prefetched per worker, 1 to 1024. Default: 2. Needs `num_workers > 0`.
   std::optional<std::int64_t> prefetch_factor = {};
-  /// Bytes of batches prepared ahead at most, whatever `prefetch_factor` says; at least one batch. Needs
-  /// `num_workers > 0`. Default: no such bound.
+  /// Upper bound of the bytes of prefetched batches, regardless of `prefetch_factor`; at least one batch.
+  /// Needs `num_workers > 0`. Default: no bound.
   std::optional<std::uint64_t> prefetch_bytes = {};
-  /// Leave out the last batch of an epoch when it would be smaller than `batch_size`.
+  /// Drops the last batch of an epoch if it is smaller than `batch_size`.
   bool drop_last = false;
-  /// Longest wait in `next()`; needs `num_workers > 0`. Default: none.
+  /// Longest wait in `next()`, above 0; `next()` throws TimeoutError after it. Needs `num_workers > 0`.
+  /// Default: no limit.
   std::optional<std::chrono::milliseconds> timeout = {};
-  /// Called once on each worker thread before its first task, with 0 … num_workers−1. `next()`
-  /// waits for all of them. An exception from it arrives at the first `next()` and at every later one.
+  /// Called once on each worker thread before its first task, with the worker's number, 0 … num_workers−1.
+  /// `next()` waits for all of these calls. An exception from one is thrown by the first `next()` and by
+  /// every later one.
   std::function<void(std::int64_t)> worker_init_fn = {};
-  /// `false` delivers batches as they become ready, within the prefetched ones.
+  /// Whether batches are delivered in the order of the epoch. `false`: as they become ready, among the
+  /// prefetched ones.
   bool in_order = true;
-  /// Where batches are delivered: "cpu"; with a `device_backend` also "cuda" (= "cuda:0") and "cuda:N", N as
-  /// CUDA counts in this process. "auto" is the program's current CUDA device where it has set one, else the
-  /// GPU with most free memory; where no GPU can be used, or without a backend, the CPU, with a warning. The
-  /// loader's `report()` names the device. Several GPUs of one process have a loader each, over one
-  /// `Dataset`.
+
+  // GPU
+
+  /// Device that batches are delivered to: "cpu"; with a `device_backend` also "cuda" (= "cuda:0"), "cuda:N"
+  /// with the CUDA ordinal N of this process, and "auto". "auto" selects the program's current CUDA device if
+  /// it has set one, else the GPU with most free memory; without a usable GPU or a backend it selects the
+  /// CPU, with a warning. The `report()` of the loader names the device. For several GPUs in one process,
+  /// make one loader per GPU over one `Dataset`.
   std::string device = "cpu";
-  /// What knows GPUs: `h5feed::gpu::backend()` of <h5feed/gpu.hpp>. Unset: there are none.
+  /// GPU backend: `h5feed::gpu::backend()` of <h5feed/gpu.hpp>. Unset: no GPU is used.
   std::shared_ptr<const DeviceBackend> device_backend = {};
-  /// Batches copied to a GPU ahead of the consumer, at least 1; default 2. Each takes its bytes as stored, in
-  /// pinned host memory and on the GPU, and with `OutputMemory::ring` also as delivered.
+  /// Batches copied to a GPU ahead of the consumer, at least 1. Default: 2. Each takes its stored bytes in
+  /// pinned host memory and on the GPU, and with `OutputMemory::ring` also its delivered bytes on the GPU.
   std::optional<std::int64_t> copy_depth = {};
-  /// Default: ring; consumer with the loader of <h5feed/torch.hpp>, whose batches on a GPU are tensors of
-  /// LibTorch's allocator.
+  /// Owner of the memory of GPU batches. Default: `ring`; `consumer` with the loader of <h5feed/torch.hpp>,
+  /// whose GPU batches are tensors of LibTorch's allocator.
   std::optional<OutputMemory> output_memory = {};
-  /// Governs the order together with the epoch number. Default 0; to be set where `world_size` is above 1,
-  /// the same on every rank.
+
+  // Seed and ranks
+
+  /// Determines the order, together with the epoch number. Default: 0. Must be set if `world_size` is above
+  /// 1, to the same value on every rank.
   std::optional<std::uint64_t> seed = {};
-  /// This process among those that train together, 0 … world_size − 1.
+  /// Rank of this process in data parallel training, 0 … world_size − 1.
   std::int64_t rank = 0;
+  /// Number of processes that train together, at least 1.
   std::int64_t world_size = 1;
+  /// How the samples are sharded across the ranks.
   Shard shard = Shard::strided;
+  /// How shards of different sizes are handled.
   Uneven uneven = Uneven::exact;
+
+  // Memory, cache and read-ahead
+
   /// Bytes of decoded chunks, or of their rows, kept for reuse. Default: the least of 1 GiB, 25 % of the
-  /// available memory, and what `memory_budget_bytes` leaves. Loaders of one opened dataset with the policy
-  /// `lru` share a cache: the largest figure counts, and is the default of those that join; a warning tells
-  /// a loader that gives another figure.
+  /// available memory, and the rest of `memory_budget_bytes`. Loaders of one opened dataset with the policy
+  /// `lru` share a cache: the largest value given applies and is the default of loaders made later; a loader
+  /// that gives a smaller value logs a warning.
   std::optional<std::uint64_t> cache_bytes = {};
-  /// With `clairvoyant`, `row_reads` must not be `always`.
+  /// Which data stays in memory if the decoded data exceeds `cache_bytes`. `clairvoyant` excludes
+  /// `RowReads::always`. Unless all data fits the cache, it also throws OptionError for tiles, samplers, and
+  /// the sequential order of a subset that is not in file order.
   CachePolicy cache_policy = CachePolicy::lru;
-  /// Load all chunks into the cache when the loader is constructed, on as many threads as may decode at once
-  /// (`num_workers`, fewer in a small budget). Where they do not fit, the constructor says from which
-  /// `cache_bytes` they would, and loads none.
+  /// Loads all chunks into the cache when the loader is constructed, on as many threads as may decode
+  /// concurrently (`num_workers`, fewer in a small budget). If they do not fit, none are loaded and a warning
+  /// names the `cache_bytes` needed. If rows bypass the cache, none are loaded and a warning says so. A chunk
+  /// that cannot be read is left to the batch that needs it.
   bool preload = false;
-  /// Bound of all memory the loader allocates: cache, chunks being read and decoded, batches being
-  /// prepared; of all loaders of one opened dataset together, where the largest figure counts; a warning
-  /// tells a loader that gives another figure. Batches the consumer holds are outside. Default: 50 % of the
+  /// Upper bound of all memory that the loaders of one opened dataset allocate together: cache, chunks being
+  /// read and decoded, and batches being prepared. The largest value given applies; a loader that gives a
+  /// smaller value logs a warning. Batches held by the consumer are not included. Default: 50 % of the
   /// available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
-  /// Stored chunks that are read ahead of decoding at once, 0 or more; default 2 a worker. Reading ahead
-  /// begins when reads have to wait for the storage, and has threads of its own, at most 8. Fewer are
-  /// read ahead where `memory_budget_bytes` has no room for them. Needs `num_workers > 0`.
+  /// Stored chunks read ahead of decoding at once, 0 to 1024. Default: 2 per worker. Reading ahead starts
+  /// when reads have to wait for storage, on at most 8 threads of its own. Fewer chunks are read ahead if
+  /// `memory_budget_bytes` has no room for them. Needs `num_workers > 0`.
   std::optional<std::int64_t> io_depth = {};
-  /// Unset: batches have the stored type, or `output_dtype`. Set: float32, or `output_dtype`.
+
+  // Values, repeats and origins
+
+  /// Normalization of the data. Set: batches are float32, or `output_dtype`. Unset: batches have the stored
+  /// type, or `output_dtype`.
   std::optional<Normalize> normalize = {};
-  /// Type of the data: f32, f16, bf16 or f64; without `normalize` the values are cast, those too large for
-  /// the type to infinity. uint8 data gives the same bytes on every device. Default: float32 with
-  /// `normalize`, else as stored. A GPU does not make f64: the CPU does then.
+  /// Element type of the data: f32, f16, bf16 or f64. Without `normalize` the values are cast; values too
+  /// large for the type become infinite. uint8 data yields the same bytes on every device. f64 is always
+  /// computed on the CPU. Default: float32 with `normalize`, else the stored type.
   std::optional<DType> output_dtype = {};
-  /// For images only.
+  /// Memory layout of the delivered images. For images only.
   OutputLayout output_layout = OutputLayout::nchw;
-  /// For images only. Unset: none.
+  /// Random crops and flips. For images only. Unset: no augmentation.
   std::optional<Augment> augment = {};
-  /// With a factor above 1 on the CPU, memory for the repeats is part of every batch in preparation.
+  /// Data echoing: repeated delivery of each batch. On the CPU, a factor above 1 adds memory for the repeats
+  /// to every batch in preparation.
   Echo echo = {};
-  /// Type of the targets; default int64 for integers, else as stored. A target that an integer type cannot
-  /// hold is refused for targets that are read at open (64 MiB and less); larger ones convert as C++ does.
-  /// Floats round to the nearest, those too large for the type to infinity.
+  /// Element type of the targets. Default: int64 for integers, else the stored type. If an integer type
+  /// cannot hold a value, targets that are read at open (at most 64 MiB) throw; larger ones convert as C++
+  /// does. Floats round to nearest, and values too large for the type become infinite.
   std::optional<DType> target_dtype = {};
-  /// `Batch::origins`: file, dataset and row of each sample, and of a tile its place in the image. Costs the
-  /// workers two strings a sample.
+  /// Fills `Batch::origins`: file, dataset and row of each sample, and of a tile its position in the image.
+  /// Allocates two strings per sample on the workers.
   bool provenance = false;
+
+  // Reading path
+
+  /// Whether rows of uncompressed data bypass the chunk cache and are read directly into the batch.
   RowReads row_reads = RowReads::automatic;
-  /// Receives begin and end of every stage on every thread; unset costs nothing.
+
+  // Observing
+
+  /// Receives begin and end of every stage on every thread. Unset: no cost.
   std::shared_ptr<TraceSink> trace = {};
-  /// Looks at the GPU that is fed, for `stats()` and the verdict of `report()`; several loaders may share it.
+  /// Probe of the GPU in use, for `stats()` and the diagnosis of `report()`. Several loaders may share one
+  /// probe.
   std::shared_ptr<const GpuProbe> gpu_probe = {};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples at any place of a dataset, for programs that decide themselves what comes next.
+// Random access to samples, for programs that choose the next sample themselves.
 #pragma once
 
 #include <cstdint>
@@ -16,39 +16,47 @@
 
 namespace h5feed {
 
-/// Options of `SampleReader`, with the meaning they have in `DataLoaderOptions`.
+/// Options of `SampleReader`, with the meaning of `DataLoaderOptions`.
 struct SampleReaderOptions {
+  /// Normalization of the data. Unset: values are not normalized.
   std::optional<Normalize> normalize = {};
-  /// Delivers the data in 0 … 1, for a dataset that was opened without `DatasetOptions::unit_range`.
+  /// Scales the data to 0 … 1, for a dataset that was opened without `DatasetOptions::unit_range`.
   bool unit_range = false;
+  /// Element type of the targets. Default: int64 for integers, else the stored type.
   std::optional<DType> target_dtype = {};
+  /// Bytes of decoded chunks kept for reuse. Default: as for `DataLoaderOptions::cache_bytes`.
   std::optional<std::uint64_t> cache_bytes = {};
+  /// Upper bound of all memory that the loaders and readers of one opened dataset allocate together. Default:
+  /// 50 % of the available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
+  /// Whether rows of uncompressed data bypass the chunk cache and are read directly into the batch.
   RowReads row_reads = RowReads::automatic;
 };
 
-/// Random access to a dataset, on the threads that ask. What is decoded stays in the cache that the loaders
-/// of the dataset share; a chunk that several threads want is decoded once, by one of them, while the others
-/// wait. As many chunks are decoded at once as there are usable CPUs, fewer in a small budget.
+/// Random access to a dataset on the calling threads. Decoded chunks stay in the cache that the loaders of
+/// the dataset share. A chunk that several threads need is decoded once, by one of them, while the others
+/// wait. At most as many chunks are decoded concurrently as there are usable CPUs, fewer in a small budget.
 ///
-/// Nothing is read ahead: the reader does not know what comes next. A `DataLoader` does, and is faster.
+/// Does not read ahead, as the next samples are unknown. A `DataLoader` does, and is faster.
 class H5FEED_EXPORT SampleReader {
  public:
-  /// Throws OptionError; DatasetError where `options` do not fit the data.
+  /// Throws OptionError; DatasetError if `options` do not fit the data.
   explicit SampleReader(Dataset dataset, SampleReaderOptions options = {});
   SampleReader(const SampleReader&) = delete;
   SampleReader& operator=(const SampleReader&) = delete;
   ~SampleReader();
 
-  /// The samples with these numbers, from 0 to the dataset's size − 1 (of a subset: positions in it), repeats
-  /// allowed, as one batch of tensors of their own memory, which outlive the reader. Thread-safe; blocks for
-  /// reads and decoding. Throws DatasetError for a number outside; FileError, ChunkError, std::bad_alloc.
+  /// Returns the samples with these numbers as one batch. Numbers are 0 to the dataset's size − 1 (positions
+  /// in a subset) and may repeat. The tensors own their memory and outlive the reader. Thread-safe. Blocks
+  /// for reads and decoding. Throws DatasetError for a number out of range; FileError, ChunkError,
+  /// std::bad_alloc.
   Batch read(std::span<const std::int64_t> samples) const;
 
+  /// Returns the dataset, borrowed from the reader.
   const Dataset& dataset() const noexcept;
-  /// Returns the options as given, except that `unit_range` completes `normalize`.
+  /// Returns the options as given, except that `normalize` includes the scale of `unit_range`.
   const SampleReaderOptions& options() const noexcept;
-  /// Thread-safe. Times of waiting and of epochs are 0.
+  /// Returns a snapshot of the counters. Thread-safe. Times of waiting and of epochs are 0.
   LoaderStats stats() const;
 
  private:

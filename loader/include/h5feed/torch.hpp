@@ -33,7 +33,7 @@ namespace h5feed {
 
 namespace detail {
 
-/// What LibTorch's options mean here. `max_jobs` is rounded up to a whole number of batches a worker. Throws
+/// Converts LibTorch's options. Rounds `max_jobs` up to a whole number of batches per worker. Throws
 /// OptionError for `max_jobs(0)`, with which LibTorch's loader delivers nothing.
 inline DataLoaderOptions from_torch_options(const torch::data::DataLoaderOptions& torch) {
   DataLoaderOptions options;
@@ -55,12 +55,13 @@ inline DataLoaderOptions from_torch_options(const torch::data::DataLoaderOptions
   return options;
 }
 
+/// Returns the number of samples.
 inline std::size_t samples_in(const Dataset& dataset) { return static_cast<std::size_t>(dataset.size()); }
 
 template <typename D>
 requires IsTorchChain<D>::value std::size_t samples_in(const D& chain) { return *chain.size(); }
 
-/// LibTorch's samplers take their size signed or unsigned.
+/// Returns a sampler of LibTorch for `size` samples; their constructors take a signed or an unsigned size.
 template <TorchSampler S>
 S sampler_for(std::size_t size) {
   if constexpr (requires { S{size}; }) {
@@ -70,7 +71,7 @@ S sampler_for(std::size_t size) {
   }
 }
 
-/// What a loader with these options asks of `sampler`.
+/// Wraps `sampler` as the order of a loader over `dataset` with these options.
 template <TorchSampler S>
 std::shared_ptr<TorchOrder> order_of(S sampler, const Dataset& dataset, const DataLoaderOptions& options) {
   constexpr std::size_t kTimesTheData = 16;
@@ -79,7 +80,7 @@ std::shared_ptr<TorchOrder> order_of(S sampler, const Dataset& dataset, const Da
       std::max(TorchOrder::kMostSamples, kTimesTheData * samples_in(dataset)));
 }
 
-/// Opened data and the options that what was mapped on it adds.
+/// Returns the opened dataset, and the options with the transforms mapped on it added.
 inline std::pair<Dataset, DataLoaderOptions> resolve_chain(Dataset dataset, DataLoaderOptions options) {
   return {std::move(dataset), std::move(options)};
 }
@@ -110,23 +111,26 @@ requires IsTorchChain<D>::value std::pair<Dataset, DataLoaderOptions> resolve_ch
 
 }  // namespace detail
 
-/// What `make_data_loader` takes: an h5feed::Dataset, a TorchDataset, or a chain of `.map()` on the latter. A
-/// Normalize mapped first, and Stack, cost nothing beyond the loader's own work; any other transform of
-/// `std::vector<Example<>>` or `Example<>` runs on the worker that gathered the batch, per example as
-/// LibTorch runs it, with Torch operations whose threads are Torch's affair. Each thread has a copy of the
-/// transforms. Without a Stack at the end batches are stacked all the same.
+/// Data of `make_data_loader`: an h5feed::Dataset, a TorchDataset, or a chain of `.map()` on a TorchDataset.
+/// A Normalize mapped first, and Stack, add no cost to the loader's own work. Any other transform of
+/// `std::vector<Example<>>` or `Example<>` runs on the worker that gathered the batch, per example as in
+/// LibTorch; Torch manages the threads of its operations. Each thread has a copy of the transforms. Batches
+/// are stacked even without a Stack at the end.
 template <typename D>
 concept TorchFeed = std::same_as<D, Dataset> || detail::IsTorchChain<D>::value;
 
-/// A loader over `dataset`. Give it a name before a loop: `auto loader = make_data_loader(…);
-/// for (auto& batch : *loader)`. In `for (auto& batch : *make_data_loader(…))` the loader would end before
-/// the first batch, which no compiler reports. Where `options.seed` is unset it is drawn from Torch's default
-/// generator, so that `torch::manual_seed` governs the order. Throws as the constructor of `TorchDataLoader`.
+/// Returns a loader over `dataset`. Name it before a loop: `auto loader = make_data_loader(…); for (auto&
+/// batch : *loader)`. In `for (auto& batch : *make_data_loader(…))` the loader is destroyed before the first
+/// batch, without a compiler warning. An unset `options.seed` is drawn from Torch's default generator, so
+/// that `torch::manual_seed` determines the order. Throws the exceptions of the constructor of
+/// `TorchDataLoader`.
 inline std::unique_ptr<TorchDataLoader> make_data_loader(Dataset dataset, DataLoaderOptions options = {}) {
   return std::make_unique<TorchDataLoader>(std::move(dataset), std::move(options));
 }
 
-/// The same over a TorchDataset or a chain on one.
+/// Returns a loader over a TorchDataset or a chain of `.map()` on one. Throws OptionError if `options` set
+/// `normalize` or `target_dtype`, which belong to the TorchDataset, or `collate_fn` together with mapped
+/// transforms.
 template <typename D>
 requires detail::IsTorchChain<D>::value std::unique_ptr<TorchDataLoader> make_data_loader(
     D dataset, DataLoaderOptions options) {
@@ -134,13 +138,14 @@ requires detail::IsTorchChain<D>::value std::unique_ptr<TorchDataLoader> make_da
   return std::make_unique<TorchDataLoader>(std::move(data), std::move(resolved));
 }
 
-/// With a sampler of LibTorch, and options of either library.
+/// Returns a loader whose order is given by a sampler of LibTorch, with h5feed's options.
 template <TorchFeed D, TorchSampler S>
 std::unique_ptr<TorchDataLoader> make_data_loader(D dataset, S sampler, DataLoaderOptions options) {
   auto [data, resolved] = detail::resolve_chain(std::move(dataset), std::move(options));
   auto order = detail::order_of(std::move(sampler), data, resolved);
   return std::make_unique<TorchDataLoader>(std::move(data), std::move(order), std::move(resolved));
 }
+/// Returns a loader whose order is given by a sampler of LibTorch, with LibTorch's options.
 template <TorchFeed D, TorchSampler S>
 std::unique_ptr<TorchDataLoader> make_data_loader(D dataset, S sampler,
                                                   const torch::data::DataLoaderOptions& options) {
@@ -148,14 +153,15 @@ std::unique_ptr<TorchDataLoader> make_data_loader(D dataset, S sampler,
                                   detail::from_torch_options(options));
 }
 
-/// With a sampler made for the dataset's size, and options of either library. LibTorch's options alone mean
-/// LibTorch's default: RandomSampler, in the very order that LibTorch's loader would have.
+/// Returns a loader with h5feed's options and a LibTorch sampler S made for the size of the dataset.
 template <TorchSampler S, TorchFeed D>
 requires std::constructible_from<S, std::size_t> std::unique_ptr<TorchDataLoader> make_data_loader(
     D dataset, DataLoaderOptions options) {
   S sampler = detail::sampler_for<S>(detail::samples_in(dataset));
   return h5feed::make_data_loader(std::move(dataset), std::move(sampler), std::move(options));
 }
+/// Returns a loader with LibTorch's options and a sampler S made for the size of the dataset. By default S is
+/// LibTorch's RandomSampler, with exactly the order of LibTorch's loader.
 template <TorchSampler S = torch::data::samplers::RandomSampler, TorchFeed D>
 requires std::constructible_from<S, std::size_t> std::unique_ptr<TorchDataLoader> make_data_loader(
     D dataset, const torch::data::DataLoaderOptions& options = {}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hook for timelines (NVTX, Chrome trace): which stage runs when, on which thread.
+// Hook for timelines (NVTX, Chrome trace): start and end of each stage on each thread.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,22 @@
 
 namespace h5feed {
 
-/// Stages of the loader, in the order in which a batch passes them. `transfer`, with a GPU alone: copies and
-/// kernels of the batch are put on the GPU's streams; when they run is not seen here.
+/// Stages of the loader, in the order in which a batch passes them. `transfer` is only used with a GPU:
+/// copies and kernels of the batch are enqueued on the GPU's streams; their execution is not traced.
 enum class Stage : std::uint8_t { plan, read_decode, gather, transfer, wait };
 
-/// Name for timelines: "plan", "read+decode", …
+/// Returns the name of a stage for timelines: "plan", "read+decode", …
 H5FEED_EXPORT const char* name_of(Stage stage) noexcept;
 
-/// Receives stage boundaries. Called on the thread that does the work, from many threads at once;
-/// implementations are thread-safe, do not block and do not throw.
+/// Receives stage boundaries. Called on the thread that does the work, from many threads concurrently.
+/// Implementations must be thread-safe and must not block or throw.
 class H5FEED_EXPORT TraceSink {
  public:
   virtual ~TraceSink() = default;
-  /// `batch` is the batch's number within the loader's life, counting over epochs.
+  /// Called when a stage begins. `batch` is the number of the batch within the life of the loader, over all
+  /// epochs.
   virtual void begin(Stage stage, std::uint64_t batch) noexcept = 0;
+  /// Called when a stage ends, on the thread that began it. `batch` is the number given to `begin`.
   virtual void end(Stage stage, std::uint64_t batch) noexcept = 0;
 };
 
