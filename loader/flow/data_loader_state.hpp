@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a DataLoader is made of: epochs issued as jobs, prepared by the workers, delivered in order.
+// Private state of a DataLoader. Issues epochs as jobs, which workers prepare and `next()` delivers.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,7 @@
 
 namespace h5feed {
 
+/// Implementation of `DataLoader`. Its functions are for one thread at a time.
 struct DataLoader::State {
   State(Dataset handle, const DataLoaderOptions& user);
 
@@ -66,7 +67,7 @@ struct DataLoader::State {
   void warm_up();
   std::shared_ptr<BatchJob> wait_for_batch();
 
-  // Order matters: what comes later uses what comes before and is destroyed first.
+  // Order matters: members use those declared before them, and are destroyed first.
   const std::shared_ptr<const DatasetState> dataset;
   const std::shared_ptr<const SampleSubset> chosen;
   const std::shared_ptr<const Sampler> sampler;
@@ -74,7 +75,7 @@ struct DataLoader::State {
   const SystemLimits limits;
   const Placement placement;
   const std::shared_ptr<LoaderGroup> group;
-  ResolvedOptions options;  ///< completed by `join_group`; then changed by `restore` alone: the seed
+  ResolvedOptions options;  ///< completed by `join_group`; later only `restore` changes it (the seed)
   const DeliveryFormat format;
   const std::unique_ptr<LoaderGroup::Seat> seat;
   const bool budget_given;  ///< `memory_budget_bytes` was set by the user
@@ -84,7 +85,7 @@ struct DataLoader::State {
   EpochClock epoch_clock;
   GpuWindow gpu_window;
   const CacheLayout layout;
-  const std::unique_ptr<ChunkCache> own_cache;  ///< null: the group's
+  const std::unique_ptr<ChunkCache> own_cache;  ///< null: the cache of `group` is used
   ChunkCache& cache;
   RowFuture future;
   const std::unique_ptr<Device> device;
@@ -95,31 +96,31 @@ struct DataLoader::State {
   mutable std::once_flag forecast_made;
   mutable std::optional<RowForecast> forecast;
   mutable std::once_flag identity_made;
-  mutable std::uint64_t identity = 0;  ///< without an echo
+  mutable std::uint64_t identity = 0;  ///< hash of dataset and order, excluding echo.factor
 
-  // The consumer's thread only. A round is one run through a stretch of an epoch, as a rule through all of
-  // it: epochs may repeat, rounds do not.
-  bool running = false;                   ///< a round is being delivered
-  std::uint64_t round = 0;                ///< the running or last one; rounds count from 1
-  std::uint64_t epoch = 0;                ///< its epoch
-  std::uint64_t delivered = 0;            ///< batches of it, failed ones included
-  std::uint64_t taken = 0;                ///< batches over all rounds
-  std::uint64_t repeats = 0;              ///< deliveries of the present batch; 0 without one to repeat
-  std::uint64_t first_repeat = 0;         ///< of them, those before a run was resumed
-  std::vector<Batch> echoes;              ///< the rest of them, the last first, where the CPU has made them
-  Batch echo_like;                        ///< the present batch without memory, where a GPU makes them
-  Stretch stretch;                        ///< of the running or last round
-  std::shared_ptr<const EpochPlan> plan;  ///< likewise
-  std::deque<Stretch> rest;               ///< of the running epoch, after that
-  std::uint64_t next_epoch = 0;           ///< what is delivered after the running epoch
-  std::deque<Stretch> next_stretches;     ///< and in which parts; at least one
-  std::uint64_t next_ticket = 0;
-  std::uint64_t issue_round = 0;  ///< what the next job belongs to
-  std::uint64_t issue_epoch = 0;
-  std::uint64_t issue_number = 0;
-  Stretch issue_stretch;
-  std::shared_ptr<const EpochPlan> issue_plan;
-  bool next_epoch_failed = false;  ///< to be issued ahead: its sampler threw
+  // The remaining members are used by the consumer's thread only. A round is one pass through a stretch,
+  // which usually is a whole epoch. Epoch numbers may repeat, round numbers do not.
+  bool running = false;            ///< a round is being delivered
+  std::uint64_t round = 0;         ///< number of the running or last round; the first is 1
+  std::uint64_t epoch = 0;         ///< epoch of `round`
+  std::uint64_t delivered = 0;     ///< batches taken in `round`, including failed ones, excluding repeats
+  std::uint64_t taken = 0;         ///< batches taken in all rounds, excluding repeats
+  std::uint64_t repeats = 0;       ///< deliveries of the current batch so far; 0 if there is none to repeat
+  std::uint64_t first_repeat = 0;  ///< deliveries of the current batch before the run was resumed
+  std::vector<Batch> echoes;       ///< CPU: pending repeats of the current batch, in reverse order
+  Batch echo_like;                 ///< GPU: the current batch without memory, template for its repeats
+  Stretch stretch;                 ///< positions of `round`
+  std::shared_ptr<const EpochPlan> plan;        ///< plan of `stretch`
+  std::deque<Stretch> rest;                     ///< stretches of the running epoch after `stretch`
+  std::uint64_t next_epoch = 0;                 ///< epoch delivered after the running one
+  std::deque<Stretch> next_stretches;           ///< stretches of `next_epoch`, in order; at least one
+  std::uint64_t next_ticket = 0;                ///< ticket of the next job
+  std::uint64_t issue_round = 0;                ///< round of the next job
+  std::uint64_t issue_epoch = 0;                ///< epoch of the next job
+  std::uint64_t issue_number = 0;               ///< batch number of the next job in `issue_plan`
+  Stretch issue_stretch;                        ///< stretch of the next job
+  std::shared_ptr<const EpochPlan> issue_plan;  ///< plan of `issue_stretch`; null before the first round
+  bool next_epoch_failed = false;               ///< issuing it ahead failed because its sampler threw
 };
 
 }  // namespace h5feed
