@@ -31,40 +31,72 @@
 
 namespace h5feed {
 
-/// Implementation of `DataLoader`. Its functions are for one thread at a time.
+/// Implementation of `DataLoader`. `slot_bytes()` and `data_facts()` are thread-safe; the other functions are
+/// for one thread at a time.
 struct DataLoader::State {
+  /// Resolves the options and starts the workers. Throws OptionError or DatasetError.
   State(Dataset handle, const DataLoaderOptions& user);
 
+  /// Starts `next_epoch` and abandons a running one. Rethrows what a sampler throws.
   void start_epoch();
+  /// Makes `number` the epoch delivered next, from its start.
   void set_epoch(std::uint64_t number);
+  /// Returns the next batch or repeat; nullopt at the end of an epoch. Blocks until it is ready. A GPU batch
+  /// is written to the memory of `provide`, or to the loader's own if it is empty.
   OptionalBatch<Batch> next(const ProvideOutput& provide);
+  /// Waits for the next job of the round, counts the waiting time and submits further jobs.
   std::shared_ptr<BatchJob> take_job();
+  /// Delivers the batch of `job` and keeps what its repeats need. Rethrows the error of the job.
   Batch first_delivery(BatchJob& job, const ProvideOutput& provide);
+  /// Delivers the next repeat of the current batch.
   Batch next_echo(const ProvideOutput& provide);
+  /// Returns true if the current batch has repeats left to deliver.
   bool echo_pending() const noexcept;
 
+  /// Joins the dataset's group of loaders and resolves `options` within the shared memory budget.
   std::unique_ptr<LoaderGroup::Seat> join_group(const DataLoaderOptions& user);
+  /// Decodes all data into the cache; logs a warning and does nothing if it cannot be cached. Blocks.
   void preload();
   void warn_of_empty_epochs() const;
+  /// Returns the stretch that covers a whole epoch with all repeats.
   Stretch whole_epoch() const noexcept;
   PlanSpec plan_spec() const;
+  /// Returns the plan of `part` of epoch `of_epoch`.
   std::shared_ptr<const EpochPlan> plan_of(const Stretch& part, std::uint64_t of_epoch) const;
   RowFuture::Round round_of(std::shared_ptr<const EpochPlan> plan, std::uint64_t of_epoch) const;
+  /// Returns the progress of the run. Throws OptionError with `in_order = false`.
   LoaderState state() const;
+  /// Resumes at `saved`. Throws StateError if it does not match, OptionError with `in_order = false`; the
+  /// state then is unchanged.
   void restore(const LoaderState& saved);
+  /// Returns the stretches of epoch `of_epoch` that remain from `place` on; at least one. Throws StateError
+  /// if they would leave out samples of an unfinished echo.
   std::deque<Stretch> stretches_after(const EpochPlace& place, const PlanSpec& spec,
                                       std::uint64_t of_epoch) const;
+  /// Throws StateError if `saved` belongs to another dataset, order, sharding or echo factor.
   void check_identity(const LoaderState& saved) const;
+  /// Returns the hash of dataset, order and this loader's echo factor.
   std::uint64_t plan_identity() const;
+  /// Returns the hash of dataset, order and echo factor `factor`.
   std::uint64_t identity_with(std::uint64_t factor) const;
   std::uint64_t echo_factor() const noexcept { return static_cast<std::uint64_t>(options.echo_factor); }
+  /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
+  /// Returns the facts that `report()` needs. The first call may simulate an epoch.
   DataFacts data_facts() const;
+  /// Makes `part` of `of_epoch` the running round. Keeps jobs already issued for it if `may_be_prefetched`,
+  /// else cancels all jobs.
   void start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched);
+  /// Makes `part` of `of_epoch` the source of the next jobs, which belong to round `in_round`.
   void issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round);
+  /// Issues the round after the running one. Returns false if that failed, e.g. because a sampler threw.
   bool issue_next_round();
+  /// Submits jobs until `prefetch_batches` are in flight or no round can be issued ahead.
   void fill();
+  /// Issues jobs of the next epoch. Does nothing while an epoch runs, or without workers.
   void warm_up();
+  /// Blocks until a job of the running round is ready; without workers, runs jobs on this thread. Throws
+  /// TimeoutError.
   std::shared_ptr<BatchJob> wait_for_batch();
 
   // Order matters: members use those declared before them, and are destroyed first.
@@ -120,7 +152,7 @@ struct DataLoader::State {
   std::uint64_t issue_number = 0;               ///< batch number of the next job in `issue_plan`
   Stretch issue_stretch;                        ///< stretch of the next job
   std::shared_ptr<const EpochPlan> issue_plan;  ///< plan of `issue_stretch`; null before the first round
-  bool next_epoch_failed = false;               ///< issuing it ahead failed because its sampler threw
+  bool next_epoch_failed = false;               ///< issuing the next round ahead failed
 };
 
 }  // namespace h5feed

@@ -136,8 +136,9 @@ inline TorchBatch to_torch(Batch batch) {
 /// A `DataLoader` that delivers `TorchBatch`, on the CPU or, if h5feed and LibTorch are built with CUDA, on
 /// `device`. Tensors own their memory: they may be kept, moved from and modified, and may outlive the loader.
 /// GPU tensors come from LibTorch's allocator and are written on the stream that is current when the batch is
-/// first accessed: use them on that stream, or call `record_stream` as for any tensor of another stream. With
-/// `output_memory = ring` they are views of the loader's own buffers, valid on that stream only.
+/// fetched, i.e. at the iterator's first access or comparison: use them on that stream, or call
+/// `record_stream` as for any tensor of another stream. With `output_memory = ring` they are views of the
+/// loader's own buffers, valid on that stream only.
 ///
 /// The iterators, `next_into()`, `set_epoch()`, `warm_up()`, `state()`, `restore()`, `save()` and `load()`
 /// are for one thread at a time; `size()`, `options()`, `plan()`, `stats()` and `report()` are thread-safe,
@@ -201,6 +202,7 @@ class TorchDataLoader {
       return *this;
     }
 
+    /// Returns true if both share one position or both are at the end. Blocks until the batch is ready.
     bool operator==(const Iterator& other) const {
       return position_ == other.position_ || position_->batches == other.position_->batches;
     }
@@ -223,8 +225,8 @@ class TorchDataLoader {
     std::shared_ptr<Position> position_;  // never null
   };
 
-  /// Starts the next epoch and abandons a running one. Does not wait for a batch. Rethrows what a sampler
-  /// throws.
+  /// Starts the next epoch and abandons a running one. Does not wait for a batch. Throws OptionError if a
+  /// LibTorch sampler yields unsupported batches; rethrows what a sampler throws.
   Iterator begin() & {
     if (order_) order_->begin(next_epoch_);
     ++next_epoch_;
@@ -324,9 +326,10 @@ class TorchDataLoader {
   /// Returns the predicted cost of an epoch, excluding repeats. May block for some 20 ms.
   PlanReport plan() const { return loader_.plan(); }
 
-  /// Returns the options with every default filled in, including a seed drawn from Torch's generator.
+  /// Returns the options with every default filled in, including a seed drawn from Torch's generator or
+  /// restored.
   const TorchLoaderOptions& options() const noexcept { return options_; }
-  /// Returns the counters since construction. Thread-safe.
+  /// Returns the counters since construction and the current memory use. Thread-safe.
   LoaderStats stats() const { return loader_.stats(); }
   /// Returns a readable summary of a few lines: time, samples/s, device, wait share and its cause, hit rate,
   /// memory. Thread-safe; the first call may take some 20 ms.
