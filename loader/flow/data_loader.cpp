@@ -118,10 +118,10 @@ struct DataLoader::Iterator::Cursor {
   State& loader;
   const ProvideOutput provide;
   bool fetched = false;
-  bool failed = false;  // the batch it stands at: its exception was thrown, and moving on passes it
+  bool failed = false;  // the current batch threw; the next increment skips it
   OptionalBatch<Batch> batch;
 
-  // Fetches on first use, so that `begin()` does not wait.
+  // Fetches the batch on first use, so that `begin()` does not block.
   bool at_end() {
     if (!fetched) {
       failed = true;

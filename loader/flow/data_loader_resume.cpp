@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saving where a run stands, and going on from there.
+// Saves and restores the position of a run.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace h5feed {
 
 std::uint64_t DataLoader::State::plan_identity() const { return identity_with(echo_factor()); }
 
-// Positions count the deliveries of an echo.
+// The echo factor is part of the identity because saved positions count the deliveries of an echo.
 std::uint64_t DataLoader::State::identity_with(std::uint64_t factor) const {
   std::call_once(identity_made, [this] {
     identity = mix_key(dataset_fingerprint(*dataset), kPlanHash, plan_hash(plan_spec()));
@@ -50,7 +50,7 @@ LoaderState DataLoader::State::state() const {
   return saved;
 }
 
-// Throws StateError where the hash of a saved state is of another loader.
+// Throws StateError if the saved hash of dataset, order and echo factor differs from this loader's.
 void DataLoader::State::check_identity(const LoaderState& saved) const {
   if (saved.plan == plan_identity()) return;
   for (std::uint64_t factor = 1; factor <= kMaxEchoFactor; ++factor) {
@@ -67,7 +67,8 @@ void DataLoader::State::check_identity(const LoaderState& saved) const {
                   saved.plan, plan_identity()));
 }
 
-// The parts of the epoch that are still to be delivered from `place` on; at least one.
+// Returns the stretches of the epoch that remain from `place` on; at least one. Throws StateError if they
+// would leave out samples of an unfinished echo.
 std::deque<Stretch> DataLoader::State::stretches_after(const EpochPlace& place, const PlanSpec& spec,
                                                        std::uint64_t of_epoch) const {
   const std::uint64_t unit = batch_sampler ? 1 : spec.batch_size;

@@ -18,7 +18,7 @@
 namespace h5feed {
 namespace {
 
-// Whether something beside the images has pixels of its own.
+// Returns true if the target or a named field has two or more dimensions and so may hold pixels.
 bool has_masks(const DatasetState& dataset) {
   const auto is_mask = [](const Field& field) { return field.geometry.shape.size() >= 2; };
   return (dataset.target && is_mask(*dataset.target)) ||
@@ -153,7 +153,7 @@ void DataLoader::State::set_epoch(std::uint64_t number) {
 
 void DataLoader::State::start_epoch() {
   const bool may_be_prefetched = !running;
-  running = false;  // also where the sampler of the epoch throws
+  running = false;  // also if the sampler of the epoch throws
   start_round(next_stretches.front(), next_epoch, may_be_prefetched);
   epoch = next_epoch;
   rest = std::move(next_stretches);
@@ -195,7 +195,7 @@ void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::
   issue_number = 0;
   issue_round = in_round;
   if (options.cache_policy == CachePolicy::clairvoyant) {
-    // After a part of the epoch its rest, as far as it is needed to know.
+    // The next round is only predicted: the rest of the epoch after a partial stretch, else the next epoch.
     const std::uint64_t after = part.finishes_echo() ? of_epoch : of_epoch + 1;
     Stretch next = whole_epoch();
     if (part.finishes_echo()) next.start = part.end;
@@ -203,8 +203,8 @@ void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::
   }
 }
 
-// Keeps the ring full. With workers the next round follows the running one without a gap; `set_epoch`
-// may still name another epoch, then what was prepared is dropped when that one starts.
+// Fills the ring with up to `prefetch_batches` jobs. With workers, jobs of the next round follow the running
+// one without a gap; if `set_epoch` selects another epoch after that, they are dropped when it starts.
 void DataLoader::State::fill() {
   while (ring.size() < options.prefetch_batches) {
     if (issue_number == issue_plan->num_batches()) {
@@ -225,7 +225,8 @@ void DataLoader::State::fill() {
   }
 }
 
-// A sampler may fail; that is for the call that starts the epoch, which asks it again.
+// Returns false if issuing failed, e.g. because a sampler threw. The call that starts the epoch asks the
+// sampler again and reports the error.
 bool DataLoader::State::issue_next_round() {
   if (next_epoch_failed) return false;
   const bool goes_on = running && !rest.empty();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a DataLoader is made of: epochs issued as jobs, prepared by the workers, delivered in order.
+// Private state of a DataLoader. Issues epochs as jobs, which workers prepare and `next()` delivers.
 #pragma once
 
 #include <cstdint>
@@ -31,42 +31,75 @@
 
 namespace h5feed {
 
+/// Implementation of `DataLoader`. `slot_bytes()` and `data_facts()` are thread-safe; the other functions are
+/// for one thread at a time.
 struct DataLoader::State {
+  /// Resolves the options and starts the workers. Throws OptionError or DatasetError.
   State(Dataset handle, const DataLoaderOptions& user);
 
+  /// Starts `next_epoch` and abandons a running one. Rethrows what a sampler throws.
   void start_epoch();
+  /// Makes `number` the epoch delivered next, from its start.
   void set_epoch(std::uint64_t number);
+  /// Returns the next batch or repeat; nullopt at the end of an epoch. Blocks until it is ready. A GPU batch
+  /// is written to the memory of `provide`, or to the loader's own if it is empty.
   OptionalBatch<Batch> next(const ProvideOutput& provide);
+  /// Waits for the next job of the round, counts the waiting time and submits further jobs.
   std::shared_ptr<BatchJob> take_job();
+  /// Delivers the batch of `job` and keeps what its repeats need. Rethrows the error of the job.
   Batch first_delivery(BatchJob& job, const ProvideOutput& provide);
+  /// Delivers the next repeat of the current batch.
   Batch next_echo(const ProvideOutput& provide);
+  /// Returns true if the current batch has repeats left to deliver.
   bool echo_pending() const noexcept;
 
+  /// Joins the dataset's group of loaders and resolves `options` within the shared memory budget.
   std::unique_ptr<LoaderGroup::Seat> join_group(const DataLoaderOptions& user);
+  /// Decodes all data into the cache; logs a warning and does nothing if it cannot be cached. Blocks.
   void preload();
   void warn_of_empty_epochs() const;
+  /// Returns the stretch that covers a whole epoch with all repeats.
   Stretch whole_epoch() const noexcept;
   PlanSpec plan_spec() const;
+  /// Returns the plan of `part` of epoch `of_epoch`.
   std::shared_ptr<const EpochPlan> plan_of(const Stretch& part, std::uint64_t of_epoch) const;
   RowFuture::Round round_of(std::shared_ptr<const EpochPlan> plan, std::uint64_t of_epoch) const;
+  /// Returns the progress of the run. Throws OptionError with `in_order = false`.
   LoaderState state() const;
+  /// Resumes at `saved`. Throws StateError if it does not match, OptionError with `in_order = false`; the
+  /// state then is unchanged.
   void restore(const LoaderState& saved);
+  /// Returns the stretches of epoch `of_epoch` that remain from `place` on; at least one. Throws StateError
+  /// if they would leave out samples of an unfinished echo.
   std::deque<Stretch> stretches_after(const EpochPlace& place, const PlanSpec& spec,
                                       std::uint64_t of_epoch) const;
+  /// Throws StateError if `saved` belongs to another dataset, order, sharding or echo factor.
   void check_identity(const LoaderState& saved) const;
+  /// Returns the hash of dataset, order and this loader's echo factor.
   std::uint64_t plan_identity() const;
+  /// Returns the hash of dataset, order and echo factor `factor`.
   std::uint64_t identity_with(std::uint64_t factor) const;
   std::uint64_t echo_factor() const noexcept { return static_cast<std::uint64_t>(options.echo_factor); }
+  /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
+  /// Returns the facts that `report()` needs. The first call may simulate an epoch.
   DataFacts data_facts() const;
+  /// Makes `part` of `of_epoch` the running round. Keeps jobs already issued for it if `may_be_prefetched`,
+  /// else cancels all jobs.
   void start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched);
+  /// Makes `part` of `of_epoch` the source of the next jobs, which belong to round `in_round`.
   void issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round);
+  /// Issues the round after the running one. Returns false if that failed, e.g. because a sampler threw.
   bool issue_next_round();
+  /// Submits jobs until `prefetch_batches` are in flight or no round can be issued ahead.
   void fill();
+  /// Issues jobs of the next epoch. Does nothing while an epoch runs, or without workers.
   void warm_up();
+  /// Blocks until a job of the running round is ready; without workers, runs jobs on this thread. Throws
+  /// TimeoutError.
   std::shared_ptr<BatchJob> wait_for_batch();
 
-  // Order matters: what comes later uses what comes before and is destroyed first.
+  // Order matters: members use those declared before them, and are destroyed first.
   const std::shared_ptr<const DatasetState> dataset;
   const std::shared_ptr<const SampleSubset> chosen;
   const std::shared_ptr<const Sampler> sampler;
@@ -74,7 +107,7 @@ struct DataLoader::State {
   const SystemLimits limits;
   const Placement placement;
   const std::shared_ptr<LoaderGroup> group;
-  ResolvedOptions options;  ///< completed by `join_group`; then changed by `restore` alone: the seed
+  ResolvedOptions options;  ///< completed by `join_group`; later only `restore` changes it (the seed)
   const DeliveryFormat format;
   const std::unique_ptr<LoaderGroup::Seat> seat;
   const bool budget_given;  ///< `memory_budget_bytes` was set by the user
@@ -84,7 +117,7 @@ struct DataLoader::State {
   EpochClock epoch_clock;
   GpuWindow gpu_window;
   const CacheLayout layout;
-  const std::unique_ptr<ChunkCache> own_cache;  ///< null: the group's
+  const std::unique_ptr<ChunkCache> own_cache;  ///< null: the cache of `group` is used
   ChunkCache& cache;
   RowFuture future;
   const std::unique_ptr<Device> device;
@@ -95,31 +128,31 @@ struct DataLoader::State {
   mutable std::once_flag forecast_made;
   mutable std::optional<RowForecast> forecast;
   mutable std::once_flag identity_made;
-  mutable std::uint64_t identity = 0;  ///< without an echo
+  mutable std::uint64_t identity = 0;  ///< hash of dataset and order, excluding echo.factor
 
-  // The consumer's thread only. A round is one run through a stretch of an epoch, as a rule through all of
-  // it: epochs may repeat, rounds do not.
-  bool running = false;                   ///< a round is being delivered
-  std::uint64_t round = 0;                ///< the running or last one; rounds count from 1
-  std::uint64_t epoch = 0;                ///< its epoch
-  std::uint64_t delivered = 0;            ///< batches of it, failed ones included
-  std::uint64_t taken = 0;                ///< batches over all rounds
-  std::uint64_t repeats = 0;              ///< deliveries of the present batch; 0 without one to repeat
-  std::uint64_t first_repeat = 0;         ///< of them, those before a run was resumed
-  std::vector<Batch> echoes;              ///< the rest of them, the last first, where the CPU has made them
-  Batch echo_like;                        ///< the present batch without memory, where a GPU makes them
-  Stretch stretch;                        ///< of the running or last round
-  std::shared_ptr<const EpochPlan> plan;  ///< likewise
-  std::deque<Stretch> rest;               ///< of the running epoch, after that
-  std::uint64_t next_epoch = 0;           ///< what is delivered after the running epoch
-  std::deque<Stretch> next_stretches;     ///< and in which parts; at least one
-  std::uint64_t next_ticket = 0;
-  std::uint64_t issue_round = 0;  ///< what the next job belongs to
-  std::uint64_t issue_epoch = 0;
-  std::uint64_t issue_number = 0;
-  Stretch issue_stretch;
-  std::shared_ptr<const EpochPlan> issue_plan;
-  bool next_epoch_failed = false;  ///< to be issued ahead: its sampler threw
+  // The remaining members are used by the consumer's thread only. A round is one pass through a stretch,
+  // which usually is a whole epoch. Epoch numbers may repeat, round numbers do not.
+  bool running = false;            ///< a round is being delivered
+  std::uint64_t round = 0;         ///< number of the running or last round; the first is 1
+  std::uint64_t epoch = 0;         ///< epoch of `round`
+  std::uint64_t delivered = 0;     ///< batches taken in `round`, including failed ones, excluding repeats
+  std::uint64_t taken = 0;         ///< batches taken in all rounds, excluding repeats
+  std::uint64_t repeats = 0;       ///< deliveries of the current batch so far; 0 if there is none to repeat
+  std::uint64_t first_repeat = 0;  ///< deliveries of the current batch before the run was resumed
+  std::vector<Batch> echoes;       ///< CPU: pending repeats of the current batch, in reverse order
+  Batch echo_like;                 ///< GPU: the current batch without memory, template for its repeats
+  Stretch stretch;                 ///< positions of `round`
+  std::shared_ptr<const EpochPlan> plan;        ///< plan of `stretch`
+  std::deque<Stretch> rest;                     ///< stretches of the running epoch after `stretch`
+  std::uint64_t next_epoch = 0;                 ///< epoch delivered after the running one
+  std::deque<Stretch> next_stretches;           ///< stretches of `next_epoch`, in order; at least one
+  std::uint64_t next_ticket = 0;                ///< ticket of the next job
+  std::uint64_t issue_round = 0;                ///< round of the next job
+  std::uint64_t issue_epoch = 0;                ///< epoch of the next job
+  std::uint64_t issue_number = 0;               ///< batch number of the next job in `issue_plan`
+  Stretch issue_stretch;                        ///< stretch of the next job
+  std::shared_ptr<const EpochPlan> issue_plan;  ///< plan of `issue_stretch`; null before the first round
+  bool next_epoch_failed = false;               ///< issuing the next round ahead failed
 };
 
 }  // namespace h5feed

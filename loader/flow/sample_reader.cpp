@@ -28,7 +28,7 @@
 namespace h5feed {
 namespace {
 
-// What random reads are to the rules that loaders follow: single samples in any order, on every CPU.
+// Returns the loader options that describe random reads: single samples in any order, on every CPU.
 DataLoaderOptions as_loader_options(const SampleReaderOptions& options, const SystemLimits& limits) {
   DataLoaderOptions as_loader;
   as_loader.shuffle = true;
@@ -42,14 +42,15 @@ DataLoaderOptions as_loader_options(const SampleReaderOptions& options, const Sy
   return as_loader;
 }
 
-// With `normalize` completed by `unit_range`, of the reader or of the dataset.
+// Returns `options` with `normalize` completed by the `unit_range` of the reader or the dataset.
 SampleReaderOptions with_scale(SampleReaderOptions options, const DatasetState& dataset) {
   options.normalize = with_unit_range(std::move(options.normalize),
                                       options.unit_range || dataset.options.unit_range, dataset.data.info());
   return options;
 }
 
-// Which of `rows`, all of one row of the chunk grid, have a part in which piece.
+// Maps each piece to the indices of the `rows` that are partly stored in it. All `rows` belong to one row of
+// the chunk grid.
 std::map<std::uint64_t, std::vector<std::size_t>> parts_by_piece(const SampleMap& map,
                                                                  std::span<const RowAt> rows) {
   std::map<std::uint64_t, std::vector<std::size_t>> parts;
@@ -63,7 +64,7 @@ std::map<std::uint64_t, std::vector<std::size_t>> parts_by_piece(const SampleMap
 }
 
 std::shared_ptr<std::byte> allocate(std::size_t bytes) {
-  // Defined, also without a single byte.
+  // A non-null pointer marks the tensor as defined, even if it has no bytes.
   auto buffer = std::make_shared<ByteBuffer>(std::max<std::size_t>(bytes, 1));
   return {buffer, buffer->data()};
 }
@@ -71,12 +72,12 @@ std::shared_ptr<std::byte> allocate(std::size_t bytes) {
 }  // namespace
 
 struct SampleReader::State {
-  /// One field's way from chunk to batch.
+  /// Delivery of one field: its storage, conversion kernel and delivered format.
   struct Lane {
     std::uint32_t number;
     const Field& field;
     DType dtype;
-    std::size_t row_bytes;  ///< delivered
+    std::size_t row_bytes;  ///< bytes of one delivered row
     bool direct;            ///< rows bypass the cache
     std::unique_ptr<const RowKernel> kernel;
   };
@@ -144,7 +145,7 @@ struct SampleReader::State {
     return numbers;
   }
 
-  // Reads a lane's part of a batch whose indices are set.
+  // Reads the values of one lane for `batch.indices` into `batch`.
   void read_lane(const Lane& lane, Batch& batch) {
     const std::vector<std::int64_t>& samples = batch.indices;
     auto bytes = allocate(samples.size() * lane.row_bytes);
@@ -207,7 +208,7 @@ struct SampleReader::State {
     Counters::add(counters.rows_direct, rows.size());
   }
 
-  // Rows that lie in one chunk; where samples span several, in those that follow it as well.
+  // Gathers rows stored in `chunk`; if samples span several chunks, also in the chunks that follow it.
   void gather(const Lane& lane, std::uint64_t chunk, std::span<const RowAt> rows, std::byte* out) {
     const SampleMap& map = lane.field.map;
     ByteBuffer staging(map.rows_contiguous() ? 0 : rows.size() * map.row_bytes());
@@ -233,7 +234,7 @@ struct SampleReader::State {
   ChunkCache::Pin pin_chunk(const Lane& lane, std::uint64_t chunk) {
     const ChunkReader& reader = *lane.field.reader;
     while (true) {
-      // Shared with the thread that loads, which may still be in release() when this one has gone on.
+      // Shared with the loading thread, which may still be in release() after this thread has continued.
       const auto loaded = std::make_shared<std::binary_semaphore>(0);
       ChunkCache::Lookup found =
           group->cache().lookup({lane.number, chunk}, reader.chunk_bytes(), [loaded] { loaded->release(); });
@@ -253,7 +254,7 @@ struct SampleReader::State {
     }
   }
 
-  // Order matters: what comes later uses what comes before and is destroyed first.
+  // Order matters: members use those declared before them, and are destroyed first.
   const Dataset dataset;
   const SampleReaderOptions options;
   const std::shared_ptr<LoaderGroup> group;
@@ -262,7 +263,7 @@ struct SampleReader::State {
   const ResolvedOptions resolved;
   ScratchPool scratch;
   std::vector<Lane> lanes;
-  std::vector<std::unique_ptr<const RaggedRows>> ragged;  // by named field; null for those in lanes
+  std::vector<std::unique_ptr<const RaggedRows>> ragged;  // one per named field; null if a lane delivers it
   Counters counters;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters that worker threads add to.
+// Counters of a loader, incremented by its worker threads.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@
 
 namespace h5feed {
 
-/// Totals since construction; any thread adds, any thread reads. Relaxed: each counter is exact, but a
-/// reader may see them at slightly different moments.
+/// Totals since construction. Thread-safe. Each counter is exact, but updates are relaxed: a reader may see
+/// the counters at slightly different times.
 struct Counters {
   using Counter = std::atomic<std::uint64_t>;
   Counter batches = 0, samples = 0, samples_echoed = 0, bytes_delivered = 0, errors = 0;
@@ -21,11 +21,13 @@ struct Counters {
   Counter read_ns = 0, decode_ns = 0, gather_ns = 0, transfer_ns = 0;
   Counter wait_ns = 0, wait_gpu_ns = 0, wait_transfer_ns = 0;
 
+  /// Adds `value` to `counter`. Thread-safe.
   static void add(Counter& counter, std::uint64_t value) noexcept {
     counter.fetch_add(value, std::memory_order_relaxed);
   }
 };
 
+/// Adds the cost of one read to the counters. Thread-safe.
 inline void count_read(Counters& counters, const ReadCost& cost) noexcept {
   if (cost.bytes_read > 0) Counters::add(counters.read_calls, 1);
   Counters::add(counters.bytes_read, cost.bytes_read);
@@ -34,7 +36,8 @@ inline void count_read(Counters& counters, const ReadCost& cost) noexcept {
   if (cost.fallback) Counters::add(counters.fallback_chunks, 1);
 }
 
-/// The counters as they stand; the members of `LoaderStats` that are no counters are left 0.
+/// Returns the current values of the counters. Members of `LoaderStats` that are not counters stay at their
+/// default.
 inline LoaderStats snapshot(const Counters& counters) noexcept {
   LoaderStats stats;
   stats.batches = counters.batches;
@@ -60,7 +63,7 @@ inline LoaderStats snapshot(const Counters& counters) noexcept {
   return stats;
 }
 
-/// Nanoseconds since construction.
+/// Measures nanoseconds since its construction.
 class Stopwatch {
  public:
   std::uint64_t elapsed_ns() const noexcept { return now_ns() - start_ns_; }
@@ -69,7 +72,7 @@ class Stopwatch {
   std::uint64_t start_ns_ = now_ns();
 };
 
-/// Adds its own lifetime to a counter.
+/// Adds the lifetime of the object, in nanoseconds, to a counter. Borrows the counter.
 class TimeInto {
  public:
   explicit TimeInto(Counters::Counter& counter) noexcept : counter_(counter) {}

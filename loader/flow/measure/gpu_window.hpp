@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GPU probe saw while epochs ran.
+// Readings of a GPU probe, limited to the time in which epochs ran.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,14 @@
 
 namespace h5feed {
 
-/// Started and stopped with the epochs by one thread; any thread asks. Without a probe it costs a test for
-/// null.
+/// Sums the readings of a GPU probe while epochs run. `start()` and `stop()` are for one thread; `total()` is
+/// thread-safe. Without a probe every call costs a null check.
 class GpuWindow {
  public:
+  /// Shares ownership of `probe`, which may be null.
   explicit GpuWindow(std::shared_ptr<const GpuProbe> probe) : probe_(std::move(probe)) {}
 
+  /// Starts an epoch; ends a running one first.
   void start() {
     if (!probe_) return;
     stop();
@@ -24,12 +26,14 @@ class GpuWindow {
     begin_ = now;
     running_ = true;
   }
+  /// Ends the running epoch, if any, and adds its readings to the total.
   void stop() {
     if (!probe_) return;
     const GpuUse now = probe_->use();
     const MutexLock lock(mutex_);
     if (std::exchange(running_, false)) total_ += now - begin_;
   }
+  /// Returns the readings of all epochs, including the running one so far; empty without a probe.
   GpuUse total() const {
     if (!probe_) return {};
     GpuUse all, begin;

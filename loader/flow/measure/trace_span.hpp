@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells a trace sink when a stage begins and ends.
+// Reports the begin and end of a stage to a trace sink.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace h5feed {
 
-/// One stage of one batch, for the object's lifetime. Costs a test for null without a sink.
+/// Reports one stage of one batch to a trace sink: its begin on construction, its end on destruction. Borrows
+/// `sink`; if it is null, both cost a null check.
 class TraceSpan {
  public:
   TraceSpan(TraceSink* sink, Stage stage, std::uint64_t batch) noexcept

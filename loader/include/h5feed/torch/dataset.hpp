@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HDF5 dataset as a dataset of LibTorch. Part of h5feed/torch.hpp.
+// An HDF5 dataset as a LibTorch dataset. Part of h5feed/torch.hpp.
 #pragma once
 
 #include <torch/data/datasets/base.h>
@@ -22,8 +22,8 @@ namespace h5feed {
 
 namespace detail {
 
-/// The examples of a batch, as views of its tensors. Where there is no target each gets an empty one, since
-/// LibTorch's Stack stacks them.
+/// Splits a batch into examples that are views of its tensors. If the batch has no target, every example gets
+/// an empty int64 target, because LibTorch's Stack requires defined tensors.
 inline std::vector<torch::data::Example<>> unstack(const torch::data::Example<>& batch) {
   std::vector<torch::data::Example<>> examples;
   const std::int64_t count = batch.data.size(0);
@@ -37,10 +37,11 @@ inline std::vector<torch::data::Example<>> unstack(const torch::data::Example<>&
 
 }  // namespace detail
 
-// Apart, so that argument-dependent lookup from within LibTorch's make_data_loader does not find h5feed's.
+// A separate namespace keeps argument-dependent lookup inside LibTorch's make_data_loader from finding
+// h5feed's.
 namespace datasets {
 
-/// For LibTorch's own loader, samplers and transforms:
+/// An HDF5 dataset for LibTorch's own loader, samplers and transforms:
 ///
 ///   auto data = h5feed::TorchDataset(
 ///                   h5feed::Dataset::open({.files = {"train.h5"}, .target = "labels", .unit_range = true}))
@@ -49,29 +50,35 @@ namespace datasets {
 ///   auto loader = torch::data::make_data_loader(std::move(data),
 ///   torch::data::DataLoaderOptions(64).workers(4));
 ///
-/// The same `data` goes into `h5feed::make_data_loader`, which is faster: it knows the order of the epoch,
-/// reads ahead, and decodes each chunk once an epoch where it can.
+/// `h5feed::make_data_loader` takes the same `data` and is faster: it knows the order of the epoch, reads
+/// ahead, and if possible decodes each chunk once per epoch.
 ///
-/// Copies share one `SampleReader`, so the copies that LibTorch makes for its workers decode each chunk once
-/// together as long as it stays in the cache. `get()` and `get_batch()` may be called from any number of
-/// threads, and block for reads and decoding. Examples are views of one tensor a batch, (C,H,W) or as stored,
-/// in the stored type, float32 with `options.normalize`; without a target they have an empty one.
-/// `unit_range`, here or where the dataset is opened, makes images float32 in 0 … 1, as LibTorch's own
-/// datasets give them and the mean and std of most examples expect.
+/// Copies share one `SampleReader` and its cache, so the copies that LibTorch makes for its workers decode a
+/// chunk once as long as it stays cached. Concurrent calls of `get()` and `get_batch()` are safe; they block
+/// for reads and decoding. Examples are views of one tensor per batch, with samples of shape (C,H,W) or as
+/// stored, in the stored dtype, or float32 with `options.normalize`. Without a target in the dataset, their
+/// target is an empty tensor. `unit_range`, in `options` or in the dataset's options, scales images to
+/// float32 in 0 … 1, as LibTorch's own datasets do and as the mean and std of most examples expect.
 class TorchDataset : public torch::data::datasets::Dataset<TorchDataset> {
  public:
-  /// Throws as `SampleReader`; DatasetError for types that LibTorch does not have (u16, u32, u64).
+  /// Throws OptionError if an option is invalid, or if LibTorch lacks `options.target_dtype`; DatasetError if
+  /// `options` do not fit the data, or if its dtype is u16, u32 or u64, which LibTorch lacks, and neither
+  /// `normalize` nor `unit_range` makes it float32.
   explicit TorchDataset(h5feed::Dataset dataset, SampleReaderOptions options = {})
       : reader_(std::make_shared<const SampleReader>(std::move(dataset), std::move(options))) {
     if (!reader_->options().normalize) detail::require_torch_dtype(reader_->dataset().dtype());
     if (reader_->options().target_dtype) detail::require_torch_target(*reader_->options().target_dtype);
   }
 
+  /// Returns one sample. Thread-safe; blocks for reads and decoding. Throws DatasetError if `index` is out of
+  /// range, FileError, ChunkError or std::bad_alloc.
   torch::data::Example<> get(std::size_t index) override {
     const std::size_t one[] = {index};
     return std::move(get_batch(one).front());
   }
 
+  /// Returns the samples `indices`, in that order; repeats are allowed. Thread-safe; blocks for reads and
+  /// decoding. Throws DatasetError if an index is out of range, FileError, ChunkError or std::bad_alloc.
   std::vector<torch::data::Example<>> get_batch(torch::ArrayRef<std::size_t> indices) override {
     std::vector<std::int64_t> samples;
     samples.reserve(indices.size());
@@ -81,11 +88,12 @@ class TorchDataset : public torch::data::datasets::Dataset<TorchDataset> {
         {detail::to_tensor(std::move(batch.data)), detail::to_tensor(std::move(batch.target))});
   }
 
+  /// Returns the number of samples; never nullopt.
   torch::optional<std::size_t> size() const override {
     return static_cast<std::size_t>(reader_->dataset().size());
   }
 
-  /// Shared by all copies.
+  /// Returns the reader that all copies of this dataset share. The reference is valid while a copy exists.
   const SampleReader& reader() const& noexcept { return *reader_; }
   const SampleReader& reader() const&& = delete;
 

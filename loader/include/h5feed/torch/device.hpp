@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a TorchDataLoader delivers, decided by what h5feed and LibTorch were built with. Part of
-// h5feed/torch.hpp.
+// Device of a TorchDataLoader, limited by the CUDA support of h5feed and LibTorch. Part of h5feed/torch.hpp.
 #pragma once
 
 #include <torch/types.h>
@@ -18,7 +17,7 @@
 #include "h5feed/options.hpp"
 #include "h5feed/torch/tensor.hpp"
 
-// A LibTorch built with CUDA has this header, which its build writes, beside its others.
+// The build of a LibTorch with CUDA generates this header.
 #if H5FEED_HAS_CUDA && __has_include(<c10/cuda/impl/cuda_cmake_macros.h>)
 #include "h5feed/torch/cuda.hpp"
 
@@ -31,16 +30,20 @@ namespace h5feed::detail {
 
 inline constexpr bool kTorchHasCuda = false;
 
-/// There are no batches on a GPU to take tensors from.
+/// Tensors of a GPU batch; unused placeholder in builds without CUDA.
 struct TorchTensors {
   torch::Tensor data;
   torch::Tensor target;
 };
+/// Always throws DeviceError, because without CUDA no batch is on a GPU.
 inline TorchTensors cuda_tensors(const Batch&) { throw DeviceError("this LibTorch has no CUDA"); }
+/// Always throws OptionError, because without CUDA no loader delivers to a GPU.
 inline OptionalBatch<Batch> next_into(DataLoader&, const torch::Tensor&, const torch::Tensor&) {
   throw OptionError("next_into() is for a loader that delivers to a GPU; use the iterators");
 }
+/// Does nothing in builds without CUDA.
 inline void prepare_for_cuda(DataLoaderOptions&) {}
+/// Returns an empty provider in builds without CUDA.
 inline ProvideOutput torch_provider(const DataLoaderOptions&) { return {}; }
 
 }  // namespace h5feed::detail
@@ -48,7 +51,8 @@ inline ProvideOutput torch_provider(const DataLoaderOptions&) { return {}; }
 
 namespace h5feed::detail {
 
-/// Throws OptionError where a GPU is asked for and there can be none.
+/// Completes `options` for the device they request. Throws OptionError if `device` names a GPU but h5feed or
+/// LibTorch was built without CUDA; `device` "auto" becomes "cpu" then, with one log line.
 inline void prepare_torch_device(DataLoaderOptions& options) {
   const bool named = options.device.starts_with("cuda");
   if constexpr (kTorchHasCuda) {

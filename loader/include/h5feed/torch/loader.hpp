@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DataLoader with LibTorch's face. Part of h5feed/torch.hpp.
+// A DataLoader with the interface of LibTorch's data loader. Part of h5feed/torch.hpp.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -40,13 +40,15 @@ namespace h5feed {
 
 namespace detail {
 
-/// Fills in seed and GPU, and refuses types that LibTorch cannot hold before any thread is started.
+/// Returns `options` with seed and device filled in. An unset seed is drawn from Torch's default generator if
+/// `world_size` is 1. Throws DatasetError or OptionError for a dtype that LibTorch lacks, before any thread
+/// starts.
 inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOptions options) {
   prepare_torch_device(options);
   if (!options.normalize && !options.output_dtype && !dataset.unit_range())
     require_torch_dtype(dataset.dtype());
   if (options.target_dtype) require_torch_target(*options.target_dtype);
-  // Several processes need one seed: the loader asks for it.
+  // Several processes must share one seed, so the loader requires it to be set.
   if (!options.seed && options.world_size == 1) {
     auto generator = at::detail::getDefaultCPUGenerator();
     const std::lock_guard<std::mutex> lock(generator.mutex());
@@ -57,21 +59,22 @@ inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOpt
 
 }  // namespace detail
 
-/// A named field of a batch, on the CPU whatever the device. See `BatchField`.
+/// A named field of a batch, always on the CPU. See `BatchField`.
 struct TorchField {
-  torch::Tensor values;
-  torch::Tensor offsets;  ///< with `Collate::ragged`: B + 1 int64, where each sample begins; else undefined
-  torch::Tensor lengths;  ///< with `Collate::pad`: B int64; else undefined
+  torch::Tensor values;   ///< the field's values, stacked, padded or concatenated as its `Collate` asks
+  torch::Tensor offsets;  ///< with `Collate::ragged`: B + 1 int64 offsets of the samples; else undefined
+  torch::Tensor lengths;  ///< with `Collate::pad`: B int64 unpadded lengths; else undefined
 };
 
-/// What a `TorchDataLoader` delivers: LibTorch's example, whose `data` is (B,C,H,W) or as stored and whose
-/// `target` is (B), (B,K), …, an undefined tensor where the dataset has no target; and where it came from.
+/// A batch of a `TorchDataLoader`: LibTorch's example, extended by sample numbers, named fields and origins.
+/// `data` is (B,C,H,W) or as stored; `target` is (B), (B,K), …, or undefined if the dataset has no target.
+/// Owns its tensors.
 struct TorchBatch : torch::data::Example<> {
   std::vector<std::int64_t> indices;         ///< sample numbers in the dataset, in batch order
-  std::map<std::string, TorchField> fields;  ///< those of `DatasetOptions::fields`, by name
-  std::vector<SampleOrigin> origins;         ///< with `provenance`: where each sample is stored
+  std::map<std::string, TorchField> fields;  ///< values of `DatasetOptions::fields`, by name
+  std::vector<SampleOrigin> origins;         ///< storage location of each sample; empty unless `provenance`
 
-  /// `auto& [data, target] = batch`, as LibTorch's example has it.
+  /// Supports `auto& [data, target] = batch`, as LibTorch's example does.
   template <std::size_t I, typename B>
   requires std::derived_from<std::remove_cvref_t<B>, TorchBatch>
   friend auto&& get(B&& batch) noexcept {
@@ -83,7 +86,7 @@ struct TorchBatch : torch::data::Example<> {
   }
 };
 
-/// `ResolvedOptions`, and the same under the names of LibTorch's `FullDataLoaderOptions`.
+/// `ResolvedOptions`, extended by the member names of LibTorch's `FullDataLoaderOptions`.
 struct TorchLoaderOptions : ResolvedOptions {
   explicit TorchLoaderOptions(const ResolvedOptions& options)
       : ResolvedOptions(options),
@@ -91,14 +94,14 @@ struct TorchLoaderOptions : ResolvedOptions {
         max_jobs(options.prefetch_batches),
         enforce_ordering(options.in_order) {}
 
-  std::size_t workers;
-  std::size_t max_jobs;
-  bool enforce_ordering;
+  std::size_t workers;    ///< equals `num_workers`
+  std::size_t max_jobs;   ///< equals `prefetch_batches`
+  bool enforce_ordering;  ///< equals `in_order`
 };
 
 namespace detail {
 
-/// Throws DatasetError for a type that LibTorch lacks.
+/// Converts a named field without copying its values. Throws DatasetError if LibTorch lacks its dtype.
 inline TorchField to_torch(BatchField field) {
   if (!torch_dtype(field.values.dtype)) {
     throw DatasetError("field \"" + field.name + "\" is " + std::string(name_of(field.values.dtype)) +
@@ -108,6 +111,7 @@ inline TorchField to_torch(BatchField field) {
           to_tensor(std::move(field.lengths))};
 }
 
+/// Converts a batch without copying its tensors. Throws DatasetError if LibTorch lacks the dtype of a field.
 inline TorchBatch to_torch(Batch batch) {
   TorchBatch result;
   if (batch.gpu) {
@@ -129,44 +133,48 @@ inline TorchBatch to_torch(Batch batch) {
 
 }  // namespace detail
 
-/// A `DataLoader` whose batches are `TorchBatch`, on the CPU or, where h5feed and LibTorch are built with
-/// CUDA, on `device`. Tensors own their memory: they may be kept, moved from and modified, also after the
-/// loader is gone. On a GPU they come from LibTorch's allocator and are made on the stream that is current
-/// when a batch is first looked at: use them there, or as any tensor of that stream on others. With
-/// `output_memory = ring` they are the loader's own buffers, for that stream alone.
+/// A `DataLoader` that delivers `TorchBatch`, on the CPU or, if h5feed and LibTorch are built with CUDA, on
+/// `device`. Tensors own their memory: they may be kept, moved from and modified, and may outlive the loader.
+/// GPU tensors come from LibTorch's allocator and are written on the stream that is current when the batch is
+/// fetched, i.e. at the iterator's first access or comparison: use them on that stream, or call
+/// `record_stream` as for any tensor of another stream. With `output_memory = ring` they are views of the
+/// loader's own buffers, valid on that stream only.
 ///
-/// Threads as for `DataLoader`: the iterators, `set_epoch()`, `warm_up()`, `state()`, `restore()`, `save()`
-/// and `load()` are for one thread at a time, the rest may be called from any. Worker threads run no ATen
-/// operation, but for transforms and a `collate_fn` that do.
+/// The iterators, `next_into()`, `set_epoch()`, `warm_up()`, `state()`, `restore()`, `save()` and `load()`
+/// are for one thread at a time; `size()`, `options()`, `plan()`, `stats()` and `report()` are thread-safe,
+/// except while `restore()` or `load()` runs. Worker threads run ATen operations only in transforms and
+/// `collate_fn`.
 ///
-/// With a sampler of LibTorch the order is the sampler's: it is reset, and asked for the whole epoch, by
-/// every `begin()`, as LibTorch's loader does. So the next epoch is not prepared while one runs, `seed` has
-/// no effect, and a list of 8 bytes a sample is kept.
+/// A LibTorch sampler determines the order itself: every `begin()` resets it and drains the whole epoch. The
+/// next epoch therefore is not prepared while one runs, `seed` does not affect the order, and the loader
+/// keeps a list of 8 bytes per sample.
 class TorchDataLoader {
  public:
   using Example = torch::data::Example<>;
 
-  /// Throws OptionError, also for a GPU that h5feed or LibTorch was built without; DatasetError where
-  /// `options` do not fit the data, or the batches would have a type LibTorch does not have (u16, u32, u64).
+  /// Starts the workers. Throws OptionError if an option is invalid, or if `device` names a GPU but h5feed or
+  /// LibTorch was built without CUDA; DatasetError if `options` do not fit the data, or if the batches would
+  /// be u16, u32 or u64, which LibTorch lacks.
   TorchDataLoader(Dataset dataset, DataLoaderOptions options)
       : provide_(detail::torch_provider(options)),
         loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))),
         options_(loader_.options()) {}
 
-  /// The same with a sampler of LibTorch. `options.sampler`, `shuffle` and `batch_sampler` must be unset, and
-  /// `world_size` 1: the distributed samplers of LibTorch know their ranks themselves.
+  /// Starts the workers of a loader whose order comes from a LibTorch sampler. Throws OptionError also if
+  /// `options.sampler`, `shuffle` or `batch_sampler` is set, or `world_size` is not 1: LibTorch's distributed
+  /// samplers shard by themselves. Throws DatasetError if `options` do not fit the data or LibTorch's dtypes.
   TorchDataLoader(Dataset dataset, std::shared_ptr<detail::TorchOrder> order, DataLoaderOptions options)
       : order_(std::move(order)),
         provide_(detail::torch_provider(options)),
         loader_(dataset, detail::prepare_for_torch(dataset, with_order(std::move(options), order_))),
         options_(loader_.options()) {}
 
-  /// Single-pass input iterator with the semantics of LibTorch's. `begin()` starts an epoch, a batch
-  /// is fetched when it is first looked at (blocking until it is ready), the end is reached only when
-  /// the epoch is exhausted, moving past it throws. Leaving a loop early and beginning again is fine.
-  /// Copies share one position. The batch belongs to them: of a temporary iterator, as in
-  /// `loader->begin()->data`, `->` shows what LibTorch's example has, `*` gives a copy that shares the
-  /// tensors. Errors as for `DataLoader::next`.
+  /// Single-pass input iterator with the semantics of LibTorch's. The first access or comparison blocks until
+  /// the batch is ready. Equals `end()` only once the epoch is exhausted; dereferencing or incrementing it
+  /// then throws std::out_of_range. A loop may be left early and `begin()` called again. Copies share one
+  /// position and own the batch together. On a temporary iterator, as in `loader->begin()->data`, `->` gives
+  /// access to LibTorch's example and `*` returns a copy that shares the tensors. A failed batch throws the
+  /// errors of `DataLoader::next()`.
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -175,20 +183,26 @@ class TorchDataLoader {
     using pointer = TorchBatch*;
     using reference = TorchBatch&;
 
+    /// Constructs the end iterator.
     Iterator() : Iterator(DataLoader::Iterator()) {}
 
-    /// The current batch; it may be moved from.
+    /// Returns the current batch, which may be moved from. Blocks until it is ready.
     TorchBatch& operator*() const& { return current(); }
+    /// Returns a copy of the current batch that shares its tensors. Blocks until it is ready.
     TorchBatch operator*() const&& { return current(); }
+    /// Returns the current batch. Blocks until it is ready.
     TorchBatch* operator->() const& { return &current(); }
+    /// Returns the current batch as LibTorch's example. Blocks until it is ready.
     Example* operator->() const&& { return &current(); }
 
+    /// Moves to the next batch without waiting for it, except that a batch never accessed is fetched first.
     Iterator& operator++() {
       ++position_->batches;
       position_->current.reset();
       return *this;
     }
 
+    /// Returns true if both share one position or both are at the end. Blocks until the batch is ready.
     bool operator==(const Iterator& other) const {
       return position_ == other.position_ || position_->batches == other.position_->batches;
     }
@@ -197,7 +211,7 @@ class TorchDataLoader {
     friend class TorchDataLoader;
     struct Position {
       DataLoader::Iterator batches;
-      std::optional<TorchBatch> current;  // of the batch that `batches` stands at, once looked at
+      std::optional<TorchBatch> current;  // tensors of the current batch, once accessed
     };
     TorchBatch& current() const {
       if (!position_->current) {
@@ -211,22 +225,28 @@ class TorchDataLoader {
     std::shared_ptr<Position> position_;  // never null
   };
 
+  /// Starts the next epoch and abandons a running one. Does not wait for a batch. Throws OptionError if a
+  /// LibTorch sampler yields unsupported batches; rethrows what a sampler throws.
   Iterator begin() & {
     if (order_) order_->begin(next_epoch_);
     ++next_epoch_;
     return Iterator(DataLoaderAccess::begin_into(loader_, provide_));
   }
+  /// Returns the end iterator.
   Iterator end() & { return {}; }
-  /// A loader that has no name ends before its iterators: name it first.
+  /// Deleted: a temporary loader would be destroyed before its iterators. Keep it in a variable.
   Iterator begin() && = delete;
+  /// Deleted: a temporary loader would be destroyed before its iterators. Keep it in a variable.
   Iterator end() && = delete;
 
-  /// The next batch in tensors of yours that stay, as CUDA graphs need: on the loader's GPU, of its dtype,
-  /// shape and strides, with room for the batch in the first dimension; `target` undefined where there is
-  /// none. Written on the stream that is current for that GPU; the tensors of the result are views of the
-  /// beginning of yours. nullopt once at the end of an epoch, after which the next call starts another; where
-  /// iterators run, it takes their next batch. Throws as `DataLoader::next_into`: OptionError on the CPU
-  /// and for tensors that do not fit; also with a sampler of LibTorch, whose epochs `begin()` starts.
+  /// Writes the next batch to the caller's tensors, whose addresses stay fixed as CUDA graphs require. `data`
+  /// and `target` must be on the loader's GPU and have its dtype, sample shape and strides, and a first
+  /// dimension of at least the batch size; leave `target` undefined if the dataset has none. Writes on the
+  /// stream that is current for that GPU; the tensors of the result are views of the first rows of `data` and
+  /// `target`. Blocks until the batch is ready. Returns nullopt once at the end of an epoch; the following
+  /// call starts the next epoch. If an iterator is active, takes its next batch. Throws OptionError on the
+  /// CPU, for tensors that do not fit (the batch then is lost) and with a LibTorch sampler, whose epochs only
+  /// `begin()` starts; otherwise the errors of `DataLoader::next()`.
   OptionalBatch<TorchBatch> next_into(const torch::Tensor& data, const torch::Tensor& target = {}) {
     if (order_) {
       throw OptionError(
@@ -238,25 +258,28 @@ class TorchDataLoader {
     return detail::to_torch(std::move(*batch));
   }
 
-  /// Batches of one epoch.
+  /// Returns the number of batches in one whole epoch, including repeats. Thread-safe.
   std::uint64_t size() const noexcept { return loader_.size(); }
 
-  /// The number of the epoch that the next `begin()` starts. Without it epochs count 0, 1, 2, … A sampler of
-  /// LibTorch that has a `set_epoch` is told.
+  /// Sets the number of the epoch that the next `begin()` starts. Default: epochs count 0, 1, 2, … Also calls
+  /// the `set_epoch()` of a LibTorch sampler that has one.
   void set_epoch(std::uint64_t epoch) {
     if (order_) order_->set_epoch(epoch);
     next_epoch_ = epoch;
     loader_.set_epoch(epoch);
   }
 
-  /// As `DataLoader`'s. A run that is resumed takes over the seed that was saved, whatever Torch's generator
-  /// gave this loader.
-  /// With a sampler of LibTorch `warm_up()` does nothing, and `restore()` throws StateError for a state in
-  /// mid-epoch, which does not hold the sampler's order: use `save()` and `load()`.
+  /// Lets the workers prepare the first batches of the next epoch; see `DataLoader::warm_up()`. Does not
+  /// wait. Does nothing while an epoch runs, without workers, or with a LibTorch sampler.
   void warm_up() {
     if (!order_) loader_.warm_up();
   }
+  /// Returns the position after the batches delivered so far; see `DataLoader::state()`. Throws OptionError
+  /// with `in_order = false`.
   LoaderState state() const { return loader_.state(); }
+  /// Resumes at a saved state with the saved seed, which replaces this loader's; see `DataLoader::restore()`.
+  /// Throws OptionError with `in_order = false`; StateError if the state does not match this loader, or is in
+  /// mid-epoch and the loader has a LibTorch sampler, whose order it lacks: use `save()` and `load()` then.
   void restore(const LoaderState& state) {
     if (order_ && state.position > 0) {
       throw StateError(
@@ -266,9 +289,10 @@ class TorchDataLoader {
     resume(state);
   }
 
-  /// Where the run stands, for `load()` of a loader with the same data and options; with a sampler of
-  /// LibTorch the running epoch's order too, 8 bytes a sample, but not what the sampler draws later epochs
-  /// from (save Torch's generator for that). Throws as `state()`.
+  /// Writes the current state to `archive`, for `load()` of a loader with the same data and options. With a
+  /// LibTorch sampler in mid-epoch, also writes the order of the running epoch (8 bytes per sample), but no
+  /// random state for later epochs: save Torch's generator for that. Throws OptionError with
+  /// `in_order = false`.
   void save(torch::serialize::OutputArchive& archive) const {
     const LoaderState saved = state();
     const std::string bytes = saved.to_bytes();
@@ -278,8 +302,9 @@ class TorchDataLoader {
     if (order_ && saved.position > 0) archive.write("h5feed_order", order_->list());
   }
 
-  /// The next `begin()` goes on where `save()` was called, whatever device the archive was loaded to. Throws
-  /// StateError as `restore()`, c10::Error where the archive holds no state; the loader then is as before.
+  /// Resumes where `save()` was called: the next `begin()` continues from there. The archive may be loaded to
+  /// any device. Throws StateError if the state does not match this loader, OptionError with
+  /// `in_order = false`, c10::Error if the archive holds no state; the loader then is unchanged.
   void load(torch::serialize::InputArchive& archive) {
     torch::Tensor written;
     archive.read("h5feed_state", written);
@@ -298,18 +323,22 @@ class TorchDataLoader {
     }
   }
 
+  /// Returns the predicted cost of an epoch, excluding repeats. May block for some 20 ms.
   PlanReport plan() const { return loader_.plan(); }
 
-  /// Options with every default filled in, the seed drawn from Torch among them.
+  /// Returns the options with every default filled in, including a seed drawn from Torch's generator or
+  /// restored.
   const TorchLoaderOptions& options() const noexcept { return options_; }
+  /// Returns the counters since construction and the current memory use. Thread-safe.
   LoaderStats stats() const { return loader_.stats(); }
-  /// A few lines for people: time, samples/s, device, wait share and its cause, hit rate, memory.
+  /// Returns a readable summary of a few lines: time, samples/s, device, wait share and its cause, hit rate,
+  /// memory. Thread-safe; the first call may take some 20 ms.
   std::string report() const { return loader_.report(); }
 
  private:
   void resume(const LoaderState& state) {
     loader_.restore(state);
-    options_ = TorchLoaderOptions(loader_.options());  // with the seed of the state
+    options_ = TorchLoaderOptions(loader_.options());  // contains the restored seed
     next_epoch_ = state.epoch;
   }
 
@@ -323,13 +352,13 @@ class TorchDataLoader {
                         "options.shuffle instead of the sampler");
     }
     options.sampler = std::move(order);
-    // Not drawn from Torch's generator, which the sampler is to find as LibTorch's loader would leave it.
+    // Drawing a seed would advance Torch's generator, and the sampler's order would differ from LibTorch's.
     if (!options.seed) options.seed = 0;
     return options;
   }
 
-  const std::shared_ptr<detail::TorchOrder> order_;  // null: the loader's own order
-  const ProvideOutput provide_;                      // empty: batches on a GPU lie in the loader's ring
+  const std::shared_ptr<detail::TorchOrder> order_;  // null: h5feed's own order
+  const ProvideOutput provide_;                      // empty: GPU batches are stored in the loader's ring
   DataLoader loader_;
   TorchLoaderOptions options_;
   std::uint64_t next_epoch_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samplers of LibTorch as orders of h5feed. Part of h5feed/torch.hpp.
+// Adapts LibTorch samplers to h5feed's Sampler. Part of h5feed/torch.hpp.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -24,9 +24,9 @@
 
 namespace h5feed {
 
-/// A sampler of LibTorch that gives sample numbers: RandomSampler, SequentialSampler, the distributed ones,
-/// or a user's that can be copied, ends, and fills every batch but the last. Not StreamSampler, which gives
-/// counts.
+/// A LibTorch sampler that yields sample numbers: RandomSampler, SequentialSampler, the distributed samplers,
+/// or a custom one. It must be copyable, end after one epoch, and fill every batch except the last.
+/// StreamSampler, which yields counts, is excluded.
 template <typename S>
 concept TorchSampler = std::copy_constructible<S> &&
     std::derived_from<S, torch::data::samplers::Sampler<typename S::BatchRequestType>> &&
@@ -34,8 +34,9 @@ concept TorchSampler = std::copy_constructible<S> &&
 
 namespace detail {
 
-/// The order that a stateful sampler gives, one epoch at a time: that of the epoch begun last, and before the
-/// first one what the sampler would give without a reset, or after one if that is nothing. Thread-safe.
+/// Presents a stateful LibTorch sampler as a Sampler. It holds the order of the epoch begun last; before the
+/// first epoch, the order that a copy of the sampler yields without a reset, or after a reset if it yields
+/// none. `begin()`, `set_epoch()` and `resume()` are for the consumer's thread; the rest is thread-safe.
 class TorchOrder final : public Sampler {
   struct List final : EpochSamples {
     explicit List(std::vector<std::int64_t> of) : samples(std::move(of)) {}
@@ -45,17 +46,18 @@ class TorchOrder final : public Sampler {
   };
 
  public:
-  /// Samples of an epoch, 512 MiB of numbers, beyond which a sampler counts as one that does not end, unless
-  /// the caller knows of more.
+  /// Default limit of samples per epoch (512 MiB of sample numbers). A sampler that exceeds the limit is
+  /// treated as one that does not end.
   static constexpr std::size_t kMostSamples = std::size_t{1} << 26;
 
-  /// The sampler is asked for batches of `batch_size`, at least 1, as LibTorch's loader would ask. Throws
-  /// OptionError where it gives batches of other sizes, or more than `most_samples` samples an epoch.
+  /// Takes over `sampler` and drains a copy of it for the first order. Requests batches of `batch_size` (at
+  /// least 1) samples, as LibTorch's loader does. Throws OptionError if the sampler yields batches of other
+  /// sizes, or more than `most_samples` samples per epoch; rethrows what the sampler throws.
   template <TorchSampler S>
   TorchOrder(S sampler, std::size_t batch_size, std::size_t most_samples = kMostSamples)
       : batch_size_(batch_size), most_samples_(most_samples) {
-    // A copy is asked how many samples there are, so that the sampler itself draws only when LibTorch's
-    // loader would.
+    // Draining a copy determines the number of samples; the sampler itself draws only when LibTorch's loader
+    // would.
     S copy = sampler;
     order_.samples = drain(copy);
     if (order_.samples->size() == 0) order_.samples = drain_after_reset(copy);
@@ -66,15 +68,16 @@ class TorchOrder final : public Sampler {
     source_ = std::move(owned);
   }
 
-  /// Which samples there are, of which epoch.
+  /// Sample numbers of one epoch, in order of delivery.
   struct Order {
     std::shared_ptr<const List> samples;
-    std::optional<std::uint64_t> epoch;  ///< empty before the first one
-    bool resumed = false;                ///< the next `begin()` of this epoch keeps them
+    std::optional<std::uint64_t> epoch;  ///< empty before the first epoch
+    bool resumed = false;                ///< the next `begin()` of this epoch keeps `samples`
   };
 
-  /// Resets the sampler and takes the order of `epoch` from it; after `resume()` for that epoch, once, keeps
-  /// what that brought.
+  /// Resets the sampler and drains the order of `epoch` from it. The first call after `resume()` of the same
+  /// epoch keeps the resumed order instead. Throws OptionError for batches of other sizes or too many
+  /// samples; the held order then is unchanged.
   void begin(std::uint64_t epoch) {
     Order order = current();
     if (!order.resumed || order.epoch != epoch) {
@@ -85,11 +88,13 @@ class TorchOrder final : public Sampler {
     put(std::move(order));
   }
 
+  /// Forwards `epoch` to the sampler's `set_epoch()`, if it has one.
   void set_epoch(std::uint64_t epoch) {
     if (set_epoch_) set_epoch_(epoch);
   }
 
-  /// Takes the order of an epoch that is to go on. Returns what was there, to be put back.
+  /// Replaces the order by `list`, the saved order of the resumed `epoch`. Returns the previous order, which
+  /// `put()` restores.
   Order resume(std::uint64_t epoch, const torch::Tensor& list) {
     const torch::Tensor samples = list.to(torch::kCPU, torch::kInt64).contiguous();
     const auto* const first = samples.data_ptr<std::int64_t>();
@@ -99,11 +104,13 @@ class TorchOrder final : public Sampler {
     return before;
   }
 
+  /// Replaces the held order. Thread-safe.
   void put(Order order) {
     const std::lock_guard lock(mutex_);
     order_ = std::move(order);
   }
 
+  /// Returns a copy of the held order as an int64 tensor of sample numbers. Thread-safe.
   torch::Tensor list() const {
     const Order now = current();
     torch::Tensor samples = torch::empty({static_cast<std::int64_t>(now.samples->size())}, torch::kInt64);
@@ -111,6 +118,7 @@ class TorchOrder final : public Sampler {
     return samples;
   }
 
+  /// Returns the held order. Throws OptionError if an epoch other than `epoch` was begun last. Thread-safe.
   std::shared_ptr<const EpochSamples> epoch(std::uint64_t, std::uint64_t epoch) const override {
     const Order now = current();
     if (now.epoch && *now.epoch != epoch) {
@@ -119,7 +127,7 @@ class TorchOrder final : public Sampler {
     return now.samples;
   }
 
-  /// Not of the samples, which random samplers draw anew.
+  /// A constant independent of the samples, because random samplers draw a new order every epoch.
   std::uint64_t fingerprint() const override { return 0x6c6962746f726368; }
 
  private:
@@ -146,7 +154,7 @@ class TorchOrder final : public Sampler {
     return std::make_shared<const List>(std::move(samples));
   }
 
-  // With Torch's generator put back, as if nothing had been drawn from it.
+  // Resets and drains `sampler`, then restores the state of Torch's generator.
   std::shared_ptr<const List> drain_after_reset(torch::data::samplers::Sampler<>& sampler) const {
     at::Generator generator = at::detail::getDefaultCPUGenerator();
     torch::Tensor before;
@@ -169,7 +177,7 @@ class TorchOrder final : public Sampler {
   const std::size_t batch_size_;
   const std::size_t most_samples_;
 
-  // The consumer's thread only.
+  // Used by the consumer's thread only.
   std::shared_ptr<torch::data::samplers::Sampler<>> source_;
   std::function<void(std::uint64_t)> set_epoch_;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between h5feed's tensors and LibTorch's. Part of h5feed/torch.hpp.
+// Conversions between h5feed's and LibTorch's tensors. Part of h5feed/torch.hpp.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -17,8 +17,7 @@
 
 namespace h5feed::detail {
 
-/// Torch's name for a type; nullopt for u16, u32 and u64, which LibTorch lacks or can hardly compute
-/// with.
+/// Converts a DType to a Torch dtype; nullopt for u16, u32 and u64, which LibTorch lacks or barely supports.
 inline std::optional<torch::Dtype> torch_dtype(DType dtype) noexcept {
   switch (dtype) {
     case DType::u8:
@@ -47,7 +46,7 @@ inline std::optional<torch::Dtype> torch_dtype(DType dtype) noexcept {
   return std::nullopt;
 }
 
-/// The other way; nullopt for types that h5feed does not have, such as bool.
+/// Converts a Torch dtype to DType; nullopt for types that h5feed does not have, such as bool.
 inline std::optional<DType> dtype_of(torch::Dtype type) noexcept {
   for (const DType dtype : {DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::f32,
                             DType::f64, DType::bf16}) {
@@ -56,7 +55,7 @@ inline std::optional<DType> dtype_of(torch::Dtype type) noexcept {
   return std::nullopt;
 }
 
-/// Throws DatasetError where LibTorch lacks the type of the data.
+/// Throws DatasetError if LibTorch lacks the data type `dtype`.
 inline void require_torch_dtype(DType dtype) {
   if (torch_dtype(dtype)) return;
   throw DatasetError(
@@ -65,15 +64,15 @@ inline void require_torch_dtype(DType dtype) {
       "as float32");
 }
 
-/// Throws OptionError where LibTorch lacks the type that targets are to have.
+/// Throws OptionError if LibTorch lacks the target type `dtype`.
 inline void require_torch_target(DType dtype) {
   if (torch_dtype(dtype)) return;
   throw OptionError("target_dtype " + std::string(name_of(dtype)) +
                     ": LibTorch does not have this type; leave target_dtype unset for int64, or use f32");
 }
 
-/// The same bytes as a tensor, without a copy; the tensor's storage shares their ownership. Undefined
-/// where `host` is.
+/// Returns a tensor over the bytes of `host` without copying them; the tensor's storage shares ownership of
+/// them. Undefined if `host` is. Throws std::bad_optional_access if LibTorch lacks the dtype.
 inline torch::Tensor to_tensor(HostTensor host) {
   if (!host.defined()) return {};
   void* const bytes = host.bytes.get();
@@ -83,8 +82,9 @@ inline torch::Tensor to_tensor(HostTensor host) {
   return torch::from_blob(bytes, host.shape, host.strides, let_go, options);
 }
 
-/// The other way: `tensor`'s values in row-major order in host memory, without a copy where they lie so.
-/// Undefined where `tensor` is, or has no element. Throws DatasetError for types that h5feed does not have.
+/// Converts a Torch tensor to row-major host memory; copies only if it is on a GPU or not contiguous, else
+/// shares ownership of its storage. Undefined if `tensor` is, or has no elements. Throws DatasetError for
+/// dtypes that h5feed does not have. Blocks for the copy of a GPU tensor.
 inline HostTensor to_host_tensor(torch::Tensor tensor) {
   if (!tensor.defined()) return {};
   tensor = tensor.cpu().contiguous();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of LibTorch's transforms on the workers of a TorchDataLoader. Part of h5feed/torch.hpp.
+// Runs chains of LibTorch transforms on the workers of a TorchDataLoader. Part of h5feed/torch.hpp.
 #pragma once
 
-#include <torch/data/dataloader.h>  // map.h of LibTorch 1.13 needs it
+#include <torch/data/dataloader.h>  // required by map.h of LibTorch 1.13
 #include <torch/data/datasets/map.h>
 #include <torch/data/example.h>
 #include <torch/data/transforms/stack.h>
@@ -28,8 +28,8 @@
 
 namespace h5feed::detail {
 
-/// The transforms that a chain of `.map()` applies to a TorchDataset, apart from the dataset: from a gathered
-/// batch to what LibTorch's loader would deliver. Copy it for each thread.
+/// Transforms of a `.map()` chain on a TorchDataset. The call operator converts a gathered batch to the
+/// result that LibTorch's loader would deliver. Not thread-safe: every thread needs its own copy.
 template <typename D>
 struct TorchStages;
 
@@ -41,11 +41,11 @@ struct TorchStages<TorchDataset> {
   std::vector<torch::data::Example<>> operator()(const torch::data::Example<>& batch) {
     return unstack(batch);
   }
-  /// The batch as it was gathered is the result: nothing is left to do.
+  /// Returns true if the gathered batch is the result, so that no transform has to run.
   bool done() const noexcept { return true; }
 
   TorchDataset source;
-  std::optional<Normalize> normalize;  ///< what the gathering does
+  std::optional<Normalize> normalize;  ///< normalization applied while gathering
 };
 
 template <typename Source, typename Transform>
@@ -62,9 +62,9 @@ struct TorchStages<torch::data::datasets::MapDataset<Source, Transform>> {
   Transform transform;
 };
 
-/// LibTorch's Normalize next to the dataset becomes the loader's own, which computes while it gathers, where
-/// that means the same: images in (C,H,W) of any type but float64, which LibTorch would keep, and no mean or
-/// std given to the dataset before.
+/// Fuses a LibTorch Normalize mapped directly on the dataset into the loader's own normalization, which runs
+/// while gathering. Fuses only if the result is the same: samples of shape (C,H,W), any dtype except float64
+/// (which LibTorch would keep) unless the dataset normalizes already, and no mean or std set before.
 template <>
 struct TorchStages<torch::data::datasets::MapDataset<TorchDataset, torch::data::transforms::Normalize<>>> {
   using Transform = torch::data::transforms::Normalize<>;
@@ -103,13 +103,14 @@ struct TorchStages<torch::data::datasets::MapDataset<TorchDataset, torch::data::
       options.normalize = normalize;
       const SampleReader accepted(reader.dataset(), options);
     } catch (const OptionError&) {
-      return false;  // as many values as the dataset does not have channels, or a std of 0
+      return false;  // value count differs from channel count, or a std is 0
     }
     before.normalize = std::move(normalize);
     return true;
   }
 };
 
+/// Returns the stage of the TorchDataset at the start of the chain.
 template <typename Source, typename Transform>
 TorchStages<TorchDataset>& innermost(
     TorchStages<torch::data::datasets::MapDataset<Source, Transform>>& stages) {
@@ -119,16 +120,17 @@ TorchStages<TorchDataset>& innermost(
     return innermost(stages.before);
   }
 }
+/// Returns `stages`, a chain without transforms.
 inline TorchStages<TorchDataset>& innermost(TorchStages<TorchDataset>& stages) { return stages; }
 
-/// A TorchDataset, or a chain of `.map()` on one.
+/// True for TorchDataset and for chains of `.map()` on one.
 template <typename D>
 struct IsTorchChain : std::is_same<D, TorchDataset> {};
 template <typename Source, typename Transform>
 struct IsTorchChain<torch::data::datasets::MapDataset<Source, Transform>> : IsTorchChain<Source> {};
 
-/// A `collate_fn` that runs the stages: on the calling thread, with a copy of the transforms that no other
-/// thread has at that moment.
+/// A `collate_fn` that runs the stages on the calling thread. Thread-safe: every concurrent call uses its own
+/// copy of the transforms, and copies are reused. A call that throws discards its copy.
 template <typename D>
 class TorchCollate {
   using Stages = TorchStages<D>;
@@ -139,10 +141,12 @@ class TorchCollate {
                 "torch::data::transforms::Stack<>, or give it to torch::data::make_data_loader");
 
  public:
-  /// `batched`: whether the loader's tensors have a batch dimension.
+  /// `batched`: the loader's tensors have a batch dimension. If false, transforms run on a batch of one.
   TorchCollate(Stages stages, bool batched)
       : shared_(std::make_shared<Shared>(std::move(stages))), batched_(batched) {}
 
+  /// Replaces `data` and `target` of `batch` by the transformed tensors; does nothing for an empty batch.
+  /// Throws DatasetError if the result has a dtype that h5feed lacks; rethrows what a transform throws.
   void operator()(Batch& batch) const {
     if (batch.size() == 0) return;
     std::unique_ptr<Stages> stages = take();
