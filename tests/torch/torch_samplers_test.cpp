@@ -132,7 +132,7 @@ TEST_F(TorchSamplers, several_ranks_need_a_sampler_that_knows_them) {
         h5feed::make_data_loader<samplers::RandomSampler>(
             data(), DataLoaderOptions{.batch_size = 8, .rank = 1, .world_size = 2});
       }),
-      AllOf(HasSubstr("world_size 2 beside a sampler of LibTorch"), HasSubstr("DistributedRandomSampler")));
+      AllOf(HasSubstr("world_size 2 with a sampler of LibTorch"), HasSubstr("DistributedRandomSampler")));
 }
 
 TEST_F(TorchSamplers, a_state_that_is_refused_leaves_the_running_order_alone) {

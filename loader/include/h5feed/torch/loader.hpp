@@ -344,10 +344,10 @@ class TorchDataLoader {
 
   static DataLoaderOptions with_order(DataLoaderOptions options, std::shared_ptr<const Sampler> order) {
     if (options.sampler)
-      throw OptionError("options.sampler is set beside a sampler of LibTorch; use one of them");
+      throw OptionError("options.sampler and a sampler of LibTorch exclude each other; use one of them");
     if (options.world_size > 1) {
       throw OptionError("world_size " + std::to_string(options.world_size) +
-                        " beside a sampler of LibTorch, which shuffles differently in each process; use "
+                        " with a sampler of LibTorch, which shuffles differently in each process; use "
                         "torch::data::samplers::DistributedRandomSampler and leave world_size 1, or "
                         "options.shuffle instead of the sampler");
     }

@@ -136,19 +136,19 @@ class TorchOrder final : public Sampler {
     std::size_t last_batch = batch_size_;
     while (const auto batch = sampler.next(batch_size_)) {
       if (last_batch != batch_size_ || batch->empty() || batch->size() > batch_size_) {
-        throw OptionError(
-            "the sampler gives batches of its own sizes (" +
-            std::to_string(batch->size() > batch_size_ ? batch->size() : last_batch) + " of batch_size " +
-            std::to_string(batch_size_) +
-            " samples, and not at the end of the epoch), which would be cut anew here; give such batches to "
-            "options.batch_sampler");
+        throw OptionError("the sampler gives batches of its own sizes (" +
+                          std::to_string(batch->size() > batch_size_ ? batch->size() : last_batch) +
+                          " of batch_size " + std::to_string(batch_size_) +
+                          " samples, and not at the end of the epoch), which would be divided differently "
+                          "here; give such batches to "
+                          "options.batch_sampler");
       }
       last_batch = batch->size();
       for (const std::size_t sample : *batch) samples.push_back(static_cast<std::int64_t>(sample));
       if (samples.size() > most_samples_) {
         throw OptionError("the sampler gave " + std::to_string(samples.size()) +
                           " samples and does not end, and its order is taken when an epoch begins; let "
-                          "next() return nullopt where an epoch ends");
+                          "next() return nullopt at the end of an epoch");
       }
     }
     return std::make_shared<const List>(std::move(samples));
