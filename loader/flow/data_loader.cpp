@@ -112,7 +112,7 @@ struct DataLoader::Iterator::Cursor {
   }
 };
 
-DataLoader::Iterator DataLoader::begin() {
+DataLoader::Iterator DataLoader::begin() & {
   start_epoch();
   return Iterator(std::make_shared<Iterator::Cursor>(*this));
 }

@@ -174,8 +174,12 @@ class H5FEED_EXPORT DataLoader {
     explicit Iterator(std::shared_ptr<Cursor> cursor) : cursor_(std::move(cursor)) {}
     std::shared_ptr<Cursor> cursor_;  // null: the end
   };
-  Iterator begin();
-  Iterator end() noexcept { return {}; }
+  /// `begin()` starts the next epoch.
+  Iterator begin() &;
+  Iterator end() & noexcept { return {}; }
+  /// A loader that has no name ends before its iterators: name it first.
+  Iterator begin() && = delete;
+  Iterator end() && = delete;
 
   const ResolvedOptions& options() const noexcept;
   /// As the free function.

@@ -117,8 +117,10 @@ requires IsTorchChain<D>::value std::pair<Dataset, DataLoaderOptions> resolve_ch
 template <typename D>
 concept TorchFeed = std::same_as<D, Dataset> || detail::IsTorchChain<D>::value;
 
-/// A loader over `dataset`. Where `options.seed` is unset it is drawn from Torch's default generator,
-/// so that `torch::manual_seed` governs the order. Throws as the constructor of `TorchDataLoader`.
+/// A loader over `dataset`. Give it a name before a loop: `auto loader = make_data_loader(…);
+/// for (auto& batch : *loader)`. In `for (auto& batch : *make_data_loader(…))` the loader would end before
+/// the first batch, which no compiler reports. Where `options.seed` is unset it is drawn from Torch's default
+/// generator, so that `torch::manual_seed` governs the order. Throws as the constructor of `TorchDataLoader`.
 inline std::unique_ptr<TorchDataLoader> make_data_loader(Dataset dataset, DataLoaderOptions options = {}) {
   return std::make_unique<TorchDataLoader>(std::move(dataset), std::move(options));
 }

@@ -208,12 +208,15 @@ class TorchDataLoader {
     std::shared_ptr<Position> position_;  // never null
   };
 
-  Iterator begin() {
+  Iterator begin() & {
     if (order_) order_->begin(next_epoch_);
     ++next_epoch_;
     return Iterator(loader_.begin());
   }
-  Iterator end() { return {}; }
+  Iterator end() & { return {}; }
+  /// A loader that has no name ends before its iterators: name it first.
+  Iterator begin() && = delete;
+  Iterator end() && = delete;
 
   /// The next batch in tensors of yours that stay, as CUDA graphs need: on the loader's GPU, of its dtype,
   /// shape and strides, with room for the batch in the first dimension; `target` undefined where there is
