@@ -187,8 +187,8 @@ struct DataLoaderOptions {
   Uneven uneven = Uneven::exact;
   /// Bytes of decoded chunks, or of their rows, kept for reuse. Default: the least of 1 GiB, 25 % of the
   /// available memory, and what `memory_budget_bytes` leaves. Loaders of one opened dataset with the policy
-  /// `lru` share a cache: the largest figure counts, and is the default of those that join; a warning names
-  /// it where it is not the one given.
+  /// `lru` share a cache: the largest figure counts, and is the default of those that join; a warning tells
+  /// a loader that gives another figure.
   std::optional<std::uint64_t> cache_bytes = {};
   /// With `clairvoyant`, `row_reads` must not be `always`.
   CachePolicy cache_policy = CachePolicy::lru;
@@ -198,7 +198,7 @@ struct DataLoaderOptions {
   bool preload = false;
   /// Bound of all memory the loader allocates: cache, chunks being read and decoded, batches being
   /// prepared; of all loaders of one opened dataset together, where the largest figure counts; a warning
-  /// names it where it is not the one given. Batches the consumer holds are outside. Default: 50 % of the
+  /// tells a loader that gives another figure. Batches the consumer holds are outside. Default: 50 % of the
   /// available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
   /// Stored chunks that are read ahead of decoding at once, 0 or more; default 2 a worker. Reading ahead
