@@ -10,44 +10,13 @@
 #include <utility>
 
 #include "base/float_bits.hpp"
+#include "base/with_type.hpp"
 #include "batch/image_map.hpp"
 #include "batch/stream_copy.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
 namespace {
-
-// Calls `f` with a zero of the C++ type of `dtype`; only the type of the argument matters.
-template <typename F>
-auto with_type_of(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::u8:
-      return f(std::uint8_t{});
-    case DType::i8:
-      return f(std::int8_t{});
-    case DType::u16:
-      return f(std::uint16_t{});
-    case DType::i16:
-      return f(std::int16_t{});
-    case DType::u32:
-      return f(std::uint32_t{});
-    case DType::i32:
-      return f(std::int32_t{});
-    case DType::u64:
-      return f(std::uint64_t{});
-    case DType::i64:
-      return f(std::int64_t{});
-    case DType::f16:
-      return f(F16{});
-    case DType::f32:
-      return f(float{});
-    case DType::bf16:
-      return f(BF16{});
-    case DType::f64:
-      break;
-  }
-  return f(double{});
-}
 
 // Loads an element at any byte offset: samples are not aligned in chunks and batches.
 template <typename T>

@@ -126,9 +126,11 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   const DatasetInfo& info = reader->info();
   const InputLayout layout = decided_layout(info, data.decodes() ? InputLayout::nhwc : options.input_layout);
   if (info.rows() == 0 || info.row_elements() == 0) {
-    throw DatasetError(fmt::format("{}:{} ({}) holds no samples", info.file, info.path, info.shape_text()));
+    throw DatasetError(
+        fmt::format("{}:{} ({}) holds no samples", info.file, short_path(info.path), info.shape_text()));
   }
-  if (options.unit_range) require_unit_scale(fmt::format("{}:{}", info.file, info.path), info.dtype);
+  if (options.unit_range)
+    require_unit_scale(fmt::format("{}:{}", info.file, short_path(info.path)), info.dtype);
   std::optional<Tiling> tiling;
   if (options.tiles) tiling = make_tiling(info, layout, *options.tiles);
   std::optional<Field> target_field;

@@ -31,8 +31,8 @@ void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first)
       fmt::format("{}:{} is {}, {}:{} is {}; datasets that are read as one need the same type and the same "
                   "shape{}, leave "
                   "it out or open it by itself",
-                  info.file, info.path, shown(info), first.file, first.path, shown(first),
-                  spec().unit == SampleUnit::row ? " but for the first dimension" : ""));
+                  info.file, short_path(info.path), shown(info), first.file, short_path(first.path),
+                  shown(first), spec().unit == SampleUnit::row ? " but for the first dimension" : ""));
 }
 
 std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H5File>& file,
@@ -55,7 +55,7 @@ std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H
   if (info.shape.empty() && spec().unit == SampleUnit::row) {
     throw DatasetError(
         fmt::format("{}:{} is a scalar; {}; name another dataset, or set {} where each is one sample",
-                    info.file, info.path,
+                    info.file, short_path(info.path),
                     spec().option == PathOption{} ? "samples need a first dimension to count them"
                                                   : fmt::format("a {} needs one row per sample", kind()),
                     spelled("sample", "dataset")));
@@ -111,7 +111,8 @@ std::shared_ptr<const ChunkReader> FieldOpener::finish() {
   std::uint64_t bytes = 0;
   if (__builtin_mul_overflow(joined->info().rows(), joined->info().row_bytes(), &bytes)) {
     throw DatasetError(fmt::format("{}:{}: {} together are more than can be counted; leave some out",
-                                   joined->info().file, joined->info().path, joined->info().shape_text()));
+                                   joined->info().file, short_path(joined->info().path),
+                                   joined->info().shape_text()));
   }
   return joined;
 }

@@ -41,7 +41,7 @@ SampleGeometry image(std::uint64_t channels, std::uint64_t height, std::uint64_t
 
 [[noreturn]] void refuse(const DatasetInfo& info, std::string_view reason) {
   throw DatasetError(fmt::format("{}:{} ({}): {}; state it: {}, NHWC, NHW, or none to deliver it as stored",
-                                 info.file, info.path, info.shape_text(), reason,
+                                 info.file, short_path(info.path), info.shape_text(), reason,
                                  spelled("input_layout", "NCHW")));
 }
 
@@ -54,8 +54,8 @@ bool looks_like_images(const std::vector<std::uint64_t>& shape, DType dtype) noe
 InputLayout decided_layout(const DatasetInfo& info, InputLayout layout) {
   const auto& shape = info.shape;
   if (shape.empty()) {
-    throw DatasetError(
-        fmt::format("{}:{} is a scalar; samples need a first dimension to count them", info.file, info.path));
+    throw DatasetError(fmt::format("{}:{} is a scalar; samples need a first dimension to count them",
+                                   info.file, short_path(info.path)));
   }
   if (layout == InputLayout::automatic) {
     // Fewer than 3 dimensions have no height and width.

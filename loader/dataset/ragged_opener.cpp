@@ -29,12 +29,12 @@ std::shared_ptr<const RaggedPart> RaggedOpener::open_one(const std::shared_ptr<H
     throw DatasetError(
         fmt::format("{}:{} is {}, not of variable length as the field is elsewhere; leave "
                     "it out",
-                    info.file, info.path, info.shape_text()));
+                    info.file, short_path(info.path), info.shape_text()));
   }
   DatasetInfo info = file->describe(path, spec().option);
   if (info.shape.empty()) {
-    throw DatasetError(
-        fmt::format("{}:{} is a scalar, which has no length; use collate = stack", info.file, info.path));
+    throw DatasetError(fmt::format("{}:{} is a scalar, which has no length; use collate = stack", info.file,
+                                   short_path(info.path)));
   }
   auto reader = alone() ? open_chunk_reader(file, std::move(info), nullptr, settings)
                         : pool_->reader(file, std::move(info), settings);

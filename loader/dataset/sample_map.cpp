@@ -40,7 +40,7 @@ SampleMap::SampleMap(const ChunkReader& reader, const std::optional<Tiling>& til
     throw DatasetError(fmt::format(
         "{}:{} ({}): a sample lies in {} chunks, too many to keep track of; write it once in larger "
         "chunks",
-        info.file, info.path, info.shape_text(), format_count(num_pieces_)));
+        info.file, short_path(info.path), info.shape_text(), format_count(num_pieces_)));
   }
   if (tiling_) {
     tiles_per_row_ = tiling_->per_image();

@@ -28,16 +28,6 @@ namespace {
                                  format_count(rows), data_path, format_count(data_rows), what));
 }
 
-std::vector<std::string_view> components_of(std::string_view path) {
-  std::vector<std::string_view> components;
-  for (std::size_t begin = path.find_first_not_of('/'); begin < path.size();) {
-    const std::size_t end = std::min(path.find('/', begin), path.size());
-    components.push_back(path.substr(begin, end - begin));
-    begin = path.find_first_not_of('/', end);
-  }
-  return components;
-}
-
 // Returns the names that `path` has at the wildcards of `pattern`. Returns none if `pattern` and `other` do
 // not have the same wildcard components in the same order.
 std::vector<std::string_view> matched_names(std::string_view path, std::string_view pattern,
@@ -218,7 +208,7 @@ NamedField NamedFieldOpener::finish(const DatasetInfo& data, const std::optional
     throw OptionError(
         fmt::format("{}:{} ({}): collate = {} is for samples of one dimension and more that are delivered as "
                     "stored; use collate = stack for field \"{}\"",
-                    reader->info().file, reader->info().path, reader->info().shape_text(),
+                    reader->info().file, short_path(reader->info().path), reader->info().shape_text(),
                     name_of(options_.collate), options_.name));
   }
   const std::optional<Tiling> own = tiling_of_target(reader->info(), tiling, layout);

@@ -50,10 +50,10 @@ std::shared_ptr<const ChunkReader> as_tiles(std::shared_ptr<const ChunkReader> i
   if (!images->rows().regular() &&
       __builtin_mul_overflow(images->rows().rows_per_chunk(), tiling.per_image(), &in_a_chunk)) {
     const DatasetInfo& info = images->info();
-    throw DatasetError(
-        fmt::format("{}:{}: a chunk of {} images has more tiles than can be counted; use a "
-                    "larger {}",
-                    info.file, info.path, images->rows().rows_per_chunk(), spelled("tiles.stride")));
+    throw DatasetError(fmt::format(
+        "{}:{}: a chunk of {} images has more tiles than can be counted; use a "
+        "larger {}",
+        info.file, short_path(info.path), images->rows().rows_per_chunk(), spelled("tiles.stride")));
   }
   return std::make_shared<const TileReader>(images, tiling);
 }

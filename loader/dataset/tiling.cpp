@@ -114,7 +114,7 @@ Tiling make_tiling(const DatasetInfo& info, InputLayout layout, const TileOption
       throw OptionError(
           fmt::format("{}:{}: tiles need to know which dimensions are height and width; state it: "
                       "{}, NHWC or NHW",
-                      info.file, info.path, spelled("input_layout", "NCHW")));
+                      info.file, short_path(info.path), spelled("input_layout", "NCHW")));
   }
   TileExtent stride = options.stride.value_or(options.size);
   if (options.overlap) {
@@ -127,7 +127,7 @@ Tiling make_tiling(const DatasetInfo& info, InputLayout layout, const TileOption
   if (!fits && options.edges != TileEdges::pad) {
     throw DatasetError(
         fmt::format("{}:{} ({}): tiles of {} do not fit into images of {}×{}; use a smaller {}, or {}{}",
-                    info.file, info.path, info.shape_text(), text(options.size), height, width,
+                    info.file, short_path(info.path), info.shape_text(), text(options.size), height, width,
                     spelled("tiles.size"), spelled("tiles.edges", "pad"),
                     layout == InputLayout::nhw && width <= 4
                         ? ". If the dataset is one image, open it with " + spelled("sample", "dataset")
@@ -141,8 +141,9 @@ Tiling make_tiling(const DatasetInfo& info, InputLayout layout, const TileOption
 DatasetInfo tiles_of(DatasetInfo info, const Tiling& tiling) {
   std::uint64_t tiles = info.rows();
   if (!multiply(tiles, tiling.y.count, kMaxTiles) || !multiply(tiles, tiling.x.count, kMaxTiles)) {
-    throw DatasetError(fmt::format("{}:{} ({}): more than {} tiles; use a larger {}", info.file, info.path,
-                                   info.shape_text(), format_count(kMaxTiles), spelled("tiles.stride")));
+    throw DatasetError(fmt::format("{}:{} ({}): more than {} tiles; use a larger {}", info.file,
+                                   short_path(info.path), info.shape_text(), format_count(kMaxTiles),
+                                   spelled("tiles.stride")));
   }
   info.shape.front() = tiles;
   info.shape[tiling.y_dimension] = tiling.y.size;
@@ -151,7 +152,7 @@ DatasetInfo tiles_of(DatasetInfo info, const Tiling& tiling) {
   for (std::size_t d = 1; d < info.shape.size(); ++d) {
     if (multiply(bytes, info.shape[d], kMaxTileBytes)) continue;
     throw DatasetError(fmt::format("{}:{}: a tile of {}×{} is larger than any memory; use a smaller {}",
-                                   info.file, info.path, tiling.y.size, tiling.x.size,
+                                   info.file, short_path(info.path), tiling.y.size, tiling.x.size,
                                    spelled("tiles.size")));
   }
   info.max_shape = info.shape;

@@ -133,7 +133,7 @@ struct DataLoader::Iterator::Cursor {
   }
 };
 
-DataLoader::Iterator DataLoader::begin() { return begin_into({}); }
+DataLoader::Iterator DataLoader::begin() & { return begin_into({}); }
 
 DataLoader::Iterator DataLoader::begin_into(ProvideOutput provide) {
   start_epoch();

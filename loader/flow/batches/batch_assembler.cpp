@@ -229,7 +229,7 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
   if (lanes_[visit.field].keeper && serve_kept(ref, agenda)) return {.finished = {ref}};
   if (agenda.begin(ref, resume) != ChunkAgenda::Turn::go) return {};
   const std::uint64_t chunk_bytes = lanes_[visit.field].field->reader->chunk_bytes();
-  ChunkCache::Lookup found = parts_.cache.lookup({visit.field, visit.chunk}, chunk_bytes, resume);
+  ChunkCache::Lookup found = agenda.look_up(ref, parts_.cache, chunk_bytes, resume);
   if (auto* load = std::get_if<ChunkCache::Load>(&found)) {
     try {
       // Held until the rows are out: a chunk that does not stay in the cache counts as being decoded.
@@ -274,7 +274,8 @@ void BatchAssembler::keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<con
   pin.retire();
 }
 
-BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAgenda& agenda) const {
+BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAgenda& agenda,
+                                                   const std::function<bool()>& still_ahead) const {
   const std::uint64_t pieces = lanes_[kData].field->map.pieces();
   Outcome outcome;
   for (std::uint64_t piece = 0; piece < pieces; ++piece) {
@@ -284,7 +285,9 @@ BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAge
     if (agenda.contains(key)) continue;
     if (const auto& keeper = lanes_[kData].keeper; keeper && keeper->holds_due_rows(key.chunk)) continue;
     ScratchPool::Lease read_scratch = scratch_pool_->acquire();
-    Outcome loaded = load_uncached(key, agenda, *read_scratch);
+    // Batches that were planned meanwhile may have been served already, and the chunk be gone again.
+    const auto wanted = [&] { return still_ahead() || agenda.contains(key); };
+    Outcome loaded = load_uncached(key, agenda, *read_scratch, wanted);
     outcome.read |= loaded.read;
     outcome.slept |= loaded.slept;
     std::ranges::move(loaded.finished, std::back_inserter(outcome.finished));
@@ -294,17 +297,18 @@ BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAge
 
 BatchAssembler::Outcome BatchAssembler::load_stored(ChunkKey key, ChunkAgenda& agenda) const {
   ReadScratch not_needed;
-  return load_uncached(key, agenda, not_needed);
+  return load_uncached(key, agenda, not_needed, [&] { return agenda.contains(key); });
 }
 
-BatchAssembler::Outcome BatchAssembler::load_uncached(ChunkKey key, ChunkAgenda& agenda,
-                                                      ReadScratch& scratch) const {
+BatchAssembler::Outcome BatchAssembler::load_uncached(ChunkKey key, ChunkAgenda& agenda, ReadScratch& scratch,
+                                                      const std::function<bool()>& wanted) const {
   if (parts_.cache.contains(key)) return {};
   const std::uint64_t chunk_bytes = lanes_[key.field].field->reader->chunk_bytes();
   try {
     ChunkCache::Lookup found = parts_.cache.lookup(key, chunk_bytes, [] {});
     auto* const load = std::get_if<ChunkCache::Load>(&found);
-    if (load == nullptr) return {};
+    // Asked while the load is this thread's: nobody else can load the chunk now.
+    if (load == nullptr || !wanted()) return {};
     Outcome outcome = load_chunk(key, agenda, *load, scratch);
     Counters::add(parts_.counters.cache_hits, outcome.finished.size());
     return outcome;

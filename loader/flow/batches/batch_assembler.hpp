@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,8 +75,10 @@ class BatchAssembler {
                 Scratch& scratch) const;
 
   /// Loads a chunk of samples, all its pieces, that no batch in preparation needs yet, unless the cache
-  /// has it. An error is left to the visit that will meet it.
-  Outcome load_ahead(std::uint64_t chunk, ChunkAgenda& agenda) const;
+  /// has it. `still_ahead`: whether that is so, asked again before the load. An error is left to the visit
+  /// that will meet it.
+  Outcome load_ahead(std::uint64_t chunk, ChunkAgenda& agenda,
+                     const std::function<bool()>& still_ahead) const;
 
   /// Loads a chunk whose stored bytes are its values, unless the cache has it: nothing to decode, so any
   /// thread may. An error is left to the visit that will meet it.
@@ -113,7 +116,8 @@ class BatchAssembler {
   void read_ragged(BatchJob& job, const Visit& visit) const;
   bool serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const;
   bool in_memory(ChunkKey key, const ChunkAgenda& agenda) const;
-  Outcome load_uncached(ChunkKey key, ChunkAgenda& agenda, ReadScratch& scratch) const;
+  Outcome load_uncached(ChunkKey key, ChunkAgenda& agenda, ReadScratch& scratch,
+                        const std::function<bool()>& wanted) const;
   Outcome load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load, ReadScratch& scratch) const;
   void serve(const VisitRef& ref, ChunkCache::Pin& pin) const;
   void keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<const VisitRef> served,

@@ -167,9 +167,10 @@ ReadAhead::Parts Prefetcher::read_ahead_parts() {
 }
 
 bool Prefetcher::load_ahead() {
-  const std::optional<std::uint64_t> chunk = look_ahead_.next();
-  if (!chunk) return false;
-  settle(assembler_.load_ahead(*chunk, agenda_));
+  const std::optional<LookAhead::Place> place = look_ahead_.next();
+  if (!place) return false;
+  const auto still_ahead = [&] { return look_ahead_.is_ahead(*place); };
+  settle(assembler_.load_ahead(place->chunk, agenda_, still_ahead));
   return true;
 }
 

@@ -2,6 +2,7 @@
 #include "flow/chunks/chunk_agenda.hpp"
 
 #include <algorithm>
+#include <variant>
 
 namespace h5feed {
 namespace {
@@ -49,6 +50,15 @@ ChunkAgenda::Entries::iterator ChunkAgenda::take_off(const VisitRef& visit) {
   const auto at = entries_.find(key_of(visit.visit()));
   if (at == entries_.end() || std::erase(at->second.visits, visit) == 0) return entries_.end();
   return at;
+}
+
+ChunkCache::Lookup ChunkAgenda::look_up(const VisitRef& visit, ChunkCache& cache, std::size_t bytes,
+                                        const Resume& resume) const {
+  ChunkCache::Lookup found = cache.lookup(key_of(visit.visit()), bytes, resume);
+  // Since `begin` another worker may have loaded the chunk and done all its visits, and the cache may have
+  // let it go. Asked while the load is this thread's, so that nobody else loads the chunk meanwhile.
+  if (std::holds_alternative<ChunkCache::Load>(found) && !is_unclaimed(visit)) return ChunkCache::Pending{};
+  return found;
 }
 
 bool ChunkAgenda::claim(const VisitRef& visit) {
@@ -168,6 +178,12 @@ void ChunkAgenda::stop() {
 bool ChunkAgenda::contains(ChunkKey key) const {
   const MutexLock lock(mutex_);
   return entries_.contains(key);
+}
+
+bool ChunkAgenda::is_unclaimed(const VisitRef& visit) const {
+  const MutexLock lock(mutex_);
+  const auto at = entries_.find(key_of(visit.visit()));
+  return at != entries_.end() && std::ranges::find(at->second.visits, visit) != at->second.visits.end();
 }
 
 std::size_t ChunkAgenda::size() const {

@@ -63,6 +63,12 @@ class ChunkAgenda {
   /// A worker comes to a visit. After `go` no reader thread starts on the chunk.
   Turn begin(const VisitRef& visit, const Resume& resume) H5FEED_EXCLUDES(mutex_);
 
+  /// Looks up the chunk of a visit for which `begin` said `go`: `bytes` of `cache`. Gives a load only while
+  /// nobody has claimed the visit, so that no chunk is loaded for nothing. Pending: another thread did the
+  /// visit, or `resume` was kept and will be called.
+  ChunkCache::Lookup look_up(const VisitRef& visit, ChunkCache& cache, std::size_t bytes,
+                             const Resume& resume) const H5FEED_EXCLUDES(mutex_);
+
   /// Takes one visit off the agenda; false when another thread was faster.
   bool claim(const VisitRef& visit) H5FEED_EXCLUDES(mutex_);
 
@@ -99,6 +105,9 @@ class ChunkAgenda {
 
   /// Whether a batch in preparation still needs the chunk.
   bool contains(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
+
+  /// Whether nobody has claimed the visit.
+  bool is_unclaimed(const VisitRef& visit) const H5FEED_EXCLUDES(mutex_);
 
   /// Chunks with unclaimed visits. For tests.
   std::size_t size() const H5FEED_EXCLUDES(mutex_);

@@ -34,23 +34,39 @@ class LookAhead {
     const std::uint64_t end = std::min(plan->num_chunks(), begun + room_chunks_);
     const MutexLock lock(mutex_);
     next_ = plan == plan_ ? std::max(next_, begun) : begun;
+    begun_ = begun;
     end_ = end;
     std::swap(plan_, plan);  // the old one is destroyed after the lock
   }
 
-  /// The next chunk (of samples: all its pieces) worth loading; empty when there is none now.
-  std::optional<std::uint64_t> next() H5FEED_EXCLUDES(mutex_) {
+  /// A chunk of samples (all its pieces) and where it comes in the order of its plan.
+  struct Place {
+    std::shared_ptr<const EpochPlan> plan;
+    std::uint64_t number = 0;
+    std::uint64_t chunk = 0;
+  };
+
+  /// The next chunk worth loading; empty when there is none now.
+  std::optional<Place> next() H5FEED_EXCLUDES(mutex_) {
     if (room_chunks_ == 0) return std::nullopt;
     const MutexLock lock(mutex_);
     if (next_ >= end_) return std::nullopt;
-    return plan_->chunk_in_order(next_++);
+    const std::uint64_t number = next_++;
+    return Place{plan_, number, plan_->chunk_in_order(number)};
+  }
+
+  /// Whether no batch in preparation, or before, needs the chunk.
+  bool is_ahead(const Place& place) const H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return place.plan == plan_ && place.number >= begun_;
   }
 
  private:
   const std::uint64_t room_chunks_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::shared_ptr<const EpochPlan> plan_ H5FEED_GUARDED_BY(mutex_);
-  std::uint64_t next_ H5FEED_GUARDED_BY(mutex_) = 0;  // in the order of the plan
+  std::uint64_t begun_ H5FEED_GUARDED_BY(mutex_) = 0;  // chunks of batches in preparation or before
+  std::uint64_t next_ H5FEED_GUARDED_BY(mutex_) = 0;   // in the order of the plan
   std::uint64_t end_ H5FEED_GUARDED_BY(mutex_) = 0;
 };
 

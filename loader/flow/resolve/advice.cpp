@@ -120,8 +120,8 @@ std::string unscaled_line(const DatasetInfo& info, const NormalizeParameters& no
   const std::optional<double> scale = unit_scale(info.dtype);
   return fmt::format(
       "{}: mean {:.6g} and std {:.6g} are of values in 0 … 1, but {}:{} is {} and nothing scales it; {}{}",
-      setting, normalize.mean.front(), normalize.std.front(), info.file, info.path, name_of(info.dtype),
-      scale ? cure : "set normalize.scale",
+      setting, normalize.mean.front(), normalize.std.front(), info.file, short_path(info.path),
+      name_of(info.dtype), scale ? cure : "set normalize.scale",
       scale ? fmt::format("normalize.scale = 1.0 / {:.0f}", 1 / *scale) : std::string());
 }
 

@@ -185,14 +185,15 @@ class Budget {
   std::uint64_t stored_bytes_ = 0;  // largest stored chunk
 };
 
-// Loaders of one dataset share what the largest figure of any of them allows; who asked for less is told.
+// Loaders of one dataset share what the largest figure of any of them allows; who gives another is told.
 void say_which_holds(std::string_view option, std::optional<std::uint64_t> given, std::uint64_t others,
                      std::string_view shared) {
-  if (!given || *given >= others) return;
-  log_once(LogLevel::warning,
-           fmt::format("{} {}: another loader or TorchDataset of this opened dataset has {}, which holds for "
-                       "both, as they share {}; give both the same figure, or open the file once more",
-                       spelled(option), format_bytes(*given), format_bytes(others), shared));
+  if (!given || *given == others || others == 0) return;
+  log_once(
+      LogLevel::warning,
+      fmt::format("{} {}: another loader or TorchDataset of this opened dataset has {}; the larger figure "
+                  "holds for both, as they share {}; give both the same figure, or open the file once more",
+                  spelled(option), format_bytes(*given), format_bytes(others), shared));
 }
 
 void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits, const MemoryUse& others,

@@ -208,7 +208,7 @@ struct DataLoaderOptions {
   /// Bytes of decoded chunks, or of their rows, kept for reuse. Default: the least of 1 GiB, 25 % of the
   /// available memory, and the rest of `memory_budget_bytes`. Loaders of one opened dataset with the policy
   /// `lru` share a cache: the largest value given applies and is the default of loaders made later; a loader
-  /// that gives a smaller value logs a warning.
+  /// that gives another value logs a warning.
   std::optional<std::uint64_t> cache_bytes = {};
   /// Which data stays in memory if the decoded data exceeds `cache_bytes`. `clairvoyant` excludes
   /// `RowReads::always`. Unless all data fits the cache, it also throws OptionError for tiles, samplers, and
@@ -221,7 +221,7 @@ struct DataLoaderOptions {
   bool preload = false;
   /// Upper bound of all memory that the loaders of one opened dataset allocate together: cache, chunks being
   /// read and decoded, and batches being prepared. The largest value given applies; a loader that gives a
-  /// smaller value logs a warning. Batches held by the consumer are not included. Default: 50 % of the
+  /// different value logs a warning. Batches held by the consumer are not included. Default: 50 % of the
   /// available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
   /// Stored chunks read ahead of decoding at once, 0 to 1024. Default: 2 per worker. Reading ahead starts

@@ -30,4 +30,11 @@ void swap_byte_order(std::span<std::byte> bytes, std::size_t element_bytes) noex
   if (element_bytes == 8) reverse_each<std::uint64_t>(bytes);
 }
 
+std::uint64_t little_endian(std::span<const std::byte> bytes) noexcept {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;)
+    value = (value << 8) | std::to_integer<std::uint64_t>(bytes[i]);
+  return value;
+}
+
 }  // namespace h5feed

@@ -94,7 +94,8 @@ std::string describe_chunk_of(const DatasetInfo& info, std::span<const std::uint
   }
   const std::string samples =
       first == last ? fmt::format("sample {}", first) : fmt::format("samples {}-{}", first, last);
-  return fmt::format("{}:{}: chunk ({}) ({})", info.file, info.path, fmt::join(coordinates, ","), samples);
+  return fmt::format("{}:{}: chunk ({}) ({})", info.file, short_path(info.path), fmt::join(coordinates, ","),
+                     samples);
 }
 
 bool cut_by_extent(std::span<const std::uint64_t> coordinates, const DatasetInfo& info) noexcept {

@@ -33,8 +33,30 @@ std::string DatasetInfo::shape_text() const {
   return fmt::format("{} {}", format_shape(shape), name_of(dtype));
 }
 
+std::string DatasetInfo::place() const { return fmt::format("{}:{}", file, short_path(path)); }
+
+std::string short_path(std::string_view path) {
+  constexpr std::size_t kLongest = 120;
+  constexpr std::string_view kLeftOut = "…";
+  if (path.size() <= kLongest) return std::string(path);
+  // No character of several bytes (UTF-8) is cut.
+  const auto within_character = [path](std::size_t at) { return (path[at] & 0xC0) == 0x80; };
+  constexpr std::size_t kKept = (kLongest - kLeftOut.size()) / 2;
+  std::size_t head = kKept;
+  std::size_t tail = path.size() - kKept;
+  while (head > 0 && within_character(head)) --head;
+  while (tail < path.size() && within_character(tail)) ++tail;
+  return fmt::format("{}{}{}", path.substr(0, head), kLeftOut, path.substr(tail));
+}
+
 std::string format_shape(const std::vector<std::uint64_t>& shape) {
-  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "×"));
+  if (shape.empty()) return "scalar";
+  constexpr std::size_t kLongest = 120;
+  constexpr std::size_t kShown = 3;
+  const std::string text = fmt::format("{}", fmt::join(shape, "×"));
+  if (text.size() <= kLongest || shape.size() <= kShown + 1) return text;
+  return fmt::format("{}×…×{} ({} dimensions)", fmt::join(shape.begin(), shape.begin() + kShown, "×"),
+                     shape.back(), shape.size());
 }
 
 }  // namespace h5feed

@@ -67,9 +67,16 @@ struct DatasetInfo {
   std::uint64_t total_bytes() const noexcept { return rows() * row_bytes(); }
   /// "20000×3×218×178 u8", as error messages print it.
   std::string shape_text() const;
+  /// "train.h5:/images", as error messages begin with it.
+  std::string place() const;
 };
 
-/// "3×218×178"; "scalar" for an empty shape.
+/// A path in a file, or another name, as messages print it: without the middle where it is longer than 120
+/// bytes, "/a/b…/y/z".
+std::string short_path(std::string_view path);
+
+/// "3×218×178"; "scalar" for an empty shape. Without the middle where it is longer than 120 bytes:
+/// "2×3×4×…×5 (32 dimensions)".
 std::string format_shape(const std::vector<std::uint64_t>& shape);
 
 }  // namespace h5feed

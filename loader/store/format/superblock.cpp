@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <span>
 
+#include "store/format/byte_order.hpp"
+
 namespace h5feed {
 namespace {
 
@@ -20,14 +22,6 @@ std::optional<std::uint64_t> find_signature(const ByteSource& source) {
     if (std::equal(bytes.begin(), bytes.end(), kSignature.begin(), same)) return offset;
   }
   return std::nullopt;
-}
-
-std::uint64_t little_endian(std::span<const std::byte> bytes) noexcept {
-  std::uint64_t value = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;) {
-    value = (value << 8) | std::to_integer<std::uint64_t>(bytes[i]);
-  }
-  return value;
 }
 
 // Driver information begins within these bytes: of its own block, or of the superblock's extension.

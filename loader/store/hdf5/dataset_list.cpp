@@ -105,7 +105,7 @@ class ListingWalk {
     entries_.push_back(unreadable(
         path, fmt::format("{}:{}: groups lie more than {} deep within each other; name a dataset that does "
                           "not",
-                          calls_.file(), path, kMaxGroupDepth)));
+                          calls_.file(), short_path(path), kMaxGroupDepth)));
     entries_.back().hides_others = true;
   }
 

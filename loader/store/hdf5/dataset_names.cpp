@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kListedEntries = 8;
 
 std::string entry_text(const DatasetEntry& entry) {
-  if (!entry.problem.empty()) return fmt::format("{} ({})", entry.path, entry.type_text);
-  return fmt::format("{} ({} {})", entry.path, shape_text(entry), entry.type_text);
+  if (!entry.problem.empty()) return fmt::format("{} ({})", short_path(entry.path), entry.type_text);
+  return fmt::format("{} ({} {})", short_path(entry.path), shape_text(entry), entry.type_text);
 }
 
 std::string lower(std::string_view text) {

@@ -63,7 +63,7 @@ void check_external_files(const H5File& file, const DatasetInfo& info) {
       throw FileError(fmt::format(
           "{}:{}: its values lie in another file, {}, which cannot be opened: {}; restore it, or set "
           "HDF5_EXTFILE_PREFIX to the folder that has it",
-          info.file, info.path, place.string(), std::generic_category().message(errno)));
+          info.file, short_path(info.path), place.string(), std::generic_category().message(errno)));
     }
     // libhdf5 would give zeros for what is not there. A part may be without a limit.
     const std::uint64_t wanted = std::min(left, part.bytes);
@@ -74,7 +74,7 @@ void check_external_files(const H5File& file, const DatasetInfo& info) {
     throw FileError(fmt::format(
         "{}:{}: its values lie in another file, {}, which has {} bytes where {} from byte {} on are "
         "needed; restore it",
-        info.file, info.path, place.string(), there, wanted, part.offset));
+        info.file, short_path(info.path), place.string(), there, wanted, part.offset));
   }
 }
 

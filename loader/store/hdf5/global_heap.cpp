@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "store/filters/filters.hpp"
+#include "store/format/byte_order.hpp"
 
 namespace h5feed {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 constexpr std::size_t kMaxHeader = 24;
 // Objects before the wanted one are passed over; a collection of libhdf5 has as many in 64 KiB at most.
 constexpr int kMaxObjects = 1 << 16;
-
-std::uint64_t little_endian(const std::byte* bytes, std::size_t count) noexcept {
-  std::uint64_t value = 0;
-  for (std::size_t i = count; i-- > 0;) value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
-  return value;
-}
 
 // The part of the file that is in memory: what was read last.
 class Window {
@@ -66,9 +61,9 @@ class Window {
 
 HeapReference read_reference(std::span<const std::byte> stored, const HeapFormat& format) noexcept {
   HeapReference reference;
-  reference.bytes = static_cast<std::uint32_t>(little_endian(stored.data(), 4));
-  const std::uint64_t address = little_endian(stored.data() + 4, format.address_bytes);
-  reference.object = static_cast<std::uint32_t>(little_endian(stored.data() + 4 + format.address_bytes, 4));
+  reference.bytes = static_cast<std::uint32_t>(little_endian({stored.data(), 4}));
+  const std::uint64_t address = little_endian({stored.data() + 4, format.address_bytes});
+  reference.object = static_cast<std::uint32_t>(little_endian({stored.data() + 4 + format.address_bytes, 4}));
   // Address 0 is the superblock's: no value.
   if (address != 0 && address <= ~std::uint64_t{0} - format.base_address)
     reference.address = address + format.base_address;
@@ -88,7 +83,7 @@ std::uint64_t read_heap_object(const ByteSource& source, const HeapFormat& forma
   }
   Window window(source);
   const std::byte* const head = window.bytes(reference.address, collection_header);
-  const std::uint64_t size = little_endian(head + 8, format.length_bytes);
+  const std::uint64_t size = little_endian({head + 8, format.length_bytes});
   if (std::memcmp(head, "GCOL", 4) != 0 || head[4] != std::byte{1} || size < collection_header ||
       size > file_bytes - reference.address) {
     throw FilterError(fmt::format("there is no heap at {}", reference.address));
@@ -97,8 +92,8 @@ std::uint64_t read_heap_object(const ByteSource& source, const HeapFormat& forma
   std::uint64_t at = reference.address + collection_header;
   for (int passed = 0; passed < kMaxObjects && end - at >= object_header; ++passed) {
     const std::byte* const object = window.bytes(at, object_header);
-    const std::uint64_t number = little_endian(object, 2);
-    const std::uint64_t bytes = little_endian(object + 8, format.length_bytes);
+    const std::uint64_t number = little_endian({object, 2});
+    const std::uint64_t bytes = little_endian({object + 8, format.length_bytes});
     if (number == 0) break;  // free space, which is last
     at += object_header;
     if (bytes > end - at) break;

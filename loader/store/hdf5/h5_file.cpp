@@ -125,10 +125,7 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
   // Of the path: libhdf5 and the recording driver open the file by its name.
   state->identity = find_file_identity(path);
   state->bytes = open_file_source(path);
-  if (!has_hdf5_signature(*state->bytes)) {
-    throw FileError(
-        fmt::format("{}: not an HDF5 file; check the path, and unpack it if it is compressed", name));
-  }
+  if (!has_hdf5_signature(*state->bytes)) throw FileError(why_not_hdf5(path));
   {
     const Hdf5Session session;
     if (!open_without_locks(name, state->file)) {
@@ -236,8 +233,8 @@ std::optional<H5File::StoredChunk> H5File::read_stored_chunk(const DatasetInfo& 
   const std::vector<hsize_t> first(offset.begin(), offset.end());
   const Hdf5Session session;
   const auto fail = [&](std::string_view reason) {
-    return FileError(fmt::format("{}:{}: libhdf5 cannot read the chunk at ({}): {}; {}", info.file, info.path,
-                                 fmt::join(offset, ","), reason, kRestore));
+    return FileError(fmt::format("{}:{}: libhdf5 cannot read the chunk at ({}): {}; {}", info.file,
+                                 short_path(info.path), fmt::join(offset, ","), reason, kRestore));
   };
   try {
     const H5::DataSet dataset = H5FileAccess::reader(*this, info, 0);
@@ -290,9 +287,9 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
     const H5::DataSpace memory_space(static_cast<int>(extent.size()), extent.data());
     dataset.read(out.data(), memory_type(dataset), memory_space, file_space);
   } catch (const H5::Exception&) {
-    throw FileError(fmt::format("{}:{}: libhdf5 cannot read {} elements at ({}): {}", info.file, info.path,
-                                format_shape({count.begin(), count.end()}), fmt::join(start, ","),
-                                session.error_and_cure()));
+    throw FileError(fmt::format("{}:{}: libhdf5 cannot read {} elements at ({}): {}", info.file,
+                                short_path(info.path), format_shape({count.begin(), count.end()}),
+                                fmt::join(start, ","), session.error_and_cure()));
   }
 }
 

@@ -36,7 +36,7 @@ void check_numbers(const DatasetInfo& info, std::size_t element_bytes) {
   if (info.layout == StorageLayout::chunked) {
     check_chunk_rank(info.file, info.path, info.chunk_shape.size(), info.shape.size());
     if (std::ranges::find(info.chunk_shape, 0U) != info.chunk_shape.end()) {
-      throw FileError(fmt::format("{}:{}: its chunks have the shape {}; {}", info.file, info.path,
+      throw FileError(fmt::format("{}:{}: its chunks have the shape {}; {}", info.file, short_path(info.path),
                                   format_shape(info.chunk_shape), kRestore));
     }
   }
@@ -45,7 +45,8 @@ void check_numbers(const DatasetInfo& info, std::size_t element_bytes) {
     throw DatasetError(fmt::format(
         "{}:{}: {} of {} elements of {} bytes take more than 2^62 bytes, h5feed's limit; name another "
         "dataset, or restore the file from a good copy if they should not",
-        info.file, info.path, shape == &info.shape ? "data" : "chunks", format_shape(*shape), element_bytes));
+        info.file, short_path(info.path), shape == &info.shape ? "data" : "chunks", format_shape(*shape),
+        element_bytes));
   }
 }
 
@@ -147,7 +148,7 @@ void check_chunk_rank(const std::string& file_name, const std::string& path, std
   const auto dimensions = [](std::size_t count) {
     return fmt::format("{} dimension{}", count, count == 1 ? "" : "s");
   };
-  throw FileError(fmt::format("{}:{}: its chunks have {}, its data has {}; {}", file_name, path,
+  throw FileError(fmt::format("{}:{}: its chunks have {}, its data has {}; {}", file_name, short_path(path),
                               dimensions(chunk_rank), dimensions(rank), kRestore));
 }
 
@@ -187,12 +188,12 @@ DatasetInfo read_stored(const std::string& file_name, const std::string& path, c
                         const StoredType& type) {
   const Extent extent = read_extent(dataset);
   if (extent.null) {
-    throw DatasetError(
-        fmt::format("{}:{}: the dataset was created without any elements; name another", file_name, path));
+    throw DatasetError(fmt::format("{}:{}: the dataset was created without any elements; name another",
+                                   file_name, short_path(path)));
   }
   if (type.values > 1 && extent.shape.empty()) {
-    throw DatasetError(
-        fmt::format("{}:{} is one complex number, not an array of them; name another", file_name, path));
+    throw DatasetError(fmt::format("{}:{} is one complex number, not an array of them; name another",
+                                   file_name, short_path(path)));
   }
   DatasetInfo info{.file = file_name,
                    .path = path,
@@ -236,13 +237,13 @@ DatasetInfo read_info(const std::string& file_name, const std::string& path, con
       throw DatasetError(fmt::format(
           "{}:{}: the elements are {} of variable length; they can be a named field, with collate = "
           "ragged or pad, beside data whose samples are alike",
-          file_name, path, name_of(*element.dtype)));
+          file_name, short_path(path), name_of(*element.dtype)));
     }
     throw DatasetError(fmt::format(
         "{}:{}: the elements are {}; h5feed reads integers and bitfields of 8, 16, 32 or 64 bits, "
         "enumerations, IEEE floats of 16, 32 or 64 bits, bfloat16 and complex numbers; store the "
         "data as one of these",
-        file_name, path, type.text));
+        file_name, short_path(path), type.text));
   }
   return read_stored(file_name, path, dataset, type);
 }

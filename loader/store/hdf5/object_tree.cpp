@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "h5feed/error.hpp"
+#include "store/format/dataset_info.hpp"
 #include "store/hdf5/hdf5_versions.hpp"
 
 namespace h5feed {
@@ -75,11 +76,11 @@ void Hdf5Calls::fail(std::string_view object, std::string_view what) const {
 }
 
 std::string Hdf5Calls::problem(std::string_view object, std::string_view what) const {
-  return fmt::format("{}:{}: {}: {}", file_, object, what, session_.error_and_cure());
+  return fmt::format("{}:{}: {}: {}", file_, short_path(object), what, session_.error_and_cure());
 }
 
 void Hdf5Calls::refuse(std::string_view object, std::string_view why) const {
-  throw DatasetError(fmt::format("{}:{}: {}", file_, object, why));
+  throw DatasetError(fmt::format("{}:{}: {}", file_, short_path(object), why));
 }
 
 ObjectKey key_of(hid_t location, const char* name, const Hdf5Calls& calls, std::string_view object) {

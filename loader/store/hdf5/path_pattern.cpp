@@ -32,16 +32,6 @@ herr_t keep_name(hid_t, const char* name, const LinkInfo*, void* names) noexcept
   }
 }
 
-std::vector<std::string> components_of(std::string_view path) {
-  std::vector<std::string> components;
-  while (!path.empty()) {
-    const std::size_t end = std::min(path.find('/'), path.size());
-    if (end > 0) components.emplace_back(path.substr(0, end));
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return components;
-}
-
 bool is_group(const H5::H5File& file, const std::string& path) {
   if (path.empty()) return true;
   const WithinFile within;
@@ -99,10 +89,21 @@ bool has_member(const H5::H5File& file, const std::string& group, const std::vec
 
 }  // namespace
 
+std::vector<std::string_view> components_of(std::string_view path) {
+  std::vector<std::string_view> components;
+  for (std::size_t begin = path.find_first_not_of('/'); begin < path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    components.push_back(path.substr(begin, end - begin));
+    begin = path.find_first_not_of('/', end);
+  }
+  return components;
+}
+
 std::vector<std::string> expand_path(const H5File& file, const std::string& pattern,
                                      const PathOption& option) {
   if (!has_wildcard(pattern)) return {pattern};
-  const std::vector<std::string> components = components_of(pattern);
+  const std::vector<std::string_view> parts = components_of(pattern);
+  const std::vector<std::string> components(parts.begin(), parts.end());
   // Behind the last wildcard.
   const auto rest_begin = std::find_if(components.rbegin(), components.rend(), [](const std::string& name) {
                             return has_wildcard(name);

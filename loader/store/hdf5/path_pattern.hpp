@@ -3,11 +3,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/hdf5/h5_file.hpp"
 
 namespace h5feed {
+
+/// The names between the slashes of a path or a pattern, none of them empty. They are parts of `path`.
+std::vector<std::string_view> components_of(std::string_view path);
 
 /// The paths that `pattern` stands for, absolute, in natural order (base/natural_order.hpp). Wildcards of
 /// fnmatch(3) stand for names within one group: "data/demo_*/obs/image". What follows the last wildcard has

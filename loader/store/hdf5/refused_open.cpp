@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/byte_units.hpp"
@@ -24,8 +25,21 @@ std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wa
   return closest.empty() ? std::string() : fmt::format(". Try {}", option.spelled(closest));
 }
 
-// "a link to parts.h5:/images" for a name, or the first part of it, that leads nowhere; empty where it is
-// none.
+// Whether the soft link at `path` leads back to itself, over other links or at once.
+bool in_circle(const H5::H5File& handle, const std::string& path) {
+  constexpr unsigned kMostLinks = 64;
+  std::string at = path;
+  for (unsigned i = 0; i < kMostLinks; ++i) {
+    const std::string target = link_target(handle.getId(), at);
+    if (target.empty()) return false;
+    at = target.starts_with('/') ? target : at.substr(0, at.rfind('/') + 1) + target;
+    if (at == path) return true;
+  }
+  return false;
+}
+
+// "/a is a link to parts.h5:/images, which is not there; restore it" for a name, or the first part of it,
+// that leads nowhere; empty where it is none.
 std::string dangling_link(const H5::H5File& handle, const std::string& path) {
   const WithinFile within;
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
@@ -33,7 +47,11 @@ std::string dangling_link(const H5::H5File& handle, const std::string& path) {
     if (H5Lexists(handle.getId(), part.c_str(), within.links()) <= 0) return {};
     if (!within.has_object(handle, part)) {
       const std::string target = link_target(handle.getId(), part);
-      return target.empty() ? std::string() : fmt::format("{} is a link to {}", part, target);
+      if (target.empty()) return {};
+      const std::string link =
+          fmt::format("{} is a link to {}, which ", short_path(part), short_path(target));
+      return link +
+             (in_circle(handle, part) ? "leads back to it; replace the link" : "is not there; restore it");
     }
     if (end == std::string::npos) return {};
   }
@@ -75,7 +93,69 @@ void refuse_other_file(const H5::H5File& handle, const WithinFile& within, const
   }
 }
 
+// The driver that wrote the file in several parts; empty for other files, and where there is none.
+std::string_view driver_of(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return {};
+  try {
+    const std::optional<Superblock> superblock = read_superblock(*open_file_source(file));
+    return superblock ? superblock->driver : std::string_view();
+  } catch (const FileError&) {
+    return {};
+  }
+}
+
+// The first part of the family that `file` is a part of: its number, by which libhdf5 makes the names, is 0.
+std::optional<std::filesystem::path> first_of_family(const std::filesystem::path& file) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::string name = file.filename().string();
+  for (std::size_t end = name.find_last_of(kDigits); end != std::string::npos;) {
+    const std::size_t before = name.find_last_not_of(kDigits, end);
+    const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+    for (const std::size_t width : {end + 1 - begin, std::size_t{1}}) {
+      const std::filesystem::path first =
+          file.parent_path() / (name.substr(0, begin) + std::string(width, '0') + name.substr(end + 1));
+      if (first != file && driver_of(first) == "family") return first;
+    }
+    end = begin == 0 ? std::string::npos : name.find_last_of(kDigits, begin - 1);
+  }
+  return std::nullopt;
+}
+
+// The part of a split or multi file that has its metadata: its name has the second of two endings where
+// `file` has the first. The writer of a split file chooses them, as a rule those of HDF5's manual.
+std::optional<std::filesystem::path> metadata_part(const std::filesystem::path& file) {
+  constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
+      {"-r", "-m"}, {"-r", "-s"}, {"-b", "-s"}, {"-g", "-s"}, {"-l", "-s"}, {"-o", "-s"}, {".raw", ".meta"}};
+  const std::string name = file.filename().string();
+  for (const auto& [own, other] : kEndings) {
+    const std::size_t at = name.rfind(own);
+    if (at == std::string::npos) continue;
+    const std::filesystem::path beside =
+        file.parent_path() / (name.substr(0, at) + std::string(other) + name.substr(at + own.size()));
+    if (driver_of(beside) == "multi") return beside;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string why_not_hdf5(const std::filesystem::path& name) {
+  if (const auto first = first_of_family(name)) {
+    return fmt::format(
+        "{}: a later part of a file in several parts (HDF5's family driver) that begins with {}, which "
+        "h5feed does not read; join them once with h5repart",
+        name.string(), first->string());
+  }
+  if (const auto metadata = metadata_part(name)) {
+    return fmt::format(
+        "{}: one of several parts of a file (HDF5's multi or split driver), with {}, which h5feed does not "
+        "read; write it once as a single file with the program that wrote the parts",
+        name.string(), metadata->string());
+  }
+  return fmt::format("{}: not an HDF5 file; check the path, and unpack it if it is compressed",
+                     name.string());
+}
 
 std::string absolute_path(const std::string& name) {
   return "/" + name.substr(std::min(name.find_first_not_of('/'), name.size()));
@@ -130,7 +210,7 @@ void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const 
       throw FileError(entry.problem);
   }
   if (const std::string link = dangling_link(handle, path); !link.empty())
-    throw DatasetError(fmt::format("{}: {}, which is not there; restore it", calls.file(), link));
+    throw DatasetError(fmt::format("{}: {}", calls.file(), link));
   throw DatasetError(fmt::format("{}: no dataset \"{}\"; it has {}{}", calls.file(), name, list_text(entries),
                                  hint(entries, name, option)));
 }

@@ -5,6 +5,7 @@
 
 #include <H5Cpp.h>
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,10 @@ std::string absolute_path(const std::string& name);
 /// superblock; throws FileError where that fails.
 std::string why_not_opened(const std::string& name, const ByteSource& bytes,
                            const std::string& library_reason);
+
+/// Why the file `name` without the HDF5 signature is refused: a later part of a file in several parts, whose
+/// first lies beside it, else no HDF5 file. Never throws FileError.
+std::string why_not_hdf5(const std::filesystem::path& name);
 
 /// After the dataset `name`, as the user gave it for `option`, could not be opened with `within`. Throws
 /// FileError where it is listed but damaged; else DatasetError: it lies in another file, is a link to

@@ -12,8 +12,6 @@
 namespace h5feed {
 namespace {
 
-std::string place_of(const DatasetInfo& info) { return fmt::format("{}:{}", info.file, info.path); }
-
 void follow(const H5File& file, const DatasetInfo& info, unsigned depth) {
   if (depth > kMaxVirtualDepth) throw TooDeepVirtual(info);
   const VirtualMapping mapping = read_virtual_mapping(file, info);
@@ -31,10 +29,10 @@ void follow(const H5File& file, const DatasetInfo& info, unsigned depth) {
 }  // namespace
 
 TooDeepVirtual::TooDeepVirtual(const DatasetInfo& deepest)
-    : FileError(place_of(deepest)), places{place_of(deepest)} {}
+    : FileError(deepest.place()), places{deepest.place()} {}
 
 void rethrow_too_deep(TooDeepVirtual error, const DatasetInfo& info, unsigned depth) {
-  const std::string place = place_of(info);
+  const std::string place = info.place();
   const bool again = error.places.front() == place;
   error.places.push_back(place);
   if (again) {

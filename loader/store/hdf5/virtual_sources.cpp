@@ -136,7 +136,7 @@ std::vector<Mapping> read_mappings(const H5File& file, const DatasetInfo& info) 
     throw FileError(
         fmt::format("{}:{}: libhdf5 cannot tell the sources of the virtual dataset: {}; restore "
                     "the file from a good copy",
-                    info.file, info.path, session.error()));
+                    info.file, short_path(info.path), session.error()));
   }
 }
 
@@ -188,7 +188,7 @@ VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info)
       throw FileError(
           fmt::format("{}:{}: source {} of the virtual dataset, {}, is missing; put it beside the file, or "
                       "set HDF5_VDS_PREFIX to its folder",
-                      info.file, info.path, i, mapping.file));
+                      info.file, short_path(info.path), i, mapping.file));
     }
     if (pattern) continue;
     result.sources.push_back(std::move(source));

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "h5feed/error.hpp"
+#include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
 #include "store/index/recording_driver.hpp"
@@ -50,25 +53,52 @@ std::optional<std::uint64_t> chunk_at(std::span<const hsize_t> offset, const Chu
   return chunk;
 }
 
+// Without `missing` where it is not known which chunk the dataset has lost.
 [[noreturn]] void throw_damaged(const DatasetInfo& info, const ChunkIndex& index, const Misplaced& misplaced,
-                                std::uint64_t missing) {
+                                std::optional<std::uint64_t> missing) {
   throw DamagedChunkIndex(fmt::format(
-      "{} is missing in its index, which lists {} where the dataset has none{}; restore the file from a good "
-      "copy, or, if an old library has shrunk the dataset, rewrite it with h5repack",
-      describe_chunk_of(info, info.chunk_shape, index.grid, missing),
+      "{} lists {} where the dataset has none{}; restore the file from a good copy, or, if an old library "
+      "has shrunk the dataset, rewrite it with h5repack",
+      missing ? describe_chunk_of(info, info.chunk_shape, index.grid, *missing) +
+                    " is missing in its index, which"
+              : fmt::format("{}:{}: its chunk index", info.file, short_path(info.path)),
       misplaced.count == 1 ? "a chunk" : fmt::format("{} chunks", misplaced.count),
       misplaced.example.empty() ? "" : fmt::format(", at element ({})", fmt::join(misplaced.example, ","))));
 }
 
+// Meets the chunks of an index in the order in which it lists them.
+class EntryCheck {
+ public:
+  EntryCheck(const DatasetInfo& info, const ChunkIndex& index)
+      : info_(info), index_(index), in_order_(info.index_kind == kVersion1Index) {}
+
+  // The number of the chunk at `offset`, in elements; empty where the dataset has none there.
+  std::optional<std::uint64_t> meet(std::span<const hsize_t> offset) {
+    const std::optional<std::uint64_t> chunk = chunk_at(offset, index_, info_);
+    const bool follows = !in_order_ || last_.empty() || std::ranges::lexicographical_compare(last_, offset);
+    last_.assign(offset.begin(), offset.end());
+    if ((!chunk || !follows) && misplaced_.count++ == 0)
+      misplaced_.example.assign(offset.begin(), offset.end());
+    return chunk;
+  }
+
+  const Misplaced& misplaced() const noexcept { return misplaced_; }
+
+ private:
+  const DatasetInfo& info_;
+  const ChunkIndex& index_;
+  const bool in_order_;  // as a B-tree has to list them for its chunks to be found
+  std::vector<hsize_t> last_;
+  Misplaced misplaced_;
+};
+
 #if H5FEED_HAVE_CHUNK_ITER
 
 struct Visit {
-  const DatasetInfo& info;
-  ChunkIndex& index;
+  ChunkIndex& index;  // without locations: the chunks are checked, not listed
+  EntryCheck check;
+  std::size_t rank = 0;
   std::uint64_t base_address = 0;  // to be added to every address libhdf5 gives
-  bool in_order = false;           // as a B-tree has to list them for its chunks to be found
-  std::vector<hsize_t> last = {};
-  Misplaced misplaced = {};
 };
 
 // The types of the mask and the size differ between library versions.
@@ -77,15 +107,8 @@ int keep_chunk(const hsize_t* first_element, Mask filter_mask, haddr_t address, 
                void* data) noexcept {
   try {
     Visit& visit = *static_cast<Visit*>(data);
-    const std::span offset(first_element, visit.info.file_rank());
-    const std::optional<std::uint64_t> chunk = chunk_at(offset, visit.index, visit.info);
-    const bool follows =
-        !visit.in_order || visit.last.empty() || std::ranges::lexicographical_compare(visit.last, offset);
-    visit.last.assign(offset.begin(), offset.end());
-    if (!chunk || !follows) {
-      if (visit.misplaced.count++ == 0) visit.misplaced.example.assign(offset.begin(), offset.end());
-    }
-    if (chunk && address != HADDR_UNDEF) {
+    const std::optional<std::uint64_t> chunk = visit.check.meet({first_element, visit.rank});
+    if (chunk && address != HADDR_UNDEF && !visit.index.locations.empty()) {
       visit.index.locations[*chunk] = {address + visit.base_address, bytes,
                                        static_cast<std::uint32_t>(filter_mask)};
     }
@@ -95,8 +118,8 @@ int keep_chunk(const hsize_t* first_element, Mask filter_mask, haddr_t address, 
   }
 }
 
-void list_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index) {
-  Visit visit{.info = info, .index = index, .in_order = info.index_kind == kVersion1Index};
+Misplaced visit_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index) {
+  Visit visit{.index = index, .check = {info, index}, .rank = info.file_rank()};
 #if !H5_VERSION_GE(1, 14, 4)
   visit.base_address = file.getCreatePlist().getUserblock();
 #endif
@@ -104,10 +127,19 @@ void list_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& in
   if (H5Dchunk_iter(dataset.getId(), H5P_DEFAULT, keep_chunk, &visit) < 0) {
     throw H5::DataSetIException("H5Dchunk_iter", "failed");
   }
-  if (visit.misplaced.count == 0 || info.index_kind != kVersion1Index) return;
+  return visit.check.misplaced();
+}
+
+Misplaced misplaced_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index) {
+  return visit_chunks(file, info, index);
+}
+
+void list_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index) {
+  const Misplaced misplaced = visit_chunks(file, info, index);
+  if (misplaced.count == 0 || info.index_kind != kVersion1Index) return;
   const auto missing = std::ranges::find_if_not(index.locations, &ChunkLocation::allocated);
   if (missing == index.locations.end()) return;
-  throw_damaged(info, index, visit.misplaced, static_cast<std::uint64_t>(missing - index.locations.begin()));
+  throw_damaged(info, index, misplaced, static_cast<std::uint64_t>(missing - index.locations.begin()));
 }
 
 #else
@@ -169,20 +201,63 @@ void check_unread(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo&
     if (info.index_kind == kVersion1Index)
       throw_damaged(info, index, {misplaced, find_misplaced(dataset, listed, info, index)}, *missing);
     throw FileError(fmt::format("{}:{}: its index lists {} chunks, {} of them where libhdf5 finds none",
-                                info.file, info.path, listed, misplaced));
+                                info.file, short_path(info.path), listed, misplaced));
   }
   if (unreadable > 0) {
-    throw FileError(fmt::format("{}:{}: {} {} of its chunk index cannot be read", info.file, info.path,
-                                unreadable, unreadable == 1 ? "entry" : "entries"));
+    throw FileError(fmt::format("{}:{}: {} {} of its chunk index cannot be read", info.file,
+                                short_path(info.path), unreadable, unreadable == 1 ? "entry" : "entries"));
   }
+}
+
+H5::H5File open_recorded(const H5::H5File& named) H5FEED_REQUIRES(hdf5_mutex) {
+  const H5::FileAccPropList access;
+  limit_metadata_cache(access);
+  use_recording_driver(access);
+  return {named.getFileName(), H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access};
+}
+
+// The chunks that a leaf of a version 1 B-tree lists; nothing for other metadata (HDF5 File Format
+// Specification, "Version 1 B-trees").
+void meet_entries(std::span<const std::byte> node, std::size_t rank, std::size_t address_bytes,
+                  EntryCheck& check) {
+  constexpr std::string_view kChunkLeaf("TREE\1\0", 6);
+  constexpr std::size_t kCountAt = 6;
+  const std::size_t first_key = 8 + 2 * address_bytes;
+  const std::size_t key_bytes = 8 + 8 * (rank + 1);  // stored bytes, filter mask, place of the chunk
+  if (node.size() < first_key || std::memcmp(node.data(), kChunkLeaf.data(), kChunkLeaf.size()) != 0) return;
+  const std::uint64_t entries = little_endian(node.subspan(kCountAt, 2));
+  std::array<hsize_t, H5S_MAX_RANK> offset = {};
+  for (std::size_t i = 0; i < entries; ++i) {
+    const std::size_t at = first_key + i * (key_bytes + address_bytes);
+    if (at + key_bytes > node.size()) return;
+    for (std::size_t d = 0; d < rank; ++d) offset[d] = little_endian(node.subspan(at + 8 + 8 * d, 8));
+    check.meet(std::span(offset).first(rank));
+  }
+}
+
+// One walk over the index, whose nodes are read as they pass: to ask for each entry would walk it each time.
+Misplaced misplaced_chunks(const H5::H5File& named, const DatasetInfo& info, const ChunkIndex& index)
+    H5FEED_REQUIRES(hdf5_mutex) {
+  std::size_t address_bytes = 0;
+  std::size_t length_bytes = 0;
+  named.getCreatePlist().getSizes(address_bytes, length_bytes);
+  const H5::H5File file = open_recorded(named);
+  const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
+  const H5::DataSpace space = dataset.getSpace();
+  EntryCheck check(info, index);
+  watch_metadata_reads(file, [&](std::span<const std::byte> node) {
+    meet_entries(node, info.file_rank(), address_bytes, check);
+  });
+  hsize_t stored = 0;
+  const herr_t counted = H5Dget_num_chunks(dataset.getId(), space.getId(), &stored);
+  watch_metadata_reads(file, {});
+  if (counted < 0) throw H5::DataSetIException("H5Dget_num_chunks", "failed");
+  return check.misplaced();
 }
 
 void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& index)
     H5FEED_REQUIRES(hdf5_mutex) {
-  const H5::FileAccPropList access;
-  limit_metadata_cache(access);
-  use_recording_driver(access);
-  const H5::H5File file(named.getFileName(), H5F_ACC_RDONLY, H5::FileCreatPropList::DEFAULT, access);
+  const H5::H5File file = open_recorded(named);
   const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
   // One walk over the index. It tells when all is found, and an entry that is damaged, which fails
   // below, from one of a chunk that was never written, which fails as well.
@@ -200,8 +275,8 @@ void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& i
     if (H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, &nothing) < 0) continue;
     const std::optional<RecordedRead> read = take_recorded_read(file);
     if (!read) {
-      throw FileError(
-          fmt::format("{}:{}: libhdf5 does not read chunk {} in one piece", info.file, info.path, chunk));
+      throw FileError(fmt::format("{}:{}: libhdf5 does not read chunk {} in one piece", info.file,
+                                  short_path(info.path), chunk));
     }
     index.locations[chunk] = {read->address, read->bytes, filter_mask};
     ++found;
@@ -227,25 +302,30 @@ ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
   const std::uint64_t chunks =
       std::accumulate(index.grid.begin(), index.grid.end(), std::uint64_t{1}, std::multiplies<>());
   const std::uint64_t file_bytes = file.bytes()->size();
-  if (chunks > std::min(kMaxChunks, kMaxSparseChunks + file_bytes)) {
-    throw FileError(fmt::format("{}:{}: {} chunks are too many to list", info.file, info.path, chunks));
-  }
-  index.locations.resize(chunks);
+  const bool too_many = chunks > std::min(kMaxChunks, kMaxSparseChunks + file_bytes);
+  if (!too_many) index.locations.resize(chunks);
   {
     const Hdf5Session session;
     try {
+      if (too_many && info.index_kind == kVersion1Index) {
+        const Misplaced misplaced = misplaced_chunks(H5FileAccess::handle(file), info, index);
+        if (misplaced.count > 0) throw_damaged(info, index, misplaced, std::nullopt);
+      }
+      if (too_many)
+        throw FileError(
+            fmt::format("{}:{}: {} chunks are too many to list", info.file, short_path(info.path), chunks));
       list_chunks(H5FileAccess::handle(file), info, index);
       // libhdf5 would keep what the walk took of memory.
       H5garbage_collect();
     } catch (const H5::Exception&) {
-      throw FileError(
-          fmt::format("{}:{}: libhdf5 cannot list the chunks: {}", info.file, info.path, session.error()));
+      throw FileError(fmt::format("{}:{}: libhdf5 cannot list the chunks: {}", info.file,
+                                  short_path(info.path), session.error()));
     }
   }
   for (const ChunkLocation& location : index.locations) {
     if (!location.allocated()) continue;
     if (location.address > file_bytes || location.stored_bytes > file_bytes - location.address) {
-      throw FileError(fmt::format("{}:{}: a chunk lies outside the file", info.file, info.path));
+      throw FileError(fmt::format("{}:{}: a chunk lies outside the file", info.file, short_path(info.path)));
     }
   }
   if (info.unfiltered_edge_chunks) mark_unfiltered_edges(info, index);

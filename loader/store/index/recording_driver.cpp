@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "store/format/byte_source.hpp"
 
@@ -22,6 +23,7 @@ struct RecordingFile {
   haddr_t end_of_allocation = 0;
   RecordedRead last;
   unsigned reads = 0;
+  std::function<void(std::span<const std::byte>)> metadata_watcher;
 };
 
 constexpr haddr_t kMaxAddress = std::numeric_limits<std::int64_t>::max();
@@ -41,6 +43,14 @@ H5FD_t* open_file(const char* name, unsigned flags, hid_t, haddr_t) noexcept {
 RecordingFile* recording(H5FD_t* file) noexcept { return reinterpret_cast<RecordingFile*>(file); }
 const RecordingFile* recording(const H5FD_t* file) noexcept {
   return reinterpret_cast<const RecordingFile*>(file);
+}
+
+RecordingFile& recording(const H5::H5File& file) {
+  void* handle = nullptr;
+  if (H5Fget_vfd_handle(file.getId(), H5P_DEFAULT, &handle) < 0) {
+    throw H5::FileIException("H5Fget_vfd_handle", "failed");
+  }
+  return *static_cast<RecordingFile*>(handle);
 }
 
 herr_t close_file(H5FD_t* file) noexcept {
@@ -78,7 +88,9 @@ herr_t read(H5FD_t* base, H5FD_mem_t type, hid_t, haddr_t address, std::size_t s
     return 0;
   }
   try {
-    file.bytes->read(address, {static_cast<std::byte*>(buffer), size});
+    const std::span<std::byte> out(static_cast<std::byte*>(buffer), size);
+    file.bytes->read(address, out);
+    if (file.metadata_watcher) file.metadata_watcher(out);
     return 0;
   } catch (const std::exception&) {
     return -1;
@@ -117,15 +129,15 @@ void use_recording_driver(const H5::FileAccPropList& access) {
 }
 
 std::optional<RecordedRead> take_recorded_read(const H5::H5File& file) {
-  void* handle = nullptr;
-  if (H5Fget_vfd_handle(file.getId(), H5P_DEFAULT, &handle) < 0) {
-    throw H5::FileIException("H5Fget_vfd_handle", "failed");
-  }
-  RecordingFile& recorded = *static_cast<RecordingFile*>(handle);
+  RecordingFile& recorded = recording(file);
   const bool one = recorded.reads == 1;
   recorded.reads = 0;
   if (!one) return std::nullopt;
   return recorded.last;
+}
+
+void watch_metadata_reads(const H5::H5File& file, std::function<void(std::span<const std::byte>)> watcher) {
+  recording(file).metadata_watcher = std::move(watcher);
 }
 
 }  // namespace h5feed

@@ -5,8 +5,11 @@
 
 #include <H5Cpp.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 
 // H5Dchunk_iter came with 1.10.10, 1.12.3 and 1.14.0.
 #if H5_VERSION_GE(1, 14, 0) || (H5_VERSION_GE(1, 12, 3) && !H5_VERSION_GE(1, 13, 0)) || \
@@ -33,6 +36,11 @@ void use_recording_driver(const H5::FileAccPropList& access);
 /// The raw-data read since the last call, if there was exactly one; forgets it. `file` was opened
 /// through the driver. Throws H5::Exception.
 std::optional<RecordedRead> take_recorded_read(const H5::H5File& file);
+
+/// Calls `watcher` with the bytes of every metadata read from now on: a node of a version 1 B-tree is one
+/// read, in the order in which libhdf5 walks them. An exception fails the read. `file` was opened through the
+/// driver; an empty watcher ends it. Throws H5::Exception.
+void watch_metadata_reads(const H5::H5File& file, std::function<void(std::span<const std::byte>)> watcher);
 
 }  // namespace h5feed
 

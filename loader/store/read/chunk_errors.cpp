@@ -10,7 +10,7 @@ namespace h5feed {
 
 std::string_view without_place(std::string_view text, const DatasetInfo& info) {
   for (const std::string& place :
-       {fmt::format("{}:{}: ", info.file, info.path), fmt::format("{}: ", info.file)}) {
+       {fmt::format("{}:{}: ", info.file, short_path(info.path)), fmt::format("{}: ", info.file)}) {
     if (text.starts_with(place)) text.remove_prefix(place.size());
   }
   return text;

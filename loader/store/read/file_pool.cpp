@@ -80,7 +80,7 @@ class ReopenedReader final : public UnfetchedChunkReader {
     const DatasetInfo now = file->describe(info_.path);
     if (now.dtype != info_.dtype || now.shape != info_.shape || now.chunk_shape != info_.chunk_shape) {
       throw FileError(fmt::format("{}:{} is {} now, it was {} when it was opened; open it again", info_.file,
-                                  info_.path, now.shape_text(), info_.shape_text()));
+                                  short_path(info_.path), now.shape_text(), info_.shape_text()));
     }
     return make_fallback_reader(info_, std::move(file), reason_);
   }

@@ -22,10 +22,11 @@ std::vector<HeapReference> read_references(const std::shared_ptr<H5File>& file, 
   if (info.layout == StorageLayout::chunked || info.layout == StorageLayout::contiguous)
     reader = open_chunk_reader(file, info, source, quiet);
   if (!reader || !reader->direct()) {
-    throw DatasetError(fmt::format(
-        "{}:{}: variable-length data is read where it is stored contiguous, or in chunks with "
-        "filters that are built in; this is {}, write it once more",
-        info.file, info.path, reader ? reader->fallback_reason() : std::string(name_of(info.layout))));
+    throw DatasetError(
+        fmt::format("{}:{}: variable-length data is read where it is stored contiguous, or in chunks with "
+                    "filters that are built in; this is {}, write it once more",
+                    info.file, short_path(info.path),
+                    reader ? reader->fallback_reason() : std::string(name_of(info.layout))));
   }
   const ByteBuffer stored = read_all(*reader, 1);
   std::vector<HeapReference> references;

@@ -137,7 +137,7 @@ class ImageReader final : public ChunkReader {
   bool row_resident(std::uint64_t) const noexcept override { return false; }
 
   std::string describe_chunk(std::uint64_t chunk) const override {
-    return fmt::format("{}:{}: sample {}", info_.file, info_.path, chunk);
+    return fmt::format("{}:{}: sample {}", info_.file, short_path(info_.path), chunk);
   }
 
  private:
@@ -169,8 +169,8 @@ std::vector<Shape> read_shapes(const std::shared_ptr<H5File>& file, const std::s
                                std::uint64_t rows) {
   const DatasetInfo info = file->describe(path, {.name = "images.shapes"});
   if (info.shape != std::vector<std::uint64_t>{rows, 3} || !is_integer(info.dtype)) {
-    throw DatasetError(fmt::format("{}:{} is {}; a table of shapes is {}×3 integers", info.file, info.path,
-                                   info.shape_text(), format_count(rows)));
+    throw DatasetError(fmt::format("{}:{} is {}; a table of shapes is {}×3 integers", info.file,
+                                   short_path(info.path), info.shape_text(), format_count(rows)));
   }
   const ByteBuffer values = read_all(*open_chunk_reader(file, info), 1);
   std::vector<Shape> shapes(rows);
@@ -196,10 +196,10 @@ bool is_channel_count(std::uint32_t extent) noexcept { return extent == 1 || ext
 bool tell_planar(const DatasetInfo& info, const Shape& shape) {
   const bool first = is_channel_count(shape[0]);
   if (first != is_channel_count(shape[2])) return first;
-  throw DatasetError(
-      fmt::format("{}:{}: the first image is {}×{}×{}, of which the channels cannot be told; state "
-                  "it: {} or NHWC",
-                  info.file, info.path, shape[0], shape[1], shape[2], spelled("input_layout", "NCHW")));
+  throw DatasetError(fmt::format(
+      "{}:{}: the first image is {}×{}×{}, of which the channels cannot be told; state "
+      "it: {} or NHWC",
+      info.file, short_path(info.path), shape[0], shape[1], shape[2], spelled("input_layout", "NCHW")));
 }
 
 }  // namespace

@@ -20,13 +20,11 @@
 namespace h5feed {
 namespace {
 
-std::string place_of(const DatasetInfo& info) { return fmt::format("{}:{}", info.file, info.path); }
-
 class VlenPart final : public RaggedPart {
  public:
   VlenPart(const VlenInfo& info, std::shared_ptr<const ByteSource> source, const HeapFormat& format,
            std::vector<HeapReference> references)
-      : RaggedPart(place_of(info.references), info.dtype, {}),
+      : RaggedPart(info.references.place(), info.dtype, {}),
         byte_swapped_(info.byte_swapped),
         source_(std::move(source)),
         format_(format),
@@ -73,7 +71,7 @@ std::vector<std::uint64_t> behind_the_first(const std::vector<std::uint64_t>& sh
 class DatasetRow final : public RaggedPart {
  public:
   explicit DatasetRow(std::shared_ptr<const ChunkReader> reader)
-      : RaggedPart(place_of(reader->info()), reader->info().dtype, behind_the_first(reader->info().shape)),
+      : RaggedPart(reader->info().place(), reader->info().dtype, behind_the_first(reader->info().shape)),
         reader_(std::move(reader)) {}
 
   std::uint64_t rows() const noexcept override { return 1; }

@@ -45,15 +45,16 @@ std::string missing_filter(const DatasetInfo& info, const ChunkIndex* index) {
     if ((used >> i & 1U) == 0) continue;
     if (const std::string damage = contradiction(filter, info); !damage.empty()) {
       throw DatasetError(fmt::format("{}:{}: filter {} ({}) {}; restore the file from a good copy", info.file,
-                                     info.path, filter.id, filter.name, damage));
+                                     short_path(info.path), filter.id, filter.name, damage));
     }
     if (FilterPipeline::supports(filter)) continue;
     const std::string reason = unsupported_reason(filter);
     if (!libhdf5_has_filter(filter.id)) {
-      throw DatasetError(fmt::format(
-          "{}:{}: filter {} ({}) {} and libhdf5 finds no plugin for it; install the "
-          "plugin and set HDF5_PLUGIN_PATH, or write the dataset once with gzip",
-          info.file, info.path, filter.id, filter.name.empty() ? "unknown" : filter.name, reason));
+      throw DatasetError(
+          fmt::format("{}:{}: filter {} ({}) {} and libhdf5 finds no plugin for it; install the "
+                      "plugin and set HDF5_PLUGIN_PATH, or write the dataset once with gzip",
+                      info.file, short_path(info.path), filter.id,
+                      filter.name.empty() ? "unknown" : filter.name, reason));
     }
     return fmt::format("filter {}{}{} {}", filter.id, filter.name.empty() ? "" : " ", filter.name, reason);
   }
@@ -82,9 +83,9 @@ std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, Da
 // libhdf5 1.10 reads on beyond the object header, or into the next object.
 void check_stored_bytes(const DatasetInfo& info) {
   if (info.total_bytes() <= info.stored_bytes) return;
-  throw FileError(
-      fmt::format("{}:{}: {} bytes are stored, the shape {} needs {}; restore the file from a good copy",
-                  info.file, info.path, info.stored_bytes, info.shape_text(), info.total_bytes()));
+  throw FileError(fmt::format(
+      "{}:{}: {} bytes are stored, the shape {} needs {}; restore the file from a good copy", info.file,
+      short_path(info.path), info.stored_bytes, info.shape_text(), info.total_bytes()));
 }
 
 std::shared_ptr<const ChunkReader> open_contiguous(std::shared_ptr<H5File> file, DatasetInfo info,
@@ -148,7 +149,7 @@ std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, D
                                                  const std::string& reason, const ReaderSettings& settings) {
   if (settings.log_fallback) {
     log(LogLevel::warning, fmt::format("{}:{}: reading through libhdf5's lock, one chunk at a time ({})",
-                                       info.file, info.path, reason));
+                                       info.file, short_path(info.path), reason));
   }
   return make_fallback_reader(std::move(info), std::move(file), reason);
 }

@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void rethrow_for_source(const DatasetInfo& info, std::size_t number, unsigned depth) {
   const std::string place =
-      fmt::format("{}:{}: source {} of the virtual dataset: ", info.file, info.path, number);
+      fmt::format("{}:{}: source {} of the virtual dataset: ", info.file, short_path(info.path), number);
   try {
     throw;
   } catch (const TooDeepVirtual& error) {

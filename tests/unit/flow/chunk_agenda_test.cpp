@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "flow/chunks/served_rows.hpp"
@@ -81,6 +82,33 @@ TEST(ChunkAgenda, hands_all_visits_of_a_chunk_to_the_thread_that_loaded_it) {
   EXPECT_EQ(agenda.begin({second, 0}, no_resume), Turn::claimed);
   EXPECT_TRUE(agenda.claim_all({kData, 5}).empty());
   EXPECT_EQ(agenda.begin({second, 1}, no_resume), Turn::go);
+}
+
+// A worker that was stopped between the two steps, with a cache that has let the chunk go since.
+TEST(ChunkAgenda, loads_no_chunk_again_for_a_visit_that_was_done_meanwhile) {
+  ChunkAgenda agenda(0);
+  ChunkCache cache(0);
+  const auto job = job_of(0, {4});
+  const auto next_job = job_of(1, {4});
+  agenda.add(job);
+  agenda.add(next_job);
+  const VisitRef slow{job, 0};
+  const VisitRef fast{next_job, 0};
+  EXPECT_EQ(agenda.begin(slow, no_resume), Turn::go);
+  EXPECT_EQ(agenda.begin(fast, no_resume), Turn::go);
+  {
+    ChunkCache::Lookup found = agenda.look_up(fast, cache, kBytes, no_resume);
+    auto* const load = std::get_if<ChunkCache::Load>(&found);
+    ASSERT_NE(load, nullptr);
+    load->buffer();
+    EXPECT_THAT(agenda.claim_all({kData, 4}), ElementsAre(slow, fast));
+    const ChunkCache::Pin pin = std::move(*load).publish();
+  }
+  ASSERT_FALSE(cache.contains({kData, 4}));
+  const ChunkCache::Lookup found = agenda.look_up(slow, cache, kBytes, no_resume);
+  EXPECT_TRUE(std::holds_alternative<ChunkCache::Pending>(found));
+  EXPECT_FALSE(cache.contains({kData, 4})) << "nor is it about to be loaded";
+  cache.check_invariants();
 }
 
 TEST(ChunkAgenda, leaves_direct_visits_to_their_tasks) {

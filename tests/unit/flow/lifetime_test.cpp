@@ -29,7 +29,18 @@ concept ViewsElements = requires(B&& batch) {
   std::forward<B>(batch).data.template as<std::uint8_t>();
 };
 
+template <typename L>
+concept Begins = requires(L&& loader) {
+  std::forward<L>(loader).begin();
+};
+template <typename L>
+concept Ends = requires(L&& loader) {
+  std::forward<L>(loader).end();
+};
+
 static_assert(!LooksIntoTheResultOfNext<DataLoader>);
+static_assert(Begins<DataLoader&> && Ends<DataLoader&>);
+static_assert(!Begins<DataLoader> && !Ends<DataLoader>);
 static_assert(!LooksIntoATemporaryIterator<DataLoader>);
 static_assert(ViewsElements<Batch&> && ViewsElements<const Batch&>);
 static_assert(!ViewsElements<Batch> && !ViewsElements<const Batch>);
@@ -54,6 +65,13 @@ TEST(Lifetime, of_a_batch_that_has_no_name_lasts_for_a_loop_over_it) {
   EXPECT_EQ(seen, (std::vector<std::int64_t>{0, 1, 2, 3}));
   for (const std::int64_t extent : open(set).sample_shape()) seen.push_back(extent);
   EXPECT_EQ(seen, (std::vector<std::int64_t>{0, 1, 2, 3, 1, 8, 6}));
+}
+
+TEST(Lifetime, of_a_loader_that_has_no_name_lasts_for_a_loop_over_it) {
+  const SampleSet set(gzip_set());
+  std::int64_t samples = 0;
+  for (Batch& batch : DataLoader(open(set), {.batch_size = 40})) samples += batch.size();
+  EXPECT_EQ(samples, 100);
 }
 
 TEST(Lifetime, the_result_of_next_is_an_optional) {

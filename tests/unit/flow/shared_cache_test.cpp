@@ -64,7 +64,7 @@ TEST_F(SharedCache, serves_the_parts_of_a_split) {
   EXPECT_EQ(training.stats().chunk_loads + validation.stats().chunk_loads, 10u);
 }
 
-TEST_F(SharedCache, says_once_which_figure_holds_where_a_loader_asks_for_less_than_another) {
+TEST_F(SharedCache, says_once_which_figure_holds_where_a_loader_asks_for_less_or_more_than_another) {
   const test::CapturedLog log;
   DataLoader training(dataset_, {.batch_size = 10, .cache_bytes = 8 << 20, .memory_budget_bytes = 64 << 20});
   EXPECT_THAT(log.lines(), testing::IsEmpty());
@@ -73,15 +73,21 @@ TEST_F(SharedCache, says_once_which_figure_holds_where_a_loader_asks_for_less_th
     EXPECT_EQ(validation.options().memory_budget_bytes, 64u << 20);
     EXPECT_EQ(validation.options().cache_bytes, 8u << 20);
   }
-  DataLoader more(dataset_, {.batch_size = 10, .memory_budget_bytes = 65 << 20});
+  for (int i = 0; i < 2; ++i) {
+    DataLoader more(dataset_, {.batch_size = 10, .cache_bytes = 9 << 20, .memory_budget_bytes = 65 << 20});
+    EXPECT_EQ(more.options().memory_budget_bytes, 65u << 20);
+  }
+  DataLoader same(dataset_, {.batch_size = 10, .cache_bytes = 8 << 20, .memory_budget_bytes = 64 << 20});
+  DataLoader unset(dataset_, {.batch_size = 10});
+  const std::string budget =
+      ": another loader or TorchDataset of this opened dataset has 64 MiB; the larger figure holds for both, "
+      "as they share one budget; give both the same figure, or open the file once more";
+  const std::string cache =
+      ": another loader or TorchDataset of this opened dataset has 8 MiB; the larger figure holds for both, "
+      "as they share one cache; give both the same figure, or open the file once more";
   EXPECT_THAT(log.lines(),
-              testing::ElementsAre(
-                  "memory_budget_bytes 1 B: another loader or TorchDataset of this opened dataset has 64 "
-                  "MiB, which holds "
-                  "for both, as they share one budget; give both the same figure, or open the file once more",
-                  "cache_bytes 1 MiB: another loader or TorchDataset of this opened dataset has 8 MiB, which "
-                  "holds for "
-                  "both, as they share one cache; give both the same figure, or open the file once more"));
+              testing::ElementsAre("memory_budget_bytes 1 B" + budget, "cache_bytes 1 MiB" + cache,
+                                   "memory_budget_bytes 65 MiB" + budget, "cache_bytes 9 MiB" + cache));
 }
 
 TEST_F(SharedCache, goes_with_the_last_loader) {

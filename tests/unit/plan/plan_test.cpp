@@ -195,23 +195,43 @@ TEST(LookAhead, goes_through_the_plan_beyond_what_is_in_preparation) {
   const PlanSpec spec{.num_samples = 100, .rows_per_chunk = 10, .batch_size = 5};
   const auto plan = std::make_shared<const EpochPlan>(spec, 0);
   LookAhead look_ahead(3);
-  EXPECT_EQ(look_ahead.next(), std::nullopt) << "before the first batch";
+  const auto next = [&look_ahead]() -> std::optional<std::uint64_t> {
+    const auto place = look_ahead.next();
+    return place ? std::optional(place->chunk) : std::nullopt;
+  };
+  EXPECT_EQ(next(), std::nullopt) << "before the first batch";
   look_ahead.advance(plan, 0);
-  EXPECT_EQ(look_ahead.next(), 1u);
-  EXPECT_EQ(look_ahead.next(), 2u);
+  EXPECT_EQ(next(), 1u);
+  EXPECT_EQ(next(), 2u);
   look_ahead.advance(plan, 9);  // 50 samples: chunks 0 to 4 are taken care of
-  EXPECT_EQ(look_ahead.next(), 5u);
-  EXPECT_EQ(look_ahead.next(), 6u);
-  EXPECT_EQ(look_ahead.next(), 7u);
-  EXPECT_EQ(look_ahead.next(), std::nullopt);
+  EXPECT_EQ(next(), 5u);
+  EXPECT_EQ(next(), 6u);
+  EXPECT_EQ(next(), 7u);
+  EXPECT_EQ(next(), std::nullopt);
   look_ahead.advance(plan, 17);
-  EXPECT_EQ(look_ahead.next(), 9u) << "and no further than the epoch";
-  EXPECT_EQ(look_ahead.next(), std::nullopt);
+  EXPECT_EQ(next(), 9u) << "and no further than the epoch";
+  EXPECT_EQ(next(), std::nullopt);
   look_ahead.advance(std::make_shared<const EpochPlan>(spec, 1), 0);
-  EXPECT_EQ(look_ahead.next(), 1u) << "the next epoch begins anew";
+  EXPECT_EQ(next(), 1u) << "the next epoch begins anew";
   LookAhead no_room(0);
   no_room.advance(plan, 0);
-  EXPECT_EQ(no_room.next(), std::nullopt);
+  EXPECT_FALSE(no_room.next());
+}
+
+TEST(LookAhead, takes_back_a_place_that_the_batches_in_preparation_have_reached) {
+  const PlanSpec spec{.num_samples = 100, .rows_per_chunk = 10, .batch_size = 5};
+  const auto plan = std::make_shared<const EpochPlan>(spec, 0);
+  LookAhead look_ahead(3);
+  look_ahead.advance(plan, 0);
+  const auto second = look_ahead.next();
+  const auto third = look_ahead.next();
+  ASSERT_TRUE(second && third);
+  EXPECT_TRUE(look_ahead.is_ahead(*second));
+  look_ahead.advance(plan, 2);
+  EXPECT_FALSE(look_ahead.is_ahead(*second));
+  EXPECT_TRUE(look_ahead.is_ahead(*third));
+  look_ahead.advance(std::make_shared<const EpochPlan>(spec, 1), 0);
+  EXPECT_FALSE(look_ahead.is_ahead(*third)) << "another epoch";
 }
 
 TEST(EpochPlan, leaves_out_the_smaller_last_batch_only_when_asked) {

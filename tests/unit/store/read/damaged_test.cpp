@@ -79,6 +79,31 @@ TEST_F(StoreDamaged, refuses_an_index_whose_entries_are_out_of_order) {
       StartsWith("train.h5:/images: chunk (1,0) (samples 4-7) is missing in its index, which lists "));
 }
 
+// More chunks than are listed: the entries of the index are looked at all the same.
+TEST_F(StoreDamaged, refuses_a_damaged_index_of_a_dataset_with_more_chunks_than_can_be_listed) {
+  constexpr std::uint64_t kRows = std::uint64_t{1} << 40;
+  const auto write_sparse = [&] {
+    H5TestFile file(path());
+    file.create({.path = "images", .shape = {kRows, 2}, .chunk = {1, 2}});
+    for (const std::uint64_t row : {3U, 70U, 5000U}) {
+      const std::vector<std::uint64_t> start = {row, 0};
+      const std::vector<std::uint64_t> count = {1, 2};
+      file.write_box("images", start, count, test::patterned_bytes(2, 9));
+    }
+  };
+  write_sparse();
+  EXPECT_EQ(open_message(), "accepted");
+  move_chunk(path(), 2, 2, kRows);
+  EXPECT_EQ(
+      open_message(),
+      "train.h5:/images: its chunk index lists a chunk where the dataset has none, at element "
+      "(1099511627776,0); restore the file from a good copy, or, if an old library has shrunk the dataset, "
+      "rewrite it with h5repack");
+  write_sparse();
+  move_chunk(path(), 2, 1, 2);
+  EXPECT_THAT(open_message(), HasSubstr("at element (2,0)")) << "out of order";
+}
+
 TEST_F(StoreDamaged, refuses_chunks_of_another_rank_than_the_data) {
   // Layout message of version 3, chunked, with the size of elements as its last dimension.
   write({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
@@ -193,9 +218,51 @@ TEST_F(StoreDamaged, stops_at_a_depth_and_names_the_path) {
   const std::vector<DatasetEntry> entries = H5File::open(path())->list_datasets();
   ASSERT_EQ(entries.size(), 2U);
   EXPECT_EQ(without_directory(entries[0].problem),
-            "train.h5:" + deep.substr(0, 2 * kMaxGroupDepth) +
+            "train.h5:" + short_path(deep.substr(0, 2 * kMaxGroupDepth)) +
                 ": groups lie more than 256 deep within each other; name a dataset that does not");
+  EXPECT_LT(entries[0].problem.size(), 300U);
+  EXPECT_EQ(entries[0].path, deep.substr(0, 2 * kMaxGroupDepth));
   EXPECT_EQ(entries[1].path, "/images");
+}
+
+TEST(LongNames, are_shown_without_their_middle) {
+  EXPECT_EQ(short_path("/train/images"), "/train/images");
+  const std::string longest(120, 'x');
+  EXPECT_EQ(short_path(longest), longest);
+  EXPECT_EQ(short_path('/' + longest), '/' + longest.substr(0, 57) + "…" + longest.substr(0, 58));
+  std::string umlauts;
+  for (int i = 0; i < 100; ++i) umlauts += "ä";
+  EXPECT_EQ(short_path('x' + umlauts), 'x' + umlauts.substr(0, 56) + "…" + umlauts.substr(0, 58));
+  EXPECT_EQ(format_shape({2, 3, 4}), "2×3×4");
+  EXPECT_EQ(format_shape(std::vector<std::uint64_t>(32, 1)).find('('), std::string::npos);
+  EXPECT_EQ(format_shape(std::vector<std::uint64_t>(33, 1000)), "1000×1000×1000×…×1000 (33 dimensions)");
+}
+
+TEST_F(StoreDamaged, says_that_links_lead_in_a_circle) {
+  {
+    H5TestFile file(path());
+    file.create({.path = "images", .shape = {4, 5, 6}});
+    const Hid group(H5Gcreate2(file.id(), "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    const auto link = [](hid_t at, const char* name, const char* target) {
+      test::require(H5Lcreate_soft(target, at, name, H5P_DEFAULT, H5P_DEFAULT), "H5Lcreate_soft");
+    };
+    link(file.id(), "self", "/self");
+    link(file.id(), "there", "/back");
+    link(file.id(), "back", "/there");
+    link(group.get(), "near", "near");
+    link(file.id(), "lost", "/nowhere");
+    test::require(H5Lcreate_hard(file.id(), "/", group.get(), "root", H5P_DEFAULT, H5P_DEFAULT),
+                  "H5Lcreate_hard");
+  }
+  EXPECT_EQ(open_message("self"),
+            "train.h5: /self is a link to /self, which leads back to it; replace the link");
+  EXPECT_EQ(open_message("there"),
+            "train.h5: /there is a link to /back, which leads back to it; replace the link");
+  EXPECT_EQ(open_message("g/near/x"),
+            "train.h5: /g/near is a link to near, which leads back to it; replace the link");
+  EXPECT_EQ(open_message("lost"), "train.h5: /lost is a link to /nowhere, which is not there; restore it");
+  EXPECT_EQ(open_message("g/root/g/root/images"), "accepted");
+  EXPECT_THAT(listed_paths(), ElementsAre("/images"));
 }
 
 TEST_F(StoreDamaged, names_the_external_file_that_is_missing_or_too_short) {
@@ -226,6 +293,7 @@ TEST_F(StoreDamaged, says_that_a_file_is_one_of_several_parts) {
                   "H5Dwrite");
   };
   write_parts("part%d.h5", [](hid_t access) { return H5Pset_fapl_family(access, 4096, H5P_DEFAULT); });
+  write_parts("data%03d-2.h5", [](hid_t access) { return H5Pset_fapl_family(access, 4096, H5P_DEFAULT); });
   write_parts("split", [](hid_t access) {
     return H5Pset_fapl_split(access, "-m.h5", H5P_DEFAULT, "-r.h5", H5P_DEFAULT);
   });
@@ -240,6 +308,18 @@ TEST_F(StoreDamaged, says_that_a_file_is_one_of_several_parts) {
       message("split-m.h5"),
       "split-m.h5: one of several parts of a file (HDF5's multi or split driver), which h5feed does not "
       "read; write it once as a single file with the program that wrote the parts");
+  EXPECT_EQ(message("part2.h5"),
+            "part2.h5: a later part of a file in several parts (HDF5's family driver) that begins with "
+            "part0.h5, which h5feed does not read; join them once with h5repart");
+  EXPECT_THAT(message("data001-2.h5"), HasSubstr("that begins with data000-2.h5, which"));
+  EXPECT_EQ(
+      message("split-r.h5"),
+      "split-r.h5: one of several parts of a file (HDF5's multi or split driver), with split-m.h5, which "
+      "h5feed does not read; write it once as a single file with the program that wrote the parts");
+  test::replace_file(dir_ / "none1.h5", test::patterned_bytes(100));
+  test::replace_file(dir_ / "none0.h5", test::patterned_bytes(100));
+  EXPECT_EQ(message("none1.h5"),
+            "none1.h5: not an HDF5 file; check the path, and unpack it if it is compressed");
 }
 
 }  // namespace
