@@ -26,6 +26,7 @@ class StoredData {
   /// HDF5 mutex. Throws FileError.
   explicit StoredData(const Field& data);
 
+  /// True if libhdf5 has to read the data, or nothing was ever written.
   bool empty() const noexcept { return chunks_.empty(); }
 
   /// Returns all stored bytes in file order, in reads of at most 4 MiB.
@@ -50,6 +51,7 @@ class StoredData {
 /// Order of the bare reads.
 enum class ColdOrder : std::uint8_t { sequential, random_chunks, random_rows };
 
+/// Settings of a measurement of bare reads.
 struct ColdSetup {
   std::filesystem::path file;
   ColdOrder order = ColdOrder::sequential;

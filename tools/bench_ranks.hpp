@@ -10,6 +10,7 @@
 
 namespace h5feed::cli {
 
+/// Arguments of `bench --world-size`.
 struct RanksRequest {
   BenchSettings settings;
   std::vector<std::int64_t> world_sizes;  ///< processes per row; at least one entry

@@ -37,6 +37,7 @@ struct CheckResult {
   /// element.
   std::vector<std::string> findings;
 
+  /// True if no visited chunk differs or is corrupt.
   bool clean() const noexcept { return differing == 0 && corrupt == 0; }
 };
 

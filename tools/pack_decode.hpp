@@ -20,6 +20,7 @@ class BadImage : public std::runtime_error {
 /// middle; `pad`: scaled until it fits, centred on black; `stretch`: scaled in each direction separately.
 enum class ImageFit : std::uint8_t { crop, pad, stretch };
 
+/// Format of decoded images: uint8 pixels of one size.
 struct PixelFormat {
   std::uint64_t height = 0;
   std::uint64_t width = 0;
@@ -29,6 +30,7 @@ struct PixelFormat {
 
   std::uint64_t channels() const noexcept { return gray ? 1 : 3; }
   std::uint64_t bytes() const noexcept { return channels() * height * width; }
+  /// Returns (C,H,W), or (H,W,C) if `channels_last`.
   std::vector<std::uint64_t> shape() const;
 };
 

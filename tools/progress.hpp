@@ -21,6 +21,7 @@ std::string progress_line(std::string_view label, ProgressUnit unit, double done
 /// during the first second. For one thread at a time.
 class Progress {
  public:
+  /// `total` is the amount of all work, in `unit`.
   Progress(std::string label, ProgressUnit unit, double total);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

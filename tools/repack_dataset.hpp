@@ -36,6 +36,7 @@ struct RepackJob {
   const DatasetInfo& info() const noexcept { return reader->info(); }
 };
 
+/// Settings shared by all jobs of a `repack`.
 struct RepackSettings {
   std::filesystem::path out;
   std::uint64_t memory_bytes = 0;

@@ -40,6 +40,7 @@ std::string plan_text(const std::vector<RepackJob>& jobs, const RepackArguments&
 std::string result_text(const std::vector<RepackJob>& jobs, const RepackArguments& arguments,
                         std::uint64_t file_bytes, double seconds);
 
+/// Returns plan, estimate and result as JSON.
 Json repack_json(const std::vector<RepackJob>& jobs, const RepackArguments& arguments,
                  const RepackEstimate& estimate, std::uint64_t file_bytes, double seconds);
 

@@ -392,8 +392,8 @@ is made before its candidate is measured, and corrected by earlier measurements.
 for the whole dataset, corrected by the measurement of the sample. A "-" was not measured: the time was over.
 Rows are sorted by samples/s; "Pareto" marks those that no other row beats in both speed and size. Recommended
 is the smallest of those within 5 % of the fastest. "write" is the time to encode the whole dataset on all
-cores. Rates are based on the loader's CPU time, on as many cores as it has workers, so that other programs do not
-disturb them; if the file exceeds memory it is read from storage, and elapsed time is used.
+cores. Rates are based on the loader's CPU time, on as many cores as it has workers, so that other programs do
+not disturb them; if the file exceeds memory it is read from storage, and elapsed time is used.
 
 Examples:
   h5feed tune train.h5

@@ -15,6 +15,7 @@
 
 namespace h5feed::test {
 
+/// Properties of the simulated machine.
 struct FakeCudaSettings {
   int devices = 1;
   std::size_t memory_bytes = std::size_t{1} << 30;  ///< memory of each device
@@ -44,6 +45,7 @@ class FakeCuda {
   FakeCuda& operator=(const FakeCuda&) = delete;
   ~FakeCuda();
 
+  /// Returns the counts of objects that exist now.
   FakeCudaLive live() const;
 
   /// Returns the devices on which the process has a context, which takes some hundred MiB on a real GPU. As
@@ -74,7 +76,9 @@ class FakeCuda {
   std::uint64_t pageable_copies() const;
   /// Number of copies from pinned memory.
   std::uint64_t pinned_copies() const;
+  /// Number of copies from pinned memory to one device.
   std::uint64_t pinned_copies_to(int device) const;
+  /// Bytes copied from pinned memory.
   std::uint64_t pinned_copy_bytes() const;
   /// Number of times the host waited for the device in a synchronizing call.
   std::uint64_t host_waits() const;

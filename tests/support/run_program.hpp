@@ -46,6 +46,7 @@ class Program {
 
   /// Blocks until the program has written a whole line to stderr.
   void wait_for_stderr_line();
+  /// Sends a signal to the program.
   void send(int signal);
   pid_t pid() const noexcept { return pid_; }
   /// Collects the remaining output and waits for the end; kills the program when its time is over.
