@@ -1,4 +1,4 @@
-// Measures how fast a file's bytes can be read from its storage: the yardstick for cold rows of `bench`.
+// Measures how fast a file's bytes can be read from its storage: the reference for cold rows of `bench`.
 #pragma once
 
 #include <chrono>

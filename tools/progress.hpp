@@ -9,7 +9,7 @@
 
 namespace h5feed::cli {
 
-/// Unit of a bar's rate.
+/// Unit of a bar's amounts.
 enum class ProgressUnit : std::uint8_t { bytes, seconds, items };
 
 /// Returns one line of at most `width` columns: label, bar, share, rate and time left, e.g.

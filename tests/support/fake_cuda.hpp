@@ -21,8 +21,7 @@ struct FakeCudaSettings {
   std::size_t memory_bytes = std::size_t{1} << 30;  ///< memory of each device
   bool manual = false;                              ///< nothing runs until `run` or a synchronizing call
   unsigned seed = 1;                                ///< seed of the random delays
-  cudaError_t device_count_error =
-      cudaSuccess;  ///< error of cudaGetDeviceCount, as on a machine without a usable GPU
+  cudaError_t device_count_error = cudaSuccess;     ///< result of cudaGetDeviceCount
   int driver_version = 13000;
   std::set<int> busy_devices = {};  ///< devices in exclusive use by another process
   bool refuse_register = false;

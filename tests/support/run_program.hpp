@@ -27,8 +27,8 @@ struct ProgramResult {
   int exit_code = -1;  ///< -1 if a signal ended it
   bool timed_out = false;
   int signal = 0;
-  std::uint64_t peak_rss_bytes =
-      0;  ///< peak memory of the program, or of the test if that was larger at the start
+  /// Peak memory of the program, or of the test if that was larger at the start.
+  std::uint64_t peak_rss_bytes = 0;
   std::string out;
   std::string err;
 };
