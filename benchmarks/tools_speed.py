@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""h5feed repack and pack beside the tools that do the same, in alternation; medians and their ratios.
+"""Compares h5feed repack and pack with equivalent tools, in alternation; prints medians and their ratios.
 
   benchmarks/tools_speed.py --program build/release/h5feed --directory DIR [--rounds 3] [--bare PROGRAM]
                             [repack] [verbatim] [memory] [pack] [bytes]
 
-repack     10,240 x (96,96,3) uint8, chunks (640,12,12,1) gzip 1 to whole samples gzip 1, 2 jobs, verified, beside
-           h5repack and a loop in h5py over rows of source chunks
-verbatim   the same file, labels stored anew, the images copied as they are, beside cp --reflink=never and sync
-memory     2,000 x 1 chunks to wide ones, 2 GB, 64 MiB: peak resident memory above that of the idle program
-pack       20,000 JPEGs in 100 classes to 224 x 224, 2 jobs, beside a bare read-decode-resize loop (--bare)
-bytes      the same stored as they are, beside cp -r and sync
+repack     10,240 x (96,96,3) uint8, chunks (640,12,12,1) gzip 1 to whole samples gzip 1, 2 jobs, verified; compared
+           with h5repack and a loop in h5py over rows of source chunks
+verbatim   the same file, labels rewritten, images copied as stored; compared with cp --reflink=never and sync
+memory     2,000 x 1 chunks to wide ones, 2 GB, 64 MiB: peak resident memory minus that of the idle program
+pack       20,000 JPEGs in 100 classes to 224 x 224, 2 jobs; compared with a bare read-decode-resize loop (--bare)
+bytes      the same JPEGs stored as they are; compared with cp -r and sync
 """
 
 import argparse
@@ -34,7 +34,7 @@ with h5py.File(sys.argv[1]) as source, h5py.File(sys.argv[2], 'w') as target:
 
 
 def timed(command, cleanup=None):
-    """Wall seconds, data on storage included."""
+    """Returns wall seconds, including the sync of data to storage."""
     os.sync()
     start = time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds `h5feed tune` against measurements, on sets that h5feed generates.
+"""Compares `h5feed tune` with measurements, on data sets that h5feed generates.
 
-For each set: the predictions for the sample beside what was measured on it, and its choice beside an exhaustive
-sweep, in which every candidate is repacked whole and read by `h5feed bench`.
+For each set: compares the predictions for the sample with its measurements, and the recommendation with an
+exhaustive sweep, in which the whole file is repacked for every candidate and read by `h5feed bench`.
 
   benchmarks/tune_sweep.py --program build/release/h5feed --directory DIR [--budget 60s] [--slot 1s] [--sets 5] [--no-sweep]
 """
@@ -29,13 +29,13 @@ def run(*words):
 
 
 def window(tuned, chunk_rows):
-    """As `tune` does it: of chunk:K no more chunks than there are."""
+    """Limits K of chunk:K to the number of chunks, as `tune` does."""
     kind, _, chunks = tuned["shuffle"].partition(":")
     return f"{kind}:{min(int(chunks), -(-tuned['shape'][0] // chunk_rows))}" if chunks else kind
 
 
 def sweep(program, file, data, tuned, arguments):
-    """Samples/s of every candidate in the whole file, by `bench`, in three rounds; medians."""
+    """Returns the median samples/s of every candidate in the whole file, by `bench` in three rounds."""
     places = []
     for i, row in enumerate(tuned["rows"]):
         place = file.parent / f"sweep-{i}.h5"

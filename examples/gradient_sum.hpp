@@ -32,6 +32,7 @@ class GradientSum {
     }
   }
 
+  /// Number of buckets.
   std::size_t buckets() const noexcept { return buckets_.size(); }
 
   /// Replaces every gradient by its sum over all ranks, divided by the sum of `samples`. If losses are sums

@@ -44,6 +44,8 @@ struct Ranks {
 
 namespace detail {
 
+/// Returns the value of an environment variable; empty if it is not set. Throws std::runtime_error if it is
+/// not a number.
 inline std::optional<int> number_in_environment(const char* name) {
   const char* const text = std::getenv(name);
   if (text == nullptr) return std::nullopt;

@@ -47,6 +47,7 @@ struct Sizes {
   int train_repetitions = 3;
   std::chrono::milliseconds use_time{32000};
 
+  /// Returns sizes for tests.
   static Sizes tiny();
 };
 

@@ -14,6 +14,7 @@
 
 namespace h5feed::bench {
 
+/// A variant of the normalize kernel, from uint8 to `to`.
 struct NormalizeCase {
   const char* name;
   DType to;
@@ -43,6 +44,7 @@ class NormalizeSetup {
   /// Returns the images in device memory: random uint8 of shape (samples, 3, side, side), or with channels
   /// last.
   void* images() const noexcept { return in_.get(); }
+  /// Returns types, shape, layouts and variant for a row's note.
   std::string description() const;
 
  private:

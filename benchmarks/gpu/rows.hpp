@@ -29,13 +29,15 @@ struct Row {
   std::string note;     ///< meaning of value and ceiling
   std::string not_run;  ///< why there is no value; empty if there is one
 
+  /// Returns the median of the measured values.
   double value() const;
+  /// Returns the median of the ceilings.
   double ceiling() const;
   double ratio() const;
 };
 
-/// Returns {"name","value","unit","ceiling","ratio","repetitions","ceiling_repetitions","note"}; without a
-/// value, the figures are null and "not_run" is added.
+/// Returns {"name","value","unit","ceiling","ratio","repetitions","ceiling_repetitions","note"}; for a row
+/// that did not run {"name","value","unit","ceiling","ratio","repetitions","not_run"}, with null figures.
 nlohmann::ordered_json to_json(const Row& row);
 
 /// Result file {"rows":[…]}, rewritten after each added row, so that a run that is stopped keeps its rows.
@@ -43,6 +45,7 @@ class ResultFile {
  public:
   /// Writes to `path`; nothing if it is empty. Throws std::runtime_error if `path` cannot be written.
   explicit ResultFile(std::filesystem::path path);
+  /// Adds a row and rewrites the file. Throws std::runtime_error.
   void add(const Row& row);
 
  private:

@@ -6,10 +6,10 @@
 
 h5feed                h5feed's loader over an HDF5 file (tests/torch/mnist: LibTorch's program after the patch)
 LibTorch in memory    LibTorch's loader over its MNIST dataset, tensors in memory (the program before the patch)
-PyTorch + h5py        PyTorch's DataLoader in Python over the same HDF5 file, one row a sample
+PyTorch + h5py        PyTorch's DataLoader in Python over the same HDF5 file, one row per sample
 
-Network, initial weights (compared), batch size, optimizer, number of steps and, drawn from Torch's generator, the
-order of samples are the same. Needs python3 with torch and h5py, and a Release build with tests.
+Network, initial weights (compared), batch size, optimizer, number of steps and the order of samples, drawn from
+Torch's generator, are the same. Needs python3 with torch and h5py, and a Release build with tests.
 """
 
 import argparse
@@ -34,7 +34,7 @@ FILES = {
     "test/images": "t10k-images-idx3-ubyte",
     "test/labels": "t10k-labels-idx1-ubyte",
 }
-# Those of tests/torch/mnist/mnist.cpp and examples/small_cnn.hpp.
+# Settings of tests/torch/mnist/mnist.cpp and examples/small_cnn.hpp.
 BATCH_SIZE = 64
 MEAN, DEVIATION = 0.2860, 0.3530
 LEARNING_RATE, MOMENTUM = 0.05, 0.5
@@ -47,7 +47,7 @@ def parse_arguments():
     parser.add_argument("--steps", type=int, default=938, help="default: an epoch")
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at once")
-    parser.add_argument("--train-in-python", metavar="FILE", help=argparse.SUPPRESS)  # one training; prints its result
+    parser.add_argument("--train-in-python", metavar="FILE", help=argparse.SUPPRESS)  # trains once and prints the result
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"), help="Release build of h5feed, with tests")
     parser.add_argument("--json", help="write the results here")
     return parser.parse_args()
@@ -93,14 +93,14 @@ def python_loader(file, part, batch_size, order):
     rows = pytorch_peer.PerSample(
         lambda tuned: pytorch_peer.open_h5py(file, part + "/images", part + "/labels", True), len(order)
     )
-    # A generator of its own: the default one draws the orders, as in LibTorch's loader.
+    # A separate generator: the default one draws the orders, as in LibTorch's loader.
     return torch.utils.data.DataLoader(
         rows, batch_size=batch_size, sampler=order, num_workers=2, collate_fn=collate, generator=torch.Generator()
     )
 
 
 def train_in_python(file, steps, seed):
-    """Sum of the initial weights, and accuracy in percent."""
+    """Returns the sum of the initial weights, and the accuracy in percent."""
     import torch
 
     torch.manual_seed(seed)
@@ -112,7 +112,7 @@ def train_in_python(file, steps, seed):
     net.train()
     step = 0
     while step < steps:
-        # No more samples than are left: worker processes whose loop is left early complain.
+        # No more samples than remain: worker processes complain if their loop ends early.
         order = torch.randperm(samples)[: (steps - step) * BATCH_SIZE].tolist()
         for images, labels in python_loader(file, "train", BATCH_SIZE, order):
             optimizer.zero_grad()
@@ -129,14 +129,14 @@ def train_in_python(file, steps, seed):
 
 
 def train_by(command):
-    """The same, of a program that prints what tests/torch/mnist/mnist.cpp prints."""
+    """Returns weight sum and accuracy of a program with the output of tests/torch/mnist/mnist.cpp."""
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     weights = float(re.search(r"^initial weights (\S+)$", output, re.MULTILINE).group(1))
     return weights, float(re.search(r"^accuracy (\S+) %$", output, re.MULTILINE).group(1))
 
 
 def prepare(idx_folder, build, folder):
-    """The unpacked idx files, and fashion.h5 packed from them."""
+    """Prepares the unpacked idx files, and fashion.h5 packed from them."""
     pack = [os.path.join(build, "h5feed"), "pack", os.path.join(folder, "fashion.h5")]
     for dataset, name in FILES.items():
         unpacked = os.path.join(folder, name)
@@ -149,7 +149,7 @@ def prepare(idx_folder, build, folder):
 
 def main():
     options = parse_arguments()
-    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported; the sums of all three in the same order
+    os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, so that all three add up in the same order
     if options.train_in_python:
         weights, accuracy = train_in_python(options.train_in_python, options.steps, int(options.seeds))
         print(f"initial weights {weights:.6f}\naccuracy {accuracy:.2f} %")

@@ -20,6 +20,7 @@ class FixedOrder : public torch::data::samplers::Sampler<> {
   /// LibTorch's optional type: its own before 2.0, the standard one since.
   using OptionalIndices = decltype(std::declval<torch::data::samplers::RandomSampler&>().next(1));
 
+  /// `order` lists the rows of one epoch.
   explicit FixedOrder(std::vector<std::size_t> order) : order_(std::move(order)) {}
   void reset(OptionalSize = OptionalSize()) override { position_ = 0; }
   OptionalIndices next(std::size_t batch_size) override {

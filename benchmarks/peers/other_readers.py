@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public HDF5 readers other than h5py, below the loop that tools/bench/pytorch_peer.py calls tuned.
+"""Runs public HDF5 readers other than h5py in the loop that tools/bench/pytorch_peer.py calls tuned.
 
     python3 other_readers.py READER SETTINGS FILE DATA
 
-Shape and chunks are asked of h5py; every row comes from READER (hidefix or pyfive). With num_workers 0 the
-file is open before the clock starts, since hidefix reads its whole index then. hidefix brings threads of
-its own.
+Shape and chunks come from h5py, every row from READER (hidefix or pyfive). With num_workers 0 the file is
+opened before the clock starts, since hidefix reads its whole index at open. hidefix uses its own threads.
 """
 
 import json
@@ -43,7 +42,7 @@ READERS = {"hidefix": Hidefix, "pyfive": Pyfive}
 
 
 class LazyReader:
-    """Opens on the first read, so that a worker opens for itself."""
+    """Opens the file on the first read, so that each worker opens it itself."""
 
     def __init__(self, reader, file, path):
         import h5py

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the results of run.py as Markdown tables: render.py RESULT.json [--all]
 
-Each loader at its best number of workers; --all: every number of workers."""
+Shows each loader at its best number of workers; --all: at every number of workers."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ def rate(value):
 
 
 def best_rows(rows):
-    """The fastest row of each loader, in order of appearance; one that failed where none delivered."""
+    """Returns the fastest row of each loader, in order of appearance; a failed row if none delivered."""
     best = {}
     for row in rows:
         known = best.get(row["loader"])

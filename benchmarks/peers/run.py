@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures h5feed beside other ways to feed from the same HDF5 file, in turn.
+"""Measures h5feed and other ways to feed from the same HDF5 file, in turn.
 
     benchmarks/peers/run.py FILE... --order chunk:16 --json OUT.json
 
-Every repetition is a process of its own. A round measures each setting once, h5feed's between those of the
-peers; rounds repeat, so that what changes on the machine meets all. The file is read once beforehand.
+Every repetition is a separate process. A round measures each setting once, h5feed's between those of the
+peers; rounds repeat, so that drift of the machine affects all. The file is read once before the first round.
 """
 
 import argparse
@@ -25,7 +25,7 @@ PYTORCH_PEER = os.path.join(ROOT, "tools", "pytorch_peer.py")
 OTHER_READERS = os.path.join(HERE, "other_readers.py")
 RUN_LIMIT_S = 60
 
-# What a row does beyond or short of the others; the table says it.
+# What a row does more or less than the others; shown in the table.
 NOTES = {
     "h5feed": "batches in order, in reused slots; labels too",
     "PyTorch + h5py, per sample": "shuffle=True; default collation; labels too",
@@ -57,7 +57,7 @@ def parse_arguments():
 
 
 def require(options):
-    """Exits with the line that installs what is missing."""
+    """Exits with the command that installs what is missing."""
     program = os.path.join(options.build, "h5feed")
     if not os.access(program, os.X_OK):
         sys.exit(f"{program} is missing; build it: cmake --preset release && cmake --build --preset release")
@@ -81,7 +81,7 @@ def require(options):
 
 
 def plugin_environment(options):
-    """The environment of the peers in C++, with the filters that hdf5plugin brings where it is installed."""
+    """Returns the environment of the C++ peers, with the filters of hdf5plugin if it is installed."""
     code = "import hdf5plugin; print(hdf5plugin.PLUGINS_PATH)"
     answer = subprocess.run([options.python, "-c", code], capture_output=True, text=True)
     if answer.returncode != 0:
@@ -90,7 +90,7 @@ def plugin_environment(options):
 
 
 class Setting:
-    """One loader with one number of workers: how to measure it once, and what that gave."""
+    """One loader with one number of workers: how to measure it once, and the results."""
 
     def __init__(self, loader, order, num_workers, command, environment=None):
         self.loader, self.order, self.num_workers = loader, order, num_workers
@@ -164,7 +164,7 @@ def make_settings(options, file, order, found):
 
     ours = []
     for n in workers:
-        # bench divides its time among the loader and the limits it is compared with.
+        # bench divides its time between the loader and the limits that it compares with.
         command = [os.path.join(options.build, "h5feed"), "bench", file, "--data", options.data, "--json", "--runs",
                    "1", "--warmup", "0", "--num-workers", str(n), "--batch-size", str(options.batch_size),
                    "--shuffle", order, "--cache-bytes", options.cache_bytes, "--time-budget",
@@ -174,7 +174,7 @@ def make_settings(options, file, order, found):
 
 
 def interleave(peers, ours):
-    """`ours` spread evenly among the peers."""
+    """Returns the rows with `ours` spread evenly among `peers`."""
     step = max(1, len(peers) // len(ours))
     mixed = []
     for i in range(max(len(ours), -(-len(peers) // step))):
@@ -206,7 +206,7 @@ def measure_file(options, file, order, found):
 
 
 def describe(options, found):
-    """Machine and version of the program, as it reports them itself."""
+    """Returns the machine and the program's version, as the program reports them."""
     file = options.files[0].split("@")[0]
     command = [os.path.join(options.build, "h5feed"), "bench", file, "--data", options.data, "--json", "--num-workers",
                "0", "--runs", "1", "--warmup", "0", "--time-budget", "50ms"]

@@ -42,6 +42,7 @@ class SharedFile {
   std::size_t rows() const { return shape_[0]; }
   std::size_t chunk_rows() const { return chunk_rows_; }
 
+  /// Returns one sample as a tensor. Blocks for other readers.
   torch::Tensor read(std::size_t row) {
     const std::vector<std::int64_t> sample_shape(shape_.begin() + 1, shape_.end());
     torch::Tensor sample = torch::empty(sample_shape, torch::kUInt8);

@@ -26,6 +26,7 @@ struct Delivery {
   bool operator==(const Delivery&) const = default;
 };
 
+/// Returns the bytes of a tensor of this type and shape.
 inline std::size_t bytes_in(DType dtype, const std::vector<std::int64_t>& shape) {
   std::size_t bytes = size_of(dtype);
   for (const std::int64_t extent : shape) bytes *= static_cast<std::size_t>(extent);

@@ -28,6 +28,7 @@ struct BatchKind {
   std::int64_t pixels = 20;
   bool target = true;
 
+  /// Returns the format of these batches: normalized to float32, labels to int64.
   DeviceFormat format() const {
     DeviceFormat format;
     format.slot = {static_cast<std::size_t>(samples * pixels * 3),
@@ -44,6 +45,7 @@ struct BatchKind {
     return format;
   }
 
+  /// Returns settings for a CudaDevice that delivers these batches.
   gpu::CudaDeviceSettings settings(std::size_t host_slots, std::size_t depth, bool poison = false) const {
     gpu::CudaDeviceSettings settings;
     settings.format = format();
@@ -54,6 +56,7 @@ struct BatchKind {
     return settings;
   }
 
+  /// Returns byte `i` of batch `ticket`.
   static std::uint8_t byte_of(std::uint64_t ticket, std::int64_t i) {
     return static_cast<std::uint8_t>((ticket * 131 + static_cast<std::uint64_t>(i) * 7 + (ticket >> 3)) %
                                      251);
@@ -120,7 +123,9 @@ class Consumer {
     });
   }
 
+  /// Number of batches compared so far.
   int seen() const { return seen_; }
+  /// Number of batches that were wrong so far.
   int wrong() const { return wrong_; }
 
  private:

@@ -14,8 +14,8 @@ namespace h5feed::test {
 /// Faults to inject. Reads are counted from 0 over all threads.
 struct Fault {
   std::optional<std::uint64_t> failing_read = {};  ///< read that throws FileError, as for an I/O error
-  std::optional<std::uint64_t> short_read =
-      {};  ///< read that delivers half, then throws as at the end of the file
+  /// Read that delivers half, then throws as at the end of the file.
+  std::optional<std::uint64_t> short_read = {};
 };
 
 /// Forwards reads to another source, except for the faults that `Fault` names. Thread-safe.

@@ -26,6 +26,7 @@ class GpuReader {
 
   cudaStream_t stream() const { return stream_.get(); }
 
+  /// Enqueues the copy of a batch; the batch may be released afterwards.
   void read(const Batch& batch) {
     batch.gpu->use_on(stream_.get());
     Delivery& delivery = deliveries_.emplace_back(without_bytes(batch));
@@ -42,6 +43,7 @@ class GpuReader {
     });
   }
 
+  /// Blocks until all copies are complete; returns and forgets them.
   std::vector<Delivery> wait() {
     const gpu::DeviceGuard guard(device_);
     gpu::check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize", {device_});

@@ -67,6 +67,7 @@ class H5TestFile {
 
   hid_t id() const noexcept { return file_.get(); }
 
+  /// Creates a dataset without writing values.
   void create(const TestDataset& dataset);
   /// Writes all elements of a dataset, given in the host's byte order.
   void write(const std::string& path, std::span<const std::byte> bytes);
@@ -76,6 +77,7 @@ class H5TestFile {
   /// Stores the bytes of a chunk as they are, without running filters.
   void write_chunk(const std::string& path, std::span<const std::uint64_t> offset,
                    std::span<const std::byte> stored, std::uint32_t filter_mask = 0);
+  /// Changes the extents of a dataset.
   void set_extent(const std::string& path, std::span<const std::uint64_t> shape);
   /// Returns the filter pipeline as stored: libhdf5 completes the parameters of its own filters.
   std::vector<FilterSpec> filters(const std::string& path) const;

@@ -27,6 +27,7 @@ struct StoredImages {
   std::size_t x = 2;
   std::vector<std::byte> bytes;
 
+  /// Returns the stored element at `place`.
   std::byte at(const std::vector<std::uint64_t>& place) const {
     std::uint64_t element = 0;
     for (std::size_t d = 0; d < shape.size(); ++d) element = element * shape[d] + place[d];

@@ -28,8 +28,8 @@ struct ProgramResult {
   int exit_code = -1;  ///< -1 if a signal ended it
   bool timed_out = false;
   int signal = 0;
-  std::uint64_t peak_rss_bytes =
-      0;  ///< peak memory of the program, or of the test if that was larger at the start
+  /// Peak memory of the program, or of the test if that was larger at the start.
+  std::uint64_t peak_rss_bytes = 0;
   std::string out;
   std::string err;
 };
@@ -47,6 +47,7 @@ class Program {
 
   /// Blocks until the program has written a whole line to stderr.
   void wait_for_stderr_line();
+  /// Sends a signal to the program.
   void send(int signal);
   pid_t pid() const noexcept { return pid_; }
   /// Collects the remaining output and waits for the end; kills the program when its time is over.

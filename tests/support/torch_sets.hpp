@@ -20,6 +20,7 @@ inline SampleSetSpec numbered_images() {
   return {.shape = {100, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 4, .fletcher32 = true, .label_count = 100};
 }
 
+/// Opens the samples and labels of a set.
 inline Dataset open(const SampleSet& set) {
   return Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
 }
@@ -30,6 +31,7 @@ inline torch::Tensor stored_image(const SampleSet& set, std::int64_t sample) {
   return torch::tensor(torch::ArrayRef<std::uint8_t>(bytes, set.sample_bytes())).reshape({1, 8, 6});
 }
 
+/// Returns 0, 1, …, count − 1.
 inline std::vector<std::int64_t> first_samples(std::int64_t count) {
   std::vector<std::int64_t> samples(static_cast<std::size_t>(count));
   std::iota(samples.begin(), samples.end(), 0);

@@ -267,35 +267,36 @@ int bench(const BenchArguments& arguments) {
 }
 
 constexpr const char* kBenchFooter =
-    R"(Each row runs in a process of its own, so that its peak memory is its own. A repetition is as
-many first epochs as fit its share of --time-budget, or a part of one (whole windows of chunk:K); every
-epoch has a new loader with an empty cache, so that its chunks are decoded. Rates are medians over --runs
-repetitions, counters are sums over them.
-Where the data fits the cache, "cached samples/s" is the rate of the following epochs, which decode nothing.
+    R"(Each row runs in its own process, so that its peak memory is its own. A repetition is as many first epochs
+as fit in its share of --time-budget, or part of one (whole windows of chunk:K); every epoch uses a new loader
+with an empty cache, so that its chunks are decoded. Rates are medians over --runs repetitions, counters are
+sums over them.
+If the data fits in the cache, "cached samples/s" is the rate of the following epochs, which decode nothing.
 
-A repetition takes at least one window of chunks. No repetition is begun once twice the row's time, or a second more
-than it, is over, whatever --runs says.
+A repetition takes at least one window of chunks. No repetition starts after twice the row's time, or one
+second more than the row's time if that is longer, whatever --runs says.
 
-The limits are measured in the same process, in turn with the loader, at the same number of threads:
+The limits are measured in the same process, in turn with the loader, with the same number of threads:
 decode = threads that read each chunk, run its filters and copy its rows, without cache, order or queue;
 gather = threads that read single random rows of uncompressed data.
-"of limit" is the loader's rate of decoding (or of reading rows) over the limit; the first batch, which
-nothing can hide, and starting the workers are part of the loader's time.
+"of limit" is the loader's rate of decoding (or of reading rows) divided by the limit; the wait for the first
+batch, which cannot be hidden, and the start of the workers are part of the loader's time.
 
-Warm rows begin with the file in the page cache where the free memory holds it. Cold rows (--cold) drop its
-pages before each pass, limits included, and check that they are gone. Their limits are bare reads of the
-same bytes: sequential = one thread in file order, for sequential and chunk:K; random = single chunks, or
-rows where the loader reads rows, with as many reads in flight as the loader has, for full.
+Warm rows start with the file in the page cache if it fits in free memory. Cold rows (--cold) drop its pages
+before each pass, limits included, and check that they are gone. Their limits are bare reads of the same
+bytes: for sequential and chunk:K, one thread that reads in file order; for full, reads of single chunks, or
+of rows if the loader reads rows, with as many reads in flight as the loader has.
 
---peer pytorch runs rows of PyTorch's DataLoader over h5py in turn with those of h5feed, per sample (the
-file opened in each worker, one row a sample) and tuned (1 GiB of chunk cache, whole chunks, whole
-batches). Unless told otherwise it uses batches of 512, 4 workers for PyTorch and 12 s a row. Starting Python comes on
-top; repetitions for which it would take more than twice a row's time, and more than 5 s, are left out, and a process
-that has not ended five times a start (at least 2 s) after its time is killed, its row failed.
+--peer pytorch measures PyTorch's DataLoader over h5py in turn with h5feed: per sample (the file opened in each
+worker, one row per sample) and tuned (1 GiB of chunk cache, whole chunks, whole batches). Its defaults are
+batches of 512, 4 workers for PyTorch and 12 s per row. Starting Python takes additional time: repetitions are
+left out if starting would take more than twice a row's time and more than 5 s. A process that exceeds its time
+by more than five times the start-up time (at least 2 s) is killed, and its row fails.
 
---world-size adds the rates of processes that run at the same time, each for the row's time, but at least for one
-epoch, which is cut where it takes more than twice the row's time. "read" is what all of them together read in one epoch over the bytes that the file stores: 1 where
-each chunk is read by one process.
+--world-size adds up the rates of processes that run at the same time, each for the row's time, but for at
+least one epoch, which is cut if it takes more than twice the row's time. "read" is the number of bytes that
+all processes together read in one epoch, divided by the bytes that the file stores: 1 if each chunk is read
+by one process.
 
 Examples:
   h5feed bench train.h5 --target labels
@@ -314,61 +315,64 @@ Examples:
 void add_bench(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<BenchArguments>();
   CLI::App* const command =
-      app.add_subcommand("bench", "Measure how fast a file feeds, and how fast it could");
+      app.add_subcommand("bench", "Measure loading speed, and its limits on this machine");
   const auto option = [&](const char* name, std::string& value, const char* help, const char* type) {
     return command->add_option(name, value, help)->type_name(type);
   };
   command->add_option("FILE", arguments->file, "HDF5 file")->required();
-  option("--data", arguments->data, "Dataset of the samples; default: the only one that looks like images",
+  option("--data", arguments->data, "Dataset of samples; default: the only one that looks like images",
          "PATH");
-  option("--target", arguments->target, "Dataset of the targets; default: none", "PATH");
+  option("--target", arguments->target, "Dataset of targets; default: none", "PATH");
   option("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW, or none: as stored", "LAYOUT")
       ->capture_default_str();
-  option("--tile-size", arguments->tiles.size, "Samples are windows of the images: pixels, or HEIGHTxWIDTH",
-         "N");
-  option("--tile-stride", arguments->tiles.stride, "From one tile to the next; default: their size", "N");
-  option("--tile-overlap", arguments->tiles.overlap, "Pixels that neighbours share, instead of --tile-stride",
-         "N");
+  option("--tile-size", arguments->tiles.size,
+         "Split images into tiles of this size: pixels, or HEIGHTxWIDTH", "N");
+  option("--tile-stride", arguments->tiles.stride, "Distance between tiles; default: the tile size", "N");
+  option("--tile-overlap", arguments->tiles.overlap,
+         "Pixels shared by adjacent tiles; instead of --tile-stride", "N");
   option("--tile-edges", arguments->tiles.edges,
-         "Tiles that reach over the edge: drop (default), pad with zeros, or shift back", "HOW");
+         "Tiles that extend beyond the edge: drop (default), pad with zeros, or shift back", "HOW");
   option("--sample", arguments->sample.unit, "row (default), or dataset: each dataset is one sample", "WHAT");
   option("--image-size", arguments->sample.image_size,
-         "Encoded images are scaled to it: pixels, or HEIGHTxWIDTH; default: the first one's", "N");
+         "Scale encoded images to this size: pixels, or HEIGHTxWIDTH; default: that of the first image", "N");
   option("--image-color", arguments->sample.image_color,
-         "Of encoded images: rgb (default), bgr, gray, unchanged", "COLOR");
-  option("--image-shapes", arguments->sample.image_shapes, "Table of the shapes of images stored as pixels",
-         "PATH");
+         "Color of encoded images: rgb (default), bgr, gray, unchanged", "COLOR");
+  option("--image-shapes", arguments->sample.image_shapes,
+         "Dataset with the shapes of images stored as pixels", "PATH");
   option("--num-workers,--workers", arguments->num_workers,
-         "A row for each; default: 0, 1, 2, 4 and so on, up to the usable cores", "N,N,...");
+         "Measure a row for each number; default: 0, 1, 2, 4 and so on, up to the usable cores", "N,N,...");
   option("--batch-size", arguments->batch_size, "Samples per batch, or none: single samples", "N")
       ->capture_default_str();
   option("--shuffle", arguments->shuffle, "sequential, full or chunk:K", "ORDER")->capture_default_str();
-  option("--cache-bytes", arguments->cache_bytes, "Decoded chunks kept; default: the library's", "SIZE");
-  option("--cache-policy", arguments->cache_policy,
-         "What stays in a cache that is too small: lru, clairvoyant or keep_first", "POLICY")
+  option("--cache-bytes", arguments->cache_bytes, "Memory for decoded chunks; default: the library's",
+         "SIZE");
+  option("--cache-policy", arguments->cache_policy, "What a full cache keeps: lru, clairvoyant or keep_first",
+         "POLICY")
       ->capture_default_str();
   option("--memory-budget-bytes", arguments->memory_budget_bytes,
-         "All memory of the loader; default: the library's", "SIZE");
-  command->add_flag("--normalize", arguments->normalize,
-                    "Deliver float32, scaled to 0 … 1 where stored as u8");
-  option("--seed", arguments->seed, "Seed of the order", "N")->capture_default_str();
-  option("--runs", arguments->runs, "Repetitions that count", "N")->capture_default_str();
-  option("--warmup", arguments->warmup, "Repetitions before them", "N")->capture_default_str();
-  option("--time-budget", arguments->time_budget, "Time of one row, all repetitions and limits", "TIME")
+         "Total memory of the loader; default: the library's", "SIZE");
+  command->add_flag("--normalize", arguments->normalize, "Deliver float32, scaled to 0 … 1 if stored as u8");
+  option("--seed", arguments->seed, "Seed of the shuffle", "N")->capture_default_str();
+  option("--runs", arguments->runs, "Repetitions per row", "N")->capture_default_str();
+  option("--warmup", arguments->warmup, "Uncounted repetitions before those of --runs", "N")
+      ->capture_default_str();
+  option("--time-budget", arguments->time_budget, "Time per row, with all repetitions and limits", "TIME")
       ->capture_default_str();
   command->add_flag("--cold", arguments->cold,
-                    "Drop the file's pages before each pass; default: rows with and without where the file "
-                    "exceeds the free memory");
-  command->add_flag("--warm", arguments->warm, "Leave the pages in memory; with --cold: rows of both kinds");
+                    "Drop the file's pages before each pass; default: cold and warm rows if the file exceeds "
+                    "the free memory");
+  command->add_flag("--warm", arguments->warm,
+                    "Keep the file's pages in memory; with --cold: rows of both kinds");
   option("--world-size", arguments->world_size,
-         "Rows of so many processes that share the samples, each with --num-workers threads (default 1)",
+         "Measure this many processes that share the samples, each with --num-workers threads (default 1)",
          "N,N,...");
-  option("--shard", arguments->shard, "How they share: strided, contiguous or by_chunk", "HOW")
+  option("--shard", arguments->shard, "How --world-size assigns samples: strided, contiguous or by_chunk",
+         "HOW")
       ->capture_default_str();
   option("--device", arguments->device, "cpu or auto; GPUs are measured by tools/gpu_check.sh", "DEVICE")
       ->capture_default_str();
   option("--peer", arguments->peer, "Compare with a peer: pytorch", "NAME");
-  option("--python", arguments->python, "Interpreter of the peer; default: python3, then Debian's",
+  option("--python", arguments->python, "Python for the peer; default: python3, then /usr/bin/python3",
          "PROGRAM");
   add_output_options(*command, arguments->output);
   command->footer(kBenchFooter);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures how fast a file's bytes can be read from its storage: the yardstick for cold rows of `bench`.
+// Measures how fast a file's bytes can be read from its storage: the reference for cold rows of `bench`.
 #pragma once
 
 #include <chrono>
@@ -27,6 +27,7 @@ class StoredData {
   /// HDF5 mutex. Throws FileError.
   explicit StoredData(const Field& data);
 
+  /// True if libhdf5 has to read the data, or nothing was ever written.
   bool empty() const noexcept { return chunks_.empty(); }
 
   /// Returns all stored bytes in file order, in reads of at most 4 MiB.
@@ -51,6 +52,7 @@ class StoredData {
 /// Order of the bare reads.
 enum class ColdOrder : std::uint8_t { sequential, random_chunks, random_rows };
 
+/// Settings of a measurement of bare reads.
 struct ColdSetup {
   std::filesystem::path file;
   ColdOrder order = ColdOrder::sequential;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One measurement of PyTorch's DataLoader over h5py, or of what it needs.
+"""Measures PyTorch's DataLoader over h5py once, or prints the versions of its modules.
 
     python3 pytorch_peer.py --versions
     python3 pytorch_peer.py SETTINGS FILE DATA TARGET
@@ -9,10 +9,10 @@ batch_size, seconds, seed. DATA and TARGET are paths of datasets; an empty TARGE
 JSON line: batches, samples, seconds.
 
 per_sample is the idiom of most tutorials: a map-style dataset that opens the file on first use in each
-worker and reads one row a sample; the default collation stacks them. A windowed order has no counterpart
+worker and reads one row per sample; the default collation stacks them. A windowed order has no counterpart
 there and becomes shuffle=True.
 
-tuned is what practitioners arrive at: a chunk cache of 1 GiB (rdcc_nbytes, rdcc_nslots=11213, rdcc_w0=1),
+tuned is what experienced users write: a chunk cache of 1 GiB (rdcc_nbytes, rdcc_nslots=11213, rdcc_w0=1),
 targets in memory, and whole batches from the workers, without collation. For chunk:K each worker reads
 windows of K whole chunks and shuffles within them; sequential does so without shuffling; full reads the
 rows of a batch in the order of the file.
@@ -26,11 +26,11 @@ import sys
 import time
 
 CHUNK_CACHE = {"rdcc_nbytes": 1 << 30, "rdcc_nslots": 11213, "rdcc_w0": 1.0}
-ROWS_WITHOUT_CHUNKS = 20  # what a window counts as a chunk where storage is contiguous
+ROWS_WITHOUT_CHUNKS = 20  # rows that a window counts as a chunk if storage is contiguous
 
 
 def versions():
-    """Versions of the modules, None where one cannot be imported."""
+    """Returns the versions of the modules; None for one that cannot be imported."""
     found = {"python": sys.version.split()[0]}
     for name in ("torch", "h5py"):
         try:
@@ -41,11 +41,11 @@ def versions():
 
 
 def open_h5py(file, data, target, tuned):
-    """The two datasets; target is None where its path is empty."""
+    """Opens the two datasets; target is None if its path is empty."""
     import h5py
 
     try:
-        import hdf5plugin  # noqa: F401  more filters for libhdf5, where installed
+        import hdf5plugin  # noqa: F401  more filters for libhdf5, if installed
     except ImportError:
         pass
     opened = h5py.File(file, "r", **(CHUNK_CACHE if tuned else {}))
@@ -58,7 +58,7 @@ def rows_per_chunk(data):
 
 
 class PerSample:
-    """Map-style dataset that opens its file lazily, so that each worker has a handle of its own."""
+    """Map-style dataset that opens its file lazily, so that each worker has its own handle."""
 
     def __init__(self, opener, length):
         self.opener = opener
@@ -76,7 +76,7 @@ class PerSample:
 
 
 class Tuned:
-    """Opens lazily as well; the target is read whole."""
+    """Dataset that opens its file lazily and reads the whole target."""
 
     def __init__(self, opener):
         self.opener = opener
@@ -95,7 +95,7 @@ class Tuned:
 
 
 class TunedRows(Tuned):
-    """A batch of rows for a list of indices, read in the order of the file."""
+    """Returns the rows of a list of indices as a batch, read in the order of the file."""
 
     def __getitem__(self, indices):
         import numpy
@@ -109,7 +109,7 @@ class TunedRows(Tuned):
 
 
 class TunedWindows(Tuned):
-    """Batches of one worker: windows of whole chunks, shuffled within where `shuffle`."""
+    """Batches of one worker: windows of whole chunks, shuffled within each window if `shuffle`."""
 
     def __init__(self, opener, length, chunk_rows, window_chunks, shuffle, batch_size, seed):
         super().__init__(opener)
@@ -121,7 +121,7 @@ class TunedWindows(Tuned):
         self.seed = seed
 
     def windows(self):
-        """Row ranges of this worker's windows."""
+        """Returns the row ranges of this worker's windows."""
         import numpy
         from torch.utils.data import get_worker_info
 
@@ -167,7 +167,7 @@ class TunedWindows(Tuned):
 
 
 def make_loader(settings, opener):
-    """A DataLoader for the settings; `opener(tuned)` gives the two datasets."""
+    """Returns a DataLoader for the settings; `opener(tuned)` returns the two datasets."""
     import torch
     from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler
 
@@ -179,7 +179,7 @@ def make_loader(settings, opener):
     torch.manual_seed(settings["seed"])
     several = {"num_workers": workers}
     if workers > 0:
-        # fork, because this program has no file that a fresh interpreter could import.
+        # fork, because there is no script file that a spawned interpreter could import.
         several.update(persistent_workers=True, multiprocessing_context="fork")
     if not tuned:
         return DataLoader(PerSample(opener, length), batch_size=batch_size, shuffle=order != "sequential", **several)
@@ -197,10 +197,10 @@ def make_loader(settings, opener):
 
 
 def measure(settings, opener):
-    """Takes batches until the time is over; at least one from each worker.
+    """Receives batches until the time is over; at least one from each worker.
 
     Workers deliver in turn, about as many batches at a time as there are workers, and only whole rounds
-    are counted, so that a slow loader's figure does not depend on where in a round the time ran out.
+    are counted, so that a slow loader's rate does not depend on where in a round the time ended.
     """
     loader = make_loader(settings, opener)
     round_batches = max(1, settings["num_workers"])
@@ -210,7 +210,7 @@ def measure(settings, opener):
     while seconds < settings["seconds"]:
         for batch in loader:
             data = batch[0] if isinstance(batch, (list, tuple)) else batch
-            data.view(-1)[0].item()  # what a training step does at least
+            data.view(-1)[0].item()  # minimal work of a training step
             batches += 1
             samples += data.shape[0]
             seconds = time.perf_counter() - start
@@ -233,14 +233,14 @@ def main(arguments, open_data=open_h5py):
 
     try:
         result = measure(settings, opener)
-    except Exception as error:  # whatever a reader throws is the answer to "can it read this file?"
+    except Exception as error:  # any error of a reader means that it cannot read this file
         lines = [line for line in str(error).splitlines() if line.strip()] or [repr(error)]
-        # A worker's message begins with its stack; others may end with theirs.
+        # A worker's message begins with a stack trace; other messages may end with one.
         line = lines[-1] if "worker process" in lines[0] else lines[0]
         result = {"error": line.strip()[:300]}
     print(json.dumps(result), flush=True)
     for worker in multiprocessing.active_children():
-        worker.kill()  # what it reads ahead is of no use
+        worker.kill()  # its read-ahead is not needed
     os._exit(0)
 
 

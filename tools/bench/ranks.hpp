@@ -11,11 +11,12 @@
 
 namespace h5feed::cli {
 
+/// Arguments of `bench --world-size`.
 struct RanksRequest {
   BenchSettings settings;
   std::vector<std::int64_t> world_sizes;  ///< processes per row; at least one entry
-  std::vector<std::int64_t>
-      num_workers;  ///< workers of each process; at least one entry, each measured with every world size
+  /// Workers of each process; at least one entry, each measured with every world size.
+  std::vector<std::int64_t> num_workers;
   std::string shard;
 };
 

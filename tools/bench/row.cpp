@@ -337,8 +337,8 @@ class Row {
   std::chrono::nanoseconds slice_{};
   std::vector<Repetition> repetitions_;
   std::vector<Limits> limits_;
-  std::optional<double>
-      resident_share_;  // cold: the largest share left after a drop; warm: before the counted runs
+  // Cold: the largest share left after a drop; warm: the share before the counted runs.
+  std::optional<double> resident_share_;
 };
 
 }  // namespace

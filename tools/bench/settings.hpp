@@ -15,6 +15,7 @@
 
 namespace h5feed::cli {
 
+/// Settings of `bench`, most of them as typed.
 struct BenchSettings {
   std::string file;
   std::string data;

@@ -215,12 +215,12 @@ int check(const CheckArguments& arguments) {
 
 constexpr const char* kCheckFooter =
     R"(Every chunk of every numeric dataset is read twice, by h5feed itself and by libhdf5, and compared byte
-by byte. Datasets that h5feed reads through libhdf5 anyway are read once. The exit code is 1 where a chunk
-differs or an object cannot be read; the others are checked all the same.
+by byte. Datasets that h5feed reads through libhdf5 anyway are read once. The exit code is 1 if a chunk
+differs or an object cannot be read; all other objects are still checked.
 
-The SHA-256 is that of the decoded values in row-major order of the whole dataset, in little-endian byte
-order: files with the same values have the same digest, whatever their chunks, filters and byte order. With
---sample, or when --time-budget ends the check, there is none, and the result is "partial", not "equal".
+The SHA-256 covers the decoded values of the whole dataset in row-major order and little-endian byte order:
+files with the same values have the same digest, whatever their chunks, filters and byte order. With
+--sample, or if --time-budget ends the check, there is no digest, and the result is "partial", not "equal".
 
 Examples:
   h5feed check train.h5
@@ -234,14 +234,15 @@ void add_check(CLI::App& app, Action& action) {
   CLI::App* const command =
       app.add_subcommand("check", "Compare what h5feed reads with what libhdf5 reads; print digests");
   command->add_option("FILE", arguments->file, "HDF5 file")->required();
-  command->add_option("--data", arguments->data, "Only these datasets")->type_name("PATH ...");
+  command->add_option("--data", arguments->data, "Check only these datasets")->type_name("PATH ...");
   command
       ->add_option("--sample", arguments->sample, "Share of the chunks to compare, spread over the dataset")
       ->type_name("SHARE%")
       ->capture_default_str();
   command->add_option("--jobs", arguments->jobs, "Threads; default: the usable cores")->type_name("N");
   command
-      ->add_option("--time-budget", arguments->time_budget, "Begin no chunk after this time; default: none")
+      ->add_option("--time-budget", arguments->time_budget,
+                   "Start no chunk after this time; default: no limit")
       ->type_name("TIME");
   add_output_options(*command, arguments->output);
   command->footer(kCheckFooter);

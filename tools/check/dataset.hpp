@@ -17,11 +17,11 @@ namespace h5feed::cli {
 /// Settings of a check.
 struct CheckSettings {
   unsigned jobs = 1;  ///< threads
-  std::uint64_t memory_bytes =
-      0;              ///< limit for chunks and rows in flight; at least one chunk is always in flight
+  /// Limit for chunks and rows in flight; at least one chunk is always in flight.
+  std::uint64_t memory_bytes = 0;
   double sample = 1;  ///< share of the chunks to compare, above 0 and at most 1
-  std::optional<std::chrono::steady_clock::time_point> deadline =
-      {};  ///< no chunk is started after this time
+  /// No chunk is started after this time.
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
 };
 
 /// Result of checking one dataset.
@@ -38,6 +38,7 @@ struct CheckResult {
   /// element.
   std::vector<std::string> findings;
 
+  /// True if no visited chunk differs or is corrupt.
   bool clean() const noexcept { return differing == 0 && corrupt == 0; }
 };
 
@@ -46,7 +47,7 @@ inline constexpr std::size_t kMostFindings = 5;
 
 /// Compares every chunk of `reader` with H5Dread of the same elements; if the reader itself uses libhdf5,
 /// only reads them. A chunk that h5feed refuses is not passed to libhdf5, whose decoders trust their input;
-/// no chunk is if libhdf5 lacks a filter. The digest covers all values in row-major order, in little-endian
+/// if libhdf5 lacks a filter, no chunk is. The digest covers all values in row-major order, in little-endian
 /// byte order, so it does not depend on chunks, filters or byte order of the file. Runs on `jobs` threads;
 /// reads through libhdf5 hold the HDF5 mutex. Calls `advance` with the decoded bytes of each visit, from one
 /// thread at a time. Chunks that cannot be read are findings; throws all other errors, and Interrupted.

@@ -25,6 +25,7 @@ class PieceTimer {
 
   /// Returns the number of pieces for the next round; 0 when enough is known.
   std::uint64_t next() const noexcept { return next_; }
+  /// Records that the round of `next()` pieces took `seconds`.
   void add(double seconds) noexcept;
   /// Seconds per piece; 0 before the first round.
   double seconds_each() const noexcept { return seconds_each_; }
@@ -50,6 +51,7 @@ std::vector<double> estimate_check(const std::shared_ptr<H5File>& file,
 /// Detects that work will take much longer or shorter than predicted. For one thread.
 class TimeForecast {
  public:
+  /// `said_s` is the predicted time of all work, in seconds.
   explicit TimeForecast(double said_s) : said_s_(said_s) {}
 
   /// Call when the share `done`, 0 … 1, of the work is done after `elapsed_s` seconds. Returns the new

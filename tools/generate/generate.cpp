@@ -189,7 +189,7 @@ int generate(const GenerateArguments& arguments) {
 void add_generate(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* const command =
-      app.add_subcommand("generate", "Write a file of made-up samples: same seed, same bytes");
+      app.add_subcommand("generate", "Write a file of synthetic samples: same seed, same bytes");
   command->add_option("OUT", arguments->out, "File to write")->required();
   command->add_option("--samples", arguments->samples, "Number of samples")->required()->type_name("N");
   command->add_option("--kind", arguments->kind, "images (/images, /labels) or tokens (/tokens, /labels)")
@@ -199,22 +199,23 @@ void add_generate(CLI::App& app, Action& action) {
       ->type_name("D,D,...");
   command->add_option("--dtype", arguments->dtype, "Images: u8, u16, f32 [u8]; tokens: any integer [i64]")
       ->type_name("TYPE");
-  command->add_option("--classes", arguments->classes, "Labels are 0 to N-1; u8 up to 256 classes, then i64")
+  command
+      ->add_option("--classes", arguments->classes,
+                   "Number of labels, 0 to N-1; stored as u8 up to 256, then as i64")
       ->capture_default_str()
       ->type_name("N");
   command
       ->add_option("--ratio", arguments->ratio,
-                   "Images: decoded / stored size under gzip:4, about; 1 to 4 [1.5]")
+                   "Images: approximate decoded / stored size under gzip:4, from 1 to 4 [1.5]")
       ->type_name("X");
   command->add_option("--low", arguments->low, "Tokens: lowest value [100]")->type_name("N");
-  command->add_option("--high", arguments->high, "Tokens: first value above the highest [30000]")
-      ->type_name("N");
-  add_chunk_option(*command, arguments->chunk, "Samples per chunk, or none: contiguous storage");
+  command->add_option("--high", arguments->high, "Tokens: highest value + 1 [30000]")->type_name("N");
+  add_chunk_option(*command, arguments->chunk, "Samples per chunk, or none for contiguous storage");
   add_filter_option(*command, arguments->filter, "gzip:4");
   command->add_option("--seed", arguments->seed, "Same seed, same bytes")
       ->capture_default_str()
       ->type_name("N");
-  command->add_flag("--force", arguments->force, "Replace OUT where it exists");
+  command->add_flag("--force", arguments->force, "Replace OUT if it exists");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   command->footer(
       "Examples:\n"

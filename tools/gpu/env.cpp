@@ -170,10 +170,10 @@ int env(const EnvArguments& arguments) {
 
 void add_env(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<EnvArguments>();
-  CLI::App* const command = app.add_subcommand("env", "Show versions, limits and GPUs as h5feed finds them");
+  CLI::App* const command = app.add_subcommand("env", "Show the versions, limits and GPUs that h5feed finds");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   command->footer(
-      "Put its output into a bug report. GPUs are asked through NVIDIA's driver; no CUDA is needed.\n\n"
+      "Add the output to bug reports. GPUs are queried through NVIDIA's driver; no CUDA is needed.\n\n"
       "Examples:\n"
       "  h5feed env --json > env.json");
   command->callback([arguments, &action] { action = [arguments] { return env(*arguments); }; });

@@ -279,38 +279,32 @@ void add_monitor(CLI::App& app, Action& action, std::vector<std::string> watched
   auto arguments = std::make_shared<MonitorArguments>();
   arguments->command = std::move(watched_command);
   CLI::App* const command =
-      app.add_subcommand("monitor", "Watch the GPUs, alone or while a command runs, and what it uses");
+      app.add_subcommand("monitor", "Watch the GPUs, and the resources that a command or process uses");
   command->add_option("--interval", arguments->interval, "Seconds between readings, from 0.1")
       ->type_name("SECONDS")
       ->capture_default_str();
   command->add_option("-o,--output", arguments->output, "Write a line of JSON for each reading to FILE")
       ->type_name("FILE");
-  command->add_option("--pid", arguments->pid, "Until this process ends")->type_name("N");
+  command->add_option("--pid", arguments->pid, "Watch this process, until it ends")->type_name("N");
   command
       ->add_option("--gpu", arguments->gpus,
-                   "Only this one, by PCI address or number of nvidia-smi; may be repeated")
+                   "Watch only this GPU, by PCI address or number of nvidia-smi; may be repeated")
       ->type_name("GPU");
   command->add_flag("--json", arguments->json, "Print the lines of JSON instead of tables");
   command->footer(
-      "What follows -- is started as a command, with or without a GPU; its exit code becomes ours (128 + the "
-      "number of the\n"
-      "signal that ended it; 1 where it cannot be started), signals are passed on to it, and the summary "
-      "goes to "
-      "stderr.\n"
-      "Of a command or process, all that descend from it count: busy cores, memory (pages that processes "
-      "share "
-      "count for\n"
-      "each), bytes from and to storage.\n"
-      "busy: share of time in which any kernel ran, however small. SMs, tensor, memory: how much of the GPU "
-      "worked\n"
-      "(NVML's GPM, Hopper and later). GPUs need NVIDIA's driver; H5FEED_NVML names its libnvidia-ml.so.1 "
-      "where "
-      "it\n"
-      "lies elsewhere.\n\n"
-      "Examples:\n"
-      "  h5feed monitor --interval 5\n"
-      "  h5feed monitor --interval 0.5 -o run.jsonl -- ./train --epochs 3\n"
-      "  h5feed monitor --pid 4242 --json");
+      R"(The words after -- are started as a command, with or without a GPU. The exit code is the command's (128 + the
+number of the signal that ended it; 1 if it cannot be started). Signals are forwarded to it, and the summary
+goes to stderr.
+A process is measured with all its descendants: busy cores, memory (shared pages count for each process), bytes
+read from and written to storage.
+busy: share of time in which any kernel ran, however small. SMs, tensor, memory: share of the GPU that worked
+(NVML's GPM, Hopper and later). GPUs need NVIDIA's driver; H5FEED_NVML names its libnvidia-ml.so.1 if it is not
+in the default location.
+
+Examples:
+  h5feed monitor --interval 5
+  h5feed monitor --interval 0.5 -o run.jsonl -- ./train --epochs 3
+  h5feed monitor --pid 4242 --json)");
   command->callback([arguments, &action] { action = [arguments] { return monitor(*arguments); }; });
 }
 

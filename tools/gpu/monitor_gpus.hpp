@@ -39,7 +39,9 @@ struct WatchedGpu {
   std::uint64_t throttle_reasons = 0;
   std::uint64_t readings = 0;
 
+  /// Adds a reading to the summary.
   void add(const gpu::GpuReading& reading);
+  /// Returns the joules between the first and the last reading; empty if the GPU does not report them.
   std::optional<double> energy_j() const;
 };
 
@@ -62,9 +64,13 @@ class GpuWatch {
   std::vector<WatchedGpu>& gpus() noexcept { return gpus_; }
   const std::vector<WatchedGpu>& gpus() const noexcept { return gpus_; }
 
+  /// Returns the summary of all watched GPUs as JSON.
   Json summary() const;
+  /// Returns the summary as a table, one row per GPU.
   Table table() const;
+  /// Returns an empty table for readings as they arrive.
   static Table live_table();
+  /// Returns one reading as a row of `live_table`.
   static std::vector<std::string> live_cells(const WatchedGpu& gpu, const gpu::GpuReading& reading);
 
  private:

@@ -33,6 +33,7 @@ class ProcessUse {
   Table table() const;
   /// Returns the last reading as a row of `live_table`.
   std::vector<std::string> live_cells() const;
+  /// Returns an empty table for readings as they arrive.
   static Table live_table();
 
  private:

@@ -306,28 +306,27 @@ void add_info(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<InfoArguments>();
   CLI::App* const command = app.add_subcommand("info", "Show the datasets of a file and how they are stored");
   command->add_option("FILE", arguments->file, "HDF5 file")->required();
-  command->add_option("--data", arguments->data, "Only this dataset")->type_name("PATH");
+  command->add_option("--data", arguments->data, "Show only this dataset")->type_name("PATH");
   command->add_flag("--stats", arguments->stats.stats,
-                    "Read all values: mean, std, min and max of each channel, and the C++ lines to paste");
+                    "Read all values; print mean, std, min and max of each channel, and C++ lines to paste");
   command->add_flag("--write-attributes", arguments->stats.write_attributes,
-                    "With --stats: store them as attributes of the dataset; FILE is changed in place");
+                    "With --stats: store the statistics as attributes of the dataset; changes FILE in place");
   command->add_option("--input-layout", arguments->stats.input_layout, "auto, NCHW, NHWC, NHW or none")
       ->type_name("LAYOUT")
       ->capture_default_str();
-  command->add_option("--jobs", arguments->stats.jobs, "Threads of --stats; default: the usable cores")
+  command->add_option("--jobs", arguments->stats.jobs, "Threads for --stats; default: the usable cores")
       ->type_name("N");
   add_output_options(*command, arguments->output);
   command->footer(
-      "The read path is direct where h5feed reads and decodes chunks itself, on many threads; H5Dread, with "
-      "the\n"
-      "reason, where libhdf5 has to do it, one thread at a time. Damaged objects are named and do not hide "
-      "the\n"
-      "others; the exit code is then 1, and 0 where --data names one that is intact.\n\n"
-      "Examples:\n"
-      "  h5feed info train.h5\n"
-      "  h5feed train.h5\n"
-      "  h5feed info train.h5 --stats --write-attributes\n"
-      "  h5feed info train.h5 --data images --json");
+      R"(The read path is direct if h5feed reads and decodes chunks itself, on many threads; it is H5Dread, with the
+reason, if libhdf5 has to do it, one thread at a time. Damaged objects are named and do not hide the others;
+the exit code is then 1, or 0 if --data names an intact dataset.
+
+Examples:
+  h5feed info train.h5
+  h5feed train.h5
+  h5feed info train.h5 --stats --write-attributes
+  h5feed info train.h5 --data images --json)");
   command->callback([arguments, &action] { action = [arguments] { return info(*arguments); }; });
 }
 

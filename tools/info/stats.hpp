@@ -35,6 +35,7 @@ std::vector<StatsResult> collect_stats(const std::shared_ptr<H5File>& file, cons
 
 /// Returns, for each dataset, a table of channels and the C++ lines to paste.
 std::string stats_text(const std::vector<StatsResult>& results);
+/// Returns the statistics of one dataset as JSON.
 Json stats_json(const StatsResult& result);
 
 /// Stores mean, std, min and max of each channel, in the unit of the stored values, as attributes of the

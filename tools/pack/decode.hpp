@@ -19,6 +19,7 @@ class BadImage : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Format of decoded images: uint8 pixels of one size.
 struct PixelFormat {
   std::uint64_t height = 0;
   std::uint64_t width = 0;
@@ -28,6 +29,7 @@ struct PixelFormat {
 
   std::uint64_t channels() const noexcept { return gray ? 1 : 3; }
   std::uint64_t bytes() const noexcept { return channels() * height * width; }
+  /// Returns (C,H,W), or (H,W,C) if `channels_last`.
   std::vector<std::uint64_t> shape() const;
 };
 

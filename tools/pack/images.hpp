@@ -33,6 +33,7 @@ struct SkippedImage {
   std::string reason;
 };
 
+/// Result of packing one set of images.
 struct PackedImages {
   std::vector<std::int64_t> labels;  ///< labels of the stored images, in their order
   std::vector<SkippedImage> skipped;

@@ -272,9 +272,9 @@ constexpr const char* kPackFooter =
 train and test. Classes are numbered in the order of their names, which /labels keeps as the attribute
 class_names. Pixels of 8 bits get the attributes mean, std, min and max of each channel, in the unit of the
 stored values: options.normalize takes them with .scale = 1. --store bytes keeps JPEG and other files as they
-are, as rows of differing length.
+are, as rows of variable length.
 
-A bad image (missing, cut short, no image) ends the work, or is listed and left out with --on-error skip.
+A bad image (missing, truncated, not an image) ends the work; with --on-error skip it is listed and left out.
 
 Examples:
   h5feed pack train.h5 --images photos --size 224x224
@@ -296,25 +296,24 @@ void add_pack(CLI::App& app, Action& action) {
   command->add_option("OUT", arguments->out, "File to write")->required();
   const auto sources = [&](const std::string& name, std::vector<std::string>& value, const std::string& help,
                            const std::string& form) {
-    command->add_option(name, value, help + "; repeat it for more")->type_name(form)->expected(1)->take_all();
+    command->add_option(name, value, help + "; may be repeated")->type_name(form)->expected(1)->take_all();
   };
-  sources("--images", arguments->images, "Folder with a folder of images for each class", "[GROUP=]DIR");
+  sources("--images", arguments->images, "Folder that holds one folder of images per class", "[GROUP=]DIR");
   sources("--csv", arguments->csv, "CSV file of path,label or path,label,group", "[GROUP=]FILE");
-  sources("--idx", arguments->arrays.idx, "Dataset to write and the IDX file it comes from, plain or gzip",
-          "NAME=FILE");
-  sources("--npy", arguments->arrays.npy, "Dataset to write and the .npy file it comes from", "NAME=FILE");
+  sources("--idx", arguments->arrays.idx, "Dataset to write, and its IDX file, plain or gzip", "NAME=FILE");
+  sources("--npy", arguments->arrays.npy, "Dataset to write, and its .npy file", "NAME=FILE");
   sources("--cifar10", arguments->arrays.cifar10, "Binary file of CIFAR-10", "[GROUP=]FILE");
   sources("--cifar100", arguments->arrays.cifar100, "Binary file of CIFAR-100", "[GROUP=]FILE");
-  command->add_option("--size", arguments->size, "Images: height x width of the pixels stored")
+  command->add_option("--size", arguments->size, "Images: height x width of the stored pixels")
       ->type_name("HxW");
-  command->add_option("--fit", arguments->fit, "How an image comes to that size: crop, pad, stretch")
+  command->add_option("--fit", arguments->fit, "How images are fitted to that size: crop, pad, stretch")
       ->capture_default_str()
       ->type_name("FIT");
   command->add_option("--color", arguments->color, "rgb or gray")->capture_default_str()->type_name("COLOR");
   command->add_option("--layout", arguments->layout, "NCHW or NHWC")
       ->capture_default_str()
       ->type_name("LAYOUT");
-  command->add_option("--store", arguments->store, "pixels, or bytes: the image files as they are")
+  command->add_option("--store", arguments->store, "pixels, or bytes to store image files as they are")
       ->capture_default_str()
       ->type_name("FORM");
   command->add_option("--on-error", arguments->on_error, "Bad images: fail, or skip and list them")
@@ -325,7 +324,7 @@ void add_pack(CLI::App& app, Action& action) {
   add_chunk_option(*command, arguments->chunk,
                    "Samples per chunk; auto: about 1 MiB, at most 20,000 samples; none: contiguous storage");
   add_filter_option(*command, arguments->filter, "gzip:4");
-  command->add_flag("--force", arguments->force, "Replace OUT where it exists");
+  command->add_flag("--force", arguments->force, "Replace OUT if it exists");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   command->footer(kPackFooter);
   command->callback([arguments, &action] { action = [arguments] { return pack(*arguments); }; });

@@ -20,6 +20,7 @@ class ArraySource {
   ArraySource& operator=(const ArraySource&) = delete;
   virtual ~ArraySource() = default;
 
+  /// Type of the elements.
   virtual DType dtype() const noexcept = 0;
   /// Extents of the array: at least one dimension, each at least 1.
   virtual const std::vector<std::uint64_t>& shape() const noexcept = 0;

@@ -14,6 +14,8 @@ namespace h5feed::cli {
 /// Interrupted.
 using Action = std::function<int()>;
 
+/// Adds `info`; the functions below add the command of their name in the same way. `app` borrows `action`,
+/// which is set when the command was chosen.
 void add_info(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_generate(CLI::App& app, Action& action);

@@ -101,7 +101,7 @@ fi
 
 void add_completion(CLI::App& app, Action& action) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* const command = app.add_subcommand("completion", "Print the completion script of a shell");
+  CLI::App* const command = app.add_subcommand("completion", "Print a completion script for a shell");
   command->add_option("SHELL", *shell, "bash or zsh")->required();
   command->footer(
       "Examples:\n"

@@ -47,8 +47,8 @@ std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view
 /// Tile options as typed; all empty: no tiles.
 struct TileText {
   std::string size;     ///< "512", or "512x768": height and width
-  std::string stride;   ///< likewise
-  std::string overlap;  ///< likewise
+  std::string stride;   ///< "512", or "512x768": height and width
+  std::string overlap;  ///< "512", or "512x768": height and width
   std::string edges;    ///< "drop", "pad" or "shift"
 };
 

@@ -19,8 +19,8 @@ struct ProcessStat {
   std::string name;
   char state = '?';
   pid_t parent = 0;
-  double cpu_s = 0;             ///< user and system time, including children that ended and were waited for
-  std::uint64_t started = 0;    ///< clock ticks since boot; tells a process from a later one with its number
+  double cpu_s = 0;           ///< user and system time, including children that ended and were waited for
+  std::uint64_t started = 0;  ///< clock ticks since boot; distinguishes it from later processes with its pid
   std::uint64_t rss_bytes = 0;  ///< resident memory, shared pages included
 };
 

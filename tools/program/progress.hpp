@@ -10,7 +10,7 @@
 
 namespace h5feed::cli {
 
-/// Unit of a bar's rate.
+/// Unit of a bar's amounts.
 enum class ProgressUnit : std::uint8_t { bytes, seconds, items };
 
 /// Returns one line of at most `width` columns: label, bar, share, rate and time left, e.g.
@@ -22,6 +22,7 @@ std::string progress_line(std::string_view label, ProgressUnit unit, double done
 /// during the first second. For one thread at a time.
 class Progress {
  public:
+  /// `total` is the amount of all work, in `unit`.
   Progress(std::string label, ProgressUnit unit, double total);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

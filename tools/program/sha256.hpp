@@ -18,6 +18,7 @@ class Sha256 {
   /// Throws Error if OpenSSL offers no SHA-256.
   Sha256();
 
+  /// Appends `bytes` to the input.
   void update(std::span<const std::byte> bytes);
 
   /// Returns the digest of all input. Must be the last call on this object.

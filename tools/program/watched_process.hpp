@@ -39,6 +39,7 @@ class WatchedProcess {
   std::optional<int> exit_code();
   /// Resources used by a started command; set once `exit_code` has found it ended.
   const std::optional<LifetimeUse>& lifetime() const noexcept { return lifetime_; }
+  /// Sends a signal to the process; ignores errors.
   void send(int signal) const noexcept;
 
  private:

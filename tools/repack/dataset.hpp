@@ -22,7 +22,7 @@ namespace h5feed::cli {
 struct RepackJob {
   std::shared_ptr<const ChunkReader> reader;
   CopiedStorage storage;               ///< storage of the copy
-  bool chosen = false;                 ///< chosen by the user; other datasets keep their values and storage
+  bool chosen = false;                 ///< chosen by the user; other datasets keep their storage
   std::optional<RecutPlan> plan = {};  ///< empty: chunks are copied as stored
   RecutShapes shapes = {};             ///< shapes of the re-cut
   std::uint64_t stored_bytes = 0;      ///< bytes written so far
@@ -31,12 +31,13 @@ struct RepackJob {
   /// second, from those rows to chunks.
   std::optional<std::uint64_t> shuffle_key = {};
   std::optional<RecutPlan> sort_plan = {};
-  std::uint64_t first_row =
-      0;  ///< row of the copy at which the rows of `reader` start; a multiple of its chunks' rows
+  /// Row of the copy at which the rows of `reader` start; a multiple of its chunks' rows.
+  std::uint64_t first_row = 0;
 
   const DatasetInfo& info() const noexcept { return reader->info(); }
 };
 
+/// Settings shared by all jobs of a `repack`.
 struct RepackSettings {
   std::filesystem::path out;
   std::uint64_t memory_bytes = 0;

@@ -44,6 +44,7 @@ class PartPlan {
 
   /// Returns whether the parts stay and OUT becomes a view of them; otherwise they only serve to resume.
   bool split() const noexcept { return split_; }
+  /// Number of parts, at least 1.
   std::uint64_t parts() const noexcept { return parts_; }
   /// Returns the only part to write here; empty: all parts.
   std::optional<std::uint64_t> only() const noexcept { return only_; }
@@ -51,12 +52,15 @@ class PartPlan {
   /// Returns whether the rows of `jobs()[job]` are stored in the parts.
   bool in_parts(std::size_t job) const { return in_parts_[job]; }
 
+  /// Returns the rows of a dataset that `part` holds; count 0 if none.
   PartRows rows_of(const RepackJob& job, std::uint64_t part) const;
+  /// Returns the path of a part's file next to OUT; a hidden file unless the parts stay.
   std::filesystem::path path(std::uint64_t part) const;
   /// Returns a digest of the source's current state and of everything that determines the part's content.
   std::string identity(std::uint64_t part) const;
   /// Returns whether the part's file exists and has that identity. Reads the file. Throws FileError.
   bool complete(std::uint64_t part) const;
+  /// Returns the number of complete parts. Reads their files. Throws FileError.
   std::uint64_t count_complete() const;
   /// Throws FileError that names the file if the file of a part of --split holds anything else.
   void check_others() const;

@@ -116,25 +116,25 @@ int repack(const RepackArguments& arguments) {
 }
 
 constexpr const char* kRepackFooter =
-    R"(The datasets that look like images are stored anew, or those that --dataset names; all else is kept:
-groups, attributes, links, committed types, dimension scales, references, fill values, creation order. What
-cannot be kept is refused by name before anything appears under OUT. OUT is written under a temporary name,
-verified (SHA-256 of the decoded values of both sides), made durable and renamed; IN is never changed.
+    R"(Rewrites the datasets that look like images, or those that --dataset names. Everything else is kept:
+groups, attributes, links, committed types, dimension scales, references, fill values, creation order. An
+object that cannot be kept is refused by name before OUT is created. OUT is written under a temporary name,
+verified (SHA-256 of the decoded values of both files), synced to storage and renamed; IN is never changed.
 
---chunk takes samples per chunk, a size (whole samples that fit it), a full shape, none (contiguous), or
-auto: whole samples of about 1 MiB decoded, at most 20,000. Without --chunk or --filter the source's stay;
+--chunk takes samples per chunk, a size (whole samples that fit in it), a full shape, none (contiguous), or
+auto: whole samples of about 1 MiB decoded, at most 20,000. Without --chunk or --filter the source's is kept;
 datasets whose chunks and filters do not change are copied without decoding.
 
-Where one row of source chunks exceeds --memory, they are decoded again for each part that fits, or once
-into a scratch file beside OUT, whichever is estimated cheaper; the first lines printed say so.
+If one row of source chunks exceeds --memory, the chunks are decoded again for each part that fits, or once
+into a scratch file next to OUT, whichever is estimated to be cheaper; the first lines printed say so.
 
---shuffle-rows moves the rows of every dataset with as many rows as one stored anew, data and labels alike,
-for readers that go through the file in order. Attributes that count rows are not adjusted.
+--shuffle-rows reorders every dataset with as many rows as a rewritten one, data and labels alike, for
+readers that read the file in order. Attributes that count rows are not adjusted.
 
---split N writes the rows of the datasets stored anew, and of those with as many rows, into OUT.part-I-of-N.h5
-beside OUT (for train.h5: train.part-0-of-4.h5), and OUT with all else and a virtual dataset over them, which
-needs HDF5 1.10. Machines that share the folder can each write one with --part I/N; whoever finishes last writes
-OUT. --resume keeps what is complete when the work is interrupted: the same command goes on.
+--split N writes the rows of the rewritten datasets, and of those with as many rows, to OUT.part-I-of-N.h5
+next to OUT (for train.h5: train.part-0-of-4.h5), and OUT with everything else and a virtual dataset over the
+parts, which needs HDF5 1.10. Machines that share the folder can each write one part with --part I/N; the last
+one to finish writes OUT. --resume keeps complete parts if the work is interrupted: the same command continues.
 
 Examples:
   h5feed repack slow.h5 fast.h5 --chunk auto
@@ -151,41 +151,43 @@ Examples:
 void add_repack(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<RepackArguments>();
   CLI::App* const command =
-      app.add_subcommand("repack", "Write a file anew with other chunks and filters; keep the rest");
+      app.add_subcommand("repack", "Rewrite a file with other chunks and filters; keep the rest");
   command->add_option("IN", arguments->in, "File to read")->required();
   command->add_option("OUT", arguments->out, "File to write")->required();
-  command->add_option("--dataset", arguments->datasets, "Only these; default: those that look like images")
+  command
+      ->add_option("--dataset", arguments->datasets,
+                   "Rewrite only these datasets; default: those that look like images")
       ->type_name("PATH ...");
   command
       ->add_option("--chunk", arguments->chunk,
-                   "Samples per chunk, a size, a shape, auto, or none: contiguous")
+                   "Samples per chunk, a size, a shape, auto, or none (contiguous)")
       ->type_name("N|4MiB|AxBxC|auto|none");
   add_filter_option(*command, arguments->filter, "the source's");
   command->add_option("--jobs", arguments->jobs, "Threads; default: the usable cores")->type_name("N");
-  command->add_option("--memory", arguments->memory, "Most to use; default: a quarter of what is available")
-      ->type_name("SIZE");
   command
-      ->add_option("--maxshape", arguments->max_shape, "fixed: the datasets stored anew cannot grow any more")
+      ->add_option("--memory", arguments->memory, "Memory limit; default: a quarter of the available memory")
+      ->type_name("SIZE");
+  command->add_option("--maxshape", arguments->max_shape, "fixed: rewritten datasets can no longer grow")
       ->type_name("fixed");
   command
       ->add_option("--shuffle-rows", arguments->shuffle_rows,
-                   "Write the rows in an order drawn from SEED, the same for all datasets with as many rows")
+                   "Shuffle the rows with SEED, in the same order for all datasets with as many rows")
       ->type_name("SEED");
   command
       ->add_option("--split", arguments->split,
-                   "Write the rows into N files beside OUT, and OUT as a virtual dataset over them")
+                   "Write the rows to N files next to OUT, and OUT as a virtual dataset over them")
       ->type_name("N");
   command
       ->add_option("--part", arguments->part,
-                   "Of --split, only file I, counted from 0; auto: as Slurm or mpirun numbers this process")
+                   "Write only file I of --split N, counted from 0; auto: the rank set by Slurm or mpirun")
       ->type_name("I/N|auto");
   command->add_flag("--resume", arguments->resume,
-                    "Work in parts that an interruption leaves beside OUT, and go on where they end");
-  command->add_option("--libver", arguments->libver, "latest: newest formats, which HDF5 1.8 cannot read")
+                    "Work in parts that stay next to OUT if interrupted, and continue after them");
+  command->add_option("--libver", arguments->libver, "latest: newest file format, which HDF5 1.8 cannot read")
       ->type_name("latest");
-  command->add_flag("--dry-run", arguments->dry_run, "Say what would be done and what it takes, and stop");
-  command->add_flag("--no-verify", arguments->no_verify, "Do not read OUT again to compare its values");
-  command->add_flag("--force", arguments->force, "Replace OUT where it exists");
+  command->add_flag("--dry-run", arguments->dry_run, "Print what would be done and its cost, and stop");
+  command->add_flag("--no-verify", arguments->no_verify, "Do not read OUT again to verify its values");
+  command->add_flag("--force", arguments->force, "Replace OUT if it exists");
   command->add_flag("--json", arguments->json, "Print JSON instead of text");
   command->footer(kRepackFooter);
   command->callback([arguments, &action] { action = [arguments] { return repack(*arguments); }; });

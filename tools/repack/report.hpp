@@ -15,10 +15,10 @@ namespace h5feed::cli {
 
 /// Totals of a `repack`; unknown ones are estimated from a few chunks of each dataset.
 struct RepackEstimate {
-  std::uint64_t bytes_in = 0;       ///< stored
-  std::uint64_t bytes_out = 0;      ///< stored
+  std::uint64_t bytes_in = 0;       ///< stored bytes of the source
+  std::uint64_t bytes_out = 0;      ///< stored bytes of the copy
   std::uint64_t other_bytes = 0;    ///< part of `bytes_in`, and of `bytes_out`, that belongs to no job
-  std::uint64_t decoded_bytes = 0;  ///< of all datasets that h5feed writes itself
+  std::uint64_t decoded_bytes = 0;  ///< decoded bytes of all datasets that h5feed writes itself
   std::uint64_t memory_bytes = 0;   ///< peak memory
   std::uint64_t scratch_bytes = 0;  ///< scratch files in the target's folder while it is written
   /// Free bytes in the target's folder; empty if the system does not tell.
@@ -41,6 +41,7 @@ std::string plan_text(const std::vector<RepackJob>& jobs, const RepackArguments&
 std::string result_text(const std::vector<RepackJob>& jobs, const RepackArguments& arguments,
                         std::uint64_t file_bytes, double seconds);
 
+/// Returns plan, estimate and result as JSON.
 Json repack_json(const std::vector<RepackJob>& jobs, const RepackArguments& arguments,
                  const RepackEstimate& estimate, std::uint64_t file_bytes, double seconds);
 

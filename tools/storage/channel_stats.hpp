@@ -54,6 +54,7 @@ class ByteStats {
 
   /// Adds one or more whole rows.
   void add(std::span<const std::byte> rows);
+  /// Returns the statistics of all rows added so far.
   DatasetStats finish() const;
 
  private:

@@ -25,9 +25,9 @@ std::vector<std::uint64_t> h5py_auto_chunk(const std::vector<std::uint64_t>& sha
 /// Cost of one random sample and of one epoch in chunk order.
 struct ReadForecast {
   double random_bytes = 0;    ///< bytes decoded for one sample
-  double random_seconds = 0;  ///< of one thread; 0: not measured
+  double random_seconds = 0;  ///< seconds of one thread for one sample; 0: not measured
   double epoch_bytes = 0;
-  double epoch_seconds = 0;  ///< of one thread; 0: not measured
+  double epoch_seconds = 0;  ///< seconds of one thread for one epoch; 0: not measured
 };
 
 /// Returns the forecast from `seconds_per_byte`, as measured by `decode_seconds_per_byte`. Empty for scalars

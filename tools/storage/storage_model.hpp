@@ -65,8 +65,8 @@ struct Prediction {
   double samples_per_s = 0;
   double decodes_per_chunk = 1;  ///< mean number of decodes per chunk in the epoch: read amplification
   double decoded_bytes = 0;
-  bool reads_rows =
-      false;  ///< rows are read straight into the batch: uncompressed and shuffled beyond the cache
+  /// Rows are read straight into the batch: uncompressed and shuffled beyond the cache.
+  bool reads_rows = false;
 };
 
 /// Predicts the first epoch. Its time is the work of all samples divided among the threads: serving each
@@ -79,10 +79,10 @@ struct Trial {
   Candidate candidate;
   CandidateCosts costs;
   Prediction predicted;  ///< prediction for the whole dataset
-  double sample_predicted =
-      0;  ///< predicted samples/s for the sample, with a cache that is smaller in proportion
-  double correction =
-      1;  ///< factor for both predictions, derived from what was measured before this candidate
+  /// Predicted samples/s of the sample, with a cache that is smaller in proportion.
+  double sample_predicted = 0;
+  /// Factor of both predictions, derived from what was measured before this candidate.
+  double correction = 1;
   double sample_measured = 0;  ///< measured samples/s of the sample; 0: the time was over
   double size_bytes = 0;       ///< stored bytes of the whole dataset
   double write_seconds = 0;    ///< seconds to write the whole dataset, encoding alone

@@ -47,11 +47,13 @@ class SyntheticImages {
 /// Token sequences, uniform over [low, high). Immutable and thread-safe.
 class SyntheticTokens {
  public:
+  /// Returns the element types that `fill` supports.
   static const std::vector<DType>& dtypes();
 
   /// Throws OptionError unless `high - low` is in 1 … 2^32 and the values fit `dtype`.
   SyntheticTokens(std::uint64_t seed, DType dtype, std::int64_t low, std::int64_t high);
 
+  /// Writes sample `sample` to `out`, which must have the size of one sample.
   void fill(std::uint64_t sample, std::span<std::byte> out) const;
 
  private:

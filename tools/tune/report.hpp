@@ -22,7 +22,9 @@ struct TuneResult {
   double seconds = 0;
 };
 
+/// Returns one row per trial, in the order of `result.trials`.
 Table tune_table(const TuneResult& result);
+/// Returns the result as JSON.
 Json tune_json(const TuneResult& result);
 
 /// Returns the recommendation with its reason, the command to run, and the equivalent in h5py.

@@ -387,15 +387,15 @@ int tune(const TuneArguments& arguments) {
 }
 
 constexpr const char* kTuneFooter =
-    R"(A sample of the data, spread over it, is stored in each candidate's way in a temporary file and read through
-the loader with the batch size, order, cache and workers that are given. Predictions come from what decoding a
-few chunks, serving a sample and bringing a chunk into memory take here; each is made before its candidate is
-measured, and corrected by what those measured before have shown. "samples/s" is the prediction for the whole
-dataset, corrected by what the sample showed. A "-" was not measured: the time was over. The order of the rows is by
-samples/s; "Pareto" marks those that none beats in both speed and size. Recommended is the smallest of those
-within 5 % of the fastest. "write" is the time that encoding the whole dataset takes on all cores.
-Rates count the time that the loader works, on as many cores as it has workers, so that other programs do not
-blur them; where the file exceeds memory it is read from storage, and the clock counts.
+    R"(A sample of the data, spread over the dataset, is stored with the chunks and filters of each candidate in a
+temporary file, and read through the loader with the given batch size, order, cache and workers. Predictions are
+based on the time to decode a few chunks, to serve a sample and to load a chunk on this machine; each prediction
+is made before its candidate is measured, and corrected by earlier measurements. "samples/s" is the prediction
+for the whole dataset, corrected by the measurement of the sample. A "-" was not measured: the time was over.
+Rows are sorted by samples/s; "Pareto" marks those that no other row beats in both speed and size. Recommended
+is the smallest of those within 5 % of the fastest. "write" is the time to encode the whole dataset on all
+cores. Rates are based on the loader's CPU time, on as many cores as it has workers, so that other programs do
+not disturb them; if the file exceeds memory it is read from storage, and elapsed time is used.
 
 Examples:
   h5feed tune train.h5
@@ -418,14 +418,14 @@ void add_tune(CLI::App& app, Action& action) {
   add("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW or none", "LAYOUT");
   add("--batch-size", arguments->batch_size, "Samples per batch", "N");
   add("--shuffle", arguments->shuffle, "sequential, chunk:K or full", "ORDER");
-  add("--cache-bytes", arguments->cache_bytes, "Chunk cache; default: as the loader's", "SIZE");
+  add("--cache-bytes", arguments->cache_bytes, "Chunk cache; default: the loader's", "SIZE");
   add("--num-workers", arguments->num_workers, "Threads that read and decode; default: the usable cores",
       "N");
-  add("--chunks", arguments->chunks, "Samples per chunk to try; default: six sizes of 16 KiB to 8 MiB",
+  add("--chunks", arguments->chunks, "Samples per chunk to try; default: six sizes from 16 KiB to 8 MiB",
       "N,N,...");
-  add("--filters", arguments->filters, "Filters to try, as repack takes them; default: five usual ones",
+  add("--filters", arguments->filters, "Filters to try, in the syntax of repack; default: five common ones",
       "F,F,...");
-  add("--time-budget", arguments->time_budget, "Ends within this time", "TIME");
+  add("--time-budget", arguments->time_budget, "Time limit for everything", "TIME");
   add("--scratch", arguments->scratch, "Folder for the temporary file; default: the system's", "DIR");
   add_output_options(*command, arguments->output);
   command->footer(kTuneFooter);

@@ -16,13 +16,13 @@
 
 namespace h5feed::test {
 
+/// Properties of the simulated machine.
 struct FakeCudaSettings {
   int devices = 1;
   std::size_t memory_bytes = std::size_t{1} << 30;  ///< memory of each device
   bool manual = false;                              ///< nothing runs until `run` or a synchronizing call
   unsigned seed = 1;                                ///< seed of the random delays
-  cudaError_t device_count_error =
-      cudaSuccess;  ///< error of cudaGetDeviceCount, as on a machine without a usable GPU
+  cudaError_t device_count_error = cudaSuccess;     ///< result of cudaGetDeviceCount
   int driver_version = 13000;
   std::set<int> busy_devices = {};  ///< devices in exclusive use by another process
   bool refuse_register = false;
@@ -45,6 +45,7 @@ class FakeCuda {
   FakeCuda& operator=(const FakeCuda&) = delete;
   ~FakeCuda();
 
+  /// Returns the counts of objects that exist now.
   FakeCudaLive live() const;
 
   /// Returns the devices on which the process has a context, which takes some hundred MiB on a real GPU. As
@@ -75,6 +76,7 @@ class FakeCuda {
   std::uint64_t pageable_copies() const;
   /// Number of copies from pinned memory.
   std::uint64_t pinned_copies() const;
+  /// Bytes copied from pinned memory.
   std::uint64_t pinned_copy_bytes() const;
   /// Number of times the host waited for the device in a synchronizing call.
   std::uint64_t host_waits() const;
