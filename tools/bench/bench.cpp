@@ -16,7 +16,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
-#include "store/format/byte_source.hpp"
+#include "tools/bench/pages.hpp"
 #include "tools/bench/peer.hpp"
 #include "tools/bench/ranks.hpp"
 #include "tools/bench/report.hpp"
@@ -111,31 +111,6 @@ std::vector<std::int64_t> default_workers(unsigned cpus) {
   return workers;
 }
 
-// Returns whether rows drop the file's pages, warm rows first. Without --cold or --warm, a file that the page
-// cache cannot hold is measured both ways.
-std::vector<bool> choose_pages(const BenchArguments& arguments) {
-  const std::uint64_t file_bytes = open_file_source(arguments.file)->size();
-  if (arguments.cold) {
-    require_droppable(arguments.file);
-    return arguments.warm ? std::vector<bool>{false, true} : std::vector<bool>{true};
-  }
-  if (arguments.warm) return {false};
-  const std::uint64_t available_bytes = system_limits().available_bytes;
-  if (file_bytes <= available_bytes) return {false};
-  try {
-    require_droppable(arguments.file);
-    return {false, true};
-  } catch (const FileError& error) {
-    say(fmt::format("{}; no cold rows", error.what()));
-    return {false};
-  }
-}
-
-std::string pages_text(const std::vector<bool>& pages) {
-  if (pages.size() > 1) return "warm pages, then cold ones";
-  return pages.front() ? "cold pages" : "warm pages";
-}
-
 // Finds errors before the first row, and says what will be read.
 std::string plan_text(const BenchSettings& settings, const std::vector<std::int64_t>& workers,
                       const std::vector<bool>& pages) {
@@ -217,7 +192,7 @@ int bench(const BenchArguments& arguments) {
                                                 : parse_list("--num-workers", arguments.num_workers);
   for (const std::int64_t num_workers : workers) check_threads("--num-workers", num_workers);
   check_export_places(arguments.output, settings.file);
-  const std::vector<bool> pages = choose_pages(arguments);
+  const std::vector<bool> pages = choose_pages(arguments.file, arguments.cold, arguments.warm);
   say(plan_text(settings, workers, pages));
 
   Json json = {{"file", settings.file},   {"machine", machine_json()},     {"version", H5FEED_VERSION},

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // h5feed bench: every field real, rows in processes of their own, errors before the first row.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/magic.h>
-#include <sys/mman.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -15,42 +10,18 @@
 #include <utility>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
 #include "h5feed/config.hpp"
-#include "h5feed/error.hpp"
 #include "store/filters/filters.hpp"
+#include "support/bench_runs.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
-#include "tools/measure/page_cache.hpp"
 
 namespace h5feed::test {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using Json = nlohmann::json;
-
-constexpr std::uint64_t kSamples = 640;
-constexpr std::uint64_t kSampleBytes = 3 * 16 * 16;
-
-void write_samples(const TempDir& dir, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments = {
-      "generate", "a.h5",    "--samples", std::to_string(kSamples),
-      "--shape",  "3,16,16", "--chunk",   more.empty() ? "64" : more.front()};
-  ASSERT_EQ(run_program(dir.path(), arguments).exit_code, 0);
-}
-
-Json bench_json(const TempDir& dir, const std::vector<std::string>& options) {
-  std::vector<std::string> arguments = {"bench", "a.h5", "--json"};
-  arguments.insert(arguments.end(), options.begin(), options.end());
-  if (std::ranges::find(options, "--time-budget") == options.end()) {
-    arguments.insert(arguments.end(), {"--time-budget", "200ms"});
-  }
-  const ProgramResult result = run_program(dir.path(), arguments);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  return Json::parse(result.out);
-}
 
 TEST(Bench, ReportsEveryFieldOfEveryRow) {
   const TempDir dir;
@@ -150,131 +121,6 @@ TEST(Bench, PrintsRowsAVerdictAndTheCodeToWrite) {
               ::testing::ContainsRegex(
                   "best: num_workers=1 \\([0-9,]+ samples/s, [0-9]+ % of the decode limit\\)\n"
                   "put into your code: options.num_workers = 1; options.shuffle = \"chunk:4\";\n$"));
-}
-
-// Pages of a file in memory cannot be dropped, and the temporary directory may be such a place.
-bool lies_in_memory(const std::filesystem::path& path) {
-  struct statfs filesystem {};
-  return ::statfs(path.c_str(), &filesystem) == 0 &&
-         static_cast<unsigned long>(filesystem.f_type) == TMPFS_MAGIC;
-}
-
-void expect_refused_for_memory(const std::filesystem::path& directory) {
-  const ProgramResult result = run_program(directory, {"bench", "a.h5", "--cold"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(result.out, "");
-  EXPECT_EQ(
-      result.err,
-      "a.h5: cannot be measured cold: 100 % of its pages stay in memory: its file system lies in memory "
-      "(tmpfs); measure a copy on a disk\n");
-}
-
-TEST(Bench, DropsPagesBeforeColdPassesAndComparesWithBareReads) {
-  const TempDir dir;
-  write_samples(dir, {"none"});
-  if (lies_in_memory(dir.path())) {
-    expect_refused_for_memory(dir.path());
-    return;
-  }
-  for (const auto& [shuffle, limit] :
-       {std::pair{"sequential", "sequential"}, {"chunk:1", "sequential"}, {"full", "random"}}) {
-    const Json json =
-        bench_json(dir, {"--cold", "--num-workers", "0,2", "--runs", "2", "--shuffle", shuffle});
-    EXPECT_EQ(json.at("settings").at("page_cache"), "cold");
-    EXPECT_GT(json.at("limits").at("cold_sequential_bytes_per_s"), 0);
-    EXPECT_GT(json.at("limits").at("cold_random_bytes_per_s"), 0);
-    EXPECT_EQ(json.at("limits").at("decode_bytes_per_s"), nullptr);
-    ASSERT_EQ(json.at("rows").size(), 2U);
-    for (const Json& row : json.at("rows")) {
-      EXPECT_EQ(row.at("page_cache"), "cold");
-      EXPECT_LE(row.at("resident_share"), 0.01);
-      EXPECT_EQ(row.at("cold_limit"), limit);
-      EXPECT_GT(row.at("cold_limit_bytes_per_s"), 0);
-      EXPECT_GT(row.at("share_of_cold_limit"), 0);
-      EXPECT_EQ(row.at("share_of_limit"), nullptr);
-      EXPECT_EQ(row.at("samples_per_s_cached"), nullptr) << "an epoch from the cache reads no page";
-    }
-  }
-}
-
-TEST(Bench, ColdRowsOfCompressedDataReadWhatIsStored) {
-  const TempDir dir;
-  write_samples(dir);
-  if (lies_in_memory(dir.path())) {
-    expect_refused_for_memory(dir.path());
-    return;
-  }
-  const Json row = bench_json(dir, {"--cold", "--num-workers", "1"}).at("rows")[0];
-  EXPECT_GT(row.at("share_of_cold_limit"), 0);
-  EXPECT_GE(row.at("read_amplification"), 1) << "more where the time ends within an epoch";
-}
-
-TEST(Bench, MeasuresBothKindsOfRowsSideBySide) {
-  const TempDir dir;
-  write_samples(dir, {"none"});
-  if (lies_in_memory(dir.path())) {
-    expect_refused_for_memory(dir.path());
-    return;
-  }
-  const ProgramResult result =
-      run_program(dir.path(), {"bench", "a.h5", "--cold", "--warm", "--num-workers", "1", "--time-budget",
-                               "200ms", "--export-json", "r.json"});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err,
-              ::testing::EndsWith(": 2 rows of about 0.2 s, 0.4 s in all; each pass starts with an "
-                                  "empty cache and reads warm pages, then cold ones\n"));
-  EXPECT_THAT(result.out, HasSubstr("\nbest with warm pages: num_workers=1 ("));
-  EXPECT_THAT(result.out, HasSubstr("\nbest with cold pages: num_workers=1 ("));
-  const auto bytes = file_bytes(dir / "r.json");
-  const Json json = Json::parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  EXPECT_EQ(json.at("settings").at("page_cache"), "both");
-  EXPECT_EQ(json.at("rows")[0].at("page_cache"), "warm");
-  EXPECT_EQ(json.at("rows")[1].at("page_cache"), "cold");
-  EXPECT_GT(json.at("limits").at("decode_bytes_per_s"), 0);
-  EXPECT_GT(json.at("limits").at("cold_sequential_bytes_per_s"), 0);
-}
-
-TEST(Bench, RefusesColdRowsWhereTheFileLiesInMemory) {
-  ASSERT_TRUE(lies_in_memory("/dev/shm"));
-  std::string pattern = "/dev/shm/h5feed-test-XXXXXX";
-  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path directory = pattern;
-  H5TestFile(directory / "a.h5").create({.path = "images", .shape = {10, 4, 4}, .early_allocation = true});
-  expect_refused_for_memory(directory);
-  std::filesystem::remove_all(directory);
-}
-
-TEST(Bench, WarmRowsBeginWithTheFileInMemory) {
-  const TempDir dir;
-  write_samples(dir);
-  if (!lies_in_memory(dir.path())) {
-    EXPECT_LE(cli::drop_pages(dir / "a.h5"), cli::kColdEnough);
-  }
-  const Json json = bench_json(dir, {"--num-workers", "1"});
-  EXPECT_EQ(json.at("settings").at("page_cache"), "warm");
-  EXPECT_EQ(json.at("rows")[0].at("page_cache"), "warm");
-  EXPECT_EQ(json.at("rows")[0].at("resident_share"), 1);
-  EXPECT_EQ(json.at("rows")[0].at("cold_limit"), nullptr);
-  EXPECT_EQ(json.at("limits").at("cold_sequential_bytes_per_s"), nullptr);
-}
-
-TEST(PageCache, NamesTheProcessThatHoldsPages) {
-  const TempDir dir;
-  const std::vector<std::byte> bytes = random_bytes(100'000);
-  replace_file(dir / "a.h5", bytes);
-  EXPECT_EQ(cli::resident_share(dir / "a.h5"), 1.0) << "it was just written";
-  const FileDescriptor fd(::open((dir / "a.h5").c_str(), O_RDONLY | O_CLOEXEC));
-  void* const mapping = ::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
-  ASSERT_NE(mapping, MAP_FAILED);
-  try {
-    cli::require_droppable(dir / "a.h5");
-    ADD_FAILURE() << "mapped pages were dropped";
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr(": process " + std::to_string(::getpid()) +
-                                                         " (tools_test) maps it; end that process"),
-                                               HasSubstr("lies in memory (tmpfs)")));
-  }
-  ::munmap(mapping, bytes.size());
 }
 
 TEST(Bench, SavesItsRowsAsTheyCome) {

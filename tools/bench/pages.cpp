@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/pages.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "base/system_limits.hpp"
+#include "h5feed/error.hpp"
+#include "store/format/byte_source.hpp"
+#include "tools/measure/page_cache.hpp"
+#include "tools/program/output.hpp"
+
+namespace h5feed::cli {
+
+std::vector<bool> choose_pages(const std::string& file, bool cold, bool warm) {
+  const std::uint64_t file_bytes = open_file_source(file)->size();
+  if (cold) {
+    require_droppable(file);
+    return warm ? std::vector<bool>{false, true} : std::vector<bool>{true};
+  }
+  if (warm || file_bytes <= system_limits().available_bytes) return {false};
+  try {
+    require_droppable(file);
+    return {false, true};
+  } catch (const FileError& error) {
+    say(fmt::format("{}; no cold rows", error.what()));
+    return {false};
+  }
+}
+
+std::string pages_text(const std::vector<bool>& pages) {
+  if (pages.size() > 1) return "warm pages, then cold ones";
+  return pages.front() ? "cold pages" : "warm pages";
+}
+
+}  // namespace h5feed::cli
