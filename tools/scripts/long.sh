@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Longer runs of what .ci/run does briefly: kills repack 200 times at random moments, and runs every fuzz
-# target for two minutes.
+# Longer runs than .ci/run: the LibTorch adapter under AddressSanitizer, 200 kills of repack at random moments, and two
+# minutes of every fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 tools/install_deps.sh --fuzz
 tools/scripts/build.sh release
 H5FEED_TEST_KILLS=200 build/release/tests/tools/tools_test --gtest_filter=Repack.LosesNothingWhenKilledAtAnyMoment
+tools/scripts/build.sh asan-ubsan torch_test torch_feed_test resnet_test -- -DH5FEED_WITH_TORCH=ON
+ctest --preset asan-ubsan -L torch
 tools/scripts/fuzz.sh 120
