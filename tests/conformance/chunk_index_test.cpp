@@ -86,7 +86,7 @@ class ChunkIndexOf : public testing::TestWithParam<IndexKind> {
   TempDir dir_;
 };
 
-TEST_P(ChunkIndexOf, EqualsThatOfTheLibrarysQuery) {
+TEST_P(ChunkIndexOf, equals_that_of_the_librarys_query) {
   for (const std::uint64_t user_block : {0U, 512U, 8192U}) {
     SCOPED_TRACE(user_block);
     const TestDataset created = dataset({80, 23}, {2, 3});
@@ -128,7 +128,7 @@ TEST_P(ChunkIndexOf, EqualsThatOfTheLibrarysQuery) {
   }
 }
 
-TEST_P(ChunkIndexOf, NothingStoredIsTheFillValueOrZeros) {
+TEST_P(ChunkIndexOf, nothing_stored_is_the_fill_value_or_zeros) {
   const std::byte seven{7};
   for (const H5D_fill_value_t fill :
        {H5D_FILL_VALUE_DEFAULT, H5D_FILL_VALUE_USER_DEFINED, H5D_FILL_VALUE_UNDEFINED}) {
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(All, ChunkIndexOf,
                          [](const auto& kind) { return std::string(kind.param.name); });
 
 // A large extensible array stores its entries in pages, and its pages in blocks of growing size.
-TEST(LargeChunkIndex, ExtensibleArrayWithPagedBlocks) {
+TEST(LargeChunkIndex, extensible_array_with_paged_blocks) {
   const TempDir dir;
   constexpr std::uint64_t kChunks = 300'000;
   std::vector<std::byte> values(kChunks * 4);
@@ -179,7 +179,7 @@ TEST(LargeChunkIndex, ExtensibleArrayWithPagedBlocks) {
 }
 
 // The chunk lists of hostile files are bounded by what the file itself takes.
-TEST(LargeChunkIndex, AHugeEmptyGridIsNotListed) {
+TEST(LargeChunkIndex, a_huge_empty_grid_is_not_listed) {
   const TempDir dir;
   {
     H5TestFile file(dir / "x.h5");
@@ -216,7 +216,7 @@ class EditedFile : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(EditedFile, ChunksBeyondTheExtentAreLeftAlone) {
+TEST_F(EditedFile, chunks_beyond_the_extent_are_left_alone) {
   const std::vector<std::byte> values = write();
   // Extent and maximal extent of dimension 0: shorter by two chunks, whose entries stay in the index.
   replace_bytes(path(), {0x51, 0x01, 0, 0, 0, 0, 0, 0}, {0xa8, 0x00, 0, 0, 0, 0, 0, 0}, 2);
@@ -231,7 +231,7 @@ TEST_F(EditedFile, ChunksBeyondTheExtentAreLeftAlone) {
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), bytes.data(), bytes.data() + bytes.size()));
 }
 
-TEST_F(EditedFile, ADamagedSizeOfAnUnfilteredChunkIsNotTrusted) {
+TEST_F(EditedFile, a_damaged_size_of_an_unfiltered_chunk_is_not_trusted) {
   const std::vector<std::byte> values = test::patterned_bytes(0x151 * 6);
   {
     H5TestFile file(path());
@@ -259,7 +259,7 @@ TEST_F(EditedFile, ADamagedSizeOfAnUnfilteredChunkIsNotTrusted) {
   }
 }
 
-TEST_F(EditedFile, ALayoutVersionThatLibhdf5DoesNotKnowIsOneError) {
+TEST_F(EditedFile, a_layout_version_that_libhdf5_does_not_know_is_one_error) {
   write();
   // Layout message of version 3, chunked, of rank 2 + 1: what an older library sees of version 5, which
   // HDF5 2.0 writes.

@@ -70,7 +70,7 @@ void expect_delivers(const ChunkReader& reader, const std::vector<std::byte>& ex
   }
 }
 
-TEST_P(StorageMatrix, EqualsLibhdf5) {
+TEST_P(StorageMatrix, equals_libhdf5) {
   for (const StorageCase& stored : test::storage_cases(GetParam().kind, GetParam().pipeline)) {
     SCOPED_TRACE(testing::Message() << name_of(stored.storing) << ", " << stored.type.name);
     const std::filesystem::path path = dir_ / "x.h5";
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(All, StorageMatrix, testing::ValuesIn(all_storages()), 
   return std::string(storage.param.kind.name) + "_" + storage.param.pipeline.name;
 });
 
-TEST(StorageMatrixCoverage, HasAtLeastFourHundredFiles) {
+TEST(StorageMatrixCoverage, has_at_least_four_hundred_files) {
   std::size_t files = 0;
   for (const Storage& storage : all_storages())
     files += test::storage_cases(storage.kind, storage.pipeline).size();
@@ -97,7 +97,7 @@ TEST(StorageMatrixCoverage, HasAtLeastFourHundredFiles) {
   EXPECT_GE(files, 400U);
 }
 
-TEST(StorageMatrixCoverage, EveryTypeMeetsEveryPipelineAndEveryWayOfStoring) {
+TEST(StorageMatrixCoverage, every_type_meets_every_pipeline_and_every_way_of_storing) {
   std::map<std::string, std::set<std::string>> types_of;
   for (const Storage& storage : all_storages()) {
     for (const StorageCase& stored : test::storage_cases(storage.kind, storage.pipeline)) {

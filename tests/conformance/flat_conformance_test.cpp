@@ -94,48 +94,48 @@ class TypeConformance : public testing::TestWithParam<StoredType> {
   TempDir dir_;
 };
 
-TEST_P(TypeConformance, Contiguous) {
+TEST_P(TypeConformance, contiguous) {
   write(dataset({11, 3, 5}));
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, ContiguousInSeveralRuns) {
+TEST_P(TypeConformance, contiguous_in_several_runs) {
   write(dataset({70000, 5, 4}));
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, ContiguousAfterUserBlock) {
+TEST_P(TypeConformance, contiguous_after_user_block) {
   write(dataset({11, 3, 5}), true, 512);
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, ContiguousNeverWritten) {
+TEST_P(TypeConformance, contiguous_never_written) {
   TestDataset created = dataset({11, 3, 5});
   created.fill_value = values({1});
   write(created, false);
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, ContiguousNeverWrittenAfterUserBlock) {
+TEST_P(TypeConformance, contiguous_never_written_after_user_block) {
   TestDataset created = dataset({11, 3, 5});
   created.fill_value = values({1});
   write(created, false, 512);
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, Compact) {
+TEST_P(TypeConformance, compact) {
   TestDataset created = dataset({11, 3, 5});
   created.compact = true;
   write(created);
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, Scalar) {
+TEST_P(TypeConformance, scalar) {
   write(dataset({}));
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, ChunkedAndFiltered) {
+TEST_P(TypeConformance, chunked_and_filtered) {
   TestDataset created = dataset({11, 3, 5});
   created.chunk = {4, 2, 5};
   created.filters = parse_filters("shuffle+gzip:4+fletcher32", size_of(dtype()));
@@ -146,7 +146,7 @@ TEST_P(TypeConformance, ChunkedAndFiltered) {
 INSTANTIATE_TEST_SUITE_P(All, TypeConformance, testing::ValuesIn(stored_types()),
                          [](const auto& stored) { return text_of(stored.param); });
 
-TEST(EmptyConformance, ZeroExtentsDeliverNothing) {
+TEST(EmptyConformance, zero_extents_deliver_nothing) {
   const TempDir dir;
   const std::filesystem::path path = dir / "x.h5";
   const std::vector<Shape> shapes = {{0}, {0, 3}, {5, 0}, {5, 0, 7}};

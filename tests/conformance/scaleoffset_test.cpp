@@ -129,7 +129,7 @@ class ScaleOffset : public testing::TestWithParam<std::tuple<std::size_t, H5T_or
   TempDir dir_;
 };
 
-TEST_P(ScaleOffset, DecodesWhatLibhdf5Writes) {
+TEST_P(ScaleOffset, decodes_what_libhdf5_writes) {
   const int bits = static_cast<int>(8 * size_of(element().dtype));
   const std::vector<int> factors =
       floating() ? std::vector{-3, 0, 2, 7, 13} : std::vector{0, 1, bits / 2, bits - 1, bits};
@@ -166,7 +166,7 @@ TEST_P(ScaleOffset, DecodesWhatLibhdf5Writes) {
 }
 
 // libhdf5 writes the fewest bits that do; here are all.
-TEST_P(ScaleOffset, DecodesEveryNumberOfBits) {
+TEST_P(ScaleOffset, decodes_every_number_of_bits) {
   const std::size_t element_bytes = size_of(element().dtype);
   const std::uint64_t chunks = 8 * element_bytes + 1;
   std::mt19937_64 random(2);

@@ -137,7 +137,7 @@ TEST_F(TorchLoader, gives_stored_bfloat16_as_bfloat16) {
   EXPECT_TRUE(torch::equal(batch.target, values));
 }
 
-TEST_F(TorchLoader, DeliversNamedFieldsAsTensorsByName) {
+TEST_F(TorchLoader, delivers_named_fields_as_tensors_by_name) {
   const std::filesystem::path file = dir_ / "fields.h5";
   {
     H5Writer writer(file, true);

@@ -23,7 +23,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-TEST(Bench, ReportsEveryFieldOfEveryRow) {
+TEST(Bench, reports_every_field_of_every_row) {
   const TempDir dir;
   write_samples(dir);
   const Json json = bench_json(dir, {"--target", "labels", "--num-workers", "0,2", "--batch-size", "64",
@@ -74,7 +74,7 @@ TEST(Bench, ReportsEveryFieldOfEveryRow) {
   }
 }
 
-TEST(Bench, ComparesSingleRowsWithTheGatherLimit) {
+TEST(Bench, compares_single_rows_with_the_gather_limit) {
   const TempDir dir;
   write_samples(dir, {"none"});
   // Small batches: through the cache each chunk would be read once for every one of them.
@@ -89,7 +89,7 @@ TEST(Bench, ComparesSingleRowsWithTheGatherLimit) {
   EXPECT_EQ(row.at("samples_per_s_cached"), nullptr) << "the data does not fit the cache";
 }
 
-TEST(Bench, PassesTheCachePolicyOn) {
+TEST(Bench, passes_the_cache_policy_on) {
   const TempDir dir;
   write_samples(dir);
   const std::vector<std::string> arguments = {"--num-workers", "1",      "--shuffle",    "full",
@@ -106,7 +106,7 @@ TEST(Bench, PassesTheCachePolicyOn) {
   EXPECT_GT(decoded("keep_first"), 1);
 }
 
-TEST(Bench, PrintsRowsAVerdictAndTheCodeToWrite) {
+TEST(Bench, prints_rows_a_verdict_and_the_code_to_write) {
   const TempDir dir;
   write_samples(dir);
   const ProgramResult result = run_program(
@@ -123,7 +123,7 @@ TEST(Bench, PrintsRowsAVerdictAndTheCodeToWrite) {
                   "put into your code: options.num_workers = 1; options.shuffle = \"chunk:4\";\n$"));
 }
 
-TEST(Bench, SavesItsRowsAsTheyCome) {
+TEST(Bench, saves_its_rows_as_they_come) {
   const TempDir dir;
   write_samples(dir);
   ASSERT_EQ(run_program(dir.path(), {"bench", "a.h5", "--num-workers", "0,1", "--time-budget", "200ms",
@@ -137,7 +137,7 @@ TEST(Bench, SavesItsRowsAsTheyCome) {
   EXPECT_THAT(names_in(dir.path()), ::testing::ElementsAre("a.h5", "r.csv", "r.json"));
 }
 
-TEST(Bench, NamesTheDatasetsToChooseFromAndWhatToType) {
+TEST(Bench, names_the_datasets_to_choose_from_and_what_to_type) {
   const TempDir dir;
   {
     H5TestFile file(dir / "fashion.h5");
@@ -156,7 +156,7 @@ TEST(Bench, NamesTheDatasetsToChooseFromAndWhatToType) {
   EXPECT_EQ(result.out, "");
 }
 
-TEST(Bench, RefusesOptionsTheLoaderRefusesBeforeTheFirstRow) {
+TEST(Bench, refuses_options_the_loader_refuses_before_the_first_row) {
   const TempDir dir;
   write_samples(dir);
   const auto refused = [&](const std::vector<std::string>& options) {
@@ -183,7 +183,7 @@ TEST(Bench, RefusesOptionsTheLoaderRefusesBeforeTheFirstRow) {
             "--tile-stride \"0\": give pixels, such as 512, or 512x768 for height and width\n");
 }
 
-TEST(Bench, MeasuresTilesOfImages) {
+TEST(Bench, measures_tiles_of_images) {
   const TempDir dir;
   write_samples(dir);
   const Json json =
@@ -197,7 +197,7 @@ TEST(Bench, MeasuresTilesOfImages) {
   EXPECT_GT(row.at("share_of_limit"), 0);
 }
 
-TEST(Bench, SaysWhatMeasuresAGpu) {
+TEST(Bench, says_what_measures_a_gpu) {
   const TempDir dir;
   write_samples(dir);
   const ProgramResult gpu = run_program(dir.path(), {"bench", "a.h5", "--device", "cuda:0"});
@@ -206,7 +206,7 @@ TEST(Bench, SaysWhatMeasuresAGpu) {
   EXPECT_THAT(gpu.err, HasSubstr("tools/gpu_check.sh bench"));
 }
 
-TEST(Bench, DeliversSingleSamplesWhereAskedTo) {
+TEST(Bench, delivers_single_samples_where_asked_to) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "20", "--shape", "1,8,8"}).exit_code,
             0);
@@ -217,7 +217,7 @@ TEST(Bench, DeliversSingleSamplesWhereAskedTo) {
   EXPECT_TRUE(Json::parse(result.out).at("rows")[0].at("batch_size").is_null());
 }
 
-TEST(Bench, NamesOptionsOfTheProgramWhereTheDataIsNotClear) {
+TEST(Bench, names_options_of_the_program_where_the_data_is_not_clear) {
   const TempDir dir;
   ASSERT_EQ(
       run_program(dir.path(), {"generate", "t.h5", "--kind", "tokens", "--samples", "30", "--shape", "16"})
@@ -235,7 +235,7 @@ TEST(Bench, NamesOptionsOfTheProgramWhereTheDataIsNotClear) {
             "NCHW, NHWC, NHW, or none to deliver it as stored\n");
 }
 
-TEST(Bench, FailsWithTheErrorOfACorruptChunk) {
+TEST(Bench, fails_with_the_error_of_a_corrupt_chunk) {
   const TempDir dir;
   {
     H5TestFile file(dir / "c.h5");

@@ -46,7 +46,7 @@ void expect_refused_for_memory(const std::filesystem::path& directory) {
       "(tmpfs); measure a copy on a disk\n");
 }
 
-TEST(Bench, DropsPagesBeforeColdPassesAndComparesWithBareReads) {
+TEST(Bench, drops_pages_before_cold_passes_and_compares_with_bare_reads) {
   const TempDir dir;
   write_samples(dir, {"none"});
   if (lies_in_memory(dir.path())) {
@@ -74,7 +74,7 @@ TEST(Bench, DropsPagesBeforeColdPassesAndComparesWithBareReads) {
   }
 }
 
-TEST(Bench, ColdRowsOfCompressedDataReadWhatIsStored) {
+TEST(Bench, cold_rows_of_compressed_data_read_what_is_stored) {
   const TempDir dir;
   write_samples(dir);
   if (lies_in_memory(dir.path())) {
@@ -86,7 +86,7 @@ TEST(Bench, ColdRowsOfCompressedDataReadWhatIsStored) {
   EXPECT_GE(row.at("read_amplification"), 1) << "more where the time ends within an epoch";
 }
 
-TEST(Bench, MeasuresBothKindsOfRowsSideBySide) {
+TEST(Bench, measures_both_kinds_of_rows_side_by_side) {
   const TempDir dir;
   write_samples(dir, {"none"});
   if (lies_in_memory(dir.path())) {
@@ -111,7 +111,7 @@ TEST(Bench, MeasuresBothKindsOfRowsSideBySide) {
   EXPECT_GT(json.at("limits").at("cold_sequential_bytes_per_s"), 0);
 }
 
-TEST(Bench, RefusesColdRowsWhereTheFileLiesInMemory) {
+TEST(Bench, refuses_cold_rows_where_the_file_lies_in_memory) {
   ASSERT_TRUE(lies_in_memory("/dev/shm"));
   std::string pattern = "/dev/shm/h5feed-test-XXXXXX";
   ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
@@ -121,7 +121,7 @@ TEST(Bench, RefusesColdRowsWhereTheFileLiesInMemory) {
   std::filesystem::remove_all(directory);
 }
 
-TEST(Bench, WarmRowsBeginWithTheFileInMemory) {
+TEST(Bench, warm_rows_begin_with_the_file_in_memory) {
   const TempDir dir;
   write_samples(dir);
   if (!lies_in_memory(dir.path())) {
@@ -135,7 +135,7 @@ TEST(Bench, WarmRowsBeginWithTheFileInMemory) {
   EXPECT_EQ(json.at("limits").at("cold_sequential_bytes_per_s"), nullptr);
 }
 
-TEST(PageCache, NamesTheProcessThatHoldsPages) {
+TEST(PageCache, names_the_process_that_holds_pages) {
   const TempDir dir;
   const std::vector<std::byte> bytes = random_bytes(100'000);
   replace_file(dir / "a.h5", bytes);

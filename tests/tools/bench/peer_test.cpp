@@ -69,7 +69,7 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
   return lines;
 }
 
-TEST(BenchPeer, NamesThePackagesThatPythonLacksAndHowToInstallThem) {
+TEST(BenchPeer, names_the_packages_that_python_lacks_and_how_to_install_them) {
   const TempDir dir;
   write_samples(dir);
   write_python(dir, R"({"python": "3.11.2", "torch": null, "h5py": null})");
@@ -88,7 +88,7 @@ TEST(BenchPeer, NamesThePackagesThatPythonLacksAndHowToInstallThem) {
             "pip install h5py)\n");
 }
 
-TEST(BenchPeer, SaysWhereThereIsNoPython) {
+TEST(BenchPeer, says_where_there_is_no_python) {
   const TempDir dir;
   write_samples(dir);
   const ProgramResult result = compare(dir, {});
@@ -98,7 +98,7 @@ TEST(BenchPeer, SaysWhereThereIsNoPython) {
             "python3-h5py\n");
 }
 
-TEST(BenchPeer, TakesMediansOfAlternatingRepetitions) {
+TEST(BenchPeer, takes_medians_of_alternating_repetitions) {
   const TempDir dir;
   write_samples(dir);
   write_python(dir, kComplete, answer(512, 2), answer(512, 1));
@@ -149,7 +149,7 @@ TEST(BenchPeer, TakesMediansOfAlternatingRepetitions) {
   EXPECT_THAT(asked[4], HasSubstr("\"per_sample\"")) << "the second round goes through all rows again";
 }
 
-TEST(BenchPeer, GivesThePeerTheUsualSettingsAndPrintsHowOftenItFits) {
+TEST(BenchPeer, gives_the_peer_the_usual_settings_and_prints_how_often_it_fits) {
   const TempDir dir;
   write_samples(dir);
   write_python(dir, kComplete, answer(10, 10), answer(2'000'000'000, 0.1));
@@ -166,7 +166,7 @@ TEST(BenchPeer, GivesThePeerTheUsualSettingsAndPrintsHowOftenItFits) {
   EXPECT_THAT(asked[0], HasSubstr("\"num_workers\":4,\"batch_size\":512"));
 }
 
-TEST(BenchPeer, ShowsAFileThatThePeerCannotReadAsSuch) {
+TEST(BenchPeer, shows_a_file_that_the_peer_cannot_read_as_such) {
   const TempDir dir;
   write_samples(dir);
   write_python(dir, kComplete, R"(echo '{"error": "no filter 32004"}')", "exit 3");
@@ -190,7 +190,7 @@ bool has_ended(const std::string& pid) {
   return name_end == std::string::npos || text.compare(name_end + 2, 1, "Z") == 0;
 }
 
-TEST(BenchPeer, KillsAPeerThatDoesNotEndAndAllThatItStarted) {
+TEST(BenchPeer, kills_a_peer_that_does_not_end_and_all_that_it_started) {
   const TempDir dir;
   write_samples(dir);
   write_python(dir, kComplete, "trap '' TERM; sleep 600 & echo $! >worker; wait; wait", answer(10, 10));
@@ -206,7 +206,7 @@ TEST(BenchPeer, KillsAPeerThatDoesNotEndAndAllThatItStarted) {
   EXPECT_TRUE(has_ended(worker.front()));
 }
 
-TEST(BenchPeer, LeavesOutRepetitionsWhereStartingPythonTakesLongerThanMeasuring) {
+TEST(BenchPeer, leaves_out_repetitions_where_starting_python_takes_longer_than_measuring) {
   cli::BenchSettings settings;
   settings.warmup = 1;
   settings.runs = 3;
@@ -223,7 +223,7 @@ TEST(BenchPeer, LeavesOutRepetitionsWhereStartingPythonTakesLongerThanMeasuring)
   EXPECT_EQ(rounds(milliseconds(12000), milliseconds(8000)), std::pair(3UL, 3UL));
 }
 
-TEST(BenchPeer, RefusesMoreWorkerProcessesThanTheMachineHolds) {
+TEST(BenchPeer, refuses_more_worker_processes_than_the_machine_holds) {
   const TempDir dir;
   write_samples(dir);
   write_python(dir, kComplete, answer(10, 10), answer(10, 10));
@@ -233,7 +233,7 @@ TEST(BenchPeer, RefusesMoreWorkerProcessesThanTheMachineHolds) {
   EXPECT_EQ(lines_of(dir / "asked").size(), 0U);
 }
 
-TEST(BenchPeer, RefusesWhatThePeerHasNoCounterpartOf) {
+TEST(BenchPeer, refuses_what_the_peer_has_no_counterpart_of) {
   const TempDir dir;
   write_samples(dir);
   write_python(dir, kComplete);

@@ -36,7 +36,7 @@ std::vector<std::string> options_of(const TempDir& dir, const std::string& file,
   return options;
 }
 
-TEST(BenchSamples, TakesTheOptionsThatInfoPrintsForEveryKindOfSample) {
+TEST(BenchSamples, takes_the_options_that_info_prints_for_every_kind_of_sample) {
   const TempDir dir;
   {
     H5TestFile file(dir / "groups.h5");
@@ -80,7 +80,7 @@ TEST(BenchSamples, TakesTheOptionsThatInfoPrintsForEveryKindOfSample) {
 }
 
 #ifndef __SANITIZE_THREAD__
-TEST(BenchSamples, SaysWhatIsMissingWhereImagesCannotBeDecoded) {
+TEST(BenchSamples, says_what_is_missing_where_images_cannot_be_decoded) {
   const TempDir dir;
   {
     H5TestFile photos(dir / "photos.h5");
@@ -95,7 +95,7 @@ TEST(BenchSamples, SaysWhatIsMissingWhereImagesCannotBeDecoded) {
 }
 #endif
 
-TEST(BenchSamples, RefusesFormsThatThereAreNot) {
+TEST(BenchSamples, refuses_forms_that_there_are_not) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "20", "--shape", "1,8,8"}).exit_code,
             0);

@@ -63,7 +63,7 @@ class FlippingSource final : public ByteSource {
   const std::vector<std::uint64_t> offsets_;
 };
 
-TEST(Sha256, IsTheStandardsDigest) {
+TEST(Sha256, is_the_standards_digest) {
   // FIPS 180-4's example "abc", in two pieces.
   const std::string text = "abc";
   cli::Sha256 sha256;
@@ -72,7 +72,7 @@ TEST(Sha256, IsTheStandardsDigest) {
   EXPECT_EQ(sha256.finish(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(Check, GivesEqualValuesEqualDigestsWhateverTheirStorage) {
+TEST(Check, gives_equal_values_equal_digests_whatever_their_storage) {
   const TempDir dir;
   const std::vector<std::byte> values = patterned_bytes(std::size_t{23} * 6 * 5 * 4);
   const std::vector<std::uint64_t> shape = {23, 6, 5};
@@ -107,7 +107,7 @@ TEST(Check, GivesEqualValuesEqualDigestsWhateverTheirStorage) {
   }
 }
 
-TEST(Check, DigestsScalarsAndDatasetsWithoutElements) {
+TEST(Check, digests_scalars_and_datasets_without_elements) {
   const TempDir dir;
   const std::vector<std::byte> value = patterned_bytes(8, 3);
   {
@@ -121,7 +121,7 @@ TEST(Check, DigestsScalarsAndDatasetsWithoutElements) {
   EXPECT_EQ(json.at("datasets")[1].at("sha256"), digest_of(value));
 }
 
-TEST(Check, DigestsInBoundedMemoryWhereRowsOfChunksAreLarge) {
+TEST(Check, digests_in_bounded_memory_where_rows_of_chunks_are_large) {
   const TempDir dir;
   const std::vector<std::byte> values = patterned_bytes(std::size_t{50} * 40 * 3);
   {
@@ -144,7 +144,7 @@ TEST(Check, DigestsInBoundedMemoryWhereRowsOfChunksAreLarge) {
   }
 }
 
-TEST(Check, NamesTheFirstDifferenceAndCountsTheOthers) {
+TEST(Check, names_the_first_difference_and_counts_the_others) {
   const TempDir dir;
   {
     H5TestFile file(dir / "a.h5");
@@ -208,7 +208,7 @@ void write_file_with_corrupt_chunk(const std::filesystem::path& path) {
 }
 
 // What libhdf5 lacks depends on the machine's plugins; healthy data is no failure either way.
-TEST(Check, ReadsAloneWhatLibhdf5HasNoFilterFor) {
+TEST(Check, reads_alone_what_libhdf5_has_no_filter_for) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "40", "--shape", "3,8,8", "--chunk",
                                      "10", "--filter", "zstd"})
@@ -223,7 +223,7 @@ TEST(Check, ReadsAloneWhatLibhdf5HasNoFilterFor) {
   EXPECT_TRUE(images.at("sha256").is_string());
 }
 
-TEST(Check, GoesOnBehindACorruptChunkAndFails) {
+TEST(Check, goes_on_behind_a_corrupt_chunk_and_fails) {
   const TempDir dir;
   write_file_with_corrupt_chunk(dir / "a.h5");
   const ProgramResult result = run_program(dir.path(), {"check", "a.h5"});
@@ -242,7 +242,7 @@ TEST(Check, GoesOnBehindACorruptChunkAndFails) {
   EXPECT_EQ(json.at("datasets")[1].at("result"), "equal");
 }
 
-TEST(Check, ListsWhatItCannotCompareAndSaysWhy) {
+TEST(Check, lists_what_it_cannot_compare_and_says_why) {
   const TempDir dir;
   {
     H5TestFile file(dir / "a.h5");
@@ -268,7 +268,7 @@ TEST(Check, ListsWhatItCannotCompareAndSaysWhy) {
                                        "on [0-9]+ threads? and by libhdf5 on one\n"));
 }
 
-TEST(Check, ASampleSaysWhatShareItProvesAndHasNoDigest) {
+TEST(Check, a_sample_says_what_share_it_proves_and_has_no_digest) {
   const TempDir dir;
   {
     H5TestFile file(dir / "a.h5");
@@ -283,7 +283,7 @@ TEST(Check, ASampleSaysWhatShareItProvesAndHasNoDigest) {
             "a sample has no digest of the whole");
 }
 
-TEST(Check, SpreadsASampleOverTheDataset) {
+TEST(Check, spreads_a_sample_over_the_dataset) {
   EXPECT_THAT(cli::sample_chunks(0, 0.5), ElementsAre());
   EXPECT_THAT(cli::sample_chunks(3, 1), ElementsAre(0, 1, 2));
   EXPECT_THAT(cli::sample_chunks(1'000'000, 1e-9), ::testing::SizeIs(1));
@@ -299,7 +299,7 @@ TEST(Check, SpreadsASampleOverTheDataset) {
       << "a fixed step would miss what repeats";
 }
 
-TEST(Check, EndsWithItsTimeAndSaysWhatIsMissing) {
+TEST(Check, ends_with_its_time_and_says_what_is_missing) {
   const TempDir dir;
   {
     H5TestFile file(dir / "a.h5");
@@ -317,7 +317,7 @@ TEST(Check, EndsWithItsTimeAndSaysWhatIsMissing) {
   EXPECT_EQ(json.at("datasets")[1].at("result"), "not reached");
 }
 
-TEST(Check, EndsByCtrlCBetweenTwoChunks) {
+TEST(Check, ends_by_ctrl_c_between_two_chunks) {
   const TempDir dir;
   H5TestFile(dir / "a.h5").create({.path = "x", .shape = {1ULL << 30, 1 << 14}});
   Program program(dir.path(), {"check", "a.h5"});
@@ -328,7 +328,7 @@ TEST(Check, EndsByCtrlCBetweenTwoChunks) {
   EXPECT_THAT(result.err, MatchesRegex("checking a.h5: [^\n]*; about [0-9,]+ s\ninterrupted\n"));
 }
 
-TEST(Check, RefusesWhatItCannotFindOrRead) {
+TEST(Check, refuses_what_it_cannot_find_or_read) {
   const TempDir dir;
   H5TestFile(dir / "a.h5").create({.path = "images", .shape = {10, 4, 4}});
   const auto error = [&](const std::vector<std::string>& arguments, int exit_code) {

@@ -31,7 +31,7 @@ void generate(const TempDir& dir, const std::string& name, const std::vector<std
   ASSERT_EQ(result.exit_code, 0) << result.err;
 }
 
-TEST(Generate, WritesTheSameBytesForTheSameSeed) {
+TEST(Generate, writes_the_same_bytes_for_the_same_seed) {
   const TempDir dir;
   const std::vector<std::string> options = {"--samples", "230", "--shape", "3,16,24", "--chunk", "20"};
   generate(dir, "a.h5", options);
@@ -43,7 +43,7 @@ TEST(Generate, WritesTheSameBytesForTheSameSeed) {
   EXPECT_NE(file_bytes(dir / "a.h5"), file_bytes(dir / "c.h5"));
 }
 
-TEST(Generate, ContentIsAFunctionOfSeedAndSampleWhateverTheStorage) {
+TEST(Generate, content_is_a_function_of_seed_and_sample_whatever_the_storage) {
   const TempDir dir;
   generate(dir, "a.h5", {"--samples", "230", "--shape", "3,16,24", "--chunk", "20"});
   generate(dir, "b.h5", {"--samples", "240", "--shape", "3,16,24", "--chunk", "none"});
@@ -56,7 +56,7 @@ TEST(Generate, ContentIsAFunctionOfSeedAndSampleWhateverTheStorage) {
   EXPECT_EQ(file->describe("labels").layout, StorageLayout::contiguous);
 }
 
-TEST(Generate, SaysAsJsonWhatItWrote) {
+TEST(Generate, says_as_json_what_it_wrote) {
   const TempDir dir;
   const ProgramResult result = run_program(
       dir.path(), {"generate", "a.h5", "--samples", "30", "--shape", "3,4,4", "--chunk", "7", "--json"});
@@ -71,7 +71,7 @@ TEST(Generate, SaysAsJsonWhatItWrote) {
   EXPECT_FALSE(json.contains("skipped")) << "no images were read";
 }
 
-TEST(Generate, StoresLabelsOfEveryClassInTheSmallestUsualType) {
+TEST(Generate, stores_labels_of_every_class_in_the_smallest_usual_type) {
   const TempDir dir;
   generate(dir, "a.h5", {"--samples", "3000", "--shape", "1,2,2", "--classes", "10", "--chunk", "50"});
   const DatasetInfo small = H5File::open(dir / "a.h5")->describe("labels");
@@ -92,7 +92,7 @@ TEST(Generate, StoresLabelsOfEveryClassInTheSmallestUsualType) {
   EXPECT_GT(*std::max_element(labels.begin(), labels.end()), 255);
 }
 
-TEST(Generate, DrawsTokensFromTheRangeAsked) {
+TEST(Generate, draws_tokens_from_the_range_asked) {
   const TempDir dir;
   generate(dir, "t.h5",
            {"--kind", "tokens", "--samples", "64", "--shape", "128", "--low", "-3", "--high", "5", "--dtype",
@@ -105,7 +105,7 @@ TEST(Generate, DrawsTokensFromTheRangeAsked) {
   EXPECT_EQ(std::set<int>(tokens.begin(), tokens.end()), (std::set<int>{-3, -2, -1, 0, 1, 2, 3, 4}));
 }
 
-TEST(Generate, LeavesNothingWhenInterrupted) {
+TEST(Generate, leaves_nothing_when_interrupted) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const TempDir dir;
     Program program(dir.path(),
@@ -132,7 +132,7 @@ void PrintTo(const RatioCase& ratio_case, std::ostream* out) {
 
 class Ratio : public ::testing::TestWithParam<RatioCase> {};
 
-TEST_P(Ratio, IsReachedWithinATenth) {
+TEST_P(Ratio, is_reached_within_a_tenth) {
   const auto& [shape, dtype, ratio] = GetParam();
   const cli::SyntheticImages images(5, shape, dtype, 10, ratio);
   std::size_t sample_bytes = size_of(dtype);

@@ -30,7 +30,7 @@ void write_mixed_file(const std::filesystem::path& path) {
   file.create({.path = "note", .file_type = text.get(), .shape = {1}});
 }
 
-TEST(Info, PrintsAnAlignedTableAndTheGeometryOfImages) {
+TEST(Info, prints_an_aligned_table_and_the_geometry_of_images) {
   const TempDir dir;
   write_mixed_file(dir / "m.h5");
   const ProgramResult result = run_program(dir.path(), {"info", "m.h5"});
@@ -51,7 +51,7 @@ TEST(Info, PrintsAnAlignedTableAndTheGeometryOfImages) {
   EXPECT_EQ(run_program(dir.path(), {"m.h5"}).out, result.out) << "h5feed FILE is h5feed info FILE";
 }
 
-TEST(Info, PrintsTheSameAsJson) {
+TEST(Info, prints_the_same_as_json) {
   const TempDir dir;
   write_mixed_file(dir / "m.h5");
   const ProgramResult result = run_program(dir.path(), {"info", "m.h5", "--json"});
@@ -71,7 +71,7 @@ TEST(Info, PrintsTheSameAsJson) {
   EXPECT_EQ(json.at("datasets")[2].at("numeric"), false);
 }
 
-TEST(Info, ShowsOneDatasetOnRequestAndNamesTheOthersWhereItIsMissing) {
+TEST(Info, shows_one_dataset_on_request_and_names_the_others_where_it_is_missing) {
   const TempDir dir;
   write_mixed_file(dir / "m.h5");
   const ProgramResult one = run_program(dir.path(), {"info", "m.h5", "--data", "labels", "--json"});
@@ -86,7 +86,7 @@ TEST(Info, ShowsOneDatasetOnRequestAndNamesTheOthersWhereItIsMissing) {
   EXPECT_THAT(missing.err, ::testing::EndsWith(". Try --data images\n"));
 }
 
-TEST(Info, ShowsADatasetUnderTheNameItWasAskedFor) {
+TEST(Info, shows_a_dataset_under_the_name_it_was_asked_for) {
   const TempDir dir;
   {
     H5TestFile file(dir / "n.h5");
@@ -103,7 +103,7 @@ TEST(Info, ShowsADatasetUnderTheNameItWasAskedFor) {
   }
 }
 
-TEST(Info, SaysWhichOptionsReadTheSamples) {
+TEST(Info, says_which_options_read_the_samples) {
   const TempDir dir;
   {
     H5TestFile file(dir / "demo.h5");
@@ -133,7 +133,7 @@ TEST(Info, SaysWhichOptionsReadTheSamples) {
     "target": "/data/*/rewards", "note": null})"));
 }
 
-TEST(Info, TellsWhyLabelsAreNoTarget) {
+TEST(Info, tells_why_labels_are_no_target) {
   const TempDir dir;
   {
     H5TestFile file(dir / "a.h5");
@@ -146,7 +146,7 @@ TEST(Info, TellsWhyLabelsAreNoTarget) {
   EXPECT_EQ(json.at("reads_as")[0].at("no_target"), "/labels has 9 rows, not 10");
 }
 
-TEST(Info, TellsGroupsOfASampleFromGroupsOfManySamples) {
+TEST(Info, tells_groups_of_a_sample_from_groups_of_many_samples) {
   const TempDir dir;
   {
     H5TestFile file(dir / "index.h5");
@@ -161,7 +161,7 @@ TEST(Info, TellsGroupsOfASampleFromGroupsOfManySamples) {
                         "--input-layout none\n"));
 }
 
-TEST(Info, SaysHowRowsOfNumbersAndSingleImagesAreRead) {
+TEST(Info, says_how_rows_of_numbers_and_single_images_are_read) {
   const TempDir dir;
   {
     H5TestFile rows(dir / "rows.h5");
@@ -185,7 +185,7 @@ TEST(Info, SaysHowRowsOfNumbersAndSingleImagesAreRead) {
   EXPECT_THAT(slide, HasSubstr("\n700 images: --data /slide\n"));
 }
 
-TEST(Info, LeavesOutOfItsPatternsWhatDoesNotFit) {
+TEST(Info, leaves_out_of_its_patterns_what_does_not_fit) {
   const TempDir dir;
   {
     H5TestFile file(dir / "demo.h5");
@@ -200,7 +200,7 @@ TEST(Info, LeavesOutOfItsPatternsWhatDoesNotFit) {
               HasSubstr("\n2 groups, 12 samples: --data '/data/demo_*/rgb'\n"));
 }
 
-TEST(Info, SaysThatLargeImagesAreReadInTiles) {
+TEST(Info, says_that_large_images_are_read_in_tiles) {
   const TempDir dir;
   {
     H5TestFile file(dir / "slides.h5");
@@ -215,7 +215,7 @@ TEST(Info, SaysThatLargeImagesAreReadInTiles) {
   EXPECT_EQ(json.at("reads_as")[1].at("tile_size"), 512);
 }
 
-TEST(Info, ExportsItsTable) {
+TEST(Info, exports_its_table) {
   const TempDir dir;
   write_mixed_file(dir / "m.h5");
   ASSERT_EQ(run_program(dir.path(), {"info", "m.h5", "--export-csv", "t.csv", "--export-markdown", "t.md",
@@ -234,7 +234,7 @@ TEST(Info, ExportsItsTable) {
   EXPECT_THAT(names_in(dir.path()), ::testing::ElementsAre("m.h5", "t.csv", "t.json", "t.md"));
 }
 
-TEST(Info, WarnsWhereSamplesSpanSeveralChunksAndSaysWhatToDo) {
+TEST(Info, warns_where_samples_span_several_chunks_and_says_what_to_do) {
   const TempDir dir;
   {
     H5TestFile file(dir / "w.h5");
@@ -273,7 +273,7 @@ TEST(Info, WarnsWhereSamplesSpanSeveralChunksAndSaysWhatToDo) {
   EXPECT_EQ(dataset("/aligned").at("decoded_per_wanted_epoch"), 1.0);
 }
 
-TEST(Info, CountsWhatTheFactsCount) {
+TEST(Info, counts_what_the_facts_count) {
   // Shapes and h5py's own chunks of well-known sets, with chunks touched and bytes decoded per byte wanted.
   struct Known {
     std::vector<std::uint64_t> shape, chunk;
@@ -293,7 +293,7 @@ TEST(Info, CountsWhatTheFactsCount) {
   EXPECT_FALSE(cli::sample_cost({.shape = {100, 4}}));
 }
 
-TEST(Info, TellsWhatLibhdf5HasToReadAndWhy) {
+TEST(Info, tells_what_libhdf5_has_to_read_and_why) {
   const TempDir dir;
   {
     H5TestFile file(dir / "e.h5");

@@ -80,7 +80,7 @@ void expect_figures(hid_t type, const std::vector<T>& values) {
   EXPECT_EQ(four.channels[0].std, one.channels[0].std);
 }
 
-TEST(InfoStats, AreThoseOfTheDefinitionForEveryElementType) {
+TEST(InfoStats, are_those_of_the_definition_for_every_element_type) {
   expect_figures<std::uint8_t>(H5T_STD_U8LE, {0, 255, 3, 3, 17, 200, 1, 0, 99});
   expect_figures<std::int8_t>(H5T_STD_I8LE, {-128, 127, 3, -3, 17, -20, 1, 0, 99});
   expect_figures<std::uint16_t>(H5T_STD_U16LE, {65535, 65534, 65533, 65535, 1, 2, 3, 4, 5});
@@ -94,7 +94,7 @@ TEST(InfoStats, AreThoseOfTheDefinitionForEveryElementType) {
                          {1e9 + 1, 1e9 + 2, 1e9 + 3, 1e9 + 4, 1e9 + 5, 1e9 + 6, 1e9 + 7, 1e9});
 }
 
-TEST(InfoStats, AreExactWhereASumOfSquaresWouldCancel) {
+TEST(InfoStats, are_exact_where_a_sum_of_squares_would_cancel) {
   // A variance of 1/4 beside a square of 2^62: nothing of it would be left in a double.
   std::vector<std::uint32_t> values(10'000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 4'000'000'000U + i % 2;
@@ -109,7 +109,7 @@ TEST(InfoStats, AreExactWhereASumOfSquaresWouldCancel) {
   EXPECT_EQ(stats.channels[0].std, 0.5);
 }
 
-TEST(InfoStats, CountEachChannelInEitherLayoutAndEveryCutOfTheChunks) {
+TEST(InfoStats, count_each_channel_in_either_layout_and_every_cut_of_the_chunks) {
   constexpr std::uint64_t kRows = 11, kHeight = 6, kWidth = 5;
   const auto bytes = patterned_bytes(kRows * 3 * kHeight * kWidth);
   const auto value = [&](std::size_t i) { return std::to_integer<std::uint8_t>(bytes[i]); };
@@ -143,7 +143,7 @@ TEST(InfoStats, CountEachChannelInEitherLayoutAndEveryCutOfTheChunks) {
   }
 }
 
-TEST(InfoStats, LeaveOutWhatIsNotFiniteAndSaySo) {
+TEST(InfoStats, leave_out_what_is_not_finite_and_say_so) {
   const TempDir dir;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   {
@@ -158,7 +158,7 @@ TEST(InfoStats, LeaveOutWhatIsNotFiniteAndSaySo) {
   EXPECT_THAT(result.out, HasSubstr("\n      0   2.5  1.11803399    1    4\n"));
 }
 
-TEST(InfoStats, PrintLinesToPasteAndAreStoredAsAttributes) {
+TEST(InfoStats, print_lines_to_paste_and_are_stored_as_attributes) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "30", "--shape", "3,8,8"}).exit_code,
             0);
@@ -189,7 +189,7 @@ TEST(InfoStats, PrintLinesToPasteAndAreStoredAsAttributes) {
             "--write-attributes stores what --stats finds; add --stats\n");
 }
 
-TEST(InfoStats, SayBeforeTheLongPassThatTheFileCannotBeWritten) {
+TEST(InfoStats, say_before_the_long_pass_that_the_file_cannot_be_written) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "30", "--shape", "3,8,8"}).exit_code,
             0);
@@ -211,7 +211,7 @@ DatasetInfo chunked(std::vector<std::uint64_t> shape, std::vector<std::uint64_t>
           .filters = parse_filters(filters, 1)};
 }
 
-TEST(StorageAdvice, KnowsTheChunksThatH5pyChooses) {
+TEST(StorageAdvice, knows_the_chunks_that_h5py_chooses) {
   // h5py 3.7's guess_chunk for these shapes of bytes.
   EXPECT_THAT(cli::h5py_auto_chunk({262144, 96, 96, 3}, 1), ElementsAre(8192, 6, 6, 1));
   EXPECT_THAT(cli::h5py_auto_chunk({202599, 3, 218, 178}, 1), ElementsAre(6332, 1, 7, 6));
@@ -221,7 +221,7 @@ TEST(StorageAdvice, KnowsTheChunksThatH5pyChooses) {
               ElementsAre(HasSubstr("h5py chose these chunks by itself")));
 }
 
-TEST(StorageAdvice, NamesEachClassicMistakeInOneSentence) {
+TEST(StorageAdvice, names_each_classic_mistake_in_one_sentence) {
   EXPECT_THAT(cli::storage_advice(chunked({300, 100, 100}, {512, 128, 100}), nullptr),
               ElementsAre(HasSubstr("its chunks (512×128×100) exceed its shape (300×100×100)")));
   EXPECT_THAT(cli::storage_advice(chunked({1001, 100, 100}, {667, 100, 100}), nullptr),
@@ -238,7 +238,7 @@ TEST(StorageAdvice, NamesEachClassicMistakeInOneSentence) {
               ElementsAre(HasSubstr("gzip:4 saves 0.0 % of the space and costs decoding")));
 }
 
-TEST(StorageAdvice, SaysNothingOfSoundOrSmallData) {
+TEST(StorageAdvice, says_nothing_of_sound_or_small_data) {
   EXPECT_TRUE(cli::storage_advice(chunked({6000, 64, 64}, {250, 64, 64}, "gzip:4"), nullptr).empty());
   EXPECT_TRUE(cli::storage_advice(chunked({30, 28, 28}, {1, 28, 28}), nullptr).empty());
   EXPECT_EQ(cli::padding_share(chunked({100, 10}, {100, 10})), 0);

@@ -67,7 +67,7 @@ std::vector<int> values(const TempDir& dir, const std::string& dataset) {
   return result;
 }
 
-TEST(PackImages, StoresPixelsLabelsAndClassNamesOfFolders) {
+TEST(PackImages, stores_pixels_labels_and_class_names_of_folders) {
   const TempDir dir;
   write_classes(dir);
   const ProgramResult result =
@@ -84,7 +84,7 @@ TEST(PackImages, StoresPixelsLabelsAndClassNamesOfFolders) {
   EXPECT_THAT(numbers(dir / "p.h5", "images", "min"), ElementsAre(1, 2, 3));
 }
 
-TEST(PackImages, NumbersClassesAlikeInAllGroups) {
+TEST(PackImages, numbers_classes_alike_in_all_groups) {
   const TempDir dir;
   write_classes(dir);
   write_image(dir / "more/ant/x.png", 4, 4, {0, 0, 0});
@@ -99,7 +99,7 @@ TEST(PackImages, NumbersClassesAlikeInAllGroups) {
   EXPECT_THAT(class_names(dir / "p.h5", "test/labels"), ElementsAre("ant", "cat", "dog"));
 }
 
-TEST(PackImages, FitsImagesAsAsked) {
+TEST(PackImages, fits_images_as_asked) {
   const TempDir dir;
   cv::Mat wide(2, 6, CV_8UC1);
   for (int x = 0; x < 6; ++x) wide.col(x) = 10 * x + 10;
@@ -117,7 +117,7 @@ TEST(PackImages, FitsImagesAsAsked) {
   EXPECT_THAT(pixels("pad", "3x3"), ElementsAre(0, 0, 0, 15, 35, 55, 0, 0, 0));
 }
 
-TEST(PackImages, KeepsTheBytesOfFilesWhereAskedTo) {
+TEST(PackImages, keeps_the_bytes_of_files_where_asked_to) {
   const TempDir dir;
   write_classes(dir);
   const ProgramResult result =
@@ -136,7 +136,7 @@ TEST(PackImages, KeepsTheBytesOfFilesWhereAskedTo) {
   }
 }
 
-TEST(PackImages, EndsAtABadImageOrListsItAndLeavesItOut) {
+TEST(PackImages, ends_at_a_bad_image_or_lists_it_and_leaves_it_out) {
   const TempDir dir;
   write_classes(dir);
   write_text(dir / "photos/cat/b.jpg", "\xFF\xD8\xFF\xE0 and nothing more");
@@ -170,7 +170,7 @@ TEST(PackImages, EndsAtABadImageOrListsItAndLeavesItOut) {
   }
 }
 
-TEST(PackImages, TakesPathsLabelsAndGroupsFromCsv) {
+TEST(PackImages, takes_paths_labels_and_groups_from_csv) {
   const TempDir dir;
   write_classes(dir);
   write_text(dir / "list.csv",
@@ -189,7 +189,7 @@ TEST(PackImages, TakesPathsLabelsAndGroupsFromCsv) {
             "bad.csv: record 1 has no path and label; give lines of path,label\n");
 }
 
-TEST(PackImages, WritesTheSameFileWithAnyNumberOfJobs) {
+TEST(PackImages, writes_the_same_file_with_any_number_of_jobs) {
   const TempDir dir;
   for (int i = 0; i < 40; ++i) {
     write_image(dir / ("photos/c" + std::to_string(i % 3)) / (std::to_string(100 + i) + ".png"), 6, 9,
@@ -205,7 +205,7 @@ TEST(PackImages, WritesTheSameFileWithAnyNumberOfJobs) {
   EXPECT_EQ(std::filesystem::file_size(dir / "j1.h5"), std::filesystem::file_size(dir / "j4.h5"));
 }
 
-TEST(PackImages, ExplainsWrongUsage) {
+TEST(PackImages, explains_wrong_usage) {
   const TempDir dir;
   write_classes(dir);
   const auto error = [&](std::vector<std::string> arguments, int code) {
@@ -239,7 +239,7 @@ std::string npy(const std::string& header, const std::string& values) {
          static_cast<char>(size >> 8U) + text + values;
 }
 
-TEST(PackNpy, KeepsValuesInEitherByteOrder) {
+TEST(PackNpy, keeps_values_in_either_byte_order) {
   const TempDir dir;
   write_text(dir / "x.npy", npy("{'descr': '>i2', 'fortran_order': False, 'shape': (2, 3), }",
                                 std::string("\0\1\0\2\0\3\1\0\1\1\1\2", 12)));
@@ -253,7 +253,7 @@ TEST(PackNpy, KeepsValuesInEitherByteOrder) {
   EXPECT_THAT(values(dir, "y"), ElementsAre(1, 0));
 }
 
-TEST(PackNpy, RefusesWhatItCannotStore) {
+TEST(PackNpy, refuses_what_it_cannot_store) {
   const TempDir dir;
   const auto error = [&](const std::string& content) {
     write_text(dir / "x.npy", content);
@@ -273,7 +273,7 @@ TEST(PackNpy, RefusesWhatItCannotStore) {
               HasSubstr("x.npy goes on behind its array"));
 }
 
-TEST(PackCifar, StoresImagesLabelsAndNamesOfBothKinds) {
+TEST(PackCifar, stores_images_labels_and_names_of_both_kinds) {
   const TempDir dir;
   std::string ten, hundred;
   for (int i = 0; i < 3; ++i) {

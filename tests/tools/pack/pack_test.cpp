@@ -53,7 +53,7 @@ void expect_packed(std::uint8_t type, const std::string& name, const std::vector
   EXPECT_EQ(read, values);
 }
 
-TEST(Pack, KeepsTheValuesOfAllSixElementTypes) {
+TEST(Pack, keeps_the_values_of_all_six_element_types) {
   expect_packed<std::uint8_t>(0x08, "u8", {0, 1, 128, 255});
   expect_packed<std::int8_t>(0x09, "i8", {-128, -1, 0, 127});
   expect_packed<std::int16_t>(0x0B, "i16", {-32768, -2, 258, 32767});
@@ -62,7 +62,7 @@ TEST(Pack, KeepsTheValuesOfAllSixElementTypes) {
   expect_packed<double>(0x0E, "f64", {-1.5, 0.0, 3.25e200});
 }
 
-TEST(Pack, WritesPlainAndGzipFilesIntoGroupsInChunksOfWholeSamples) {
+TEST(Pack, writes_plain_and_gzip_files_into_groups_in_chunks_of_whole_samples) {
   const TempDir dir;
   const auto images = patterned_bytes(2500 * 28 * 28);
   const auto labels = patterned_bytes(2500, 7);
@@ -82,7 +82,7 @@ TEST(Pack, WritesPlainAndGzipFilesIntoGroupsInChunksOfWholeSamples) {
   EXPECT_EQ(read_through_libhdf5(dir / "m.h5", "train/labels"), labels);
 }
 
-TEST(Pack, TakesChunkAndFilterFromTheCommandLine) {
+TEST(Pack, takes_chunk_and_filter_from_the_command_line) {
   const TempDir dir;
   const auto images = patterned_bytes(90 * 16);
   replace_file(dir / "i", idx_bytes(0x08, {90, 4, 4}, images));
@@ -99,7 +99,7 @@ TEST(Pack, TakesChunkAndFilterFromTheCommandLine) {
   EXPECT_EQ(read_through_libhdf5(dir / "b.h5", "i"), images);
 }
 
-TEST(Pack, RefusesToReplaceAFileUnlessForced) {
+TEST(Pack, refuses_to_replace_a_file_unless_forced) {
   const TempDir dir;
   replace_file(dir / "i", idx_bytes(0x08, {3}, patterned_bytes(3)));
   replace_file(dir / "a.h5", patterned_bytes(10));
@@ -111,7 +111,7 @@ TEST(Pack, RefusesToReplaceAFileUnlessForced) {
   EXPECT_EQ(read_through_libhdf5(dir / "a.h5", "i"), patterned_bytes(3));
 }
 
-TEST(Pack, RefusesNamesThatCollide) {
+TEST(Pack, refuses_names_that_collide) {
   const TempDir dir;
   replace_file(dir / "i", idx_bytes(0x08, {3}, patterned_bytes(3)));
   const auto error = [&](const std::string& first, const std::string& second) {
@@ -126,7 +126,7 @@ TEST(Pack, RefusesNamesThatCollide) {
             "i is to be read and to be written; choose another name for the output\n");
 }
 
-TEST(Pack, RefusesLabelsOfAnotherNumberOfRowsThanTheirImagesAndOptionsOfImages) {
+TEST(Pack, refuses_labels_of_another_number_of_rows_than_their_images_and_options_of_images) {
   const TempDir dir;
   replace_file(dir / "i", idx_bytes(0x08, {10, 4, 4}, patterned_bytes(160)));
   replace_file(dir / "l", idx_bytes(0x08, {9}, patterned_bytes(9)));
@@ -158,7 +158,7 @@ void PrintTo(const Hostile& hostile, std::ostream* out) { *out << hostile.name; 
 
 class HostileIdx : public ::testing::TestWithParam<Hostile> {};
 
-TEST_P(HostileIdx, IsAnErrorThatLeavesNoFile) {
+TEST_P(HostileIdx, is_an_error_that_leaves_no_file) {
   const TempDir dir;
   replace_file(dir / "x.idx", GetParam().bytes);
   const ProgramResult result = run_program(dir.path(), {"pack", "out.h5", "--idx", "x=x.idx"});
@@ -216,7 +216,7 @@ std::vector<Hostile> hostile_files() {
 INSTANTIATE_TEST_SUITE_P(Pack, HostileIdx, ::testing::ValuesIn(hostile_files()),
                          [](const auto& param_info) { return param_info.param.name; });
 
-TEST(Pack, ReadsAFileOfSeveralGzipMembers) {
+TEST(Pack, reads_a_file_of_several_gzip_members) {
   const TempDir dir;
   const auto values = random_bytes(5000);
   const auto plain = idx_bytes(0x08, {5000}, values);
@@ -228,7 +228,7 @@ TEST(Pack, ReadsAFileOfSeveralGzipMembers) {
   EXPECT_EQ(read_through_libhdf5(dir / "x.h5", "x"), values);
 }
 
-TEST(Pack, RefusesAFifoAtOnce) {
+TEST(Pack, refuses_a_fifo_at_once) {
   const TempDir dir;
   ASSERT_EQ(::mkfifo((dir / "f").c_str(), 0600), 0);
   const ProgramResult result = run_program(dir.path(), {"pack", "x.h5", "--idx", "x=f"});
@@ -236,7 +236,7 @@ TEST(Pack, RefusesAFifoAtOnce) {
   EXPECT_EQ(result.err, "f is not a regular file; check the file or fetch it again\n");
 }
 
-TEST(IdxFile, RefusesADirectory) {
+TEST(IdxFile, refuses_a_directory) {
   const TempDir dir;
   EXPECT_THROW(cli::IdxFile(dir.path()), FileError);
 }

@@ -169,7 +169,7 @@ struct BadFile {
   std::function<void(const fs::path&)> make = [](const fs::path&) {};
 };
 
-TEST_P(Readers, RefuseWhatIsNoFileOfTheirFormat) {
+TEST_P(Readers, refuse_what_is_no_file_of_their_format) {
   const auto write = [](std::string_view text) {
     return [text](const fs::path& file) { replace_file(file, std::as_bytes(std::span(text))); };
   };
@@ -193,7 +193,7 @@ TEST_P(Readers, RefuseWhatIsNoFileOfTheirFormat) {
 
 class ReadersOfSizedFiles : public Readers {};
 
-TEST_P(ReadersOfSizedFiles, RefuseAGoodFileCutAnywhere) {
+TEST_P(ReadersOfSizedFiles, refuse_a_good_file_cut_anywhere) {
   constexpr std::size_t kCuts = 20;
   const bool idx = std::string(GetParam().name) == "pack_idx";
   std::vector<Mistake> mistakes;
@@ -251,7 +251,7 @@ const std::vector<Writer>& writers() {
 
 class Writers : public ::testing::TestWithParam<Writer> {};
 
-TEST_P(Writers, RefuseAPlaceThatCannotBeWrittenBeforeTheyWork) {
+TEST_P(Writers, refuse_a_place_that_cannot_be_written_before_they_work) {
   std::vector<Mistake> mistakes;
   const auto add = [&](const std::string& place, std::function<void(const fs::path&)> prepare = {}) {
     mistakes.push_back({.arguments = with(GetParam().arguments, "OUT", place), .mention = place});
@@ -275,7 +275,7 @@ TEST_P(Writers, RefuseAPlaceThatCannotBeWrittenBeforeTheyWork) {
 
 INSTANTIATE_TEST_SUITE_P(BadInput, Writers, ::testing::ValuesIn(writers()), kNameOfRow);
 
-TEST(BadInput, AFolderForTemporaryFilesThatCannotBeWritten) {
+TEST(BadInput, a_folder_for_temporary_files_that_cannot_be_written) {
   std::vector<Mistake> mistakes;
   for (const std::string place : {"none", "good.h5", "/proc/self", "locked"}) {
     if (place == "locked" && !can_obey_modes()) continue;
@@ -286,7 +286,7 @@ TEST(BadInput, AFolderForTemporaryFilesThatCannotBeWritten) {
   expect_all_refused(mistakes);
 }
 
-TEST(BadInput, AFileThatCannotBeChanged) {
+TEST(BadInput, a_file_that_cannot_be_changed) {
   if (!can_obey_modes()) GTEST_SKIP() << "modes of files mean nothing to root here";
   const auto prepare = [](const fs::path& folder) {
     fs::permissions(folder / "good.h5", fs::perms::owner_read);
@@ -298,7 +298,7 @@ TEST(BadInput, AFileThatCannotBeChanged) {
 }
 
 // No file may grow beyond a size, as where the storage is full.
-TEST(BadInput, FullStorage) {
+TEST(BadInput, full_storage) {
   std::vector<Mistake> mistakes;
   const auto add = [&](const Words& arguments, std::uint64_t file_bytes, const std::string& mention,
                        std::size_t notes = 0) {
@@ -376,7 +376,7 @@ const std::vector<Command>& commands() {
 
 class Commands : public ::testing::TestWithParam<Command> {};
 
-TEST_P(Commands, RefuseOptionsThatAreUnknownRepeatedOrOutOfRange) {
+TEST_P(Commands, refuse_options_that_are_unknown_repeated_or_out_of_range) {
   std::vector<Mistake> mistakes;
   const auto add = [&](const Words& more, const std::string& mention) {
     Words words = GetParam().arguments;
@@ -397,7 +397,7 @@ TEST_P(Commands, RefuseOptionsThatAreUnknownRepeatedOrOutOfRange) {
 
 INSTANTIATE_TEST_SUITE_P(BadInput, Commands, ::testing::ValuesIn(commands()), kNameOfRow);
 
-TEST(BadInput, NamesOfNothing) {
+TEST(BadInput, names_of_nothing) {
   expect_all_refused(
       {{.arguments = {"frobnicate"}, .mention = "\"frobnicate\"", .exit_code = 2},
        {.arguments = {"completion", "fish"}, .mention = "\"fish\"", .exit_code = 2},

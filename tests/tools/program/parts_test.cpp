@@ -25,7 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(OptionText, ReadsTimesInSecondsUnlessAUnitIsGiven) {
+TEST(OptionText, reads_times_in_seconds_unless_a_unit_is_given) {
   using std::chrono::milliseconds;
   EXPECT_EQ(parse_duration("--t", "3"), milliseconds(3000));
   EXPECT_EQ(parse_duration("--t", "0.25s"), milliseconds(250));
@@ -36,7 +36,7 @@ TEST(OptionText, ReadsTimesInSecondsUnlessAUnitIsGiven) {
   }
 }
 
-TEST(OptionText, ReadsShapesWhoseElementsCanBeCounted) {
+TEST(OptionText, reads_shapes_whose_elements_can_be_counted) {
   EXPECT_THAT(parse_shape("--shape", "3,224,224"), ElementsAre(3, 224, 224));
   EXPECT_THAT(parse_shape("--shape", "28x28"), ElementsAre(28, 28));
   for (const char* text : {"", "3,", "0", "-1", "3;4", "4294967296,4294967296"}) {
@@ -44,7 +44,7 @@ TEST(OptionText, ReadsShapesWhoseElementsCanBeCounted) {
   }
 }
 
-TEST(OptionText, ReadsChunksAsSamplesAutoOrNone) {
+TEST(OptionText, reads_chunks_as_samples_auto_or_none) {
   EXPECT_EQ(parse_chunk("--chunk", "64", true), std::uint64_t{64});
   EXPECT_EQ(parse_chunk("--chunk", "none", false), std::uint64_t{0});
   EXPECT_EQ(parse_chunk("--chunk", "auto", true), std::nullopt);
@@ -52,7 +52,7 @@ TEST(OptionText, ReadsChunksAsSamplesAutoOrNone) {
   EXPECT_THROW(parse_chunk("--chunk", "0", true), OptionError);
 }
 
-TEST(OptionText, CallsLargeNumbersTooLargeAndNotMisformed) {
+TEST(OptionText, calls_large_numbers_too_large_and_not_misformed) {
   using test::refusal_of;
   EXPECT_EQ(refusal_of<OptionError>([] { parse_size("--memory", "99999999999GiB"); }),
             "--memory \"99999999999GiB\" is too large; give less than 16 EiB (2^64 bytes)");
@@ -73,7 +73,7 @@ TEST(OptionText, CallsLargeNumbersTooLargeAndNotMisformed) {
             "--time-budget \"90000s\" is too long; give at most a day (1440m)");
 }
 
-TEST(OptionText, ReadsLayoutsInAnyCase) {
+TEST(OptionText, reads_layouts_in_any_case) {
   EXPECT_EQ(parse_layout("--input-layout", "nhwc"), InputLayout::nhwc);
   EXPECT_EQ(parse_layout("--input-layout", "NCHW"), InputLayout::nchw);
   EXPECT_THROW(parse_layout("--input-layout", "CHWN"), OptionError);
@@ -81,7 +81,7 @@ TEST(OptionText, ReadsLayoutsInAnyCase) {
   EXPECT_THROW(parse_cache_policy("--cache-policy", "belady"), OptionError);
 }
 
-TEST(Statistics, MedianAndSpreadOfRepetitions) {
+TEST(Statistics, median_and_spread_of_repetitions) {
   EXPECT_EQ(median({3, 1, 2}), 2);
   EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
   EXPECT_EQ(median({}), 0);
@@ -89,7 +89,7 @@ TEST(Statistics, MedianAndSpreadOfRepetitions) {
   EXPECT_EQ(relative_spread({}), 0);
 }
 
-TEST(Table, AlignsTextOfAnyScriptAndNumbersToTheRight) {
+TEST(Table, aligns_text_of_any_script_and_numbers_to_the_right) {
   Table table({{"name"}, {"count", true}});
   table.add_row({"3×4", "7"});
   table.add_row({"longer", "1,000"});
@@ -99,30 +99,30 @@ TEST(Table, AlignsTextOfAnyScriptAndNumbersToTheRight) {
             "longer  1,000\n");
 }
 
-TEST(Table, QuotesWhatCsvAndMarkdownWouldMisread) {
+TEST(Table, quotes_what_csv_and_markdown_would_misread) {
   Table table({{"a"}, {"b", true}});
   table.add_row({"x,\"y\"", "p|q"});
   EXPECT_EQ(table.to_csv(), "a,b\n\"x,\"\"y\"\"\",p|q\n");
   EXPECT_EQ(table.to_markdown(), "| a | b |\n|---|---:|\n| x,\"y\" | p\\|q |\n");
 }
 
-TEST(Table, ControlCharactersOfAFileDoNotReachTheTerminal) {
+TEST(Table, control_characters_of_a_file_do_not_reach_the_terminal) {
   EXPECT_EQ(printable("/a\x1b[31m\n×"), "/a?[31m?×");
 }
 
-TEST(ProgressLine, ShowsShareRateAndTimeLeft) {
+TEST(ProgressLine, shows_share_rate_and_time_left) {
   EXPECT_EQ(progress_line("pack", ProgressUnit::bytes, 100.0 * kMiB, 400.0 * kMiB, 10, 60),
             "pack [######....................]  25 %  10 MiB/s  30 s left");
   EXPECT_EQ(progress_line("bench", ProgressUnit::seconds, 90, 120, 90, 50),
             "bench [##################.......]  75 %  30 s left");
 }
 
-TEST(ProgressLine, FitsNarrowTerminalsAndHasNoFigureBeforeTheStart) {
+TEST(ProgressLine, fits_narrow_terminals_and_has_no_figure_before_the_start) {
   EXPECT_EQ(progress_line("pack", ProgressUnit::bytes, 0, 100, 0, 20), "pack [.......]   0 %");
   EXPECT_LE(display_width(progress_line("a long label", ProgressUnit::bytes, 1, 100, 1, 10)), 10U);
 }
 
-TEST(AutomaticChunks, AreAboutAMebibyteOfWholeSamplesInRoundNumbers) {
+TEST(AutomaticChunks, are_about_a_mebibyte_of_whole_samples_in_round_numbers) {
   EXPECT_EQ(automatic_chunk_rows(60000, 28 * 28), 1000U);
   EXPECT_EQ(automatic_chunk_rows(60000, 3 * 224 * 224), 5U);
   EXPECT_EQ(automatic_chunk_rows(60000, 1), 20000U);
@@ -134,7 +134,7 @@ DatasetEntry entry(const std::string& path, std::vector<std::uint64_t> shape, bo
   return {.path = path, .shape = std::move(shape), .type_text = "u8", .numeric = numeric};
 }
 
-TEST(ImageChoice, FindsTheLabelsBesideImages) {
+TEST(ImageChoice, finds_the_labels_beside_images) {
   const DatasetEntry images = entry("/train/images", {30, 4, 4});
   EXPECT_EQ(labels_beside(images, {images, entry("/train/ids", {30}), entry("/train/labels", {30})}),
             "/train/labels");
@@ -144,7 +144,7 @@ TEST(ImageChoice, FindsTheLabelsBesideImages) {
             "");
 }
 
-TEST(ImageChoice, TellsWhyLabelsAreNone) {
+TEST(ImageChoice, tells_why_labels_are_none) {
   const DatasetEntry images = entry("/train/images", {30, 4, 4});
   const auto why = [&](const DatasetEntry& labels) { return why_no_labels(images, {images, labels}); };
   EXPECT_EQ(why(entry("/train/labels", {29})), "/train/labels has 29 rows, not 30");
@@ -157,7 +157,7 @@ TEST(ImageChoice, TellsWhyLabelsAreNone) {
     EXPECT_EQ(why(none), "") << none.path;
 }
 
-TEST(Printable, ReplacesControlCharactersAndBytesThatAreNotUtf8) {
+TEST(Printable, replaces_control_characters_and_bytes_that_are_not_utf8) {
   EXPECT_EQ(printable("caf\xC3\xA9 3×4 \xF0\x9F\x99\x82"), "caf\xC3\xA9 3×4 \xF0\x9F\x99\x82");
   EXPECT_EQ(printable("a\x1B[2J\n\x7F"), "a?[2J??");
   EXPECT_EQ(printable("\xE9t\xC3"), "?t?");
@@ -173,7 +173,7 @@ Json row(std::int64_t workers, double samples_per_s, double share) {
           {"cold_limit", nullptr},   {"page_cache", "warm"}};
 }
 
-TEST(BenchVerdict, NamesTheFastestRowAndTheCode) {
+TEST(BenchVerdict, names_the_fastest_row_and_the_code) {
   const Json rows = {row(0, 1000, 0.9), row(1, 3000, 0.95), row(4, 6420.4, 0.94)};
   EXPECT_EQ(bench_verdict(rows, "chunk:16"),
             "best: num_workers=4 (6,420 samples/s, 94 % of the decode limit)\n"
@@ -183,11 +183,11 @@ TEST(BenchVerdict, NamesTheFastestRowAndTheCode) {
             "put into your code: options.num_workers = 0;\n");
 }
 
-TEST(BenchVerdict, PrefersFewerWorkersThatAreAsFast) {
+TEST(BenchVerdict, prefers_fewer_workers_that_are_as_fast) {
   EXPECT_EQ(best_row({row(0, 500, 1), row(2, 980, 1), row(4, 1000, 1), row(8, 900, 1)}).at("num_workers"), 2);
 }
 
-TEST(BenchVerdict, ClaimsNoLimitWhereNothingWasDecoded) {
+TEST(BenchVerdict, claims_no_limit_where_nothing_was_decoded) {
   Json cached = row(2, 5000, 0);
   cached["share_of_limit"] = nullptr;
   cached["read_amplification"] = 0.0;
@@ -196,7 +196,7 @@ TEST(BenchVerdict, ClaimsNoLimitWhereNothingWasDecoded) {
             "put into your code: options.num_workers = 2;\n");
 }
 
-TEST(BenchVerdict, TellsWarmRowsFromColdOnesAndRecommendsForTheCold) {
+TEST(BenchVerdict, tells_warm_rows_from_cold_ones_and_recommends_for_the_cold) {
   Json cold = row(4, 2000, 0);
   cold["share_of_limit"] = nullptr;
   cold["share_of_cold_limit"] = 0.93;
@@ -208,7 +208,7 @@ TEST(BenchVerdict, TellsWarmRowsFromColdOnesAndRecommendsForTheCold) {
             "put into your code: options.num_workers = 4;\n");
 }
 
-TEST(RowWarnings, SayWherePagesWereNeitherAllColdNorAllWarm) {
+TEST(RowWarnings, say_where_pages_were_neither_all_cold_nor_all_warm) {
   Json warm = row(2, 5000, 0.9);
   warm["repetitions"] = {5000.0, 5010.0};
   warm["epoch_share"] = 1.0;
@@ -228,7 +228,7 @@ TEST(RowWarnings, SayWherePagesWereNeitherAllColdNorAllWarm) {
   EXPECT_EQ(row_warnings(cold), "");
 }
 
-TEST(RowRequest, ReachesTheMeasuringProcessUnchanged) {
+TEST(RowRequest, reaches_the_measuring_process_unchanged) {
   RowRequest request{
       .settings = {.file = "caf\xe9 \"b\".h5", .data = "x", .batch_size = 7, .shuffle = "chunk:3"}};
   request.settings.cache_bytes = 5;

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-TEST(Program, AlonePrintsThreeCommandsToTryAndTheyWork) {
+TEST(Program, alone_prints_three_commands_to_try_and_they_work) {
   const TempDir dir;
   const ProgramResult result = run_program(dir.path(), {});
   EXPECT_EQ(result.exit_code, 0);
@@ -41,14 +41,14 @@ TEST(Program, AlonePrintsThreeCommandsToTryAndTheyWork) {
             0);
 }
 
-TEST(Program, PrintsVersionAndCommit) {
+TEST(Program, prints_version_and_commit) {
   const ProgramResult result = run_program(".", {"--version"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.out, "h5feed " H5FEED_VERSION " (" H5FEED_COMMIT ")\n");
 }
 
 // Each library costs time at every start.
-TEST(Program, StartsWithoutImageCodecs) {
+TEST(Program, starts_without_image_codecs) {
   ASSERT_EQ(::setenv("LD_TRACE_LOADED_OBJECTS", "1", 1), 0);  // as ldd does
   const ProgramResult result = run_program(".", {});
   ASSERT_EQ(::unsetenv("LD_TRACE_LOADED_OBJECTS"), 0);
@@ -57,7 +57,7 @@ TEST(Program, StartsWithoutImageCodecs) {
   EXPECT_LE(std::count(result.out.begin(), result.out.end(), '\n'), 48);
 }
 
-TEST(Program, EveryCommandHasHelpWithExamples) {
+TEST(Program, every_command_has_help_with_examples) {
   for (const std::string command :
        {"info", "check", "generate", "pack", "repack", "tune", "bench", "env", "monitor"}) {
     const ProgramResult result = run_program(".", {command, "--help"});
@@ -78,7 +78,7 @@ void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.messag
 
 class Mistakes : public ::testing::TestWithParam<Mistake> {};
 
-TEST_P(Mistakes, AreOneLineOnStderrWithAnExitCode) {
+TEST_P(Mistakes, are_one_line_on_stderr_with_an_exit_code) {
   const TempDir dir;
   const ProgramResult result = run_program(dir.path(), GetParam().arguments);
   EXPECT_EQ(result.exit_code, GetParam().exit_code);
@@ -172,7 +172,7 @@ int shell_exit_code(const TempDir& dir, const std::string& arguments) {
 
 constexpr const char* kGenerate = "generate a.h5 --samples 4 --shape 1,8,8 --force ";
 
-TEST(Program, ReportsAFullStandardOutput) {
+TEST(Program, reports_a_full_standard_output) {
   // /dev/full refuses every write, as a full disk does.
   const TempDir dir;
   ASSERT_EQ(shell_exit_code(dir, std::string(kGenerate) + ">out.txt 2>&1"), 0);
@@ -181,7 +181,7 @@ TEST(Program, ReportsAFullStandardOutput) {
   }
 }
 
-TEST(Program, WorksWithClosedStandardStreams) {
+TEST(Program, works_with_closed_standard_streams) {
   const TempDir dir;
   EXPECT_EQ(shell_exit_code(dir, std::string(kGenerate) + "<&- >out.txt 2>&-"), 0);
   EXPECT_EQ(shell_exit_code(dir, "info a.h5 <&- >out.txt 2>&-"), 0);
@@ -189,7 +189,7 @@ TEST(Program, WorksWithClosedStandardStreams) {
   EXPECT_EQ(shell_exit_code(dir, "info missing.h5 2>&-"), 1);
 }
 
-TEST(Program, LeavesNoTemporaryFileWhereNobodyReadsStandardError) {
+TEST(Program, leaves_no_temporary_file_where_nobody_reads_standard_error) {
   const TempDir dir;
   // A FIFO whose reader is gone by the time the program writes.
   EXPECT_EQ(shell_exit_code(
@@ -199,7 +199,7 @@ TEST(Program, LeavesNoTemporaryFileWhereNobodyReadsStandardError) {
   EXPECT_THAT(names_in(dir.path()), ::testing::ElementsAre("a.h5", "f", "out.txt"));
 }
 
-TEST(Program, NeverExportsOntoItsInput) {
+TEST(Program, never_exports_onto_its_input) {
   const TempDir dir;
   ASSERT_EQ(shell_exit_code(dir, std::string(kGenerate) + ">/dev/null 2>&1"), 0);
   std::filesystem::create_symlink("a.h5", dir / "link");
@@ -213,7 +213,7 @@ TEST(Program, NeverExportsOntoItsInput) {
   EXPECT_EQ(run_program(dir.path(), {"info", "a.h5"}).exit_code, 0);
 }
 
-TEST(Program, WritesThroughALinkAndNamesAParentThatIsNoDirectory) {
+TEST(Program, writes_through_a_link_and_names_a_parent_that_is_no_directory) {
   const TempDir dir;
   ASSERT_EQ(shell_exit_code(dir, std::string(kGenerate) + ">/dev/null 2>&1"), 0);
   std::filesystem::create_symlink("a.h5", dir / "link");

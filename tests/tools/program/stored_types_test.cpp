@@ -64,7 +64,7 @@ class StoredTypes : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(StoredTypes, AreReadDirectlyAndNamedByInfo) {
+TEST_F(StoredTypes, are_read_directly_and_named_by_info) {
   const ProgramResult result = run({"info", "a.h5", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
@@ -82,7 +82,7 @@ TEST_F(StoredTypes, AreReadDirectlyAndNamedByInfo) {
   EXPECT_EQ(stats.exit_code, 0) << stats.err;
 }
 
-TEST_F(StoredTypes, AreCheckedAgainstLibhdf5AndBenchedWithoutALayout) {
+TEST_F(StoredTypes, are_checked_against_libhdf5_and_benched_without_a_layout) {
   const ProgramResult check = run({"check", "a.h5", "--json"});
   EXPECT_EQ(check.exit_code, 0) << check.err << check.out;
   for (const char* const name : {"flags", "weights", "counts"}) {
@@ -92,7 +92,7 @@ TEST_F(StoredTypes, AreCheckedAgainstLibhdf5AndBenchedWithoutALayout) {
   }
 }
 
-TEST_F(StoredTypes, KeepTheirTypesFiltersAndValuesInARepackOfAnother) {
+TEST_F(StoredTypes, keep_their_types_filters_and_values_in_a_repack_of_another) {
   const ProgramResult result = run({"repack", "a.h5", "b.h5", "--dataset", "weights", "--chunk", "8"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   expect_same_values("b.h5");
@@ -103,7 +103,7 @@ TEST_F(StoredTypes, KeepTheirTypesFiltersAndValuesInARepackOfAnother) {
   EXPECT_EQ(check.exit_code, 0) << check.err << check.out;
 }
 
-TEST_F(StoredTypes, OfScaleoffsetAreRepackedWithAnotherFilterOnly) {
+TEST_F(StoredTypes, of_scaleoffset_are_repacked_with_another_filter_only) {
   const ProgramResult same = run({"repack", "a.h5", "b.h5", "--dataset", "counts", "--chunk", "8"});
   EXPECT_EQ(same.exit_code, 2);
   EXPECT_EQ(same.err,
@@ -117,7 +117,7 @@ TEST_F(StoredTypes, OfScaleoffsetAreRepackedWithAnotherFilterOnly) {
   EXPECT_EQ(filters("b.h5", "counts"), "shuffle+gzip:1");
 }
 
-TEST_F(StoredTypes, OfScaleoffsetAreCopiedChunkByChunkWhereTheirChunksStay) {
+TEST_F(StoredTypes, of_scaleoffset_are_copied_chunk_by_chunk_where_their_chunks_stay) {
   const ProgramResult result = run({"repack", "a.h5", "b.h5", "--dataset", "counts", "--maxshape", "fixed"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out + result.err, ::testing::Not(HasSubstr("hdf5plugin")))
@@ -126,7 +126,7 @@ TEST_F(StoredTypes, OfScaleoffsetAreCopiedChunkByChunkWhereTheirChunksStay) {
   EXPECT_EQ(filters("b.h5", "counts"), "scaleoffset");
 }
 
-TEST(RepackAdvice, NamesAFilterWhereTheOwnOneCannotBeWritten) {
+TEST(RepackAdvice, names_a_filter_where_the_own_one_cannot_be_written) {
   DatasetInfo info{.file = "a.h5", .path = "/x", .dtype = DType::i16, .shape = {20, 8}};
   info.layout = StorageLayout::chunked;
   info.chunk_shape = {4, 2};
@@ -139,7 +139,7 @@ TEST(RepackAdvice, NamesAFilterWhereTheOwnOneCannotBeWritten) {
             "h5feed repack a.h5 NEW.h5 --dataset /x --filter none");
 }
 
-TEST_F(StoredTypes, OfBitfieldsAreCopiedByRepackAsTheyAre) {
+TEST_F(StoredTypes, of_bitfields_are_copied_by_repack_as_they_are) {
   const ProgramResult result = run({"repack", "a.h5", "b.h5", "--dataset", "flags", "--chunk", "8"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err,
@@ -147,7 +147,7 @@ TEST_F(StoredTypes, OfBitfieldsAreCopiedByRepackAsTheyAre) {
             "--dataset /flags\n");
 }
 
-TEST_F(StoredTypes, OfBfloat16AreTuned) {
+TEST_F(StoredTypes, of_bfloat16_are_tuned) {
   const ProgramResult result = run({"tune", "a.h5", "--data", "weights", "--time-budget", "300ms", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }

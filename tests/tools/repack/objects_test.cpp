@@ -180,7 +180,7 @@ void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
 
 class EveryFormat : public ::testing::TestWithParam<Format> {};
 
-TEST_P(EveryFormat, KeepsGroupsLinksTypesAttributesAndReferences) {
+TEST_P(EveryFormat, keeps_groups_links_types_attributes_and_references) {
   for (const char* format : {"", "latest"}) {
     const TempDir dir;
     write_rich_file(dir / "a.h5", GetParam().options);
@@ -238,7 +238,7 @@ unsigned stored_version(hid_t type) {
   return encoded.at(2) >> 4U;
 }
 
-TEST(Repack, StoresTypesInAFormThatOldReadersKnow) {
+TEST(Repack, stores_types_in_a_form_that_old_readers_know) {
   const TempDir dir;
   struct Nested {
     hvl_t sequence;
@@ -292,7 +292,7 @@ TEST(Repack, StoresTypesInAFormThatOldReadersKnow) {
   EXPECT_EQ(std::memcmp(read.fixed, "five!", 5), 0);
 }
 
-TEST(Repack, KeepsTheUserBlock) {
+TEST(Repack, keeps_the_user_block) {
   const TempDir dir;
   write_rich_file(dir / "a.h5", {.user_block = 512});
   auto bytes = file_bytes(dir / "a.h5");
@@ -313,7 +313,7 @@ std::string refusal(const TempDir& dir) {
   return result.err;
 }
 
-TEST(Repack, RefusesByNameWhatItCannotKeep) {
+TEST(Repack, refuses_by_name_what_it_cannot_keep) {
   const TempDir dir;
   {
     H5TestFile file(dir / "a.h5", {.latest = true});

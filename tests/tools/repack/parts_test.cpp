@@ -78,7 +78,7 @@ ProgramResult repack(const TempDir& dir, std::vector<std::string> options) {
   return run_program(dir.path(), options);
 }
 
-TEST(RepackParts, SplitIntoFilesWithAVirtualDatasetOverThem) {
+TEST(RepackParts, split_into_files_with_a_virtual_dataset_over_them) {
   const TempDir dir;
   write_source(dir);
   const ProgramResult result = repack(dir, {"--chunk", "5", "--filter", "gzip:1", "--split", "3"});
@@ -97,7 +97,7 @@ TEST(RepackParts, SplitIntoFilesWithAVirtualDatasetOverThem) {
   EXPECT_EQ(H5File::open(dir / "b.part-1-of-3.h5")->describe("labels").rows(), 20U);
 }
 
-TEST(RepackParts, LetEveryMachineWriteOneAndTheLastTheWhole) {
+TEST(RepackParts, let_every_machine_write_one_and_the_last_the_whole) {
   const TempDir dir;
   write_source(dir);
   const auto part = [&](const std::string& which) {
@@ -112,7 +112,7 @@ TEST(RepackParts, LetEveryMachineWriteOneAndTheLastTheWhole) {
   expect_equal(dir, "b.h5");
 }
 
-TEST(RepackParts, AreNeverMixedWithThoseOfAnotherPlan) {
+TEST(RepackParts, are_never_mixed_with_those_of_another_plan) {
   const TempDir dir;
   write_source(dir);
   ASSERT_EQ(repack(dir, {"--chunk", "5", "--part", "0/2"}).exit_code, 0);
@@ -130,7 +130,7 @@ TEST(RepackParts, AreNeverMixedWithThoseOfAnotherPlan) {
   expect_equal(dir, "b.h5");
 }
 
-TEST(RepackParts, GoOnWhereAnInterruptionLeftThem) {
+TEST(RepackParts, go_on_where_an_interruption_left_them) {
   const TempDir dir;
   write_source(dir);
   ASSERT_EQ(repack(dir, {"--chunk", "5", "--part", "1/3"}).exit_code, 0);
@@ -142,7 +142,7 @@ TEST(RepackParts, GoOnWhereAnInterruptionLeftThem) {
   expect_equal(dir, "b.h5");
 }
 
-TEST(RepackParts, ResumeGivesTheSameFileAsOneRun) {
+TEST(RepackParts, resume_gives_the_same_file_as_one_run) {
   const TempDir dir;
   write_source(dir);
   for (const std::string chunk : {"5", "none", "57"}) {
@@ -167,7 +167,7 @@ TEST(RepackParts, ResumeGivesTheSameFileAsOneRun) {
   }
 }
 
-TEST(RepackParts, ResumeEndsWholeHoweverOftenItIsKilled) {
+TEST(RepackParts, resume_ends_whole_however_often_it_is_killed) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "400", "--shape", "3,32,32", "--chunk",
                                      "16", "--filter", "gzip:1"})
@@ -192,7 +192,7 @@ TEST(RepackParts, ResumeEndsWholeHoweverOftenItIsKilled) {
   EXPECT_EQ(read_through_libhdf5(dir / "b.h5", "labels"), read_through_libhdf5(dir / "a.h5", "labels"));
 }
 
-TEST(RepackParts, ExplainWrongUsage) {
+TEST(RepackParts, explain_wrong_usage) {
   const TempDir dir;
   write_source(dir);
   EXPECT_EQ(repack(dir, {"--chunk", "5", "--split", "20"}).err,
@@ -208,7 +208,7 @@ TEST(RepackParts, ExplainWrongUsage) {
   EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
 }
 
-TEST(RepackParts, AskTheLauncherForTheirNumber) {
+TEST(RepackParts, ask_the_launcher_for_their_number) {
   const auto choice = [](const char* rank_name, const char* rank, const char* size_name, const char* size) {
     setenv(rank_name, rank, 1);
     setenv(size_name, size, 1);
@@ -222,7 +222,7 @@ TEST(RepackParts, AskTheLauncherForTheirNumber) {
   EXPECT_EQ(choice("PMI_RANK", "1", "PMI_SIZE", "2"), std::pair(2UL, 1UL));
 }
 
-TEST(RowRange, DeliversTheRowsOfItsDatasetWhereverItBegins) {
+TEST(RowRange, delivers_the_rows_of_its_dataset_wherever_it_begins) {
   const TempDir dir;
   write_source(dir);
   for (const std::string name : {"images", "labels", "depth", "sparse", "flat"}) {

@@ -62,7 +62,7 @@ struct Assembly {
 
 class EveryRecut : public ::testing::TestWithParam<RecutCase> {};
 
-TEST_P(EveryRecut, DeliversEveryValueOnceWithinAnyMemoryThatHoldsTwoChunks) {
+TEST_P(EveryRecut, delivers_every_value_once_within_any_memory_that_holds_two_chunks) {
   const RecutCase& recut_case = GetParam();
   const TempDir dir;
   const auto values = patterned_bytes(2 * product(recut_case.shape));
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
                       RecutCase{{17, 6, 6, 3}, {1, 6, 6, 3}, {16, 2, 2, 1}},
                       RecutCase{{12, 5, 4, 3, 2}, {5, 2, 3, 1, 2}, {3, 3, 2, 2, 1}}));
 
-TEST(Repack, NamesTheLeastMemoryThatHoldsOneChunkOfEachKind) {
+TEST(Repack, names_the_least_memory_that_holds_one_chunk_of_each_kind) {
   const cli::RecutShapes shapes{{1000, 1000}, {1000, 1}, {1, 1000}, 8};
   cli::RecutLimits limits{.memory_bytes = 10'000, .jobs = 4, .decode_bytes = 8000, .encode_bytes = 16'000};
   try {
@@ -150,7 +150,7 @@ TEST(Repack, NamesTheLeastMemoryThatHoldsOneChunkOfEachKind) {
   }
 }
 
-TEST(Repack, LaysOutScratchFilesWithoutGapsOrOverlaps) {
+TEST(Repack, lays_out_scratch_files_without_gaps_or_overlaps) {
   const cli::RecutShapes shapes{{23, 14, 9}, {5, 4, 3}, {3, 5, 2}, 2};
   const cli::RecutPlan plan{.region = {6, 10, 9}};
   const std::vector<cli::ChunkBox> regions = cli::regions_of(shapes, plan);
@@ -168,7 +168,7 @@ TEST(Repack, LaysOutScratchFilesWithoutGapsOrOverlaps) {
   EXPECT_EQ(end, 2 * product(shapes.shape));
 }
 
-TEST(Repack, LeavesChunksOutOfWhichNothingWasEverWritten) {
+TEST(Repack, leaves_chunks_out_of_which_nothing_was_ever_written) {
   const TempDir dir;
   const RecutCase recut_case{{20, 6}, {5, 6}, {2, 3}};
   {

@@ -77,7 +77,7 @@ void write_kinds(const TempDir& dir, bool latest) {
 
 class EveryChunking : public ::testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(EveryChunking, KeepsTheValuesOfEveryKindOfStorage) {
+TEST_P(EveryChunking, keeps_the_values_of_every_kind_of_storage) {
   for (const bool latest : {false, true}) {
     const TempDir dir;
     write_kinds(dir, latest);
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
                       std::vector<std::string>{"--chunk", "4", "--libver", "latest"},
                       std::vector<std::string>{"--chunk", "none", "--maxshape", "fixed"}));
 
-TEST(Repack, WritesEveryFilterThatItsGrammarNames) {
+TEST(Repack, writes_every_filter_that_its_grammar_names) {
   const TempDir dir;
   write_kinds(dir, false);
   for (const char* filter :
@@ -139,7 +139,7 @@ TEST(Repack, WritesEveryFilterThatItsGrammarNames) {
   }
 }
 
-TEST(Repack, KeepsWhatTheUserDoesNotChange) {
+TEST(Repack, keeps_what_the_user_does_not_change) {
   const TempDir dir;
   write_kinds(dir, false);
   ASSERT_EQ(repack(dir, {"--dataset", "unlimited", "--chunk", "2"}).exit_code, 0);
@@ -159,7 +159,7 @@ TEST(Repack, KeepsWhatTheUserDoesNotChange) {
   EXPECT_THAT(filters.max_shape, ElementsAre(23, 14, 9));
 }
 
-TEST(Repack, TakesTheDatasetsThatLookLikeImagesUnlessTold) {
+TEST(Repack, takes_the_datasets_that_look_like_images_unless_told) {
   const TempDir dir;
   ASSERT_EQ(
       run_program(dir.path(), {"generate", "a.h5", "--samples", "40", "--shape", "3,8,8", "--chunk", "7"})
@@ -178,7 +178,7 @@ TEST(Repack, TakesTheDatasetsThatLookLikeImagesUnlessTold) {
   EXPECT_THAT(result.out, HasSubstr("values verified (SHA-256 of both sides)"));
 }
 
-TEST(Repack, CopiesChunksAsTheyAreWhereTheirStorageStays) {
+TEST(Repack, copies_chunks_as_they_are_where_their_storage_stays) {
   const TempDir dir;
   const auto values = random_bytes(40 * 16);
   {
@@ -200,7 +200,7 @@ TEST(Repack, CopiesChunksAsTheyAreWhereTheirStorageStays) {
   EXPECT_EQ(info_of(dir, "b.h5", "y").stored_bytes, 0U);
 }
 
-TEST(Repack, HandlesExtentsOfZeroAndSparseAndUnfilteredEdges) {
+TEST(Repack, handles_extents_of_zero_and_sparse_and_unfiltered_edges) {
   const TempDir dir;
   {
     H5TestFile file(dir / "a.h5", {.latest = true});
@@ -252,7 +252,7 @@ std::vector<std::byte> reordered(const std::vector<std::byte>& values, const Per
   return result;
 }
 
-TEST(Repack, ShufflesTheRowsOfDataAndLabelsAlike) {
+TEST(Repack, shuffles_the_rows_of_data_and_labels_alike) {
   const TempDir dir;
   ASSERT_EQ(
       run_program(dir.path(), {"generate", "a.h5", "--samples", "3001", "--shape", "3,16,16", "--chunk", "7"})
@@ -283,7 +283,7 @@ TEST(Repack, ShufflesTheRowsOfDataAndLabelsAlike) {
             "move; remove it first\n");
 }
 
-TEST(Repack, CountsThePlacesOfChunksInItsMemory) {
+TEST(Repack, counts_the_places_of_chunks_in_its_memory) {
   const TempDir dir;
   {
     H5TestFile file(dir / "a.h5");
@@ -301,7 +301,7 @@ TEST(Repack, CountsThePlacesOfChunksInItsMemory) {
   EXPECT_EQ(decoded(dir, "b.h5", "x"), decoded(dir, "a.h5", "x"));
 }
 
-TEST(Repack, StaysWithinItsMemoryWhereOneRowOfSourceChunksDoesNotFit) {
+TEST(Repack, stays_within_its_memory_where_one_row_of_source_chunks_does_not_fit) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "wide.h5", "--samples", "2000", "--shape", "6000", "--dtype",
                                      "f32", "--chunk", "100", "--filter", "none"})

@@ -43,7 +43,7 @@ std::string usage_error(const TempDir& dir, std::vector<std::string> arguments) 
   return result.err;
 }
 
-TEST(Repack, RefusesToReplaceItsSourceHoweverItIsNamed) {
+TEST(Repack, refuses_to_replace_its_source_however_it_is_named) {
   const TempDir dir;
   generate(dir, "10");
   const auto before = file_bytes(dir / "a.h5");
@@ -56,7 +56,7 @@ TEST(Repack, RefusesToReplaceItsSourceHoweverItIsNamed) {
   EXPECT_EQ(file_bytes(dir / "a.h5"), before);
 }
 
-TEST(Repack, ReplacesAnotherFileOnlyWhenForced) {
+TEST(Repack, replaces_another_file_only_when_forced) {
   const TempDir dir;
   generate(dir, "10");
   replace_file(dir / "b.h5", patterned_bytes(100));
@@ -68,7 +68,7 @@ TEST(Repack, ReplacesAnotherFileOnlyWhenForced) {
   EXPECT_EQ(read_through_libhdf5(dir / "b.h5", "images"), read_through_libhdf5(dir / "a.h5", "images"));
 }
 
-TEST(Repack, ExplainsWrongUsage) {
+TEST(Repack, explains_wrong_usage) {
   const TempDir dir;
   generate(dir, "10");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5"}),
@@ -104,7 +104,7 @@ TEST(Repack, ExplainsWrongUsage) {
   EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
 }
 
-TEST(Repack, SaysWhatItWouldDoAndStops) {
+TEST(Repack, says_what_it_would_do_and_stops) {
   const TempDir dir;
   generate(dir, "100");
   const ProgramResult result =
@@ -118,7 +118,7 @@ TEST(Repack, SaysWhatItWouldDoAndStops) {
   EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
 }
 
-TEST(Repack, NamesACorruptChunkAndLeavesNothing) {
+TEST(Repack, names_a_corrupt_chunk_and_leaves_nothing) {
   const TempDir dir;
   generate(dir, "200");
   const auto file = H5File::open(dir / "a.h5");
@@ -139,7 +139,7 @@ TEST(Repack, NamesACorruptChunkAndLeavesNothing) {
   }
 }
 
-TEST(Repack, EndsClearlyWhereTheStorageIsFull) {
+TEST(Repack, ends_clearly_where_the_storage_is_full) {
   const TempDir dir;
   generate(dir, "2000");
   rlimit before{};
@@ -167,7 +167,7 @@ TEST(Repack, EndsClearlyWhereTheStorageIsFull) {
   }
 }
 
-TEST(Repack, LeavesNothingWhenInterrupted) {
+TEST(Repack, leaves_nothing_when_interrupted) {
   const TempDir dir;
   generate(dir, "5000");
   for (const int signal : {SIGINT, SIGTERM}) {
@@ -182,7 +182,7 @@ TEST(Repack, LeavesNothingWhenInterrupted) {
   }
 }
 
-TEST(Repack, LosesNothingWhenKilledAtAnyMoment) {
+TEST(Repack, loses_nothing_when_killed_at_any_moment) {
   const TempDir dir;
   generate(dir, "500");
   const auto source = file_bytes(dir / "a.h5");

@@ -36,7 +36,7 @@ cli::LoaderUse use_of(const char* shuffle, std::uint64_t cache_bytes, std::int64
   return {.batch_size = 256, .shuffle = Shuffle(shuffle), .cache_bytes = cache_bytes, .num_workers = workers};
 }
 
-TEST(TuneModel, AddsUpWhatAnEpochTakes) {
+TEST(TuneModel, adds_up_what_an_epoch_takes) {
   const cli::CandidateCosts costs = {.decode_s = 1e-3, .encode_s = 0, .stored_share = 0.5};
   const auto one = predict(kData, {100, "gzip:1"}, costs, use_of("sequential", kGiB), kMachine);
   // 1,000 chunks of 1 ms, 20 µs and 1,228,800 bytes; 100,000 samples of 2 µs.
@@ -56,7 +56,7 @@ TEST(TuneModel, AddsUpWhatAnEpochTakes) {
   EXPECT_EQ(eight.samples_per_s, four.samples_per_s) << "more workers than cores are of no use";
 }
 
-TEST(TuneModel, DrawsLinesBetweenTheSizesThatWereMeasured) {
+TEST(TuneModel, draws_lines_between_the_sizes_that_were_measured) {
   const cli::MachineCosts::PerChunk costs = {{{1000, 10}, {2000, 12}, {10'000, 100}}};
   EXPECT_DOUBLE_EQ(costs.seconds(1000), 10);
   EXPECT_DOUBLE_EQ(costs.seconds(1500), 11);
@@ -69,7 +69,7 @@ TEST(TuneModel, DrawsLinesBetweenTheSizesThatWereMeasured) {
   EXPECT_DOUBLE_EQ((cli::MachineCosts::PerChunk{{{1000, 1}, {2000, 10}}}.seconds(100)), 0);
 }
 
-TEST(TuneModel, KnowsThatAFullShuffleDecodesLargeChunksAgain) {
+TEST(TuneModel, knows_that_a_full_shuffle_decodes_large_chunks_again) {
   const auto rate = [&](std::uint64_t rows, const char* shuffle) {
     const double decode_s = static_cast<double>(rows) * 1e-5;
     return predict(kData, {rows, "gzip:1"}, {.decode_s = decode_s}, use_of(shuffle, 64 * kMiB), kMachine);
@@ -80,7 +80,7 @@ TEST(TuneModel, KnowsThatAFullShuffleDecodesLargeChunksAgain) {
   EXPECT_EQ(rate(100, "chunk:16").decodes_per_chunk, 1);
 }
 
-TEST(TuneModel, ReadsRowsOfPlainDataStraightWhereThatIsCheaper) {
+TEST(TuneModel, reads_rows_of_plain_data_straight_where_that_is_cheaper) {
   const cli::CandidateCosts costs = {.decode_s = 1e-4};
   EXPECT_TRUE(predict(kData, {100, "none"}, costs, use_of("full", 64 * kMiB), kMachine).reads_rows);
   EXPECT_FALSE(predict(kData, {100, "none"}, costs, use_of("sequential", 64 * kMiB), kMachine).reads_rows);
@@ -95,7 +95,7 @@ Trial trial(std::uint64_t rows, double rate, double size, double measured = 0) {
   return one;
 }
 
-TEST(TuneModel, RanksBySpeedMarksTheParetoFrontAndPrefersTheSmallOfTheFast) {
+TEST(TuneModel, ranks_by_speed_marks_the_pareto_front_and_prefers_the_small_of_the_fast) {
   std::vector<Trial> trials = {trial(1, 50, 10), trial(2, 100, 100), trial(3, 97, 60), trial(4, 90, 70),
                                trial(5, 98, 120)};
   rank(trials);
@@ -109,7 +109,7 @@ TEST(TuneModel, RanksBySpeedMarksTheParetoFrontAndPrefersTheSmallOfTheFast) {
   EXPECT_EQ(cli::recommended(trials).candidate.chunk_rows, 3U);
 }
 
-TEST(TuneModel, BelievesMeasurementsOverPredictions) {
+TEST(TuneModel, believes_measurements_over_predictions) {
   std::vector<Trial> trials = {trial(1, 100, 10, 50), trial(2, 80, 10, 80), trial(3, 500, 10)};
   rank(trials);
   EXPECT_EQ(trials[1].samples_per_s(), 80);
@@ -117,7 +117,7 @@ TEST(TuneModel, BelievesMeasurementsOverPredictions) {
   EXPECT_EQ(cli::recommended(trials).candidate.chunk_rows, 2U);
 }
 
-TEST(TuneModel, CorrectsPredictionsByWhatWasMeasuredBefore) {
+TEST(TuneModel, corrects_predictions_by_what_was_measured_before) {
   std::vector<Trial> trials = {trial(100, 100, 10, 50), trial(200, 100, 10), trial(100, 100, 10),
                                trial(100, 100, 10)};
   trials[2].candidate.filter = "lz4";
@@ -140,13 +140,13 @@ TEST(TuneModel, CorrectsPredictionsByWhatWasMeasuredBefore) {
   EXPECT_LT(shown(1), before + 1e-9) << "two say so";
 }
 
-TEST(TuneModel, TriesRoundSizesFromSmallToLarge) {
+TEST(TuneModel, tries_round_sizes_from_small_to_large) {
   EXPECT_THAT(cli::chunk_rows_to_try(kData, 6), ElementsAre(1, 5, 20, 100, 500));
   EXPECT_THAT(cli::chunk_rows_to_try({.rows = 10, .row_bytes = 64 * kMiB}, 6), ElementsAre(1));
   EXPECT_THAT(cli::chunk_rows_to_try({.rows = 1, .row_bytes = 100}, 6), ElementsAre(1));
 }
 
-TEST(TuneSample, HoldsWholeRowsSpreadOverTheDataset) {
+TEST(TuneSample, holds_whole_rows_spread_over_the_dataset) {
   const TempDir dir;
   constexpr std::uint64_t kRows = 1000;
   const auto bytes = patterned_bytes(kRows * 30);
@@ -178,7 +178,7 @@ TEST(TuneSample, HoldsWholeRowsSpreadOverTheDataset) {
   EXPECT_LT(hurried.rows(), 80U);
 }
 
-TEST(Tune, RecommendsAndSaysHowInEveryFormat) {
+TEST(Tune, recommends_and_says_how_in_every_format) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "300", "--shape", "3,16,16"}).exit_code,
             0);
@@ -201,7 +201,7 @@ TEST(Tune, RecommendsAndSaysHowInEveryFormat) {
   EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5", "t.csv")) << "no temporary file is left";
 }
 
-TEST(Tune, LeavesTheTimeBudgetToLargeSparseFiles) {
+TEST(Tune, leaves_the_time_budget_to_large_sparse_files) {
   const TempDir dir;
   // 300 GB of images of which nothing was ever written.
   H5TestFile(dir / "a.h5")
@@ -212,7 +212,7 @@ TEST(Tune, LeavesTheTimeBudgetToLargeSparseFiles) {
   EXPECT_EQ(Json::parse(result.out).at("shape")[0], 2'000'000);
 }
 
-TEST(Tune, ExplainsWrongUsage) {
+TEST(Tune, explains_wrong_usage) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "30", "--shape", "3,8,8"}).exit_code,
             0);
@@ -229,7 +229,7 @@ TEST(Tune, ExplainsWrongUsage) {
               HasSubstr("--chunks 50: the sample has 30 rows; give smaller chunks"));
 }
 
-TEST(Completion, ListsEveryCommandAndItsOptionsForBothShells) {
+TEST(Completion, lists_every_command_and_its_options_for_both_shells) {
   const TempDir dir;
   for (const std::string shell : {"bash", "zsh"}) {
     const ProgramResult result = run_program(dir.path(), {"completion", shell});

@@ -40,7 +40,7 @@ std::string pipeline_name(const testing::TestParamInfo<const char*>& info) { ret
 class EveryPipeline : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, EveryPipeline, testing::ValuesIn(kPipelines), pipeline_name);
 
-TEST_P(EveryPipeline, DecodesWhatItEncodes) {
+TEST_P(EveryPipeline, decodes_what_it_encodes) {
   for (const std::size_t element_bytes : {1U, 2U, 3U, 4U, 8U}) {
     for (const std::size_t elements : {1U, 7U, 8U, 100U, 1031U, 70000U}) {
       const std::size_t size = elements * element_bytes;
@@ -54,7 +54,7 @@ TEST_P(EveryPipeline, DecodesWhatItEncodes) {
   }
 }
 
-TEST_P(EveryPipeline, EncodesEqualBytesEqually) {
+TEST_P(EveryPipeline, encodes_equal_bytes_equally) {
   const Bytes chunk = test::patterned_bytes(10000);
   const FilterPipeline pipeline(parse_filters(GetParam(), 4), chunk.size(), 4);
   const Bytes first = pipeline.encode(chunk);
@@ -63,7 +63,7 @@ TEST_P(EveryPipeline, EncodesEqualBytesEqually) {
 }
 
 // A shorter stream is refused, unless what is missing was padding.
-TEST_P(EveryPipeline, RefusesAStreamCutAnywhere) {
+TEST_P(EveryPipeline, refuses_a_stream_cut_anywhere) {
   for (const Bytes& chunk : {test::patterned_bytes(600), test::random_bytes(600)}) {
     const FilterPipeline pipeline(parse_filters(GetParam(), 4), chunk.size(), 4);
     const Bytes stored = pipeline.encode(chunk);
@@ -77,7 +77,7 @@ TEST_P(EveryPipeline, RefusesAStreamCutAnywhere) {
   }
 }
 
-TEST_P(EveryPipeline, RefusesAStreamForAnotherChunk) {
+TEST_P(EveryPipeline, refuses_a_stream_for_another_chunk) {
   const FilterPipeline expected(parse_filters(GetParam(), 4), 600, 4);
   for (const std::size_t size : {4U, 596U, 604U, 60000U}) {
     const Bytes stored =
@@ -87,7 +87,7 @@ TEST_P(EveryPipeline, RefusesAStreamForAnotherChunk) {
 }
 
 // Damaged streams decode to a chunk's size or throw: nothing else, whatever the bytes.
-TEST_P(EveryPipeline, ThrowsOrDecodesDamagedStreamsButNeverCrashes) {
+TEST_P(EveryPipeline, throws_or_decodes_damaged_streams_but_never_crashes) {
   constexpr std::size_t kChunkBytes = 3000;
   const FilterPipeline pipeline(parse_filters(GetParam(), 4), kChunkBytes, 4);
   std::mt19937 random(20240501);
@@ -118,7 +118,7 @@ TEST_P(EveryPipeline, ThrowsOrDecodesDamagedStreamsButNeverCrashes) {
   EXPECT_GT(refused, 700U);
 }
 
-TEST_P(EveryPipeline, DecodesOnManyThreadsAtOnce) {
+TEST_P(EveryPipeline, decodes_on_many_threads_at_once) {
   constexpr int kThreads = 4;
   const FilterPipeline pipeline(parse_filters(GetParam(), 4), 20000, 4);
   std::vector<Bytes> chunks;
@@ -146,7 +146,7 @@ TEST_P(EveryPipeline, DecodesOnManyThreadsAtOnce) {
   EXPECT_THAT(wrong, testing::Each(0U));
 }
 
-TEST(Blosc, NamesWhatItCannotRead) {
+TEST(Blosc, names_what_it_cannot_read) {
   const FilterPipeline pipeline(parse_filters("blosc:lz4", 1), 1000, 1);
   const Bytes stored = pipeline.encode(test::patterned_bytes(1000));
   const auto with = [&stored](std::size_t at, unsigned value) {
@@ -164,7 +164,7 @@ TEST(Blosc, NamesWhatItCannotRead) {
   EXPECT_EQ(refusal(pipeline, bytes_of(2, 1), 1000), "blosc: 2 bytes are too few to hold a header");
 }
 
-TEST(Bitshuffle, BoundsWhatHostileHeadersClaim) {
+TEST(Bitshuffle, bounds_what_hostile_headers_claim) {
   const FilterPipeline pipeline(parse_filters("bitshuffle:lz4", 4), 1000, 4);
   // Total of 2^56 bytes; then a block of 4 bytes, and one that claims 2^31 stored bytes.
   EXPECT_EQ(refusal(pipeline, bytes_of(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0), 1000),
@@ -177,7 +177,7 @@ TEST(Bitshuffle, BoundsWhatHostileHeadersClaim) {
             "bitshuffle: 999 bytes are no whole number of elements of 4");
 }
 
-TEST(Bitshuffle, DecodesInBlocksOfTheSizeInTheHeader) {
+TEST(Bitshuffle, decodes_in_blocks_of_the_size_in_the_header) {
   const Bytes chunk = test::patterned_bytes(10000);
   FilterSpec written = parse_filters("bitshuffle:zstd", 4)[0];
   written.params[3] = 512;
@@ -189,7 +189,7 @@ TEST(Bitshuffle, DecodesInBlocksOfTheSizeInTheHeader) {
 }
 
 // Blocks of 8 bytes at least: what cannot be compressed then grows most.
-TEST(Bitshuffle, OfSmallBlocksComesBackWhateverItGrowsTo) {
+TEST(Bitshuffle, of_small_blocks_comes_back_whatever_it_grows_to) {
   for (const unsigned element_bytes : {1U, 2U, 4U, 8U}) {
     for (const unsigned block_elements : {8U, 16U, 56U}) {
       for (const unsigned codec : {2U, 3U}) {
@@ -210,13 +210,13 @@ TEST(Bitshuffle, OfSmallBlocksComesBackWhateverItGrowsTo) {
   }
 }
 
-TEST(Bitshuffle, ThatIsClaimedManyTimesNeedsNoMoreMemoryThanThat) {
+TEST(Bitshuffle, that_is_claimed_many_times_needs_no_more_memory_than_that) {
   const FilterSpec small{.id = filter_id::kBitshuffle, .params = {0, 4, 1, 8, 2}, .name = "bitshuffle"};
   const FilterPipeline pipeline(std::vector<FilterSpec>(32, small), 1 << 20, 1);
   EXPECT_LE(pipeline.max_encoded_bytes(), std::size_t{9} << 20);
 }
 
-TEST(UnsupportedFilters, SayWhy) {
+TEST(UnsupportedFilters, say_why) {
   const auto reason = [](unsigned id, std::vector<unsigned> params) {
     return unsupported_reason({.id = id, .params = std::move(params)});
   };
@@ -232,11 +232,11 @@ TEST(UnsupportedFilters, SayWhy) {
   EXPECT_EQ(reason(5, {}), "is not built in");
 }
 
-TEST(Lzf, RefusesAnEmptyStream) {
+TEST(Lzf, refuses_an_empty_stream) {
   EXPECT_EQ(refusal(FilterPipeline(parse_filters("lzf", 1), 10, 1), {}, 10), "lzf: 0 bytes are no stream");
 }
 
-TEST(Lzf, KeepsMatchesAtEveryLengthAndDistance) {
+TEST(Lzf, keeps_matches_at_every_length_and_distance) {
   for (const std::size_t distance : {1U, 2U, 300U, 8191U, 8192U, 8193U}) {
     for (const std::size_t length : {2U, 3U, 8U, 9U, 263U, 264U, 265U, 600U}) {
       Bytes chunk = test::random_bytes(distance);
@@ -249,7 +249,7 @@ TEST(Lzf, KeepsMatchesAtEveryLengthAndDistance) {
   }
 }
 
-TEST(Szip, BoundsWhatHostileHeadersClaim) {
+TEST(Szip, bounds_what_hostile_headers_claim) {
   const FilterPipeline pipeline({{.id = filter_id::kSzip, .params = {169, 8, 8, 80}, .name = "szip"}}, 80, 1);
   EXPECT_EQ(refusal(pipeline, bytes_of(255, 255, 255, 255, 0), 80),
             "szip: the header claims 4294967295 bytes, a chunk has 80");
@@ -260,7 +260,7 @@ TEST(Szip, BoundsWhatHostileHeadersClaim) {
   EXPECT_EQ(refusal(pipeline, bytes_of(80, 0, 0), 80), "szip: 3 bytes are left where 4 should follow");
 }
 
-TEST(Szip, DecodesNothingToNothing) {
+TEST(Szip, decodes_nothing_to_nothing) {
   DecodeScratch scratch;
   std::array<std::byte, 80> out{};
   const FilterPipeline szip_inside(
@@ -269,7 +269,7 @@ TEST(Szip, DecodesNothingToNothing) {
   EXPECT_THROW(szip_inside.decode(encode_lzf(Bytes(4)), 0, out, scratch), FilterError);
 }
 
-TEST(FilterSupport, ExcludesParametersThatAreNotHonoured) {
+TEST(FilterSupport, excludes_parameters_that_are_not_honoured) {
   const auto supports = [](unsigned id, std::vector<unsigned> params) {
     return FilterPipeline::supports({.id = id, .params = std::move(params)});
   };

@@ -13,7 +13,7 @@
 namespace h5feed {
 namespace {
 
-TEST(FilterPipeline, DecodesWhatItEncodesInAnyOrder) {
+TEST(FilterPipeline, decodes_what_it_encodes_in_any_order) {
   const std::vector<FilterSpec> stages = {{.id = filter_id::kDeflate, .params = {4}, .name = "gzip"},
                                           {.id = filter_id::kShuffle, .params = {4}, .name = "shuffle"},
                                           {.id = filter_id::kFletcher32, .name = "fletcher32"},
@@ -34,20 +34,20 @@ TEST(FilterPipeline, DecodesWhatItEncodesInAnyOrder) {
   }
 }
 
-TEST(FilterPipeline, DecodesLz4InManyBlocks) {
+TEST(FilterPipeline, decodes_lz4_in_many_blocks) {
   const FilterPipeline pipeline({{.id = filter_id::kLz4, .params = {1000}, .name = "lz4"}}, 10500, 1);
   const Bytes data = test::patterned_bytes(10500);
   EXPECT_EQ(decode(pipeline, pipeline.encode(data), data.size()), data);
 }
 
-TEST(FilterPipeline, TakesTheElementSizeWhereAShuffleDoesNotSay) {
+TEST(FilterPipeline, takes_the_element_size_where_a_shuffle_does_not_say) {
   const FilterPipeline silent({{.id = filter_id::kShuffle, .name = "shuffle"}}, 16, 8);
   const FilterPipeline explicit_size({{.id = filter_id::kShuffle, .params = {8}, .name = "shuffle"}}, 16, 8);
   const Bytes data = test::patterned_bytes(16);
   EXPECT_EQ(silent.encode(data), explicit_size.encode(data));
 }
 
-TEST(FilterPipeline, SkipsWhatTheMaskNames) {
+TEST(FilterPipeline, skips_what_the_mask_names) {
   const std::vector<FilterSpec> filters = parse_filters("shuffle+gzip:4+fletcher32", 4);
   const FilterPipeline pipeline(filters, 400, 4);
   const Bytes data = test::patterned_bytes(400);
@@ -58,7 +58,7 @@ TEST(FilterPipeline, SkipsWhatTheMaskNames) {
   EXPECT_FALSE(pipeline.skips_all(0b011));
 }
 
-TEST(FilterPipeline, RefusesAChunkOfAnotherSize) {
+TEST(FilterPipeline, refuses_a_chunk_of_another_size) {
   const FilterPipeline pipeline(parse_filters("gzip:4", 1), 100, 1);
   for (const std::size_t size : {0U, 99U, 101U, 100000U}) {
     const Bytes stored =
@@ -68,7 +68,7 @@ TEST(FilterPipeline, RefusesAChunkOfAnotherSize) {
   EXPECT_THROW(decode(pipeline, test::patterned_bytes(99), 100, 1), FilterError);
 }
 
-TEST(FilterPipeline, BoundsWhatHostileHeadersClaim) {
+TEST(FilterPipeline, bounds_what_hostile_headers_claim) {
   // Total of 2^56 bytes in blocks of 2^24.
   const Bytes header = bytes_of(1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0);
   EXPECT_THROW(decode(FilterPipeline(parse_filters("lz4", 1), 100, 1), header, 100), FilterError);
@@ -80,12 +80,12 @@ TEST(FilterPipeline, BoundsWhatHostileHeadersClaim) {
   EXPECT_THROW(decode(nested, bomb, 1000), FilterError);
 }
 
-TEST(FilterPipeline, RefusesMoreFiltersThanTheFormatAllows) {
+TEST(FilterPipeline, refuses_more_filters_than_the_format_allows) {
   const std::vector<FilterSpec> many(33, FilterSpec{.id = filter_id::kDeflate, .name = "gzip"});
   EXPECT_THROW(FilterPipeline(many, 100, 1), FilterError);
 }
 
-TEST(FilterPipeline, SaysWhichFilterRefusedTheBytes) {
+TEST(FilterPipeline, says_which_filter_refused_the_bytes) {
   const auto message = [](const char* text, const Bytes& stored) {
     return refusal(FilterPipeline(parse_filters(text, 1), 100, 1), stored, 100);
   };
@@ -97,7 +97,7 @@ TEST(FilterPipeline, SaysWhichFilterRefusedTheBytes) {
   EXPECT_THAT(message("lz4", Bytes(3)), testing::StartsWith("lz4: "));
 }
 
-TEST(FilterPipeline, LeavesOutAShuffleOfSingleBytes) {
+TEST(FilterPipeline, leaves_out_a_shuffle_of_single_bytes) {
   const FilterPipeline pipeline(parse_filters("shuffle+gzip:4", 1), 400, 1);
   const Bytes data = test::patterned_bytes(400);
   EXPECT_EQ(decode(pipeline, pipeline.encode(data), 400), data);

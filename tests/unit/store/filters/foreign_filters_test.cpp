@@ -44,7 +44,7 @@ Bytes from_hex(std::string_view text) {
 
 class PublicPlugins : public testing::TestWithParam<Golden> {};
 
-TEST_P(PublicPlugins, WroteWhatIsDecoded) {
+TEST_P(PublicPlugins, wrote_what_is_decoded) {
   const Bytes expected = golden_elements(GetParam());
   ASSERT_TRUE(FilterPipeline::supports(GetParam().filter));
   const FilterPipeline pipeline({GetParam().filter}, expected.size(), GetParam().element_bytes);
@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& golden) { return std::string(golden.param.name); });
 
 // libhdf5's encoder, over the ways pixels are laid out.
-TEST(Szip, DecodesWhatLibhdf5Writes) {
+TEST(Szip, decodes_what_libhdf5_writes) {
   const test::TempDir dir;
   int number = 0;
   for (const hid_t type : {H5T_STD_U8LE, H5T_STD_U16LE, H5T_STD_I16BE, H5T_STD_U32LE, H5T_IEEE_F64LE}) {

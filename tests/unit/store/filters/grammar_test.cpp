@@ -16,7 +16,7 @@ std::vector<unsigned> ids(const std::vector<FilterSpec>& filters) {
   return result;
 }
 
-TEST(FilterGrammar, ReadsEveryForm) {
+TEST(FilterGrammar, reads_every_form) {
   EXPECT_TRUE(parse_filters("none", 1).empty());
   EXPECT_EQ(ids(parse_filters("gzip:4", 1)), (std::vector<unsigned>{1}));
   EXPECT_EQ(ids(parse_filters("shuffle+gzip:9", 4)), (std::vector<unsigned>{2, 1}));
@@ -32,7 +32,7 @@ TEST(FilterGrammar, ReadsEveryForm) {
 
 // The numbers that the public plugins store for the same choice (hdf5plugin 7.1.0); the chunk's size,
 // which the grammar does not know, is 0 until `completed` sets it.
-TEST(FilterGrammar, MakesTheParametersOfThePublicPlugins) {
+TEST(FilterGrammar, makes_the_parameters_of_the_public_plugins) {
   const auto params = [](const char* text) { return parse_filters(text, 4).back().params; };
   EXPECT_EQ(params("lzf"), (std::vector<unsigned>{4, 0x105, 0}));
   EXPECT_EQ(params("blosc"), (std::vector<unsigned>{2, 2, 4, 0, 5, 1, 1}));
@@ -48,17 +48,17 @@ TEST(FilterGrammar, MakesTheParametersOfThePublicPlugins) {
             parse_filters("bitshuffle:lz4", 4)[0].params);
 }
 
-TEST(FilterGrammar, LeavesTheShuffleOfBloscOutBehindAnother) {
+TEST(FilterGrammar, leaves_the_shuffle_of_blosc_out_behind_another) {
   EXPECT_EQ(parse_filters("shuffle+blosc", 4)[1].params[5], 0U);
   EXPECT_EQ(parse_filters("blosc", 4)[0].params[5], 1U);
 }
 
-TEST(FilterGrammar, TellsBloscThatElementsBeyondItsLimitAreBytes) {
+TEST(FilterGrammar, tells_blosc_that_elements_beyond_its_limit_are_bytes) {
   EXPECT_EQ(parse_filters("blosc", 255)[0].params[2], 255U);
   EXPECT_EQ(parse_filters("blosc", 256)[0].params[2], 1U);
 }
 
-TEST(FilterGrammar, PrintsWhatItReads) {
+TEST(FilterGrammar, prints_what_it_reads) {
   for (const char* text : {"none", "gzip:4", "shuffle+gzip:1", "lz4", "shuffle+zstd:19+fletcher32",
                            "fletcher32", "lzf", "bzip2:3", "bitshuffle:lz4", "bitshuffle+lz4",
                            "bitshuffle:zstd:9", "blosc:lz4:5", "blosc:zstd:9", "blosc:lz4hc:1+fletcher32"}) {
@@ -66,7 +66,7 @@ TEST(FilterGrammar, PrintsWhatItReads) {
   }
 }
 
-TEST(FilterGrammar, RefusesEverythingElseNamingWhatIsAccepted) {
+TEST(FilterGrammar, refuses_everything_else_naming_what_is_accepted) {
   for (const char* text : {"",
                            "gzip:10",
                            "gzip:",

@@ -44,7 +44,7 @@ Bytes i16_bytes(const std::vector<int>& values) {
   return bytes;
 }
 
-TEST(ScaleOffsetDecoder, AddsTheMinimumAndPutsTheFillValueInPlaceOfOnes) {
+TEST(ScaleOffsetDecoder, adds_the_minimum_and_puts_the_fill_value_in_place_of_ones) {
   const Bytes stored = test::scaleoffset_chunk(5, static_cast<std::uint64_t>(-3), kValues);
   EXPECT_EQ(decode(pipeline(), stored, 18), i16_bytes({-3, -2, -1, 0, 1, 2, 3, 4, 28}));
   ScaleOffsetSetUp filled = kSetUp;
@@ -52,7 +52,7 @@ TEST(ScaleOffsetDecoder, AddsTheMinimumAndPutsTheFillValueInPlaceOfOnes) {
   EXPECT_EQ(decode(pipeline(filled), stored, 18), i16_bytes({-3, -2, -1, 0, 1, 2, 3, 4, -2}));
 }
 
-TEST(ScaleOffsetDecoder, BoundsWhatHostileChunksClaim) {
+TEST(ScaleOffsetDecoder, bounds_what_hostile_chunks_claim) {
   const Bytes stored = test::scaleoffset_chunk(5, 0, kValues);
   for (std::size_t bytes = 0; bytes < stored.size(); ++bytes) {
     EXPECT_THAT(refusal(pipeline(), std::span(stored).first(bytes), 18),
@@ -74,7 +74,7 @@ TEST(ScaleOffsetDecoder, BoundsWhatHostileChunksClaim) {
   EXPECT_EQ(refusal({{filter(small)}, 18, 2}, stored, 18), "scaleoffset: 16 bytes instead of 18");
 }
 
-TEST(ScaleOffsetDecoder, ReadsAMinimumOfAnyStatedSize) {
+TEST(ScaleOffsetDecoder, reads_a_minimum_of_any_stated_size) {
   Bytes stored = test::scaleoffset_chunk(5, 0x0102, kValues);
   stored[4] = std::byte{1};
   EXPECT_EQ(decode(pipeline(), stored, 18), i16_bytes({2, 3, 4, 5, 6, 7, 8, 9, 33}));
@@ -84,7 +84,7 @@ TEST(ScaleOffsetDecoder, ReadsAMinimumOfAnyStatedSize) {
   EXPECT_EQ(decode(pipeline(), stored, 18), i16_bytes({258, 259, 260, 261, 262, 263, 264, 265, 289}));
 }
 
-TEST(ScaleOffsetDecoder, LeavesIntegersOfAllTheirBitsAlone) {
+TEST(ScaleOffsetDecoder, leaves_integers_of_all_their_bits_alone) {
   ScaleOffsetSetUp whole = kSetUp;
   whole.factor = 16;
   const Bytes stored = test::patterned_bytes(18);
@@ -92,7 +92,7 @@ TEST(ScaleOffsetDecoder, LeavesIntegersOfAllTheirBitsAlone) {
   EXPECT_EQ(decode(pipeline(whole), stored, 18), stored);
 }
 
-TEST(ScaleOffsetDecoder, SupportsTheParametersThatLibhdf5Writes) {
+TEST(ScaleOffsetDecoder, supports_the_parameters_that_libhdf5_writes) {
   const auto with = [](std::size_t place, unsigned value) {
     FilterSpec changed = filter();
     changed.params.at(place) = value;
@@ -126,7 +126,7 @@ void damage_params(const std::filesystem::path& path, const std::vector<unsigned
   test::replace_file(path, bytes);
 }
 
-TEST_F(StoreChunkReader, RefusesScaleoffsetParametersThatContradictTheDataset) {
+TEST_F(StoreChunkReader, refuses_scaleoffset_parameters_that_contradict_the_dataset) {
   const struct {
     std::size_t place;
     unsigned value;

@@ -11,7 +11,7 @@
 namespace h5feed {
 namespace {
 
-TEST(Fletcher32, MatchesKnownSums) {
+TEST(Fletcher32, matches_known_sums) {
   EXPECT_EQ(fletcher32({}), 0U);
   // Words 0x0102, 0x0304: sums 0x0406 and 0x0102 + 0x0406.
   EXPECT_EQ(fletcher32(bytes_of(1, 2, 3, 4)), 0x05080406U);
@@ -19,11 +19,11 @@ TEST(Fletcher32, MatchesKnownSums) {
   EXPECT_EQ(fletcher32(bytes_of(1, 2, 3)), 0x05040402U);
 }
 
-TEST(Fletcher32, FoldsTheCarryInsteadOfTakingTheRemainder) {
+TEST(Fletcher32, folds_the_carry_instead_of_taking_the_remainder) {
   EXPECT_EQ(fletcher32(Bytes(1000, std::byte{0xff})), 0xffffffffU);
 }
 
-TEST(Fletcher32, AcceptsTheSumOfOldLibraries) {
+TEST(Fletcher32, accepts_the_sum_of_old_libraries) {
   const Bytes data = bytes_of(1, 2, 3, 4);
   EXPECT_TRUE(fletcher32_matches(data, 0x05080406U));
   EXPECT_TRUE(fletcher32_matches(data, 0x08050604U));
@@ -38,7 +38,7 @@ std::vector<SimdLevel> levels() {
   return result;
 }
 
-TEST(Shuffle, IsUndoneByEveryInstructionSetForAllSizes) {
+TEST(Shuffle, is_undone_by_every_instruction_set_for_all_sizes) {
   for (const std::size_t element_bytes : {1U, 2U, 3U, 4U, 5U, 8U, 16U}) {
     for (std::size_t size = 0; size < 700; ++size) {
       const Bytes original = test::random_bytes(size, static_cast<unsigned>(size));
@@ -54,7 +54,7 @@ TEST(Shuffle, IsUndoneByEveryInstructionSetForAllSizes) {
   }
 }
 
-TEST(BitShuffle, PutsEachBitOfEightElementsIntoOneByte) {
+TEST(BitShuffle, puts_each_bit_of_eight_elements_into_one_byte) {
   Bytes out(16);
   Bytes work(16);
   // Elements of 2 bytes: bit 0 of the first byte is set in elements 0 and 7, bit 7 of the second in 1.
@@ -68,7 +68,7 @@ TEST(BitShuffle, PutsEachBitOfEightElementsIntoOneByte) {
   EXPECT_EQ(out, expected);
 }
 
-TEST(BitShuffle, IsUndoneByEveryInstructionSetForAllSizes) {
+TEST(BitShuffle, is_undone_by_every_instruction_set_for_all_sizes) {
   for (const std::size_t element_bytes : {1U, 2U, 3U, 4U, 8U}) {
     for (std::size_t elements = 0; elements < 700; elements += 8) {
       const std::size_t size = elements * element_bytes;
@@ -86,13 +86,13 @@ TEST(BitShuffle, IsUndoneByEveryInstructionSetForAllSizes) {
   }
 }
 
-TEST(Shuffle, CopiesTheTail) {
+TEST(Shuffle, copies_the_tail) {
   Bytes out(7);
   shuffle_bytes(bytes_of(1, 2, 3, 4, 5, 6, 7), 3, out);
   EXPECT_EQ(out, bytes_of(1, 4, 2, 5, 3, 6, 7));
 }
 
-TEST(ByteOrder, ReversesEachElement) {
+TEST(ByteOrder, reverses_each_element) {
   Bytes bytes = bytes_of(1, 2, 3, 4, 5, 6, 7, 8, 9);
   swap_byte_order(bytes, 1);
   EXPECT_EQ(bytes, bytes_of(1, 2, 3, 4, 5, 6, 7, 8, 9));

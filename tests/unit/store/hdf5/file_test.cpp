@@ -38,16 +38,16 @@ class StoreFile : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(StoreFile, SaysThatAFileIsMissing) {
+TEST_F(StoreFile, says_that_a_file_is_missing) {
   EXPECT_EQ(open_message(), "train.h5: no such file; check the path");
 }
 
-TEST_F(StoreFile, SaysThatAFileIsADirectory) {
+TEST_F(StoreFile, says_that_a_file_is_a_directory) {
   std::filesystem::create_directory(path());
   EXPECT_EQ(open_message(), "train.h5: is a directory; name a file in it");
 }
 
-TEST_F(StoreFile, SaysThatAFileIsNotHdf5) {
+TEST_F(StoreFile, says_that_a_file_is_not_hdf5) {
   const std::string expected =
       "train.h5: not an HDF5 file; check the path, and unpack it if it is compressed";
   for (const std::size_t size : {0U, 7U, 5000U}) {
@@ -56,7 +56,7 @@ TEST_F(StoreFile, SaysThatAFileIsNotHdf5) {
   }
 }
 
-TEST_F(StoreFile, SaysByHowMuchAFileIsTruncated) {
+TEST_F(StoreFile, says_by_how_much_a_file_is_truncated) {
   for (const bool latest : {false, true}) {
     for (const std::uint64_t user_block : {0U, 512U}) {
       {
@@ -75,7 +75,7 @@ TEST_F(StoreFile, SaysByHowMuchAFileIsTruncated) {
   }
 }
 
-TEST_F(StoreFile, SaysThatTheWriterDidNotCloseTheFile) {
+TEST_F(StoreFile, says_that_the_writer_did_not_close_the_file) {
   std::vector<std::byte> bytes;
   {
     H5TestFile file(dir_ / "writing.h5", {.latest = true});
@@ -87,7 +87,7 @@ TEST_F(StoreFile, SaysThatTheWriterDidNotCloseTheFile) {
   EXPECT_EQ(open_message(), "train.h5 was not closed by its writer; if none runs: h5clear -s train.h5");
 }
 
-TEST_F(StoreFile, SaysThatASwmrWriterHasTheFile) {
+TEST_F(StoreFile, says_that_a_swmr_writer_has_the_file) {
   {
     H5TestFile file(path(), {.latest = true});
     file.create({.shape = {3000}, .max_shape = {4000}, .chunk = {500}});
@@ -108,7 +108,7 @@ TEST_F(StoreFile, SaysThatASwmrWriterHasTheFile) {
   EXPECT_EQ(open_message(), "accepted") << "the writer has closed it";
 }
 
-TEST_F(StoreFile, SaysHowNumbersOfVariableLengthAreRead) {
+TEST_F(StoreFile, says_how_numbers_of_variable_length_are_read) {
   const Hid ragged(H5Tvlen_create(H5T_STD_I32LE));
   {
     H5TestFile file(path());
@@ -123,7 +123,7 @@ TEST_F(StoreFile, SaysHowNumbersOfVariableLengthAreRead) {
   EXPECT_EQ(H5File::open(path())->list_datasets().front().type_text, "variable-length");
 }
 
-TEST_F(StoreFile, SaysWhyLibhdf5RefusesADamagedFile) {
+TEST_F(StoreFile, says_why_libhdf5_refuses_a_damaged_file) {
   { const H5TestFile file(path(), {.latest = true}); }
   std::vector<std::byte> bytes = test::file_bytes(path());
   bytes[45] ^= std::byte{0xff};  // the superblock's checksum
@@ -132,7 +132,7 @@ TEST_F(StoreFile, SaysWhyLibhdf5RefusesADamagedFile) {
                                              testing::EndsWith("; restore the file from a good copy")));
 }
 
-TEST_F(StoreFile, PrintsNothingAndLeavesTheHostsErrorHandlerAlone) {
+TEST_F(StoreFile, prints_nothing_and_leaves_the_hosts_error_handler_alone) {
   { const H5TestFile file(path()); }
   static int calls = 0;
   const auto count = [](hid_t, void*) -> herr_t { return ++calls, 0; };
@@ -150,7 +150,7 @@ TEST_F(StoreFile, PrintsNothingAndLeavesTheHostsErrorHandlerAlone) {
   H5Eset_auto2(H5E_DEFAULT, saved, saved_data);
 }
 
-TEST_F(StoreFile, RestoresAnErrorHandlerOfTheOldInterface) {
+TEST_F(StoreFile, restores_an_error_handler_of_the_old_interface) {
   { const H5TestFile file(path()); }
   static int calls = 0;
   const auto count = [](void*) -> herr_t { return ++calls, 0; };
@@ -163,7 +163,7 @@ TEST_F(StoreFile, RestoresAnErrorHandlerOfTheOldInterface) {
   H5Eset_auto2(H5E_DEFAULT, reinterpret_cast<H5E_auto2_t>(H5Eprint2), stderr);
 }
 
-TEST_F(StoreFile, NamesTheDatasetsThatExist) {
+TEST_F(StoreFile, names_the_datasets_that_exist) {
   {
     H5TestFile file(path());
     file.create({.path = "images", .shape = {20000, 3, 218, 178}});
@@ -179,7 +179,7 @@ TEST_F(StoreFile, NamesTheDatasetsThatExist) {
             "train.h5: no dataset \"qqqqqqqqqqqq\"; it has /images (20000×3×218×178 u8), /labels (20000 u8)");
 }
 
-TEST_F(StoreFile, FindsDatasetsInGroups) {
+TEST_F(StoreFile, finds_datasets_in_groups) {
   {
     H5TestFile file(path());
     file.create({.path = "train/images", .shape = {2, 3, 4}});
@@ -197,7 +197,7 @@ TEST_F(StoreFile, FindsDatasetsInGroups) {
   EXPECT_EQ(H5File::open(path())->describe("//train/images").path, "/train/images");
 }
 
-TEST_F(StoreFile, ListsEightDatasetsAndCountsTheRest) {
+TEST_F(StoreFile, lists_eight_datasets_and_counts_the_rest) {
   {
     H5TestFile file(path());
     for (char c = 'a'; c < 'm'; ++c) file.create({.path = std::string(3, c), .shape = {1}});
@@ -207,12 +207,12 @@ TEST_F(StoreFile, ListsEightDatasetsAndCountsTheRest) {
             "/eee (1 u8), /fff (1 u8), /ggg (1 u8), /hhh (1 u8) and 4 more");
 }
 
-TEST_F(StoreFile, SaysThatAFileHasNoDatasets) {
+TEST_F(StoreFile, says_that_a_file_has_no_datasets) {
   { const H5TestFile file(path()); }
   EXPECT_EQ(describe_message("x"), "train.h5: no dataset \"x\"; it has no datasets");
 }
 
-TEST_F(StoreFile, ListsEachDatasetOnceWhateverLinksThereAre) {
+TEST_F(StoreFile, lists_each_dataset_once_whatever_links_there_are) {
   {
     H5TestFile file(path());
     file.create({.path = "b", .shape = {3}});
@@ -230,7 +230,7 @@ TEST_F(StoreFile, ListsEachDatasetOnceWhateverLinksThereAre) {
   EXPECT_EQ(file->describe("c").shape, (std::vector<std::uint64_t>{3}));
 }
 
-TEST_F(StoreFile, RefusesEveryTypeThatIsNotNumeric) {
+TEST_F(StoreFile, refuses_every_type_that_is_not_numeric) {
   const Hid string(H5Tcopy(H5T_C_S1));
   test::require(H5Tset_size(string.get(), H5T_VARIABLE), "H5Tset_size");
   const Hid compound(H5Tcreate(H5T_COMPOUND, 2));
@@ -279,7 +279,7 @@ TEST_F(StoreFile, RefusesEveryTypeThatIsNotNumeric) {
   }
 }
 
-TEST_F(StoreFile, RefusesADatasetCreatedWithoutElements) {
+TEST_F(StoreFile, refuses_a_dataset_created_without_elements) {
   {
     const H5TestFile file(path());
     const Hid space(H5Screate(H5S_NULL));
@@ -289,7 +289,7 @@ TEST_F(StoreFile, RefusesADatasetCreatedWithoutElements) {
   EXPECT_EQ(describe_message("x"), "train.h5:/x: the dataset was created without any elements; name another");
 }
 
-TEST_F(StoreFile, DescribesLayoutFiltersAndFillValue) {
+TEST_F(StoreFile, describes_layout_filters_and_fill_value) {
   {
     H5TestFile file(path());
     file.create(
@@ -322,7 +322,7 @@ TEST_F(StoreFile, DescribesLayoutFiltersAndFillValue) {
   EXPECT_EQ(info.stored_bytes, 0U);
 }
 
-TEST_F(StoreFile, ReadsRowsThroughLibhdf5) {
+TEST_F(StoreFile, reads_rows_through_libhdf5) {
   const std::vector<std::byte> values = test::patterned_bytes(10 * 4 * 2);
   {
     H5TestFile file(path());
@@ -343,7 +343,7 @@ TEST_F(StoreFile, ReadsRowsThroughLibhdf5) {
             0U);
 }
 
-TEST_F(StoreFile, OpensAFileThatAnotherProcessLocks) {
+TEST_F(StoreFile, opens_a_file_that_another_process_locks) {
   { const H5TestFile file(path()); }
   const FileDescriptor fd(open(path().c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(flock(fd.get(), LOCK_EX | LOCK_NB), 0);
@@ -352,14 +352,14 @@ TEST_F(StoreFile, OpensAFileThatAnotherProcessLocks) {
   EXPECT_NO_THROW(H5File::open(path()));
 }
 
-TEST_F(StoreFile, OpensAFileThatTheHostProgramHolds) {
+TEST_F(StoreFile, opens_a_file_that_the_host_program_holds) {
   H5TestFile writer(path());
   writer.create({.shape = {3}});
   writer.write("x", test::patterned_bytes(3));
   EXPECT_EQ(H5File::open(path())->describe("x").shape, (std::vector<std::uint64_t>{3}));
 }
 
-TEST(Hdf5Version, MustEqualThatOfTheHeaders) {
+TEST(Hdf5Version, must_equal_that_of_the_headers) {
   EXPECT_NO_THROW(check_hdf5_version(H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE));
   const std::string built = std::to_string(H5_VERS_MAJOR) + "." + std::to_string(H5_VERS_MINOR) + "." +
                             std::to_string(H5_VERS_RELEASE);
@@ -376,7 +376,7 @@ TEST(Hdf5Version, MustEqualThatOfTheHeaders) {
 // In static storage and assigned late: destroyed after libhdf5's exit handler has run.
 std::shared_ptr<H5File> global_file;
 
-TEST(StoreFileDeathTest, DestructionAfterLibhdf5EndedPrintsNothing) {
+TEST(StoreFileDeathTest, destruction_after_libhdf5_ended_prints_nothing) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

@@ -25,7 +25,7 @@ using test::Shape;
 using test::StoreChunkReader;
 using test::TestDataset;
 
-TEST_F(StoreChunkReader, FallsBackForExternalFilesAndSaysSoOnce) {
+TEST_F(StoreChunkReader, falls_back_for_external_files_and_says_so_once) {
   const Bytes values = write({.path = "images", .shape = {40, 5}, .external_file = (dir_ / "raw").string()});
   const auto reader = open();
   EXPECT_FALSE(reader->direct());
@@ -41,7 +41,7 @@ TEST_F(StoreChunkReader, FallsBackForExternalFilesAndSaysSoOnce) {
   EXPECT_EQ(reader->rows_readable(), false);
 }
 
-TEST_F(StoreChunkReader, FallsBackForFiltersThatLibhdf5Has) {
+TEST_F(StoreChunkReader, falls_back_for_filters_that_libhdf5_has) {
   TestDataset dataset{.path = "images", .file_type = H5T_STD_U16BE, .shape = {13, 7}, .chunk = {4, 3}};
   dataset.filters = {{.id = 5, .optional = true, .name = "nbit"}};
   const Bytes values = write(dataset);
@@ -54,7 +54,7 @@ TEST_F(StoreChunkReader, FallsBackForFiltersThatLibhdf5Has) {
                                    "time (filter 5 nbit is not built in)"));
 }
 
-TEST_F(StoreChunkReader, FallsBackForVirtualDatasets) {
+TEST_F(StoreChunkReader, falls_back_for_virtual_datasets) {
   const Bytes values = write({.path = "images", .shape = {13, 7}});
   {
     const Hid file(H5Fopen(path().c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
@@ -71,7 +71,7 @@ TEST_F(StoreChunkReader, FallsBackForVirtualDatasets) {
   EXPECT_TRUE(std::equal(values.begin(), values.end(), bytes.data(), bytes.data() + bytes.size()));
 }
 
-TEST_F(StoreChunkReader, RefusesFiltersThatNobodyHas) {
+TEST_F(StoreChunkReader, refuses_filters_that_nobody_has) {
   const std::vector<FilterSpec> filters = {{.id = 32026, .optional = true, .name = "blosc2"}};
   {
     H5TestFile file(path());
@@ -84,7 +84,7 @@ TEST_F(StoreChunkReader, RefusesFiltersThatNobodyHas) {
       "the plugin and set HDF5_PLUGIN_PATH, or write the dataset once with gzip");
 }
 
-TEST_F(StoreChunkReader, NamesTheParametersThatAKnownFilterIsRefusedFor) {
+TEST_F(StoreChunkReader, names_the_parameters_that_a_known_filter_is_refused_for) {
   const auto refused = [&](const FilterSpec& filter) {
     {
       H5TestFile file(path());
@@ -108,7 +108,7 @@ TEST_F(StoreChunkReader, NamesTheParametersThatAKnownFilterIsRefusedFor) {
           kNextStep);
 }
 
-TEST_F(StoreChunkReader, ReadsBitshuffleOfSmallBlocksWithoutLibhdf5) {
+TEST_F(StoreChunkReader, reads_bitshuffle_of_small_blocks_without_libhdf5) {
   const FilterSpec filter{.id = filter_id::kBitshuffle, .optional = true, .params = {0, 4, 1, 16, 2}};
   const Bytes values = test::patterned_bytes(24);
   {
@@ -122,7 +122,7 @@ TEST_F(StoreChunkReader, ReadsBitshuffleOfSmallBlocksWithoutLibhdf5) {
   EXPECT_TRUE(std::equal(values.begin(), values.end(), bytes.data()));
 }
 
-TEST_F(StoreChunkReader, ReadsChunksThatSkippedAnUnknownFilter) {
+TEST_F(StoreChunkReader, reads_chunks_that_skipped_an_unknown_filter) {
   const std::vector<FilterSpec> filters = {{.id = 32026, .optional = true, .name = "blosc2"}};
   const Bytes values = test::patterned_bytes(24);
   {
@@ -146,7 +146,7 @@ void replace_address(const std::filesystem::path& path, std::uint64_t from, std:
   test::replace_file(path, bytes);
 }
 
-TEST_F(StoreChunkReader, FallsBackWhereAChunkLiesOutsideTheFile) {
+TEST_F(StoreChunkReader, falls_back_where_a_chunk_lies_outside_the_file) {
   write({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
   std::uint64_t address = 0;
   {
@@ -166,7 +166,7 @@ TEST_F(StoreChunkReader, FallsBackWhereAChunkLiesOutsideTheFile) {
   }
 }
 
-TEST_F(StoreChunkReader, DecodesOutsideLibhdf5WhereTheIndexCannotBeListed) {
+TEST_F(StoreChunkReader, decodes_outside_libhdf5_where_the_index_cannot_be_listed) {
   const TestDataset dataset{.path = "images",
                             .file_type = H5T_STD_I16BE,
                             .shape = {14, 6},
@@ -196,7 +196,7 @@ TEST_F(StoreChunkReader, DecodesOutsideLibhdf5WhereTheIndexCannotBeListed) {
   EXPECT_LE(index.locations[0].stored_bytes, reader->max_stored_bytes());
 }
 
-TEST_F(StoreChunkReader, NamesACorruptChunkOnTheFallbackPath) {
+TEST_F(StoreChunkReader, names_a_corrupt_chunk_on_the_fallback_path) {
   write({.path = "images", .shape = {8, 6}, .chunk = {4, 6}, .filters = kGzip});
   const auto intact = H5File::open(path());
   const DatasetInfo info = intact->describe("images");

@@ -28,7 +28,7 @@ using test::kGzip;
 using test::Shape;
 using test::StoreChunkReader;
 
-TEST_F(StoreChunkReader, CutsContiguousDataIntoRunsOfWholeRows) {
+TEST_F(StoreChunkReader, cuts_contiguous_data_into_runs_of_whole_rows) {
   write({.path = "images", .shape = {5000, 1000}});
   const auto reader = open();
   EXPECT_EQ(reader->chunk_shape(), (Shape{1048, 1000}));
@@ -41,13 +41,13 @@ TEST_F(StoreChunkReader, CutsContiguousDataIntoRunsOfWholeRows) {
             "train.h5:/images: chunk (4,0) (samples 4192-4999)");
 }
 
-TEST_F(StoreChunkReader, KeepsOneRowAtLeastWhereRowsAreLarge) {
+TEST_F(StoreChunkReader, keeps_one_row_at_least_where_rows_are_large) {
   write({.path = "images", .shape = {3, 2 << 20}});
   EXPECT_EQ(open()->chunk_shape(), (Shape{1, 2 << 20}));
   EXPECT_EQ(without_directory(open()->describe_chunk(2)), "train.h5:/images: chunk (2,0) (sample 2)");
 }
 
-TEST_F(StoreChunkReader, CountsWhatAReadCosts) {
+TEST_F(StoreChunkReader, counts_what_a_read_costs) {
   write({.path = "images", .shape = {10, 100}, .chunk = {5, 100}, .filters = kGzip});
   const auto reader = open();
   ReadScratch scratch;
@@ -58,7 +58,7 @@ TEST_F(StoreChunkReader, CountsWhatAReadCosts) {
   EXPECT_FALSE(cost.fallback);
 }
 
-TEST_F(StoreChunkReader, NamesTheCorruptChunkAndItsSamples) {
+TEST_F(StoreChunkReader, names_the_corrupt_chunk_and_its_samples) {
   write({.path = "images", .shape = {1250, 6}, .chunk = {100, 6}, .filters = kGzip});
   const auto file = H5File::open(path());
   const DatasetInfo info = file->describe("images");
@@ -75,7 +75,7 @@ TEST_F(StoreChunkReader, NamesTheCorruptChunkAndItsSamples) {
   EXPECT_THROW(read_all(*reader, 4), ChunkError);
 }
 
-TEST_F(StoreChunkReader, VerifiesChecksums) {
+TEST_F(StoreChunkReader, verifies_checksums) {
   write({.path = "images", .shape = {8, 6}, .chunk = {4, 6}, .filters = {{.id = 3, .name = "fletcher32"}}});
   const auto file = H5File::open(path());
   const ChunkIndex index = build_chunk_index(*file, file->describe("images"));
@@ -88,7 +88,7 @@ TEST_F(StoreChunkReader, VerifiesChecksums) {
       "restore the file from a good copy");
 }
 
-TEST_F(StoreChunkReader, NamesChunkAndSamplesOfAFailedRead) {
+TEST_F(StoreChunkReader, names_chunk_and_samples_of_a_failed_read) {
   for (const bool filtered : {false, true}) {
     write({.path = "images",
            .shape = {40, 6},
@@ -108,7 +108,7 @@ TEST_F(StoreChunkReader, NamesChunkAndSamplesOfAFailedRead) {
   }
 }
 
-TEST_F(StoreChunkReader, ReadAllRethrowsAndStopsAfterAFailure) {
+TEST_F(StoreChunkReader, read_all_rethrows_and_stops_after_a_failure) {
   write({.path = "images", .shape = {1000, 6}, .chunk = {1, 6}});
   const auto file = H5File::open(path());
   for (const unsigned threads : {1U, 4U}) {
@@ -117,7 +117,7 @@ TEST_F(StoreChunkReader, ReadAllRethrowsAndStopsAfterAFailure) {
   }
 }
 
-TEST_F(StoreChunkReader, SaysThatAFileShrankWhileInUse) {
+TEST_F(StoreChunkReader, says_that_a_file_shrank_while_in_use) {
   write({.path = "images", .shape = {4, 1000}, .chunk = {1, 1000}});
   const auto reader = open();
   std::filesystem::resize_file(path(), 3000);
@@ -128,7 +128,7 @@ TEST_F(StoreChunkReader, SaysThatAFileShrankWhileInUse) {
                      testing::EndsWith("; it changed while in use, open it again")));
 }
 
-TEST_F(StoreChunkReader, ReadsRowsOfUnfilteredChunksOnly) {
+TEST_F(StoreChunkReader, reads_rows_of_unfiltered_chunks_only) {
   const Bytes values = write({.path = "images", .shape = {10, 6}, .chunk = {4, 6}});
   const auto reader = open();
   ASSERT_TRUE(reader->rows_readable());
@@ -145,7 +145,7 @@ TEST_F(StoreChunkReader, ReadsRowsOfUnfilteredChunksOnly) {
   EXPECT_FALSE(open()->rows_readable());
 }
 
-TEST_F(StoreChunkReader, RefusesChunksThatDoNotExistAndSmallBuffers) {
+TEST_F(StoreChunkReader, refuses_chunks_that_do_not_exist_and_small_buffers) {
   write({.path = "images", .shape = {10, 6}, .chunk = {4, 6}});
   ReadScratch scratch;
   Bytes out(24);
@@ -153,7 +153,7 @@ TEST_F(StoreChunkReader, RefusesChunksThatDoNotExistAndSmallBuffers) {
   EXPECT_THROW(open()->read_chunk(0, std::span(out).first(23), scratch), std::invalid_argument);
 }
 
-TEST_F(StoreChunkReader, DoesNotBelieveAStoredSizeThatNoEncoderMakes) {
+TEST_F(StoreChunkReader, does_not_believe_a_stored_size_that_no_encoder_makes) {
   {
     H5TestFile file(path());
     file.create({.path = "images", .shape = {8, 100}, .chunk = {4, 100}, .filters = kGzip});
@@ -169,7 +169,7 @@ TEST_F(StoreChunkReader, DoesNotBelieveAStoredSizeThatNoEncoderMakes) {
   EXPECT_THROW(reader->read_chunk(1, out, scratch), ChunkError);
 }
 
-TEST_F(StoreChunkReader, ManyThreadsReadTheSameBytes) {
+TEST_F(StoreChunkReader, many_threads_read_the_same_bytes) {
   const Bytes values = write({.path = "images", .shape = {64, 50}, .chunk = {2, 50}, .filters = kGzip});
   const auto reader = open();
   std::vector<std::jthread> threads;
@@ -214,7 +214,7 @@ TEST_F(StoreChunkReader, ManyThreadsReadTheSameBytes) {
   std::_Exit(delivered > 0 ? 0 : 3);
 }
 
-TEST_F(StoreChunkReader, DamagedMetadataNeverCrashes) {
+TEST_F(StoreChunkReader, damaged_metadata_never_crashes) {
   write({.path = "images", .shape = {40, 6}, .chunk = {4, 3}, .filters = kGzip});
   EXPECT_EXIT(read_damaged(path(), test::file_bytes(path())), testing::ExitedWithCode(0), testing::Eq(""));
 }

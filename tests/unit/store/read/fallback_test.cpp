@@ -80,7 +80,7 @@ class StoreFallback : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(StoreFallback, DecodesEachChunkOnceAnEpoch) {
+TEST_F(StoreFallback, decodes_each_chunk_once_an_epoch) {
   for (const hid_t type : {H5T_STD_U16LE, H5T_STD_U16BE}) {
     const Bytes values = write(type);
     const auto file = H5File::open(path());
@@ -95,7 +95,7 @@ TEST_F(StoreFallback, DecodesEachChunkOnceAnEpoch) {
   }
 }
 
-TEST_F(StoreFallback, GivesLibhdf5ACacheOfOneChunkAndCountsIt) {
+TEST_F(StoreFallback, gives_libhdf5_a_cache_of_one_chunk_and_counts_it) {
   write();
   const auto file = H5File::open(path());
   const DatasetInfo info = file->describe("x");
@@ -117,7 +117,7 @@ TEST_F(StoreFallback, GivesLibhdf5ACacheOfOneChunkAndCountsIt) {
   EXPECT_EQ(preemption, 0.0);
 }
 
-TEST_F(StoreFallback, RefusesAFileThatWasWrittenSinceItWasOpened) {
+TEST_F(StoreFallback, refuses_a_file_that_was_written_since_it_was_opened) {
   write();
   const auto file = H5File::open(path());
   const DatasetInfo info = file->describe("x");
@@ -136,7 +136,7 @@ TEST_F(StoreFallback, RefusesAFileThatWasWrittenSinceItWasOpened) {
   EXPECT_EQ(refusal(*open_chunk_reader(again, again->describe("x")), 1), "accepted");
 }
 
-TEST_F(StoreFallback, NoticesTheTimeOfModificationAndAnotherFileOfThatName) {
+TEST_F(StoreFallback, notices_the_time_of_modification_and_another_file_of_that_name) {
   write();
   const auto written = H5File::open(path());
   std::filesystem::last_write_time(path(),
@@ -150,7 +150,7 @@ TEST_F(StoreFallback, NoticesTheTimeOfModificationAndAnotherFileOfThatName) {
   EXPECT_THROW(replaced->check_unchanged(), FileError);
 }
 
-TEST_F(StoreFallback, ReadsOnWhereTheNameOfAnOpenFileIsGone) {
+TEST_F(StoreFallback, reads_on_where_the_name_of_an_open_file_is_gone) {
   write();
   const auto file = H5File::open(path());
   const auto reader = open_chunk_reader(file, file->describe("x"));

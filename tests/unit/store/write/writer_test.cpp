@@ -70,7 +70,7 @@ class StoreWriter : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(StoreWriter, WritesWhatBothLibhdf5AndTheReaderRead) {
+TEST_F(StoreWriter, writes_what_both_libhdf5_and_the_reader_read) {
   write_sample(path());
   EXPECT_EQ(names(), std::vector<std::string>{"out.h5"});
   struct stat status = {};
@@ -92,7 +92,7 @@ TEST_F(StoreWriter, WritesWhatBothLibhdf5AndTheReaderRead) {
   EXPECT_TRUE(std::equal(images.begin(), images.end(), bytes.data(), bytes.data() + bytes.size()));
 }
 
-TEST_F(StoreWriter, WritesEveryElementType) {
+TEST_F(StoreWriter, writes_every_element_type) {
   const DType types[] = {DType::u8,  DType::i8,  DType::u16, DType::i16, DType::u32, DType::i32,
                          DType::u64, DType::i64, DType::f16, DType::f32, DType::f64, DType::bf16};
   {
@@ -113,7 +113,7 @@ TEST_F(StoreWriter, WritesEveryElementType) {
   }
 }
 
-TEST_F(StoreWriter, StoresChunksOfFiltersLibhdf5DoesNotHave) {
+TEST_F(StoreWriter, stores_chunks_of_filters_libhdf5_does_not_have) {
   const std::vector<FilterSpec> filters = parse_filters("shuffle+zstd:3", 1);
   const FilterPipeline pipeline(filters, 24, 1);
   {
@@ -130,7 +130,7 @@ TEST_F(StoreWriter, StoresChunksOfFiltersLibhdf5DoesNotHave) {
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), bytes.data()));
 }
 
-TEST_F(StoreWriter, EqualCallsMakeEqualFilesWithoutTimeStamps) {
+TEST_F(StoreWriter, equal_calls_make_equal_files_without_time_stamps) {
   write_sample(path());
   write_sample(dir_ / "again.h5");
   EXPECT_EQ(test::file_bytes(path()), test::file_bytes(dir_ / "again.h5"));
@@ -148,13 +148,13 @@ TEST_F(StoreWriter, EqualCallsMakeEqualFilesWithoutTimeStamps) {
   }
 }
 
-TEST_F(StoreWriter, WritesTheFormatOfHdf5Version18) {
+TEST_F(StoreWriter, writes_the_format_of_hdf5_version18) {
   write_sample(path());
   // Superblocks of version 0 to 2 are read by 1.8; version 3 is not.
   EXPECT_LT(std::to_integer<int>(test::file_bytes(path())[8]), 3);
 }
 
-TEST_F(StoreWriter, StoresAttributesAsText) {
+TEST_F(StoreWriter, stores_attributes_as_text) {
   write_sample(path());
   const Hid file(H5Fopen(path().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   const auto text = [&file](const char* object, const char* name) {
@@ -168,17 +168,17 @@ TEST_F(StoreWriter, StoresAttributesAsText) {
   EXPECT_EQ(text("/", "note"), "größer");
 }
 
-TEST_F(StoreWriter, LeavesNothingBehindUnlessCommitted) {
+TEST_F(StoreWriter, leaves_nothing_behind_unless_committed) {
   write_sample(path(), false);
   EXPECT_EQ(names(), std::vector<std::string>{});
 }
 
-TEST_F(StoreWriter, KeepsItsTemporaryFileBesideTheTarget) {
+TEST_F(StoreWriter, keeps_its_temporary_file_beside_the_target) {
   const H5Writer writer(path(), false);
   EXPECT_EQ(names(), std::vector<std::string>{".out.h5.tmp-" + std::to_string(getpid())});
 }
 
-TEST_F(StoreWriter, RefusesAnExistingTargetUnlessAskedToOverwrite) {
+TEST_F(StoreWriter, refuses_an_existing_target_unless_asked_to_overwrite) {
   test::replace_file(path(), test::patterned_bytes(10));
   EXPECT_EQ(refusal([this] { H5Writer(path(), false); }),
             "out.h5 exists; choose another name, or --force to replace it");
@@ -189,7 +189,7 @@ TEST_F(StoreWriter, RefusesAnExistingTargetUnlessAskedToOverwrite) {
   EXPECT_NO_THROW(H5File::open(path()));
 }
 
-TEST_F(StoreWriter, DoesNotReplaceATargetThatAppearedMeanwhile) {
+TEST_F(StoreWriter, does_not_replace_a_target_that_appeared_meanwhile) {
   H5Writer writer(path(), false);
   test::replace_file(path(), test::patterned_bytes(10));
   EXPECT_EQ(refusal([&writer] { writer.commit(); }),
@@ -197,7 +197,7 @@ TEST_F(StoreWriter, DoesNotReplaceATargetThatAppearedMeanwhile) {
   EXPECT_EQ(test::file_bytes(path()).size(), 10U);
 }
 
-TEST_F(StoreWriter, NamesAMissingDirectory) {
+TEST_F(StoreWriter, names_a_missing_directory) {
   EXPECT_EQ(refusal([this] { H5Writer(dir_ / "no" / "out.h5", false); }),
             "no/out.h5: there is no directory no; create it first");
   EXPECT_EQ(refusal([this] { H5Writer(dir_.path(), true); }).find("is a directory; name a file in it") !=
@@ -205,7 +205,7 @@ TEST_F(StoreWriter, NamesAMissingDirectory) {
             true);
 }
 
-TEST_F(StoreWriter, SaysWhichDatasetCannotBeCreated) {
+TEST_F(StoreWriter, says_which_dataset_cannot_be_created) {
   H5Writer writer(path(), false);
   EXPECT_THAT(refusal([&] { writer.create_dataset({.path = "/x", .shape = {2}, .chunk_shape = {3}}); }),
               testing::StartsWith("out.h5: cannot create /x: "));
@@ -235,7 +235,7 @@ TEST_F(StoreWriter, SaysWhichDatasetCannotBeCreated) {
 }
 
 // A limit on file sizes stands for a full disk: libhdf5's writes fail the same way.
-TEST(StoreWriterDeathTest, AFullDiskIsOneErrorAndLeavesNothing) {
+TEST(StoreWriterDeathTest, a_full_disk_is_one_error_and_leaves_nothing) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(write_beyond_limit(), testing::ExitedWithCode(0),
               testing::Eq("out.h5: larger than a file may be here; see ulimit -f\n"));
