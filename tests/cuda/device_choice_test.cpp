@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <functional>
 #include <set>
 #include <string>
 
@@ -13,6 +12,7 @@
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
 #include "support/fakes/fake_cuda.hpp"
+#include "support/refusal.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -20,16 +20,6 @@ namespace {
 using gpu::choose_device;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <typename E>
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(DeviceChoice, reads_names) {
   EXPECT_EQ(gpu::ordinal_in("cuda"), 0);
@@ -45,28 +35,28 @@ TEST(DeviceChoice, takes_devices_that_exist) {
   FakeCuda cuda({.devices = 2});
   EXPECT_EQ(choose_device("cuda"), 0);
   EXPECT_EQ(choose_device("cuda:1"), 1);
-  EXPECT_EQ(message_of<OptionError>([] { choose_device("cuda:2"); }),
+  EXPECT_EQ(refusal_of<OptionError>([] { choose_device("cuda:2"); }),
             "device \"cuda:2\": this process sees cuda:0 to cuda:1; choose one of them");
 }
 
 TEST(DeviceChoice, says_why_there_is_no_gpu) {
   {
     FakeCuda cuda({.device_count_error = cudaErrorInsufficientDriver, .driver_version = 0});
-    EXPECT_EQ(message_of<DeviceError>([] { choose_device("cuda:0"); }),
+    EXPECT_EQ(refusal_of<DeviceError>([] { choose_device("cuda:0"); }),
               "device \"cuda:0\": no NVIDIA driver is loaded; install one, or use device = \"cpu\"");
   }
   {
     FakeCuda cuda({.device_count_error = cudaErrorInsufficientDriver, .driver_version = 11080});
-    EXPECT_THAT(message_of<DeviceError>([] { choose_device("cuda"); }),
+    EXPECT_THAT(refusal_of<DeviceError>([] { choose_device("cuda"); }),
                 HasSubstr("the NVIDIA driver supports CUDA 11.8, h5feed was built with "));
   }
   {
     FakeCuda cuda({.device_count_error = cudaErrorNoDevice});
-    EXPECT_THAT(message_of<DeviceError>([] { choose_device("cuda"); }), HasSubstr("the driver s"));
+    EXPECT_THAT(refusal_of<DeviceError>([] { choose_device("cuda"); }), HasSubstr("the driver s"));
   }
   {
     FakeCuda cuda({.devices = 0});
-    EXPECT_THAT(message_of<DeviceError>([] { choose_device("cuda"); }), HasSubstr("the driver s"));
+    EXPECT_THAT(refusal_of<DeviceError>([] { choose_device("cuda"); }), HasSubstr("the driver s"));
   }
 }
 

@@ -12,6 +12,7 @@
 #include "support/captured_log.hpp"
 #include "support/device_batches.hpp"
 #include "support/fakes/fake_cuda.hpp"
+#include "support/refusal.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -128,15 +129,6 @@ INSTANTIATE_TEST_SUITE_P(Once, FailingCall,
 INSTANTIATE_TEST_SUITE_P(ForEver, FailingCall,
                          ::testing::Values(FailingCase{true, false}, FailingCase{true, true}), memory_name);
 
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const DeviceError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(DeviceErrors, name_the_call_the_device_and_the_batch) {
   FakeCuda cuda;
   const BatchKind kind;
@@ -145,7 +137,7 @@ TEST(DeviceErrors, name_the_call_the_device_and_the_batch) {
   assembled->epoch = 3;
   cuda.fail_call_of("cudaMemcpyAsync", 1, cudaErrorLaunchOutOfResources);
   EXPECT_THAT(
-      message_of([&] { device->deliver(12, std::move(*assembled), {}); }),
+      refusal_of<DeviceError>([&] { device->deliver(12, std::move(*assembled), {}); }),
       HasSubstr("cuda:0, epoch 3, batch 12: cudaMemcpyAsync failed with cudaErrorLaunchOutOfResources"));
 }
 
@@ -156,14 +148,14 @@ TEST(DeviceErrors, of_later_calls_name_the_batch_too) {
   auto assembled = kind.assemble(*device, 4);
   const Batch batch = device->deliver(4, std::move(*assembled), {});
   cuda.fail_call_of("cudaStreamWaitEvent", 1, cudaErrorLaunchOutOfResources);
-  EXPECT_THAT(message_of([&] { batch.gpu->use_on(nullptr); }), HasSubstr("epoch 0, batch 4: "));
+  EXPECT_THAT(refusal_of<DeviceError>([&] { batch.gpu->use_on(nullptr); }), HasSubstr("epoch 0, batch 4: "));
   cuda.fail_call_of("cudaEventQuery", 1, cudaErrorLaunchOutOfResources);
-  EXPECT_THAT(message_of([&] { device->acquire_slot({.epoch = 2, .batch = 5}); }),
+  EXPECT_THAT(refusal_of<DeviceError>([&] { device->acquire_slot({.epoch = 2, .batch = 5}); }),
               HasSubstr("cuda:0, epoch 2, batch 5: cudaEventQuery"));
   assembled = kind.assemble(*device, 6);
   cuda.fail_call_of("cudaPointerGetAttributes", 1, cudaErrorLaunchOutOfResources);
   const gpu::DeviceMemory data = gpu::make_device_memory(4 * 60 * sizeof(float), 0);
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(refusal_of<DeviceError>([&] {
                 device->deliver(6, std::move(*assembled), [&](int, const DeviceTensor&, const DeviceTensor*) {
                   return DeviceOutput{data.get(), data.get(), nullptr};
                 });
@@ -173,9 +165,9 @@ TEST(DeviceErrors, of_later_calls_name_the_batch_too) {
 
 TEST(DeviceErrors, tell_a_gpu_that_is_gone_or_taken_from_a_driver_that_cannot_start) {
   FakeCuda cuda;
-  EXPECT_THAT(message_of([] { gpu::check(cudaErrorUnknown, "cudaMemcpyAsync", {1}); }),
+  EXPECT_THAT(refusal_of<DeviceError>([] { gpu::check(cudaErrorUnknown, "cudaMemcpyAsync", {1}); }),
               HasSubstr("as when a GPU falls off the bus; look for Xid errors"));
-  EXPECT_THAT(message_of([] { gpu::check(cudaErrorDevicesUnavailable, "cudaMalloc", {1}); }),
+  EXPECT_THAT(refusal_of<DeviceError>([] { gpu::check(cudaErrorDevicesUnavailable, "cudaMalloc", {1}); }),
               HasSubstr("another process has this GPU for itself"));
   EXPECT_EQ(gpu::why_no_gpu(cudaErrorUnknown), "the NVIDIA driver cannot be initialized; check nvidia-smi");
   EXPECT_TRUE(gpu::ends_context(cudaErrorUnknown));
@@ -191,9 +183,9 @@ TEST(DeviceErrors, of_staged_batches_come_with_their_delivery) {
   cuda.fail_call(2, cudaErrorLaunchOutOfResources);
   device->stage(0, first);
   device->stage(1, second);
-  EXPECT_THAT(message_of([&] { device->deliver(0, std::move(*first), {}); }),
+  EXPECT_THAT(refusal_of<DeviceError>([&] { device->deliver(0, std::move(*first), {}); }),
               HasSubstr("epoch 0, batch 0: "));
-  EXPECT_EQ(message_of([&] { device->deliver(1, std::move(*second), {}); }), "no error");
+  EXPECT_EQ(refusal_of<DeviceError>([&] { device->deliver(1, std::move(*second), {}); }), "accepted");
 }
 
 TEST(DeviceErrors, that_end_the_context_end_the_loader_with_the_first_message) {
@@ -205,17 +197,17 @@ TEST(DeviceErrors, that_end_the_context_end_the_loader_with_the_first_message) {
   const auto next = kind.assemble(*device, 1);
   cuda.fail_operation(2, cudaErrorIllegalAddress);
   cuda.run_all();
-  const std::string first = message_of([&] { device->deliver(1, std::move(*next), {}); });
+  const std::string first = refusal_of<DeviceError>([&] { device->deliver(1, std::move(*next), {}); });
   EXPECT_THAT(first,
               AllOf(HasSubstr("cudaErrorIllegalAddress"), HasSubstr("the context of this device is lost")));
-  EXPECT_EQ(message_of([&] { device->acquire_slot({}); }), first);
-  EXPECT_EQ(message_of([&] { device->deliver(2, Batch{}, {}); }), first);
+  EXPECT_EQ(refusal_of<DeviceError>([&] { device->acquire_slot({}); }), first);
+  EXPECT_EQ(refusal_of<DeviceError>([&] { device->deliver(2, Batch{}, {}); }), first);
 }
 
 TEST(DeviceErrors, of_memory_name_the_sizes_and_what_to_lower) {
   FakeCuda cuda({.memory_bytes = std::size_t{1} << 20});
   const BatchKind kind{.samples = 64, .pixels = 1000};
-  EXPECT_THAT(message_of([&] { gpu::make_cuda_device(kind.settings(2, 2)); }),
+  EXPECT_THAT(refusal_of<DeviceError>([&] { gpu::make_cuda_device(kind.settings(2, 2)); }),
               AllOf(HasSubstr("cudaMalloc failed with cudaErrorMemoryAllocation"),
                     HasSubstr("750 KiB were asked for"), HasSubstr(" of 1 MiB are free"),
                     HasSubstr("lower batch_size or copy_depth")));
@@ -228,16 +220,17 @@ TEST(DeviceErrors, of_memory_for_kept_batches_fail_one_batch_and_pass) {
   const BatchKind kind;  // about 1.5 KiB a buffer
   const auto device = gpu::make_cuda_device(kind.settings(8, 1));
   std::vector<Batch> kept;
-  std::string error = "no error";
-  for (std::uint64_t ticket = 0; ticket < 20 && error == "no error"; ++ticket) {
+  std::string error = "accepted";
+  for (std::uint64_t ticket = 0; ticket < 20 && error == "accepted"; ++ticket) {
     const auto assembled = kind.assemble(*device, ticket);
-    error = message_of([&] { kept.push_back(device->deliver(ticket, std::move(*assembled), {})); });
+    error =
+        refusal_of<DeviceError>([&] { kept.push_back(device->deliver(ticket, std::move(*assembled), {})); });
   }
   EXPECT_THAT(error, AllOf(HasSubstr("cudaErrorMemoryAllocation"),
                            HasSubstr("epoch 0, batch " + std::to_string(kept.size()) + ": cudaMalloc")));
   kept.clear();
   const auto assembled = kind.assemble(*device, 30);
-  EXPECT_EQ(message_of([&] { device->deliver(30, std::move(*assembled), {}); }), "no error");
+  EXPECT_EQ(refusal_of<DeviceError>([&] { device->deliver(30, std::move(*assembled), {}); }), "accepted");
 }
 
 }  // namespace

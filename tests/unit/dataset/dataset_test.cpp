@@ -8,6 +8,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
+#include "support/refusal.hpp"
 #include "support/sample_set.hpp"
 
 namespace h5feed {
@@ -24,18 +25,6 @@ DatasetInfo info_of(std::vector<std::uint64_t> shape, DType dtype = DType::u8) {
   info.shape = std::move(shape);
   info.dtype = dtype;
   return info;
-}
-
-template <typename Exception, typename F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Exception& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("another exception: ") + error.what();
-  }
-  return "no exception";
 }
 
 TEST(Geometry, delivers_3d_uint8_as_one_channel) {
@@ -56,11 +45,11 @@ TEST(Geometry, tells_channels_first_from_channels_last) {
 TEST(Geometry, never_guesses) {
   for (const auto& shape : {std::vector<std::uint64_t>{10, 3, 64, 3}, {10, 5, 64, 5}, {10, 2, 3, 4, 5}}) {
     EXPECT_THAT(
-        message_of<DatasetError>([&] { data_geometry(info_of(shape), InputLayout::automatic); }),
+        test::refusal_of<DatasetError>([&] { data_geometry(info_of(shape), InputLayout::automatic); }),
         HasSubstr(
             "its layout cannot be told from its shape; state it: input_layout = NCHW, NHWC, NHW, or none"));
   }
-  EXPECT_THAT(message_of<DatasetError>([&] {
+  EXPECT_THAT(test::refusal_of<DatasetError>([&] {
                 data_geometry(info_of({9, 28, 28}, DType::f32), InputLayout::automatic);
               }),
               HasSubstr("x.h5:/images (9×28×28 f32)"));
@@ -112,26 +101,26 @@ TEST(Dataset, finds_the_only_images_itself) {
 TEST(Dataset, names_both_when_two_look_like_images) {
   const SampleSet set({.shape = {20, 8, 6}, .label_shape = {20, 4, 4}});
   EXPECT_EQ(
-      message_of<DatasetError>([&] { Dataset::open({.files = {set.path()}}); }),
+      test::refusal_of<DatasetError>([&] { Dataset::open({.files = {set.path()}}); }),
       set.path().string() + ": two datasets look like images: /images, /labels. Try .data = \"images\"");
 }
 
 TEST(Dataset, says_so_when_nothing_looks_like_images) {
   const SampleSet set({.shape = {20, 8}, .dtype = DType::f32});
-  EXPECT_THAT(message_of<DatasetError>([&] { Dataset::open({.files = {set.path()}}); }),
+  EXPECT_THAT(test::refusal_of<DatasetError>([&] { Dataset::open({.files = {set.path()}}); }),
               HasSubstr("no dataset looks like images; name one with data"));
 }
 
 TEST(Dataset, refuses_labels_of_another_length) {
   const SampleSet set({.shape = {20, 8, 6}, .label_shape = {1019}});
   EXPECT_EQ(
-      message_of<DatasetError>(
+      test::refusal_of<DatasetError>(
           [&] { Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"}); }),
       set.path().string() + ": /labels has 1,019 rows, /images has 20; a target needs one row per sample");
 }
 
 TEST(Dataset, needs_a_file) {
-  EXPECT_EQ(message_of<OptionError>([] { Dataset::open({}); }),
+  EXPECT_EQ(test::refusal_of<OptionError>([] { Dataset::open({}); }),
             "files is empty; name an HDF5 file, several, or a pattern such as \"train/*.h5\"");
 }
 
