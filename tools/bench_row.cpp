@@ -17,6 +17,7 @@
 #include "tools/child_process.hpp"
 #include "tools/cli.hpp"
 #include "tools/commands.hpp"
+#include "tools/memory_error.hpp"
 #include "tools/output.hpp"
 #include "tools/page_cache.hpp"
 #include "tools/resources.hpp"
@@ -349,11 +350,13 @@ int run_bench_row(const std::vector<std::string>& arguments) {
   const ScopedLogSink sink([&](LogLevel level, std::string_view line) {
     if (level == LogLevel::warning && !said) say(line);
   });
-  Row row(request);
-  said = true;
-  row.measure();
-  print(json_text(row.to_json()));
-  return kDone;
+  return name_where_memory_ends(request.settings.file, request.settings.data, [&] {
+    Row row(request);
+    said = true;
+    row.measure();
+    print(json_text(row.to_json()));
+    return kDone;
+  });
 }
 
 }  // namespace h5feed::cli

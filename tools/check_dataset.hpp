@@ -24,6 +24,7 @@ struct CheckSettings {
 /// What became of one dataset.
 struct CheckResult {
   std::uint64_t chunks = 0;     ///< of the dataset
+  std::uint64_t wanted = 0;     ///< to be visited: all, or a sample of them
   std::uint64_t visited = 0;    ///< compared, or where libhdf5 alone reads them, read
   std::uint64_t differing = 0;  ///< of these, with other bytes, or readable by h5feed only
   std::uint64_t corrupt = 0;    ///< of these, not readable by h5feed, or by libhdf5 where it alone reads
@@ -36,6 +37,8 @@ struct CheckResult {
   std::vector<std::string> findings;
 
   bool clean() const noexcept { return differing == 0 && corrupt == 0; }
+  /// Whether a sample that is not the whole was visited to its end.
+  bool sampled() const noexcept { return visited == wanted && wanted < chunks; }
 };
 
 /// Most findings that are described; the others are counted.

@@ -34,6 +34,9 @@ std::vector<std::string> check_cells(const CheckEntry& entry);
 /// What is wrong with one dataset: its first findings, and how many chunks there are altogether.
 std::vector<std::string> finding_lines(const CheckEntry& entry, const std::string& file);
 
+/// Whether there are chunks, none of which was read, since the time was over: nothing is known of them.
+bool reached_nothing(const std::vector<CheckEntry>& entries);
+
 /// "train.h5: 2 datasets equal, 1 not checked; 1,203 of 1,203 chunks compared in 3.2 s" and, where only a
 /// part was compared, what that proves.
 std::string check_verdict(const std::string& file, const std::vector<CheckEntry>& entries, double seconds);

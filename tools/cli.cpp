@@ -9,8 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <new>
 #include <sstream>
 #include <string>
@@ -20,6 +23,7 @@
 #include "base/option_spelling.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
+#include "store/h5_file.hpp"
 #include "tools/commands.hpp"
 #include "tools/interrupt.hpp"
 #include "tools/option_text.hpp"
@@ -234,6 +238,16 @@ int run(int argc, char** argv) noexcept {
     say(first_line(error.what()));
   }
   return kFailed;
+}
+
+int run_to_end(int argc, char** argv) noexcept {
+  const int code = run(argc, argv);
+  if (!libhdf5_has_failed()) return code;
+  // All files are closed.
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(nullptr);
+  std::_Exit(code);
 }
 
 }  // namespace h5feed::cli

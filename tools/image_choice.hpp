@@ -24,6 +24,10 @@ std::size_t label_rank(std::string_view path);
 /// labels, targets or y is preferred. Empty where there is none.
 std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets);
 
+/// Whether a dataset holds numbers of a type that h5feed cannot read, such as long double: it is not damaged,
+/// and not text either.
+bool holds_unreadable_numbers(const DatasetEntry& entry);
+
 /// Whether a dataset is called labels, targets or y.
 bool named_as_labels(std::string_view path);
 

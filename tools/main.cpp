@@ -1,17 +1,4 @@
 // The h5feed program. Everything lives in h5feed_cli, so that tests can link it.
-#include <cstdio>
-#include <cstdlib>
-#include <iostream>
-
-#include "store/h5_file.hpp"
 #include "tools/cli.hpp"
 
-int main(int argc, char** argv) {
-  const int code = h5feed::cli::run(argc, argv);
-  if (!h5feed::libhdf5_has_failed()) return code;
-  // Without libhdf5's exit handlers. All files are closed.
-  std::cout.flush();
-  std::cerr.flush();
-  std::fflush(nullptr);
-  std::_Exit(code);
-}
+int main(int argc, char** argv) { return h5feed::cli::run_to_end(argc, argv); }

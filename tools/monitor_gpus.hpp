@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cuda/gpu_monitor.hpp"
@@ -41,6 +42,10 @@ struct WatchedGpu {
   void add(const gpu::GpuReading& reading);
   std::optional<double> energy_j() const;
 };
+
+/// Throws OptionError where `text` of --gpu is neither a number nor a PCI address such as 00000000:3B:00.0,
+/// whatever GPUs the machine has.
+void check_gpu_name(std::string_view text);
 
 /// Watches GPUs on threads of their own while it runs. The methods are for one thread.
 class GpuWatch {

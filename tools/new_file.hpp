@@ -60,6 +60,11 @@ NamedAttribute class_names_attribute(const std::vector<std::string>& names);
 void add_chunk_option(CLI::App& command, std::string& chunk, const std::string& help);
 void add_filter_option(CLI::App& command, std::string& filter, const std::string& standard);
 
+/// Throws OptionError where --chunk, typed as `text`, asks for more samples in a chunk than the largest of
+/// the datasets that are written has rows: a mistake, while a smaller dataset beside it is stored in one
+/// chunk.
+void refuse_larger_chunk(std::string_view text, std::uint64_t chunk_rows, std::uint64_t largest_rows);
+
 /// The filters for a dataset of `dtype`, from the text of --filter; empty text means gzip:4 for chunked
 /// and none for contiguous data. Throws OptionError where the text is wrong or data is not chunked.
 std::vector<FilterSpec> filters_for(const std::string& text, bool chunked, DType dtype);

@@ -26,6 +26,9 @@ std::uint64_t parse_number(std::string_view option, std::string_view text, std::
 /// A whole number, negative ones too.
 std::int64_t parse_integer(std::string_view option, std::string_view text);
 
+/// A whole number from 0 to 2^63 - 1.
+std::int64_t parse_count(std::string_view option, std::string_view text);
+
 /// A finite number within [lowest, highest].
 double parse_real(std::string_view option, std::string_view text, double lowest, double highest);
 

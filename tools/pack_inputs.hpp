@@ -26,8 +26,8 @@ struct PackInput {
 };
 
 /// Opens all arrays. Throws OptionError where a name is no path, two arrays share one or one lies within
-/// another, or a file is `out` itself; DatasetError where labels and images of one group differ in number;
-/// FileError where a file is not what its option says.
+/// another, or a file is `out` itself; DatasetError where labels and samples of one set differ in number
+/// (tools/pack_pairs.hpp); FileError where a file is not what its option says.
 std::vector<PackInput> open_arrays(const ArrayArguments& arguments, const std::string& out);
 
 /// The path of a group, "/train" for "train"; empty for the root. Throws OptionError that names `option`.

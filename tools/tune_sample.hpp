@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,11 +44,22 @@ struct CandidateCosts {
 /// wrong filter.
 CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate, std::uint64_t bytes);
 
+/// Seconds that a thread works for each decoded byte.
+struct FilterSpeed {
+  double encode_s_per_byte = 0;
+  double decode_s_per_byte = 0;
+};
+
+/// Of `filter` on the first values of the sample, 128 KiB at most. Blocks for milliseconds. Throws
+/// OptionError for a wrong filter.
+FilterSpeed filter_speed(const RowSample& sample, const std::string& filter);
+
 /// How the loader is to be used.
 struct LoaderUse {
   std::uint64_t batch_size = 256;
   Shuffle shuffle;
   std::uint64_t cache_bytes = 0;
+  std::optional<std::uint64_t> memory_budget_bytes = {};  ///< unset: the loader's default
   std::int64_t num_workers = 0;
   InputLayout layout = InputLayout::automatic;
 };
@@ -63,14 +75,18 @@ class CandidateFile {
 
   std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
 
+  /// Throws OptionError where no loader can be used so, for want of memory.
+  void check(const LoaderUse& use) const;
+
   /// Samples a second of the fastest of several first epochs through the loader, each with an empty cache,
   /// until `duration` is over; at least two. Seconds are those that the process works, divided among as many
   /// cores as there are workers, so that other programs do not blur them. `cold`: the file's pages are
   /// dropped before each epoch, and seconds are those of the clock, since the storage counts. Blocks.
   double measure(const LoaderUse& use, std::chrono::nanoseconds duration, bool cold) const;
 
-  /// Seconds that starting a loader and ending it take, counted in the same way.
-  double measure_start(const LoaderUse& use) const;
+  /// Seconds that starting a loader and ending it take, counted in the same way: the fastest of ten, fewer
+  /// where `duration` is over, at least two.
+  double measure_start(const LoaderUse& use, std::chrono::nanoseconds duration) const;
 
   /// As `measure`, on average, for epochs that are served from the cache.
   double measure_cached(const LoaderUse& use, std::chrono::nanoseconds duration) const;

@@ -16,7 +16,11 @@ namespace h5feed::test {
 struct RunLimits {
   std::optional<std::chrono::milliseconds> timeout = {};  ///< killed after it
   std::optional<std::uint64_t> file_bytes = {};           ///< no file grows beyond, as with ulimit -f
-  bool obey_modes = false;  ///< modes of files hold for root too; needs `can_obey_modes`
+  /// Runs in place of the built program, in a copy of the test's process: for main() of a program that the
+  /// test links, without the time to load and relocate it. The test may have no threads then.
+  int (*main)(int argc, char** argv) = nullptr;
+  bool full_output = false;  ///< stdout is a full device
+  bool obey_modes = false;   ///< modes of files hold for root too; needs `can_obey_modes`, and no `main`
 };
 
 /// Whether the modes of files can be made to hold for a run: not for root in some containers.
