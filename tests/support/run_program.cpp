@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <utility>
@@ -64,14 +65,20 @@ Program::Program(const std::filesystem::path& directory, const std::vector<std::
   if (::pipe2(out.data(), O_CLOEXEC) != 0 || ::pipe2(err.data(), O_CLOEXEC) != 0) {
     throw std::runtime_error("no pipe");
   }
+  std::fflush(nullptr);  // or the copy prints it once more
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("no process");
   if (pid_ == 0) {
     // A test runner may ignore signals, and the program would inherit that.
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
-    if (::dup2(out[1], STDOUT_FILENO) < 0 || ::dup2(err[1], STDERR_FILENO) < 0 ||
+    const int printed = limits.full_output ? ::open("/dev/full", O_WRONLY | O_CLOEXEC) : out[1];
+    if (::dup2(printed, STDOUT_FILENO) < 0 || ::dup2(err[1], STDERR_FILENO) < 0 ||
         ::chdir(directory.c_str()) != 0 || !confine(limits)) {
       ::_exit(126);
+    }
+    if (limits.main != nullptr) {
+      for (const int fd : {out[0], out[1], err[0], err[1]}) ::close(fd);
+      std::exit(limits.main(static_cast<int>(words.size()), argv.data()));
     }
     // TBB is not instrumented: ThreadSanitizer does not see the synchronization between pipeline stages, so
     // it does not report commands that write through a pipeline.

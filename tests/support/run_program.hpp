@@ -17,7 +17,11 @@ namespace h5feed::test {
 struct RunLimits {
   std::optional<std::chrono::milliseconds> timeout = {};  ///< kill the program after this time
   std::optional<std::uint64_t> file_bytes = {};           ///< limit of file size, as set by ulimit -f
-  bool obey_modes = false;  ///< file modes apply to root too; needs `can_obey_modes`
+  /// Runs this function in a fork of the test's process instead of the built program, to save the time to
+  /// load and relocate it: main() of a program that the test links. The test must not have other threads.
+  int (*main)(int argc, char** argv) = nullptr;
+  bool full_output = false;  ///< stdout is a full device
+  bool obey_modes = false;   ///< file modes apply to root too; needs `can_obey_modes`, excludes `main`
 };
 
 /// Returns whether `RunLimits::obey_modes` is possible; it is not for root in some containers.

@@ -27,6 +27,7 @@
 #include "tools/program/commands.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/machine.hpp"
+#include "tools/program/memory_error.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
@@ -116,11 +117,16 @@ std::string plan_text(const BenchSettings& settings, const std::vector<std::int6
                       const std::vector<bool>& pages) {
   const ScopedLogSink quiet(ignore_log);  // the rows say it
   const auto start = std::chrono::steady_clock::now();
-  const Dataset dataset = open_dataset(dataset_options(settings), "bench");
+  const Dataset dataset = name_where_memory_ends(
+      settings.file, settings.data, [&] { return open_dataset(dataset_options(settings), "bench"); });
   const std::chrono::duration<double> opening = std::chrono::steady_clock::now() - start;
   check_interrupted();
-  for (const std::int64_t num_workers : workers) DataLoader(dataset, loader_options(settings, num_workers));
   const DatasetInfo& data = dataset.state()->data.info();
+  name_where_memory_ends(settings.file, data.path, [&] {
+    for (const std::int64_t num_workers : workers) {
+      DataLoader(dataset, loader_options(settings, num_workers));
+    }
+  });
   const std::chrono::duration<double> budget = settings.time_budget;
   const std::size_t rows = workers.size() * pages.size();
   return fmt::format(

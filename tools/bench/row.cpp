@@ -21,6 +21,7 @@
 #include "tools/program/child_process.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
+#include "tools/program/memory_error.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/resources.hpp"
 
@@ -351,11 +352,13 @@ int run_bench_row(const std::vector<std::string>& arguments) {
   const ScopedLogSink sink([&](LogLevel level, std::string_view line) {
     if (level == LogLevel::warning && !said) say(line);
   });
-  Row row(request);
-  said = true;
-  row.measure();
-  print(json_text(row.to_json()));
-  return kDone;
+  return name_where_memory_ends(request.settings.file, request.settings.data, [&] {
+    Row row(request);
+    said = true;
+    row.measure();
+    print(json_text(row.to_json()));
+    return kDone;
+  });
 }
 
 }  // namespace h5feed::cli

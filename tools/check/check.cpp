@@ -208,19 +208,20 @@ int check(const CheckArguments& arguments) {
   const Json json = check_json(arguments.file, entries, settings.sample, seconds);
   export_results(arguments.output, table, json);
   print(show_table ? '\n' + check_verdict(arguments.file, entries, seconds) : json_text(json));
-  return std::all_of(entries.begin(), entries.end(), [](const CheckEntry& entry) { return entry.clean(); })
-             ? kDone
-             : kFailed;
+  const bool clean = std::ranges::all_of(entries, &CheckEntry::clean);
+  return clean && !reached_nothing(entries) ? kDone : kFailed;
 }
 
 constexpr const char* kCheckFooter =
     R"(Every chunk of every numeric dataset is read twice, by h5feed itself and by libhdf5, and compared byte
 by byte. Datasets that h5feed reads through libhdf5 anyway are read once. The exit code is 1 if a chunk
-differs or an object cannot be read; all other objects are still checked.
+differs, an object cannot be read, or the time was over before the first chunk; all other objects are still
+checked.
 
 The SHA-256 covers the decoded values of the whole dataset in row-major order and little-endian byte order:
 files with the same values have the same digest, whatever their chunks, filters and byte order. With
---sample, or if --time-budget ends the check, there is no digest, and the result is "partial", not "equal".
+--sample, or if --time-budget ends the check, there is no digest, and the result is "equal in the sample" or
+"partial" (in JSON "partial"), not "equal".
 
 Examples:
   h5feed check train.h5

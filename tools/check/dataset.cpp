@@ -59,7 +59,7 @@ class DatasetCheck {
         advance_(advance),
         compares_(reader.direct()),
         walk_(reader, settings.memory_bytes / 4) {
-    result_.chunks = reader.num_chunks();
+    result_.chunks = result_.wanted = reader.num_chunks();
     // An item holds a chunk up to three times, and slabs take as much as two chunks per item, or else half of
     // the memory: there are never more than two slabs if a slab takes more visits than there are items.
     const std::uint64_t fit = settings.memory_bytes / 8 / std::max<std::uint64_t>(1, reader.chunk_bytes());
@@ -67,6 +67,7 @@ class DatasetCheck {
         static_cast<std::size_t>(std::clamp<std::uint64_t>(fit, 1, 2 * std::uint64_t{settings.jobs})));
     if (settings.sample < 1) {
       sample_ = sample_chunks(reader.num_chunks(), settings.sample);
+      result_.wanted = sample_.size();
       result_.no_sha256 = "a sample has no digest of the whole";
     } else if (walk_.max_slab_bytes() > std::max(settings.memory_bytes / 2, kMiB)) {
       result_.no_sha256 =

@@ -27,6 +27,7 @@ struct CheckSettings {
 /// Result of checking one dataset.
 struct CheckResult {
   std::uint64_t chunks = 0;     ///< chunks in the dataset
+  std::uint64_t wanted = 0;     ///< chunks to visit: all, or a sample of them
   std::uint64_t visited = 0;    ///< chunks compared, or only read if libhdf5 is the only reader
   std::uint64_t differing = 0;  ///< visited chunks that differ, or that only h5feed can read
   std::uint64_t corrupt = 0;  ///< visited chunks that h5feed cannot read, or libhdf5 if it is the only reader
@@ -40,6 +41,8 @@ struct CheckResult {
 
   /// True if no visited chunk differs or is corrupt.
   bool clean() const noexcept { return differing == 0 && corrupt == 0; }
+  /// Whether a sample that is not the whole was visited to its end.
+  bool sampled() const noexcept { return visited == wanted && wanted < chunks; }
 };
 
 /// Maximum number of findings that are described; further ones are only counted.

@@ -41,7 +41,7 @@ struct GenerateArguments {
   std::string ratio;
   std::string low;
   std::string high;
-  std::string chunk = "100";
+  std::string chunk;
   std::string filter;
   std::string seed = "1";
   bool force = false;
@@ -117,7 +117,8 @@ Plan make_plan(const GenerateArguments& arguments) {
   plan.labels.dtype = plan.classes <= 256 ? DType::u8 : DType::i64;
   plan.labels.shape = {samples};
 
-  const std::uint64_t chunk_rows = *parse_chunk("--chunk", arguments.chunk, false);
+  const std::uint64_t chunk_rows = *parse_chunk("--chunk", or_default(arguments.chunk, "100"), false);
+  if (!arguments.chunk.empty()) refuse_larger_chunk(arguments.chunk, chunk_rows, samples);
   set_storage(plan.data, chunk_rows, arguments.filter);
   set_storage(plan.labels, chunk_rows > 0 ? kLabelChunkRows : 0, arguments.filter);
   return plan;
@@ -210,7 +211,7 @@ void add_generate(CLI::App& app, Action& action) {
       ->type_name("X");
   command->add_option("--low", arguments->low, "Tokens: lowest value [100]")->type_name("N");
   command->add_option("--high", arguments->high, "Tokens: highest value + 1 [30000]")->type_name("N");
-  add_chunk_option(*command, arguments->chunk, "Samples per chunk, or none for contiguous storage");
+  add_chunk_option(*command, arguments->chunk, "Samples per chunk, or none for contiguous storage [100]");
   add_filter_option(*command, arguments->filter, "gzip:4");
   command->add_option("--seed", arguments->seed, "Same seed, same bytes")
       ->capture_default_str()

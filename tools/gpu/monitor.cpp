@@ -88,7 +88,8 @@ void check_place(const std::filesystem::path& path) {
   }
   // O_NONBLOCK: opening a named pipe must not wait for its reader.
   const FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (fd.valid()) return;
+  // A device that is full refuses even nothing; a pipe and a terminal take nothing for nothing.
+  if (fd.valid() && ::write(fd.get(), "", 0) == 0) return;
   const int error = errno;
   throw FileError(error == ENXIO && std::filesystem::is_fifo(path, ignored)
                       ? fmt::format("{}: nobody reads from it; start its reader first", path.string())
@@ -106,6 +107,7 @@ class Run {
     if (!arguments_.pid.empty()) {
       pid = static_cast<pid_t>(parse_number("--pid", arguments_.pid, 1, INT32_MAX));
     }
+    for (const std::string& gpu : arguments_.gpus) check_gpu_name(gpu);
     if (pid) process_ = WatchedProcess::running(*pid);
     if (!arguments_.output.empty()) check_place(arguments_.output);
     find_gpus(pid.has_value());
@@ -122,7 +124,8 @@ class Run {
     if (gpus_) gpus_->stop();
     take_gpus();
     finish();
-    return code == kDone && lines_->failed() ? kFailed : code;
+    // The command's exit code is returned whatever becomes of our lines.
+    return !has_command() && lines_->failed() ? kFailed : code;
   }
 
  private:
@@ -234,7 +237,19 @@ class Run {
 
   void write(const Json& json) {
     lines_->write(json);
-    if (arguments_.json) print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+    if (arguments_.json) print_line(json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+  }
+
+  // Output that cannot be written must not end the command that is watched: the first failure is said.
+  void print_line(const std::string& line) {
+    if (unprinted_) return;
+    try {
+      print(line);
+    } catch (const FileError& error) {
+      if (!has_command()) throw;
+      unprinted_ = true;
+      say(error.what());
+    }
   }
 
   // Prints the averages, below the live rows or, with a command, away from its output.
@@ -262,6 +277,7 @@ class Run {
   std::optional<LineFile> lines_;
   std::optional<WatchedProcess> process_;
   std::optional<ProcessUse> use_;
+  bool unprinted_ = false;
   bool headed_ = false;
   bool greeted_ = false;
 };
@@ -293,7 +309,7 @@ void add_monitor(CLI::App& app, Action& action, std::vector<std::string> watched
   command->add_flag("--json", arguments->json, "Print the lines of JSON instead of tables");
   command->footer(
       R"(The words after -- are started as a command, with or without a GPU. The exit code is the command's (128 + the
-number of the signal that ended it; 1 if it cannot be started). Signals are forwarded to it, and the summary
+number of the signal that ended it; 1 if it cannot be started, or if -o cannot be written at the start). Signals are forwarded to it, and the summary
 goes to stderr.
 A process is measured with all its descendants: busy cores, memory (shared pages count for each process), bytes
 read from and written to storage.

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <regex>
 #include <utility>
 
+#include "h5feed/error.hpp"
 #include "tools/gpu/gpu_text.hpp"
 #include "tools/program/option_text.hpp"
 
@@ -35,6 +38,21 @@ std::vector<WatchedGpu> choose(const gpu::Nvml& nvml, const std::vector<std::str
 }
 
 }  // namespace
+
+void check_gpu_name(std::string_view text) {
+  if (!text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; })) {
+    parse_number("--gpu", text, 0, INT32_MAX);
+    return;
+  }
+  // Hexadecimal, DOMAIN:BUS:DEVICE.FUNCTION
+  static const std::regex address("[0-9a-f]{1,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}\\.[0-9a-f]",
+                                  std::regex::icase | std::regex::nosubs);
+  if (std::regex_match(text.begin(), text.end(), address)) return;
+  throw OptionError(
+      fmt::format("--gpu \"{}\": give a number of nvidia-smi, or a PCI address such as "
+                  "00000000:3B:00.0",
+                  text));
+}
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

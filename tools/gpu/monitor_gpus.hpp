@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cuda/nvml/gpu_monitor.hpp"
@@ -44,6 +45,10 @@ struct WatchedGpu {
   /// Returns the joules between the first and the last reading; empty if the GPU does not report them.
   std::optional<double> energy_j() const;
 };
+
+/// Throws OptionError if `text`, the value of --gpu, is neither a number nor a PCI address such as
+/// 00000000:3B:00.0. Does not look for the GPU.
+void check_gpu_name(std::string_view text);
 
 /// Watches GPUs on background threads between `start` and `stop`. Call its methods from one thread.
 class GpuWatch {

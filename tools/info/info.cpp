@@ -29,6 +29,7 @@
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/storage/free_space.hpp"
+#include "tools/storage/image_choice.hpp"
 #include "tools/storage/storage_advice.hpp"
 
 namespace h5feed::cli {
@@ -94,7 +95,10 @@ std::vector<std::string> table_row(const Entry& entry) {
                                     printable(entry.listed.type_text)};
   if (!entry.info) {
     cells.resize(9, "-");
-    cells.push_back(entry.problem.empty() ? "not numeric" : "cannot be read");
+    const bool numbers = holds_unreadable_numbers(entry.listed);
+    cells.push_back(!entry.problem.empty() ? "cannot be read"
+                    : numbers              ? "type cannot be read"
+                                           : "not numeric");
     return cells;
   }
   const DatasetInfo& info = *entry.info;
@@ -118,7 +122,14 @@ std::vector<std::string> table_row(const Entry& entry) {
 // Returns one sentence per advice.
 std::vector<std::string> advice_of(const Entry& entry) {
   std::vector<std::string> lines;
-  if (!entry.info) return lines;
+  if (entry.problem.empty() && holds_unreadable_numbers(entry.listed)) {
+    lines.push_back(
+        fmt::format("{}: h5feed cannot read its type, {}; store it as f32, f64 or an integer "
+                    "of 8, 16, 32 or 64 bits",
+                    printable(entry.listed.path), printable(entry.listed.type_text)));
+  }
+  // A dataset that cannot be read cannot be repacked either.
+  if (!entry.info || !entry.problem.empty()) return lines;
   // Data to be read in tiles is stored in tiles for a reason.
   const std::optional<std::uint64_t> tile = suggested_tile(*entry.info);
   if (std::string warning = sample_cost_warning(*entry.info); !warning.empty() && !tile) {
@@ -156,7 +167,9 @@ Json json_entry(const Entry& entry) {
                           {"epoch_bytes", entry.forecast->epoch_bytes},
                           {"epoch_s", entry.forecast->epoch_seconds}};
     }
-    json["advice"] = advice_of(entry);
+  }
+  if (std::vector<std::string> advice = advice_of(entry); entry.info || !advice.empty()) {
+    json["advice"] = std::move(advice);
   }
   if (entry.reader) {
     json["read_path"] = entry.reader->direct() ? "direct" : "fallback";
@@ -199,7 +212,13 @@ std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::s
 std::vector<SampleReading> readings_of(const H5File& file, const std::vector<Entry>& entries) {
   std::vector<DatasetEntry> listed;
   listed.reserve(entries.size());
-  for (const Entry& entry : entries) listed.push_back(entry.listed);
+  for (const Entry& entry : entries) {
+    listed.push_back(entry.listed);
+    if (entry.problem.empty()) continue;
+    // No command can be suggested for it.
+    listed.back().problem = entry.problem;
+    listed.back().numeric = listed.back().plain = false;
+  }
   return sample_readings(file, listed);
 }
 

@@ -2,6 +2,7 @@
 #include "tools/measure/decode_speed.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/byte_units.hpp"
 #include "plan/permutation.hpp"
@@ -21,33 +22,44 @@ struct Timed {
   double each() const noexcept { return chunks == 0 ? 0 : seconds / static_cast<double>(chunks); }
 };
 
-std::uint64_t count_written(const ChunkReader& reader) {
-  const StoredChunks& stored = StoredChunks::of(reader);
-  std::uint64_t count = 0;
-  for (std::uint64_t chunk = 0; chunk < reader.num_chunks(); ++chunk)
-    count += stored.written(chunk) ? 1U : 0U;
-  return count;
-}
+// Which chunks were ever written, by the chunks that were examined.
+struct WrittenChunks {
+  double share = 0;
+  std::optional<std::uint64_t> first = {};  // one of them
+};
 
-std::uint64_t first_written(const StoredChunks& stored) {
-  std::uint64_t chunk = 0;
-  while (!stored.written(chunk)) ++chunk;
-  return chunk;
+// Examines a bounded number of chunks, one in each of as many equal parts of the dataset. Examines every
+// chunk of a dataset that has fewer.
+WrittenChunks look_for_written(const ChunkReader& reader) {
+  constexpr std::uint64_t kMostLooks = 1 << 20, kLooksAtOnce = 1 << 16;
+  const StoredChunks& stored = StoredChunks::of(reader);
+  const std::uint64_t chunks = reader.num_chunks();
+  const std::uint64_t looks = std::min(chunks, kMostLooks);
+  WrittenChunks found;
+  std::uint64_t count = 0;
+  for (std::uint64_t i = 0; i < looks; ++i) {
+    if (i % kLooksAtOnce == 0) check_interrupted();
+    const std::uint64_t part = chunks / looks, longer = chunks % looks;
+    const std::uint64_t begin = i * part + std::min(i, longer);
+    // Within its part at random: chunks may be written in a regular pattern.
+    const std::uint64_t chunk = begin + mix_key(0, 0, i) % (part + (i < longer ? 1 : 0));
+    if (!stored.written(chunk)) continue;
+    if (count++ == 0) found.first = chunk;
+  }
+  if (looks > 0) found.share = static_cast<double>(count) / static_cast<double>(looks);
+  return found;
 }
 
 }  // namespace
 
-double written_share(const ChunkReader& reader) {
-  if (reader.num_chunks() == 0) return 0;
-  return static_cast<double>(count_written(reader)) / static_cast<double>(reader.num_chunks());
-}
+double written_share(const ChunkReader& reader) { return look_for_written(reader).share; }
 
 double decode_seconds_per_byte(const ChunkReader& reader, std::chrono::nanoseconds budget) {
   constexpr std::uint64_t kLargestChunk = 256 * kMiB;
   constexpr std::uint64_t kMostChunks = 64;
   if (reader.num_chunks() == 0 || reader.chunk_bytes() == 0 || reader.chunk_bytes() > kLargestChunk) return 0;
-  const double share = written_share(reader);
-  if (share == 0) return 0;
+  const WrittenChunks found = look_for_written(reader);
+  if (!found.first) return 0;
   const Clock::time_point start = Clock::now();
   ByteBuffer values(static_cast<std::size_t>(reader.chunk_bytes()));
   ReadScratch scratch;
@@ -67,8 +79,8 @@ double decode_seconds_per_byte(const ChunkReader& reader, std::chrono::nanosecon
     if (i > 0 && Clock::now() - start >= budget) break;
     time(order.at(i));
   }
-  if (written.chunks == 0) time(first_written(stored));
-  const double each = share * written.each() + (1 - share) * never_written.each();
+  if (written.chunks == 0) time(*found.first);
+  const double each = found.share * written.each() + (1 - found.share) * never_written.each();
   return each / static_cast<double>(reader.chunk_bytes());
 }
 

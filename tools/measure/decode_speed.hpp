@@ -9,14 +9,15 @@
 namespace h5feed::cli {
 
 /// Returns the share of the chunks, 0 … 1, that were ever written; the others hold the fill value. 1 if that
-/// is not known.
+/// is not known. Examines at most 2^20 chunks, spread over the dataset; of more chunks the share is an
+/// estimate. Throws Interrupted.
 double written_share(const ChunkReader& reader);
 
 /// Returns one thread's seconds per decoded byte, reading and filters included, averaged over all chunks;
-/// chunks that were never written count by their share. 0 if nothing was measured: no chunk was ever written,
-/// or one exceeds 256 MiB. Reads 1 to 64 chunks spread over the dataset until `budget` is over, each twice;
-/// only the second read counts, so time to load pages from storage is excluded. Blocks. Throws Interrupted
-/// and the errors of ChunkReader::read_chunk.
+/// chunks that were never written count by their share. 0 if nothing was measured: no written chunk was
+/// found, or one exceeds 256 MiB. Reads 1 to 64 chunks spread over the dataset until `budget` is over, each
+/// twice; only the second read counts, so time to load pages from storage is excluded. Blocks. Throws
+/// Interrupted and the errors of ChunkReader::read_chunk.
 double decode_seconds_per_byte(const ChunkReader& reader, std::chrono::nanoseconds budget);
 
 }  // namespace h5feed::cli

@@ -10,13 +10,12 @@
 #include <system_error>
 #include <utility>
 
-#include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "tools/pack/cifar.hpp"
 #include "tools/pack/idx_file.hpp"
 #include "tools/pack/list.hpp"
 #include "tools/pack/npy_file.hpp"
-#include "tools/storage/image_choice.hpp"
+#include "tools/pack/pairs.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -47,29 +46,6 @@ void check_paths(const std::vector<PackInput>& inputs, const std::string& option
       throw OptionError(fmt::format("{} {} and {} {}: a dataset cannot lie within another; rename one",
                                     other.option, other.path.substr(1), option, path.substr(1)));
     }
-  }
-}
-
-// Checks that arrays named as labels have as many rows as an array of more dimensions in their group, if
-// there is one. Otherwise the error would only show when the file is read, or never.
-void check_labels(const std::vector<PackInput>& inputs) {
-  const auto group = [](const PackInput& input) { return input.path.substr(0, input.path.rfind('/')); };
-  for (const PackInput& labels : inputs) {
-    if (!named_as_labels(labels.path)) continue;
-    const PackInput* other = nullptr;
-    bool fits = false;
-    for (const PackInput& data : inputs) {
-      if (named_as_labels(data.path) || data.source->shape().size() < 2 || group(data) != group(labels)) {
-        continue;
-      }
-      if (other == nullptr) other = &data;
-      fits = fits || data.source->shape().front() == labels.source->shape().front();
-    }
-    if (other == nullptr || fits) continue;
-    throw DatasetError(
-        fmt::format("{} {} has {} rows, and {} {} has {}; pack files of one set, or into different groups",
-                    labels.option, labels.path.substr(1), format_count(labels.source->shape().front()),
-                    other->option, other->path.substr(1), format_count(other->source->shape().front())));
   }
 }
 
@@ -143,7 +119,9 @@ std::vector<PackInput> open_arrays(const ArrayArguments& arguments, const std::s
   open_named<NpyFile>("--npy", "train/images=x_train.npy", arguments.npy, out, inputs);
   open_cifar_arrays("--cifar10", arguments.cifar10, CifarKind::ten, out, inputs);
   open_cifar_arrays("--cifar100", arguments.cifar100, CifarKind::hundred, out, inputs);
-  check_labels(inputs);
+  std::vector<NamedArray> named;
+  for (const PackInput& input : inputs) named.push_back({input.option, input.path, input.source->shape()});
+  check_pairs(named);
   return inputs;
 }
 

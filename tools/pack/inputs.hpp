@@ -27,8 +27,8 @@ struct PackInput {
 };
 
 /// Opens all arrays. Throws OptionError if a name is not a valid path, if two arrays share a path or one is
-/// within another, or if a file is `out` itself; DatasetError if labels and images of one group differ in
-/// number; FileError if a file does not have the format of its option.
+/// within another, or if a file is `out` itself; DatasetError if labels and samples of one set differ in
+/// number (tools/pack/pairs.hpp); FileError if a file does not have the format of its option.
 std::vector<PackInput> open_arrays(const ArrayArguments& arguments, const std::string& out);
 
 /// Returns the path of a group, "/train" for "train"; empty for the root. Throws OptionError that names

@@ -74,11 +74,20 @@ std::optional<ByteStats> stats_for(const NewDataset& dataset) {
   return ByteStats(row, geometry.channels_last ? row.size() - 1 : 0);
 }
 
+// `rows`: of each dataset that --chunk is for.
+void check_chunk(const PackArguments& arguments, const std::vector<std::uint64_t>& rows) {
+  const auto chunk = parse_chunk("--chunk", arguments.chunk, true);
+  if (chunk && !rows.empty()) refuse_larger_chunk(arguments.chunk, *chunk, std::ranges::max(rows));
+}
+
 std::string pack_arrays(const PackArguments& arguments, std::vector<PackInput> inputs) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<NewDataset> datasets;
   std::uint64_t total_bytes = 0;
   SpaceNeed space;
+  std::vector<std::uint64_t> rows;
+  for (const PackInput& input : inputs) rows.push_back(input.source->shape().front());
+  check_chunk(arguments, rows);
   for (const PackInput& input : inputs) {
     NewDataset& dataset = datasets.emplace_back(
         NewDataset{.path = input.path, .dtype = input.source->dtype(), .shape = input.source->shape()});
@@ -206,6 +215,9 @@ std::string pack_image_sets(const PackArguments& arguments) {
   std::uint64_t images = 0;
   std::vector<ImageTarget> targets;
   SpaceNeed space;
+  std::vector<std::uint64_t> rows;
+  for (const ImageSet& set : sets.sets) rows.push_back(set.items.size());
+  check_chunk(arguments, rows);
   for (const ImageSet& set : sets.sets) {
     images += set.items.size();
     targets.push_back(target_for(set, target, arguments));

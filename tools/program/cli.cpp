@@ -10,8 +10,11 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <new>
 #include <sstream>
 #include <string>
@@ -21,6 +24,7 @@
 #include "base/option_spelling.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
+#include "store/hdf5/h5_file.hpp"
 #include "tools/program/commands.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/option_text.hpp"
@@ -236,6 +240,16 @@ int run(int argc, char** argv) noexcept {
     say(first_line(error.what()));
   }
   return kFailed;
+}
+
+int run_to_end(int argc, char** argv) noexcept {
+  const int code = run(argc, argv);
+  if (!libhdf5_has_failed()) return code;
+  // All files are closed.
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(nullptr);
+  std::_Exit(code);
 }
 
 }  // namespace h5feed::cli

@@ -182,6 +182,10 @@ std::int64_t parse_integer(std::string_view option, std::string_view text) {
   refuse(option, text, "a whole number");
 }
 
+std::int64_t parse_count(std::string_view option, std::string_view text) {
+  return static_cast<std::int64_t>(parse_number(option, text, 0, kLargest));
+}
+
 double parse_real(std::string_view option, std::string_view text, double lowest, double highest) {
   const auto value = real(text);
   if (!value || *value < lowest || *value > highest) {

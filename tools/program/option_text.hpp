@@ -27,6 +27,9 @@ std::uint64_t parse_number(std::string_view option, std::string_view text, std::
 /// Parses a whole number, which may be negative.
 std::int64_t parse_integer(std::string_view option, std::string_view text);
 
+/// Parses a whole number from 0 to 2^63 - 1.
+std::int64_t parse_count(std::string_view option, std::string_view text);
+
 /// Parses a finite number within [lowest, highest].
 double parse_real(std::string_view option, std::string_view text, double lowest, double highest);
 

@@ -23,7 +23,7 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::string_view kChunkForms =
+constexpr const char* kChunkForms =
     "auto, samples per chunk, a size such as 4MiB, a shape such as 100x3x218x178, or none for contiguous "
     "storage";
 
@@ -48,7 +48,7 @@ ChunkChoice parse_chunk_choice(const std::string& text) {
             .amount = parse_number("--chunk", text, 1, std::numeric_limits<std::uint32_t>::max())};
   }
   if (std::all_of(text.begin(), text.end(), [&](char c) { return digits(c) || c == 'x'; })) {
-    return {.form = ChunkForm::shape, .shape = parse_shape("--chunk", text)};
+    return {.form = ChunkForm::shape, .shape = parse_shape("--chunk", text, kChunkForms)};
   }
   // A fraction without a unit is neither a number of samples nor a plausible size.
   const bool has_unit = text.find_first_of("0123456789.", text.size() - 1) == std::string::npos;
@@ -254,8 +254,7 @@ void check_arguments(const RepackArguments& arguments) {
 void refuse_no_change(const RepackArguments& arguments) {
   if (arguments.chunk.empty() && arguments.filter.empty() && arguments.max_shape.empty() &&
       !arguments.latest() && arguments.shuffle_rows.empty()) {
-    throw OptionError(
-        fmt::format("nothing to change; try h5feed info {}, then --chunk auto or --filter", arguments.in));
+    throw OptionError(fmt::format("nothing to change; try h5feed tune {}", arguments.in));
   }
 }
 

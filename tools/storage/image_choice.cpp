@@ -101,6 +101,14 @@ std::string labels_beside(const DatasetEntry& images, const std::vector<DatasetE
   return found;
 }
 
+bool holds_unreadable_numbers(const DatasetEntry& entry) {
+  if (entry.numeric || !entry.problem.empty()) return false;
+  // The texts of H5File's types.
+  return std::ranges::any_of(
+      std::array<std::string_view, 4>{"integer", "floats", "bitfields", "enumeration"},
+      [&](std::string_view word) { return entry.type_text.find(word) != std::string::npos; });
+}
+
 bool named_as_labels(std::string_view path) { return label_rank(path) < kUsualNames.size(); }
 
 std::string why_no_labels(const DatasetEntry& images, const std::vector<DatasetEntry>& datasets) {
@@ -114,7 +122,13 @@ std::string why_no_labels(const DatasetEntry& images, const std::vector<DatasetE
   }
   if (nearest == nullptr) return {};
   const std::string path = printable(nearest->path);
-  if (!nearest->numeric) return fmt::format("{} holds no numbers ({})", path, printable(nearest->type_text));
+  if (!nearest->problem.empty()) return fmt::format("{} cannot be read", path);
+  if (!nearest->numeric) {
+    return fmt::format(
+        "{} {} ({})", path,
+        holds_unreadable_numbers(*nearest) ? "is of a type that h5feed cannot read" : "holds no numbers",
+        printable(nearest->type_text));
+  }
   if (nearest->shape.empty()) return fmt::format("{} is a single value", path);
   if (nearest->shape.front() != images.shape.front()) {
     return fmt::format("{} has {} rows, not {}", path, format_count(nearest->shape.front()),

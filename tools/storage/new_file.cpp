@@ -95,6 +95,12 @@ void add_filter_option(CLI::App& command, std::string& filter, const std::string
       ->type_name("FILTER");
 }
 
+void refuse_larger_chunk(std::string_view text, std::uint64_t chunk_rows, std::uint64_t largest_rows) {
+  if (chunk_rows <= largest_rows) return;
+  throw OptionError(fmt::format("--chunk {}: no dataset has more than {} rows; give smaller chunks", text,
+                                format_count(largest_rows)));
+}
+
 std::vector<FilterSpec> filters_for(const std::string& text, bool chunked, DType dtype) {
   if (!chunked && !text.empty() && text != "none") {
     throw OptionError(

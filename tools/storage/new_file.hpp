@@ -78,6 +78,11 @@ void add_chunk_option(CLI::App& command, std::string& chunk, const std::string& 
 /// Adds the option --filter, described by its grammar and its default, `standard`.
 void add_filter_option(CLI::App& command, std::string& filter, const std::string& standard);
 
+/// Throws OptionError if --chunk, typed as `text`, asks for more samples in a chunk than the largest of the
+/// datasets that are written has rows. That is a mistake, while a smaller dataset of the same file is stored
+/// in one chunk.
+void refuse_larger_chunk(std::string_view text, std::uint64_t chunk_rows, std::uint64_t largest_rows);
+
 /// Returns the filters for a dataset of `dtype` from the text of --filter; empty text means gzip:4 for
 /// chunked data and none for contiguous data. Throws OptionError if the text is wrong or asks for filters on
 /// data that is not chunked.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct LoaderUse {
   std::uint64_t batch_size = 256;
   Shuffle shuffle;
   std::uint64_t cache_bytes = 0;
+  std::optional<std::uint64_t> memory_budget_bytes = {};  ///< unset: the loader's default
   std::int64_t num_workers = 0;
   InputLayout layout = InputLayout::automatic;
 };

@@ -124,6 +124,7 @@ Json tune_json(const TuneResult& result) {
           {"cold", result.cold},
           {"sample_rows", result.sample_rows},
           {"rows", std::move(rows)},
+          {"candidates_left_out", result.left_out},
           {"recommended",
            {{"chunk_rows", best.candidate.chunk_rows},
             {"filter", best.candidate.filter},
@@ -139,6 +140,10 @@ std::string tune_verdict(const TuneResult& result) {
       fmt::format("recommended: chunks of {} samples, {}: {}\n", format_count(best.candidate.chunk_rows),
                   best.candidate.filter, reason(result, best));
   if (needs_plugin(best.candidate.filter)) text += "Python readers need the hdf5plugin package\n";
+  if (result.left_out > 0) {
+    text += fmt::format("{} further {} left out, as the time was over; a longer --time-budget tries all\n",
+                        result.left_out, result.left_out == 1 ? "candidate was" : "candidates were");
+  }
   return text + fmt::format("\n  {}\n\nin h5py:\n\n{}\n\ntook {:.0f} s\n", command(result, best),
                             h5py_lines(result, best), result.seconds);
 }

@@ -2,6 +2,7 @@
 // Text and JSON that `tune` prints.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct TuneResult {
   bool cold = false;  ///< measured from storage
   std::uint64_t sample_rows = 0;
   std::vector<Trial> trials;  ///< ranked, at least one
+  std::size_t left_out = 0;   ///< candidates for which there was no time at all
   double seconds = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
@@ -63,6 +64,7 @@ DataLoaderOptions options_for(const LoaderUse& use, std::uint64_t chunks, std::u
   if (use.shuffle.window_chunks() > chunks) options.shuffle = Shuffle(fmt::format("chunk:{}", chunks));
   options.num_workers = use.num_workers;
   options.cache_bytes = use.cache_bytes;
+  options.memory_budget_bytes = use.memory_budget_bytes;
   options.seed = number;
   return options;
 }
@@ -186,6 +188,24 @@ CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate
   return costs;
 }
 
+FilterSpeed filter_speed(const RowSample& sample, const std::string& filter) {
+  constexpr std::size_t kBytes = 128 * kKiB;
+  const std::size_t element_bytes = size_of(sample.info.dtype);
+  const std::size_t bytes =
+      std::min(kBytes, static_cast<std::size_t>(sample.rows() * sample.info.row_bytes())) / element_bytes *
+      element_bytes;
+  const FilterPipeline filters(parse_filters(filter, element_bytes), bytes, element_bytes);
+  if (filters.empty()) return {};
+  const double begin = worked_seconds();
+  const std::vector<std::byte> encoded = filters.encode(sample.values.span().first(bytes));
+  const double between = worked_seconds();
+  ByteBuffer values(bytes);
+  DecodeScratch scratch;
+  filters.decode(encoded, 0, values.span(), scratch);
+  const auto count = static_cast<double>(bytes);
+  return {(between - begin) / count, (worked_seconds() - between) / count};
+}
+
 CandidateFile::CandidateFile(const RowSample& sample, const Candidate& candidate, std::filesystem::path path)
     : path_(std::move(path)) {
   NewDataset dataset{.path = kDataset, .dtype = sample.info.dtype, .shape = sample.info.shape};
@@ -225,14 +245,22 @@ double CandidateFile::measure(const LoaderUse& use, std::chrono::nanoseconds dur
     fastest = std::min(
         fastest, loader_seconds(dataset, options_for(use, chunks_, epoch), threads, by_clock, run_epoch));
   }
-  return static_cast<double>(samples) / fastest;
+  // So short an epoch may count as no work at all.
+  return static_cast<double>(samples) / std::max(fastest, 1e-9);
 }
 
-double CandidateFile::measure_start(const LoaderUse& use) const {
-  constexpr int kStarts = 10;
+void CandidateFile::check(const LoaderUse& use) const {
   const ScopedLogSink quiet(ignore_log);
+  const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
+  const DataLoader loader(dataset, options_for(use, chunks_, 0));
+}
+
+double CandidateFile::measure_start(const LoaderUse& use, std::chrono::nanoseconds duration) const {
+  constexpr int kStarts = 10, kLeastStarts = 2;
+  const ScopedLogSink quiet(ignore_log);
+  const Clock::time_point start = Clock::now();
   double fastest = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kStarts; ++i) {
+  for (int i = 0; i < kStarts && (i < kLeastStarts || Clock::now() - start < duration); ++i) {
     const Dataset dataset = Dataset::open({.files = {path_}, .data = kDataset, .input_layout = use.layout});
     DataLoaderOptions options = options_for(use, chunks_, 0);
     options.batch_size = 1;
@@ -256,7 +284,7 @@ double CandidateFile::measure_cached(const LoaderUse& use, std::chrono::nanoseco
   std::uint64_t epochs = 0;
   for (; epochs < kLeastEpochs || Clock::now() - start < duration; ++epochs) run_epoch(loader);
   return static_cast<double>(dataset.size()) * static_cast<double>(epochs) /
-         worked_since(before, threads_of(use));
+         std::max(worked_since(before, threads_of(use)), 1e-9);
 }
 
 }  // namespace h5feed::cli

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,16 @@ RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows,
 /// OptionError for a wrong filter.
 CandidateCosts measure_costs(const RowSample& sample, const Candidate& candidate, std::uint64_t bytes);
 
+/// Seconds of one thread for each decoded byte.
+struct FilterSpeed {
+  double encode_s_per_byte = 0;
+  double decode_s_per_byte = 0;
+};
+
+/// Measures `filter` on the first values of the sample, at most 128 KiB. Blocks for milliseconds. Throws
+/// OptionError for a wrong filter.
+FilterSpeed filter_speed(const RowSample& sample, const std::string& filter);
+
 /// The sample in a file, stored as the candidate says; the destructor removes the file.
 class CandidateFile {
  public:
@@ -42,14 +53,18 @@ class CandidateFile {
 
   std::uint64_t stored_bytes() const noexcept { return stored_bytes_; }
 
+  /// Throws OptionError if the memory does not suffice for a loader with these settings.
+  void check(const LoaderUse& use) const;
+
   /// Returns samples per second of the fastest of several first epochs through the loader, each with an empty
   /// cache; repeats until `duration` is over, at least twice. Time is the process's CPU time divided among as
   /// many cores as there are workers, so that other programs do not disturb it. If `cold`, drops the file's
   /// pages before each epoch and uses elapsed time, since the storage counts. Blocks.
   double measure(const LoaderUse& use, std::chrono::nanoseconds duration, bool cold) const;
 
-  /// Returns the seconds that starting and ending a loader take, measured in the same way as `measure`.
-  double measure_start(const LoaderUse& use) const;
+  /// Returns the seconds that starting and ending a loader take, measured in the same way as `measure`:
+  /// the fastest of ten, fewer if `duration` is over, at least two.
+  double measure_start(const LoaderUse& use, std::chrono::nanoseconds duration) const;
 
   /// Returns the mean samples per second of epochs that are served from the cache, measured in the same way
   /// as `measure`. Blocks.

@@ -139,15 +139,26 @@ class Budget {
       parts += fmt::format(" + one stored chunk with filter buffers {}", format_bytes(read_bytes_));
     const std::uint64_t others = total(cache_bytes, 1, 0) - slot_bytes(batch_size_);
     const std::uint64_t fitting = budget > others ? (budget - others) / product(row_bytes_, slots_) : 0;
-    throw OptionError(fmt::format(
-        "{} {} cannot hold {}; use {}at least {}", spelled("memory_budget_bytes"), format_bytes(budget),
-        parts, fitting > 0 ? fmt::format("{} ≤ {} or ", spelled("batch_size"), fitting) : "",
-        format_bytes_ceil(total(cache_bytes, 1, 0))));
+    std::string instead;
+    if (fitting > 0) {
+      instead = fmt::format("{} ≤ {} or ", spelled("batch_size"), fitting);
+    } else if (cache_counts && budget > cacheless() + chunk_bytes_ + kMiB) {
+      // The cache alone is too large. Whole MiB, rounded down.
+      instead = fmt::format("{} ≤ {}MiB or ", spelled("cache_bytes"), (budget - cacheless()) / kMiB);
+    }
+    throw OptionError(fmt::format("{} {} cannot hold {}; use {}at least {}", spelled("memory_budget_bytes"),
+                                  format_bytes(budget), parts, instead,
+                                  format_bytes_ceil(total(cache_bytes, 1, 0))));
   }
 
  private:
   std::uint64_t slot_bytes(std::uint64_t batch_size) const {
     return product(product(batch_size, row_bytes_), slots_);
+  }
+
+  // Needed beside the cache with one chunk being decoded.
+  std::uint64_t cacheless() const {
+    return fixed() + decoding(1) + reading(1, 0) + (shares_cache_ ? 0 : shared_by_others());
   }
 
   // Cache and decoded chunks of this loader, if it has them for itself.

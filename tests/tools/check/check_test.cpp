@@ -276,11 +276,21 @@ TEST(Check, a_sample_says_what_share_it_proves_and_has_no_digest) {
   }
   const ProgramResult result = run_program(dir.path(), {"check", "a.h5", "--sample", "10%"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("10 of 100  partial "));
+  EXPECT_THAT(result.out, HasSubstr("10 of 100  equal in the sample "));
+  EXPECT_THAT(result.out,
+              HasSubstr("\na.h5: datasets: 1 equal in the sample; 10 of 100 chunks compared in "));
   EXPECT_THAT(result.out,
               ::testing::EndsWith("; this proves 10 % of the chunks, and the whole has no digest\n"));
-  EXPECT_EQ(check_json(dir, {"--sample", "10%"}).at("datasets")[0].at("no_sha256"),
-            "a sample has no digest of the whole");
+  const Json json = check_json(dir, {"--sample", "10%"});
+  const Json& x = json.at("datasets")[0];
+  EXPECT_EQ(x.at("no_sha256"), "a sample has no digest of the whole");
+  EXPECT_EQ(x.at("result"), "partial") << "equal is what is equal as a whole";
+  EXPECT_DOUBLE_EQ(x.at("share_compared"), 0.1);
+  EXPECT_EQ(json.at("datasets_equal"), 0);
+  EXPECT_EQ(json.at("datasets_partial"), 1);
+  const Json whole = check_json(dir, {});
+  EXPECT_EQ(whole.at("datasets")[0].at("result"), "equal");
+  EXPECT_EQ(whole.at("datasets")[0].at("share_compared"), 1);
 }
 
 TEST(Check, spreads_a_sample_over_the_dataset) {
@@ -315,6 +325,20 @@ TEST(Check, ends_with_its_time_and_says_what_is_missing) {
   EXPECT_EQ(json.at("datasets")[0].at("no_sha256"), "the time was over before the last chunk");
   EXPECT_LT(json.at("datasets")[0].at("chunks_compared"), json.at("datasets")[0].at("chunks"));
   EXPECT_EQ(json.at("datasets")[1].at("result"), "not reached");
+}
+
+TEST(Check, fails_where_the_time_was_over_before_the_first_chunk) {
+  const TempDir dir;
+  H5TestFile(dir / "a.h5").create({.path = "x", .shape = {400, 2}, .chunk = {4, 2}});
+  const ProgramResult result = run_program(dir.path(), {"check", "a.h5", "--time-budget", "0.000001ms"});
+  EXPECT_EQ(result.exit_code, 1) << "nothing is known";
+  EXPECT_THAT(
+      result.out,
+      MatchesRegex("(.*\n)*a.h5: datasets: 1 not reached in time; 0 of 100 chunks compared in [^\n]*; "
+                   "partial, the time was over before the first chunk, give a longer --time-budget\n"));
+  const Json json = check_json(dir, {"--time-budget", "0.000001ms"}, 1);
+  EXPECT_EQ(json.at("datasets")[0].at("result"), "not reached");
+  EXPECT_EQ(json.at("datasets")[0].at("share_compared"), 0);
 }
 
 TEST(Check, ends_by_ctrl_c_between_two_chunks) {

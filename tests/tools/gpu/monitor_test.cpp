@@ -274,6 +274,38 @@ TEST_F(MonitorWithoutDriver, watches_a_process_that_runs_already) {
   EXPECT_EQ(lines_of(content_of("run.jsonl")).back()["process"]["exit_code"], json());
 }
 
+TEST_F(MonitorWithoutDriver, returns_the_commands_exit_code_where_its_lines_find_no_room_any_more) {
+  const RunLimits few = {.file_bytes = 10};
+  for (const int code : {0, 7}) {
+    const ProgramResult result = run_program(
+        dir_.path(), {"monitor", "-o", "run.jsonl", "--", "sh", "-c", "exit " + std::to_string(code)}, few);
+    EXPECT_EQ(result.exit_code, code);
+    EXPECT_THAT(result.err, HasSubstr("run.jsonl: cannot be written any more; its last line may be cut\n"));
+  }
+  const ProgramResult unprinted =
+      run_program(dir_.path(), {"monitor", "--json", "--", "sh", "-c", "exit 7"}, {.full_output = true});
+  EXPECT_EQ(unprinted.exit_code, 7);
+  EXPECT_THAT(unprinted.err, HasSubstr("standard output cannot be written (No space left on device)\n"));
+  std::filesystem::remove(dir_ / "run.jsonl");
+  const ProgramResult full = run({"monitor", "-o", "/dev/full", "--", "touch", "started"});
+  EXPECT_EQ(full.exit_code, 1) << "known before anything is started";
+  EXPECT_EQ(full.err, "/dev/full: cannot be written (No space left on device); choose another place\n");
+  EXPECT_THAT(names_in(dir_.path()), ElementsAre());
+}
+
+TEST_F(MonitorWithoutDriver, refuses_what_names_no_gpu) {
+  for (const std::string text : {"abc", "-1", "3B:00.0", "1.5"}) {
+    const ProgramResult result = run({"monitor", "--gpu", text, "--", "touch", "started"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.err, "--gpu \"" + text +
+                              "\": give a number of nvidia-smi, or a PCI address such as 00000000:3B:00.0\n");
+  }
+  EXPECT_THAT(names_in(dir_.path()), ElementsAre());
+  for (const std::string text : {"0", "0000:3b:00.0"}) {
+    EXPECT_EQ(run({"monitor", "--gpu", text, "--", "true"}).exit_code, 0);
+  }
+}
+
 TEST_F(MonitorWithoutDriver, alone_fails_and_says_what_it_could_do) {
   const ProgramResult result = run({"monitor"});
   EXPECT_EQ(result.exit_code, 1);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -144,6 +145,59 @@ TEST(Info, tells_why_labels_are_no_target) {
               HasSubstr("\n10 images: --data /images; no target: /labels has 9 rows, not 10\n"));
   const Json json = Json::parse(run_program(dir.path(), {"info", "a.h5", "--json"}).out);
   EXPECT_EQ(json.at("reads_as")[0].at("no_target"), "/labels has 9 rows, not 10");
+}
+
+TEST(Info, says_which_types_of_numbers_it_cannot_read) {
+  const TempDir dir;
+  {
+    H5TestFile file(dir / "a.h5");
+    file.create({.path = "images", .shape = {10, 3, 8, 8}});
+    file.create({.path = "labels", .file_type = H5T_NATIVE_LDOUBLE, .shape = {10}});
+  }
+  const ProgramResult result = run_program(dir.path(), {"info", "a.h5"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("  type cannot be read\n"));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("not numeric")));
+  EXPECT_THAT(result.out,
+              HasSubstr("\n10 images: --data /images; no target: /labels is of a type that h5feed "
+                        "cannot read (long double (80-bit floats))\n"));
+  EXPECT_THAT(result.out,
+              HasSubstr("\n/labels: h5feed cannot read its type, long double (80-bit floats); store "
+                        "it as f32, f64 or an integer of 8, 16, 32 or 64 bits\n"));
+}
+
+TEST(Info, suggests_no_command_for_what_cannot_be_read) {
+  const TempDir dir;
+  constexpr unsigned kNobodysFilter = 32999;
+  {
+    H5TestFile file(dir / "a.h5");
+    // In pieces, so that repack would be advised if it could be read.
+    file.create({.path = "images",
+                 .shape = {100, 3, 64, 64},
+                 .chunk = {10, 1, 8, 8},
+                 .filters = {{.id = kNobodysFilter, .optional = true}}});
+    file.write_chunk("images", std::vector<std::uint64_t>{0, 0, 0, 0}, patterned_bytes(640));
+    file.create({.path = "small/images", .shape = {10, 3, 8, 8}});
+  }
+  const ProgramResult result = run_program(dir.path(), {"info", "a.h5"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("  cannot be read\n"));
+  EXPECT_THAT(result.out, HasSubstr("\n10 images: --data /small/images\n"));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("--data /images")));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("--dataset /images")));
+  const Json json = Json::parse(run_program(dir.path(), {"info", "a.h5", "--json"}).out);
+  EXPECT_EQ(json.at("reads_as").size(), 1U);
+  EXPECT_EQ(json.at("datasets")[0].at("advice"), Json::array());
+}
+
+TEST(Info, ends_soon_where_a_dataset_has_more_chunks_than_can_be_counted) {
+  const TempDir dir;
+  H5TestFile(dir / "a.h5").create({.path = "x", .shape = {1ULL << 40, 4}, .chunk = {1, 4}});
+  const ProgramResult result =
+      run_program(dir.path(), {"info", "a.h5"}, {.timeout = std::chrono::seconds(60)});
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("1,099,511,627,776 × (1×4)"));
 }
 
 TEST(Info, tells_groups_of_a_sample_from_groups_of_many_samples) {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "h5feed/error.hpp"
@@ -17,6 +18,7 @@
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
 #include "tools/pack/idx_file.hpp"
+#include "tools/pack/pairs.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -144,8 +146,57 @@ TEST(Pack, refuses_labels_of_another_number_of_rows_than_their_images_and_option
   EXPECT_THAT(names_in(dir.path()), ElementsAre("i", "l", "m"));
   EXPECT_EQ(run_program(dir.path(), {"pack", "a.h5", "--idx", "images=i", "--fit", "abc"}).err,
             "--fit is for --images and --csv; leave it out\n");
+  EXPECT_EQ(pack({"x_train=i", "y_train=l"}).err,
+            "--idx y_train has 9 rows, and --idx x_train has 10; pack files of one set, or into different "
+            "groups\n");
   EXPECT_EQ(pack({"images=i", "mean=m"}).exit_code, 0) << "not called labels";
   EXPECT_EQ(pack({"images=i", "test/labels=l"}).exit_code, 0) << "of another group";
+}
+
+TEST(Pack, pairs_arrays_by_the_words_in_their_names) {
+  using cli::NamedArray;
+  const auto refused = [](const std::string& samples, const std::string& labels) {
+    const std::vector<NamedArray> arrays = {{"--npy", samples, {10, 8, 8}}, {"--npy", labels, {9}}};
+    try {
+      cli::check_pairs(arrays);
+      return false;
+    } catch (const DatasetError&) {
+      return true;
+    }
+  };
+  for (const auto& [samples, labels] :
+       std::vector<std::pair<std::string, std::string>>{{"/x", "/y"},
+                                                        {"/X_train", "/y_train"},
+                                                        {"/trainX", "/trainY"},
+                                                        {"/x1", "/y1"},
+                                                        {"/train_images", "/train_labels"},
+                                                        {"/images_val", "/labels_val"},
+                                                        {"/data", "/target"},
+                                                        {"/data/images", "/data/labels"},
+                                                        {"/a/train/x", "/a/train/y"},
+                                                        {"/x/train", "/y/train"},
+                                                        {"/anything", "/labels"}}) {
+    EXPECT_TRUE(refused(samples, labels)) << samples << " " << labels;
+  }
+  for (const auto& [samples, labels] :
+       std::vector<std::pair<std::string, std::string>>{{"/x_train", "/y_test"},
+                                                        {"/train/x", "/test/y"},
+                                                        {"/images", "/mean"},
+                                                        {"/images", "/class_names"},
+                                                        {"/images", "/label_map_of_words"},
+                                                        {"/train/images", "/labels"},
+                                                        {"/xmatrix", "/ymatrix"},
+                                                        {"/x_small", "/y_large"}}) {
+    EXPECT_FALSE(refused(samples, labels)) << samples << " " << labels;
+  }
+  // One of several arrays of samples is enough, and arrays of one dimension are no samples.
+  const std::vector<NamedArray> fitting = {
+      {"--npy", "/x", {10, 4}}, {"--npy", "/data", {9, 4}}, {"--npy", "/y", {9}}, {"--npy", "/img", {3}}};
+  EXPECT_NO_THROW(cli::check_pairs(fitting));
+  const std::vector<NamedArray> points = {{"--npy", "/x_of_points", {10}}, {"--npy", "/y_of_points", {9}}};
+  EXPECT_NO_THROW(cli::check_pairs(points));
+  const std::vector<NamedArray> columns = {{"--npy", "/x_train", {10, 784}}, {"--npy", "/y_train", {9, 1}}};
+  EXPECT_THROW(cli::check_pairs(columns), DatasetError);
 }
 
 struct Hostile {

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "support/refusal.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
+#include "tools/program/memory_error.hpp"
 #include "tools/program/run_bounds.hpp"
 #include "tools/storage/free_space.hpp"
 
@@ -138,6 +140,25 @@ TEST_F(FreeSpace, sums_and_sizes_stop_at_the_largest_number) {
   EXPECT_THROW(cli::require_free_space(dir_ / "x", cli::one_file(~0ULL, false)), FileError);
   cli::require_free_space(dir_ / "x", cli::one_file(1, false));
 }
+
+TEST(MemoryError, names_file_and_dataset) {
+  const auto told = [](const std::string& dataset) {
+    return refusal_of<Error>(
+        [&] { cli::name_where_memory_ends("a.h5", dataset, []() -> int { throw std::bad_alloc(); }); });
+  };
+  EXPECT_EQ(told("/x"),
+            "a.h5:/x: there is not enough memory to read it; close other programs, or store it in fewer "
+            "chunks with h5feed repack");
+  EXPECT_THAT(told(""), ::testing::StartsWith("a.h5: there"));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose operator new does not throw
+TEST_F(FreeSpace, bench_names_the_dataset_whose_chunks_no_memory_can_hold) {
+  H5TestFile(dir_ / "a.h5").create({.path = "x", .shape = {1ULL << 50, 4}, .chunk = {1, 4}});
+  EXPECT_THAT(refused({"bench", "a.h5", "--data", "x", "--num-workers", "0"}),
+              ::testing::StartsWith("a.h5:/x: there is not enough memory to read it; "));
+}
+#endif
 
 TEST(RunBounds, follow_cores_and_memory) {
   const SystemLimits small{.cpus = 1, .available_bytes = 4 * kGiB};

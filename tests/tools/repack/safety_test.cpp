@@ -71,8 +71,7 @@ TEST(Repack, replaces_another_file_only_when_forced) {
 TEST(Repack, explains_wrong_usage) {
   const TempDir dir;
   generate(dir, "10");
-  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5"}),
-            "nothing to change; try h5feed info a.h5, then --chunk auto or --filter\n");
+  EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5"}), "nothing to change; try h5feed tune a.h5\n");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "many"}),
             "--chunk \"many\": give auto, samples per chunk, a size such as 4MiB, a shape such as "
             "100x3x218x178, or "

@@ -3,18 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "support/h5_test_file.hpp"
+#include "support/refusal.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
+#include "tools/program/time_budget.hpp"
 #include "tools/storage/storage_model.hpp"
 
 namespace h5feed::test {
@@ -212,6 +216,49 @@ TEST(Tune, leaves_the_time_budget_to_large_sparse_files) {
   EXPECT_EQ(Json::parse(result.out).at("shape")[0], 2'000'000);
 }
 
+TEST(Tune, refuses_a_time_that_is_too_short_and_says_which_suffices) {
+  const TempDir dir;
+  ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "300", "--shape", "3,16,16"}).exit_code,
+            0);
+  const ProgramResult result =
+      run_program(dir.path(), {"tune", "a.h5", "--time-budget", "0.1ms", "--scratch", "."});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              ::testing::MatchesRegex("tuning [^\n]*; ends within 0.0001 s\n--time-budget 0.0001s "
+                                      "is too short for this file on this machine; give at least "
+                                      "[0-9.]+s\n"));
+  EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
+}
+
+TEST(TimeBudget, asks_for_more_than_was_given_in_round_figures) {
+  const cli::TimeBudget over(std::chrono::nanoseconds(1));
+  EXPECT_EQ(refusal_of<OptionError>([&] { over.refuse(0.01); }),
+            "--time-budget 1e-09s is too short for this file on this machine; give at least 0.1s");
+  EXPECT_THAT(refusal_of<OptionError>([&] { over.refuse(7.2); }), ::testing::EndsWith("give at least 8s"));
+  EXPECT_THROW(over.require_left(0.5), OptionError);
+  const cli::TimeBudget ample(std::chrono::hours(1));
+  EXPECT_NO_THROW(ample.require_left(0.5));
+  EXPECT_THAT(refusal_of<OptionError>([&] { ample.refuse(1); }), ::testing::EndsWith("give at least 3960s"))
+      << "never less than what was too short";
+}
+
+TEST(Tune, names_the_option_where_the_memory_does_not_suffice) {
+  const TempDir dir;
+  ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "300", "--shape", "3,16,16"}).exit_code,
+            0);
+  const auto error = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"tune", "a.h5", "--scratch", "."});
+    const ProgramResult result = run_program(dir.path(), arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    return result.err.substr(result.err.find('\n') + 1);
+  };
+  EXPECT_THAT(error({"--cache-bytes", "1000TiB"}),
+              ::testing::MatchesRegex(
+                  "--memory-budget-bytes [^\n]* cannot hold --batch-size [^\n]* \\+ "
+                  "--cache-bytes 1000 TiB[^\n]*; use --cache-bytes ≤ [0-9]+MiB or at least [^\n]*\n"));
+  EXPECT_THAT(error({"--memory-budget-bytes", "1KiB"}), HasSubstr("--memory-budget-bytes 1 KiB cannot hold"));
+}
+
 TEST(Tune, explains_wrong_usage) {
   const TempDir dir;
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", "30", "--shape", "3,8,8"}).exit_code,
@@ -225,6 +272,8 @@ TEST(Tune, explains_wrong_usage) {
   EXPECT_THAT(error({"--filters", "zip"}), ::testing::StartsWith("filter \"zip\": accepted are "));
   EXPECT_THAT(error({"--shuffle", "some"}), HasSubstr("some"));
   EXPECT_THAT(error({"--chunks", "0"}), HasSubstr("--chunks \"0\": give a whole number from 1"));
+  EXPECT_THAT(error({"--num-workers", "100000"}), HasSubstr("--num-workers 100000: too many threads for this "
+                                                            "machine ("));
   EXPECT_THAT(error({"--chunks", "50"}),
               HasSubstr("--chunks 50: the sample has 30 rows; give smaller chunks"));
 }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of the program that have to end with one readable line, exit code 1 or 2, and nothing left behind.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/run_program.hpp"
+#include "tools/program/cli.hpp"
+
+namespace h5feed::test {
+
+using Words = std::vector<std::string>;
+
+/// Each run works in a folder of its own, with good.h5 (/images, 10×3×8×8 u8 in gzip'd chunks of 2, and
+/// /labels) and good.idx (the same images).
+struct Mistake {
+  Words arguments;
+  std::string mention;  ///< what the line has to name: the file, or the option
+  int exit_code = 1;
+  std::size_t notes = 0;  ///< lines in front of it that say what was begun
+  RunLimits limits = {.timeout = std::chrono::seconds(60), .main = cli::run_to_end};
+  std::function<void(const std::filesystem::path&)> prepare = [](const std::filesystem::path&) {};
+};
+
+/// Fails for each that does not end so. Several run at once, in copies of the calling process, which must
+/// have no other threads.
+void expect_all_refused(const std::vector<Mistake>& mistakes);
+
+/// The limits of a run of the program as it was built, for what needs that: modes of files that hold for root
+/// too, and work whose threads no sanitizer may see in a copy of a process.
+inline RunLimits as_built() { return {.timeout = std::chrono::seconds(60)}; }
+
+/// `words` with `value` for `placeholder`.
+Words with(Words words, std::string_view placeholder, const std::string& value);
+
+/// Names the tests of a table by its rows.
+inline constexpr auto kNameOfRow = [](const auto& row) { return std::string(row.param.name); };
+
+}  // namespace h5feed::test
