@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "h5feed/dataset.hpp"
 #include "h5feed/options.hpp"
 
 namespace h5feed::cli {

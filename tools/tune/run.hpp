@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/program/time_budget.hpp"
+#include "tools/measure/time_budget.hpp"
 #include "tools/tune/report.hpp"
 #include "tools/tune/sample.hpp"
 

@@ -9,6 +9,7 @@
 #include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
 #include "store/filters/filters.hpp"
+#include "tools/measure/time_budget.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
 #include "tools/program/interrupt.hpp"
@@ -16,7 +17,6 @@
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/run_bounds.hpp"
-#include "tools/program/time_budget.hpp"
 #include "tools/tune/report.hpp"
 #include "tools/tune/run.hpp"
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "bad_input.hpp"
+#include "support/bad_input.hpp"
 #include "support/h5_test_file.hpp"
 
 namespace h5feed::test {

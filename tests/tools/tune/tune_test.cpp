@@ -18,7 +18,7 @@
 #include "support/refusal.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
-#include "tools/program/time_budget.hpp"
+#include "tools/measure/time_budget.hpp"
 #include "tools/storage/storage_model.hpp"
 
 namespace h5feed::test {

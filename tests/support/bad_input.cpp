@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bad_input.hpp"
+#include "support/bad_input.hpp"
 
 #include <algorithm>
 #include <cstdint>

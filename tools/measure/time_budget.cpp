@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/program/time_budget.hpp"
+#include "tools/measure/time_budget.hpp"
 
 #include <fmt/format.h>
 
