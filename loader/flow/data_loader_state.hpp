@@ -42,7 +42,7 @@ struct DataLoader::State {
   Batch next_echo(const ProvideOutput& provide);
   bool echo_pending() const noexcept;
 
-  std::unique_ptr<LoaderGroup::Seat> join_group(const DataLoaderOptions& user);
+  std::unique_ptr<LoaderGroup::Membership> join_group(const DataLoaderOptions& user);
   void preload();
   void warn_of_empty_epochs() const;
   Stretch whole_epoch() const noexcept;
@@ -76,7 +76,7 @@ struct DataLoader::State {
   const std::shared_ptr<LoaderGroup> group;
   ResolvedOptions options;  ///< completed by `join_group`; then changed by `restore` alone: the seed
   const DeliveryFormat format;
-  const std::unique_ptr<LoaderGroup::Seat> seat;
+  const std::unique_ptr<LoaderGroup::Membership> membership;
   const bool budget_given;  ///< `memory_budget_bytes` was set by the user
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;

@@ -245,10 +245,10 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
   }
   auto* const pin = std::get_if<ChunkCache::Pin>(&found);
   if (pin == nullptr) return {};
-  const RowFuture::Outlook outlook = parts_.future.outlook();
+  const RowFuture::DueTimes due_times = parts_.future.due_times();
   if (!agenda.claim(ref)) return {};
   serve(ref, *pin);
-  keep_rows({visit.field, visit.chunk}, *pin, std::span(&ref, 1), outlook);
+  keep_rows({visit.field, visit.chunk}, *pin, std::span(&ref, 1), due_times);
   Counters::add(parts_.counters.cache_hits, 1);
   return {.finished = {ref}};
 }
@@ -267,10 +267,10 @@ bool BatchAssembler::serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const 
 
 // After the visits in `served` have been claimed and served from the chunk.
 void BatchAssembler::keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<const VisitRef> served,
-                               const RowFuture::Outlook& outlook) const {
+                               const RowFuture::DueTimes& due_times) const {
   RowKeeper* const keeper = lanes_[key.field].keeper.get();
   if (keeper == nullptr) return;
-  keeper->keep(key.chunk, pin.bytes().data(), served, outlook);
+  keeper->keep(key.chunk, pin.bytes().data(), served, due_times);
   pin.retire();
 }
 
@@ -329,14 +329,14 @@ BatchAssembler::Outcome BatchAssembler::load_chunk(ChunkKey key, ChunkAgenda& ag
   Counters::add(parts_.counters.bytes_decoded, reader.chunk_bytes());
   if (key.field == kData) Counters::add(parts_.counters.chunk_loads, 1);
 
-  const RowFuture::Outlook outlook = parts_.future.outlook();
+  const RowFuture::DueTimes due_times = parts_.future.due_times();
   // The rows of every batch that waits for the chunk are copied now, while the processor's caches hold it.
   outcome.finished = agenda.claim_all(key);
   ChunkCache::Pin pin = std::move(load).publish();
   for (const VisitRef& waiting : outcome.finished) {
     if (!waiting.job->failed.load(std::memory_order_acquire)) serve(waiting, pin);
   }
-  keep_rows(key, pin, outcome.finished, outlook);
+  keep_rows(key, pin, outcome.finished, due_times);
   return outcome;
 }
 

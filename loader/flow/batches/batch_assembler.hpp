@@ -117,7 +117,7 @@ class BatchAssembler {
   Outcome load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load, ReadScratch& scratch) const;
   void serve(const VisitRef& ref, ChunkCache::Pin& pin) const;
   void keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<const VisitRef> served,
-                 const RowFuture::Outlook& outlook) const;
+                 const RowFuture::DueTimes& due_times) const;
   template <typename RowInChunk>
   void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
 

@@ -157,23 +157,23 @@ void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch
       outcome.finished = {ref};
     }
   }
-  settle(outcome);
+  finish_visits(outcome);
 }
 
 ReadAhead::Parts Prefetcher::read_ahead_parts() {
   ReadAhead::Parts parts = assembler_.read_ahead_parts(agenda_);
-  parts.load_stored = [this](ChunkKey key) { settle(assembler_.load_stored(key, agenda_)); };
+  parts.load_stored = [this](ChunkKey key) { finish_visits(assembler_.load_stored(key, agenda_)); };
   return parts;
 }
 
 bool Prefetcher::load_ahead() {
   const std::optional<std::uint64_t> chunk = look_ahead_.next();
   if (!chunk) return false;
-  settle(assembler_.load_ahead(*chunk, agenda_));
+  finish_visits(assembler_.load_ahead(*chunk, agenda_));
   return true;
 }
 
-void Prefetcher::settle(const BatchAssembler::Outcome& outcome) {
+void Prefetcher::finish_visits(const BatchAssembler::Outcome& outcome) {
   if (outcome.read) read_ahead_.note(outcome.slept);
   for (const VisitRef& done : outcome.finished) {
     if (done.job->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) complete(*done.job);

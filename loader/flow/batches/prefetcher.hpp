@@ -78,7 +78,7 @@ class Prefetcher {
   void run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
   ReadAhead::Parts read_ahead_parts();
   bool load_ahead();
-  void settle(const BatchAssembler::Outcome& outcome);
+  void finish_visits(const BatchAssembler::Outcome& outcome);
   void complete(BatchJob& job);
 
   const BatchAssembler& assembler_;

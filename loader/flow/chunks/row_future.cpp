@@ -52,13 +52,13 @@ void RowFuture::planned(std::uint64_t first_turn) {
   }
 }
 
-RowFuture::Outlook RowFuture::outlook() const {
+RowFuture::DueTimes RowFuture::due_times() const {
   const MutexLock lock(mutex_);
   return now_;
 }
 
-std::optional<std::uint64_t> RowFuture::Outlook::due(std::uint64_t sample,
-                                                     std::span<const std::uint64_t> served) const {
+std::optional<std::uint64_t> RowFuture::DueTimes::due(std::uint64_t sample,
+                                                      std::span<const std::uint64_t> served) const {
   if (running_.plan) {
     const std::optional<std::uint64_t> turn = running_.plan->turn_of(sample);
     if (turn && base_ + *turn >= planned_end_ && !std::ranges::binary_search(served, base_ + *turn)) {

@@ -42,7 +42,7 @@ class RowFuture {
   void planned(std::uint64_t first_turn) H5FEED_EXCLUDES(mutex_);
 
   /// What is known at one moment. Rows of batches that were planned by then count as served.
-  class Outlook {
+  class DueTimes {
    public:
     /// When `sample` is due next; `served` (sorted) are turns that are past already. Empty: not in sight.
     std::optional<std::uint64_t> due(std::uint64_t sample, std::span<const std::uint64_t> served) const;
@@ -55,7 +55,7 @@ class RowFuture {
     std::uint64_t next_base_ = 0;
     std::uint64_t planned_end_ = 0;
   };
-  Outlook outlook() const H5FEED_EXCLUDES(mutex_);
+  DueTimes due_times() const H5FEED_EXCLUDES(mutex_);
 
  private:
   std::uint64_t turns_of(const Round& round) const noexcept;
@@ -64,7 +64,7 @@ class RowFuture {
   const std::uint64_t turns_per_batch_;
   mutable Mutex mutex_;
   std::uint64_t unclaimed_ H5FEED_GUARDED_BY(mutex_) = 0;  // turns from here on have no meaning yet
-  Outlook now_ H5FEED_GUARDED_BY(mutex_);                  // planned_end_: all turns before it are planned
+  DueTimes now_ H5FEED_GUARDED_BY(mutex_);                 // planned_end_: all turns before it are planned
   std::set<std::uint64_t> planned_ H5FEED_GUARDED_BY(mutex_);  // first turns of batches planned beyond it
 };
 

@@ -37,9 +37,9 @@ class RowKeeper {
   bool holds_due_rows(std::uint64_t chunk) const noexcept;
 
   /// Of a decoded chunk, keeps the rows that are due soonest, as far as there is room. `served`: its visits
-  /// that have been served from it; `outlook`: from before they were claimed.
+  /// that have been served from it; `due_times`: from before they were claimed.
   void keep(std::uint64_t chunk, const std::byte* bytes, std::span<const VisitRef> served,
-            const RowFuture::Outlook& outlook) noexcept;
+            const RowFuture::DueTimes& due_times) noexcept;
 
   /// Turns before `turn` will not be asked for any more.
   void forget_before(std::uint64_t turn) noexcept { cache_.forget_before(turn * pieces()); }

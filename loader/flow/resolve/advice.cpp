@@ -175,7 +175,7 @@ double lru_decodes_per_chunk(const ChunkPattern& pattern) {
                           static_cast<double>(pattern.batch_size), pattern.cache_bytes);
 }
 
-PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
+PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
   const ChunkGroups groups(dataset.data, options);
   PlanReport report;
   report.samples = options.samples_per_epoch;

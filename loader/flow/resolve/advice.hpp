@@ -36,7 +36,7 @@ bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& op
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options);
 
 /// The same in figures, beside what the cache would need.
-PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches);
+PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches);
 
 /// One line where mean and std that are meant for values in 0 … 1 meet integers that nothing scales, in the
 /// data or in a named field; else empty.

@@ -35,23 +35,23 @@ class LoaderGroup {
   LoaderGroup& operator=(const LoaderGroup&) = delete;
 
   /// Takes its loader's memory out of the group's account on destruction.
-  class Seat {
+  class Membership {
    public:
-    ~Seat();
-    Seat(const Seat&) = delete;
-    Seat& operator=(const Seat&) = delete;
+    ~Membership();
+    Membership(const Membership&) = delete;
+    Membership& operator=(const Membership&) = delete;
 
    private:
     friend class LoaderGroup;
-    Seat(LoaderGroup& group, std::list<MemoryUse>::iterator at) : group_(group), at_(at) {}
+    Membership(LoaderGroup& group, std::list<MemoryUse>::iterator at) : group_(group), at_(at) {}
     LoaderGroup& group_;
     std::list<MemoryUse>::iterator at_;
   };
 
   /// Lets a loader decide what it takes, told what the others take; one loader at a time, so that two cannot
   /// count on the same memory. What `decide` throws passes through, and nothing has changed then. The group
-  /// outlives the seat.
-  std::unique_ptr<Seat> join(const std::function<MemoryUse(const MemoryUse& others)>& decide)
+  /// outlives the membership.
+  std::unique_ptr<Membership> join(const std::function<MemoryUse(const MemoryUse& others)>& decide)
       H5FEED_EXCLUDES(mutex_);
 
   ChunkCache& cache() noexcept { return cache_; }

@@ -221,7 +221,7 @@ TEST_F(OrderOptions, know_a_listed_sampler_in_a_state) {
   EXPECT_THROW(with({1, 2, 4})->restore(state), StateError);
 }
 
-TEST_F(OrderOptions, foretell_orders_that_do_not_follow_the_chunks) {
+TEST_F(OrderOptions, predict_orders_that_do_not_follow_the_chunks) {
   const test::CapturedLog quiet;
   std::vector<std::int64_t> scattered;
   for (std::int64_t i = 0; i < 100; ++i) scattered.push_back(i * 37 % 100);
