@@ -95,7 +95,7 @@ void DataLoader::State::warn_of_empty_epochs() const {
 
 void DataLoader::State::preload() {
   if (options.row_reads) {
-    log(LogLevel::warning, "preload: rows are read straight into batches, past the cache; nothing is loaded");
+    log(LogLevel::warning, "preload has no effect: rows are read directly into batches and bypass the cache");
     return;
   }
   const std::uint64_t needed = cached_data_bytes(*dataset, options);

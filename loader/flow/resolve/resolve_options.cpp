@@ -335,8 +335,8 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
   if (cached_data_bytes(dataset, resolved) <= resolved.cache_bytes) resolved.cache_policy = CachePolicy::lru;
   if (resolved.sampled && resolved.cache_policy == CachePolicy::clairvoyant) {
     throw OptionError(spelled("cache_policy", "clairvoyant") +
-                      " needs to know when a sample comes, which a sampler does not tell, nor a "
-                      "subset that is not in file order; use a shuffle, or " +
+                      " needs to know when each sample is due, which is not known for samplers or "
+                      "unordered subsets; use a shuffle, or " +
                       spelled("cache_policy", "lru"));
   }
   if (dataset.tiling && resolved.cache_policy == CachePolicy::clairvoyant) {

@@ -41,7 +41,7 @@ void check_samplers(const DataLoaderOptions& options) {
         "these unset");
   }
   if (options.shard != Shard::strided) {
-    throw OptionError("batch_sampler deals whole batches to the ranks; leave shard at strided");
+    throw OptionError("batch_sampler distributes whole batches over the ranks; leave shard at strided");
   }
 }
 
@@ -124,9 +124,9 @@ void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset,
                                   chunks == 1 ? "chunk" : "chunks", chunks));
   }
   if (by_chunk && static_cast<std::uint64_t>(options.world_size) > chunks) {
-    throw OptionError(
-        fmt::format("shard = by_chunk cannot deal {} {} to {} ranks; use strided, or at most {} ranks",
-                    format_count(chunks), chunks == 1 ? "chunk" : "chunks", options.world_size, chunks));
+    throw OptionError(fmt::format(
+        "shard = by_chunk cannot distribute {} {} over {} ranks; use strided, or at most {} ranks",
+        format_count(chunks), chunks == 1 ? "chunk" : "chunks", options.world_size, chunks));
   }
 }
 
