@@ -85,8 +85,8 @@ void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch, bool wa
   }
 }
 
-// Plans the earliest job that was parked; false where there is none, another worker waits for a slot already,
-// or there is still none.
+// Plans the earliest parked job. Returns false if there is none, another worker is waiting for a slot
+// already, or there is still no slot.
 bool Prefetcher::run_parked(bool wait) {
   Task task;
   {
@@ -106,7 +106,7 @@ bool Prefetcher::run_parked(bool wait) {
   return std::ranges::find(parked_, task.job, &Task::job) == parked_.end();
 }
 
-// Whoever has slept since may find a slot now, or is the next to wait for one.
+// Queues all parked plans again: each may find a slot now, or be the next to wait for one.
 void Prefetcher::unpark() {
   std::vector<Task> tasks;
   {
@@ -133,7 +133,7 @@ void Prefetcher::run_plan(const Task& task, bool wait) {
     }
   }
   if (wait) unpark();
-  // From here on other threads do the job's visits; their number is read beforehand.
+  // Other threads may do the job's visits from here on, so count them first.
   const auto visits = static_cast<std::uint32_t>(job.visits.size());
   if (visits == 0) complete(job);
   agenda_.add(task.job);

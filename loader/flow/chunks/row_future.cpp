@@ -28,7 +28,7 @@ void RowFuture::issue(Round running, Round next) {
   const bool predicted = !again && same_order(running, now_.next_);
   if (!again) now_.base_ = predicted ? now_.next_base_ : claim_turns(running);
   if (!again || !same_order(next, now_.next_)) now_.next_base_ = claim_turns(next);
-  // Where this round goes on from the last one, the last one's batches may still wait to be planned.
+  // If this round continues the previous one, some batches of the previous one may still be unplanned.
   if (!predicted || now_.base_ != end) {
     now_.planned_end_ = now_.base_;
     planned_.clear();
