@@ -153,7 +153,7 @@ void Dataset::refresh() {
   Dataset newer = open(state_->options);
   if (chosen_ && chosen_->sorted(chosen_->size() - 1) >= newer.state_->data.info().rows()) {
     throw DatasetError(
-        fmt::format("{}: the dataset has {} samples now, fewer than the subset needs; choose it anew",
+        fmt::format("{}: the dataset has {} samples now, fewer than the subset needs; choose it again",
                     newer.state_->file, format_count(newer.state_->data.info().rows())));
   }
   state_ = newer.state_;

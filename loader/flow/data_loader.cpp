@@ -70,11 +70,11 @@ PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options) {
   });
   const PlanSpec spec =
       make_plan_spec({options.sampler, options.batch_sampler, dataset.chosen()}, state, resolved);
-  return foretell(state, resolved, EpochPlan(spec, 0).num_batches());
+  return predict_epoch(state, resolved, EpochPlan(spec, 0).num_batches());
 }
 
 PlanReport DataLoader::plan() const {
-  return foretell(*state_->dataset, state_->options, state_->batches_per_epoch);
+  return predict_epoch(*state_->dataset, state_->options, state_->batches_per_epoch);
 }
 
 LoaderStats DataLoader::stats() const {

@@ -42,7 +42,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       group(LoaderGroup::of(*dataset)),
       options(resolve_order(user, *dataset, chosen.get())),
       format(assembly_format(placement, user, *dataset, static_cast<std::uint64_t>(options.max_batch_rows))),
-      seat(join_group(user)),
+      membership(join_group(user)),
       budget_given(user.memory_budget_bytes.has_value()),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
@@ -77,7 +77,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
   }
 }
 
-std::unique_ptr<LoaderGroup::Seat> DataLoader::State::join_group(const DataLoaderOptions& user) {
+std::unique_ptr<LoaderGroup::Membership> DataLoader::State::join_group(const DataLoaderOptions& user) {
   return group->join([&](const MemoryUse& others) {
     const Resolution resolution = resolve_options(user, *dataset, options, format, limits, others);
     options = resolution.options;
@@ -95,7 +95,7 @@ void DataLoader::State::warn_of_empty_epochs() const {
 
 void DataLoader::State::preload() {
   if (options.row_reads) {
-    log(LogLevel::warning, "preload: rows are read straight into batches, past the cache; nothing is loaded");
+    log(LogLevel::warning, "preload has no effect: rows are read directly into batches and bypass the cache");
     return;
   }
   const std::uint64_t needed = cached_data_bytes(*dataset, options);

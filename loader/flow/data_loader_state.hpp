@@ -54,7 +54,7 @@ struct DataLoader::State {
   bool echo_pending() const noexcept;
 
   /// Joins the dataset's group of loaders and resolves `options` within the shared memory budget.
-  std::unique_ptr<LoaderGroup::Seat> join_group(const DataLoaderOptions& user);
+  std::unique_ptr<LoaderGroup::Membership> join_group(const DataLoaderOptions& user);
   /// Decodes all data into the cache; logs a warning and does nothing if it cannot be cached. Blocks.
   void preload();
   void warn_of_empty_epochs() const;
@@ -109,7 +109,7 @@ struct DataLoader::State {
   const std::shared_ptr<LoaderGroup> group;
   ResolvedOptions options;  ///< completed by `join_group`; later only `restore` changes it (the seed)
   const DeliveryFormat format;
-  const std::unique_ptr<LoaderGroup::Seat> seat;
+  const std::unique_ptr<LoaderGroup::Membership> membership;
   const bool budget_given;  ///< `memory_budget_bytes` was set by the user
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;

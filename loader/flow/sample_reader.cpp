@@ -115,7 +115,7 @@ struct SampleReader::State {
     ResolvedOptions order = resolve_order(as_loader, state, dataset.chosen().get());
     format = delivery_format(as_loader, state, resolve_conversion(as_loader, state),
                              static_cast<std::uint64_t>(order.max_batch_rows));
-    seat = group->join([&](const MemoryUse& others) {
+    membership = group->join([&](const MemoryUse& others) {
       const Resolution resolution = resolve_options(as_loader, state, order, format, limits, others);
       order = resolution.options;
       return resolution.memory;
@@ -259,7 +259,7 @@ struct SampleReader::State {
   const SampleReaderOptions options;
   const std::shared_ptr<LoaderGroup> group;
   DeliveryFormat format;
-  std::unique_ptr<LoaderGroup::Seat> seat;
+  std::unique_ptr<LoaderGroup::Membership> membership;
   const ResolvedOptions resolved;
   ScratchPool scratch;
   std::vector<Lane> lanes;

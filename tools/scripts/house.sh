@@ -126,7 +126,7 @@ if [ -s "$violations" ]; then
   cat "$violations"
   exit 1
 fi
-folders=$(printf '%s\n' "${sources[@]}" | sed -n 's|^\(\(loader\|cuda\|tools\)/.*\)/[^/]*$|\1|p' | sort | uniq -c | sort -rn |
+folders=$(printf '%s\n' "${sources[@]}" | sed -nE 's,^((loader|cuda|tools)/.*)/[^/]*$,\1,p' | sort | uniq -c | sort -rn |
   awk 'NR == 1 { printf "%d sources (%s)", $1, $2 }')
 longest=$(wc -l "${sources[@]}" | sort -rn | awk '$2 != "total" { printf "%d lines (%s)", $1, $2; exit }')
 echo "house: ${#sources[@]} sources; fullest folder $folders of at most $most_sources; longest file $longest of at most" \

@@ -21,8 +21,8 @@
 namespace h5feed {
 namespace {
 
-// Rows of prepared batches that together exceed the caches near a core are copied past them: written,
-// they would push out the chunks that are being decoded, and be gone themselves when they are consumed.
+// Rows of prepared batches that together exceed the caches near a core are copied with non-temporal stores:
+// cached, they would evict the chunks being decoded, and be evicted themselves before the batch is consumed.
 constexpr std::size_t kStreamedRowBytes = 4096;
 constexpr std::size_t kStreamedBatchBytes = std::size_t{16} << 20;
 
@@ -134,7 +134,7 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
   return true;
 }
 
-// Brings a stored sample to its place in the batch and its echoes.
+// Converts a stored sample into its place in the batch and in its echoes.
 void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::byte* row,
                            std::uint32_t position) const {
   const Lane& lane = lanes_[lane_number];
@@ -181,7 +181,7 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   plan_chunks(job, lane_number, map);
 }
 
-// Rows of a ragged visit are places in the batch.
+// The rows of a ragged visit are positions in the batch.
 void BatchAssembler::read_ragged(BatchJob& job, const Visit& visit) const {
   const std::size_t number = visit.field - kFirstNamed;
   std::vector<BatchField*> outs = {&job.batch.fields[number]};
@@ -190,7 +190,7 @@ void BatchAssembler::read_ragged(BatchJob& job, const Visit& visit) const {
     count_read(parts_.counters, lanes_[visit.field].ragged->read(job.batch.indices[i], i, outs));
 }
 
-// `row_in_chunk` (number within the visit, sample): where the chunk's part of the sample begins.
+// `row_in_chunk(number within the visit, row)` returns the start of the chunk's part of the sample.
 template <typename RowInChunk>
 void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const {
   const TimeInto gathering(parts_.counters.gather_ns);
@@ -232,28 +232,28 @@ BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& 
   ChunkCache::Lookup found = agenda.look_up(ref, parts_.cache, chunk_bytes, resume);
   if (auto* load = std::get_if<ChunkCache::Load>(&found)) {
     try {
-      // Held until the rows are out: a chunk that does not stay in the cache counts as being decoded.
+      // Held until the rows are copied: a chunk that does not stay in the cache counts as being decoded.
       ScratchPool::Lease read_scratch = scratch_pool_->acquire();
       Outcome outcome = load_chunk({visit.field, visit.chunk}, agenda, *load, *read_scratch);
       if (!outcome.finished.empty()) Counters::add(parts_.counters.cache_hits, outcome.finished.size() - 1);
       return outcome;
     } catch (...) {
-      // Before the load is given up: the next to try might succeed, and do this visit as well.
+      // Claim before `load` is abandoned: the next thread to try might succeed and do this visit as well.
       agenda.claim(ref);
       throw;
     }
   }
   auto* const pin = std::get_if<ChunkCache::Pin>(&found);
   if (pin == nullptr) return {};
-  const RowFuture::Outlook outlook = parts_.future.outlook();
+  const RowFuture::DueTimes due_times = parts_.future.due_times();
   if (!agenda.claim(ref)) return {};
   serve(ref, *pin);
-  keep_rows({visit.field, visit.chunk}, *pin, std::span(&ref, 1), outlook);
+  keep_rows({visit.field, visit.chunk}, *pin, std::span(&ref, 1), due_times);
   Counters::add(parts_.counters.cache_hits, 1);
   return {.finished = {ref}};
 }
 
-// Serves the visit from rows that were kept, where all of them are there.
+// Serves the visit from kept rows if all of them are held.
 bool BatchAssembler::serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const {
   const Visit& visit = ref.visit();
   RowKeeper& keeper = *lanes_[visit.field].keeper;
@@ -265,12 +265,12 @@ bool BatchAssembler::serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const 
   return true;
 }
 
-// After the visits in `served` have been claimed and served from the chunk.
+// Keeps rows of a chunk after the visits in `served` have been claimed and served from it.
 void BatchAssembler::keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<const VisitRef> served,
-                               const RowFuture::Outlook& outlook) const {
+                               const RowFuture::DueTimes& due_times) const {
   RowKeeper* const keeper = lanes_[key.field].keeper.get();
   if (keeper == nullptr) return;
-  keeper->keep(key.chunk, pin.bytes().data(), served, outlook);
+  keeper->keep(key.chunk, pin.bytes().data(), served, due_times);
   pin.retire();
 }
 
@@ -281,7 +281,7 @@ BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAge
   for (std::uint64_t piece = 0; piece < pieces; ++piece) {
     const ChunkKey key{kData, chunk * pieces + piece};
     if (lanes_[kData].field->map.samples_in(key.chunk) == 0) continue;
-    // Planned meanwhile: its tasks load it, or a reader thread fetches it already.
+    // The chunk was planned in the meantime: its tasks load it, or a reader thread is fetching it.
     if (agenda.contains(key)) continue;
     if (const auto& keeper = lanes_[kData].keeper; keeper && keeper->holds_due_rows(key.chunk)) continue;
     ScratchPool::Lease read_scratch = scratch_pool_->acquire();
@@ -333,14 +333,14 @@ BatchAssembler::Outcome BatchAssembler::load_chunk(ChunkKey key, ChunkAgenda& ag
   Counters::add(parts_.counters.bytes_decoded, reader.chunk_bytes());
   if (key.field == kData) Counters::add(parts_.counters.chunk_loads, 1);
 
-  const RowFuture::Outlook outlook = parts_.future.outlook();
-  // The rows of every batch that waits for the chunk are copied now, while the processor's caches hold it.
+  const RowFuture::DueTimes due_times = parts_.future.due_times();
+  // Copy the rows of every batch that waits for the chunk now, while the CPU caches hold it.
   outcome.finished = agenda.claim_all(key);
   ChunkCache::Pin pin = std::move(load).publish();
   for (const VisitRef& waiting : outcome.finished) {
     if (!waiting.job->failed.load(std::memory_order_acquire)) serve(waiting, pin);
   }
-  keep_rows(key, pin, outcome.finished, outlook);
+  keep_rows(key, pin, outcome.finished, due_times);
   return outcome;
 }
 
@@ -370,7 +370,7 @@ void BatchAssembler::finish(BatchJob& job) const {
 }
 
 void BatchAssembler::hand_to_device(BatchJob& job, TraceSink* trace) const noexcept {
-  if (!parts_.placement.gpu) return;  // the batch is where it is to be
+  if (!parts_.placement.gpu) return;  // the batch stays in host memory
   const TraceSpan span(trace, Stage::transfer, job.ticket);
   const TimeInto transferring(parts_.counters.transfer_ns);
   parts_.device.stage(job.ticket, {job.shared_from_this(), &job.batch});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work on one batch: which chunks it needs, and its rows copied out of them.
+// Assembles a batch: plans its visits and copies its rows out of chunks.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +31,11 @@
 
 namespace h5feed {
 
-/// Stateless towards batches; thread-safe as long as each visit of a job runs once and `plan` of the
-/// job came before.
+/// Plans and executes jobs and keeps no state per job. Thread-safe if each visit of a job runs once, after
+/// `plan` of the job returned.
 class BatchAssembler {
  public:
-  /// What the assembler works with. All outlive it.
+  /// Dependencies; all must outlive the assembler.
   struct Parts {
     const DatasetState& dataset;
     const ResolvedOptions& options;
@@ -47,67 +47,70 @@ class BatchAssembler {
     Counters& counters;
   };
 
-  /// Throws OptionError, std::bad_alloc.
+  /// Creates the kernels and pools of every field. Throws OptionError if the options do not fit a field, or a
+  /// field in memory has a value that its delivered type cannot hold; std::bad_alloc.
   explicit BatchAssembler(const Parts& parts);
 
   using Scratch = DirectRows::Scratch;
 
-  /// Fills in the job's samples, memory, resident fields and visits; false where there is no memory now and
-  /// `wait` is not set: the job is then to be planned later. Throws std::bad_alloc, DeviceError.
+  /// Fills in the job's samples, memory, resident fields and visits. Returns false if no output memory is
+  /// free now and `wait` is false; plan the job again later. With `wait`, blocks until memory is free. Throws
+  /// std::bad_alloc, DeviceError.
   bool plan(BatchJob& job, bool wait) const;
 
-  /// After the visits of a planned job were put on the agenda.
+  /// Records that the visits of a planned job are on the agenda.
   void planned(const BatchJob& job) const { parts_.future.planned(job.first_turn); }
 
-  /// What came of a visit.
+  /// Result of a visit or of loading a chunk.
   struct Outcome {
-    /// Visits that are done now: this one and, where it loaded a chunk, others that waited for that
-    /// chunk; none when another thread has done it, or is loading or fetching the chunk: then `resume`
-    /// was kept and will be called.
+    /// Visits that are done now: this one and, if it loaded a chunk, others that waited for that chunk. Empty
+    /// if another thread has done the visit, or if the chunk is being loaded or fetched; `resume` is then
+    /// kept and will be called.
     std::vector<VisitRef> finished = {};
-    bool read = false;   ///< the file was read
-    bool slept = false;  ///< and the thread waited for it
+    bool read = false;   ///< True if the file was read
+    bool slept = false;  ///< True if the thread waited for storage
   };
 
-  /// Does one visit, which is on the agenda unless it is direct. When it throws (FileError, ChunkError,
-  /// std::bad_alloc) the visit is off the agenda and to be counted as done by the caller.
+  /// Does one visit, which must be on the agenda unless it is direct. Blocks for reads and decodes. Throws
+  /// FileError, ChunkError, OptionError, std::bad_alloc; the visit is then off the agenda, and the caller
+  /// counts it as done.
   Outcome visit(const VisitRef& ref, ChunkAgenda& agenda, const ChunkCache::Resume& resume,
                 Scratch& scratch) const;
 
-  /// Loads a chunk of samples, all its pieces, that no batch in preparation needs yet, unless the cache
-  /// has it. `still_ahead`: whether that is so, asked again before the load. An error is left to the visit
-  /// that will meet it.
+  /// Loads all pieces of a chunk of samples that no batch in preparation needs yet and the cache lacks.
+  /// `still_ahead` returns whether this is still the case; it is asked again before the load. Ignores errors;
+  /// the visit that needs the chunk will meet them.
   Outcome load_ahead(std::uint64_t chunk, ChunkAgenda& agenda,
                      const std::function<bool()>& still_ahead) const;
 
-  /// Loads a chunk whose stored bytes are its values, unless the cache has it: nothing to decode, so any
-  /// thread may. An error is left to the visit that will meet it.
+  /// Loads a chunk whose stored bytes need no decoding, unless the cache has it. Any thread may call it.
+  /// Ignores errors; the visit that needs the chunk will meet them.
   Outcome load_stored(ChunkKey key, ChunkAgenda& agenda) const;
 
-  /// Rows that were kept for turns before `turn` will not be asked for any more.
+  /// Drops kept rows of turns before `turn`, which no batch will ask for.
   void forget_before(std::uint64_t turn) const noexcept;
 
-  /// Memory of the rows kept, in bytes.
+  /// Returns the memory of the kept rows, in bytes.
   std::uint64_t row_bytes_held() const;
 
-  /// What fetches the chunks on an agenda ahead of the visits.
-  ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;  // `load_stored` is left empty
+  /// Returns the dependencies of the reader threads for `agenda`. The caller sets `load_stored`.
+  ReadAhead::Parts read_ahead_parts(ChunkAgenda& agenda) const;
 
-  /// After the last visit: what needs all of a sample's chunks.
+  /// Completes a batch after its last visit: assembles the fields whose samples span several chunks.
   void finish(BatchJob& job) const;
 
-  /// After that: a GPU begins with the copy. `trace` may be null.
+  /// Starts the copy to a GPU after `finish`; does nothing on the CPU. `trace` may be null.
   void hand_to_device(BatchJob& job, TraceSink* trace) const noexcept;
 
  private:
-  /// One field on its way from chunk to batch.
+  /// Kernel and buffers of one field.
   struct Lane {
-    const Field* field = nullptr;  ///< null: the dataset has no such field, or it is ragged
+    const Field* field = nullptr;  ///< Null if absent from the dataset or ragged
     std::unique_ptr<const RaggedRows> ragged;
     std::unique_ptr<const RowKernel> kernel;
-    std::size_t row_bytes = 0;            ///< delivered
-    std::unique_ptr<BufferPool> staging;  ///< only where samples span chunks
-    std::unique_ptr<RowKeeper> keeper;    ///< only where rows are kept instead of chunks
+    std::size_t row_bytes = 0;            ///< Bytes of a delivered sample
+    std::unique_ptr<BufferPool> staging;  ///< Null unless samples span chunks
+    std::unique_ptr<RowKeeper> keeper;    ///< Null unless rows are kept instead of chunks
   };
 
   Lane make_lane(std::size_t lane_number, RowKernelSpec spec, std::size_t row_bytes);
@@ -121,14 +124,14 @@ class BatchAssembler {
   Outcome load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load, ReadScratch& scratch) const;
   void serve(const VisitRef& ref, ChunkCache::Pin& pin) const;
   void keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<const VisitRef> served,
-                 const RowFuture::Outlook& outlook) const;
+                 const RowFuture::DueTimes& due_times) const;
   template <typename RowInChunk>
   void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
 
   Parts parts_;
   BatchOutputs outputs_;
   std::vector<Lane> lanes_;
-  std::optional<DirectRows> direct_;        // only where rows of the data bypass the cache
+  std::optional<DirectRows> direct_;        // only if rows of the data bypass the cache
   mutable std::vector<ServedRows> served_;  // thread-safe
   std::unique_ptr<ScratchPool> scratch_pool_;
 };

@@ -13,9 +13,10 @@ namespace h5feed {
 BatchOutputs::BatchOutputs(const Parts& parts) : parts_(parts) {
   for (std::size_t i = 0; i < parts_.dataset.fields.size(); ++i) {
     const bool alike = parts_.dataset.fields[i].rows.has_value();
-    // As many as a device keeps: prepared ones, one at the consumer and one it is about to let go.
+    // As many as a host device keeps: the prefetched batches, the one at the consumer, and the one it is
+    // about to release.
     const std::size_t kept = (parts_.options.prefetch_batches + 2) * parts_.format.outputs;
-    // Defined, also without a single byte.
+    // At least one byte, so that an empty tensor has an address.
     const auto bytes =
         static_cast<std::size_t>(std::max<std::uint64_t>(parts_.format.fields[i].batch_bytes, 1));
     pools_.push_back(alike ? std::make_unique<BufferPool>(bytes, kept) : nullptr);
@@ -26,7 +27,7 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
   BatchSlot slot = take_slot(job.batch, wait);
   if (!slot.free) return false;
   put_into(job.batch, std::move(slot));
-  const bool repeats_here = parts_.format.outputs > 1;  // a GPU makes them from what it has
+  const bool repeats_here = parts_.format.outputs > 1;  // a GPU repeats from its own copy
   for (std::uint64_t repeat = job.first_repeat + 1; repeats_here && repeat < job.end_repeat; ++repeat) {
     Batch& echo = job.echoes.emplace_back();
     echo.indices = job.batch.indices;
@@ -64,7 +65,7 @@ BatchField BatchOutputs::take_field(std::size_t number, const std::vector<std::i
   return make_field(field, samples.size(), parts_.options.batched, pools_[number]->acquire());
 }
 
-// A GPU that converts gets those of all its deliveries in one list.
+// A GPU that converts gets the transforms of all deliveries in one list.
 void BatchOutputs::draw_transforms(BatchJob& job) const {
   const auto& augmentation = parts_.placement.conversion.augmentation;
   if (!augmentation) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that a batch is assembled in, and what is to be done to its samples.
+// Provides the memory that a batch is assembled in, and draws the transforms of its samples.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace h5feed {
 /// Prepares the outputs of jobs. Thread-safe.
 class BatchOutputs {
  public:
-  /// What it works with. All outlive it.
+  /// Dependencies; all must outlive the BatchOutputs.
   struct Parts {
     const DatasetState& dataset;
     const ResolvedOptions& options;
@@ -28,15 +28,15 @@ class BatchOutputs {
     const Placement& placement;
     Device& device;
   };
-  /// Throws std::bad_alloc.
+  /// Creates the buffer pools of the named fields. Throws std::bad_alloc.
   explicit BatchOutputs(const Parts& parts);
 
-  /// Gives a job whose samples are known its memory, shapes and crops, and its echoes theirs; false, with
-  /// nothing done, where it would have to wait for memory and `wait` is not set. Throws std::bad_alloc,
-  /// DeviceError.
+  /// Gives a job and its echoes their memory, shapes and transforms. The job's samples must be known. Returns
+  /// false and does nothing if no memory is free now and `wait` is false; with `wait`, blocks until it is.
+  /// Throws std::bad_alloc, DeviceError.
   bool prepare(BatchJob& job, bool wait) const;
 
-  /// Where a field of a batch is assembled.
+  /// Returns the start of a field's bytes in `batch`, which owns them.
   static std::byte* bytes_of(const Batch& batch, std::size_t field) noexcept {
     if (field == kData) return batch.data.bytes.get();
     if (field == kTarget) return batch.target.bytes.get();
@@ -50,7 +50,7 @@ class BatchOutputs {
   void draw_transforms(BatchJob& job) const;
 
   const Parts parts_;
-  std::vector<std::unique_ptr<BufferPool>> pools_;  // of named fields; null for ragged ones
+  std::vector<std::unique_ptr<BufferPool>> pools_;  // one per named field; null if ragged
 };
 
 }  // namespace h5feed

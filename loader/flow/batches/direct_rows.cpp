@@ -8,14 +8,14 @@
 namespace h5feed {
 namespace {
 
-// Rows read directly are handed to workers in runs of at most this many bytes: small enough to spread
-// one batch over all workers, large enough that a task's overhead does not show.
+// Maximum bytes of rows per direct visit: small enough to spread one batch over all workers, large enough to
+// hide the overhead of a task.
 constexpr std::size_t kDirectVisitBytes = 512 * 1024;
 
-// Direct visits that went without waiting for the storage before hints stop.
+// Hints stop after this many direct visits that did not wait for storage.
 constexpr int kColdPatience = 256;
 
-// How many of the first rows follow each other in the file, within one chunk.
+// Returns how many of the first rows follow each other in the file, within one chunk.
 std::size_t neighbours(std::span<const RowAt> rows, const SampleMap& map) {
   std::size_t run = 1;
   while (run < rows.size() && rows[run].row == rows.front().row + run &&
@@ -39,7 +39,7 @@ void DirectRows::plan(BatchJob& job, std::size_t field_number) const {
   }
 }
 
-// Many reads in flight are what fast storage needs; bytes in the page cache need no hints.
+// Hints keep many reads in flight, which fast storage needs; bytes in the page cache need no hints.
 void DirectRows::hint(std::span<const RowAt> rows) const {
   while (!rows.empty()) {
     const std::size_t run = neighbours(rows, parts_.field.map);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows straight from the file into the batch, past the cache.
+// Reads rows directly from the file into the batch, bypassing the cache.
 #pragma once
 
 #include <atomic>
@@ -16,31 +16,32 @@
 
 namespace h5feed {
 
-/// Reads rows of uncompressed data. Thread-safe, as long as each visit of a job runs once.
+/// Reads rows of uncompressed data. Thread-safe if each visit of a job runs once.
 class DirectRows {
  public:
-  /// What it works with. All outlive it.
+  /// The field, which must outlive the DirectRows, and how its rows are delivered.
   struct Parts {
     const Field& field;
-    bool as_they_are = false;   ///< stored rows are delivered rows, each once
-    std::size_t row_bytes = 0;  ///< of a delivered row
+    bool as_they_are = false;   ///< True if rows are delivered unconverted, and once each
+    std::size_t row_bytes = 0;  ///< Bytes of a delivered row
     Counters& counters;
   };
-  /// Brings a stored row to its place in the batch.
+  /// Delivers a stored row to the sample at `position` of the batch.
   using Place = std::function<void(const std::byte* row, std::uint32_t position)>;
   explicit DirectRows(const Parts& parts) : parts_(parts) {}
 
-  /// Memory of one worker thread that its visits reuse.
+  /// Buffers of one worker thread, reused across its visits.
   struct Scratch {
     ByteBuffer rows;
     std::vector<std::span<std::byte>> outs;
   };
 
-  /// Adds the visits that read the job's rows of a field, which are in file order. Throws std::bad_alloc.
+  /// Adds the visits that read the job's rows of a field; `job.rows` of the field must be in file order.
+  /// Throws std::bad_alloc.
   void plan(BatchJob& job, std::size_t field_number) const;
 
-  /// Does one of them: rows that are delivered as they are go to `out`, the field's part of the batch, others
-  /// to `place`. Blocks. Throws FileError.
+  /// Does one visit: reads rows that need no conversion into `out`, the field's part of the batch, and passes
+  /// others to `place`. Blocks. Throws FileError, std::bad_alloc.
   void read(const BatchJob& job, const Visit& visit, std::byte* out, const Place& place,
             Scratch& scratch) const;
 
@@ -49,7 +50,7 @@ class DirectRows {
   void note_read(bool slept) const noexcept;
 
   const Parts parts_;
-  mutable std::atomic<int> cold_rows_ = 0;  // > 0: reads have lately waited for the storage
+  mutable std::atomic<int> cold_rows_ = 0;  // > 0 if recent reads waited for storage
 };
 
 }  // namespace h5feed

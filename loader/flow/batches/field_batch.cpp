@@ -13,7 +13,7 @@ namespace h5feed {
 namespace {
 
 std::shared_ptr<std::byte> zeros(std::uint64_t bytes) {
-  // Defined, also without a single byte.
+  // At least one byte, so that an empty tensor has an address.
   auto buffer = std::make_shared<ByteBuffer>(static_cast<std::size_t>(std::max<std::uint64_t>(bytes, 1)));
   std::memset(buffer->data(), 0, buffer->size());
   return {buffer, buffer->data()};
@@ -32,15 +32,15 @@ std::vector<std::int64_t> with_front(std::int64_t front, std::span<const std::in
   return shape;
 }
 
-// Where each sample begins, and the end of all.
+// Returns the offset of each sample, and the total length last.
 std::vector<std::int64_t> sums_of(const std::vector<std::int64_t>& lengths) {
   std::vector<std::int64_t> offsets = {0};
   for (const std::int64_t length : lengths) offsets.push_back(offsets.back() + length);
   return offsets;
 }
 
-// Shape, offsets and lengths of what has these lengths, of elements of shape `element`. A single sample is as
-// long as it is.
+// Sets shape, offsets and lengths of a field whose samples have `lengths` elements of shape `element`. A
+// single sample is not padded.
 void arrange(BatchField& field, Collate collate, const std::vector<std::int64_t>& lengths,
              std::span<const std::int64_t> element, bool batched) {
   const std::int64_t longest = lengths.empty() ? 0 : std::ranges::max(lengths);
@@ -111,7 +111,7 @@ RaggedRows::RaggedRows(const NamedField& field)
       to_bytes_(static_cast<std::size_t>(field.ragged->element_values()) * size_of(field.dtype())),
       narrows_(is_integer(field.dtype()) && field.dtype() != field.ragged->dtype()) {}
 
-// As for fields in memory, when the sample is read.
+// Checks at read time what `check_range` of field_kernel.hpp checks at once for fields in memory.
 void RaggedRows::check_range(std::int64_t sample, std::uint64_t row,
                              std::span<const std::byte> stored) const {
   const DType from = field_.ragged->dtype();
@@ -132,11 +132,11 @@ ReadCost RaggedRows::read(std::int64_t sample, std::size_t position,
   const ReadCost cost = rows.read(row, stored.span());
   if (narrows_) check_range(sample, row, stored.span().first(elements * from_bytes));
   for (BatchField* const out : outs) {
-    std::size_t first = 0;  // element
+    std::size_t first = 0;  // index of the first element
     if (out->offsets.defined()) {
       first = static_cast<std::size_t>(out->offsets.as<std::int64_t>()[position]);
     } else {
-      // Each has the room of the longest.
+      // Every sample has the room of the longest.
       const auto samples = static_cast<std::int64_t>(field_.ragged->element_shape().size()) + 2;
       const bool batched = static_cast<std::int64_t>(out->values.shape.size()) == samples;
       first = batched ? position * static_cast<std::size_t>(out->values.shape[1]) : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named fields as parts of a batch.
+// Builds the parts of a batch that hold named fields.
 #pragma once
 
 #include <cstddef>
@@ -14,27 +14,29 @@
 
 namespace h5feed {
 
-/// Shape of `count` samples of shape `sample`; of one without `batched`.
+/// Returns the shape of `count` samples of shape `sample`; without `batched`, the shape of one sample.
 std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
                                       const std::vector<std::int64_t>& sample);
 
-/// A field of samples of one shape, whose values come to `bytes` one sample behind the other.
+/// Returns a batch field of `count` samples of equal shape. Its values are stored contiguously, sample by
+/// sample, in `bytes`, which it shares.
 BatchField make_field(const NamedField& field, std::size_t count, bool batched,
                       std::shared_ptr<std::byte> bytes);
 
-/// A field of samples that differ in length, with memory of its own: zeros where `samples`, the batch's, will
-/// not come. Throws std::bad_alloc.
+/// Returns a batch field that owns memory for samples of different lengths, filled with zeros. `samples` are
+/// the numbers of the batch's samples. Throws std::bad_alloc.
 BatchField make_ragged_field(const NamedField& field, const std::vector<std::int64_t>& samples, bool batched);
 
 /// Reads samples of a ragged field. Immutable and thread-safe.
 class RaggedRows {
  public:
-  /// `field` outlives it and is ragged. Throws OptionError as `row_kernel_spec`.
+  /// Borrows `field`, which must be ragged and outlive the RaggedRows. Throws OptionError if the field's
+  /// `normalize` does not fit it.
   explicit RaggedRows(const NamedField& field);
 
-  /// Reads sample number `sample`, which is at `position` of a batch, into `outs`: the batch's part and those
-  /// of its echoes, all made by `make_ragged_field` of the same samples. Blocks. Throws FileError,
-  /// ChunkError, OptionError for a value that the field's integer type cannot hold, std::bad_alloc.
+  /// Reads sample number `sample`, which has index `position` in the batch, into `outs`: the field of the
+  /// batch and of its echoes, all made by `make_ragged_field` for the same samples. Blocks. Throws FileError,
+  /// ChunkError, std::bad_alloc, OptionError for a value that the field's integer type cannot hold.
   ReadCost read(std::int64_t sample, std::size_t position, std::span<BatchField* const> outs) const;
 
  private:
@@ -42,8 +44,8 @@ class RaggedRows {
 
   const NamedField& field_;
   const std::unique_ptr<const RowKernel> kernel_;
-  const std::size_t to_bytes_;  // of a delivered element
-  const bool narrows_;          // to an integer type that may not hold what is stored
+  const std::size_t to_bytes_;  // bytes of a delivered element
+  const bool narrows_;          // delivers an integer type other than the stored type
 };
 
 }  // namespace h5feed

@@ -85,8 +85,8 @@ void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch, bool wa
   }
 }
 
-// Plans the earliest job that was parked; false where there is none, another worker waits for a slot already,
-// or there is still none.
+// Plans the earliest parked job. Returns false if there is none, another worker is waiting for a slot
+// already, or there is still no slot.
 bool Prefetcher::run_parked(bool wait) {
   Task task;
   {
@@ -106,7 +106,7 @@ bool Prefetcher::run_parked(bool wait) {
   return std::ranges::find(parked_, task.job, &Task::job) == parked_.end();
 }
 
-// Whoever has slept since may find a slot now, or is the next to wait for one.
+// Queues all parked plans again: each may find a slot now, or be the next to wait for one.
 void Prefetcher::unpark() {
   std::vector<Task> tasks;
   {
@@ -133,7 +133,7 @@ void Prefetcher::run_plan(const Task& task, bool wait) {
     }
   }
   if (wait) unpark();
-  // From here on other threads do the job's visits; their number is read beforehand.
+  // Other threads may do the job's visits from here on, so count them first.
   const auto visits = static_cast<std::uint32_t>(job.visits.size());
   if (visits == 0) complete(job);
   agenda_.add(task.job);
@@ -157,12 +157,12 @@ void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch
       outcome.finished = {ref};
     }
   }
-  settle(outcome);
+  finish_visits(outcome);
 }
 
 ReadAhead::Parts Prefetcher::read_ahead_parts() {
   ReadAhead::Parts parts = assembler_.read_ahead_parts(agenda_);
-  parts.load_stored = [this](ChunkKey key) { settle(assembler_.load_stored(key, agenda_)); };
+  parts.load_stored = [this](ChunkKey key) { finish_visits(assembler_.load_stored(key, agenda_)); };
   return parts;
 }
 
@@ -170,11 +170,11 @@ bool Prefetcher::load_ahead() {
   const std::optional<LookAhead::Place> place = look_ahead_.next();
   if (!place) return false;
   const auto still_ahead = [&] { return look_ahead_.is_ahead(*place); };
-  settle(assembler_.load_ahead(place->chunk, agenda_, still_ahead));
+  finish_visits(assembler_.load_ahead(place->chunk, agenda_, still_ahead));
   return true;
 }
 
-void Prefetcher::settle(const BatchAssembler::Outcome& outcome) {
+void Prefetcher::finish_visits(const BatchAssembler::Outcome& outcome) {
   if (outcome.read) read_ahead_.note(outcome.slept);
   for (const VisitRef& done : outcome.finished) {
     if (done.job->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) complete(*done.job);

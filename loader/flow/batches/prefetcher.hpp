@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs jobs: on worker threads, or without any on the caller's thread, by the same code.
+// Runs jobs on worker threads, or on the caller's thread with the same code.
 #pragma once
 
 #include <cstdint>
@@ -19,38 +19,39 @@
 
 namespace h5feed {
 
-/// Owns the worker threads and the queue of tasks. A job becomes one plan task, then one task for every
-/// visit. Plans come first, since a chunk that is loaded serves all visits known by then; after them
-/// earlier tickets. A task whose chunk another worker is loading steps aside and comes back when the
-/// chunk is there, so no worker waits for another. A plan for which a GPU has no free slot steps aside too;
-/// when there is nothing else to do, one worker waits for the slot.
+/// Owns the worker threads and the task queue. A job becomes one plan task, then one task per visit. Plans
+/// run first, because loading a chunk serves all visits known by then; then tasks of earlier tickets. If
+/// another worker is loading the chunk of a task, the task steps aside and is queued again once the chunk is
+/// loaded, so no worker waits for another. A plan for which a GPU has no free slot steps aside too; one
+/// worker waits for the slot when there is nothing else to do.
 class Prefetcher {
  public:
+  /// Configuration of the prefetcher. The functions and the trace may be empty.
   struct Settings {
-    std::int64_t num_workers = 0;
-    std::int64_t io_depth = 0;  ///< stored chunks fetched ahead of decoding at most
+    std::int64_t num_workers = 0;  ///< Worker threads; 0 runs every task on the caller's thread
+    std::int64_t io_depth = 0;     ///< Maximum number of stored chunks fetched ahead of decoding
     std::function<void(std::int64_t)> worker_init_fn;
     std::function<void(Batch&)> collate_fn;
     std::shared_ptr<TraceSink> trace;
   };
 
-  /// Starts the workers. The references outlive the prefetcher. Throws std::system_error when a
-  /// thread cannot be started.
+  /// Starts the workers. `assembler`, `ring` and `look_ahead` must outlive the prefetcher. Throws
+  /// std::system_error if a thread cannot be started.
   Prefetcher(const BatchAssembler& assembler, TicketRing& ring, LookAhead& look_ahead, Settings settings);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
-  /// Waits for the tasks that run now; drops all others.
+  /// Blocks until the running tasks end; drops all others.
   ~Prefetcher();
 
-  /// Queues a job that is in the ring. Never waits.
+  /// Queues a job that is in the ring. Does not block. Thread-safe. Throws std::bad_alloc.
   void submit(std::shared_ptr<BatchJob> job);
 
-  /// Without workers: runs the earliest task on this thread, waiting for one where all wait for chunks that
-  /// another loader of the dataset is loading.
+  /// Runs the earliest task on the caller's thread; for use without workers. Blocks while all tasks wait for
+  /// chunks that another loader of the dataset is loading.
   void run_one();
 
-  /// Waits until `worker_init_fn` has returned on every worker; false when `deadline` passed before.
-  /// Throws what it threw, at every call: a worker that could not be set up does no work.
+  /// Blocks until `worker_init_fn` has returned on every worker; returns false if `deadline` passes first.
+  /// Rethrows its first exception at every call: a worker whose `worker_init_fn` threw runs no tasks.
   bool wait_initialized(const TicketRing::Deadline& deadline) H5FEED_EXCLUDES(init_mutex_);
 
  private:
@@ -78,7 +79,7 @@ class Prefetcher {
   void run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
   ReadAhead::Parts read_ahead_parts();
   bool load_ahead();
-  void settle(const BatchAssembler::Outcome& outcome);
+  void finish_visits(const BatchAssembler::Outcome& outcome);
   void complete(BatchJob& job);
 
   const BatchAssembler& assembler_;
@@ -89,16 +90,16 @@ class Prefetcher {
   // Shared with whoever wakes a task that waits for a chunk, which may be another loader of the dataset.
   const std::shared_ptr<TaskQueue<Task, Later>> queue_ = std::make_shared<TaskQueue<Task, Later>>();
   ReadAhead read_ahead_;                    // its threads push to the queue
-  BatchAssembler::Scratch caller_scratch_;  // of run_one()
+  BatchAssembler::Scratch caller_scratch_;  // used by run_one()
   Mutex parked_mutex_;
-  std::vector<Task> parked_ H5FEED_GUARDED_BY(parked_mutex_);     // plans for which there was no slot
-  bool waits_for_slot_ H5FEED_GUARDED_BY(parked_mutex_) = false;  // a worker does
+  std::vector<Task> parked_ H5FEED_GUARDED_BY(parked_mutex_);     // plans without a slot
+  bool waits_for_slot_ H5FEED_GUARDED_BY(parked_mutex_) = false;  // true while a worker waits
   Mutex init_mutex_;
   CondVar init_done_;
   std::int64_t uninitialized_
       H5FEED_GUARDED_BY(init_mutex_);  // workers whose worker_init_fn has not returned
   std::exception_ptr init_error_ H5FEED_GUARDED_BY(init_mutex_);
-  std::vector<std::jthread> workers_;  // last: threads end before what they use
+  std::vector<std::jthread> workers_;  // last: joined before the members they use are destroyed
 };
 
 }  // namespace h5feed

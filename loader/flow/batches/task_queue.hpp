@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What workers take their tasks from: earliest deadline first.
+// The queue of tasks, earliest deadline first.
 #pragma once
 
 #include <tbb/concurrent_priority_queue.h>
@@ -12,26 +12,26 @@
 
 namespace h5feed {
 
-/// An unbounded priority queue for many producers and consumers. `Later` orders tasks: true when its
-/// first argument is due after its second. Pushing and popping take no lock of ours as long as there
-/// is work; only a worker that found the queue empty sleeps on the mutex.
+/// An unbounded priority queue for many producers and consumers. `Later(a, b)` is true if `a` is due after
+/// `b`. Pushing and popping take no mutex while there is work; only a worker that found the queue empty
+/// sleeps on it. Thread-safe.
 template <typename Task, typename Later>
 class TaskQueue {
  public:
-  /// Adds a task and wakes a sleeping worker, if any.
+  /// Adds a task and wakes one sleeping worker, if any. Throws std::bad_alloc.
   void push(Task task) {
     tasks_.push(std::move(task));
-    // A worker announces itself before its last look into the queue; a pusher looks for sleepers after
-    // its push. Both in one total order, so one of the two sees the other.
+    // A worker counts itself as a sleeper before its last look into the queue; a producer looks for sleepers
+    // after its push. In one total order, so at least one of the two sees the other.
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     const MutexLock lock(mutex_);
     awake_.notify_one();
   }
 
-  /// Takes the earliest task; false when there is none now.
+  /// Takes the earliest task. Returns false if the queue is empty. Does not block.
   bool try_pop(Task& task) { return tasks_.try_pop(task); }
 
-  /// Takes the earliest task, waiting for one; false when the queue was stopped.
+  /// Takes the earliest task, blocking until there is one. Returns false once the queue is stopped.
   bool pop(Task& task) {
     if (stopped()) return false;
     if (try_pop(task)) return true;
@@ -43,9 +43,10 @@ class TaskQueue {
     return found;
   }
 
+  /// Whether `stop` has been called.
   bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
-  /// Makes every `pop`, running or to come, return false. Tasks left are dropped with the queue.
+  /// Makes every `pop`, current or later, return false. Remaining tasks are destroyed with the queue.
   void stop() {
     const MutexLock lock(mutex_);
     stopped_.store(true, std::memory_order_release);
@@ -53,8 +54,8 @@ class TaskQueue {
   }
 
  private:
-  // The standard allocator, which ThreadSanitizer understands: memory that TBB's own hands from one queue to
-  // another looks like a race.
+  // Uses the standard allocator: ThreadSanitizer reports races in TBB's own, which hands memory from one
+  // queue to another.
   tbb::concurrent_priority_queue<Task, Later, std::allocator<Task>> tasks_;
   std::atomic<int> sleepers_ = 0;
   std::atomic<bool> stopped_ = false;

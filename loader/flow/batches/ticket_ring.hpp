@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bounded hand-over between workers and the consumer.
+// The bounded ring of jobs between workers and the consumer.
 #pragma once
 
 #include <chrono>
@@ -15,25 +15,26 @@
 
 namespace h5feed {
 
-/// Jobs in ticket order, from issue to delivery. The consumer adds and removes them; workers only
-/// mark them complete. A job that is gone from the ring (its epoch was abandoned) is completed
-/// without effect.
+/// Jobs in ticket order, from issue to delivery. The consumer adds and removes them; workers only mark them
+/// complete. Completing a job that has left the ring, because its epoch was abandoned, has no effect.
+/// Thread-safe.
 class TicketRing {
  public:
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
-  /// Bound: the consumer issues no job while `size()` is at its limit.
+  /// Returns the number of jobs in the ring. The consumer issues no job while it is at its limit.
   std::size_t size() const H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return slots_.size();
   }
 
+  /// Adds a job, whose ticket is higher than all in the ring.
   void push(std::shared_ptr<BatchJob> job) H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     slots_.push_back({std::move(job), false});
   }
 
-  /// Called by the worker that finished the job's last task.
+  /// Marks a job complete. Called by the worker that finished the job's last task.
   void complete(const BatchJob& job) H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     for (Slot& slot : slots_) {
@@ -42,20 +43,21 @@ class TicketRing {
     completed_.notify_one();
   }
 
-  /// The job that is next in order; null when there is none.
+  /// Returns the first job in ticket order; null if the ring is empty.
   std::shared_ptr<const BatchJob> front() const H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return slots_.empty() ? nullptr : slots_.front().job;
   }
 
-  /// Removes the next complete job of `round`: the first one issued, or with `in_order` false any.
-  /// Null when none is complete now.
+  /// Removes and returns a complete job of `round`: only the first one in ticket order if `in_order`, else
+  /// the earliest complete one. Null if there is none now. Does not block.
   std::shared_ptr<BatchJob> try_take(std::uint64_t round, bool in_order) H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return take_complete(round, in_order);
   }
 
-  /// As `try_take`, waiting for it; null when `deadline` passed.
+  /// Removes and returns the job that `try_take` would, blocking until there is one; null if `deadline`
+  /// passes first. Without a deadline, blocks without limit.
   std::shared_ptr<BatchJob> take(std::uint64_t round, bool in_order, const Deadline& deadline)
       H5FEED_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -69,7 +71,7 @@ class TicketRing {
     }
   }
 
-  /// Removes all jobs and marks them cancelled.
+  /// Removes all jobs and marks them as cancelled.
   void cancel_all() H5FEED_EXCLUDES(mutex_) {
     std::deque<Slot> slots;  // destroyed after the lock
     const MutexLock lock(mutex_);

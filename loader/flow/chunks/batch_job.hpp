@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One batch on its way from plan to consumer.
+// One batch between its plan and its consumer.
 #pragma once
 
 #include <atomic>
@@ -18,25 +18,25 @@
 
 namespace h5feed {
 
-/// Row `row` of a field goes to place `position` of the batch.
+/// Maps row `row` of a field to `position`, the sample's index in the batch.
 struct RowAt {
   std::uint64_t row = 0;
   std::uint32_t position = 0;
 };
 
-/// The part of a batch that comes from one chunk (or, read directly, from a run of rows).
+/// The rows of one field of a batch that come from one chunk, or from a run of rows that bypass the cache.
 struct Visit {
   std::uint32_t field = kData;
-  std::uint32_t piece = 0;  ///< of every sample, where samples span several chunks
+  std::uint32_t piece = 0;  ///< Index of the part of each sample, if samples span several chunks
   std::uint64_t chunk = 0;
-  std::uint32_t first_row = 0;  ///< into BatchJob::rows[field]
+  std::uint32_t first_row = 0;  ///< First index into BatchJob::rows[field]
   std::uint32_t num_rows = 0;
-  bool direct = false;  ///< straight from the file, past the cache
+  bool direct = false;  ///< True if read from the file, bypassing the cache
 };
 
-/// Filled by its plan task, worked on by the tasks of its visits in any order and at once, and handed
-/// to the consumer when the last of them is done. Shared by its tasks and the ring, so that it can be
-/// abandoned at any moment.
+/// A batch that tasks work on: filled in by its plan task, then by the tasks of its visits concurrently and
+/// in any order, and handed to the consumer after the last visit. Tasks and ring share ownership, so it can
+/// be abandoned at any time.
 struct BatchJob : std::enable_shared_from_this<BatchJob> {
   BatchJob(std::uint64_t job_ticket, std::uint64_t job_round, std::shared_ptr<const EpochPlan> epoch_plan,
            std::uint64_t epoch, std::uint64_t number_in_plan)
@@ -45,37 +45,38 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
     batch.number = plan->first_number() + number;
   }
 
-  const std::uint64_t ticket;  ///< position in the loader's life, over all epochs
-  const std::uint64_t round;   ///< which run through the data it belongs to; the same epoch may run twice
+  const std::uint64_t ticket;  ///< Sequence number of the job over all epochs of the loader
+  const std::uint64_t round;   ///< Run through the data; an epoch may run several times
   const std::shared_ptr<const EpochPlan> plan;
-  const std::uint64_t number;  ///< of the batch in `plan`, which may begin within the epoch
-  std::uint64_t first_turn =
-      0;                   ///< of its first sample (flow/chunks/row_future.hpp); set before it is submitted
-  std::uint64_t seed = 0;  ///< of the loader when it was issued; likewise
-  std::uint64_t first_repeat = 0;  ///< deliveries of it before a run was resumed; likewise
-  std::uint64_t end_repeat = 1;    ///< deliveries of it in all, those before included; likewise
+  const std::uint64_t number;  ///< Number of the batch in `plan`, which may start within the epoch
+  // These four are set before the job is submitted.
+  std::uint64_t first_turn = 0;    ///< Turn of the first sample (flow/chunks/row_future.hpp)
+  std::uint64_t seed = 0;          ///< Seed of the loader when the job was issued
+  std::uint64_t first_repeat = 0;  ///< Deliveries of the batch before the run was resumed
+  std::uint64_t end_repeat = 1;    ///< Total deliveries of the batch, earlier ones included
 
-  // Written by the plan task; read-only afterwards, except for the bytes that `batch` points to, of
-  // which every visit writes its own rows.
+  // Written by the plan task and read-only afterwards, except the bytes that `batch` points to: each visit
+  // writes the rows that are its own.
   Batch batch;
-  std::vector<Batch> echoes;             ///< the same samples once more each, in memory of their own
-  std::vector<std::vector<RowAt>> rows;  ///< of each field, in file order; of tiles, visit by visit
-  std::vector<std::shared_ptr<std::byte>> staging;  ///< of each field: stored rows, where samples span chunks
+  std::vector<Batch> echoes;             ///< Further deliveries of the same samples, each in its own memory
+  std::vector<std::vector<RowAt>> rows;  ///< Rows per field, in file order; for tiles, grouped by visit
+  std::vector<std::shared_ptr<std::byte>>
+      staging;  ///< Stored rows per field; null unless samples span chunks
   std::vector<Visit> visits;
 
-  std::atomic<std::size_t> remaining = 0;  ///< visits not done yet
-  std::atomic<bool> cancelled = false;     ///< nobody will take it: tasks drop it
-  std::atomic<bool> failed = false;        ///< `error` is set: tasks skip their work
+  std::atomic<std::size_t> remaining = 0;  ///< Visits not yet done
+  std::atomic<bool> cancelled = false;     ///< No consumer will take the batch; tasks drop it
+  std::atomic<bool> failed = false;        ///< An exception is kept; tasks skip their work
 
-  /// Keeps the first exception.
+  /// Marks the job as failed and keeps `exception` if it is the first. Thread-safe.
   void fail(std::exception_ptr exception) H5FEED_EXCLUDES(error_mutex_) {
     const MutexLock lock(error_mutex_);
     if (!error_) error_ = std::move(exception);
     failed.store(true, std::memory_order_release);
   }
 
-  /// The exception leaves the job: the consumer alone holds it while it is handled, so that a worker
-  /// that drops the job later does not end its life.
+  /// Returns the kept exception, null if none, and clears it: the consumer becomes its only owner, so that a
+  /// worker that drops the job later does not destroy it. Thread-safe.
   std::exception_ptr take_error() H5FEED_EXCLUDES(error_mutex_) {
     const MutexLock lock(error_mutex_);
     return std::exchange(error_, nullptr);

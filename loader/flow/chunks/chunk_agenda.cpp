@@ -45,7 +45,7 @@ ChunkAgenda::Turn ChunkAgenda::begin(const VisitRef& visit, const Resume& resume
   return Turn::go;
 }
 
-// The entry the visit was on; the end where it was on none.
+// Removes the visit and returns its entry; entries_.end() if it was on none.
 ChunkAgenda::Entries::iterator ChunkAgenda::take_off(const VisitRef& visit) {
   const auto at = entries_.find(key_of(visit.visit()));
   if (at == entries_.end() || std::erase(at->second.visits, visit) == 0) return entries_.end();
@@ -151,7 +151,7 @@ void ChunkAgenda::fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) no
   {
     const MutexLock lock(mutex_);
     const auto at = entries_.find(key);
-    // A new entry of the same chunk, made after this one was forgotten, is not ours to complete.
+    // An entry made for the same chunk after this one was forgotten must not be completed here.
     const bool wanted = at != entries_.end() && at->second.state == State::reading;
     if (wanted) {
       Entry& entry = at->second;

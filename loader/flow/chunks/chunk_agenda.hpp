@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chunks that batches in preparation still need, and which of them have been read ahead.
+// Tracks the chunks that batches in preparation still need, and which of them have been read ahead.
 #pragma once
 
 #include <cstddef>
@@ -39,15 +39,15 @@ struct VisitRef {
 ///   3 fetched    they wait in memory for the thread that will decode them
 ///   4 taken      a worker takes care of it, with or without fetched bytes
 ///
-/// At most `depth` chunks are in states 2 and 3. Reader threads work only while reads have lately made their
-/// threads sleep: bytes in the page cache are read faster by the worker that decodes them. Thread-safe; only
-/// `next_to_read` waits.
+/// At most `depth` chunks are in states 2 and 3. Reader threads work only while recent reads had to wait for
+/// storage: bytes in the page cache are read faster by the worker that decodes them. Thread-safe; only
+/// `next_to_read` blocks.
 class ChunkAgenda {
  public:
-  /// Called when a chunk that was being fetched is there, or could not be read. Must not throw.
+  /// Called once the chunk being fetched is in memory, or could not be read. Must not throw.
   using Resume = std::function<void()>;
 
-  /// Fetches at most `depth` chunks ahead; 0 never any.
+  /// Fetches at most `depth` chunks ahead; 0 disables fetching ahead.
   explicit ChunkAgenda(std::size_t depth) : depth_(depth) { spare_.reserve(depth); }
   ChunkAgenda(const ChunkAgenda&) = delete;
   ChunkAgenda& operator=(const ChunkAgenda&) = delete;
@@ -56,60 +56,61 @@ class ChunkAgenda {
   void add(const std::shared_ptr<BatchJob>& job) H5FEED_EXCLUDES(mutex_);
 
   enum class Turn : std::uint8_t {
-    go,       ///< look the chunk up; then claim the visit
-    claimed,  ///< another thread did or does the visit
-    reading   ///< the chunk is being fetched: `resume` was kept and will be called
+    go,       ///< Look the chunk up, then claim the visit
+    claimed,  ///< Another thread has done or is doing the visit
+    reading   ///< The chunk is being fetched; `resume` is kept and will be called
   };
-  /// A worker comes to a visit. After `go` no reader thread starts on the chunk.
+  /// Starts a worker on a visit. After `go`, no reader thread starts on the chunk.
   Turn begin(const VisitRef& visit, const Resume& resume) H5FEED_EXCLUDES(mutex_);
 
-  /// Looks up the chunk of a visit for which `begin` said `go`: `bytes` of `cache`. Gives a load only while
-  /// nobody has claimed the visit, so that no chunk is loaded for nothing. Pending: another thread did the
+  /// Looks up the chunk of a visit for which `begin` returned `go`: `bytes` of `cache`. Returns a load only
+  /// while nobody has claimed the visit, so that no chunk is loaded in vain. Pending: another thread did the
   /// visit, or `resume` was kept and will be called.
   ChunkCache::Lookup look_up(const VisitRef& visit, ChunkCache& cache, std::size_t bytes,
                              const Resume& resume) const H5FEED_EXCLUDES(mutex_);
 
-  /// Takes one visit off the agenda; false when another thread was faster.
+  /// Claims one visit. Returns false if another thread has claimed it.
   bool claim(const VisitRef& visit) H5FEED_EXCLUDES(mutex_);
 
-  /// As `claim`, for a visit that needed no chunk. The chunk's other visits may need it yet: where a worker
-  /// had taken care of it, it is announced anew.
+  /// Claims one visit that needed no chunk. Returns false if another thread has claimed it. If a worker had
+  /// taken the chunk and other visits still need it, the chunk is announced again.
   bool claim_without_chunk(const VisitRef& visit) H5FEED_EXCLUDES(mutex_);
 
-  /// The visits of a chunk that nobody has claimed. Throws std::bad_alloc.
+  /// Returns the unclaimed visits of a chunk. Throws std::bad_alloc.
   std::vector<VisitRef> unclaimed(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
 
-  /// Takes all visits of a chunk off the agenda.
+  /// Claims all unclaimed visits of a chunk and returns them.
   std::vector<VisitRef> claim_all(ChunkKey key) H5FEED_EXCLUDES(mutex_);
 
-  /// Exchanges `raw` for the buffer that begins with the chunk's fetched bytes, and returns their number;
-  /// 0 where there are none.
+  /// Exchanges `raw` for the buffer that starts with the chunk's fetched bytes, and returns their number.
+  /// Returns 0 and leaves `raw` if the chunk was not fetched.
   std::size_t take_fetched(ChunkKey key, ByteBuffer& raw) H5FEED_EXCLUDES(mutex_);
 
-  /// Whether a read made its thread wait for the storage; decides if fetching ahead pays. True when
+  /// Records whether a read waited for storage, which decides if fetching ahead pays off. Returns true if
   /// reader threads have work now.
   bool note_read(bool blocked) H5FEED_EXCLUDES(mutex_);
 
-  /// Waits for the chunk that is due first among those announced; empty when stopped.
+  /// Blocks until a chunk is announced that may be fetched, and returns the one due first; nullopt once
+  /// stopped.
   std::optional<ChunkKey> next_to_read() H5FEED_EXCLUDES(mutex_);
 
-  /// Memory for the bytes of a chunk that `next_to_read` gave, at least `bytes` long. Throws std::bad_alloc.
+  /// Returns a buffer of at least `bytes` bytes for a chunk from `next_to_read`. Throws std::bad_alloc.
   ByteBuffer buffer(std::size_t bytes) H5FEED_EXCLUDES(mutex_);
 
-  /// Ends the read of a chunk that `next_to_read` gave, with its bytes in `buffer`; `bytes` 0 = none,
-  /// the worker then reads for itself.
+  /// Ends the read of a chunk from `next_to_read` and calls the kept `Resume` functions. `buffer` starts with
+  /// the chunk's `bytes` bytes; if `bytes` is 0, the worker reads the chunk itself.
   void fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) noexcept H5FEED_EXCLUDES(mutex_);
 
-  /// Ends all waiting, now and later.
+  /// Makes every `next_to_read`, current or later, return nullopt.
   void stop() H5FEED_EXCLUDES(mutex_);
 
   /// Whether a batch in preparation still needs the chunk.
   bool contains(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
 
-  /// Whether nobody has claimed the visit.
+  /// Returns whether nobody has claimed the visit.
   bool is_unclaimed(const VisitRef& visit) const H5FEED_EXCLUDES(mutex_);
 
-  /// Chunks with unclaimed visits. For tests.
+  /// Returns the number of chunks with unclaimed visits. For tests.
   std::size_t size() const H5FEED_EXCLUDES(mutex_);
 
  private:
@@ -130,18 +131,18 @@ class ChunkAgenda {
   void forget(Entries::iterator at) H5FEED_REQUIRES(mutex_);
   void end_flight(ByteBuffer buffer) noexcept H5FEED_REQUIRES(mutex_);
 
-  // Reads that went without waiting before fetching ahead stops: more than one batch needs as a rule,
-  // so that the kernel's own read-ahead between two waits does not end it.
+  // Fetching ahead stops after this many reads that did not wait: more than one batch usually needs, so that
+  // the kernel's own read-ahead between two waits does not end it.
   static constexpr unsigned kPatience = 64;
 
   const std::size_t depth_;
   mutable Mutex mutex_;
   CondVar work_;
   Entries entries_ H5FEED_GUARDED_BY(mutex_);
-  std::map<Deadline, ChunkKey> announced_ H5FEED_GUARDED_BY(mutex_);  // entries in state 1
+  std::map<Deadline, ChunkKey> announced_ H5FEED_GUARDED_BY(mutex_);  // chunks in state 1
   std::vector<ByteBuffer> spare_ H5FEED_GUARDED_BY(mutex_);           // at most `depth`
-  std::size_t in_flight_ H5FEED_GUARDED_BY(mutex_) = 0;  // in states 2 and 3, forgotten ones included
-  unsigned patience_ H5FEED_GUARDED_BY(mutex_) = 0;      // > 0: reads have lately waited
+  std::size_t in_flight_ H5FEED_GUARDED_BY(mutex_) = 0;  // chunks in states 2 and 3, forgotten ones included
+  unsigned patience_ H5FEED_GUARDED_BY(mutex_) = 0;      // > 0 if recent reads waited
   bool stopped_ H5FEED_GUARDED_BY(mutex_) = false;
 };
 

@@ -5,7 +5,7 @@ namespace h5feed {
 
 std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions& options) {
   if (options.num_workers == 0 || options.row_reads) return 0;
-  if (options.cache_policy == CachePolicy::keep_first) return 0;  // what it loads would not be there any more
+  if (options.cache_policy == CachePolicy::keep_first) return 0;  // chunks loaded ahead would not stay
   const std::uint64_t chunk_bytes = dataset.data.reader->chunk_bytes() * dataset.data.map.pieces();
   const std::uint64_t held = options.cache_bytes / chunk_bytes;
   std::uint64_t in_play = 0;
@@ -21,7 +21,7 @@ std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions
       wanted = 2 * static_cast<std::uint64_t>(options.num_workers);
       break;
     case Shuffle::Kind::chunk:
-      // The end of one window and all of the next.
+      // The end of one window and the whole next one.
       in_play = 2 * options.shuffle.window_chunks();
       wanted = options.shuffle.window_chunks();
       break;

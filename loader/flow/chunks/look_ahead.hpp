@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which chunks to load for batches that are not in preparation yet.
+// Chooses chunks to load for batches that are not yet in preparation.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +15,20 @@
 
 namespace h5feed {
 
-/// Chunks that the cache has room for beside those that the batches in preparation may need; no more than
-/// keep the workers busy, or the next window. 0 where looking ahead makes no sense.
+/// Returns how many chunks may be loaded ahead: at most those that fit the cache in addition to the chunks of
+/// batches in preparation, and at most those that keep the workers busy, or one window. 0 if looking ahead
+/// does not pay off.
 std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions& options);
 
-/// Batches ahead of the consumer are few, and large chunks hold many of them: workers that have nothing
-/// else to do then load, in the order of the plan, the chunks that come after those of the batches in
-/// preparation. Thread-safe.
+/// Chooses the chunks that idle workers load, in the order of the plan, after those of the batches in
+/// preparation: few batches are prepared ahead of the consumer, and a large chunk holds many of them.
+/// Thread-safe.
 class LookAhead {
  public:
-  /// `room_chunks`: so many chunks further at most; 0 = never.
+  /// Looks at most `room_chunks` chunks ahead; 0 disables looking ahead.
   explicit LookAhead(std::uint64_t room_chunks) : room_chunks_(room_chunks) {}
 
-  /// Batches of `plan` up to `number` are in preparation.
+  /// Records that the batches of `plan` up to `number` are in preparation.
   void advance(std::shared_ptr<const EpochPlan> plan, std::uint64_t number) H5FEED_EXCLUDES(mutex_) {
     if (room_chunks_ == 0) return;
     const std::uint64_t begun = plan->chunks_begun(number);
@@ -39,14 +40,14 @@ class LookAhead {
     std::swap(plan_, plan);  // the old one is destroyed after the lock
   }
 
-  /// A chunk of samples (all its pieces) and where it comes in the order of its plan.
+  /// A chunk of samples (all its pieces) and its position in the order of its plan.
   struct Place {
     std::shared_ptr<const EpochPlan> plan;
     std::uint64_t number = 0;
     std::uint64_t chunk = 0;
   };
 
-  /// The next chunk worth loading; empty when there is none now.
+  /// Returns the next chunk worth loading; nullopt if there is none now.
   std::optional<Place> next() H5FEED_EXCLUDES(mutex_) {
     if (room_chunks_ == 0) return std::nullopt;
     const MutexLock lock(mutex_);
@@ -65,8 +66,8 @@ class LookAhead {
   const std::uint64_t room_chunks_;
   mutable Mutex mutex_;
   std::shared_ptr<const EpochPlan> plan_ H5FEED_GUARDED_BY(mutex_);
-  std::uint64_t begun_ H5FEED_GUARDED_BY(mutex_) = 0;  // chunks of batches in preparation or before
-  std::uint64_t next_ H5FEED_GUARDED_BY(mutex_) = 0;   // in the order of the plan
+  std::uint64_t begun_ H5FEED_GUARDED_BY(mutex_) = 0;  // number of chunks of batches in preparation or before
+  std::uint64_t next_ H5FEED_GUARDED_BY(mutex_) = 0;   // next position in the order of the plan
   std::uint64_t end_ H5FEED_GUARDED_BY(mutex_) = 0;
 };
 

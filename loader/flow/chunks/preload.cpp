@@ -32,7 +32,7 @@ std::vector<Wanted> wanted_chunks(const DatasetState& dataset, const SampleSubse
   const auto add = [&](std::uint32_t number, const Field& field) {
     if (field.is_resident()) return;
     const std::uint64_t pieces = field.map.pieces();
-    // A subset counts samples; where those share a row, all rows are loaded.
+    // A subset lists samples; if several samples share a row, load all rows.
     const SampleSubset* const own = field.samples_per_row == 1 ? chosen : nullptr;
     for (const ChunkGroup& group : chunk_groups(field.map.rows(), own)) {
       for (std::uint64_t chunk = group.chunk * pieces; chunk < (group.chunk + 1) * pieces; ++chunk) {
@@ -46,7 +46,7 @@ std::vector<Wanted> wanted_chunks(const DatasetState& dataset, const SampleSubse
   return wanted;
 }
 
-// Says how far it is, from whatever thread comes by when it is time.
+// Logs the progress every 5 s, from the thread that loads a chunk then.
 class Progress {
  public:
   explicit Progress(std::uint64_t total_bytes) : total_bytes_(total_bytes) {}
@@ -69,7 +69,7 @@ class Progress {
       std::chrono::steady_clock::now() + kSayEvery;
 };
 
-// False where the cache is full.
+// Returns false if the cache is full.
 bool load(const Wanted& chunk, ChunkCache& cache, Counters& counters, ReadScratch& scratch) {
   const std::uint64_t bytes = chunk.reader->chunk_bytes();
   if (cache.contains(chunk.key)) return true;

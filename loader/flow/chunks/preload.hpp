@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Filling the cache before the first batch.
+// Fills the cache before the first batch.
 #pragma once
 
 #include "cache/chunk_cache.hpp"
@@ -9,10 +9,10 @@
 
 namespace h5feed {
 
-/// Loads every chunk that samples come from (those of `chosen`, all where null) and the cache does not have,
-/// on `threads` threads of its own, while there is room; blocks until that is done. Says how far it is, every
-/// few seconds. A chunk that cannot be read is left to the batch that needs it. Throws std::bad_alloc,
-/// std::system_error.
+/// Loads every chunk that samples come from and the cache lacks, while there is room. `chosen` is the subset
+/// of samples; null selects all. Uses `threads` threads, the caller's included, and blocks until they are
+/// done. Logs its progress every 5 s. Leaves a chunk that cannot be read to the batch that needs it. Throws
+/// std::bad_alloc, std::system_error.
 void preload_chunks(const DatasetState& dataset, const SampleSubset* chosen, ChunkCache& cache,
                     Counters& counters, unsigned threads);
 

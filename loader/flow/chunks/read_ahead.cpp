@@ -35,7 +35,7 @@ void ReadAhead::fetch(ChunkKey key) {
   const ChunkReader& reader = *parts_.readers[key.field];
   ByteBuffer buffer;
   std::size_t bytes = 0;
-  // It may have been loaded for an earlier batch since it was announced, or before and still be there.
+  // An earlier batch may have loaded the chunk since it was announced, or it may still be cached from before.
   if (!parts_.in_memory(key) && reader.stored_bytes(key.chunk) > 0) {
     if (reader.stored_decoded(key.chunk)) {
       parts_.load_stored(key);
@@ -46,8 +46,8 @@ void ReadAhead::fetch(ChunkKey key) {
   parts_.agenda.fetched(key, std::move(buffer), bytes);
 }
 
-// The bytes read; 0 where that failed: the worker reads again, and its error reaches the batch that needs
-// the chunk.
+// Returns the number of bytes read. Returns 0 if the read failed: the worker then reads again, and its error
+// reaches the batch that needs the chunk.
 std::size_t ReadAhead::read(const ChunkReader& reader, std::uint64_t chunk, ByteBuffer& buffer) {
   const auto bytes = static_cast<std::size_t>(reader.stored_bytes(chunk));
   const SleepProbe probe;

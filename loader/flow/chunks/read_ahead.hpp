@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that fetch stored bytes while the workers decode.
+// Threads that fetch stored bytes while workers decode.
 #pragma once
 
 #include <cstddef>
@@ -16,32 +16,33 @@
 
 namespace h5feed {
 
-/// Keeps up to `depth` chunks of the agenda in flight. Its threads start at the first read that made a
-/// worker wait for the storage: a file in the page cache never needs them. Thread-safe.
+/// Keeps up to `depth` chunks of the agenda in flight. Starts its threads after the first read that made a
+/// worker wait for storage, so a file in the page cache never needs them. Thread-safe.
 class ReadAhead {
  public:
-  /// Most threads of a loader beside its workers, however large `depth` is.
+  /// Maximum number of reader threads, for any `depth`.
   static constexpr std::size_t kMaxThreads = 8;
 
-  /// What it works with. All outlive it.
+  /// Dependencies; all must outlive the ReadAhead.
   struct Parts {
     ChunkAgenda& agenda;
-    /// Whether the visits of a chunk need nothing from the file: then it is not fetched.
+    /// Whether all visits of a chunk can be served from memory; such a chunk is not fetched.
     std::function<bool(ChunkKey)> in_memory;
-    std::vector<const ChunkReader*> readers;  ///< of fields that go through the cache, else null
+    std::vector<const ChunkReader*> readers;  ///< One per field; null if absent, in memory or ragged
     Counters& counters;
-    /// Loads a chunk whose stored bytes need no decoding: straight to where they are wanted.
+    /// Loads a chunk whose stored bytes need no decoding, directly into the cache.
     std::function<void(ChunkKey)> load_stored;
   };
 
+  /// Starts no thread yet. Fetches at most `depth` chunks ahead; 0 disables fetching ahead.
   ReadAhead(Parts parts, std::size_t depth);
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
-  /// Waits for the reads that run now.
+  /// Stops the agenda and blocks until the current reads end.
   ~ReadAhead();
 
-  /// Every read of a worker is reported here: whether it made the worker sleep. Where no thread can be
-  /// started the workers go on alone.
+  /// Records whether a read made its worker wait for storage. Starts the reader threads if it pays off; if
+  /// none can be started, the workers go on alone.
   void note(bool slept) H5FEED_EXCLUDES(mutex_);
 
  private:

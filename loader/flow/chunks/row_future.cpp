@@ -28,7 +28,7 @@ void RowFuture::issue(Round running, Round next) {
   const bool predicted = !again && same_order(running, now_.next_);
   if (!again) now_.base_ = predicted ? now_.next_base_ : claim_turns(running);
   if (!again || !same_order(next, now_.next_)) now_.next_base_ = claim_turns(next);
-  // Where this round goes on from the last one, the last one's batches may still wait to be planned.
+  // If this round continues the previous one, some batches of the previous one may still be unplanned.
   if (!predicted || now_.base_ != end) {
     now_.planned_end_ = now_.base_;
     planned_.clear();
@@ -52,13 +52,13 @@ void RowFuture::planned(std::uint64_t first_turn) {
   }
 }
 
-RowFuture::Outlook RowFuture::outlook() const {
+RowFuture::DueTimes RowFuture::due_times() const {
   const MutexLock lock(mutex_);
   return now_;
 }
 
-std::optional<std::uint64_t> RowFuture::Outlook::due(std::uint64_t sample,
-                                                     std::span<const std::uint64_t> served) const {
+std::optional<std::uint64_t> RowFuture::DueTimes::due(std::uint64_t sample,
+                                                      std::span<const std::uint64_t> served) const {
   if (running_.plan) {
     const std::optional<std::uint64_t> turn = running_.plan->turn_of(sample);
     if (turn && base_ + *turn >= planned_end_ && !std::ranges::binary_search(served, base_ + *turn)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When rows are due: the plan of the batches in preparation, and of the epoch after it.
+// Predicts when rows are due, from the plan of the running epoch and of the next one.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 namespace h5feed {
 
 /// Numbers the samples that a loader delivers over all its rounds: a sample's turn is its round's base plus
-/// `EpochPlan::turn_of`. A turn always means the same sample: the next round takes the base that was
-/// predicted for it only when it runs the predicted epoch, and else one that was never used. Predictions
-/// thus decide what is worth keeping, never what is delivered. Thread-safe.
+/// `EpochPlan::turn_of`. A turn always denotes the same sample: a round with the plan of the previous or of
+/// the predicted round takes that one's base, any other round takes an unused one. So predictions decide what
+/// is worth keeping, never what is delivered. Thread-safe.
 class RowFuture {
  public:
-  /// `turns_per_batch`: samples of a full batch.
+  /// Creates the numbering; `turns_per_batch` is the number of samples in a full batch.
   explicit RowFuture(std::uint64_t turns_per_batch) : turns_per_batch_(turns_per_batch) {}
 
-  /// One run through the data. (seed, epoch, start, end) tell plans of one loader apart.
+  /// One run through the data. Seed, epoch, start and end identify the plan within a loader.
   struct Round {
     std::shared_ptr<const EpochPlan> plan;
     std::uint64_t seed = 0;
@@ -31,20 +31,21 @@ class RowFuture {
     std::uint64_t end = 0;    ///< PlanSpec::end
   };
 
-  /// Batches of `running` come next, from its first on; `next` is expected to follow it (no plan: unknown).
+  /// Starts `running` at its first batch; `next` is the round expected after it (without a plan if unknown).
   void issue(Round running, Round next) H5FEED_EXCLUDES(mutex_);
 
-  /// The turn of the first sample of a batch of the round issued last.
+  /// Returns the turn of the first sample of batch number `batch_number` of the round issued last.
   std::uint64_t first_turn(std::uint64_t batch_number) const H5FEED_EXCLUDES(mutex_);
 
-  /// The visits of the batch that begins at `first_turn` are known to all threads. Without effect before the
-  /// first `issue`.
+  /// Records that the batch starting at turn `first_turn` is planned and its visits are known to all threads.
+  /// Has no effect before the first `issue`.
   void planned(std::uint64_t first_turn) H5FEED_EXCLUDES(mutex_);
 
-  /// What is known at one moment. Rows of batches that were planned by then count as served.
-  class Outlook {
+  /// Snapshot of the due times. Rows of batches planned before it count as served.
+  class DueTimes {
    public:
-    /// When `sample` is due next; `served` (sorted) are turns that are past already. Empty: not in sight.
+    /// Returns the turn at which `sample` is due next; nullopt if it is due neither in this round nor in the
+    /// predicted one. `served` lists further turns that are past, sorted.
     std::optional<std::uint64_t> due(std::uint64_t sample, std::span<const std::uint64_t> served) const;
 
    private:
@@ -55,7 +56,8 @@ class RowFuture {
     std::uint64_t next_base_ = 0;
     std::uint64_t planned_end_ = 0;
   };
-  Outlook outlook() const H5FEED_EXCLUDES(mutex_);
+  /// Returns the due times known now.
+  DueTimes due_times() const H5FEED_EXCLUDES(mutex_);
 
  private:
   std::uint64_t turns_of(const Round& round) const noexcept;
@@ -63,9 +65,9 @@ class RowFuture {
 
   const std::uint64_t turns_per_batch_;
   mutable Mutex mutex_;
-  std::uint64_t unclaimed_ H5FEED_GUARDED_BY(mutex_) = 0;  // turns from here on have no meaning yet
-  Outlook now_ H5FEED_GUARDED_BY(mutex_);                  // planned_end_: all turns before it are planned
-  std::set<std::uint64_t> planned_ H5FEED_GUARDED_BY(mutex_);  // first turns of batches planned beyond it
+  std::uint64_t unclaimed_ H5FEED_GUARDED_BY(mutex_) = 0;      // first turn without a meaning
+  DueTimes now_ H5FEED_GUARDED_BY(mutex_);                     // all turns before planned_end_ are planned
+  std::set<std::uint64_t> planned_ H5FEED_GUARDED_BY(mutex_);  // first turns of later planned batches
 };
 
 }  // namespace h5feed

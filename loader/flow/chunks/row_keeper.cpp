@@ -42,12 +42,12 @@ std::optional<RowCache::Lease> RowKeeper::take(const BatchJob& job, const Visit&
 }
 
 void RowKeeper::give_back(const BatchJob& job, const Visit& visit, RowCache::Lease lease) noexcept try {
-  const RowFuture::Outlook outlook = future_.outlook();
+  const RowFuture::DueTimes due_times = future_.due_times();
   std::vector<std::uint64_t> keys;
   keys.reserve(visit.num_rows);
   for (const RowAt& at : rows_of(job, visit)) {
     const std::uint64_t served = job.first_turn + at.position;
-    const std::optional<std::uint64_t> due = outlook.due(at.row, std::span(&served, 1));
+    const std::optional<std::uint64_t> due = due_times.due(at.row, std::span(&served, 1));
     keys.push_back(due ? key(*due, visit.piece) : RowCache::kNever);
   }
   std::move(lease).give_back(keys);
@@ -62,12 +62,12 @@ bool RowKeeper::holds(const BatchJob& job, const Visit& visit) const noexcept tr
 }
 
 bool RowKeeper::holds_due_rows(std::uint64_t chunk) const noexcept try {
-  const RowFuture::Outlook outlook = future_.outlook();
+  const RowFuture::DueTimes due_times = future_.due_times();
   const RowLayout::Rows rows = rows_in(chunk);
   std::vector<std::uint64_t> keys;
   keys.reserve(rows.end - rows.first);
   for (std::uint64_t row = rows.first; row < rows.end; ++row) {
-    if (const auto due = outlook.due(row, {})) keys.push_back(key(*due, chunk % pieces()));
+    if (const auto due = due_times.due(row, {})) keys.push_back(key(*due, chunk % pieces()));
   }
   return cache_.contains(keys);
 } catch (const std::bad_alloc&) {
@@ -75,7 +75,7 @@ bool RowKeeper::holds_due_rows(std::uint64_t chunk) const noexcept try {
 }
 
 void RowKeeper::keep(std::uint64_t chunk, const std::byte* bytes, std::span<const VisitRef> served,
-                     const RowFuture::Outlook& outlook) noexcept try {
+                     const RowFuture::DueTimes& due_times) noexcept try {
   const std::uint64_t piece = chunk % pieces();
   std::vector<std::uint64_t> turns;
   std::vector<std::uint64_t> keys;
@@ -91,7 +91,7 @@ void RowKeeper::keep(std::uint64_t chunk, const std::byte* bytes, std::span<cons
   std::vector<RowCache::Candidate> candidates;
   candidates.reserve(rows.end - rows.first);
   for (std::uint64_t row = rows.first; row < rows.end; ++row) {
-    const std::optional<std::uint64_t> due = outlook.due(row, turns);
+    const std::optional<std::uint64_t> due = due_times.due(row, turns);
     if (due) candidates.push_back({key(*due, piece), field_.map.row_in_chunk(bytes, row)});
   }
   std::ranges::sort(candidates, {}, &RowCache::Candidate::turn);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of one field that are kept for the batches to come.
+// Keeps rows of one field for later batches.
 #pragma once
 
 #include <cstddef>
@@ -16,34 +16,37 @@
 
 namespace h5feed {
 
-/// Between batches, which speak of samples and chunks, and the cache of rows, which speaks of turns. Where
-/// samples span several chunks, each of their pieces is a row of its own. What finds no memory is not kept,
-/// or not found. Thread-safe.
+/// Translates between batches, which name samples and chunks, and the row cache, which is keyed by turns. If
+/// samples span several chunks, each piece is a row of its own. If memory runs out, rows are not kept or not
+/// found. Thread-safe.
 class RowKeeper {
  public:
-  /// Keeps at most `samples` samples. `field` and `future` outlive it. Throws std::bad_alloc.
+  /// Keeps at most `samples` samples. `field` and `future` must outlive the keeper. Throws std::bad_alloc.
   RowKeeper(const Field& field, const RowFuture& future, std::uint64_t samples);
 
-  /// All rows of the visit, in its order, or none.
+  /// Takes all rows of the visit, in its order. Returns nullopt if one of them is not held.
   std::optional<RowCache::Lease> take(const BatchJob& job, const Visit& visit) noexcept;
 
-  /// Ends the lease of a visit that has been served: its rows are kept for when they are due next.
+  /// Ends the lease of a served visit: keeps its rows until they are due again, and drops rows that are not
+  /// predicted to come again.
   void give_back(const BatchJob& job, const Visit& visit, RowCache::Lease lease) noexcept;
 
-  /// Whether `take` would find the rows of the visit.
+  /// Whether `take` would return the rows of the visit.
   bool holds(const BatchJob& job, const Visit& visit) const noexcept;
 
-  /// Whether all rows of the chunk that are still to be served are held.
+  /// Whether every row of the chunk that is still due is held.
   bool holds_due_rows(std::uint64_t chunk) const noexcept;
 
-  /// Of a decoded chunk, keeps the rows that are due soonest, as far as there is room. `served`: its visits
-  /// that have been served from it; `outlook`: from before they were claimed.
+  /// Keeps the rows of a decoded chunk that are due soonest, as far as there is room. `bytes` is the decoded
+  /// chunk, `served` lists the visits served from it, and `due_times` is a snapshot from before they were
+  /// claimed.
   void keep(std::uint64_t chunk, const std::byte* bytes, std::span<const VisitRef> served,
-            const RowFuture::Outlook& outlook) noexcept;
+            const RowFuture::DueTimes& due_times) noexcept;
 
-  /// Turns before `turn` will not be asked for any more.
+  /// Drops rows filed under turns before `turn`, which no batch will ask for.
   void forget_before(std::uint64_t turn) noexcept { cache_.forget_before(turn * pieces()); }
 
+  /// Memory of the row cache, in bytes.
   std::uint64_t held_bytes() const { return cache_.held_bytes(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read buffers for the chunks that may be decoded at once.
+// A pool of read buffers that bounds concurrent decodes.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace h5feed {
 
-/// A fixed number of `ReadScratch`: its size is the bound on concurrent decodes. Thread-safe.
+/// A fixed number of `ReadScratch`, the bound on concurrent decodes. Thread-safe.
 class ScratchPool {
  public:
-  /// `count` ≥ 1.
+  /// Creates `count` ≥ 1 of them.
   explicit ScratchPool(std::size_t count) : idle_(count) {}
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
 
-  /// Gives its scratch back on destruction.
+  /// Owns one scratch and returns it to the pool on destruction. Must not outlive the pool.
   class Lease {
    public:
     Lease(ScratchPool& pool, ReadScratch scratch) : pool_(pool), scratch_(std::move(scratch)) {}
@@ -34,8 +34,8 @@ class ScratchPool {
     ReadScratch scratch_;
   };
 
-  /// Waits while all are in use. Their holders read and decode and wait for nothing else of ours, so
-  /// one comes back.
+  /// Blocks while all are in use. Holders only read and decode, and wait for no lock or task of the loader,
+  /// so one always returns.
   Lease acquire() H5FEED_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     while (idle_.empty()) returned_.wait(lock);

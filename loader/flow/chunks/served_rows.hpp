@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a chunk has given all its rows to a round.
+// Tells when a round has taken all rows of a chunk.
 #pragma once
 
 #include <atomic>
@@ -8,15 +8,16 @@
 
 namespace h5feed {
 
-/// Counts, for every chunk of a field, the rows that the running round has taken from it. Thread-safe.
-/// The beginning of the next round overlaps with the end of this one; a chunk that serves both at once
-/// is counted anew, and then counts as not finished.
+/// Counts the rows of each chunk of a field that the running round has taken. Thread-safe. The start of a
+/// round overlaps with the end of the previous one; a chunk that serves both at once starts to count again,
+/// and then does not count as finished.
 class ServedRows {
  public:
   ServedRows() = default;
+  /// Counts `num_chunks` chunks.
   explicit ServedRows(std::uint64_t num_chunks) : chunks_(num_chunks) {}
 
-  /// Adds rows of a chunk; true when the round now has `rows_in_chunk` of them.
+  /// Adds `rows` taken by `round` from `chunk`. Returns true if that makes `rows_in_chunk`.
   bool add(std::uint64_t chunk, std::uint64_t round, std::uint32_t rows,
            std::uint64_t rows_in_chunk) noexcept {
     std::atomic<std::uint64_t>& served = chunks_[chunk];

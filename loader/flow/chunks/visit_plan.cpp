@@ -8,10 +8,10 @@
 namespace h5feed {
 namespace {
 
-// Samples that differ in length are read one by one: a task has a few of them.
+// Ragged samples are read one by one: a task takes a few of them.
 constexpr std::size_t kRaggedVisitRows = 32;
 
-/// The rows of a batch that lie in one chunk (in the first of them, where samples span several).
+/// The rows of a batch that are stored in one chunk (its first chunk, if samples span several).
 struct ChunkRows {
   std::uint64_t chunk = 0;
   std::uint32_t first_row = 0;
@@ -19,9 +19,9 @@ struct ChunkRows {
   std::uint32_t first_position = 0;
 };
 
-// `rows` are in file order. The groups come in the order in which the batch needs them first: where a
-// batch reaches from one window of chunks into the next, the old window's chunks are then visited
-// before the new ones push them out of a cache that just holds a window.
+// Groups `rows`, which are in file order, by chunk. The groups are in the order in which the batch needs
+// them: if a batch spans two windows of chunks, the chunks of the old window are visited before those of the
+// new one push them out of a cache that holds just one window.
 std::vector<ChunkRows> rows_by_chunk(const std::vector<RowAt>& rows, const SampleMap& map) {
   std::vector<ChunkRows> groups;
   for (std::uint32_t i = 0; i < rows.size(); ++i) {
@@ -55,7 +55,7 @@ void plan_tiles(BatchJob& job, std::size_t lane_number, const SampleMap& map) {
   listed.clear();
   std::vector<std::uint64_t> pieces;
   for (const ChunkRows& group : rows_by_chunk(tiles, map)) {
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> parts;  // piece, place in `tiles`
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> parts;  // piece, index in `tiles`
     for (std::uint32_t i = group.first_row; i < group.first_row + group.num_rows; ++i) {
       pieces.clear();
       map.append_pieces(tiles[i].row, pieces);

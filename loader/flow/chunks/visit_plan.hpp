@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which chunks a batch has to visit.
+// Plans which chunks a batch visits.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,18 @@
 
 namespace h5feed {
 
-// Each adds the visits of the field with number `lane_number` to `job`. They throw std::bad_alloc, and are
-// thread-safe for different jobs.
-
-/// Of samples that lie in chunks, whole or in the same pieces. `job.rows` of the field are in file order.
+/// Adds the visits of a field to `job`: field number `lane_number`, whose samples are stored in chunks, whole
+/// or each in the same number of pieces. `job.rows` of the field must be in file order. Thread-safe for
+/// different jobs. Throws std::bad_alloc.
 void plan_chunks(BatchJob& job, std::size_t lane_number, const SampleMap& map);
 
-/// Of tiles, which lie in few of the chunks that hold their image: each visit has rows of its own, so that
-/// `job.rows` of the field, in file order before, are listed visit by visit afterwards.
+/// Adds the visits of a field of tiles to `job`: field number `lane_number`. A tile is stored in a few of the
+/// chunks of its image, so each visit has its own rows: `job.rows` of the field must be in file order and is
+/// regrouped by visit. Thread-safe for different jobs. Throws std::bad_alloc.
 void plan_tiles(BatchJob& job, std::size_t lane_number, const SampleMap& map);
 
-/// Of samples that differ in length.
+/// Adds the visits of a ragged field to `job`: field number `lane_number`. The rows of these visits are
+/// positions in the batch. Thread-safe for different jobs. Throws std::bad_alloc.
 void plan_ragged(BatchJob& job, std::size_t lane_number);
 
 }  // namespace h5feed

@@ -17,15 +17,15 @@ namespace {
 
 constexpr std::uint64_t kSuggestedWindowChunks = 16;
 
-// Chunk rows of the grid that an epoch needs: all chunks that hold the same samples count as one. A rank, or
-// a subset, takes only some of a chunk's samples. Tiles are in some of the chunks of their image only: there
-// each chunk counts, and every part of a tile in one as a sample of it.
+// Groups of chunks that an epoch needs: all chunks that hold the same samples count as one group. A rank or a
+// subset takes only some of a chunk's samples. A tile is stored in only some of the chunks of its image: for
+// tiles each chunk counts as a group, and each part of a tile as one of its samples.
 struct ChunkGroups {
   std::uint64_t count;
   std::uint64_t rows;
   std::uint64_t bytes;
-  std::uint64_t side_by_side = 1;  // needed for consecutive samples
-  double parts = 1;                // of a sample, each in a chunk that counts
+  std::uint64_t side_by_side = 1;  // chunks needed for consecutive samples
+  double parts = 1;                // mean number of chunks a sample is stored in
 
   ChunkGroups(const Field& data, const ResolvedOptions& options)
       : count(options.chunks_per_epoch),
@@ -45,7 +45,7 @@ struct ChunkGroups {
       : count(pattern.chunks), rows(pattern.rows_per_chunk), bytes(pattern.chunk_bytes) {}
 };
 
-// Chunks that consecutive samples come from.
+// Returns the number of chunks that consecutive samples come from.
 std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle, std::uint64_t pieces = 1) {
   switch (shuffle.kind()) {
     case Shuffle::Kind::sequential:
@@ -58,21 +58,21 @@ std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle, 
   return std::min(shuffle.window_chunks() * pieces, groups.count);
 }
 
-// The same where windows are of images.
+// Returns the number of chunks that consecutive samples of `data` come from; for tiles, windows count images.
 std::uint64_t chunks_in_play(const ChunkGroups& groups, const Field& data, const Shuffle& shuffle) {
   return chunks_in_play(groups, shuffle, data.map.tiled() ? data.map.pieces() : 1);
 }
 
-// How often a batch-wise order visits a chunk in play, and the share of visits that a cache for `held`
-// chunks, least recently used, serves.
+// How often an order visits a chunk in play, batch by batch, and the fraction of visits that an LRU cache for
+// `held` chunks serves.
 struct Visits {
   double per_epoch = 0;
   double found = 0;
 
   Visits(const ChunkGroups& groups, double in_play, double batch, double held) {
     // A batch draws its rows from the chunks in play and visits each chunk it has a row of once. A visit
-    // finds the chunk if LRU still holds it; half of what this batch visits, on average, is newer and
-    // takes room, but is not visited again.
+    // finds the chunk if LRU still holds it; on average, half of the chunks this batch visits are newer and
+    // occupy room without being visited again.
     const double touched = 1 - std::pow(1 - 1 / in_play, batch);
     per_epoch = static_cast<double>(groups.rows) * in_play / batch * touched;
     found = std::max(0.0, held - touched * in_play / 2) / in_play;
@@ -90,7 +90,7 @@ double decodes_with_lru(const ChunkGroups& groups, std::uint64_t in_play, double
 
 std::string times(double decodes) { return fmt::format("{:.{}f}", decodes, decodes < 9.95 ? 1 : 0); }
 
-// The same loader with another policy.
+// Returns `options` with another cache policy.
 ResolvedOptions with_policy(ResolvedOptions options, CachePolicy policy) {
   options.cache_policy = policy;
   return options;
@@ -107,7 +107,7 @@ bool within_unit_range(const std::vector<double>& values) {
   return std::ranges::all_of(values, [](double value) { return value >= 0 && value <= 1; });
 }
 
-// Whether the parameters do something, and mean it for values in 0 … 1.
+// Whether the parameters change values and are meant for values in 0 … 1.
 bool expects_unit_range(const NormalizeParameters& normalize) {
   const bool shifts = std::ranges::any_of(normalize.mean, [](double mean) { return mean != 0; });
   const bool stretches = std::ranges::any_of(normalize.std, [](double std) { return std != 1; });
@@ -125,7 +125,7 @@ std::string unscaled_line(const DatasetInfo& info, const NormalizeParameters& no
       scale ? fmt::format("normalize.scale = 1.0 / {:.0f}", 1 / *scale) : std::string());
 }
 
-// A line about another policy is worth it from this share of the decodes on.
+// Another policy is mentioned if its decodes are below this fraction of the current policy's.
 constexpr double kWorthSaying = 0.8;
 
 }  // namespace
@@ -175,7 +175,7 @@ double lru_decodes_per_chunk(const ChunkPattern& pattern) {
                           static_cast<double>(pattern.batch_size), pattern.cache_bytes);
 }
 
-PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
+PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
   const ChunkGroups groups(dataset.data, options);
   PlanReport report;
   report.samples = options.samples_per_epoch;
@@ -218,7 +218,7 @@ std::string normalize_advice(const DatasetState& dataset, const Conversion& conv
 
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
   if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return {};
-  // How a sampler orders samples is not known, nor what a rank's next share has in common with this one.
+  // Nothing is known about a sampler's next order, nor about how a rank's next share overlaps with this one.
   if (options.cache_policy == CachePolicy::clairvoyant && !rows_are_foreseeable(dataset, options)) return {};
   const double decodes = expected_decodes_per_chunk(dataset, options);
   if (decodes < 2) return {};

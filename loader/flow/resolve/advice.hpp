@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a choice of shuffle and cache will cost, said before the run.
+// Predicts what a choice of shuffle and cache costs, before the run.
 #pragma once
 
 #include <string>
@@ -11,38 +11,43 @@
 
 namespace h5feed {
 
-/// How often each chunk of samples will be decoded in an epoch in which the cache is full already. For `lru`
-/// and `never` by a formula, for `clairvoyant` by simulation.
+/// Returns how often each chunk of samples is decoded in an epoch that starts with a full cache: by a formula
+/// for `lru` and `keep_first`, by simulation for `clairvoyant`. Throws std::bad_alloc.
 double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options);
 
-/// The same for `lru` and data that may not exist yet: `chunks` chunks of `rows_per_chunk` samples and
-/// `chunk_bytes`, in batches of `batch_size`.
+/// Chunks, order and cache of data that may not exist yet, for `lru_decodes_per_chunk`.
 struct ChunkPattern {
-  std::uint64_t chunks = 1;
-  std::uint64_t rows_per_chunk = 1;
-  std::uint64_t chunk_bytes = 1;
+  std::uint64_t chunks = 1;          ///< Chunks in the data
+  std::uint64_t rows_per_chunk = 1;  ///< Samples per chunk
+  std::uint64_t chunk_bytes = 1;     ///< Bytes of one decoded chunk
   Shuffle shuffle = {};
-  std::uint64_t batch_size = 1;
-  std::uint64_t cache_bytes = 0;
+  std::uint64_t batch_size = 1;   ///< Samples per batch
+  std::uint64_t cache_bytes = 0;  ///< Capacity of the cache
 };
+
+/// Returns how often `lru` decodes each chunk of `pattern` in an epoch that starts with a full cache.
 double lru_decodes_per_chunk(const ChunkPattern& pattern);
 
-/// Whether the next lines can be told: with several ranks each epoch deals a rank other samples, and a
-/// sampler does not say beforehand which come.
+/// Whether `forecast_rows` can predict this order. False with several ranks, because each epoch assigns a
+/// rank other samples; for samplers and unordered subsets, whose order is not known in advance; and for
+/// tiles.
 bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& options) noexcept;
 
-/// What `CachePolicy::clairvoyant` makes of the same order and `cache_bytes`: about the best that is
-/// possible.
+/// Returns the decodes per chunk that `CachePolicy::clairvoyant` would reach with the same order and
+/// `cache_bytes`: close to the minimum possible. Meaningful only if `rows_are_foreseeable`. Throws
+/// std::bad_alloc.
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options);
 
-/// The same in figures, beside what the cache would need.
-PlanReport foretell(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches);
+/// Returns the predicted cost of an epoch of `batches` batches, excluding repeats, and the cache sizes that
+/// would lower it. Throws std::bad_alloc.
+PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches);
 
-/// One line where mean and std that are meant for values in 0 … 1 meet integers that nothing scales, in the
-/// data or in a named field; else empty.
+/// Returns a one-line warning if the data or a named field holds integers that nothing scales and is
+/// normalized by a mean and std meant for values in 0 … 1; empty otherwise.
 std::string normalize_advice(const DatasetState& dataset, const Conversion& conversion);
 
-/// One line with figures when a chunk will be decoded about twice or more per epoch, else empty.
+/// Returns a one-line warning with figures if each chunk will be decoded about twice or more per epoch; empty
+/// otherwise. Throws std::bad_alloc.
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options);
 
 }  // namespace h5feed

@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() / 4;
 
-// What the bits of one sample are used for.
+// Purposes of the random bits of one sample.
 enum Use : std::uint64_t { kFlip, kCropY, kCropX };
 
-// One of `count` numbers from 0 on, each equally likely but for 2^-64 · count.
+// Returns a number below `count`, uniform up to an error of 2^-64 · count.
 std::int64_t pick(std::uint64_t bits, std::uint64_t count) noexcept {
   __extension__ using Wide = unsigned __int128;
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(Wide{bits} * count >> 64));
@@ -34,7 +34,7 @@ std::uint64_t window_extent(std::int64_t wanted, std::uint64_t image, std::int64
   return wanted == 0 ? image : static_cast<std::uint64_t>(wanted);
 }
 
-// The first row or column of the window, at a random place of the padded image.
+// Returns the first row or column of the window, at a random position in the padded image.
 std::int32_t place(std::uint64_t bits, std::uint64_t image, std::uint64_t window,
                    std::int64_t padding) noexcept {
   const std::uint64_t places = image + 2 * static_cast<std::uint64_t>(padding) - window + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which crop and flip a sample gets.
+// Draws the crop and flip of each sample.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,23 @@
 
 namespace h5feed {
 
-/// `Augment` for images of one size. Immutable and thread-safe.
+/// `Augment` resolved for images of one size. Immutable and thread-safe.
 class Augmentation {
  public:
-  /// Throws OptionError: a probability outside 0 … 1, a negative extent, a window larger than the padded
-  /// image.
+  /// Creates the augmentation of images of `height` × `width` pixels. Throws OptionError for a probability
+  /// outside 0 … 1, a negative or too large padding, or a window with a negative extent or larger than the
+  /// padded image.
   Augmentation(const Augment& augment, std::uint64_t height, std::uint64_t width);
 
+  /// Extents of the image and of the window cut out of it, in pixels.
   const CropSizes& sizes() const noexcept { return sizes_; }
 
-  /// A pure function of its arguments; `repeat` counts echoes of the same sample.
+  /// Returns the crop and flip of one sample, a pure function of the arguments. `repeat` numbers the
+  /// deliveries of the sample in an epoch (echo).
   SampleTransform draw(std::uint64_t seed, std::uint64_t epoch, std::uint64_t repeat,
                        std::int64_t sample) const noexcept;
 
-  /// The same of every sample of a batch.
+  /// Returns `draw` of every sample of a batch, in order. Throws std::bad_alloc.
   std::vector<SampleTransform> draw_all(std::uint64_t seed, std::uint64_t epoch, std::uint64_t repeat,
                                         const std::vector<std::int64_t>& samples) const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a loader's `cache_bytes` are used.
+// Divides a loader's `cache_bytes` between decoded chunks and rows.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,19 @@
 
 namespace h5feed {
 
-/// In bytes, by `CachePolicy`.
+/// What the cache holds under a `CachePolicy`.
 struct CacheLayout {
-  std::uint64_t chunk_bytes = 0;    ///< capacity for decoded chunks, those that are being decoded included
-  std::uint64_t staying_bytes = 0;  ///< of it, for chunks that are never evicted
-  std::uint64_t samples = 0;        ///< beside chunks: samples of which rows are kept
+  std::uint64_t chunk_bytes = 0;    ///< Capacity for decoded chunks, including those being decoded
+  std::uint64_t staying_bytes = 0;  ///< Part of `chunk_bytes` whose chunks are never evicted
+  std::uint64_t samples = 0;        ///< Samples whose rows are kept apart from chunks (`clairvoyant`)
 };
 
-/// Decoded bytes of the chunks that go through the cache: of the data those that samples come from, where
-/// rows do not bypass it; of a large target all.
+/// Returns the decoded bytes of all chunks that go through the cache: for the data, the chunks that samples
+/// come from, and none if its rows bypass the cache; for every other field not held in memory, all of its
+/// chunks.
 std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptions& options);
 
+/// Returns the layout for the resolved `cache_policy`, `cache_bytes` and `concurrent_decodes`.
 CacheLayout cache_layout(const DatasetState& dataset, const ResolvedOptions& options);
 
 }  // namespace h5feed

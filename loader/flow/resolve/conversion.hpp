@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to the data between chunk and consumer.
+// The conversion of samples between chunk and consumer.
 #pragma once
 
 #include <cstddef>
@@ -16,36 +16,40 @@ namespace h5feed {
 
 /// `normalize`, `output_dtype`, `output_layout` and `augment`, resolved for a dataset. Immutable.
 struct Conversion {
-  DType from = DType::u8;
-  DType to = DType::u8;
+  DType from = DType::u8;  ///< Stored element type
+  DType to = DType::u8;    ///< Delivered element type
   std::uint64_t channels = 1;
-  CropSizes sizes;                ///< of an image; of other data one row of all its elements
-  bool in_channels_last = false;  ///< as stored, with more than one channel
-  bool out_channels_last = false;
+  CropSizes sizes;                 ///< Extents of an image; other data counts as one row of all its elements
+  bool in_channels_last = false;   ///< Stored channels-last with more than one channel
+  bool out_channels_last = false;  ///< Delivered channels-last
   std::optional<NormalizeParameters> normalize;
   std::optional<Augmentation> augmentation;
-  std::vector<std::int64_t> shape;  ///< of a delivered sample: (C,H,W) or as stored
+  std::vector<std::int64_t> shape;  ///< Shape of a delivered sample: (C,H,W) for images, else as stored
 
-  /// Whether delivered samples differ from stored ones.
+  /// Whether delivered samples can differ from stored ones.
   bool changes() const noexcept {
     return normalize || augmentation || from != to || in_channels_last != out_channels_last;
   }
+  /// Elements of one delivered sample.
   std::uint64_t out_elements() const noexcept { return channels * sizes.out_height * sizes.out_width; }
+  /// Bytes of one delivered sample.
   std::size_t row_bytes() const noexcept { return out_elements() * size_of(to); }
-  /// `past_caches` is left for the caller.
+  /// Returns the kernel that converts one sample; the caller sets `past_caches`.
   RowKernelSpec kernel() const;
 };
 
-/// `normalize` with the scale that `unit_range` means for `data`; unset where both leave the values as they
-/// are. Throws OptionError where another scale is given as well, or the data is of integers without a
-/// convention.
+/// Returns `normalize` with the scale that `unit_range` implies for `data`; nullopt if there is nothing to
+/// normalize. Throws OptionError if `normalize` has a different scale, or the data's integer type has no
+/// unit-range convention.
 std::optional<Normalize> with_unit_range(std::optional<Normalize> normalize, bool unit_range,
                                          const DatasetInfo& data);
 
-/// Throws OptionError for options that do not fit each other or the data.
+/// Returns the conversion that the options ask for. Throws OptionError if they contradict each other or do
+/// not fit the data.
 Conversion resolve_conversion(const DataLoaderOptions& options, const DatasetState& dataset);
 
-/// What the CPU does where a GPU does the conversion: nothing.
+/// Returns the conversion that leaves the samples of `conversion` as stored: the CPU's part if a GPU
+/// converts.
 Conversion as_stored(const Conversion& conversion);
 
 }  // namespace h5feed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells datasets apart in a saved state.
+// Identifies a dataset in a saved state.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace h5feed {
 
-/// A number made of the data's path in the file, type and shape, and of the targets where they are in memory;
-/// not of the file's name, chunks or filters, so that a file may be moved and repacked. Reads the targets
-/// once a call.
+/// Returns a hash of the path in the file, type and shape of the data and the target, of the tiling, and of
+/// the target's values if they are in memory. Independent of the file's name, chunks and filters, so a file
+/// may be moved and repacked. Hashes the target values at every call.
 std::uint64_t dataset_fingerprint(const DatasetState& dataset);
 
 }  // namespace h5feed

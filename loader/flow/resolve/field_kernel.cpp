@@ -21,7 +21,7 @@ RowKernelSpec row_kernel_spec(const Field& field, DType to, const std::optional<
 RowKernelSpec row_kernel_spec(const NamedField& field) {
   const DType to = field.dtype();
   const DType from = field.rows ? field.rows->info().dtype : field.ragged->dtype();
-  // Floats are made by the rule that rounds once; it leaves the values as they are.
+  // Conversions to floats use the normalize kernel, which rounds once; scale 1 keeps the values.
   std::optional<Normalize> normalize = field.options.normalize;
   if (!normalize && to != from && !is_integer(to)) normalize = Normalize{.scale = 1.0};
   if (field.rows) return row_kernel_spec(*field.rows, to, normalize);

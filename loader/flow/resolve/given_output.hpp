@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether memory that a consumer supplies fits a batch.
+// Checks memory that a consumer supplies for a batch.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,8 +15,8 @@
 
 namespace h5feed {
 
-/// `given` has an address, the dtype and strides of `batch`, and its shape but for a first dimension that may
-/// be larger. Throws OptionError.
+/// Throws OptionError unless `given` has an address, the dtype and strides of `batch`, and its shape; only
+/// the first dimension may be larger. `name` names the tensor in the error.
 inline void check_room(std::string_view name, const DeviceTensor& given, const DeviceTensor& batch) {
   const bool fits = given.defined() && given.dtype == batch.dtype && given.strides == batch.strides &&
                     given.shape.size() == batch.shape.size() &&

@@ -16,7 +16,7 @@ std::shared_ptr<LoaderGroup> LoaderGroup::of(const DatasetState& dataset) {
   return group;
 }
 
-LoaderGroup::Seat::~Seat() { group_.leave(at_); }
+LoaderGroup::Membership::~Membership() { group_.leave(at_); }
 
 MemoryUse LoaderGroup::together() const noexcept {
   MemoryUse all;
@@ -29,13 +29,13 @@ MemoryUse LoaderGroup::together() const noexcept {
   return all;
 }
 
-std::unique_ptr<LoaderGroup::Seat> LoaderGroup::join(
+std::unique_ptr<LoaderGroup::Membership> LoaderGroup::join(
     const std::function<MemoryUse(const MemoryUse& others)>& decide) {
   const MutexLock lock(mutex_);
   const MemoryUse use = decide(together());
-  auto seat = std::unique_ptr<Seat>(new Seat(*this, members_.insert(members_.end(), use)));
+  auto membership = std::unique_ptr<Membership>(new Membership(*this, members_.insert(members_.end(), use)));
   cache_.set_capacity(together().cache_bytes);
-  return seat;
+  return membership;
 }
 
 void LoaderGroup::leave(std::list<MemoryUse>::iterator at) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the loaders of one opened dataset share.
+// The cache and memory account that the loaders of one opened dataset share.
 #pragma once
 
 #include <cstdint>
@@ -13,47 +13,51 @@
 
 namespace h5feed {
 
-/// Memory that a loader takes, or several together, in bytes. Fields that are held whole are not in it: the
-/// dataset has them once.
+/// Memory of one loader, or of several together, in bytes. Excludes fields held in memory as a whole: the
+/// dataset owns one copy of them.
 struct MemoryUse {
-  std::uint64_t own_bytes = 0;     ///< batches in preparation, chunks being read, a cache of its own
-  std::uint64_t cache_bytes = 0;   ///< capacity of the shared cache that it asks for; the largest counts
-  std::uint64_t decode_bytes = 0;  ///< chunks it may decode into the shared cache at once
-  std::uint64_t budget_bytes = 0;  ///< `memory_budget_bytes`; the largest counts
+  std::uint64_t own_bytes = 0;     ///< Batches in preparation, chunks being read, a cache that is not shared
+  std::uint64_t cache_bytes = 0;   ///< Requested capacity of the shared cache; the largest applies
+  std::uint64_t decode_bytes = 0;  ///< Chunks decoded concurrently into the shared cache
+  std::uint64_t budget_bytes = 0;  ///< `memory_budget_bytes`; the largest applies
 };
 
-/// The chunk cache of the policy `lru`, as large as the largest of its loaders asks, and who takes how much
-/// memory. Loaders hold it, the dataset only knows it: it goes with the last of them. Thread-safe.
+/// The chunk cache of the policy `lru`, as large as the largest request of its loaders, and the memory that
+/// each loader takes. Loaders own the group and the dataset keeps a weak_ptr, so it ends with the last
+/// loader. Thread-safe.
 class LoaderGroup {
  public:
-  /// The group of a dataset's loaders; a new one where there is none. Subsets have the group of their
-  /// dataset.
+  /// Returns the group of the dataset's loaders; creates it if there is none. Subsets share the group of
+  /// their dataset. Throws std::bad_alloc.
   static std::shared_ptr<LoaderGroup> of(const DatasetState& dataset);
 
   LoaderGroup() : cache_(0) {}
   LoaderGroup(const LoaderGroup&) = delete;
   LoaderGroup& operator=(const LoaderGroup&) = delete;
 
-  /// Takes its loader's memory out of the group's account on destruction.
-  class Seat {
+  /// Membership of one loader. Removes the loader's memory from the group's account on destruction. Must not
+  /// outlive the group.
+  class Membership {
    public:
-    ~Seat();
-    Seat(const Seat&) = delete;
-    Seat& operator=(const Seat&) = delete;
+    ~Membership();
+    Membership(const Membership&) = delete;
+    Membership& operator=(const Membership&) = delete;
 
    private:
     friend class LoaderGroup;
-    Seat(LoaderGroup& group, std::list<MemoryUse>::iterator at) : group_(group), at_(at) {}
+    Membership(LoaderGroup& group, std::list<MemoryUse>::iterator at) : group_(group), at_(at) {}
     LoaderGroup& group_;
     std::list<MemoryUse>::iterator at_;
   };
 
-  /// Lets a loader decide what it takes, told what the others take; one loader at a time, so that two cannot
-  /// count on the same memory. What `decide` throws passes through, and nothing has changed then. The group
-  /// outlives the seat.
-  std::unique_ptr<Seat> join(const std::function<MemoryUse(const MemoryUse& others)>& decide)
+  /// Adds a loader that takes the memory returned by `decide`, which is told what the other members take.
+  /// Calls `decide` under the lock, one loader at a time, so two cannot count on the same memory. Rethrows
+  /// what `decide` throws, without adding the loader. Throws std::bad_alloc. The group must outlive the
+  /// membership.
+  std::unique_ptr<Membership> join(const std::function<MemoryUse(const MemoryUse& others)>& decide)
       H5FEED_EXCLUDES(mutex_);
 
+  /// Returns the shared cache, which the group owns.
   ChunkCache& cache() noexcept { return cache_; }
 
  private:

@@ -16,7 +16,7 @@
 namespace h5feed {
 namespace {
 
-// Batches that are copied to a GPU ahead of the consumer: one under the copy, one under the kernel.
+// Default number of batches copied ahead to a GPU: one in the copy, one in the kernel.
 constexpr std::int64_t kCopyDepth = 2;
 constexpr std::int64_t kMaxCopyDepth = 64;
 
@@ -41,7 +41,7 @@ void check_copy_depth(const DataLoaderOptions& options) {
   }
 }
 
-// The GPU that batches go to; unset: the host.
+// Returns the GPU that batches go to; nullopt for the host.
 std::optional<int> choose_gpu(const DataLoaderOptions& options) {
   if (options.device == "cpu") return std::nullopt;
   if (options.device_backend) return options.device_backend->choose(options.device);
@@ -95,7 +95,7 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
                                     const DeliveryFormat& assembled, const ResolvedOptions& resolved,
                                     SlotBytes slot) {
   if (!placement.gpu) {
-    // Prepared ones, one at the consumer and one it is about to let go.
+    // The prefetched batches, the one at the consumer, and the one it is about to release.
     return make_host_device(slot, (resolved.prefetch_batches + 2) * assembled.outputs);
   }
   const Conversion conversion = placement.gpu_converts ? placement.conversion : placement.on_host();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where batches are delivered, and which part of their making is left to the CPU.
+// Decides where batches are delivered, and which part of the conversion the CPU does.
 #pragma once
 
 #include <memory>
@@ -14,25 +14,28 @@
 
 namespace h5feed {
 
-/// `DataLoaderOptions::device`, decided.
+/// The resolved `DataLoaderOptions::device` and the conversion of the data.
 struct Placement {
-  std::optional<int> gpu;     ///< as CUDA counts in this process; unset: the host
-  Conversion conversion;      ///< of the data, up to the consumer
-  bool gpu_converts = false;  ///< host slots then hold samples as stored, in type and layout
+  std::optional<int> gpu;     ///< CUDA device ordinal in this process; unset for the host
+  Conversion conversion;      ///< Complete conversion of the data, on CPU and GPU together
+  bool gpu_converts = false;  ///< True if host slots hold samples in stored type and layout
 
-  /// What is left to the CPU.
+  /// Returns the part of the conversion that the CPU does.
   Conversion on_host() const { return gpu_converts ? as_stored(conversion) : conversion; }
 };
 
-/// Throws OptionError for a device that is unknown or needs a backend, and for what `resolve_conversion`
-/// refuses; DeviceError where no GPU is usable.
+/// Resolves device and conversion. Throws OptionError for an unknown device, a device without its backend, a
+/// `copy_depth` out of range, `collate_fn` with a GPU, a combination of echo and augment that the GPU cannot
+/// do, and whatever `resolve_conversion` refuses; DeviceError if no GPU is usable.
 Placement resolve_placement(const DataLoaderOptions& options, const DatasetState& dataset);
 
-/// What workers assemble; `max_batch_rows` as for `delivery_format`.
+/// Returns the format of the batches that workers assemble. `max_batch_rows` is the number of samples of the
+/// largest batch. Throws OptionError.
 DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptions& options,
                                const DatasetState& dataset, std::uint64_t max_batch_rows);
 
-/// The device of a loader. `slot` is a full batch as assembled. Throws OptionError, DeviceError.
+/// Creates the device of a loader. `slot` is the size of a full batch as assembled. Throws OptionError,
+/// DeviceError.
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
                                     const DeliveryFormat& assembled, const ResolvedOptions& resolved,
                                     SlotBytes slot);

@@ -20,12 +20,12 @@ namespace {
 
 double seconds(std::uint64_t ns) noexcept { return static_cast<double>(ns) * 1e-9; }
 
-// Below this share of waiting the consumer is the slow side.
+// Below this wait fraction, the consumer is the bottleneck.
 constexpr double kNoticeableWait = 0.05;
 
-// What the consumer's waits are charged to, as shares of the time. While copies waited for its own work on
-// the GPU the consumer was the slow side; while copies ran it waited for the transfer; the rest is divided as
-// the workers divided their time.
+// Causes of the consumer's waits, as fractions of the time. Waits while copies waited for the consumer's own
+// GPU work count as its own; waits while copies ran count as transfer; the rest is divided in proportion to
+// the workers' time per stage.
 struct Waits {
   explicit Waits(const LoaderStats& stats)
       : total(stats.wait_fraction()), own(std::min(total, ratio(stats.wait_gpu_ns, stats.epoch_ns))) {
@@ -63,8 +63,8 @@ std::string verdict(const LoaderStats& stats) {
                                                      waits.own / waits.total * 100));
 }
 
-// "the GPU was busy 41 %; of the other 59 points, 55 waited for decoding, 4 were the program's own"; empty
-// without a probe. Waiting of the host is idleness of the GPU only as far as the GPU was idle.
+// Returns e.g. "the GPU was busy 41 %; of the other 59 points, 55 waited for decoding, 4 were the program's
+// own"; empty without a GPU probe. Waits of the host count only up to the GPU's idle time.
 std::string gpu_verdict(const LoaderStats& stats) {
   const std::string use = stats.gpu.to_string();
   const std::optional<double> busy = stats.gpu.busy.mean();
@@ -85,13 +85,13 @@ std::string gpu_verdict(const LoaderStats& stats) {
   return fmt::format("{}; of the other {:.0f} points, {}\n", use, rest, fmt::join(parts, ", "));
 }
 
-// Empty where no chunk was decoded.
+// Returns the line about decodes; empty if no chunk was decoded.
 std::string decodes(const LoaderStats& stats, const DataFacts& data) {
   if (stats.chunk_loads == 0 || stats.samples == 0) return {};
   const double epochs = ratio(stats.samples, data.samples);
   const double per_chunk = ratio(stats.chunk_loads, data.chunks) / epochs;
   std::string text = fmt::format("decodes: {:.2f} per chunk and epoch", per_chunk);
-  // What is optimal before the first epoch's end cannot be told.
+  // The optimum is unknown before the end of the first epoch.
   if (epochs >= 1 && data.optimum) {
     const double optimum = (data.optimum->first_epoch + (epochs - 1) * data.optimum->later_epochs) / epochs;
     text += fmt::format(" (offline optimum about {:.2f} by rows, distance {:+.0f} %)", optimum,
@@ -101,7 +101,7 @@ std::string decodes(const LoaderStats& stats, const DataFacts& data) {
                             ratio(stats.bytes_read, data.stored_bytes) / epochs);
 }
 
-// The ledger of memory that a GPU takes part in; empty on the CPU.
+// Returns the lines about pinned and GPU memory; empty on the CPU.
 std::string gpu_memory(const LoaderStats& stats) {
   std::string text;
   if (stats.pinned_bytes > 0 || stats.gpu_memory) {

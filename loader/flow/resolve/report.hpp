@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loader's run in a few lines for people.
+// Formats the report of a loader's run.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,20 @@
 
 namespace h5feed {
 
-/// What the counters are measured against.
+/// Properties of data and cache that the report relates the counters to.
 struct DataFacts {
-  std::uint64_t samples = 0;       ///< of an epoch, on this rank
-  std::uint64_t chunks = 0;        ///< that these come from
-  std::uint64_t fit_bytes = 0;     ///< `cache_bytes` from which all decoded data stays in memory
-  std::uint64_t stored_bytes = 0;  ///< of the fields that are not in memory as a whole
-  std::uint64_t cache_bytes = 0;   ///< capacity of the cache in use, which loaders may share
-  std::string device;              ///< `Device::name`
-  std::string budget_bound_by;     ///< what `memory_budget_bytes` comes from
-  /// Decodes per chunk, about the least possible with this cache; empty where it cannot be told.
+  std::uint64_t samples = 0;       ///< Samples per epoch on this rank
+  std::uint64_t chunks = 0;        ///< Chunks that `samples` come from
+  std::uint64_t fit_bytes = 0;     ///< Smallest `cache_bytes` that holds all decoded data
+  std::uint64_t stored_bytes = 0;  ///< Stored bytes of the fields not held in memory as a whole
+  std::uint64_t cache_bytes = 0;   ///< Capacity of the cache in use, which several loaders may share
+  std::string device;              ///< Name of the device (`Device::name`)
+  std::string budget_bound_by;     ///< Source of `memory_budget_bytes`
+  /// Decodes per chunk, close to the minimum possible with this cache; unset if not predictable.
   std::optional<RowForecast> optimum;
 };
 
+/// Returns the report: several lines of text, the last without a line break. Throws std::bad_alloc.
 std::string format_report(const LoaderStats& stats, const ResolvedOptions& options,
                           const SystemLimits& limits, const DataFacts& data);
 

@@ -63,16 +63,16 @@ void check_workers(const DataLoaderOptions& options) {
   }
 }
 
-// More than any memory; sums of a few of them still fit.
+// Exceeds any memory; sums of a few of them do not overflow.
 constexpr std::uint64_t kTooMuch = std::uint64_t{1} << 60;
 
-// a · b, or `kTooMuch`.
+// Returns a · b, at most `kTooMuch`.
 std::uint64_t product(std::uint64_t a, std::uint64_t b) noexcept {
   std::uint64_t result = 0;
   return __builtin_mul_overflow(a, b, &result) ? kTooMuch : std::min(result, kTooMuch);
 }
 
-// All figures the memory budget is made of, in bytes.
+// All parts of the memory budget, in bytes.
 class Budget {
  public:
   Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options,
@@ -92,23 +92,24 @@ class Budget {
       row_bytes_ += (field.batch_bytes + batch_size_ - 1) / batch_size_;
   }
 
-  // Needed with `decodes` chunks being decoded at once and `io_depth` read ahead. Decoded chunks are the
-  // cache's own entries, so they only count beyond it; a cache of rows is apart from them.
+  // Returns the memory needed with `decodes` concurrent decodes and `io_depth` chunks read ahead. Decoded
+  // chunks are entries of the cache, so they count only beyond its capacity; a cache of rows is separate from
+  // them.
   std::uint64_t total(std::uint64_t cache_bytes, std::uint64_t decodes, std::uint64_t io_depth) const {
     return fixed() + held(cache_bytes, decodes) + reading(decodes, io_depth);
   }
 
-  // Decoded chunks that are not part of the cache.
+  // Returns the memory of decoded chunks that are not part of the cache.
   std::uint64_t decoding(std::uint64_t decodes) const { return rows_apart_ ? decodes * chunk_bytes_ : 0; }
 
-  // Beside decoded chunks: stored ones, and what decoding needs.
+  // Returns the memory of stored chunks and filter buffers, in addition to decoded chunks.
   std::uint64_t reading(std::uint64_t decodes, std::uint64_t io_depth) const {
     return decodes * read_bytes_ + io_depth * stored_bytes_;
   }
 
   std::uint64_t fixed() const { return resident_bytes_ + others_.own_bytes + slot_bytes(batch_size_); }
 
-  // What a loader with these bounds takes.
+  // Returns the memory that a loader with these options takes.
   MemoryUse use(const ResolvedOptions& options) const {
     const auto decodes = static_cast<std::uint64_t>(options.concurrent_decodes);
     const auto io_depth = static_cast<std::uint64_t>(options.io_depth);
@@ -156,19 +157,19 @@ class Budget {
     return product(product(batch_size, row_bytes_), slots_);
   }
 
-  // Needed beside the cache with one chunk being decoded.
+  // Returns the memory needed in addition to the cache, with one chunk being decoded.
   std::uint64_t cacheless() const {
     return fixed() + decoding(1) + reading(1, 0) + (shares_cache_ ? 0 : shared_by_others());
   }
 
-  // Cache and decoded chunks of this loader, if it has them for itself.
+  // Returns the memory of cache and decoded chunks of this loader if it shares no cache.
   std::uint64_t held_alone(std::uint64_t cache_bytes, std::uint64_t decodes) const {
     return rows_apart_ ? cache_bytes + decoding(decodes) : std::max(cache_bytes, decodes * chunk_bytes_);
   }
 
   std::uint64_t shared_by_others() const { return std::max(others_.cache_bytes, others_.decode_bytes); }
 
-  // The same of all loaders of the dataset.
+  // Returns the memory of caches and decoded chunks of all loaders of the dataset.
   std::uint64_t held(std::uint64_t cache_bytes, std::uint64_t decodes) const {
     if (!shares_cache_) return held_alone(cache_bytes, decodes) + shared_by_others();
     return std::max(std::max(cache_bytes, others_.cache_bytes),
@@ -179,7 +180,7 @@ class Budget {
     resident_bytes_ += field.resident.size();
     if (field.is_resident() || row_reads) return;
     chunk_bytes_ = std::max(chunk_bytes_, field.reader->chunk_bytes());
-    // scratch_bytes() is all a read needs beside the decoded chunk: stored bytes and filter buffers.
+    // scratch_bytes() is what a read needs in addition to the decoded chunk: stored bytes and filter buffers.
     read_bytes_ = std::max(read_bytes_, field.reader->scratch_bytes());
     if (field.reader->direct()) stored_bytes_ = std::max(stored_bytes_, field.reader->max_stored_bytes());
   }
@@ -188,15 +189,15 @@ class Budget {
   std::uint64_t batch_size_;
   std::uint64_t slots_;
   std::uint64_t row_bytes_;
-  bool rows_apart_;    // clairvoyant: rows are kept beside the chunks that are decoded
-  bool shares_cache_;  // lru
+  bool rows_apart_;    // clairvoyant: the row cache is separate from decoded chunks
+  bool shares_cache_;  // lru: loaders share one cache
   std::uint64_t resident_bytes_ = 0;
   std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
-  std::uint64_t read_bytes_ = 0;    // largest need of one read beside it
+  std::uint64_t read_bytes_ = 0;    // largest need of one read in addition to the chunk
   std::uint64_t stored_bytes_ = 0;  // largest stored chunk
 };
 
-// Loaders of one dataset share what the largest figure of any of them allows; who gives another is told.
+// Warns a loader that asked for another figure than another loader: loaders of one dataset share the largest.
 void say_which_holds(std::string_view option, std::optional<std::uint64_t> given, std::uint64_t others,
                      std::string_view shared) {
   if (!given || *given == others || others == 0) return;
@@ -227,7 +228,7 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
     const std::uint64_t wanted = joins ? others.cache_bytes : std::min(kGiB, limits.available_bytes / 4);
     const std::uint64_t rest = budget.fixed() + budget.decoding(workers) + budget.reading(workers, 0);
     const std::uint64_t left = memory > rest ? memory - rest : 0;
-    // Reading ahead takes no more than a quarter of what the cache could have.
+    // Reading ahead takes at most a quarter of the memory left for the cache.
     while (io_depth > 0 && budget.reading(0, io_depth) > left / 4) --io_depth;
     resolved.cache_bytes = std::min(wanted, left - budget.reading(0, io_depth));
   }
@@ -289,7 +290,7 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
   }
   const RaggedField& rows = *field.ragged;
   format.row_bytes = product(rows.element_values(), value_bytes);
-  // A row may come several times: with a sampler, or for several tiles.
+  // A batch may contain a row several times: with a sampler, or for several tiles.
   const std::uint64_t elements =
       field.options.collate == Collate::ragged && field.samples_per_row == 1 && max_batch_rows <= rows.rows()
           ? rows.most_elements(max_batch_rows)
@@ -341,14 +342,15 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
   resolved.in_order = options.in_order;
   resolved.provenance = options.provenance;
   resolved.cache_policy = options.cache_policy;
-  // Whether rows bypass the cache depends on the cache's size, which depends on what chunks need.
+  // Rows may bypass the cache depending on its size, which depends on the memory for chunks: so memory is
+  // resolved first.
   const Budget budget(dataset, format, resolved, others);
   resolve_memory(options, limits, others, budget, resolved);
   if (cached_data_bytes(dataset, resolved) <= resolved.cache_bytes) resolved.cache_policy = CachePolicy::lru;
   if (resolved.sampled && resolved.cache_policy == CachePolicy::clairvoyant) {
     throw OptionError(spelled("cache_policy", "clairvoyant") +
-                      " needs to know when a sample comes, which a sampler does not tell, nor a "
-                      "subset that is not in file order; use a shuffle, or " +
+                      " needs to know when each sample is due, which is not known for samplers or "
+                      "unordered subsets; use a shuffle, or " +
                       spelled("cache_policy", "lru"));
   }
   if (dataset.tiling && resolved.cache_policy == CachePolicy::clairvoyant) {

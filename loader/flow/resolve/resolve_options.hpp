@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what the user set to what the loader does, with every bound checked.
+// Resolves the user's options to what the loader does, and checks every bound.
 #pragma once
 
 #include <vector>
@@ -13,42 +13,42 @@
 
 namespace h5feed {
 
-/// The largest `echo.factor`.
+/// Largest `echo.factor`.
 inline constexpr std::int64_t kMaxEchoFactor = 1024;
 
-/// The part of a batch that a named field takes.
+/// Type and size of a named field in a batch.
 struct FieldFormat {
   DType dtype = DType::u8;
-  std::size_t row_bytes = 0;      ///< of one delivered sample; of a ragged field, of one element
-  std::uint64_t batch_bytes = 0;  ///< of the largest batch there can be
+  std::size_t row_bytes = 0;      ///< Bytes of one delivered sample; of one element if ragged
+  std::uint64_t batch_bytes = 0;  ///< Bytes of the field in the largest possible batch
 };
 
-/// Types and sizes of what is delivered, and the memory one batch takes while it is prepared.
+/// Types and sizes of delivered batches, and the memory that one batch takes while it is prepared.
 struct DeliveryFormat {
   DType data_dtype = DType::u8;
   DType target_dtype = DType::i64;
-  std::size_t data_row_bytes = 0;    ///< of one delivered sample
-  std::size_t target_row_bytes = 0;  ///< 0 without target
+  std::size_t data_row_bytes = 0;    ///< Bytes of one assembled sample
+  std::size_t target_row_bytes = 0;  ///< Bytes of one delivered target; 0 without target
   std::vector<FieldFormat> fields = {};
-  std::size_t staging_row_bytes = 0;  ///< of stored rows that wait for their other chunks
-  std::size_t outputs = 1;            ///< times a batch is assembled, differently augmented: its echoes
-  std::size_t slots_in_transfer = 0;  ///< host memory of batches that are being copied to a GPU
+  std::size_t staging_row_bytes = 0;  ///< Bytes per sample staged until all of its chunks are read
+  std::size_t outputs = 1;            ///< Copies of a batch assembled on the host, the echoes included
+  std::size_t slots_in_transfer = 0;  ///< Host slots of batches being copied to a GPU
 };
 
-/// Derives types from options and data; `on_host` is what the CPU does to the data, `max_batch_rows` the
-/// samples of the largest batch. Throws OptionError.
+/// Returns the format that options and data imply. `on_host` is the part of the conversion that the CPU does;
+/// `max_batch_rows` is the number of samples of the largest batch. Throws OptionError.
 DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset,
                                const Conversion& on_host, std::uint64_t max_batch_rows);
 
-/// What a loader does, and the memory it takes.
+/// Resolved options of a loader, and the memory it takes.
 struct Resolution {
   ResolvedOptions options;
   MemoryUse memory;
 };
 
-/// Fills in defaults and checks everything. `order` is what `resolve_order` made of the same options;
-/// `others` is what other loaders of the dataset take. Calls nothing of the user's. Throws OptionError naming
-/// the option and a value that works.
+/// Fills in defaults and checks every option. `order` is the result of `resolve_order` for the same options;
+/// `others` is the memory of the dataset's other loaders. Calls no user callback. Throws OptionError that
+/// names the option and a value that works.
 Resolution resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
                            const ResolvedOptions& order, const DeliveryFormat& format,
                            const SystemLimits& limits, const MemoryUse& others);

@@ -41,7 +41,7 @@ void check_samplers(const DataLoaderOptions& options) {
         "these unset");
   }
   if (options.shard != Shard::strided) {
-    throw OptionError("batch_sampler deals whole batches to the ranks; leave shard at strided");
+    throw OptionError("batch_sampler distributes whole batches over the ranks; leave shard at strided");
   }
 }
 
@@ -75,8 +75,7 @@ std::int64_t largest_batch(const BatchSampler& sampler) {
   return largest;
 }
 
-// Whether an epoch goes through the samples as they are stored, leaving out half at most, as far as its
-// beginning tells.
+// Whether the start of an epoch follows the file: ascending, and leaving out at most half of the samples.
 bool follows_the_file(const EpochSamples& epoch) {
   constexpr std::uint64_t kBeginning = 4096;
   const std::uint64_t end = std::min(epoch.size(), kBeginning);
@@ -86,8 +85,8 @@ bool follows_the_file(const EpochSamples& epoch) {
   return end > 0 && epoch.at(end - 1) - epoch.at(0) <= static_cast<std::int64_t>(2 * end);
 }
 
-// What one rank delivers in an epoch. A sampler's size, and whether its order is that of the file, are taken
-// from its first epoch.
+// Counts the samples and chunks that one rank delivers in an epoch. Takes a sampler's size, and whether it
+// follows the file, from its first epoch.
 void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t chunks,
                  ResolvedOptions& resolved) {
   const auto ranks = static_cast<std::uint64_t>(resolved.world_size);
@@ -101,7 +100,7 @@ void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::u
               static_cast<std::uint64_t>(resolved.max_batch_rows);
   resolved.samples_per_epoch = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
   resolved.chunks_taking_part = chunks;
-  // A run of the order is of few chunks only where the order goes by chunks.
+  // A contiguous shard covers few chunks only if the order goes chunk by chunk.
   const bool run_of_chunks =
       options.shard == Shard::contiguous && resolved.shuffle.kind() != Shuffle::Kind::full && ranks > 1;
   std::uint64_t own = chunks;
@@ -124,9 +123,9 @@ void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset,
                                   chunks == 1 ? "chunk" : "chunks", chunks));
   }
   if (by_chunk && static_cast<std::uint64_t>(options.world_size) > chunks) {
-    throw OptionError(
-        fmt::format("shard = by_chunk cannot deal {} {} to {} ranks; use strided, or at most {} ranks",
-                    format_count(chunks), chunks == 1 ? "chunk" : "chunks", options.world_size, chunks));
+    throw OptionError(fmt::format(
+        "shard = by_chunk cannot distribute {} {} over {} ranks; use strided, or at most {} ranks",
+        format_count(chunks), chunks == 1 ? "chunk" : "chunks", options.world_size, chunks));
   }
 }
 
@@ -142,7 +141,7 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   const bool as_given = chosen != nullptr && !chosen->ascending() && options.shard != Shard::by_chunk &&
                         options.shuffle.kind() == Shuffle::Kind::sequential;
   resolved.sampled = options.sampler != nullptr || options.batch_sampler != nullptr || as_given;
-  // Chunks come in no order that could be foreseen, but for samplers that follow the file.
+  // A custom order counts as a full shuffle, unless its sampler follows the file.
   resolved.shuffle = resolved.sampled ? Shuffle(true) : options.shuffle;
   resolved.batch_size =
       options.batch_sampler ? largest_batch(*options.batch_sampler) : options.batch_size.value_or(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options that decide which samples come in which order, checked against the data.
+// Resolves the options that decide which samples are delivered in which order.
 #pragma once
 
 #include <memory>
@@ -12,20 +12,20 @@
 
 namespace h5feed {
 
-/// Fills in batch size, shuffle, seed, and the rank's share; the rest is left for `resolve_options`. `chosen`
-/// are the samples that take part, null for all. Asks a sampler for its first epoch. Throws OptionError
-/// naming the option and a value that works, and what a sampler throws.
+/// Resolves batch size, shuffle, seed and the rank's share; `resolve_options` resolves the rest. `chosen` is
+/// the subset of samples; null selects all. Calls a sampler for its first epoch. Throws OptionError that
+/// names the option and a value that works, and whatever a sampler throws.
 ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetState& dataset,
                               const SampleSubset* chosen);
 
-/// What decides an order beside resolved options: each may be null.
+/// Custom sources of the order in addition to the resolved options. Each may be null.
 struct OrderSources {
   std::shared_ptr<const Sampler> sampler;
   std::shared_ptr<const BatchSampler> batch_sampler;
   std::shared_ptr<const SampleSubset> chosen;
 };
 
-/// The plan of a loader's epochs, each from its begin.
+/// Returns the specification of a loader's epochs, each from its first batch.
 PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset,
                         const ResolvedOptions& options);
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::uint64_t kRows = 20'000;
 constexpr std::uint64_t kMinChunks = 16;
-// The first fills the cache, two are measured (a good epoch leaves a worse one behind), the last is known.
+// The first epoch fills the cache, the next two are measured (an epoch with few decodes leaves a worse cache
+// behind), and the last provides due times only.
 constexpr std::uint64_t kEpochs = 4;
 
 std::uint64_t scaled(std::uint64_t value, double scale) noexcept {
@@ -24,7 +25,7 @@ std::uint64_t scaled(std::uint64_t value, double scale) noexcept {
       1, static_cast<std::uint64_t>(std::llround(static_cast<double>(value) * scale)));
 }
 
-// The plan of the scaled-down set.
+// Returns the plan of the scaled-down dataset.
 PlanSpec scale_down(const RowForecastSpec& spec) {
   PlanSpec plan;
   plan.rows_per_chunk = std::min({spec.rows_per_chunk, kRows / kMinChunks, spec.num_samples});
@@ -41,7 +42,7 @@ PlanSpec scale_down(const RowForecastSpec& spec) {
   return plan;
 }
 
-// The cache, by turns that count through all epochs.
+// The row cache, keyed by turns that count through all epochs.
 class Simulation {
  public:
   Simulation(const PlanSpec& spec, std::uint64_t capacity_rows)
@@ -63,7 +64,7 @@ class Simulation {
     due_ = turns_[0];
   }
 
-  // Decodes of an epoch; epochs run one after the other.
+  // Returns the decodes of an epoch. Call once per epoch, in order.
   std::uint64_t run(std::uint64_t epoch) {
     std::uint64_t decodes = 0;
     const auto first = order_.begin() + static_cast<std::ptrdiff_t>(epoch * spec_.num_samples);
@@ -87,7 +88,7 @@ class Simulation {
   }
 
  private:
-  // Serves samples of one chunk; false when one of them was not held.
+  // Serves samples of one chunk. Returns false if one of them was not held.
   bool visit(std::span<const std::uint64_t> samples, std::uint64_t epoch) {
     const bool hit = std::ranges::all_of(samples, [this](std::uint64_t s) { return held_[due_[s]] != 0; });
     for (const std::uint64_t sample : samples) {
@@ -102,7 +103,7 @@ class Simulation {
     const std::uint64_t end = std::min((chunk + 1) * spec_.rows_per_chunk, spec_.num_samples);
     for (std::uint64_t sample = chunk * spec_.rows_per_chunk; sample < end; ++sample) hold(due_[sample]);
     while (count_ > capacity_rows_) {
-      drop(latest_.top());  // nothing where it was served since it was put there
+      drop(latest_.top());  // no effect if served since it was added
       latest_.pop();
     }
   }
@@ -122,9 +123,9 @@ class Simulation {
   const PlanSpec spec_;
   const std::uint64_t capacity_rows_;
   std::vector<std::uint64_t> order_;                       // samples of all epochs
-  std::array<std::vector<std::uint64_t>, kEpochs> turns_;  // of each sample
-  std::vector<std::uint64_t> due_;                         // turn at which each sample comes next
-  std::vector<std::uint8_t> held_;                         // by turn
+  std::array<std::vector<std::uint64_t>, kEpochs> turns_;  // turn of each sample, per epoch
+  std::vector<std::uint64_t> due_;                         // next turn of each sample
+  std::vector<std::uint8_t> held_;                         // 1 if held, per turn
   std::uint64_t count_ = 0;
   std::priority_queue<std::uint64_t> latest_;
 };

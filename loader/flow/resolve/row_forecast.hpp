@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often a cache of rows will have chunks decoded: simulated in small before the run.
+// Predicts by a small simulation how often a cache of rows has chunks decoded.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,24 @@
 
 namespace h5feed {
 
-/// What the forecast depends on.
+/// Parameters of the forecast.
 struct RowForecastSpec {
-  std::uint64_t num_samples = 1;
-  std::uint64_t rows_per_chunk = 1;
-  std::uint64_t batch_size = 1;
+  std::uint64_t num_samples = 1;     ///< Samples per epoch
+  std::uint64_t rows_per_chunk = 1;  ///< Samples per chunk
+  std::uint64_t batch_size = 1;      ///< Samples per batch
   Shuffle shuffle;
-  double held_share = 0;  ///< of the samples, whose rows the cache holds
+  double held_share = 0;  ///< Fraction of the samples whose rows the cache can hold
 };
 
-/// Decodes per chunk.
+/// Predicted decodes per chunk.
 struct RowForecast {
-  double first_epoch = 0;
-  double later_epochs = 0;  ///< in each, on average
+  double first_epoch = 0;   ///< First epoch, from an empty cache
+  double later_epochs = 0;  ///< Mean of the later epochs
 };
 
-/// Runs `CachePolicy::clairvoyant` over the order of three epochs, one batch at a time. Larger sets are
-/// scaled down to about 20,000 rows: fewer chunks of as many rows (at most 1,250), with batches, windows and
-/// cache of the same shares. Takes some 20 ms at most. Throws std::bad_alloc.
+/// Simulates three epochs of `CachePolicy::clairvoyant`, one batch at a time. Scales larger datasets down to
+/// about 20,000 rows: fewer chunks with as many rows (at most 1,250), and batch, window and cache in
+/// proportion. Takes about 20 ms at most. Throws std::bad_alloc.
 RowForecast forecast_rows(const RowForecastSpec& spec);
 
 }  // namespace h5feed

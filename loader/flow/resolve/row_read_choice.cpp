@@ -9,10 +9,10 @@
 namespace h5feed {
 namespace {
 
-// Orders of magnitude suffice: the two ways differ by far, or it does not matter which is taken.
+// Orders of magnitude suffice: the two costs differ widely, or the choice does not matter.
 constexpr double kCallNs = 700;  // one pread(2)
 constexpr double kMemoryNsPerByte = 0.2;
-constexpr double kStorageNs = 25'000;  // a random read of solid-state storage, several in flight
+constexpr double kStorageNs = 25'000;  // one random read of solid-state storage with several in flight
 constexpr double kStorageNsPerByte = 1;
 constexpr double kPageBytes = 4096;
 
@@ -35,7 +35,7 @@ bool rows_cheaper_than_chunks(const DatasetState& dataset, const ResolvedOptions
     return false;
   }
   const auto row_bytes = static_cast<double>(reader.info().row_bytes());
-  // A row served through the cache costs its share of the times that its chunk is read.
+  // A row served through the cache costs its share of the decodes of its chunk.
   const double chunk_bytes = expected_decodes_per_chunk(dataset, options) * row_bytes;
   if (mostly_resident(reader)) return kCallNs < chunk_bytes * kMemoryNsPerByte;
   return kStorageNs + std::max(row_bytes, kPageBytes) * kStorageNsPerByte < chunk_bytes * kStorageNsPerByte;

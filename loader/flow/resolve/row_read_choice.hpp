@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows straight from the file, or chunks through the cache: which is cheaper.
+// Chooses between reading rows directly from the file and chunks through the cache.
 #pragma once
 
 #include "dataset/dataset_state.hpp"
@@ -7,8 +7,8 @@
 
 namespace h5feed {
 
-/// What `RowReads::automatic` means for this data, order and cache. Looks whether some of the rows are in
-/// the page cache; does not wait for the storage.
+/// Returns the choice of `RowReads::automatic` for this data, order and cache: true to read rows directly.
+/// Checks whether a sample of the rows is in the page cache; does not wait for storage.
 bool rows_cheaper_than_chunks(const DatasetState& dataset, const ResolvedOptions& options);
 
 }  // namespace h5feed

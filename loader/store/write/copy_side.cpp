@@ -80,11 +80,11 @@ std::string CopySide::reference_text(ValueShape::Kind kind, const std::byte* val
                      fmt::join(last.begin(), last.begin() + rank, ","));
 }
 
-Way CopySide::way_of(const TreeObject& object, hid_t dataset, const CopyPlan& plan) const {
+CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const CopyPlan& plan) const {
   const std::string& path = object.path;
   const ScopedId type = calls.id(H5Dget_type(dataset), path, kNoType);
   const ValueShape shape = value_shape(type.get(), calls, path);
-  if (filled.contains(object.key)) return Way::by_caller;
+  if (filled.contains(object.key)) return CopyMethod::by_caller;
   const H5::DSetCreatPropList plist(calls.id(H5Dget_create_plist(dataset), path, kNoProperties).get());
   if (plist.getLayout() == H5D_VIRTUAL) {
     if (!plan.latest)
@@ -93,9 +93,9 @@ Way CopySide::way_of(const TreeObject& object, hid_t dataset, const CopyPlan& pl
       calls.refuse(path,
                    "its sources are looked up beside this file; write the copy into the same directory");
     }
-    return Way::virtual_view;
+    return CopyMethod::virtual_view;
   }
-  if (plist.getExternalCount() > 0) return Way::external;
+  if (plist.getExternalCount() > 0) return CopyMethod::external;
   if (plist.getLayout() == H5D_CHUNKED) {
     std::array<hsize_t, H5S_MAX_RANK> chunk = {};
     const int chunk_rank = plist.getChunk(static_cast<int>(chunk.size()), chunk.data());
@@ -111,14 +111,14 @@ Way CopySide::way_of(const TreeObject& object, hid_t dataset, const CopyPlan& pl
   const bool newer =
       newer_than_1_8 || (plist.getLayout() == H5D_CHUNKED && H5Dget_chunk_index_type(dataset, &index) >= 0 &&
                          index != H5D_CHUNK_IDX_BTREE);
-  if (!anew && (!newer || plan.latest)) return Way::verbatim;
+  if (!anew && (!newer || plan.latest)) return CopyMethod::verbatim;
   if (const auto missing = missing_filters(plist); !missing.empty()) {
     calls.refuse(path,
                  fmt::format("copying it needs filter {} ({}), which libhdf5 does not find; install its "
                              "plugin and set HDF5_PLUGIN_PATH",
                              missing.front().id, missing.front().name));
   }
-  return Way::by_values;
+  return CopyMethod::by_values;
 }
 
 void CopySide::check_references(const ValueShape& shape, std::byte* values, std::size_t elements,

@@ -24,7 +24,7 @@ inline constexpr const char* kNoProperties = "its properties cannot be read";
 inline constexpr const char* kNoType = "its type cannot be read";
 
 /// How one dataset comes over.
-enum class Way : std::uint8_t {
+enum class CopyMethod : std::uint8_t {
   by_caller,     ///< created here, filled by the caller
   verbatim,      ///< by H5Ocopy, chunks as they are
   by_values,     ///< read and written: references and committed types must be those of the copy
@@ -61,7 +61,8 @@ struct CopySide {
                         const std::string& holder) const H5FEED_REQUIRES(hdf5_mutex);
 
   /// Throws DatasetError where the dataset cannot be carried over.
-  Way way_of(const TreeObject& object, hid_t dataset, const CopyPlan& plan) const H5FEED_REQUIRES(hdf5_mutex);
+  CopyMethod method_of(const TreeObject& object, hid_t dataset, const CopyPlan& plan) const
+      H5FEED_REQUIRES(hdf5_mutex);
 };
 
 /// Whether all bytes of a region reference are zero: it points to nothing.

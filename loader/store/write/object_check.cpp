@@ -25,7 +25,7 @@ void check_copyable(const H5File& source, const CopyPlan& plan) {
     const CopySide side(source, session, plan);
     for (const TreeObject& object : side.tree.objects) {
       const ScopedId id = side.open(object.path);
-      if (object.kind == H5I_DATASET) side.way_of(object, id.get(), plan);
+      if (object.kind == H5I_DATASET) side.method_of(object, id.get(), plan);
       for (const std::string& name : attribute_names(id.get(), side.calls, object.path)) {
         const std::string holder = fmt::format("{} attribute {}", object.path, name);
         const ScopedId attribute =
@@ -76,8 +76,8 @@ void visit_values(const H5File& file, const CopyPlan& plan,
                 H5FEED_REQUIRES(hdf5_mutex) { put_elements(shape, values, elements, object.path); });
       }
       if (object.kind != H5I_DATASET) continue;
-      const Way way = side.way_of(object, id.get(), plan);
-      if (way != Way::verbatim && way != Way::by_values) continue;
+      const CopyMethod method = side.method_of(object, id.get(), plan);
+      if (method != CopyMethod::verbatim && method != CopyMethod::by_values) continue;
       const H5::DSetCreatPropList plist(
           side.calls.id(H5Dget_create_plist(id.get()), object.path, kNoProperties).get());
       // What libhdf5 cannot decode it has copied as it is.

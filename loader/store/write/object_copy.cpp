@@ -147,9 +147,9 @@ class ObjectCopy {
       H5FEED_REQUIRES(hdf5_mutex) {
     const std::string& path = object.path;
     const ScopedId original = source_.open(path);
-    const Way way = source_.way_of(object, original.get(), plan_);
+    const CopyMethod method = source_.method_of(object, original.get(), plan_);
     const ScopedId type = source_.calls.id(H5Dget_type(original.get()), path, kNoType);
-    if (way == Way::verbatim) {
+    if (method == CopyMethod::verbatim) {
       // Beside the values: variable-length ones in heaps, which take no more than the source does.
       const ValueShape shape = value_shape(type.get(), source_.calls, path);
       hsize_t heap_bytes = 0;
@@ -161,27 +161,28 @@ class ObjectCopy {
       return;
     }
     const ScopedId properties =
-        way == Way::virtual_view
+        method == CopyMethod::virtual_view
             ? calls_.id(H5Dget_create_plist(original.get()), path, kNoProperties)
-            : creation_properties(object, original.get(), type.get(),
-                                  way == Way::by_caller ? &source_.filled.at(object.key).second : nullptr);
+            : creation_properties(
+                  object, original.get(), type.get(),
+                  method == CopyMethod::by_caller ? &source_.filled.at(object.key).second : nullptr);
     const ScopedId space = calls_.id(H5Dget_space(original.get()), path, "its extent cannot be read");
-    if (way == Way::by_caller && source_.filled.at(object.key).second.fixed_max_shape) {
+    if (method == CopyMethod::by_caller && source_.filled.at(object.key).second.fixed_max_shape) {
       std::array<hsize_t, H5S_MAX_RANK> extent = {};
       const int rank = H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
       calls_.done(H5Sset_extent_simple(space.get(), rank, extent.data(), nullptr), path, kNoProperties);
     }
-    const bool view = way == Way::by_caller && !source_.filled.at(object.key).second.parts.empty();
+    const bool view = method == CopyMethod::by_caller && !source_.filled.at(object.key).second.parts.empty();
     state_.reserve(view ? 0 : H5Dget_storage_size(original.get()));
     const ScopedId copied_type = type_in_copy(type.get(), path);
     const ScopedId made =
         calls_.id(H5Dcreate_anon(file_, copied_type.get(), space.get(), properties.get(), H5P_DEFAULT), path,
                   "cannot be made");
     calls_.done(H5Olink(made.get(), to, name, link_properties, H5P_DEFAULT), path, "cannot be linked");
-    if (way == Way::by_caller) {
+    if (method == CopyMethod::by_caller) {
       H5Iinc_ref(made.get());
       state_.datasets.emplace(source_.filled.at(object.key).first, made.get());
-    } else if (way == Way::by_values) {
+    } else if (method == CopyMethod::by_values) {
       by_values_.insert(object.key);
     }
   }

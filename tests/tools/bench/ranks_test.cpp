@@ -81,7 +81,7 @@ TEST_F(BenchRanks, refuses_what_cannot_be_measured_before_the_first_row) {
   EXPECT_THAT(refused({"--world-size", "2", "--shard", "halves"}), HasSubstr("--shard"));
   EXPECT_THAT(refused({"--world-size", "2", "--cold"}), HasSubstr("leave out --cold"));
   EXPECT_THAT(refused({"--world-size", "100", "--shard", "by_chunk"}),
-              HasSubstr("cannot deal 40 chunks to 100 ranks"));
+              HasSubstr("cannot distribute 40 chunks over 100 ranks"));
   EXPECT_THAT(
       refused({"--world-size", "100000"}),
       MatchesRegex("--world-size 100000: too many processes for this machine [^\n]*; give at most [0-9]+\n"));

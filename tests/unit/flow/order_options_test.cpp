@@ -64,7 +64,7 @@ TEST_F(OrderOptions, refuse_ranks_that_cannot_be) {
 
 TEST_F(OrderOptions, refuse_more_ranks_than_chunks_where_ranks_own_chunks) {
   EXPECT_THAT(refused({.seed = 1, .world_size = 11, .shard = Shard::by_chunk}),
-              HasSubstr("cannot deal 10 chunks to 11 ranks; use strided, or at most 10 ranks"));
+              HasSubstr("cannot distribute 10 chunks over 11 ranks; use strided, or at most 10 ranks"));
   EXPECT_EQ(refused({.seed = 1, .world_size = 10, .shard = Shard::by_chunk}), "accepted");
 }
 
@@ -88,7 +88,7 @@ TEST_F(OrderOptions, exclude_each_other_as_in_pytorch) {
 TEST_F(OrderOptions, refuse_a_cache_that_cannot_foresee_a_sampler) {
   EXPECT_THAT(
       refused({.sampler = some_sampler(), .cache_bytes = 1000, .cache_policy = CachePolicy::clairvoyant}),
-      HasSubstr("a sampler does not tell"));
+      HasSubstr("not known for samplers"));
 }
 
 TEST_F(OrderOptions, refuse_single_samples_where_a_rank_would_come_short) {
@@ -221,7 +221,7 @@ TEST_F(OrderOptions, know_a_listed_sampler_in_a_state) {
   EXPECT_THROW(with({1, 2, 4})->restore(state), StateError);
 }
 
-TEST_F(OrderOptions, foretell_orders_that_do_not_follow_the_chunks) {
+TEST_F(OrderOptions, predict_orders_that_do_not_follow_the_chunks) {
   const test::CapturedLog quiet;
   std::vector<std::int64_t> scattered;
   for (std::int64_t i = 0; i < 100; ++i) scattered.push_back(i * 37 % 100);
@@ -230,7 +230,7 @@ TEST_F(OrderOptions, foretell_orders_that_do_not_follow_the_chunks) {
   EXPECT_GT(plan(subset, options).decodes_per_chunk.value(), 3.0);
   EXPECT_EQ(plan(subset, options).clairvoyant_decodes_per_chunk, std::nullopt);
   options.cache_policy = CachePolicy::clairvoyant;
-  EXPECT_THAT(test::refusal<OptionError>(subset, options), HasSubstr("a subset that is not in file order"));
+  EXPECT_THAT(test::refusal<OptionError>(subset, options), HasSubstr("unordered subsets"));
   const DataLoaderOptions ranks{.batch_size = 5,
                                 .shuffle = true,
                                 .seed = 1,

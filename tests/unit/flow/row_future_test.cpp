@@ -31,7 +31,7 @@ class Future : public testing::Test {
     future_.issue(now_, next_);
   }
   void plan(std::uint64_t batch) { future_.planned(future_.first_turn(batch)); }
-  std::uint64_t due(std::uint64_t sample) { return future_.outlook().due(sample, {}).value(); }
+  std::uint64_t due(std::uint64_t sample) { return future_.due_times().due(sample, {}).value(); }
   std::uint64_t base() { return future_.first_turn(0); }
 
   RowFuture future_{kBatch};
@@ -44,7 +44,7 @@ TEST_F(Future, is_this_epoch_until_a_row_is_served_and_then_the_next) {
   const std::uint64_t sample = static_cast<std::uint64_t>(now_.plan->batch(2)[3]);
   EXPECT_EQ(due(sample), base() + 2 * kBatch + 3);
   const std::vector<std::uint64_t> served{base() + 2 * kBatch + 3};
-  const std::uint64_t later = future_.outlook().due(sample, served).value();
+  const std::uint64_t later = future_.due_times().due(sample, served).value();
   for (std::uint64_t batch = 0; batch < 3; ++batch) plan(batch);
   EXPECT_EQ(due(sample), later);
   for (std::uint64_t batch = 3; batch < kBatches; ++batch) plan(batch);
@@ -75,7 +75,7 @@ TEST_F(Future, goes_on_counting_over_the_edge_of_an_epoch) {
 TEST_F(Future, without_a_next_plan_ends_with_the_epoch) {
   future_.issue(round_of(0), {});
   for (std::uint64_t batch = 0; batch < kBatches; ++batch) plan(batch);
-  EXPECT_FALSE(future_.outlook().due(7, {}));
+  EXPECT_FALSE(future_.due_times().due(7, {}));
 }
 
 // What the cache of rows relies on: whatever was issued, a turn never means two samples.

@@ -170,7 +170,7 @@ TEST(EpochPlan, keeps_chunk_windows_together) {
   }
 }
 
-TEST(WholeOrder, foretells_which_chunks_positions_need) {
+TEST(WholeOrder, predicts_which_chunks_positions_need) {
   for (const char* shuffle : {"sequential", "chunk:1", "chunk:3", "chunk:16", "full"}) {
     for (const std::uint64_t samples : {1ull, 10ull, 57ull, 95ull, 100ull}) {
       const WholeOrder plan(samples, 10, shuffle, 5, 2);

@@ -195,7 +195,7 @@ TEST_P(Shards, knows_the_turn_of_every_sample) {
   }
 }
 
-TEST_P(Shards, foretells_the_chunks_of_batches) {
+TEST_P(Shards, predicts_the_chunks_of_batches) {
   PlanSpec of = spec(Uneven::exact);
   if (of.shuffle.kind() == Shuffle::Kind::full) return;
   for (; of.rank < of.world_size; ++of.rank) {
