@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door to the image codecs.
+// Loads the image codecs.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 namespace h5feed {
 
 /// Returns the functions of h5feed_images.so. The first call loads it; it stays loaded until the process
-/// ends. Looks at the path in the environment variable H5FEED_IMAGES alone where that is set; else beside the
-/// program or shared library that holds h5feed, in the folder `h5feed` there, and where an installed program
-/// has it; else asks the dynamic linker. Thread-safe: others wait for the call that loads. Throws Error where
-/// the object is missing, cannot be loaded or is of another version of h5feed; the next call then tries
-/// again.
+/// ends. If the environment variable H5FEED_IMAGES is set, only that path is tried. Otherwise searches the
+/// directory of the program or shared library that contains h5feed, the folder `h5feed` in it, the place
+/// where an installed program has it, and finally the dynamic linker's paths. Thread-safe: concurrent calls
+/// wait for the one that loads. Throws Error if the object is missing, cannot be loaded or is of another
+/// version of h5feed; the next call tries again.
 const ImageCalls& image_calls();
 
-/// As image_calls(), with the places to look in, best first: paths of the object, or a name without a slash
-/// for the dynamic linker. For tests.
+/// Returns the functions of h5feed_images.so, like image_calls(), but searches `places` in order: paths of
+/// the object, or a name without a slash for the dynamic linker. Throws Error. For tests.
 const ImageCalls& load_image_calls(const std::vector<std::string>& places);
 
 }  // namespace h5feed

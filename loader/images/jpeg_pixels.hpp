@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JPEG by libjpeg alone: half the time that OpenCV takes for the same pixels.
+// JPEG decoding by libjpeg alone, in half the time that OpenCV takes for the same pixels.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,16 @@
 
 namespace h5feed {
 
-/// The order of the channels, 8 bits each.
+/// Order of the channels, 8 bits each.
 enum class JpegChannels : std::uint8_t { rgb, bgr, gray };
 
-/// Returns where the rows of an image of this size go, one behind the other; null to leave it.
+/// Returns the destination of the rows of an image of this size, stored consecutively; null to reject the
+/// image.
 using JpegPlace = std::function<std::byte*(int height, int width)>;
 
-/// Decodes what OpenCV would decode to the same bits. Returns false, with anything in what `place` returned,
-/// for all else, which is left to OpenCV: bytes that are no JPEG, or a damaged one; other than one or three
-/// components; an orientation in EXIF; more pixels than OpenCV accepts; a size that `place` does not want.
+/// Decodes a JPEG to exactly the pixels that OpenCV produces. Returns false, with the buffer from `place`
+/// unspecified, if OpenCV must decode the image instead: not a JPEG, damaged, neither one nor three
+/// components, an orientation in EXIF, more pixels than OpenCV accepts, or a size that `place` rejects.
 /// Thread-safe. Throws what `place` throws.
 bool decode_jpeg(std::span<const std::byte> bytes, JpegChannels channels, const JpegPlace& place);
 

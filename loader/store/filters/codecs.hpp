@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codecs that more than their own filter uses. Decoders never write past `out`, never read past `in`, and
-// throw FilterError for bytes that no encoder produces; they return the bytes written. Encoders throw
-// std::bad_alloc where memory is short.
+// Codecs shared by several filters. Decoders never write past `out` or read past `in`, throw FilterError for
+// bytes that no encoder produces, and return the number of bytes written. Encoders throw std::bad_alloc if
+// memory is short.
 #pragma once
 
 #include <array>
@@ -18,10 +18,11 @@ struct ZSTD_DCtx_s;
 
 namespace h5feed {
 
-/// Decompressor state for one thread, created on first use. Not thread-safe.
+/// Deflate decompressor of one thread; its state is created on first use. Not thread-safe.
 class DeflateDecoder {
  public:
-  /// One zlib stream; its Adler-32 is verified. Throws FilterError, std::bad_alloc.
+  /// Decodes one zlib stream into `out`, verifies its Adler-32 and returns the bytes written. Throws
+  /// FilterError for invalid data or if `out` is too small, and std::bad_alloc.
   std::size_t decode(std::span<const std::byte> in, std::span<std::byte> out);
 
  private:
@@ -31,10 +32,11 @@ class DeflateDecoder {
   std::unique_ptr<libdeflate_decompressor, Free> decompressor_;
 };
 
-/// As DeflateDecoder, for Zstandard frames.
+/// Zstandard decompressor of one thread; its state is created on first use. Not thread-safe.
 class ZstdDecoder {
  public:
-  /// One or more frames back to back. Throws FilterError, std::bad_alloc.
+  /// Decodes one or more consecutive frames into `out` and returns the bytes written. Throws FilterError for
+  /// invalid data or if `out` is too small, and std::bad_alloc.
   std::size_t decode(std::span<const std::byte> in, std::span<std::byte> out);
 
  private:
@@ -44,27 +46,31 @@ class ZstdDecoder {
   std::unique_ptr<ZSTD_DCtx_s, Free> context_;
 };
 
-/// Buffers that a decoder of one thread needs beside its output; kept for the next chunk.
+/// Temporary buffers of one thread's decoder, reused from chunk to chunk.
 using Workspace = std::array<ByteBuffer, 2>;
 
-/// The framing of HDF5 filter 32004: total bytes (u64, big-endian), block bytes (u32), then each
-/// block's stored bytes (u32) and data, raw where both are equal. Throws FilterError.
+/// Decodes the framing of HDF5 filter 32004 and returns the bytes written: total bytes (u64, big-endian),
+/// block bytes (u32), then each block's stored bytes (u32) and data; a block is raw if its stored size equals
+/// its decoded size. Throws FilterError for invalid data or if `out` is too small.
 std::size_t decode_lz4(std::span<const std::byte> in, std::span<std::byte> out);
 
-/// The bare LZF stream of HDF5 filter 32000. Throws FilterError.
+/// Decodes the bare LZF stream of HDF5 filter 32000 and returns the bytes written. Throws FilterError for
+/// invalid data or if `out` is too small.
 std::size_t decode_lzf(std::span<const std::byte> in, std::span<std::byte> out);
 
-/// One zlib stream. `level` is 0 (stored) to 9, as in zlib.
+/// Encodes `in` as one zlib stream. `level` is 0 (stored) to 9, as in zlib. Throws std::bad_alloc.
 std::vector<std::byte> encode_deflate(std::span<const std::byte> in, unsigned level);
 
-/// Blocks of `block_bytes`, which is 1 to 2^30.
+/// Encodes `in` in the framing of HDF5 filter 32004, in blocks of `block_bytes` (1 to 2^30). Throws
+/// std::bad_alloc.
 std::vector<std::byte> encode_lz4(std::span<const std::byte> in, std::size_t block_bytes);
 
-/// One frame that states its content size. `level` is 1 to 22.
+/// Encodes `in` as one Zstandard frame that states its content size. `level` is 1 to 22. Throws
+/// std::bad_alloc.
 std::vector<std::byte> encode_zstd(std::span<const std::byte> in, int level);
 
-/// Equal input makes equal bytes, which liblzf's own encoder does not promise: its table of earlier
-/// matches starts uninitialized. Throws FilterError for more than 4 GiB.
+/// Encodes `in` as a bare LZF stream. Deterministic, unlike liblzf's own encoder, whose table of earlier
+/// matches starts uninitialized. Throws FilterError for more than 4 GiB, and std::bad_alloc.
 std::vector<std::byte> encode_lzf(std::span<const std::byte> in);
 
 }  // namespace h5feed

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5 filter pipelines without libhdf5: thread-safe, length-checked on hostile input.
+// HDF5 filter pipelines without libhdf5: thread-safe, with every length checked, as stored bytes may be
+// hostile.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 namespace h5feed {
 
-/// Filter identifications: HDF5's own, and those of HDF Group's "Registered Filter Plugins".
+/// Filter ids: HDF5's own, and those of HDF Group's "Registered Filter Plugins".
 namespace filter_id {
 inline constexpr unsigned kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kSzip = 4, kScaleOffset = 6,
                           kBzip2 = 307, kLzf = 32000, kBlosc = 32001, kLz4 = 32004, kBitshuffle = 32008,
@@ -25,14 +26,14 @@ inline constexpr unsigned kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kSzip = 4
 
 struct FilterEntry;
 
-/// Stored bytes that no writer could have produced. Carries the filter and the reason only; the
-/// chunk reader adds file, dataset and chunk and throws ChunkError.
+/// Thrown for stored bytes that no writer could have produced. The message has the filter and the reason
+/// only; the chunk reader adds file, dataset and chunk and throws ChunkError.
 class FilterError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Buffers and codec state of one decoding thread. Not thread-safe; reuse it across chunks.
+/// Buffers and codec state of one decoding thread. Not thread-safe; reuse it from chunk to chunk. Move-only.
 class DecodeScratch {
  public:
   DecodeScratch();
@@ -46,66 +47,70 @@ class DecodeScratch {
   std::unique_ptr<State> state_;
 };
 
-/// The filters of one dataset. Immutable; `decode` and `encode` may run on many threads at once.
+/// The filter pipeline of one dataset. Immutable and thread-safe.
 class FilterPipeline {
  public:
-  /// `chunk_bytes` is the decoded size of every chunk; `element_bytes` that of one element, used by a
-  /// shuffle whose parameters do not say. Throws FilterError for more than 32 filters.
+  /// Creates the pipeline. `chunk_bytes` is the decoded size of every chunk; `element_bytes` is the size of
+  /// one element, used if a shuffle's parameters lack it. Throws FilterError for more than 32 filters.
   FilterPipeline(std::vector<FilterSpec> filters, std::size_t chunk_bytes, std::size_t element_bytes);
 
-  /// Whether h5feed decodes this filter, with these parameters, itself.
+  /// Returns whether h5feed itself decodes this filter with these parameters.
   static bool supports(const FilterSpec& filter);
 
-  /// Whether `encode` applies this filter: h5feed decodes szip and scaleoffset, and writes neither.
+  /// Returns whether `encode` supports this filter. False for szip and scaleoffset, which h5feed decodes but
+  /// does not write.
   static bool encodes(const FilterSpec& filter);
 
-  /// Whether a chunk with this mask is stored without any filter.
+  /// Returns whether a chunk with this mask is stored without any filter.
   bool skips_all(std::uint32_t filter_mask) const noexcept;
 
-  /// True when there is no filter: stored bytes are the chunk's bytes.
+  /// Returns whether the pipeline has no filters: stored bytes are then the chunk's bytes.
   bool empty() const noexcept { return filters_.empty(); }
+  /// Returns the filters in the order in which they are applied on writing, with missing parameters filled
+  /// in.
   const std::vector<FilterSpec>& filters() const noexcept { return filters_; }
 
-  /// Undoes the filters that `filter_mask` does not skip, last to first. `out.size()` must be the
-  /// chunk size; `raw` is not kept. Checksums are verified. Throws FilterError on corrupt bytes.
+  /// Decodes a chunk: undoes the filters that `filter_mask` does not skip, last to first, and verifies
+  /// checksums. `out.size()` must be the chunk size; `raw` is only borrowed for the call. Throws FilterError
+  /// on corrupt bytes.
   void decode(std::span<const std::byte> raw, std::uint32_t filter_mask, std::span<std::byte> out,
               DecodeScratch& scratch) const;
 
-  /// Applies every filter, first to last. A deflate stage that would grow the chunk is kept, as
-  /// libhdf5 keeps it, so the result's mask is always 0. Throws std::bad_alloc, and FilterError for
-  /// a filter that `encodes` refuses, and for filters that together make several times as much of a chunk.
+  /// Encodes a chunk with every filter, first to last. A deflate stage that would grow the chunk is kept, as
+  /// in libhdf5, so the result's filter mask is always 0. Throws std::bad_alloc; FilterError for a filter
+  /// that `encodes` rejects, or if all filters together would make the chunk several times larger.
   std::vector<std::byte> encode(std::span<const std::byte> chunk) const;
 
-  /// Upper bound of what any encoder makes of a chunk.
+  /// Returns an upper bound of the stored bytes of a chunk, by any encoder.
   std::size_t max_encoded_bytes() const noexcept;
 
-  /// Upper bound of memory `decode` needs beside `raw` and `out`.
+  /// Returns an upper bound of the memory in bytes that `decode` needs in addition to `raw` and `out`.
   std::size_t scratch_bytes() const noexcept;
 
  private:
   std::vector<FilterSpec> filters_;
-  std::vector<const FilterEntry*> entries_;  // of the table, one for each of `filters_`
+  std::vector<const FilterEntry*> entries_;  // Entries of the filter table, one for each of `filters_`
   std::size_t chunk_bytes_;
-  std::uint32_t idle_ = 0;  // a mask of the filters that change nothing
+  std::uint32_t idle_ = 0;  // Mask of the filters that change nothing
 };
 
-/// Why `supports` refuses the filter, to stand behind its name: "is not built in", "has blocks that are no
-/// multiple of 8 elements (12)". Empty where it does not.
+/// Returns why `FilterPipeline::supports` rejects the filter, as a predicate to follow the filter's name: "is
+/// not built in", "has blocks that are no multiple of 8 elements (12)". Returns an empty string if it is
+/// supported.
 std::string unsupported_reason(const FilterSpec& filter);
 
-/// What in a filter's parameters, which libhdf5 derives from the dataset, contradicts `info`; empty where
-/// nothing does. Chunks of such a dataset cannot be decoded by anyone.
+/// Returns how a filter's parameters, which libhdf5 derives from the dataset, contradict `info`; an empty
+/// string if they do not. No reader can decode the chunks of such a dataset.
 std::string contradiction(const FilterSpec& filter, const DatasetInfo& info);
 
-/// `filter` with the parameters that writers derive from the dataset where it has none or zero: the
-/// element's size of a shuffle, the chunk's size (which readers may ignore) of LZF and blosc.
+/// Returns `filter` with parameters that writers derive from the dataset filled in if missing or zero: the
+/// element size of a shuffle, the chunk size (which readers may ignore) of LZF and blosc.
 FilterSpec completed(FilterSpec filter, std::size_t chunk_bytes, std::size_t element_bytes);
 
-/// `filter` for chunks of a size that is not known yet: `completed` then sets it.
+/// Returns `filter` with the chunk size, if it is a parameter, set to 0 (unknown); `completed` sets it later.
 FilterSpec without_chunk_size(FilterSpec filter);
 
-/// How many of a filter's leading parameters its public plugin for libhdf5 puts in front by itself on
-/// writing.
+/// Returns how many of a filter's leading parameters its public libhdf5 plugin adds itself when writing.
 std::size_t plugin_params(unsigned id) noexcept;
 
 /// Parses the command line's filter grammar, "none" or "[shuffle+|bitshuffle+]COMPRESSOR[+fletcher32]",
@@ -117,17 +122,17 @@ std::size_t plugin_params(unsigned id) noexcept;
 /// accepted.
 std::vector<FilterSpec> parse_filters(std::string_view text, std::size_t element_bytes);
 
-/// The inverse, for people: "shuffle+gzip:4"; "none" for an empty pipeline. Parameters that the grammar
-/// cannot say are left out.
+/// Formats a pipeline for people, in the grammar of `parse_filters`: "shuffle+gzip:4"; "none" for an empty
+/// pipeline. Omits parameters that the grammar cannot express.
 std::string format_filters(const std::vector<FilterSpec>& filters);
 
-/// Common name of a registered filter, "gzip" or "blosc2"; empty for an unknown identification.
+/// Returns the common name of a registered filter, such as "gzip" or "blosc2"; empty for an unknown id.
 std::string_view filter_name(unsigned id) noexcept;
 
-/// The identifications that have one, those that h5feed decodes first.
+/// Returns the ids of all filters that `filter_name` knows; those that h5feed decodes come first.
 std::vector<unsigned> named_filters();
 
-/// Whether h5feed decodes the filter itself, at least with some parameters.
+/// Returns whether h5feed itself decodes the filter, at least with some parameters.
 bool has_own_decoder(unsigned id) noexcept;
 
 }  // namespace h5feed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5 filter 3: a checksum in 4 bytes behind the data.
+// HDF5 filter 3: a 4-byte checksum after the data.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace h5feed {
 
-/// Fletcher's checksum over big-endian 16-bit words, an odd last byte padded with zero. Sums are
-/// reduced by folding the carry, as libhdf5 does it: a remainder modulo 65535 differs where a sum is
-/// a multiple of it (0xffff here, 0 there).
+/// Returns Fletcher's checksum over big-endian 16-bit words, an odd last byte padded with zero. Sums are
+/// reduced by folding the carry, as in libhdf5; a remainder modulo 65535 would differ if a sum is a multiple
+/// of 65535 (0xffff here, 0 there).
 std::uint32_t fletcher32(std::span<const std::byte> bytes) noexcept;
 
-/// Whether `stored` is the checksum of `bytes`; also takes the form with swapped bytes in each half
-/// that libhdf5 before 1.6.3 wrote on little-endian hosts.
+/// Returns whether `stored` is the checksum of `bytes`. Also accepts the bytes of each half swapped, which
+/// libhdf5 before 1.6.3 wrote on little-endian hosts.
 bool fletcher32_matches(std::span<const std::byte> bytes, std::uint32_t stored) noexcept;
 
 }  // namespace h5feed

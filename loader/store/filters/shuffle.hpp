@@ -9,19 +9,19 @@
 
 namespace h5feed {
 
-/// Instruction sets that the shuffles have code for, each containing the ones before it.
+/// Instruction sets that the shuffles are implemented for; each includes the previous ones.
 enum class SimdLevel : std::uint8_t { none, sse2, avx2 };
 
-/// The most that this CPU executes.
+/// Returns the highest level that this CPU supports.
 SimdLevel simd_level() noexcept;
 
-/// Groups the bytes of `in` by their place in the element. `out.size()` equals `in.size()`; the spans
-/// do not overlap; `element_bytes` is at least 1.
+/// Byte shuffle: groups the bytes of `in` by their position in the element. `out.size()` must equal
+/// `in.size()`; the spans must not overlap; `element_bytes` is at least 1.
 void shuffle_bytes(std::span<const std::byte> in, std::size_t element_bytes,
                    std::span<std::byte> out) noexcept;
 
-/// The inverse, by SIMD where an element has 2, 4 or 8 bytes. `level` is at most `simd_level()`: none is
-/// what the others are tested against.
+/// Undoes `shuffle_bytes`, with SIMD for elements of 2, 4 or 8 bytes. `out.size()` must equal `in.size()`;
+/// the spans must not overlap. `level` is at most `simd_level()`; tests compare the other levels with `none`.
 void unshuffle_bytes(std::span<const std::byte> in, std::size_t element_bytes, std::span<std::byte> out,
                      SimdLevel level = simd_level()) noexcept;
 

@@ -11,12 +11,13 @@
 
 namespace h5feed {
 
-/// Groups the bits of `in`, a multiple of 8 elements of `element_bytes` each. `out` and `work` have the
-/// size of `in`; no two of the spans overlap.
+/// Bit shuffle: groups the bits of `in`, which has a multiple of 8 elements of `element_bytes` bytes each.
+/// `out` and `work` must have the size of `in`; no two of the spans may overlap.
 void shuffle_bits(std::span<const std::byte> in, std::size_t element_bytes, std::span<std::byte> out,
                   std::span<std::byte> work) noexcept;
 
-/// The inverse, by SIMD as far as `level` says, which is at most `simd_level()`.
+/// Undoes `shuffle_bits`, with the instruction set `level`, which is at most `simd_level()`. `out` and `work`
+/// must have the size of `in`; no two of the spans may overlap.
 void unshuffle_bits(std::span<const std::byte> in, std::size_t element_bytes, std::span<std::byte> out,
                     std::span<std::byte> work, SimdLevel level = simd_level()) noexcept;
 

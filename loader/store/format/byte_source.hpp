@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of a file by offset, from any thread.
+// Random access to the bytes of a file, from any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,18 @@
 
 namespace h5feed {
 
-/// Random-access bytes. Implementations are thread-safe and keep no position.
+/// Random-access source of bytes. Implementations are thread-safe and keep no read position.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  /// Fills `out` from `offset` on. Blocks. Throws FileError on an I/O error or when the source ends
-  /// before `out` is full.
+  /// Reads `out.size()` bytes from `offset` on into `out`. Blocks. Throws FileError on an I/O error or if the
+  /// source ends before `out` is full.
   virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
 
-  /// Fills buffers that lie apart from bytes that lie together, in one call to the system where it can.
-  /// Blocks and throws as `read`.
+  /// Scatter read: reads contiguous bytes from `offset` on into several buffers, one after the other, in as
+  /// few system calls as possible. Blocks. Throws FileError on an I/O error or if the source ends before all
+  /// buffers are full.
   virtual void read_scattered(std::uint64_t offset, std::span<const std::span<std::byte>> outs) const {
     for (const std::span<std::byte> out : outs) {
       read(offset, out);
@@ -29,21 +30,22 @@ class ByteSource {
     }
   }
 
-  /// A hint that these bytes will be read soon; may do nothing. Does not wait for them.
+  /// Hints that the bytes (offset, size) will be read soon; may do nothing. Does not wait for them.
   virtual void will_need(std::uint64_t, std::uint64_t) const noexcept {}
 
-  /// Whether the byte at `offset` can be read without waiting for the storage, as far as is known. Does
-  /// not wait itself.
+  /// Returns whether the byte at `offset` can be read without waiting for storage; true if unknown. Does not
+  /// block.
   virtual bool resident(std::uint64_t) const noexcept { return true; }
 
-  /// Bytes at the time of opening.
+  /// Returns the size in bytes when the source was opened.
   virtual std::uint64_t size() const noexcept = 0;
 };
 
-/// Opens a local file for pread(2). Throws FileError.
+/// Opens a local regular file for pread(2). Does not wait for the writer of a named pipe. Throws FileError if
+/// it cannot be opened or is not a regular file.
 std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path);
 
-/// What tells one file from another, and one content of it from another (stat(2)).
+/// Identifies a file and one state of its content (stat(2)): equal if neither was replaced or modified.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -54,13 +56,14 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// That of the file which `path` names now. Throws FileError where there is none.
+/// Returns the identity of the file that `path` names now. Throws FileError if there is none.
 FileIdentity file_identity(const std::filesystem::path& path);
 
-/// The same; nothing where there is no such file, or it cannot be told.
+/// Returns the identity of the file that `path` names now; empty if it does not exist or stat(2) fails.
 std::optional<FileIdentity> find_file_identity(const std::filesystem::path& path) noexcept;
 
-/// Opens a file again. Throws FileError, also where it is another one by now, or shorter; it may have grown.
+/// Opens a local file that was identified before. Throws FileError if it cannot be opened, is a different
+/// file now or is shorter than `expected`; a file that has grown is accepted.
 std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path,
                                                    const FileIdentity& expected);
 

@@ -12,35 +12,37 @@
 
 namespace h5feed {
 
-/// Chunks along each dimension: the last ones may reach over the edge.
+/// Returns the number of chunks along each dimension; the last chunk of a dimension may extend beyond the
+/// dataset's edge.
 std::vector<std::uint64_t> chunk_grid(std::span<const std::uint64_t> shape,
                                       std::span<const std::uint64_t> chunk_shape);
 
-/// Coordinates of chunk number `chunk` of a grid in row-major order.
+/// Returns the coordinates of chunk number `chunk` of a grid in row-major order.
 std::vector<std::uint64_t> chunk_coordinates(std::uint64_t chunk, std::span<const std::uint64_t> grid);
 
-/// "train.h5:/images: chunk (12,0,0,0) (samples 1200-1299)" for a chunk of such a grid.
+/// Returns the text that identifies a chunk in messages: "train.h5:/images: chunk (12,0,0,0) (samples
+/// 1200-1299)".
 std::string describe_chunk_of(const DatasetInfo& info, std::span<const std::uint64_t> chunk_shape,
                               std::span<const std::uint64_t> grid, std::uint64_t chunk);
 
-/// Whether the chunk at `coordinates` reaches over the edge of the dataset.
+/// Returns whether the chunk at `coordinates` extends beyond the edge of the dataset.
 bool cut_by_extent(std::span<const std::uint64_t> coordinates, const DatasetInfo& info) noexcept;
 
-/// Chunk extent of data that is not chunked: whole rows of about 1 MiB together, at least one row.
+/// Returns the chunk shape for data that is not chunked: whole rows, about 1 MiB in total, at least one row.
 std::vector<std::uint64_t> rows_as_chunks(const DatasetInfo& info);
 
-/// A box of elements within two row-major arrays.
+/// Describes the copy of a box of elements from one row-major array to another.
 struct BoxCopy {
-  std::span<const std::uint64_t> extent;      ///< of the box; it starts at element 0 of `from` and `to`
-  std::span<const std::uint64_t> from_shape;  ///< of the array that `from` lies in
-  std::span<const std::uint64_t> to_shape;    ///< of the array that `to` lies in
+  std::span<const std::uint64_t> extent;      ///< Elements of the box in each dimension
+  std::span<const std::uint64_t> from_shape;  ///< Shape of the source array
+  std::span<const std::uint64_t> to_shape;    ///< Shape of the destination array
   std::size_t element_bytes = 1;
 };
 
-/// Copies a box; `from` and `to` point at its first element in each array and do not overlap.
+/// Copies a box of elements. `from` and `to` point at its first element in each array and do not overlap.
 void copy_box(const BoxCopy& box, const std::byte* from, std::byte* to) noexcept;
 
-/// Repeats `element` over `out`, whose size is a multiple of it.
+/// Fills `out` with copies of `element`. `out.size()` must be a multiple of `element.size()`.
 void fill_with(std::span<const std::byte> element, std::span<std::byte> out) noexcept;
 
 }  // namespace h5feed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The datasets of a file, each looked at on its own: a damaged object does not hide the others. Internal to
-// this folder; callers hold an Hdf5Session.
+// Lists the datasets of a file. Each is examined on its own: a damaged object does not hide the others.
+// Internal to this folder; callers hold an Hdf5Session.
 #pragma once
 
 #include <H5Cpp.h>
@@ -13,14 +13,15 @@
 
 namespace h5feed {
 
-/// Groups within groups that are followed; what lies deeper is listed as a problem.
+/// Maximum depth of nested groups; deeper groups are listed as a problem.
 inline constexpr unsigned kMaxGroupDepth = 256;
 
-/// As `H5File::list_datasets`. Throws std::bad_alloc.
+/// Lists every dataset reachable by hard links, in name order, each once; damaged objects are entries with a
+/// `problem` (`H5File::list_datasets`). Throws std::bad_alloc.
 std::vector<DatasetEntry> read_entries(const H5::H5File& file, const Hdf5Calls& calls)
     H5FEED_REQUIRES(hdf5_mutex);
 
-/// The entry of the object at `path`, an absolute path. Throws std::bad_alloc.
+/// Returns the entry of the object at the absolute path `path`. Throws std::bad_alloc.
 DatasetEntry read_entry(const H5::H5File& file, const Hdf5Calls& calls, const std::string& path)
     H5FEED_REQUIRES(hdf5_mutex);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentences about the datasets of a file, for error messages.
+// Texts about the datasets of a file, for error messages.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace h5feed {
 
-/// "20000×3×218×178"; "scalar", "none" for a dataset created without elements, "-" for an object that cannot
-/// be read.
+/// Returns the shape of a dataset, "20000×3×218×178"; "scalar"; "none" for a dataset with a null dataspace;
+/// "-" for an object that cannot be read.
 std::string shape_text(const DatasetEntry& entry);
 
-/// "/images (20000×3×218×178 u8), /labels (20000 u8)"; after the eighth "and N more"; "no datasets"
-/// when empty.
+/// Returns a list of up to eight datasets, "/images (20000×3×218×178 u8), /labels (20000 u8)", then "and N
+/// more"; "no datasets" if empty.
 std::string list_text(const std::vector<DatasetEntry>& entries);
 
-/// Path, without its leading slash, of the numeric dataset the user most likely meant by `wanted`:
-/// the same last component, else the fewest edits, else a name that contains it, else, with
-/// `want_images`, the only one that looks like images. Empty when nothing is near.
+/// Returns the path, without its leading slash, of the numeric dataset that the user most likely meant by
+/// `wanted`: one with the same last component, else the one with the fewest edits, else one whose name
+/// contains it, else, with `want_images`, the only one that looks like images. Empty if none is similar.
 std::string closest_dataset(const std::vector<DatasetEntry>& entries, std::string_view wanted,
                             bool want_images);
 

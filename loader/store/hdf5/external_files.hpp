@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files beside an HDF5 file that hold the bytes of a dataset ("external storage").
+// Files outside an HDF5 file that hold the bytes of a dataset ("external storage").
 #pragma once
 
 #include "store/format/dataset_info.hpp"
@@ -7,9 +7,9 @@
 
 namespace h5feed {
 
-/// Throws FileError that names the first external file of `info` which is missing or cannot be read. Looks
-/// for them where libhdf5 does: in the folder of HDF5_EXTFILE_PREFIX, else in the current one. Blocks on the
-/// HDF5 mutex.
+/// Throws FileError that names the first external file of `info` which is missing, unreadable or too short.
+/// Looks for the files where libhdf5 does: in the folder of HDF5_EXTFILE_PREFIX, else in the working
+/// directory. Blocks on the HDF5 mutex.
 void check_external_files(const H5File& file, const DatasetInfo& info);
 
 }  // namespace h5feed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of variable length, read without libhdf5: objects of global heap collections (HDF5 File Format
+// Reads values of variable length without libhdf5: objects of global heap collections (HDF5 File Format
 // Specification, section III.E, "Disk Format: Level 1E - Global Heap").
 #pragma once
 
@@ -12,29 +12,29 @@
 
 namespace h5feed {
 
-/// Of a file, from its superblock.
+/// Parameters of a file's global heaps, from its superblock.
 struct HeapFormat {
-  std::uint64_t base_address = 0;  ///< of the file's data, behind the user block: addresses count from it
+  std::uint64_t base_address = 0;  ///< Where data starts, after the user block; addresses are relative to it
   std::size_t address_bytes = 8;
   std::size_t length_bytes = 8;
 
-  /// Bytes of a reference in a dataset: length, address, number.
+  /// Returns the bytes of a reference in a dataset: length, address and object number.
   std::size_t reference_bytes() const noexcept { return 8 + address_bytes; }
 };
 
-/// Where a value lies.
+/// Location of a variable-length value.
 struct HeapReference {
-  std::uint64_t address = 0;  ///< of the collection, in the file; 0 where there is no value
-  std::uint32_t bytes = 0;    ///< of the value, of single-byte elements
-  std::uint32_t object = 0;   ///< number within the collection
+  std::uint64_t address = 0;  ///< Address of the heap collection in the file; 0 if there is no value
+  std::uint32_t bytes = 0;    ///< Number of elements: bytes if an element has one byte
+  std::uint32_t object = 0;   ///< Object number within the collection
 };
 
-/// `stored` has `format.reference_bytes()` bytes.
+/// Parses a stored reference. `stored` must have `format.reference_bytes()` bytes.
 HeapReference read_reference(std::span<const std::byte> stored, const HeapFormat& format) noexcept;
 
-/// Reads a value into `out`, `reference.bytes` long; two reads of the file as a rule. Bytes that are no heap
-/// throw FilterError, bounded by the file's size in what is read. Blocks. Throws FileError.
-/// Returns the bytes read.
+/// Reads a value into `out` and returns the bytes read from the file; usually takes two reads. `out.size()`
+/// is the value's size in bytes. Reads are bounded by the file's size. Blocks. Throws FileError on I/O
+/// errors, FilterError if the bytes are not a valid heap.
 std::uint64_t read_heap_object(const ByteSource& source, const HeapFormat& format,
                                const HeapReference& reference, std::span<std::byte> out);
 

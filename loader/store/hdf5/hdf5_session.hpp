@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one way into libhdf5: its mutex, silence, and what went wrong. Internal to this folder.
+// Sessions for calls of libhdf5: its mutex, suppressed output and error reasons. Internal to store/.
 #pragma once
 
 #include <H5Cpp.h>
@@ -13,18 +13,18 @@
 
 namespace h5feed {
 
-/// Serializes every libhdf5 call of the process: the C++ API is not covered by libhdf5's own lock,
-/// and a library built without thread safety has none. Constant-initialized and never destroyed, so
-/// that it works in any static destructor.
+/// Serializes every libhdf5 call of the process: libhdf5's own lock does not cover its C++ API, and a library
+/// built without thread safety has none. Constant-initialized and never destroyed, so it works in any static
+/// destructor.
 extern Mutex hdf5_mutex;
 
-/// The next step where a file is damaged.
+/// Next step in messages about a damaged file.
 inline constexpr std::string_view kRestore = "restore the file from a good copy";
 
-/// Replaces what libhdf5 does on errors, for this thread and its own lifetime. Not movable.
+/// Replaces libhdf5's error handler on this thread and restores it on destruction. Not movable.
 class Hdf5ErrorHandler {
  public:
-  /// A null `handler` keeps libhdf5 silent.
+  /// Installs `handler`, called with `data`; null suppresses libhdf5's output.
   Hdf5ErrorHandler(H5E_auto2_t handler, void* data) noexcept;
   Hdf5ErrorHandler(const Hdf5ErrorHandler&) = delete;
   Hdf5ErrorHandler& operator=(const Hdf5ErrorHandler&) = delete;
@@ -38,28 +38,28 @@ class Hdf5ErrorHandler {
   void* previous_data_ = nullptr;
 };
 
-/// Holds the HDF5 mutex and keeps libhdf5 from printing errors on this thread, both for its own
-/// lifetime. One at a time a thread: functions that need one take it as an argument. The first
-/// session compares the library's version with the headers before any other call.
+/// Holds the HDF5 mutex and suppresses libhdf5's error output on this thread during its lifetime. At most one
+/// per thread: functions that need one take it as an argument. The first session compares the library's
+/// version with the headers before any other call.
 class H5FEED_SCOPED_CAPABILITY Hdf5Session {
  public:
-  /// Blocks for the mutex. Throws VersionError, and FileError once the process is exiting and
-  /// libhdf5 has shut down.
+  /// Blocks on the mutex. Throws VersionError if the library's version is not that of the headers, and
+  /// FileError once the process is exiting and libhdf5 has shut down.
   Hdf5Session() H5FEED_ACQUIRE(hdf5_mutex);
   Hdf5Session(const Hdf5Session&) = delete;
   Hdf5Session& operator=(const Hdf5Session&) = delete;
   ~Hdf5Session() H5FEED_RELEASE();
 
-  /// Innermost reason of the last call that failed in this session, one line.
+  /// Returns the innermost reason of the last failed call in this session, in one line.
   std::string error() const;
 
-  /// The same and the next step: "bad object header version number; restore the file from a good copy", with
-  /// what to do if a newer library wrote the file where the reason allows for that.
+  /// Returns the innermost reason of the last failed call and the next step: "bad object header version
+  /// number; restore the file from a good copy"; if the reason allows for it, also what to do if a newer
+  /// library wrote the file.
   std::string error_and_cure() const;
 
-  /// Drops a reference that `retain` took. Blocks for the mutex; does nothing once libhdf5 has shut
-  /// down, which closed everything. Never throws, so that destructors may call it: false where
-  /// libhdf5 failed.
+  /// Drops a reference that `retain` took; returns false if libhdf5 failed. Blocks on the mutex. Does nothing
+  /// once libhdf5 has shut down, which closes everything. Never throws, so destructors may call it.
   static bool release(hid_t id) noexcept H5FEED_EXCLUDES(hdf5_mutex);
 
  private:
@@ -67,11 +67,11 @@ class H5FEED_SCOPED_CAPABILITY Hdf5Session {
 
   MutexLock lock_;
   std::optional<Hdf5ErrorHandler> handler_;
-  std::array<char, 512> error_ = {};  // fixed: the handler must not throw through C code
+  std::array<char, 512> error_ = {};  // Fixed size: the handler must not throw through C code
 };
 
-/// The identifier of `object` with one more reference, for owners that may outlive libhdf5: the C++
-/// API's destructors print when they do.
+/// Returns the identifier of `object` with one more reference, for owners that may outlive libhdf5: the C++
+/// API's destructors print if they do. Release it with Hdf5Session::release.
 hid_t retain(const H5::IdComponent& object);
 
 }  // namespace h5feed

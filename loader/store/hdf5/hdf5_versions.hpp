@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of libhdf5 that its versions spell differently, once. Internal to this folder.
+// Common names for libhdf5 types and functions whose names differ between its versions. Internal to store/.
 #pragma once
 
 #include <hdf5.h>

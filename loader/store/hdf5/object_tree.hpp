@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All objects and links of an HDF5 file. Internal to this folder; callers hold an Hdf5Session.
+// All objects and links of an HDF5 file. Internal to store/; callers hold an Hdf5Session.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace h5feed {
 
-/// Owner of an HDF5 identifier within one session. Move-only.
+/// Owns an HDF5 identifier; create and destroy it within one session. Move-only.
 class ScopedId {
  public:
   ScopedId() = default;
@@ -27,35 +27,39 @@ class ScopedId {
   ~ScopedId() {
     if (id_ >= 0) H5Idec_ref(id_);
   }
+  /// Returns the identifier; negative if there is none.
   hid_t get() const noexcept { return id_; }
 
  private:
   hid_t id_ = H5I_INVALID_HID;
 };
 
+/// Error text for objects that libhdf5 cannot open.
 inline constexpr std::string_view kCannotOpen = "libhdf5 cannot open it";
 
-/// Turns failed libhdf5 calls into errors that name file and object.
+/// Turns failed libhdf5 calls into errors that name the file and object. Borrows the session.
 class Hdf5Calls {
  public:
   Hdf5Calls(const Hdf5Session& session, std::string file) : session_(session), file_(std::move(file)) {}
 
-  /// `result`, or FileError with the `problem` where it is negative.
+  /// Returns `result`; throws FileError with the `problem` if it is negative.
   template <typename Result>
   Result done(Result result, std::string_view object, std::string_view what) const {
     if (result < 0) fail(object, what);
     return result;
   }
+  /// Returns an owner of the identifier `result`; throws FileError with the `problem` if it is negative.
   ScopedId id(hid_t result, std::string_view object, std::string_view what) const {
     return ScopedId(done(result, object, what));
   }
 
-  /// "train.h5:/images: `what`: libhdf5's reason for the call that failed last; next step".
+  /// Returns "train.h5:/images: `what`: libhdf5's reason for the last failed call; next step".
   std::string problem(std::string_view object, std::string_view what) const;
 
+  /// Returns the file's name in messages.
   const std::string& file() const noexcept { return file_; }
 
-  /// Throws DatasetError: "train.h5:/images: `why`".
+  /// Throws DatasetError with the message "train.h5:/images: `why`".
   [[noreturn]] void refuse(std::string_view object, std::string_view why) const;
 
  private:
@@ -65,43 +69,47 @@ class Hdf5Calls {
   const std::string file_;
 };
 
-/// Tells one object of a file from another, whatever its names: the value of an object reference to it.
+/// Identifies an object of a file, whatever its names: the value of an object reference to it.
 using ObjectKey = hobj_ref_t;
 
+/// A link within a group.
 struct TreeLink {
   std::string name;
   H5L_type_t type = H5L_TYPE_HARD;
   H5T_cset_t character_set = H5T_CSET_ASCII;
-  ObjectKey target = 0;          ///< of hard links
-  std::vector<char> value = {};  ///< of others, as H5Lget_val gives it
+  ObjectKey target = 0;          ///< Target of a hard link
+  std::vector<char> value = {};  ///< Value of any other link, from H5Lget_val
 };
 
+/// An object of a file.
 struct TreeObject {
-  std::string path;  ///< the first that leads to it, breadth first
+  std::string path;  ///< First path to the object, breadth first
   H5I_type_t kind = H5I_GROUP;
   ObjectKey key = 0;
-  std::vector<TreeLink> links = {};  ///< of groups, in creation order where that is tracked, else by name
+  std::vector<TreeLink> links = {};  ///< Links of a group, in creation order if tracked, else by name
 };
 
-/// Root first, then breadth first in the order of the links.
+/// All objects of a file: the root first, then breadth first in the order of the links.
 struct ObjectTree {
   std::vector<TreeObject> objects;
   std::unordered_map<ObjectKey, std::size_t> places;
 
-  /// Null where nothing in the tree has this key.
+  /// Returns the object with this key; null if it is not in the tree.
   const TreeObject* find(ObjectKey key) const noexcept {
     const auto found = places.find(key);
     return found == places.end() ? nullptr : &objects[found->second];
   }
 };
 
-/// Throws FileError, and DatasetError for links and objects of unknown kinds.
+/// Reads all objects and links of a file. Throws FileError; DatasetError for links and objects of unknown
+/// kinds.
 ObjectTree read_tree(hid_t file, const Hdf5Calls& calls) H5FEED_REQUIRES(hdf5_mutex);
 
+/// Returns the key of the object `name` relative to `location`. Throws FileError that names `object`.
 ObjectKey key_of(hid_t location, const char* name, const Hdf5Calls& calls, std::string_view object)
     H5FEED_REQUIRES(hdf5_mutex);
 
-/// Names of an object's attributes, in creation order where that is tracked, else by name.
+/// Returns the names of an object's attributes, in creation order if tracked, else by name. Throws FileError.
 std::vector<std::string> attribute_names(hid_t object, const Hdf5Calls& calls, const std::string& path)
     H5FEED_REQUIRES(hdf5_mutex);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual datasets that are, by others or at once, their own source: libhdf5 follows them until its stack
-// ends.
+// Detects virtual datasets that are directly or indirectly their own source: libhdf5 would follow them until
+// the stack overflows.
 #pragma once
 
 #include <string>
@@ -11,31 +11,35 @@
 
 namespace h5feed {
 
-/// Virtual datasets of virtual datasets, and none that is its own source.
+/// Maximum nesting depth of virtual datasets.
 inline constexpr unsigned kMaxVirtualDepth = 16;
 
-/// On its way out of virtual datasets that refer to each other too deep.
+/// Thrown while virtual datasets nested too deep are left one by one; `rethrow_too_deep` collects their
+/// names.
 class TooDeepVirtual : public FileError {
  public:
+  /// Starts with the deepest dataset.
   explicit TooDeepVirtual(const DatasetInfo& deepest);
 
-  /// "file:path" of those it has left, the deepest first.
+  /// "file:path" of the datasets left so far, the deepest first.
   std::vector<std::string> places;
 };
 
-/// What comes of it, a whole sentence: nothing is to be added in front.
+/// Thrown for virtual datasets that are their own source or nested too deep. The message is complete; do not
+/// prefix it.
 class VirtualCircle : public FileError {
  public:
   using FileError::FileError;
 };
 
-/// For `error` that comes out of `info`, at `depth`, which is 1 for the dataset that was asked for: throws it
-/// again, or the VirtualCircle once the deepest has come again or none is left.
+/// Handles `error` when it leaves the dataset `info` at `depth` (1 for the dataset that was asked for):
+/// throws VirtualCircle if `info` is the deepest dataset again or `depth` is 1, else `error` with `info`
+/// added.
 [[noreturn]] void rethrow_too_deep(TooDeepVirtual error, const DatasetInfo& info, unsigned depth);
 
-/// Before libhdf5 reads the virtual dataset `info` of `file`: throws VirtualCircle where it is its own
-/// source, or lies too deep, and FileError or DatasetError where a source is missing: libhdf5 would give fill
-/// values for it. Opens the files of all; blocks on the HDF5 mutex.
+/// Checks a virtual dataset before libhdf5 reads it. Throws VirtualCircle if it is its own source or nested
+/// too deep; FileError or DatasetError if a source is missing, for which libhdf5 would return fill values.
+/// Opens all source files; blocks on the HDF5 mutex.
 void refuse_circle(const H5File& file, const DatasetInfo& info);
 
 }  // namespace h5feed

@@ -16,26 +16,27 @@
 
 namespace h5feed {
 
-/// What one `read_chunk` cost, in nanoseconds of its own thread and bytes taken from the file.
+/// Cost of one read: nanoseconds of the calling thread, and bytes read from the file.
 struct ReadCost {
   std::uint64_t read_ns = 0;
   std::uint64_t decode_ns = 0;
   std::uint64_t bytes_read = 0;
-  bool fallback = false;  ///< went through H5Dread under the HDF5 mutex
+  bool fallback = false;  ///< Read by H5Dread under the HDF5 mutex
 };
 
-/// Where a row lies.
+/// Location of a row.
 struct RowOrigin {
   std::string file;
-  std::string path;       ///< of the dataset
-  std::uint64_t row = 0;  ///< in it
-  /// Where rows are windows of images: which image among all, and where in it. Else unset.
+  std::string path;       ///< Path of the dataset in `file`
+  std::uint64_t row = 0;  ///< Row number in the dataset
+  /// Number of the image among all, if rows are windows of images (`y`, `x`: offset of the window in it);
+  /// else empty.
   std::optional<std::uint64_t> image = {};
   std::uint64_t y = 0;
   std::uint64_t x = 0;
 };
 
-/// Per-thread buffers of `read_chunk`. Not thread-safe.
+/// Buffers of `ChunkReader::read_chunk`, one object per thread. Not thread-safe.
 struct ReadScratch {
   ByteBuffer raw;
   DecodeScratch decode;
@@ -43,86 +44,99 @@ struct ReadScratch {
 
 struct JoinedPart;
 
-/// The chunks of one dataset, or of several one after the other (store/read/joined_reader.hpp), numbered in
-/// row-major order of the chunk grid. Datasets that are not chunked are cut into runs of whole rows of about
-/// 1 MiB, so that everything above sees chunks only. Immutable and thread-safe. `open_chunk_reader`
-/// (store/read/reader_factories.hpp) makes one.
+/// Reads the chunks of one dataset, or of several concatenated ones (store/read/joined_reader.hpp), numbered
+/// in row-major order of the chunk grid. Datasets that are not chunked are split into runs of whole rows of
+/// about 1 MiB, so callers always see chunks. Immutable and thread-safe. Created by `open_chunk_reader`
+/// (store/read/reader_factories.hpp).
 class ChunkReader {
  public:
   virtual ~ChunkReader() = default;
 
+  /// Returns the metadata of the dataset.
   const DatasetInfo& info() const noexcept { return info_; }
 
-  /// Where the reader joins several: their parts, in order (store/read/joined_reader.hpp); else empty.
+  /// Returns the parts, in order, of a reader that joins several (store/read/joined_reader.hpp); else an
+  /// empty list.
   virtual std::vector<JoinedPart> parts() const;
 
-  /// Chunk extent in elements, same rank as the dataset; of several datasets the largest. Chunks at the edge
-  /// are delivered full size as well; elements outside the extent are unspecified.
+  /// Returns the chunk shape in elements, of the same rank as the dataset; for joined datasets the largest.
+  /// Chunks at the edge are also delivered in full size; elements outside the dataset are unspecified.
   const std::vector<std::uint64_t>& chunk_shape() const noexcept { return chunk_shape_; }
+  /// Returns the number of chunks along each dimension.
   const std::vector<std::uint64_t>& grid() const noexcept { return grid_; }
+  /// Returns the total number of chunks.
   std::uint64_t num_chunks() const noexcept { return num_chunks_; }
-  /// Rows of the dataset in the chunks of the grid's first dimension.
+  /// Returns which rows are in which chunk along the grid's first dimension.
   const RowLayout& rows() const noexcept { return rows_; }
-  /// Decoded bytes of every chunk; of several datasets the most.
+  /// Returns the decoded bytes of every chunk; for joined datasets the maximum.
   std::uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
-  /// Largest stored size of a chunk: what `ReadScratch::raw` grows to.
+  /// Returns the largest stored size of a chunk in bytes, which `ReadScratch::raw` grows to.
   std::uint64_t max_stored_bytes() const noexcept { return max_stored_bytes_; }
-  /// Memory one thread needs in `read_chunk` beside `out`.
+  /// Returns the memory in bytes that one thread needs in `read_chunk` in addition to `out`.
   virtual std::uint64_t scratch_bytes() const noexcept = 0;
-  /// Whether reads avoid libhdf5.
+  /// Returns whether reads avoid libhdf5.
   virtual bool direct() const noexcept = 0;
-  /// Why not, in a few words; empty when `direct`.
+  /// Returns why reads go through libhdf5, in a few words; empty if `direct()`.
   virtual std::string fallback_reason() const = 0;
 
-  /// Reads and decodes chunk number `chunk` into `out` (`chunk_bytes()` long) in host byte order;
-  /// chunks never written take the fill value. Blocks. Throws FileError on I/O errors and ChunkError
-  /// on corrupt bytes, both naming file, dataset, chunk coordinates and samples.
+  /// Reads and decodes chunk number `chunk` into `out` (`chunk_bytes()` long) in host byte order; chunks
+  /// never written get the fill value. Blocks. Throws FileError on I/O errors and ChunkError on corrupt
+  /// bytes, both naming file, dataset, chunk coordinates and samples; std::invalid_argument if there is no
+  /// such chunk or `out` is too small.
   virtual ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const = 0;
 
-  /// The first half of `read_chunk` apart, for reading ahead: bytes that `fetch_chunk` takes from the
-  /// file. 0 where there is nothing to fetch: a chunk never written, or no direct path.
+  /// Returns the bytes that `fetch_chunk` reads from the file, to split `read_chunk` for prefetching. 0 if
+  /// there is nothing to fetch: the chunk was never written, or there is no direct path.
   virtual std::uint64_t stored_bytes(std::uint64_t chunk) const = 0;
 
-  /// Whether those bytes are the chunk's values already: `read_chunk` then reads straight into `out` and
-  /// needs no scratch.
+  /// Returns whether the chunk's stored bytes are its values already: `read_chunk` then reads straight into
+  /// `out` and needs no scratch.
   virtual bool stored_decoded(std::uint64_t chunk) const = 0;
 
-  /// Reads the stored bytes into `raw` (`stored_bytes(chunk)` long). Blocks. Throws FileError as
-  /// `read_chunk`.
+  /// Reads the chunk's stored bytes into `raw` (`stored_bytes(chunk)` long) without decoding them. Blocks.
+  /// Throws FileError that names file, dataset, chunk and samples; std::logic_error if `stored_bytes(chunk)`
+  /// is always 0 for this reader.
   virtual ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const = 0;
 
-  /// The second half: `out` from what `fetch_chunk` read. Throws ChunkError as `read_chunk`.
+  /// Decodes what `fetch_chunk` read into `out` (`chunk_bytes()` long) in host byte order. Throws ChunkError
+  /// on corrupt bytes, naming file, dataset, chunk and samples.
   virtual ReadCost decode_chunk(std::uint64_t chunk, std::span<const std::byte> raw, std::span<std::byte> out,
                                 ReadScratch& scratch) const = 0;
 
-  /// For unfiltered data in host byte order whose rows are contiguous in the file: reads rows
-  /// [first, first + count), which lie in one chunk, straight into `outs`, filling one after the other;
-  /// together they have the rows' size. Check `rows_readable()` first. Throws as `read_chunk`.
+  /// Reads rows [first, first + count), all in one chunk, straight into `outs`, filling one after the other;
+  /// their total size must be the rows' size. Only for unfiltered data in host byte order whose rows are
+  /// contiguous in the file: check `rows_readable()` first. Blocks. Throws FileError on I/O errors, and
+  /// std::invalid_argument for rows or sizes that do not fit.
   virtual ReadCost read_rows(std::uint64_t first, std::uint64_t count,
                              std::span<const std::span<std::byte>> outs) const = 0;
+  /// Reads rows [first, first + count), all in one chunk, straight into `out`, which has their size. Requires
+  /// `rows_readable()`. Blocks. Throws like the overload for several buffers.
   ReadCost read_rows(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const {
     return read_rows(first, count, std::span<const std::span<std::byte>>(&out, 1));
   }
+  /// Returns whether `read_rows` can be called.
   virtual bool rows_readable() const noexcept = 0;
 
-  /// A hint that `read_rows` will come for these rows of one chunk soon. Does not wait for the storage.
+  /// Hints that `read_rows` will soon be called for these rows, all in one chunk. Does not wait for storage.
   virtual void hint_rows(std::uint64_t first, std::uint64_t count) const noexcept = 0;
 
-  /// Whether `read_rows` of this row would be served from memory, as far as is known. Does not wait.
+  /// Returns whether `read_rows` of this row would be served from memory, as far as is known. Does not block.
   virtual bool row_resident(std::uint64_t row) const noexcept = 0;
 
-  /// File, dataset and row that a row comes from. Throws std::bad_alloc.
+  /// Returns the file, dataset and row number that a row is read from. Throws std::bad_alloc.
   virtual RowOrigin origin(std::uint64_t row) const {
     return {.file = info_.file, .path = info_.path, .row = row};
   }
 
-  /// "train.h5:/images: chunk (12,0,0,0) (samples 1200-1299)", the start of every error about it.
+  /// Returns the text that every error about the chunk begins with: "train.h5:/images: chunk (12,0,0,0)
+  /// (samples 1200-1299)".
   virtual std::string describe_chunk(std::uint64_t chunk) const;
 
  protected:
-  /// Fills the members below from `info` and the chunk extent.
+  /// Initializes all members from `info` and the chunk shape, with chunks of equal height.
   ChunkReader(DatasetInfo info, std::vector<std::uint64_t> chunk_shape);
-  /// The same for rows that are dealt to chunks otherwise.
+  /// Initializes all members from `info`, the chunk shape and the mapping of rows to chunks, for chunks of
+  /// differing height.
   ChunkReader(DatasetInfo info, std::vector<std::uint64_t> chunk_shape, RowLayout rows);
 
   DatasetInfo info_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a dataset that has many: read with a bounded number of descriptors.
+// Pool of open files, for datasets of many files: reads them with a bounded number of descriptors.
 #pragma once
 
 #include <filesystem>
@@ -13,24 +13,28 @@
 
 namespace h5feed {
 
-/// Gives sources and readers that close themselves while others are in use. `source` and `reader` are for one
-/// thread at a time; what they return is thread-safe, and keeps what it needs of the pool.
+/// Opens sources and readers that are closed while others are in use and reopened when needed. Not
+/// thread-safe: call `source` and `reader` from one thread at a time. The returned objects are thread-safe
+/// and may outlive the pool.
 class FilePool {
  public:
-  /// At most `most_files` files open for direct reads, and `most_readers` through libhdf5; by default half
-  /// of the process's limit for descriptors, 16,384 at most, and 32.
+  /// Creates a pool with at most 32 readers open through libhdf5, and files open for direct reads up to half
+  /// of the process's descriptor limit (16 to 16,384).
   FilePool();
+  /// Creates a pool with at most `most_files` files open for direct reads and at most `most_readers` readers
+  /// open through libhdf5.
   FilePool(std::size_t most_files, std::size_t most_readers);
 
-  /// The bytes of a file, the same object for the same path. Throws FileError where it cannot be opened; a
-  /// later read throws it where the file was replaced or cut short since.
+  /// Returns the bytes of a file; the same object for the same path while one is in use. Throws FileError if
+  /// the file cannot be opened; later reads throw FileError if it was replaced or truncated since.
   std::shared_ptr<const ByteSource> source(const std::filesystem::path& path);
 
-  /// Opens the dataset of `info` for reading, as open_chunk_reader, without keeping `file` open.
+  /// Opens the dataset `info` of `file` for reading, like `open_chunk_reader`, without keeping `file` open.
+  /// Throws FileError and DatasetError.
   std::shared_ptr<const ChunkReader> reader(const std::shared_ptr<H5File>& file, DatasetInfo info,
                                             const ReaderSettings& settings);
 
-  /// Files open now for direct reads. For tests.
+  /// Returns the number of files open for direct reads now. For tests.
   std::size_t num_open() const { return files_->num_open(); }
 
  private:

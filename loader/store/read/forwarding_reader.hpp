@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For readers that deal another reader's chunks to rows in their own way. Internal to store/ and dataset/.
+// Base class for readers that reuse another reader's chunks with different rows. Internal to store/ and
+// dataset/.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,7 @@
 
 namespace h5feed {
 
-/// The chunks of `inner()`, under the same numbers. Rows are the derived class's matter.
+/// Forwards chunk access to `inner()`, with the same chunk numbers. Derived classes define the rows.
 class ForwardingReader : public ChunkReader, public StoredChunks {
  public:
   std::uint64_t scratch_bytes() const noexcept final { return inner_->scratch_bytes(); }
@@ -35,13 +36,15 @@ class ForwardingReader : public ChunkReader, public StoredChunks {
   std::string describe_chunk(std::uint64_t chunk) const final { return inner_->describe_chunk(chunk); }
 
  protected:
-  /// As ChunkReader's constructor, for the rows as they are dealt.
+  /// Initializes ChunkReader from `info`, `chunk_shape` and `rows`, as the derived class presents them.
+  /// Shares ownership of `inner`, which must not be null.
   ForwardingReader(std::shared_ptr<const ChunkReader> inner, DatasetInfo info,
                    std::vector<std::uint64_t> chunk_shape, RowLayout rows)
       : ChunkReader(std::move(info), std::move(chunk_shape), std::move(rows)), inner_(std::move(inner)) {
     max_stored_bytes_ = inner_->max_stored_bytes();
   }
 
+  /// Returns the reader whose chunks are reused.
   const ChunkReader& inner() const noexcept { return *inner_; }
 
  private:

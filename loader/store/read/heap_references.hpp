@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the values of a variable-length dataset lie.
+// Reads where the values of a variable-length dataset are stored.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,9 @@
 
 namespace h5feed {
 
-/// The references of a dataset (N), one a row; `info` describes them (H5File::describe_vlen). Reads them all,
-/// without libhdf5. Throws FileError, ChunkError; DatasetError where they cannot be read directly.
+/// Reads all references of a dataset of shape (N), one per row, without libhdf5. `info` describes the
+/// references (`H5File::describe_vlen` or `describe_ragged`). Blocks. Throws FileError and ChunkError;
+/// DatasetError if they cannot be read directly.
 std::vector<HeapReference> read_references(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
                                            const HeapFormat& format,
                                            const std::shared_ptr<const ByteSource>& source,

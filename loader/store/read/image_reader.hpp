@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images of variable length as rows of equal shape.
+// Reads images stored as variable-length values as rows of equal shape.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,23 @@
 
 namespace h5feed {
 
-/// What makes samples of the values of a variable-length uint8 dataset (N).
+/// How to turn the values of a variable-length uint8 dataset (N) into image samples.
 struct ImageSource {
+  /// Decodes or scales each value to the samples' extent.
   std::shared_ptr<const ImageDecoder> decoder;
-  /// Path of the table (N,3) of shapes where the values are pixels; empty: encoded images.
+  /// Path of the dataset (N,3) of image shapes, if the values are raw pixels; empty: encoded images.
   std::string shapes;
-  /// With `shapes`: whether the channels come first. Empty: told from the first shape.
+  /// Whether the channels come first; only with `shapes`. Empty: determined from the first shape.
   std::optional<bool> planar;
-  /// Of all samples; empty: that of the first image.
+  /// Extent of all samples; empty: the extent of the first image.
   std::optional<ImageExtent> extent;
 };
 
-/// The images as a dataset (N,H,W,C), a chunk each: 16 bytes of memory an image, 12 more with a table of
-/// shapes. Their values are read without libhdf5 and its lock. `info` is from `describe_ragged`. `source`
-/// replaces the file's bytes. Throws FileError; DatasetError where the references cannot be read directly,
-/// there are no images, or the table does not fit; ChunkError where the first image does not decode.
+/// Opens the images as a dataset (N,H,W,C) with one chunk per image. Uses 16 bytes of memory per image, 12
+/// more with a table of shapes. Reads values without libhdf5 and its lock. `info` is from
+/// `H5File::describe_ragged`; `source` replaces the file's bytes, null: `file->bytes()`. Blocks. Throws
+/// FileError; DatasetError if the references cannot be read directly or the table of shapes does not fit;
+/// ChunkError if the first image does not decode.
 std::shared_ptr<const ChunkReader> open_images(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
                                                const ImageSource& images,
                                                std::shared_ptr<const ByteSource> source,

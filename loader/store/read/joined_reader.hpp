@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several datasets one after the other, as one: files of a list, sources of a virtual dataset, groups.
+// Concatenates datasets along the first dimension: files of a list, sources of a virtual dataset, groups.
 #pragma once
 
 #include <memory>
@@ -10,21 +10,21 @@
 
 namespace h5feed {
 
-/// Rows [first_row, first_row + rows) of a reader whose chunks are of equal height.
+/// Rows [first_row, first_row + rows) of a reader whose chunks have equal height.
 struct JoinedPart {
   std::shared_ptr<const ChunkReader> reader;
   std::uint64_t first_row = 0;
   std::uint64_t rows = 0;
 };
 
-/// The parts' rows in order. All have the same element type and the same dimensions but the first; where
-/// their chunks are not of the same extent in those, chunks that hold the same rows are read as one.
-/// `file` and `path` are what messages call the whole. Throws std::invalid_argument for parts that do not
-/// fit.
+/// Concatenates the parts' rows in order. All parts must have the same element type and the same dimensions
+/// except the first. If their chunk shapes differ in those dimensions, chunks that hold the same rows are
+/// read as one. Messages call the result `file`:`path`. Throws std::invalid_argument if there are no parts or
+/// they do not fit.
 std::shared_ptr<const ChunkReader> join_readers(std::vector<JoinedPart> parts, std::string file,
                                                 std::string path);
 
-/// A whole dataset as the only row of one that has a dimension more.
+/// Returns a reader with one additional, leading dimension, whose only row is the whole dataset of `reader`.
 std::shared_ptr<const ChunkReader> as_one_row(std::shared_ptr<const ChunkReader> reader);
 
 }  // namespace h5feed

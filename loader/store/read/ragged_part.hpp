@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples that differ in length, as one file or one group brings them.
+// Samples of differing length from one file or one group.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,35 @@
 
 namespace h5feed {
 
-/// Rows of any length, of elements of one shape: numbers, or what follows the first dimension. Immutable and
-/// thread-safe.
+/// Rows of variable length whose elements have one shape: numbers, or arrays of the dimensions after the
+/// first. Immutable and thread-safe.
 class RaggedPart {
  public:
   virtual ~RaggedPart() = default;
   RaggedPart(const RaggedPart&) = delete;
   RaggedPart& operator=(const RaggedPart&) = delete;
 
-  /// "train.h5:/boxes", the start of messages.
+  /// Returns "train.h5:/boxes", which error messages begin with.
   const std::string& place() const noexcept { return place_; }
+  /// Returns the type of the numbers.
   DType dtype() const noexcept { return dtype_; }
-  /// Of one element.
+  /// Returns the shape of one element; empty if it is a number.
   const std::vector<std::uint64_t>& element_shape() const noexcept { return element_shape_; }
+  /// Returns the bytes of one element.
   std::uint64_t element_bytes() const noexcept { return element_bytes_; }
 
+  /// Returns the number of rows.
   virtual std::uint64_t rows() const noexcept = 0;
-  /// In elements.
+  /// Returns the length of a row in elements.
   virtual std::uint64_t length(std::uint64_t row) const noexcept = 0;
 
-  /// Reads a row into `out`, `length(row) * element_bytes()` long, in the host's byte order. Blocks. Throws
-  /// FileError; ChunkError for what is no such row, naming it; std::bad_alloc.
+  /// Reads a row into `out`, which must have `length(row) * element_bytes()` bytes, in host byte order.
+  /// Blocks. Throws FileError on I/O errors; ChunkError, naming the row, if its stored bytes are invalid;
+  /// std::bad_alloc.
   virtual ReadCost read(std::uint64_t row, std::span<std::byte> out) const = 0;
 
  protected:
+  /// Stores `place`, the dataset's name in messages, and the type and shape of an element.
   RaggedPart(std::string place, DType dtype, std::vector<std::uint64_t> element_shape);
 
  private:
@@ -48,14 +53,15 @@ class RaggedPart {
   std::uint64_t element_bytes_;
 };
 
-/// A dataset (N) of numbers of variable length: 16 bytes of memory a row. Values are read without libhdf5 and
-/// its lock. Throws FileError; DatasetError where the references cannot be read directly; ChunkError for a
-/// row that claims more bytes than its file has.
+/// Opens a dataset (N) of numbers of variable length. Uses 16 bytes of memory per row. Reads values without
+/// libhdf5 and its lock. `source` replaces the file's bytes, null: `file->bytes()`. Blocks. Throws FileError;
+/// DatasetError if the references cannot be read directly; ChunkError for a row that claims more bytes than
+/// its file has.
 std::shared_ptr<const RaggedPart> open_vlen(const std::shared_ptr<H5File>& file, const VlenInfo& info,
                                             std::shared_ptr<const ByteSource> source,
                                             const ReaderSettings& settings);
 
-/// One row: all of a dataset, whose first dimension is the length.
+/// Returns a part with a single row: the whole dataset of `reader`, whose first dimension is the length.
 std::shared_ptr<const RaggedPart> as_ragged_row(std::shared_ptr<const ChunkReader> reader);
 
 }  // namespace h5feed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole dataset into memory.
+// Reads a whole dataset into memory.
 #pragma once
 
 #include "base/byte_buffer.hpp"
@@ -7,8 +7,9 @@
 
 namespace h5feed {
 
-/// Reads the whole dataset into memory, chunks in parallel on up to `threads` threads of its own.
-/// Rows are contiguous in the result. Throws as `ChunkReader::read_chunk`.
+/// Reads the whole dataset into memory, in parallel on up to `threads` threads including the caller's, and
+/// returns it with contiguous rows. Blocks. Throws FileError on I/O errors, ChunkError on corrupt bytes and
+/// std::bad_alloc.
 ByteBuffer read_all(const ChunkReader& reader, unsigned threads);
 
 }  // namespace h5feed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a dataset is opened as a ChunkReader: the choice between the ways of reading it, and each of them.
+// Opens datasets as ChunkReader: the choice of a reader, and a factory for each kind.
 #pragma once
 
 #include <cstdint>
@@ -16,43 +16,44 @@ namespace h5feed {
 
 class FilePool;
 
-/// How a dataset is opened for reading.
+/// Settings of `open_chunk_reader`.
 struct ReaderSettings {
-  /// Where the sources of virtual datasets are opened: they are then read directly, where they are runs of
-  /// whole rows. Null: virtual datasets go through libhdf5, once their sources were found to be there.
+  /// Opens the sources of virtual datasets, which are then read directly if they are runs of whole rows.
+  /// Null: virtual datasets are read through libhdf5, after a check that their sources exist.
   std::shared_ptr<FilePool> pool = {};
-  bool log_fallback = true;  ///< log why a dataset is read through libhdf5
-  unsigned depth = 0;        ///< virtual datasets that this one is a source of
+  bool log_fallback = true;  ///< Log why a dataset is read through libhdf5
+  unsigned depth = 0;        ///< Nesting depth: number of virtual datasets that this one is a source of
 };
 
-/// Chooses the direct path (pread and own filters) where layout and filters allow it, else H5Dread under the
-/// mutex, logged once a dataset with the reason. `source` replaces the file's bytes on the direct path
-/// (tests, later remote sources). Throws FileError, and DatasetError for a filter that neither h5feed nor
-/// libhdf5 has.
+/// Opens a dataset for reading. Uses the direct path (pread and own filters) if layout and filters allow it,
+/// else H5Dread under the HDF5 mutex, with the reason logged once per dataset. `source` replaces the file's
+/// bytes on the direct path (for tests); null: the file's own. Blocks. Throws FileError, and DatasetError for
+/// a filter that neither h5feed nor libhdf5 has.
 std::shared_ptr<const ChunkReader> open_chunk_reader(std::shared_ptr<H5File> file, DatasetInfo info,
                                                      std::shared_ptr<const ByteSource> source = nullptr,
                                                      const ReaderSettings& settings = {});
 
-/// Chunked layout by pread and own filters.
+/// Creates a reader of a chunked dataset that uses pread and own filters.
 std::shared_ptr<const ChunkReader> make_direct_reader(DatasetInfo info, ChunkIndex index,
                                                       std::shared_ptr<const ByteSource> source);
 
-/// Contiguous or compact data, cut into runs of rows. `source` holds it from `begin` on; empty when
-/// nothing was ever written.
+/// Creates a reader of contiguous or compact data, split into runs of rows. The data begins at byte `begin`
+/// of `source`; empty if it was never written.
 std::shared_ptr<const ChunkReader> make_flat_reader(DatasetInfo info, std::optional<std::uint64_t> begin,
                                                     std::shared_ptr<const ByteSource> source);
 
-/// Anything, under libhdf5's lock. Chunks whose filters are all built in are only read there, and
-/// decoded outside; the rest goes through H5Dread.
+/// Creates a reader of any dataset under libhdf5's lock. Chunks whose filters are all built in are only read
+/// under the lock and decoded outside it; everything else goes through H5Dread. `reason` is what
+/// `fallback_reason()` returns.
 std::shared_ptr<const ChunkReader> make_fallback_reader(DatasetInfo info, std::shared_ptr<H5File> file,
                                                         std::string reason);
 
-/// As `make_fallback_reader`, with the reason logged where `settings` says so.
+/// Logs `reason` if `settings.log_fallback`, and creates a reader that uses libhdf5 (`make_fallback_reader`).
 std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, DatasetInfo info,
                                                  const std::string& reason, const ReaderSettings& settings);
 
-/// A virtual dataset, whose sources `settings.pool` opens. Throws FileError and DatasetError that name a
-/// source which is missing or cannot be read.
+/// Opens a virtual dataset, whose sources are opened by `settings.pool`. Throws FileError and DatasetError
+/// that name a source which is missing or cannot be read.
 std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
                                                 const ReaderSettings& settings);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How chunks are stored, for tools that copy them as they are.
+// Storage details of chunks, for tools that copy chunks without decoding them.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,19 @@
 
 namespace h5feed {
 
-/// What a reader that knows the storage of its chunks implements beside ChunkReader. Thread-safe.
+/// Interface of readers that know how their chunks are stored; implemented in addition to ChunkReader.
+/// Thread-safe.
 class StoredChunks {
  public:
-  /// That of `reader`, which must outlive it; for a reader that does not know, one by which every chunk was
-  /// written with all filters.
+  /// Returns the StoredChunks of `reader`, which must outlive it. If the reader does not implement it,
+  /// returns one that reports every chunk as written with all filters.
   static const StoredChunks& of(const ChunkReader& reader) noexcept;
 
-  /// False only where the chunk is known never to have been written: it takes the fill value.
+  /// Returns whether the chunk was written. False only if it is known never to have been: it then has the
+  /// fill value.
   virtual bool written(std::uint64_t chunk) const noexcept = 0;
 
-  /// The filters that the stored bytes skip, as H5Dwrite_chunk takes them.
+  /// Returns the mask of filters that were skipped for the chunk, as in H5Dwrite_chunk.
   virtual std::uint32_t filter_mask(std::uint64_t chunk) const noexcept = 0;
 
  protected:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For readers whose chunks come decoded or not at all. Internal to this folder.
+// Base class for readers without a separate fetch step. Internal to this folder.
 #pragma once
 
 #include <stdexcept>
@@ -8,8 +8,8 @@
 
 namespace h5feed {
 
-/// Has nothing that could be fetched apart from decoding it, and, unless it says otherwise, no rows that
-/// could be read alone.
+/// A reader that reads and decodes chunks in one step: no separate fetch, and no `read_rows` unless the
+/// derived class overrides it.
 class UnfetchedChunkReader : public ChunkReader {
  public:
   std::uint64_t stored_bytes(std::uint64_t) const final { return 0; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing of one attribute through an open file. Internal to this folder.
+// Writes one attribute through an open file. Internal to this folder.
 #pragma once
 
 #include <H5Cpp.h>
@@ -11,7 +11,8 @@
 
 namespace h5feed {
 
-/// Writes or replaces an attribute of the dataset or group `object`. Throws H5::Exception.
+/// Writes an attribute of the dataset or group `object`, replacing one of the same name. Throws
+/// H5::Exception.
 void put_attribute(const H5::H5File& file, const std::string& object, const NamedAttribute& attribute)
     H5FEED_REQUIRES(hdf5_mutex);
 

@@ -10,21 +10,24 @@
 
 namespace h5feed {
 
-/// Text is stored as UTF-8: one as a string of fixed length, a list as strings of variable length.
+/// Value of an attribute. Text is stored as UTF-8: a single text as a fixed-length string, a list as
+/// variable-length strings.
 using AttributeValue = std::variant<std::string, std::vector<std::string>, double, std::vector<double>>;
 
+/// An attribute's name and value.
 struct NamedAttribute {
   std::string name;
   AttributeValue value;
 };
 
-/// Writes attributes of one dataset or group of an existing file, in place; those of the same names are
-/// replaced. No other handle of this process may have the file open. Takes libhdf5's file lock, so that two
-/// writers cannot meet. Blocks. Throws FileError, before anything is changed where the storage has no room.
+/// Writes attributes of one dataset or group of an existing file in place, replacing those of the same names.
+/// No other handle of this process may have the file open. Takes libhdf5's file lock, which excludes other
+/// writers. Blocks. Throws FileError; if storage is full, before anything is changed.
 void update_attributes(const std::filesystem::path& file, const std::string& object,
                        const std::vector<NamedAttribute>& attributes);
 
-/// The text in an attribute of a group; empty where the file cannot be opened or has none such. Blocks.
+/// Returns the text of a fixed-length string attribute of the group `object`; empty if the file or group
+/// cannot be opened or there is no such attribute. Takes no file lock. Blocks.
 std::optional<std::string> text_attribute(const std::filesystem::path& file, const std::string& object,
                                           const std::string& name);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One side of a copy: what is in the file, and how it comes over. Internal to this folder; callers hold an
-// Hdf5Session.
+// One side of a copy: the objects in the file, and how each dataset is copied. Internal to this folder;
+// callers hold an Hdf5Session.
 #pragma once
 
 #include <cstddef>
@@ -20,65 +20,75 @@
 
 namespace h5feed {
 
+/// Error text for property lists that libhdf5 cannot read.
 inline constexpr const char* kNoProperties = "its properties cannot be read";
+/// Error text for types that libhdf5 cannot read.
 inline constexpr const char* kNoType = "its type cannot be read";
 
-/// How one dataset comes over.
+/// How a dataset is copied.
 enum class CopyMethod : std::uint8_t {
-  by_caller,     ///< created here, filled by the caller
-  verbatim,      ///< by H5Ocopy, chunks as they are
-  by_values,     ///< read and written: references and committed types must be those of the copy
-  virtual_view,  ///< its values are those of its sources
-  external       ///< its values are in files of their own
+  by_caller,     ///< Created by the copy, filled by the caller
+  verbatim,      ///< By H5Ocopy, with its chunks unchanged
+  by_values,     ///< Read and written: references and committed types must be those of the copy
+  virtual_view,  ///< Virtual: its values are in its sources
+  external       ///< External storage: its values are in files of their own
 };
 
-/// An open file and what is in it. References that lead nowhere are refused with the name of their holder.
+/// An open file and its objects. Functions throw DatasetError, naming the object that holds it, for a
+/// reference to an object outside the file's tree.
 struct CopySide {
   hid_t file = H5I_INVALID_HID;
   Hdf5Calls calls;
   ObjectTree tree;
-  std::map<ObjectKey, std::pair<std::string, CopiedStorage>> filled;  ///< by the caller
-  bool newer_than_1_8 = false;  ///< layouts of all kinds may have a version that 1.8 does not know
+  std::map<ObjectKey, std::pair<std::string, CopiedStorage>> filled;  ///< Datasets that the caller fills
+  bool newer_than_1_8 = false;  ///< The file may use layout versions newer than HDF5 1.8, for any layout
 
+  /// Reads the object tree of `source`. Throws FileError and DatasetError.
   CopySide(const H5File& source, const Hdf5Session& session, const CopyPlan& plan)
       H5FEED_REQUIRES(hdf5_mutex);
 
+  /// Opens the object at `path`. Throws FileError.
   ScopedId open(const std::string& path) const H5FEED_REQUIRES(hdf5_mutex);
 
-  /// The object that a reference within `holder` points to.
+  /// Returns the object that a reference within `holder` points to. Throws DatasetError if it is not in the
+  /// file's tree.
   const TreeObject& target(ObjectKey key, const std::string& holder) const;
 
-  /// The dataset that a region reference within `holder` points to, and the region.
+  /// Returns the dataset that a region reference within `holder` points to, and the region. Throws
+  /// DatasetError if it is not in the file's tree.
   std::pair<const TreeObject*, ScopedId> region(const std::byte* value, const std::string& holder) const
       H5FEED_REQUIRES(hdf5_mutex);
 
-  /// What a reference says, in words that are the same in a faithful copy.
+  /// Returns a text for a reference that is the same in a faithful copy: the path of its object and, for a
+  /// region reference, a summary of the region; "null" for a null reference. Throws DatasetError if the
+  /// object is not in the file's tree.
   std::string reference_text(ValueShape::Kind kind, const std::byte* value, const std::string& holder) const
       H5FEED_REQUIRES(hdf5_mutex);
 
-  /// Throws DatasetError for references that the copy cannot have.
+  /// Throws DatasetError if `values` contains a reference that cannot be copied.
   void check_references(const ValueShape& shape, std::byte* values, std::size_t elements,
                         const std::string& holder) const H5FEED_REQUIRES(hdf5_mutex);
 
-  /// Throws DatasetError where the dataset cannot be carried over.
+  /// Returns how a dataset is copied. Throws DatasetError if it cannot be copied.
   CopyMethod method_of(const TreeObject& object, hid_t dataset, const CopyPlan& plan) const
       H5FEED_REQUIRES(hdf5_mutex);
 };
 
-/// Whether all bytes of a region reference are zero: it points to nothing.
+/// Returns whether a region reference is null: all its bytes are zero.
 bool null_region(const std::byte* value) noexcept;
 
-/// Filters of the list that libhdf5 does not find.
+/// Returns the filters in the property list that libhdf5 does not have.
 std::vector<FilterSpec> missing_filters(const H5::DSetCreatPropList& plist);
 
-/// All values of an attribute in memory, as long as `use` runs.
+/// Reads all values of an attribute and calls `use` with them; they are freed when it returns. Throws
+/// FileError, DatasetError and what `use` throws.
 void with_attribute(const Hdf5Calls& calls, hid_t attribute, const std::string& holder,
                     const std::function<void(hid_t type, hid_t space, const ValueShape& shape,
                                              std::span<std::byte> values, std::size_t elements)>& use)
     H5FEED_REQUIRES(hdf5_mutex);
 
-/// Runs `work` in a session. H5::Exception comes from property lists only; everything else has been named by
-/// then.
+/// Calls `work` in a new Hdf5Session. Throws what it throws, and FileError for an H5::Exception, which only
+/// property lists throw: all other errors already have a message.
 template <typename Work>
 void in_copy_session(const H5File& file, const Work& work) {
   const Hdf5Session session;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5 creation property lists of what h5feed writes. Internal to this folder; callers hold an Hdf5Session.
+// HDF5 creation property lists for files that h5feed writes. Internal to this folder; callers hold an
+// Hdf5Session.
 #pragma once
 
 #include <H5Cpp.h>
@@ -16,8 +17,8 @@ namespace h5feed {
 void add_filters(const H5::DSetCreatPropList& plist, const std::vector<FilterSpec>& filters,
                  std::size_t chunk_bytes, std::size_t element_bytes);
 
-/// Order of links and attributes, and from how many on they are indexed, from one group creation property
-/// list to another. Negative where libhdf5 fails.
+/// Copies the creation order settings of links and attributes, and the thresholds from which they are
+/// indexed, between group creation property lists. Returns a negative value if libhdf5 fails.
 herr_t copy_group_properties(hid_t from, hid_t to);
 
 }  // namespace h5feed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes HDF5 files chunk by chunk; nothing appears under the final name until commit().
+// Writes HDF5 files chunk by chunk; the file appears under its final name only at commit().
 #pragma once
 
 #include <cstdint>
@@ -15,77 +15,81 @@
 
 namespace h5feed {
 
-/// A dataset to create. An empty `chunk_shape` makes it contiguous, without filters.
+/// Describes a dataset to create. An empty `chunk_shape` makes it contiguous, without filters.
 struct NewDataset {
-  std::string path;  ///< absolute; missing groups are created
+  std::string path;  ///< Absolute path; missing groups are created
   DType dtype = DType::u8;
   std::vector<std::uint64_t> shape;
   std::vector<std::uint64_t> chunk_shape;
   std::vector<FilterSpec> filters;
-  std::vector<std::byte> fill_value = {};  ///< one element in the host's byte order; empty: zero
-  bool grows = false;  ///< begins without rows, for `set_rows`; `shape` is the most it may come to; chunked
+  std::vector<std::byte> fill_value = {};  ///< One element in host byte order; empty: zero
+  bool grows = false;  ///< Starts with 0 rows, extended by `set_rows` up to `shape`; needs chunks
 };
 
-/// Writes to a temporary file beside the target. Thread-safe: libhdf5 calls are serialized by the
-/// process-wide HDF5 mutex, so compress outside and hand over encoded chunks. The file is readable
-/// by HDF5 1.8 and, for equal calls in equal order, equal byte for byte (no time stamps).
+/// Writes a temporary file next to the target and renames it on `commit`. Thread-safe: libhdf5 calls are
+/// serialized by the process-wide HDF5 mutex, so encode chunks before the call. Methods block on that mutex.
+/// The file is readable by HDF5 1.8 and deterministic: equal calls in equal order produce equal bytes (no
+/// time stamps).
 class H5Writer {
  public:
-  /// Creates the temporary file. Throws FileError where the target exists (unless `overwrite`) or
-  /// its directory is not writable.
+  /// Creates the temporary file. Throws FileError if the target exists (unless `overwrite`), its directory is
+  /// not writable or storage is full.
   H5Writer(std::filesystem::path target, bool overwrite);
 
-  /// As above, for a copy of `like`: its user block and the creation properties of its root group are
-  /// kept. `latest` gives up that HDF5 1.8 can read the file, keeps the properties that it does not know,
-  /// and lets libhdf5 use its newest formats.
+  /// Creates the temporary file for a copy of `like`, with the same user block and the same creation
+  /// properties of the root group. `latest` permits formats that HDF5 1.8 cannot read: it keeps properties
+  /// unknown to 1.8 and lets libhdf5 use its newest formats. Throws FileError if the target exists (unless
+  /// `overwrite`), its directory is not writable or storage is full.
   H5Writer(std::filesystem::path target, bool overwrite, const H5File& like, bool latest);
 
   H5Writer(const H5Writer&) = delete;
   H5Writer& operator=(const H5Writer&) = delete;
-  /// Removes the temporary file unless `commit` succeeded.
+  /// Closes the file, and removes the temporary file unless `commit` succeeded.
   ~H5Writer();
 
-  /// Throws FileError.
+  /// Creates a dataset and missing groups. Throws FileError.
   void create_dataset(const NewDataset& dataset);
 
-  /// Stores one chunk that is already encoded (H5Dwrite_chunk). `offset` is in elements, a multiple
-  /// of the chunk shape. Throws FileError (a full disk among them).
+  /// Stores one encoded chunk (H5Dwrite_chunk). `offset` is in elements and a multiple of the chunk shape.
+  /// `filter_mask` marks the filters that were skipped. Throws FileError, also if storage is full.
   void write_chunk(const std::string& path, std::span<const std::uint64_t> offset,
                    std::span<const std::byte> encoded, std::uint32_t filter_mask = 0);
 
-  /// Writes whole rows through H5Dwrite, for contiguous datasets. Throws FileError.
+  /// Writes rows [first, first + count) through H5Dwrite, for contiguous datasets; `rows` is in host byte
+  /// order. Throws FileError.
   void write_rows(const std::string& path, std::uint64_t first, std::uint64_t count,
                   std::span<const std::byte> rows);
 
-  /// Creates a dataset of rows of differing length (variable-length sequences of `dtype`), in chunks of
-  /// `rows_per_chunk` rows that hold where each row's bytes lie. It begins without rows and may come to
-  /// `most_rows`. Throws FileError.
+  /// Creates a dataset of rows of differing length (variable-length sequences of `dtype`). Its chunks hold
+  /// the references to `rows_per_chunk` rows each. It starts with 0 rows and can be extended to `most_rows`
+  /// by `set_rows`. Throws FileError.
   void create_ragged(const std::string& path, DType dtype, std::uint64_t most_rows,
                      std::uint64_t rows_per_chunk);
 
-  /// Writes the elements of rows [first, first + rows.size()) of a dataset that `create_ragged` made.
-  /// Throws FileError.
+  /// Writes the elements of rows [first, first + rows.size()) of a dataset created by `create_ragged`, in
+  /// host byte order. Throws FileError.
   void write_ragged(const std::string& path, std::uint64_t first,
                     std::span<const std::span<const std::byte>> rows);
 
-  /// Lets a dataset that grows have `rows` rows, more than before. Throws FileError.
+  /// Extends a dataset that can grow to `rows` rows, which must be more than before. Throws FileError.
   void set_rows(const std::string& path, std::uint64_t rows);
 
-  /// Writes an attribute of a dataset or group, in place of one of that name. Throws FileError.
+  /// Writes an attribute of a dataset or group, replacing one of the same name. Throws FileError.
   void write_attribute(const std::string& path, const NamedAttribute& attribute);
 
   /// Flushes and closes the temporary file, which may then be opened for reading. Nothing can be added
-  /// any more. Throws FileError.
+  /// afterwards. Throws FileError.
   void close();
 
-  /// Where the file is until `commit`.
+  /// Returns the path of the file before `commit`.
   const std::filesystem::path& temporary() const noexcept;
 
-  /// Closes, fsyncs and renames onto the target. Throws FileError; the target is then untouched.
+  /// Closes the file, syncs it to storage and renames it onto the target. Blocks. Throws FileError; the
+  /// target is then unchanged, unless the sync of its directory failed after the rename.
   void commit();
 
  private:
-  friend class H5WriterAccess;  // object_copy.cpp: the HDF5 identifiers, under the mutex
+  friend class H5WriterAccess;  // Access to State for the other sources of this folder
   struct State;
   std::unique_ptr<State> state_;
 };

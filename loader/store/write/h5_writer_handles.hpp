@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HDF5 handles that an H5Writer holds, and the way to them. Internal to this folder.
+// The HDF5 handles that an H5Writer holds, and access to them. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -26,21 +26,23 @@ struct H5Writer::State {
     staged.probe(kMetadataRoomBytes);
   }
 
-  /// Throws FileError: the target, what failed and libhdf5's reason.
+  /// Throws FileError with the target, `what` failed and libhdf5's reason.
   [[noreturn]] void fail(const Hdf5Session& session, std::string_view what) const;
 
-  /// Throws FileError where no such dataset was created.
+  /// Returns the dataset at `path`. Throws FileError if this writer did not create it.
   H5::DataSet dataset(const std::string& path) H5FEED_REQUIRES(hdf5_mutex);
 
-  /// Claims storage for what libhdf5 is about to write: a write that fails for want of space leaves it
-  /// unable to close the file, and 1.10 then crashes at the latest when the process exits. Throws FileError.
+  /// Claims storage for what libhdf5 is about to write. If a write fails because storage is full, libhdf5
+  /// cannot close the file, and 1.10 crashes when the process exits at the latest. Throws FileError if there
+  /// is no space.
   void reserve(std::uint64_t data_bytes) H5FEED_REQUIRES(hdf5_mutex);
 
-  /// Every identifier, for closing outside the session.
+  /// Returns all open identifiers and forgets them; the caller closes them outside the session. Blocks on the
+  /// HDF5 mutex.
   std::vector<hid_t> take_ids();
 };
 
-/// For the other sources of this folder.
+/// Gives the other sources of this folder access to H5Writer::State.
 class H5WriterAccess {
  public:
   using State = H5Writer::State;

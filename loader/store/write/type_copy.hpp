@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of a copy in the oldest form that holds them. Internal to this folder; callers hold an Hdf5Session.
+// Datatypes of a copy in the oldest format version that can hold them. Internal to this folder; callers hold
+// an Hdf5Session.
 #pragma once
 
 #include <hdf5.h>
@@ -11,9 +12,10 @@
 
 namespace h5feed {
 
-/// An equal type, made anew. H5Tcopy keeps the version in which a file stores a type, and libhdf5 from 1.12
-/// on stores those of files in its newest format in one that HDF5 1.8 cannot read and that a file of older
-/// format refuses ("Datatype version out of bounds"). Throws FileError that names `path`.
+/// Returns an equal type, constructed from its parts. H5Tcopy keeps the format version of a stored type;
+/// libhdf5 1.12 and later store the types of files in their newest format in a version that HDF5 1.8 cannot
+/// read and that a file of an older format rejects ("Datatype version out of bounds"). Throws FileError that
+/// names `path`.
 ScopedId oldest_form(hid_t type, const Hdf5Calls& calls, const std::string& path) H5FEED_REQUIRES(hdf5_mutex);
 
 }  // namespace h5feed
