@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The image decoder: calls the codecs of h5feed_images.so, and turns their outcomes into errors.
+// The image decoder: calls the codecs of h5feed_images.so and turns their outcomes into errors.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 
 using Color = ImageTarget::Color;
 
-// Throws what became of a call, unless it is done.
+// Throws the error of a call's outcome, unless it is `done`.
 void require(ImageOutcome outcome, const ImageReason& reason) {
   switch (outcome) {
     case ImageOutcome::done:
@@ -43,7 +43,7 @@ void check_bytes(std::span<const std::byte> encoded) {
   if (!jpeg_is_whole(encoded)) throw ImageError("its JPEG is cut short; restore it, or leave it out");
 }
 
-// What the codecs made of one image, of bytes that were checked.
+// An image decoded by the codecs, from bytes that were checked.
 class Decoded {
  public:
   Decoded(std::span<const std::byte> encoded, Color color) {
@@ -91,7 +91,7 @@ class TargetDecoder final : public ImageDecoder {
 
   void scale(std::span<const std::byte> pixels, const ImageExtent& from, bool planar,
              const ImageExtent& extent, std::span<std::byte> out) const override {
-    // OpenCV counts rows and columns in int.
+    // OpenCV stores numbers of rows and columns as int.
     constexpr std::uint64_t kMaxSide = std::numeric_limits<std::int16_t>::max();
     if (from.height < 1 || from.height > kMaxSide || from.width < 1 || from.width > kMaxSide ||
         from.channels < 1 || from.channels > 4 || pixels.size() != from.bytes()) {

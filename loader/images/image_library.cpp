@@ -20,14 +20,14 @@ namespace fs = std::filesystem;
 constexpr const char* kImageObject = "h5feed_images.so";
 constexpr const char* kImagePlace = "H5FEED_IMAGES";
 
-// The program or the shared library that this code is in.
+// Returns the path of the program or shared library that contains this code.
 fs::path own_object() {
   static const char anchor = 0;
   Dl_info info{};
   link_map* map = nullptr;
   std::error_code error;
   const bool found = ::dladdr1(&anchor, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
-  // The dynamic linker has no name for the program itself.
+  // The dynamic linker has no path for the program itself.
   const bool program = !found || map == nullptr || map->l_name == nullptr || *map->l_name == '\0';
   return fs::canonical(program ? "/proc/self/exe" : map->l_name, error);
 }
@@ -51,12 +51,13 @@ std::string last_reason() {
   return text != nullptr ? text : "no reason given";
 }
 
-// Null where there is no such object. Throws Error where there is one that cannot be loaded.
+// Loads a shared object; null if it does not exist. Throws Error if it exists and cannot be loaded.
 void* open_object(const std::string& place) {
   const bool is_path = place.find('/') != std::string::npos;
   std::error_code error;
   if (is_path && !fs::exists(place, error)) return nullptr;
-  // Never closed: the codecs have exit handlers and threads. Their symbols stay out of the program's way.
+  // Never closed: the codecs have exit handlers and threads. RTLD_LOCAL keeps their symbols apart from the
+  // program's.
   void* const handle = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle != nullptr) return handle;
   const std::string reason = last_reason();
@@ -90,7 +91,7 @@ const ImageCalls& load_image_calls(const std::vector<std::string>& places) {
 }
 
 const ImageCalls& image_calls() {
-  // Where this throws, the next call tries again.
+  // If this throws, the next call tries again.
   static const ImageCalls& calls = load_image_calls(places_to_look());
   return calls;
 }

@@ -5,7 +5,7 @@
 #include <array>
 #include <csetjmp>
 #include <cstdio>
-// After <cstdio>, which it needs and does not include.
+// Included after <cstdio>, which it needs but does not include.
 #include <jpeglib.h>
 
 #ifndef JCS_EXTENSIONS
@@ -15,7 +15,7 @@
 namespace h5feed {
 namespace {
 
-// libjpeg's errors end its call by a jump: they must not pass its C code as exceptions.
+// libjpeg's errors are left by a jump, as exceptions must not pass through its C code.
 struct JumpingErrors {
   jpeg_error_mgr manager;
   std::jmp_buf back;
@@ -25,7 +25,7 @@ struct JumpingErrors {
   std::longjmp(reinterpret_cast<JumpingErrors*>(info->err)->back, 1);
 }
 
-// Counts what libjpeg would print: of damaged data it makes something up.
+// Counts libjpeg's warnings instead of printing them: it fills in damaged data.
 void count_warning(j_common_ptr info, int level) {
   if (level < 0) ++info->err->num_warnings;
 }
@@ -42,14 +42,14 @@ J_COLOR_SPACE space_of(JpegChannels channels) {
   return JCS_RGB;
 }
 
-// Whether an APP1 segment may state an orientation other than the usual one (Exif 2.3, 4.6: a TIFF header six
-// bytes into the segment, tag 0x0112 in its first directory). True where that cannot be told.
+// Returns whether an APP1 segment may state an orientation other than the default (Exif 2.3, 4.6: a TIFF
+// header six bytes into the segment, tag 0x0112 in its first directory). True if unknown.
 bool may_turn(std::span<const JOCTET> segment) {
   constexpr std::size_t kTiff = 6, kEntry = 12;
   if (segment.size() < kTiff + 2) return false;
   const std::span<const JOCTET> tiff = segment.subspan(kTiff);
   const bool little = tiff[0] == 'I' && tiff[1] == 'I';
-  if (!little && !(tiff[0] == 'M' && tiff[1] == 'M')) return false;  // XMP, for one
+  if (!little && !(tiff[0] == 'M' && tiff[1] == 'M')) return false;  // For example XMP
   const auto number = [&](std::size_t at, std::size_t bytes) {
     std::size_t value = 0;
     for (std::size_t i = 0; i < bytes; ++i) value = value << 8 | tiff[at + (little ? bytes - 1 - i : i)];
@@ -81,7 +81,7 @@ bool is_plain(const jpeg_decompress_struct& info) {
          std::uint64_t{info.image_width} * info.image_height <= kMostPixels && !may_turn(info);
 }
 
-// One decompression and its memory.
+// One decompression and the memory it owns.
 class Jpeg {
  public:
   Jpeg() {
@@ -109,7 +109,7 @@ class Jpeg {
     info_.out_color_space = space_of(channels);
     jpeg_start_decompress(&info_);
     const std::size_t row_bytes = std::size_t{info_.output_width} * (channels == JpegChannels::gray ? 1 : 3);
-    std::array<JSAMPROW, 16> rows;  // libjpeg fills as many of them as it has at hand
+    std::array<JSAMPROW, 16> rows;  // libjpeg fills as many rows as it has ready
     while (info_.output_scanline < info_.output_height) {
       const JDIMENSION left = std::min<JDIMENSION>(rows.size(), info_.output_height - info_.output_scanline);
       for (JDIMENSION row = 0; row < left; ++row)

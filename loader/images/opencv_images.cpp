@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of h5feed_images.so: most JPEGs by libjpeg, all else by OpenCV.
+// Implementation of h5feed_images.so: most JPEGs by libjpeg, everything else by OpenCV.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,7 +20,7 @@ namespace {
 
 using Color = ImageTarget::Color;
 
-// OpenCV hands work on fewer pixels to no other thread.
+// OpenCV does not use other threads for fewer pixels than this.
 constexpr int kPixelsOnOneThread = 1 << 16;
 
 int flags_of(Color color) {
@@ -43,7 +43,7 @@ ImageOutcome failed(std::string_view why, ImageReason& reason) noexcept {
   return ImageOutcome::failed;
 }
 
-// Runs what may throw.
+// Calls `work` and turns exceptions into outcomes.
 template <typename Work>
 ImageOutcome guarded(ImageReason* reason, const Work& work) noexcept {
   try {
@@ -70,11 +70,12 @@ cv::Mat decoded(const std::byte* bytes, std::size_t size, int flags) {
     if (decode_jpeg({bytes, size}, gray ? JpegChannels::gray : JpegChannels::bgr, std::ref(place)))
       return image;
   }
-  // OpenCV takes the bytes as changeable and does not change them.
+  // OpenCV takes the bytes as mutable but does not modify them.
   return cv::imdecode(cv::Mat(1, static_cast<int>(size), CV_8U, const_cast<std::byte*>(bytes)), flags);
 }
 
-// A PNG of color type 4 (PNG specification, 11.2.2 IHDR), of which OpenCV makes four channels.
+// Returns whether the bytes are a PNG of color type 4 (PNG specification, 11.2.2 IHDR), which OpenCV decodes
+// to four channels.
 bool is_gray_alpha_png(const std::byte* bytes, std::size_t size) {
   constexpr std::array<unsigned char, 8> kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
   constexpr std::size_t kColorType = 25;
@@ -126,7 +127,7 @@ void scale_to(const cv::Mat& from, cv::Mat& to) {
   cv::resize(from, to, to.size(), 0, 0, shrinks ? cv::INTER_AREA : cv::INTER_LINEAR);
 }
 
-// B, G, R to R, G, B.
+// Converts B, G, R to R, G, B.
 void swap_channels(const cv::Mat& from, cv::Mat& to) {
   const int code = from.channels() == 3 ? cv::COLOR_BGR2RGB : cv::COLOR_BGRA2RGBA;
   const int rows = std::max(1, kPixelsOnOneThread / std::max(1, from.cols) - 1);
@@ -161,7 +162,7 @@ ImageOutcome resize(const std::byte* pixels, const ImageExtent* from, std::uint6
   return guarded(reason, [&] {
     const int type = CV_MAKETYPE(from->dtype == DType::u8 ? CV_8U : CV_16U, static_cast<int>(from->channels));
     const cv::Mat image(static_cast<int>(from->height), static_cast<int>(from->width), type,
-                        const_cast<std::byte*>(pixels));  // read only
+                        const_cast<std::byte*>(pixels));  // Not modified
     cv::Mat target(static_cast<int>(height), static_cast<int>(width), type, out);
     scale_to(image, target);
     return ImageOutcome::done;

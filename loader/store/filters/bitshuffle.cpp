@@ -14,36 +14,36 @@ namespace {
 
 enum class Codec : unsigned { none = 0, lz4 = 2, zstd = 3 };
 
-// Client data: {version, version, element bytes, elements a block (0: chosen by the element's size), codec,
+// Client data: {version, version, element bytes, elements per block (0: chosen by the element size), codec,
 // zstd level}; the last three may be missing.
 struct BitshuffleParams {
-  // Nothing where h5feed cannot decode it: missing parameters, an unknown codec, blocks that are no multiple
-  // of 8 elements.
+  // Returns empty if h5feed cannot decode the filter: missing parameters, an unknown codec, or a block size
+  // that is not a multiple of 8 elements.
   static std::optional<BitshuffleParams> from(const std::vector<unsigned>& params) noexcept;
 
   std::size_t element_bytes = 1;
-  std::size_t block_elements = 0;  // a multiple of 8, never 0 after `from`
+  std::size_t block_elements = 0;  // A multiple of 8, never 0 after `from`
   Codec codec = Codec::none;
   int level = 0;
 
   std::size_t block_bytes() const noexcept { return block_elements * element_bytes; }
 };
 
-// What the public plugin stores as its own version.
+// The version that the public plugin stores.
 constexpr unsigned kBitshuffleMajor = 0, kBitshuffleMinor = 4;
 
-// Elements are transposed in eights.
+// Elements are transposed in groups of eight.
 constexpr std::size_t kGroup = 8;
 
-// What writers choose that are not told: 8 KiB, but at least 128 elements.
+// Default block size of writers: 8 KiB, but at least 128 elements.
 std::size_t default_block_elements(std::size_t element_bytes) noexcept {
   constexpr std::size_t kTargetBytes = 8192;
   constexpr std::size_t kMinElements = 128;
   return std::max(kTargetBytes / element_bytes / kGroup * kGroup, kMinElements);
 }
 
-// Calls visit(first byte, bytes) for each block of `bytes` decoded; returns the first byte of the raw
-// rest, which is shorter than kGroup elements.
+// Calls visit(first byte, bytes) for each block of decoded `bytes`; returns the first byte of the raw
+// remainder, which is shorter than kGroup elements.
 template <typename Visit>
 std::size_t for_each_block(std::size_t bytes, std::size_t element_bytes, std::size_t block_bytes,
                            const Visit& visit) {
@@ -54,7 +54,7 @@ std::size_t for_each_block(std::size_t bytes, std::size_t element_bytes, std::si
   return transposed;
 }
 
-// One compressed block of exactly `out.size()` bytes.
+// Decodes one compressed block of exactly `out.size()` bytes.
 void decompress(std::span<const std::byte> in, Codec codec, std::span<std::byte> out, ZstdDecoder& zstd) {
   std::size_t written = 0;
   if (codec == Codec::zstd) {
@@ -80,7 +80,7 @@ std::vector<std::byte> compress(std::span<const std::byte> in, const BitshuffleP
   return out;
 }
 
-// Block size that the header states, in bytes.
+// Returns the block size in bytes that the header states.
 std::size_t checked_block_bytes(std::uint64_t stated, std::size_t element_bytes) {
   const std::size_t elements = static_cast<std::size_t>(stated) / element_bytes;
   if (elements % kGroup != 0) {
@@ -105,15 +105,15 @@ std::optional<BitshuffleParams> BitshuffleParams::from(const std::vector<unsigne
 EncodedSize bitshuffled_size(const FilterSpec& filter, std::size_t bytes) noexcept {
   const auto params = BitshuffleParams::from(filter.params);
   if (!params || params->codec == Codec::none) return {.bytes = bytes, .exact = true};
-  // A block's length, and what lz4 or zstd add to bytes that they cannot shrink: a token, or a frame's header
+  // A block's length, and the overhead of lz4 or zstd for incompressible data: a token, or a frame's header
   // and trailer.
   constexpr std::size_t kBlockOverheadBytes = 32;
   return {.bytes = bytes + (bytes / params->block_bytes() + 1) * kBlockOverheadBytes + bytes / 64 + 64};
 }
 
-// The framing of bshuf_h5filter.c of kiyo-masui/bitshuffle. Without a codec: the bit planes of each block.
-// With one: the header of decode_lz4, then per block its stored bytes (u32, big-endian) and data. Elements
-// behind the last multiple of 8 are stored raw.
+// Decodes the framing of bshuf_h5filter.c of kiyo-masui/bitshuffle. Without a codec: the bit planes of each
+// block. With one: the header as in decode_lz4, then for each block its stored bytes (u32, big-endian) and
+// data. Elements after the last multiple of 8 are stored raw.
 std::size_t decode_bitshuffle(const FilterSpec& filter, std::span<const std::byte> in,
                               std::span<std::byte> out, CodecState& state) {
   const auto params = parsed<BitshuffleParams>(filter);
@@ -227,7 +227,7 @@ extern constinit const FilterEntry bitshuffle_filter = {
     .decode = decode_bitshuffle,
     .encode = encode_bitshuffle,
     .encoded_size = bitshuffled_size,
-    // A block, twice.
+    // Two blocks.
     .decode_memory = [](const FilterSpec&,
                         std::size_t bytes) noexcept { return DecodeMemory{.kept = 2 * bytes}; },
     .plugin_params = 3,

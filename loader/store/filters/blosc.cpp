@@ -10,8 +10,8 @@
 namespace h5feed {
 namespace {
 
-// The filter's parameters: version of the filter, of the format, bytes of an element, of a chunk, level, 0 no
-// shuffle, 1 of bytes, 2 of bits, and the codec.
+// The filter's parameters: {filter version, format version, element bytes, chunk bytes, level, shuffle (0:
+// none, 1: bytes, 2: bits), codec}.
 enum BloscPlace : std::size_t {
   kBloscTypeBytes = 2,
   kBloscChunkBytes,
@@ -21,8 +21,7 @@ enum BloscPlace : std::size_t {
 };
 constexpr unsigned kBloscFilterVersion = 2, kBloscFormatVersion = 2;
 
-// Compressors by the number that parameters give them. Snappy (3) is read, but not every libblosc can write
-// it.
+// Compressors by their number in the parameters. Snappy (3) can be read, but not every libblosc can write it.
 struct BloscCodec {
   unsigned number;
   std::string_view name;
@@ -35,7 +34,7 @@ constexpr LevelRange kBloscLevels{0, 9, 5};
 
 constexpr std::size_t kBloscHeaderBytes = BLOSC_MIN_HEADER_LENGTH;
 
-// Compressed formats in a container's flags, by number, and a codec that reads each.
+// Compressed formats by their number in a container's flags, with a codec that reads each.
 constexpr std::array<const char*, 5> kFormatCodecs = {"blosclz", "lz4", "snappy", "zlib", "zstd"};
 
 struct BloscHeader {
@@ -85,7 +84,7 @@ void require_sane(const BloscHeader& header, std::span<const std::byte> in, std:
   }
 }
 
-// What libblosc calls a codec; null where it was built without.
+// Returns libblosc's name of a codec; null if it was built without it.
 const char* blosc_codec_name(unsigned codec) noexcept {
   const char* name = nullptr;
   const bool known = codec <= BLOSC_ZSTD && blosc_compcode_to_compname(static_cast<int>(codec), &name) >= 0;
@@ -98,13 +97,13 @@ std::string unsupported_blosc(const FilterSpec& filter) {
   return fmt::format("compresses with a codec that the libblosc at hand lacks ({})", codec);
 }
 
-// The container of version 1 or 2 of the Blosc format ("Blosc header format", README_CHUNK_FORMAT.rst of
-// c-blosc 1).
+// Decodes a container of version 1 or 2 of the Blosc format ("Blosc header format", README_CHUNK_FORMAT.rst
+// of c-blosc 1).
 std::size_t decode_blosc(const FilterSpec&, std::span<const std::byte> in, std::span<std::byte> out,
                          CodecState&) {
   const BloscHeader header = parse_header(in);
   require_sane(header, in, out);
-  // The _ctx calls keep everything on the stack; the others share one context.
+  // The _ctx functions keep all state on the stack; the others share a global context.
   const int written = blosc_decompress_ctx(in.data(), out.data(), header.decoded_bytes, 1);
   if (written < 0 || static_cast<std::size_t>(written) != header.decoded_bytes) {
     throw FilterError("blosc: not a valid container");
@@ -113,8 +112,8 @@ std::size_t decode_blosc(const FilterSpec&, std::span<const std::byte> in, std::
 }
 
 DecodeMemory blosc_memory(const FilterSpec&, std::size_t bytes) noexcept {
-  // Two blocks, one with an offset for each of up to 255 bytes of an element, and a codec's state.
-  // A block is at most the whole container.
+  // Two blocks, one with an offset for each of an element's up to 255 bytes, and a codec's state. A block is
+  // at most the whole container.
   constexpr std::size_t kBloscCodecBytes = 256 * 1024;
   return {.transient = 3 * bytes + kBloscCodecBytes};
 }
@@ -136,7 +135,7 @@ std::vector<std::byte> encode_blosc(const FilterSpec& filter, std::vector<std::b
 
 std::optional<std::vector<unsigned>> parse_blosc(std::string_view stage, const StageContext& context) {
   const auto with = [&](unsigned codec, unsigned level) {
-    // Larger elements are shuffled as bytes are: not at all.
+    // Larger elements are not shuffled, as if they were single bytes.
     const unsigned type_bytes =
         context.element_bytes <= 255 ? static_cast<unsigned>(context.element_bytes) : 1;
     return std::vector<unsigned>{

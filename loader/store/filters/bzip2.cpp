@@ -14,12 +14,12 @@ namespace {
 // libbz2 counts in unsigned int.
 constexpr std::size_t kMaxBzip2Bytes = std::numeric_limits<unsigned>::max();
 
-// libbz2 takes its input without const, but leaves it alone.
+// libbz2 takes its input without const but does not modify it.
 char* input(std::span<const std::byte> in) noexcept {
   return const_cast<char*>(reinterpret_cast<const char*>(in.data()));
 }
 
-// One bzip2 stream.
+// Decodes one bzip2 stream.
 std::size_t decode_bzip2(const FilterSpec&, std::span<const std::byte> in, std::span<std::byte> out,
                          CodecState&) {
   if (in.size() > kMaxBzip2Bytes) throw FilterError("bzip2: more than 4 GiB in one chunk");
@@ -38,14 +38,14 @@ std::size_t decode_bzip2(const FilterSpec&, std::span<const std::byte> in, std::
 }
 
 std::vector<std::byte> encode_bzip2(const FilterSpec& filter, std::vector<std::byte> in) {
-  const auto level = static_cast<int>(param(filter, 0, 9));  // 1 to 9, in 100 kB a block
+  const auto level = static_cast<int>(param(filter, 0, 9));  // 1 to 9: block size in units of 100 kB
   // The bound that libbz2's manual gives.
   std::vector<std::byte> out(in.size() + in.size() / 100 + 601);
   if (out.size() > kMaxBzip2Bytes) throw FilterError("bzip2: more than 4 GiB in one chunk");
   auto written = static_cast<unsigned>(out.size());
   const int status = BZ2_bzBuffToBuffCompress(reinterpret_cast<char*>(out.data()), &written, input(in),
                                               static_cast<unsigned>(in.size()), level, 0, 0);
-  // With room for the bound, memory is all that can be missing.
+  // As `out` has the maximum size, only memory can be missing.
   if (status != BZ_OK) throw std::bad_alloc();
   out.resize(written);
   return out;
@@ -60,7 +60,7 @@ extern constinit const FilterEntry bzip2_filter = {
     .encode = encode_bzip2,
     .encoded_size = [](const FilterSpec&,
                        std::size_t bytes) noexcept { return EncodedSize{bytes + bytes / 64 + 640}; },
-    // What libbz2 allocates for blocks of 900 kB, rounded up.
+    // Memory that libbz2 allocates for blocks of 900 kB, rounded up.
     .decode_memory = [](const FilterSpec&,
                         std::size_t) noexcept { return DecodeMemory{.transient = 4 * 1024 * 1024}; },
     .spelling = {.compressor = "bzip2:1..9"},

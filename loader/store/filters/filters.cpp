@@ -15,7 +15,7 @@
 namespace h5feed {
 namespace {
 
-// What libdeflate's and zstd's decompressors allocate, rounded up.
+// Memory that libdeflate's and zstd's decompressors allocate, rounded up.
 constexpr std::size_t kCodecStateBytes = 256 * 1024;
 
 // Filter masks have 32 bits, and libhdf5 refuses longer pipelines.
@@ -25,16 +25,16 @@ bool active(std::size_t filter, std::uint32_t mask) noexcept {
   return filter >= kMaxFilters || (mask >> filter & 1U) == 0;
 }
 
-// The most that all filters together may make of a chunk: a hostile file may claim 32 that grow it, and
-// what no encoder of use makes must not decide how much memory a read takes.
+// Limit of what all filters together may make of a chunk: a hostile file may claim 32 filters that grow it,
+// and sizes that no useful encoder produces must not determine how much memory a read takes.
 std::size_t most_grown(std::size_t chunk_bytes) noexcept {
   constexpr std::size_t kTimes = 8;
   constexpr std::size_t kSmallChunkBytes = 64 * 1024;
   return kTimes * chunk_bytes + kSmallChunkBytes;
 }
 
-// Sizes of what the filters were given on writing, and behind the last of what is stored: exact, unless a
-// compressor ran before.
+// Sizes of each filter's input on writing, followed by the size of what is stored: exact, unless a compressor
+// ran before.
 using StageSizes = std::array<EncodedSize, kMaxFilters + 1>;
 
 StageSizes stage_sizes(const std::vector<FilterSpec>& filters, const std::vector<const FilterEntry*>& entries,
@@ -183,7 +183,7 @@ std::size_t FilterPipeline::scratch_bytes() const noexcept {
   if (filters_.empty()) return 0;
   const std::size_t buffers = std::min<std::size_t>(filters_.size() - 1, 2);
   const StageSizes sizes = stage_sizes(filters_, entries_, 0, chunk_bytes_);
-  // Workspaces are kept from stage to stage, what the codecs' libraries allocate is not.
+  // Workspaces are kept from stage to stage; memory allocated by the codecs' libraries is not.
   DecodeMemory most;
   for (std::size_t i = 0; i < filters_.size(); ++i) {
     if (entries_[i]->decode_memory == nullptr) continue;

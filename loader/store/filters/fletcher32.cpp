@@ -20,7 +20,7 @@ std::uint32_t swap_halves(std::uint32_t value) noexcept {
 }  // namespace
 
 std::uint32_t fletcher32(std::span<const std::byte> bytes) noexcept {
-  // The second sum of 360 words still fits 32 bits.
+  // The second sum of 360 words still fits in 32 bits.
   constexpr std::size_t kBlockWords = 360;
   std::uint32_t sum1 = 0;
   std::uint32_t sum2 = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Filters as people write and read them.
+// The grammar of filters: parsing and formatting.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace h5feed {
 namespace {
 
-// "gzip:0..9|lz4": the texts of all filters that have one.
+// Returns the joined texts of all filters that have one: "gzip:0..9|lz4".
 std::string joined(std::string_view FilterSpelling::*text, std::string_view separator) {
   std::string result;
   for (const FilterEntry* filter : all_filters()) {
@@ -31,7 +31,7 @@ std::string joined(std::string_view FilterSpelling::*text, std::string_view sepa
                   joined(&FilterSpelling::after, "|+")));
 }
 
-// Takes the text up to the next '+' off the front.
+// Removes the text up to the next '+' from the front and returns it.
 std::string_view take_stage(std::string_view& rest) {
   const std::size_t plus = rest.find('+');
   const std::string_view stage = rest.substr(0, plus);
@@ -39,7 +39,8 @@ std::string_view take_stage(std::string_view& rest) {
   return stage;
 }
 
-// Compressors are optional on writing, as libhdf5 flags deflate: a writer may store a chunk without them.
+// Marks compressors as optional on writing, as libhdf5 does for deflate: a writer may store a chunk without
+// them.
 FilterSpec spec_of(const FilterEntry& filter, std::vector<unsigned> params) {
   return {.id = filter.id,
           .optional = filter.verify == nullptr,
@@ -47,7 +48,7 @@ FilterSpec spec_of(const FilterEntry& filter, std::vector<unsigned> params) {
           .name = std::string(filter.name)};
 }
 
-// The filter that stands before a compressor, or behind all else, under that name.
+// Returns the filter with that name before a compressor, or after everything else.
 std::optional<FilterSpec> parse_fixed(std::string_view FilterSpelling::*place, std::string_view stage,
                                       const StageContext& context) {
   for (const FilterEntry* filter : all_filters()) {
@@ -108,7 +109,7 @@ std::vector<FilterSpec> parse_filters(std::string_view text, std::size_t element
     stage = take_stage(rest);
   }
   std::optional<FilterSpec> last = parse_fixed(&FilterSpelling::after, stage, context);
-  // Shuffling alone saves nothing: a compressor must follow.
+  // A shuffle alone does not compress: a compressor must follow.
   if (last && context.shuffled) refuse(text);
   if (!last) {
     auto compressor = parse_compressor(stage, context);

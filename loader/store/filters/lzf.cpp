@@ -13,16 +13,16 @@
 namespace h5feed {
 namespace {
 
-// The parameters that the public plugin stores: its own version, that of liblzf and the chunk's size.
+// The parameters that the public plugin stores: its own version, liblzf's version and the chunk size.
 constexpr unsigned kLzfFilterVersion = 4, kLzfLibraryVersion = 0x0105;
 constexpr std::size_t kLzfChunkBytesPlace = 2;
 
 // liblzf counts in unsigned int.
 constexpr std::size_t kMaxLzfBytes = std::numeric_limits<unsigned>::max();
 
-// The stream: a control byte below 32 announces that many literals and one more; else its upper three
-// bits are the length of a match less 2 (7: a byte with the rest follows), its lower five and the next
-// byte the distance less 1.
+// The stream: a control byte below 32 is the number of literals that follow, less 1. In any other, the upper
+// three bits are the length of a match less 2 (7: a byte with the rest follows); the lower five and the next
+// byte are the distance less 1.
 constexpr std::size_t kMostLiterals = 32;
 constexpr std::size_t kMaxDistance = std::size_t{1} << 13;
 constexpr std::size_t kMinMatch = 3;
@@ -45,7 +45,8 @@ void append_match(std::vector<std::byte>& out, std::size_t distance, std::size_t
   out.push_back(static_cast<std::byte>(far & 0xff));
 }
 
-// Where the three bytes at `at` were seen last, one past their place; 0 for never.
+// Remembers where each three bytes were last seen, by a hash that may collide. `exchange` stores a position
+// plus one and returns the previous value; 0: never seen.
 class RecentPlaces {
  public:
   RecentPlaces() : places_(std::size_t{1} << kBits) {}
@@ -80,7 +81,7 @@ std::vector<std::byte> encode_lzf(std::span<const std::byte> in) {
   if (in.size() >= kMaxLzfBytes) throw FilterError("lzf: more than 4 GiB in one chunk");
   std::vector<std::byte> out;
   RecentPlaces recent;
-  std::size_t literals = 0;  // first byte that is not in `out` yet
+  std::size_t literals = 0;  // First byte not in `out` yet
   std::size_t at = 0;
   while (at + kMinMatch <= in.size()) {
     const std::size_t earlier = recent.exchange(&in[at], static_cast<std::uint32_t>(at + 1));
@@ -108,7 +109,7 @@ extern constinit const FilterEntry lzf_filter = {
     .decode = [](const FilterSpec&, std::span<const std::byte> in, std::span<std::byte> out,
                  CodecState&) { return decode_lzf(in, out); },
     .encode = [](const FilterSpec&, std::vector<std::byte> data) { return encode_lzf(data); },
-    // A byte for each run of literals.
+    // One byte for each run of literals.
     .encoded_size = [](const FilterSpec&,
                        std::size_t bytes) noexcept { return EncodedSize{bytes + bytes / 32 + 64}; },
     .chunk_bytes_place = kLzfChunkBytesPlace,

@@ -17,29 +17,29 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "packed values are loaded as little-endian words");
 
-// Client data: {scale type, scale factor, elements of a chunk, class, element bytes, sign, byte order,
-// whether a fill value is defined, the fill value in 12 words}, which libhdf5 derives from the dataset.
+// Client data, which libhdf5 derives from the dataset: {scale type, scale factor, elements per chunk, class,
+// element bytes, sign, byte order, whether a fill value is defined, the fill value in 12 words}.
 struct ScaleOffsetParams {
   enum class Class : unsigned { integer = 0, floating = 1 };
 
-  // Nothing where h5feed cannot decode it: other counts of parameters, sizes or scale types than libhdf5
-  // writes.
+  // Returns empty if h5feed cannot decode the filter: other numbers of parameters, sizes or scale types than
+  // libhdf5 writes.
   static std::optional<ScaleOffsetParams> from(const std::vector<unsigned>& params) noexcept;
 
   Class value_class = Class::integer;
-  int decimal_digits = 0;  // of floats: the power of ten that they were multiplied by
+  int decimal_digits = 0;  // Floats: the power of ten that they were multiplied by
   std::size_t elements = 0;
-  std::size_t element_bytes = 1;  // 1, 2, 4 or 8; of floats 4 or 8
-  bool is_signed = false;         // of integers
+  std::size_t element_bytes = 1;  // 1, 2, 4 or 8; floats: 4 or 8
+  bool is_signed = false;         // Only for integers
   bool big_endian = false;
-  bool stores_as_is = false;                // integers of all their bits: the filter changes nothing
-  std::optional<std::uint64_t> fill_value;  // bits of the element in its low bytes
+  bool stores_as_is = false;                // Integers with all their bits: the filter changes nothing
+  std::optional<std::uint64_t> fill_value;  // The element's bits, in the low bytes
 
-  // Bytes of a decoded chunk.
+  // Returns the bytes of a decoded chunk.
   std::size_t decoded_bytes() const noexcept { return elements * element_bytes; }
 };
 
-// Places in the client data.
+// Indices in the client data.
 enum Place : std::size_t {
   kScaleType,
   kScaleFactor,
@@ -56,7 +56,7 @@ constexpr std::size_t kParams = 20;
 // Values of the client data.
 constexpr unsigned kDecimalScale = 0, kIntegerScale = 2;
 
-// Packed values begin here, whatever the header says of the minimum's size.
+// Packed values begin here, regardless of the minimum's size in the header.
 constexpr std::size_t kScaleOffsetHeaderBytes = 21;
 constexpr std::size_t kMostMinimumBytes = 8;
 
@@ -73,10 +73,10 @@ class PackedValues {
  public:
   PackedValues(std::span<const std::byte> bytes, unsigned bits) noexcept : bytes_(bytes), bits_(bits) {}
 
-  // Calls visit(index, value) for the first `count`; all their bits are in the bytes.
+  // Calls visit(index, value) for the first `count` integers, all of whose bits are in the bytes.
   template <typename Visit>
   void for_each(std::size_t count, const Visit& visit) const noexcept {
-    // A word and the byte behind it hold any value, wherever in a byte it begins.
+    // A word and the next byte hold any value, regardless of the bit at which it begins.
     constexpr std::size_t kWindow = 9;
     const std::size_t whole =
         bytes_.size() < kWindow ? 0 : std::min(count, ((bytes_.size() - kWindow) * 8 + 7) / bits_ + 1);
@@ -114,14 +114,14 @@ class PackedValues {
   unsigned bits_;
 };
 
-// What a chunk says of its values.
+// Header of a chunk.
 struct ScaleOffsetHeader {
   unsigned bits = 0;
   std::uint64_t minimum = 0;
 };
 
-// Stores value_of(packed value) of each element in the dataset's byte order. T: the unsigned integer of an
-// element's size. Without bits every packed value is 0, and `packed` is empty.
+// Stores value_of(packed value) for each element in the dataset's byte order. T: the unsigned integer of an
+// element's size. With 0 bits per value every packed value is 0, and `packed` is empty.
 template <typename T, typename Value>
 void unpack(std::span<const std::byte> packed, unsigned bits, const ScaleOffsetParams& params, std::byte* out,
             const Value& value_of) noexcept {
@@ -137,7 +137,8 @@ void unpack(std::span<const std::byte> packed, unsigned bits, const ScaleOffsetP
   }
 }
 
-// The same with the packed value of only ones replaced by the fill value, where one is defined.
+// Stores value_of(packed value) for each element, and the fill value, if defined, for packed values with all
+// bits set.
 template <typename T, typename Value>
 void unpack_filled(std::span<const std::byte> packed, unsigned bits, const ScaleOffsetParams& params,
                    std::byte* out, const Value& value_of) noexcept {
@@ -148,7 +149,7 @@ void unpack_filled(std::span<const std::byte> packed, unsigned bits, const Scale
             [=](std::uint64_t value) { return value == mark ? fill : value_of(value); });
 }
 
-// Wraps as integers do: of signed ones the bits are the same.
+// Wraps around like unsigned integers; signed integers have the same bits.
 template <typename T>
 void unpack_integers(std::span<const std::byte> packed, const ScaleOffsetHeader& header,
                      const ScaleOffsetParams& params, std::byte* out) noexcept {
@@ -162,7 +163,7 @@ void unpack_floats(std::span<const std::byte> packed, const ScaleOffsetHeader& h
                    const ScaleOffsetParams& params, std::byte* out) noexcept {
   const Real minimum = std::bit_cast<Real>(static_cast<T>(header.minimum));
   const Real scale = std::pow(Real{10}, static_cast<Real>(params.decimal_digits));
-  using Signed = std::make_signed_t<T>;  // what processors convert in one step; the top bit is 0
+  using Signed = std::make_signed_t<T>;  // Converted in one instruction; the top bit is 0
   unpack_filled<T>(packed, header.bits, params, out, [=](std::uint64_t value) {
     return std::bit_cast<T>(static_cast<Real>(static_cast<Signed>(value)) / scale + minimum);
   });
@@ -224,9 +225,9 @@ std::optional<ScaleOffsetParams> ScaleOffsetParams::from(const std::vector<unsig
   return result;
 }
 
-// Bits of a packed value (u32, little-endian), bytes of the minimum (u8), the minimum (little-endian), from
-// byte 21 on the values, most significant bit first without gaps. Values of all bits of an element are the
-// elements themselves, in little-endian order. Writes the byte order of the dataset.
+// Decodes a chunk to the dataset's byte order: bits per packed value (u32, little-endian), bytes of the
+// minimum (u8), the minimum (little-endian), and from byte 21 on the values, most significant bit first
+// without gaps. Values that have all bits of an element are the elements themselves, in little-endian order.
 std::size_t decode_scaleoffset(const FilterSpec& filter, std::span<const std::byte> in,
                                std::span<std::byte> out, CodecState&) {
   const auto params = parsed<ScaleOffsetParams>(filter);
@@ -237,7 +238,7 @@ std::size_t decode_scaleoffset(const FilterSpec& filter, std::span<const std::by
     throw FilterError(fmt::format("scaleoffset: values of {} bits, an element has {}", header.bits,
                                   8 * params.element_bytes));
   }
-  // Elements have 32 bits to count them and values at most 64: no overflow.
+  // No overflow: the element count has 32 bits and a value at most 64.
   const std::uint64_t packed_bytes = (std::uint64_t{params.elements} * header.bits + 7) / 8;
   const std::span<const std::byte> stored = take(in, packed_bytes, "scaleoffset");
   switch (params.element_bytes) {
@@ -261,7 +262,7 @@ std::string unsupported_scaleoffset(const FilterSpec& filter) {
   return ScaleOffsetParams::from(filter.params) ? "" : foreign_parameters(filter);
 }
 
-// "24 elements of f32 in big-endian order", as the chunks of a dataset have them.
+// Returns a text for the parameters, "24 elements of f32 in big-endian order", to compare with a dataset's.
 std::string chunk_text(std::uint64_t elements, std::string_view type, std::size_t element_bytes,
                        bool big_endian) {
   std::string text = fmt::format("{} elements of {}", elements, type);

@@ -14,7 +14,7 @@
 namespace h5feed {
 namespace {
 
-// Elements [first, elements) of the planes, then the bytes behind the last whole element.
+// Unshuffles elements [first, elements) one by one, and copies the bytes after the last whole element.
 void unshuffle_from(std::size_t first, std::span<const std::byte> in, std::size_t element_bytes,
                     std::span<std::byte> out) noexcept {
   const std::size_t elements = in.size() / element_bytes;
@@ -27,7 +27,7 @@ void unshuffle_from(std::size_t first, std::span<const std::byte> in, std::size_
 
 #if defined(__SSE2__)
 
-// Aggregates that copy: as arguments of a template, the vector types would lose their attributes.
+// Aggregates, since the vector types would lose their attributes as template arguments.
 template <std::size_t kBytes>
 struct Lanes16 {
   __m128i at[kBytes];
@@ -37,8 +37,8 @@ struct Lanes32 {
   __m256i at[kBytes];
 };
 
-// Interleaves 16 elements at a time: log2(kBytes) rounds of byte interleaving, each of which pairs
-// plane i with plane i + kBytes/2, are a perfect shuffle. Starts at element `i`, returns the end.
+// Interleaves 16 elements at a time: log2(kBytes) rounds of byte interleaving, each pairing plane i with
+// plane i + kBytes/2, are a perfect shuffle. Starts at element `i`, returns the end.
 template <std::size_t kBytes>
 std::size_t unshuffle_sse2(const std::byte* in, std::size_t i, std::size_t elements,
                            std::byte* out) noexcept {
@@ -63,8 +63,8 @@ std::size_t unshuffle_sse2(const std::byte* in, std::size_t i, std::size_t eleme
   return i;
 }
 
-// The same in both halves of wider registers: the lower halves then hold 16 elements, the upper halves
-// the next 16.
+// Interleaves 32 elements at a time, in both halves of wider registers: the lower halves hold the first 16
+// elements, the upper halves the next 16.
 template <std::size_t kBytes>
 __attribute__((target("avx2"))) std::size_t unshuffle_avx2(const std::byte* in, std::size_t elements,
                                                            std::byte* out) noexcept {
@@ -165,7 +165,7 @@ extern constinit const FilterEntry shuffle_filter = {
     .id = filter_id::kShuffle,
     .name = "shuffle",
     .unsupported = unsupported_shuffle,
-    // Single bytes: yet writers ask for it.
+    // Shuffling single bytes changes nothing, but writers ask for it.
     .does_nothing = [](const FilterSpec& filter) noexcept { return param(filter, 0, 0) == 1; },
     .decode = decode_shuffle,
     .encode = encode_shuffle,

@@ -10,8 +10,8 @@
 namespace h5feed {
 namespace {
 
-// Bit 8r + c is bit c of row r. Three rounds exchange the off-diagonal quarters of 2x2, 4x4 and 8x8
-// blocks (Warren, "Hacker's Delight", section 7-3).
+// Transposes an 8x8 bit matrix; bit 8r + c is bit c of row r. Three rounds exchange the off-diagonal quarters
+// of 2x2, 4x4 and 8x8 blocks (Warren, "Hacker's Delight", section 7-3).
 constexpr std::uint64_t kSwap1 = 0x00AA00AA00AA00AA;
 constexpr std::uint64_t kSwap2 = 0x0000CCCC0000CCCC;
 constexpr std::uint64_t kSwap4 = 0x00000000F0F0F0F0;
@@ -40,8 +40,8 @@ void join_planes_portable(const std::byte* in, std::size_t i, std::size_t groups
 
 #if defined(__SSE2__)
 
-// Interleaving the planes' bytes brings the 8 rows of a group together; each 64-bit lane is then
-// transposed as above.
+// Interleaving the planes' bytes brings the 8 rows of a group together; each 64-bit lane is then transposed
+// as an 8x8 bit matrix.
 std::size_t join_planes_sse2(const std::byte* in, std::size_t i, std::size_t groups,
                              std::byte* out) noexcept {
   constexpr std::size_t kGroups = 16;
@@ -78,7 +78,7 @@ __attribute__((target("avx2"))) inline __m256i exchange_avx2(__m256i x, std::uin
   return _mm256_xor_si256(_mm256_xor_si256(x, moved), _mm256_slli_epi64(moved, shift));
 }
 
-// The same in both halves of wider registers.
+// Unshuffles in both halves of wider registers.
 __attribute__((target("avx2"))) std::size_t join_planes_avx2(const std::byte* in, std::size_t groups,
                                                              std::byte* out) noexcept {
   constexpr std::size_t kGroups = 32;

@@ -13,10 +13,10 @@
 namespace h5feed {
 namespace {
 
-// Client data: {options, pixels a block, bits a pixel, pixels a scanline}.
+// Client data: {options, pixels per block, bits per pixel, pixels per scanline}.
 struct SzipParams {
-  // Nothing where h5feed cannot decode it; the limits are those of libhdf5 and of the CCSDS recommendation
-  // 121.0-B that szip follows.
+  // Returns empty if h5feed cannot decode the filter; the limits are those of libhdf5 and of the CCSDS
+  // recommendation 121.0-B, which szip implements.
   static std::optional<SzipParams> from(const std::vector<unsigned>& params) noexcept;
 
   unsigned options = 0;
@@ -45,7 +45,7 @@ std::size_t scanline_bytes(const SzipParams& params) noexcept {
   return params.scanline_pixels * pixel_bytes(params);
 }
 
-// A scanline is stored in whole blocks.
+// Returns the size of a scanline as stored, in whole blocks.
 std::size_t padded_scanline_bytes(const SzipParams& params) noexcept {
   return scanline_blocks(params) * params.block_pixels * pixel_bytes(params);
 }
@@ -54,14 +54,14 @@ bool is_padded(const SzipParams& params) noexcept {
   return padded_scanline_bytes(params) != scanline_bytes(params);
 }
 
-// Bytes that the stream itself decodes to, for `bytes` without padding.
+// Returns the bytes that the stream itself decodes to, for `bytes` without padding.
 std::size_t stream_bytes(const SzipParams& params, std::size_t bytes) noexcept {
   if (!is_padded(params)) return bytes;
   return (bytes + scanline_bytes(params) - 1) / scanline_bytes(params) * padded_scanline_bytes(params);
 }
 
-// Fills `out` as far as the stream goes, which must be `needed_bytes` at least: the padding behind the
-// last pixel may be missing.
+// Fills `out` as far as the stream reaches, which must be at least `needed_bytes`: the padding after the last
+// pixel may be missing.
 void decode_stream(std::span<const std::byte> in, const SzipParams& params, std::span<std::byte> out,
                    std::size_t needed_bytes) {
   aec_stream stream{};
@@ -106,7 +106,7 @@ DecodeMemory szip_memory(const FilterSpec& filter, std::size_t bytes) noexcept {
   return {.kept = stream_bytes(*params, bytes) + kDecoderStateBytes};
 }
 
-// Decoded bytes (u32, little-endian), then a CCSDS 121.0-B stream.
+// Decodes a chunk: its decoded bytes (u32, little-endian), then a CCSDS 121.0-B stream.
 std::size_t decode_szip(const FilterSpec& filter, std::span<const std::byte> in, std::span<std::byte> out,
                         CodecState& state) {
   const auto params = parsed<SzipParams>(filter);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The filters that h5feed decodes, each defined beside its codec, and the names of those that it does not.
+// The filters that h5feed decodes, each defined next to its codec, and the names of filters that it does not
+// decode.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace h5feed {
 
 // One line for each filter, in the order in which the message about `--filter` lists them: FILTER(deflate)
-// stands for deflate_filter, which filter_deflate.cpp defines.
+// stands for deflate_filter, which deflate.cpp defines.
 #define H5FEED_FILTERS(FILTER) \
   FILTER(shuffle)              \
   FILTER(deflate)              \
@@ -35,7 +36,7 @@ constexpr auto kFilters = std::to_array<const FilterEntry*>({H5FEED_FILTERS(H5FE
 #undef H5FEED_ADDRESS
 #undef H5FEED_FILTERS
 
-// Of "Registered Filter Plugins" and of libhdf5: filters that only libhdf5 decodes.
+// Filters that only libhdf5 decodes, from "Registered Filter Plugins" and libhdf5.
 struct NamedFilter {
   unsigned id;
   std::string_view name;

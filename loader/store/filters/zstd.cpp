@@ -24,7 +24,7 @@ std::size_t ZstdDecoder::decode(std::span<const std::byte> in, std::span<std::by
 std::vector<std::byte> encode_zstd(std::span<const std::byte> in, int level) {
   std::vector<std::byte> out(ZSTD_compressBound(in.size()));
   const std::size_t written = ZSTD_compress(out.data(), out.size(), in.data(), in.size(), level);
-  // With room for the bound, memory is all that can be missing.
+  // As `out` has the maximum size, only memory can be missing.
   if (ZSTD_isError(written) != 0) throw std::bad_alloc();
   out.resize(written);
   return out;

@@ -21,10 +21,10 @@
 namespace h5feed {
 namespace {
 
-// The kernel transfers at most 2^31 - 4096 bytes a call.
+// The kernel transfers at most 2^31 - 4096 bytes per call.
 constexpr std::size_t kMaxReadBytes = std::size_t{1} << 30;
 
-// Of one preadv(2), well below the system's IOV_MAX of 1024.
+// Maximum number of buffers per preadv(2), well below the system's IOV_MAX of 1024.
 constexpr std::size_t kMaxBuffers = 64;
 
 class FileSource final : public ByteSource {
@@ -40,7 +40,7 @@ class FileSource final : public ByteSource {
     }
   }
 
-  // A call that fell short is followed by one for each buffer that is not full.
+  // After a short read, each buffer that is not full is read by a call of its own.
   void read_scattered(std::uint64_t offset, std::span<const std::span<std::byte>> outs) const override {
     std::array<iovec, kMaxBuffers> buffers;
     while (!outs.empty()) {
@@ -50,7 +50,7 @@ class FileSource final : public ByteSource {
         buffers[count] = {outs[count].data(), outs[count].size()};
         want += outs[count++].size();
       }
-      if (count == 0) {  // one buffer larger than a call may be
+      if (count == 0) {  // One buffer larger than the limit of a call
         read(offset, outs.front());
         offset += outs.front().size();
         outs = outs.subspan(1);
@@ -76,14 +76,14 @@ class FileSource final : public ByteSource {
   bool resident(std::uint64_t offset) const noexcept override {
     std::byte byte{};
     const iovec buffer{&byte, 1};
-    // Some file systems do not know the flag: then nothing is known.
+    // Some file systems do not support the flag: residency is then unknown.
     return ::preadv2(fd_.get(), &buffer, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1 || errno != EAGAIN;
   }
 
   std::uint64_t size() const noexcept override { return size_; }
 
  private:
-  // What a call of the system has read; 0 when it was interrupted.
+  // Returns the bytes that a system call has read; 0 if it was interrupted.
   std::size_t bytes_of(ssize_t got, std::uint64_t offset, std::size_t want) const {
     if (got > 0) return static_cast<std::size_t>(got);
     if (got < 0 && errno == EINTR) return 0;

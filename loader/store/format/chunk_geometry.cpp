@@ -23,7 +23,8 @@ void copy_fixed_runs(std::uint64_t count, const std::byte* from, std::size_t fro
   for (std::uint64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, kBytes);
 }
 
-// Runs of bytes at regular distances; the short ones, single elements as a rule, without a call for each.
+// Copies runs of bytes at regular distances; short runs, usually single elements, without a call of memcpy
+// for each.
 void copy_runs(std::uint64_t count, std::size_t bytes, const std::byte* from, std::size_t from_step,
                std::byte* to, std::size_t to_step) noexcept {
   switch (bytes) {
@@ -45,7 +46,7 @@ void copy_dimension(const BoxCopy& box, std::size_t dimension, const std::byte* 
   const std::size_t from_step = elements_behind(box.from_shape, dimension) * box.element_bytes;
   const std::size_t to_step = elements_behind(box.to_shape, dimension) * box.element_bytes;
   const std::size_t run = elements_behind(box.extent, dimension) * box.element_bytes;
-  // Contiguous on both sides: one copy for this dimension and all behind it.
+  // Contiguous in both arrays: one copy for this dimension and all after it.
   if (run == from_step && run == to_step) {
     std::memcpy(to, from, run * box.extent[dimension]);
     return;

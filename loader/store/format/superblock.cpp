@@ -30,7 +30,7 @@ std::uint64_t little_endian(std::span<const std::byte> bytes) noexcept {
   return value;
 }
 
-// Driver information begins within these bytes: of its own block, or of the superblock's extension.
+// Driver information, in a block of its own or in the superblock's extension, begins within these bytes.
 constexpr std::size_t kDriverBytes = 512;
 
 std::string_view find_driver(const ByteSource& source, std::uint64_t address) {

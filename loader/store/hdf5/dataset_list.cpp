@@ -33,7 +33,7 @@ DatasetEntry entry_of(const H5::DataSet& dataset, const std::string& path, const
   }
 }
 
-// libhdf5 could not open the object: what it is may still be known.
+// Entry of an object that libhdf5 could not open; its type may still be known.
 DatasetEntry unopened(hid_t location, const std::string& name, const std::string& path,
                       const Hdf5Calls& calls) {
   DatasetEntry entry = unreadable(path, calls.problem(path, kCannotOpen));
@@ -53,8 +53,8 @@ herr_t keep_hard_link(hid_t, const char* name, const LinkInfo* link, void* names
   }
 }
 
-// Not H5Ovisit: it ends at the first damaged object, and follows groups that contain each other for ever
-// where their reference counts do not tell.
+// H5Ovisit is not used: it ends at the first damaged object, and loops forever over groups that contain each
+// other if their reference counts do not reveal it.
 class ListingWalk {
  public:
   explicit ListingWalk(const Hdf5Calls& calls) : calls_(calls) {}

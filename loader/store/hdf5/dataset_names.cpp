@@ -29,7 +29,7 @@ std::string_view without_leading_slashes(std::string_view path) {
   return path.substr(std::min(path.find_first_not_of('/'), path.size()));
 }
 
-// Levenshtein's distance, one row of the table at a time.
+// Returns the Levenshtein distance; keeps one row of the table at a time.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -53,7 +53,7 @@ bool looks_like_images(const DatasetEntry& entry) {
 
 std::string shape_text(const DatasetEntry& entry) {
   if (!entry.problem.empty()) return "-";
-  // A null dataspace has no shape either, and is no scalar.
+  // A null dataspace has no shape either, but is not a scalar.
   return entry.type_text == "without elements" ? "none" : format_shape(entry.shape);
 }
 
@@ -80,7 +80,7 @@ std::string closest_dataset(const std::vector<DatasetEntry>& entries, std::strin
     const std::string_view base = last_component(path);
     const std::size_t edits =
         base == last_component(name) ? 0 : std::min(edit_distance(path, name), edit_distance(base, name));
-    // More than half of the letters wrong is another word.
+    // If more than half of the letters differ, it is another word.
     const bool near = edits * 2 <= std::max(base.size(), name.size());
     if (near && (nearest == nullptr || edits < nearest_edits)) {
       nearest = &entry;

@@ -65,7 +65,7 @@ void check_external_files(const H5File& file, const DatasetInfo& info) {
           "HDF5_EXTFILE_PREFIX to the folder that has it",
           info.file, info.path, place.string(), std::generic_category().message(errno)));
     }
-    // libhdf5 would give zeros for what is not there. A part may be without a limit.
+    // libhdf5 would return zeros for missing bytes. The last part may be unlimited.
     const std::uint64_t wanted = std::min(left, part.bytes);
     left -= wanted;
     std::error_code ignored;

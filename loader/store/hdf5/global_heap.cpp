@@ -13,7 +13,7 @@ namespace h5feed {
 namespace {
 
 constexpr std::size_t kMaxHeader = 24;
-// Objects before the wanted one are passed over; a collection of libhdf5 has as many in 64 KiB at most.
+// Limit of objects skipped before the wanted one; a 64 KiB collection written by libhdf5 has at most as many.
 constexpr int kMaxObjects = 1 << 16;
 
 std::uint64_t little_endian(const std::byte* bytes, std::size_t count) noexcept {
@@ -22,12 +22,12 @@ std::uint64_t little_endian(const std::byte* bytes, std::size_t count) noexcept 
   return value;
 }
 
-// The part of the file that is in memory: what was read last.
+// The part of the file that was read last and is in memory.
 class Window {
  public:
   explicit Window(const ByteSource& source) : source_(source) {}
 
-  // `count` ≤ kBytes bytes at `at`, which lie in the file.
+  // Returns `count` ≤ kBytes bytes at `at`, which are inside the file.
   const std::byte* bytes(std::uint64_t at, std::size_t count) {
     if (at < begin_ || at + count > begin_ + size_) {
       size_ = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size(), source_.size() - at));
@@ -38,7 +38,7 @@ class Window {
     return buffer_.data() + (at - begin_);
   }
 
-  // Fills `out` from `at`, from memory as far as that reaches.
+  // Fills `out` from `at`, taking from memory what is there.
   void copy(std::uint64_t at, std::span<std::byte> out) {
     std::size_t have = 0;
     if (at >= begin_ && at < begin_ + size_) {
@@ -69,7 +69,7 @@ HeapReference read_reference(std::span<const std::byte> stored, const HeapFormat
   reference.bytes = static_cast<std::uint32_t>(little_endian(stored.data(), 4));
   const std::uint64_t address = little_endian(stored.data() + 4, format.address_bytes);
   reference.object = static_cast<std::uint32_t>(little_endian(stored.data() + 4 + format.address_bytes, 4));
-  // Address 0 is the superblock's: no value.
+  // Address 0 is the superblock's and means "no value".
   if (address != 0 && address <= ~std::uint64_t{0} - format.base_address)
     reference.address = address + format.base_address;
   return reference;
@@ -99,7 +99,7 @@ std::uint64_t read_heap_object(const ByteSource& source, const HeapFormat& forma
     const std::byte* const object = window.bytes(at, object_header);
     const std::uint64_t number = little_endian(object, 2);
     const std::uint64_t bytes = little_endian(object + 8, format.length_bytes);
-    if (number == 0) break;  // free space, which is last
+    if (number == 0) break;  // Free space, which comes last
     at += object_header;
     if (bytes > end - at) break;
     if (number == reference.object) {

@@ -28,8 +28,8 @@ bool is_prime(std::size_t number) {
   return number > 1;
 }
 
-// Slots of libhdf5's chunk hash table. It keeps one chunk a slot, so its manual advises a prime of about
-// 100 times the chunks that fit.
+// Number of slots of libhdf5's chunk hash table. It keeps one chunk per slot, so its manual advises a prime
+// of about 100 times the number of chunks that fit.
 std::size_t cache_slots(const DatasetInfo& info, std::uint64_t cache_bytes) {
   std::uint64_t chunk_bytes = size_of(info.dtype);
   for (const std::uint64_t extent : info.chunk_shape) chunk_bytes *= extent;
@@ -41,14 +41,15 @@ std::size_t cache_slots(const DatasetInfo& info, std::uint64_t cache_bytes) {
 
 H5::DataSet open_reader(const H5::H5File& handle, const DatasetInfo& info, std::uint64_t cache_bytes) {
   H5::DSetAccPropList access;
-  // Weight 0, least recently used: with the weight of 1 that reading once suggests, libhdf5 1.10 drops
-  // only chunks that were read whole, and those at the edge pile up beyond `cache_bytes`.
+  // Weight 0 evicts the least recently used chunk. Weight 1, meant for chunks that are read once, makes
+  // libhdf5 1.10 evict only chunks that were read whole, so chunks at the edge accumulate beyond
+  // `cache_bytes`.
   access.setChunkCache(cache_bytes == 0 ? 1 : cache_slots(info, cache_bytes),
                        static_cast<std::size_t>(cache_bytes), 0.0);
   return handle.openDataSet(info.path, access);
 }
 
-// H5Dread_chunk, which 2.0 gave another argument.
+// Calls H5Dread_chunk, which has another argument since libhdf5 2.0.
 bool read_chunk(const H5::DataSet& dataset, const std::vector<hsize_t>& offset, std::span<std::byte> raw,
                 std::uint32_t& filter_mask) {
 #if H5_VERSION_GE(2, 0, 0)
@@ -74,8 +75,8 @@ bool open_without_locks(const std::string& name, hid_t& id) H5FEED_REQUIRES(hdf5
   return H5Pset_file_locking(access.getId(), false, true) >= 0 && open_with(access, name, id);
 }
 
-// libhdf5 refuses to open a file twice in a process with different settings for locks, and the host
-// program may hold it already.
+// libhdf5 refuses to open a file twice in a process with different lock settings, and the host program may
+// already have it open.
 bool open_as_the_host_did(const std::string& name, hid_t& id) {
   return open_with(H5::FileAccPropList::DEFAULT, name, id);
 }
@@ -88,7 +89,7 @@ void limit_metadata_cache(const H5::FileAccPropList& access) {
   if (H5Pget_mdc_config(access.getId(), &config) < 0)
     throw H5::PropListIException("H5Pget_mdc_config", "failed");
   config.set_initial_size = true;
-  // As stored; in memory, entries of a chunk index take about eight times as much.
+  // Bytes as stored; in memory, entries of a chunk index take about eight times as much.
   config.initial_size = config.min_size = config.max_size = kMiB;
   if (H5Pset_mdc_config(access.getId(), &config) < 0)
     throw H5::PropListIException("H5Pset_mdc_config", "failed");
@@ -122,7 +123,7 @@ H5File::~H5File() {
 std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
   const std::string name = path.string();
   auto state = std::make_unique<State>();
-  // Of the path: libhdf5 and the recording driver open the file by its name.
+  // Identity of the path, as libhdf5 and the recording driver open the file by name.
   state->identity = find_file_identity(path);
   state->bytes = open_file_source(path);
   if (!has_hdf5_signature(*state->bytes)) {
@@ -144,7 +145,7 @@ const std::shared_ptr<const ByteSource>& H5File::bytes() const noexcept { return
 
 bool H5File::unchanged() const noexcept {
   const std::optional<FileIdentity> now = find_file_identity(path_);
-  // A name that is gone changes nothing: what was opened can still be read.
+  // A removed name changes nothing: the opened file can still be read.
   return !now || now == state_->identity;
 }
 
@@ -217,7 +218,8 @@ std::optional<std::uint64_t> H5File::contiguous_offset(const DatasetInfo& info) 
   const Hdf5Session session;
   try {
     const H5::DataSet dataset = H5FileAccess::handle(*this).openDataSet(info.path);
-    // Asked first: to the missing address of data never written, H5Dget_offset adds the user block.
+    // Checked first: for data that was never written, H5Dget_offset adds the user block to an undefined
+    // address.
     H5D_space_status_t allocated = H5D_SPACE_STATUS_ERROR;
     if (H5Dget_space_status(dataset.getId(), &allocated) < 0) throw H5::DataSetIException();
     const haddr_t offset = H5Dget_offset(dataset.getId());
@@ -231,7 +233,8 @@ std::optional<std::uint64_t> H5File::contiguous_offset(const DatasetInfo& info) 
 std::optional<H5File::StoredChunk> H5File::read_stored_chunk(const DatasetInfo& info,
                                                              std::span<const std::uint64_t> offset,
                                                              std::uint64_t max_bytes, ByteBuffer& raw) const {
-  // libhdf5 1.10 then gives the size that a chunk should have, and reads what a damaged index says.
+  // Without filters, libhdf5 1.10 returns the size that a chunk should have, and reads whatever a damaged
+  // index points to.
   if (info.filters.empty()) throw std::invalid_argument("H5File::read_stored_chunk: the data has no filters");
   const std::vector<hsize_t> first(offset.begin(), offset.end());
   const Hdf5Session session;
@@ -282,7 +285,7 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
       dataset.read(out.data(), memory_type(dataset), file_space, file_space);
       return;
     }
-    // Elements of several values are read whole.
+    // Elements of several values are always read whole.
     const auto rank = static_cast<std::ptrdiff_t>(info.file_rank());
     const std::vector<hsize_t> first(start.begin(), start.begin() + rank);
     const std::vector<hsize_t> extent(count.begin(), count.begin() + rank);

@@ -18,8 +18,8 @@
 namespace h5feed {
 namespace {
 
-// Whether an array takes at most 2^62 bytes. Every extent counts as at least 1, so that one of zero does not
-// hide an overflow of the others.
+// Returns whether an array takes at most 2^62 bytes. Every extent counts as at least 1, so that an extent of
+// zero does not hide an overflow of the others.
 bool within_limit(std::span<const std::uint64_t> shape, std::size_t element_bytes) {
   constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;
   std::uint64_t bytes = element_bytes;
@@ -30,8 +30,8 @@ bool within_limit(std::span<const std::uint64_t> shape, std::size_t element_byte
   return true;
 }
 
-// The numbers of a file that libhdf5 takes as they come. Throws FileError where two of them contradict each
-// other, DatasetError where h5feed cannot count the bytes. The shapes are those of the file.
+// Checks numbers from the file that libhdf5 does not verify. Throws FileError if two of them contradict each
+// other, DatasetError if h5feed cannot count the bytes. The shapes are those of the file.
 void check_numbers(const DatasetInfo& info, std::size_t element_bytes) {
   if (info.layout == StorageLayout::chunked) {
     check_chunk_rank(info.file, info.path, info.chunk_shape.size(), info.shape.size());
@@ -122,8 +122,8 @@ void read_stored_size(const H5::DataSet& dataset, DatasetInfo& info) {
       info.layout == StorageLayout::chunked && H5Dget_chunk_index_type(dataset.getId(), &index) >= 0;
   if (known) info.index_kind = index_name(index);
   if (known && index == H5D_CHUNK_IDX_NONE) {
-    // An implicit index has all chunks, of one size. libhdf5 would visit each to count them, which a
-    // damaged shape makes endless.
+    // An implicit index has all chunks, all of one size. libhdf5 would visit each to count them, which takes
+    // forever if the shape is damaged.
     info.stored_bytes = size_of(info.dtype);
     for (const std::uint64_t chunks : chunk_grid(info.shape, info.chunk_shape)) info.stored_bytes *= chunks;
     for (const std::uint64_t extent : info.chunk_shape) info.stored_bytes *= extent;
@@ -182,7 +182,7 @@ Extent read_extent(const H5::DataSet& dataset) {
 
 namespace {
 
-// What `type` was made of is the caller's matter.
+// Reads the metadata of a dataset whose `type` the caller has classified.
 DatasetInfo read_stored(const std::string& file_name, const std::string& path, const H5::DataSet& dataset,
                         const StoredType& type) {
   const Extent extent = read_extent(dataset);
@@ -213,7 +213,7 @@ DatasetInfo read_stored(const std::string& file_name, const std::string& path, c
     }
   }
   info.fill_value.resize(element_bytes);
-  // The fill value of variable length is none.
+  // Variable-length data has no fill value.
   if (dataset.getTypeClass() != H5T_VLEN && plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
     plist.getFillValue(memory_type(dataset), info.fill_value.data());
   }
@@ -221,7 +221,8 @@ DatasetInfo read_stored(const std::string& file_name, const std::string& path, c
   return info;
 }
 
-// Numbers of variable length, (N); of anything else no dtype.
+// Classifies the elements of a dataset (N) of variable-length numbers; for any other dataset, returns no
+// dtype.
 StoredType classify_ragged(const H5::DataSet& dataset) {
   if (dataset.getTypeClass() != H5T_VLEN || read_extent(dataset).shape.size() != 1) return {};
   return classify_vlen_element(dataset);

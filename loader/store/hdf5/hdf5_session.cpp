@@ -17,7 +17,7 @@ constinit Mutex hdf5_mutex;
 
 namespace {
 
-// Set by an exit handler that runs just before libhdf5's own.
+// Set by an exit handler that runs immediately before libhdf5's own.
 bool library_ended H5FEED_GUARDED_BY(hdf5_mutex) = false;
 
 std::atomic<bool> call_failed = false;
@@ -27,14 +27,14 @@ void note_end_of_library() {
   library_ended = true;
 }
 
-// Runs once, under the mutex; again if it throws.
+// Runs once, under the mutex, and again if it throws.
 bool start_library() {
   unsigned major = 0;
   unsigned minor = 0;
   unsigned release = 0;
   H5get_libversion(&major, &minor, &release);
   check_hdf5_version(major, minor, release);
-  // Both register exit handlers; ours comes after them, so that it runs before.
+  // H5open and the C++ API register exit handlers; ours is registered after them, so it runs before them.
   H5open();
   H5::H5Library::open();
   std::atexit(note_end_of_library);
@@ -50,7 +50,7 @@ void ensure_started() H5FEED_REQUIRES(hdf5_mutex) {
 
 Hdf5ErrorHandler::Hdf5ErrorHandler(H5E_auto2_t handler, void* data) noexcept {
 #ifndef H5_NO_DEPRECATED_SYMBOLS
-  // Asking for a version 2 handler where the host program set one of version 1 is itself an error.
+  // Querying a version 2 handler is itself an error if the host program set one of version 1.
   unsigned is_version_2 = 1;
   H5Eauto_is_v2(H5E_DEFAULT, &is_version_2);
   if (is_version_2 == 0) {
@@ -73,8 +73,8 @@ Hdf5ErrorHandler::~Hdf5ErrorHandler() {
   H5Eset_auto2(H5E_DEFAULT, previous_2_, previous_data_);
 }
 
-// libhdf5 calls this at the end of each failing call, while its error stack is still complete; the
-// C++ API has made further calls, which clear it, by the time its exception is caught.
+// libhdf5 calls this at the end of each failing call, while its error stack is still complete. By the time
+// the C++ API's exception is caught, further calls of that API have cleared the stack.
 herr_t Hdf5Session::record(hid_t stack, void* session) noexcept {
   call_failed.store(true, std::memory_order_relaxed);
   const auto keep_innermost = [](unsigned depth, const H5E_error2_t* error, void* text) noexcept -> herr_t {
@@ -94,7 +94,7 @@ Hdf5Session::~Hdf5Session() = default;
 
 std::string Hdf5Session::error() const {
   if (error_.front() == '\0') return "no reason given by libhdf5";
-  // Failed system calls are reported with times and addresses around the one part that helps.
+  // libhdf5 reports failed system calls with times and addresses around the one useful part.
   constexpr std::string_view kSystemReason = "error message = '";
   std::string text = error_.data();
   if (const std::size_t begin = text.find(kSystemReason); begin != std::string::npos) {
@@ -107,7 +107,7 @@ std::string Hdf5Session::error() const {
 
 std::string Hdf5Session::error_and_cure() const {
   const std::string reason = error();
-  // "bad version number for layout message", "unknown message ...": so do damaged bytes read as well.
+  // "bad version number for layout message", "unknown message ...": damaged bytes lead to the same reasons.
   const bool newer =
       reason.find("version") != std::string::npos || reason.find("unknown") != std::string::npos;
   if (!newer) return fmt::format("{}; {}", reason, kRestore);

@@ -58,7 +58,7 @@ StoredType classify_float(const H5::FloatType& type) {
       return numeric(layout.dtype, type);
     }
   }
-  // x87's extended format, in which C compilers for x86 keep it, padded to 12 or 16 bytes.
+  // x87's extended format, padded to 12 or 16 bytes as C compilers for x86 store it.
   if (type.getPrecision() == 80 && exponent_bits == 15 && mantissa_bits == 64) {
     return {{}, false, "long double (80-bit floats)"};
   }
@@ -78,7 +78,7 @@ H5::IntType integer_view(const H5::DataType& type) {
 }
 
 StoredType classify_bitfield(const H5::DataType& type) {
-  const H5::IntType field = integer_view(type);  // for precision, offset and byte order
+  const H5::IntType field = integer_view(type);  // To query precision, offset and byte order
   const std::size_t bits = field.getPrecision();
   const std::optional<DType> dtype = dtype_from_name(fmt::format("u{}", bits));
   if (!dtype || !whole_bytes(field)) {
@@ -93,7 +93,7 @@ StoredType classify_bitfield(const H5::DataType& type) {
   return stored;
 }
 
-// h5py's bool: FALSE = 0 and TRUE = 1 over one byte.
+// Returns whether an enumeration is h5py's bool: FALSE = 0 and TRUE = 1 in one byte.
 bool is_bool(const H5::EnumType& type) {
   if (type.getSize() != 1 || type.getNmembers() != 2) return false;
   for (unsigned member = 0; member < 2; ++member) {
@@ -176,7 +176,7 @@ StoredType classify_vlen_element(const H5::DataSet& dataset) {
 H5::DataType memory_type(const H5::DataSet& dataset) {
   H5::DataType type;
   type.copy(dataset.getDataType());
-  // Of an enumeration with members libhdf5 does not change the byte order; of one byte it has none.
+  // libhdf5 does not change the byte order of an enumeration with members; one byte has no byte order.
   if (dataset.getTypeClass() == H5T_ENUM) {
     if (type.getSize() == 1) return type;
     type.copy(base_of(dataset.getEnumType()));
@@ -216,7 +216,7 @@ H5::DataType file_type(DType dtype) {
     case DType::bf16:
       break;
   }
-  // libhdf5 has a predefined f16 from 1.14 and a predefined bf16 from 2.0 only; these are equal to them.
+  // libhdf5 predefines f16 only from 1.14 and bf16 only from 2.0; these types are equal to them.
   const FloatLayout& layout = dtype == DType::f16 ? kHalf : kBrainFloat;
   H5::FloatType type;
   type.copy(pick(H5::PredType::IEEE_F32LE, H5::PredType::IEEE_F32BE));

@@ -92,7 +92,7 @@ ObjectTree read_tree(hid_t file, const Hdf5Calls& calls) {
   ObjectTree tree;
   tree.objects.push_back({.path = "/", .key = key_of(file, "/", calls, "/")});
   tree.places.emplace(tree.objects.front().key, 0);
-  // Grows while it is walked.
+  // `objects` grows during the loop.
   for (std::size_t place = 0; place < tree.objects.size(); ++place) {
     if (tree.objects[place].kind != H5I_GROUP) continue;
     const std::string path = tree.objects[place].path;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A selection that is one box.
+// A selection that consists of one box.
 struct Box {
   std::vector<std::uint64_t> start;
   std::vector<std::uint64_t> count;
@@ -28,7 +28,7 @@ std::optional<Box> box_of(hid_t space) {
   std::array<hsize_t, H5S_MAX_RANK> last = {};
   const int rank = H5Sget_simple_extent_ndims(space);
   const hssize_t points = H5Sget_select_npoints(space);
-  // Bounds of a selection without end cannot be told.
+  // An unlimited selection has no bounds.
   if (rank < 1 || points <= 0 || H5Sget_select_bounds(space, first.data(), last.data()) < 0)
     return std::nullopt;
   Box box;
@@ -50,7 +50,7 @@ bool spans(const Box& box, std::size_t dimension, std::span<const std::uint64_t>
   return true;
 }
 
-// Calls `get(buffer, bytes)`, which returns the length of a text, for all of it.
+// Returns the text that `get(buffer, bytes)` writes; `get` returns its length.
 template <typename Get>
 std::string text_of(const Get& get) {
   const auto length = get(nullptr, 0);
@@ -61,7 +61,7 @@ std::string text_of(const Get& get) {
   return text;
 }
 
-// Folders that HDF5_VDS_PREFIX names.
+// Returns the folders that HDF5_VDS_PREFIX names.
 std::vector<fs::path> prefixes(const fs::path& origin) {
   std::vector<fs::path> folders;
   const char* const variable = std::getenv("HDF5_VDS_PREFIX");
@@ -76,14 +76,14 @@ std::vector<fs::path> prefixes(const fs::path& origin) {
   return folders;
 }
 
-// Empty where there is none.
+// Returns the path of an existing source file; empty if there is none.
 fs::path find_source(const fs::path& main_file, const std::string& name) {
   if (name == ".") return main_file;
   std::vector<fs::path> candidates;
   const fs::path wanted(name);
   const fs::path origin = folder_of(main_file);
   if (wanted.is_absolute()) candidates.push_back(wanted);
-  // libhdf5 looks for the last part of an absolute name elsewhere, as the files may have been moved.
+  // libhdf5 looks for the last component of an absolute name elsewhere, as the files may have been moved.
   const fs::path relative = wanted.is_absolute() ? wanted.filename() : wanted;
   for (const fs::path& folder : prefixes(origin)) candidates.push_back(folder / relative);
   candidates.push_back(origin / relative);
@@ -124,10 +124,10 @@ std::vector<Mapping> read_mappings(const H5File& file, const DatasetInfo& info) 
       const H5::DataSpace in_virtual(H5Pget_virtual_vspace(plist.getId(), i));
       const H5::DataSpace in_source(H5Pget_virtual_srcspace(plist.getId(), i));
       mappings[i].in_virtual = box_of(in_virtual.getId());
-      // Of a selection of everything libhdf5 stores no extent.
+      // libhdf5 stores no extent for a selection of everything.
       mappings[i].whole_source = H5Sget_select_type(in_source.getId()) == H5S_SEL_ALL;
       mappings[i].in_source = box_of(in_source.getId());
-      // The objects took references of their own.
+      // The objects hold references of their own.
       H5Idec_ref(in_virtual.getId());
       H5Idec_ref(in_source.getId());
     }
@@ -140,7 +140,7 @@ std::vector<Mapping> read_mappings(const H5File& file, const DatasetInfo& info) 
   }
 }
 
-// Whether the mapping is of whole rows; then `source` has which.
+// Returns whether the mapping consists of whole rows; if so, sets the rows in `source`.
 bool row_wise(const Mapping& mapping, const DatasetInfo& info, VirtualSource& source) {
   if (!mapping.in_virtual) return false;
   const auto inner = std::span(info.shape).first(info.file_rank()).subspan(1);
@@ -180,7 +180,7 @@ VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info)
     VirtualSource source;
     const bool simple = info.file_rank() > 0 && row_wise(mapping, info, source);
     if (!simple) result.other_reason = "it is a virtual dataset whose sources are not runs of whole rows";
-    // A name that stands for as many files as there are cannot be missing.
+    // A name pattern that stands for any number of files cannot be missing.
     const bool pattern = !mapping.in_virtual && mapping.file.find('%') != std::string::npos;
     source.file = find_source(file.path(), mapping.file);
     source.path = mapping.dataset;

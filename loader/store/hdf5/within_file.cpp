@@ -10,7 +10,7 @@ WithinFile::WithinFile() {
   if (H5Pset_elink_cb(access_.getId(), refuse, &met_) < 0) throw std::bad_alloc();
 }
 
-// Called by libhdf5's C code, which no exception may cross.
+// Called from libhdf5's C code, which no exception may cross.
 herr_t WithinFile::refuse(const char*, const char*, const char* file, const char* path, unsigned*, hid_t,
                           void* met) noexcept {
   try {

@@ -14,7 +14,7 @@
 namespace h5feed {
 namespace {
 
-// What headers and tables of any compressor add to a chunk of a few bytes.
+// Bytes that headers and tables of any compressor add to a chunk of a few bytes.
 constexpr std::uint64_t kSmallChunkOverheadBytes = 64 * 1024;
 
 class DirectChunkReader final : public ChunkReader, public StoredChunks {
@@ -25,7 +25,8 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
         source_(std::move(source)),
         pipeline_(info_.filters, chunk_bytes_, size_of(info_.dtype)) {
     if (pipeline_.empty()) return;
-    // No encoder makes more of a chunk: a damaged size must not decide how much memory all reads take.
+    // Limited to what an encoder can make of a chunk: a damaged size must not determine how much memory all
+    // reads take.
     const std::uint64_t believable_bytes = 2 * pipeline_.max_encoded_bytes() + kSmallChunkOverheadBytes;
     max_stored_bytes_ = 0;
     for (const ChunkLocation& location : locations_) {
@@ -52,7 +53,7 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
     }
     if (pipeline_.skips_all(location.filter_mask)) return read_unfiltered(chunk, out);
     if (!believable(location)) throw unbelievable(chunk);
-    // For the largest at once: growing by and by would touch fresh memory each time.
+    // Allocated for the largest chunk at once: growing step by step would touch new memory each time.
     scratch.raw.resize_discard(max_stored_bytes_);
     const std::span<std::byte> raw = scratch.raw.span().first(location.stored_bytes);
     ReadCost cost = fetch_chunk(chunk, raw);
@@ -72,7 +73,7 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
   bool written(std::uint64_t chunk) const noexcept override { return locations_[chunk].allocated(); }
 
   std::uint32_t filter_mask(std::uint64_t chunk) const noexcept override {
-    // The mark of unfiltered edges is h5feed's own.
+    // The flag for unfiltered edge chunks is h5feed's own.
     const std::uint32_t mask = locations_[chunk].filter_mask;
     return mask == ChunkLocation::kAllFiltersSkipped ? 0 : mask;
   }
@@ -160,14 +161,14 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
                                      locations_[chunk].stored_bytes, chunk_bytes_));
   }
 
-  // For a chunk without filters.
+  // Returns the error for an unfiltered chunk whose stored size is not the chunk size.
   ChunkError not_whole(std::uint64_t chunk) const {
     return corrupt_chunk(
         *this, chunk,
         fmt::format("{} bytes are stored, a chunk has {}", locations_[chunk].stored_bytes, chunk_bytes_));
   }
 
-  // Stored bytes are the chunk's bytes: no buffer between.
+  // The stored bytes are the chunk's values: no intermediate buffer.
   ReadCost read_unfiltered(std::uint64_t chunk, std::span<std::byte> out) const {
     if (locations_[chunk].stored_bytes != chunk_bytes_) throw not_whole(chunk);
     ReadCost cost = fetch_chunk(chunk, out);

@@ -13,15 +13,16 @@
 namespace h5feed {
 namespace {
 
-// A part of the dataset that one chunk covers, in elements.
+// The part of the dataset that one chunk covers, in elements.
 struct ChunkBox {
-  std::vector<std::uint64_t> coordinates;  // in the grid
+  std::vector<std::uint64_t> coordinates;  // Chunk coordinates in the grid
   std::vector<std::uint64_t> start;
   std::vector<std::uint64_t> count;
   std::uint64_t bytes = 0;
 };
 
-// libhdf5 reads and decodes in one call.
+// Reads chunks through libhdf5, without a separate fetch step; decodes chunks whose filters are built in
+// outside the lock.
 class FallbackChunkReader final : public UnfetchedChunkReader {
  public:
   FallbackChunkReader(DatasetInfo info, std::shared_ptr<H5File> file, std::string reason)
@@ -35,8 +36,8 @@ class FallbackChunkReader final : public UnfetchedChunkReader {
     }
   }
 
-  // Stored bytes or a clipped copy, and the buffers of the decoders or of libhdf5: what a filter writes
-  // to, and the chunk cache.
+  // Counts the stored bytes or a clipped copy, and the buffers of the decoders or of libhdf5: filter output
+  // and the chunk cache.
   std::uint64_t scratch_bytes() const noexcept override {
     return max_stored_bytes_ + (pipeline_ ? pipeline_->scratch_bytes() : chunk_bytes_ + chunk_cache_bytes());
   }
@@ -51,7 +52,7 @@ class FallbackChunkReader final : public UnfetchedChunkReader {
     const std::uint64_t begin = now_ns();
     std::uint64_t read_end = begin;
     try {
-      // libhdf5 would read addresses that it learned before.
+      // libhdf5 would read from addresses that it learned before the change.
       file_->check_unchanged();
       if (!pipeline_ || !read_stored(box, out, scratch, cost, read_end))
         read_decoded(box, out, scratch, cost);
@@ -64,10 +65,9 @@ class FallbackChunkReader final : public UnfetchedChunkReader {
   }
 
  private:
-  // libhdf5's chunk cache. Every read is of a whole chunk and h5feed keeps the decoded chunk itself, so
-  // room for the one in work is all that helps. None for virtual datasets: libhdf5 would give each
-  // source a cache of its own and keep them all. None without filters: with one, libhdf5 1.10 trusts the
-  // chunk's size in a damaged index.
+  // Size of libhdf5's chunk cache. Every read is of a whole chunk and h5feed keeps decoded chunks itself, so
+  // only room for the current chunk helps. 0 for virtual datasets: libhdf5 would give each source a cache and
+  // keep them all. 0 without filters: with a cache, libhdf5 1.10 trusts the chunk's size in a damaged index.
   std::uint64_t chunk_cache_bytes() const noexcept {
     return info_.layout == StorageLayout::chunked && !info_.filters.empty() && !pipeline_ ? chunk_bytes_ : 0;
   }
@@ -84,7 +84,8 @@ class FallbackChunkReader final : public UnfetchedChunkReader {
     return box;
   }
 
-  // False where libhdf5 finds no stored chunk: H5Dread then tells a missing one from a damaged index.
+  // Returns false if libhdf5 finds no stored chunk: H5Dread then distinguishes a missing chunk from a damaged
+  // index.
   bool read_stored(const ChunkBox& box, std::span<std::byte> out, ReadScratch& scratch, ReadCost& cost,
                    std::uint64_t& read_end) const {
     const auto stored = file_->read_stored_chunk(info_, box.start, max_stored_bytes_, scratch.raw);

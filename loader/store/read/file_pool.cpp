@@ -15,10 +15,10 @@
 namespace h5feed {
 namespace {
 
-// Beyond that, opening files is not what costs.
+// With more open files, the cost of opening no longer matters.
 constexpr std::size_t kMostFiles = 16'384;
 constexpr std::size_t kFewestFiles = 16;
-// libhdf5 keeps up to 4 MiB of metadata for each.
+// libhdf5 keeps up to 4 MiB of metadata for each reader.
 constexpr std::size_t kMostReaders = 32;
 
 std::size_t half_of_the_descriptors() {
@@ -41,7 +41,7 @@ class PooledSource final : public ByteSource {
   void will_need(std::uint64_t offset, std::uint64_t bytes) const noexcept override try {
     slot_.get()->will_need(offset, bytes);
   } catch (const std::exception&) {
-    // The read that follows will say what is wrong.
+    // The following read reports the error.
   }
   bool resident(std::uint64_t offset) const noexcept override try {
     return slot_.get()->resident(offset);
@@ -55,7 +55,7 @@ class PooledSource final : public ByteSource {
   const OpenPool<const ByteSource>::Slot slot_;
 };
 
-// Reads through libhdf5, from a file that may have been closed in between.
+// Reads through libhdf5 from a file that may have been closed and reopened in between.
 class ReopenedReader final : public UnfetchedChunkReader {
  public:
   ReopenedReader(std::shared_ptr<OpenPool<const ChunkReader>> pool, const ChunkReader& opened,

@@ -15,7 +15,7 @@ std::vector<HeapReference> read_references(const std::shared_ptr<H5File>& file, 
                                            const HeapFormat& format,
                                            const std::shared_ptr<const ByteSource>& source,
                                            const ReaderSettings& settings) {
-  // What libhdf5 reads of such data are its values, not where they lie.
+  // libhdf5 reads the values of such data, not the references to them.
   std::shared_ptr<const ChunkReader> reader;
   ReaderSettings quiet = settings;
   quiet.log_fallback = false;

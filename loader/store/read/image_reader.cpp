@@ -23,7 +23,7 @@ namespace {
 
 using Shape = std::array<std::uint32_t, 3>;
 
-// Samples together as little as they can be: whoever wants one decodes one.
+// Chunks of one sample: requesting a sample decodes no other.
 DatasetInfo as_images(DatasetInfo info, std::uint64_t rows, const ImageExtent& extent) {
   info.dtype = extent.dtype;
   info.byte_swapped = false;
@@ -42,13 +42,13 @@ std::vector<std::uint64_t> one_image(const ImageExtent& extent) {
   return {1, extent.height, extent.width, extent.channels};
 }
 
-// Where the images lie, and how to make pixels of them.
+// Locations of the images, and how to decode them.
 struct Images {
   std::shared_ptr<const ImageDecoder> decoder;
   std::shared_ptr<const ByteSource> source;
   HeapFormat format;
   std::vector<HeapReference> references;
-  std::vector<Shape> shapes;  // empty: encoded
+  std::vector<Shape> shapes;  // Empty: the images are encoded
   bool planar = false;
 
   ImageExtent stored_extent(std::uint64_t row) const {
@@ -57,7 +57,7 @@ struct Images {
     return {shape[0], shape[1], shape[2], DType::u8};
   }
 
-  // No value is larger than its file.
+  // A value cannot be larger than its file.
   bool believable(std::uint64_t row) const noexcept { return references[row].bytes <= source->size(); }
 
   void decode(std::uint64_t row, std::span<const std::byte> bytes, const ImageExtent& extent,
@@ -83,7 +83,7 @@ class ImageReader final : public ChunkReader {
     }
   }
 
-  // The decoder's own picture, taken to be about the size of the sample.
+  // Memory of the decoder's own image, estimated as the size of a sample.
   std::uint64_t scratch_bytes() const noexcept override { return max_stored_bytes_ + 2 * chunk_bytes_; }
   bool direct() const noexcept override { return true; }
   std::string fallback_reason() const override { return {}; }
@@ -159,7 +159,7 @@ void append_shapes(const ByteBuffer& values, std::vector<Shape>& shapes) {
     const std::size_t row = static_cast<std::size_t>(&shape - shapes.data());
     for (std::size_t i = 0; i < shape.size(); ++i) {
       const auto wide = static_cast<std::uint64_t>(table[row * shape.size() + i]);
-      // No dimension is that long: the image will be refused.
+      // No dimension can be that long: the image will be rejected.
       shape[i] = static_cast<std::uint32_t>(std::min<std::uint64_t>(wide, ~std::uint32_t{0}));
     }
   }
@@ -219,11 +219,11 @@ std::shared_ptr<const ChunkReader> open_images(const std::shared_ptr<H5File>& fi
     images.planar = from.planar ? *from.planar : tell_planar(info, images.shapes.front());
   }
   file->check_unchanged();
-  ImageExtent extent{1, 1, 1, DType::u8};  // of no image
+  ImageExtent extent{1, 1, 1, DType::u8};  // If there are no images
   if (from.extent) {
     extent = *from.extent;
   } else if (rows > 0) {
-    // Through a reader, for its errors.
+    // Read through an ImageReader, for its error messages.
     const ImageReader probe(info, images, extent);
     ByteBuffer first(images.believable(0) ? images.references.front().bytes : 0);
     probe.fetch_chunk(0, first.span());

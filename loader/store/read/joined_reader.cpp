@@ -18,7 +18,7 @@ bool same_inner(const std::vector<std::uint64_t>& a, const std::vector<std::uint
   return a.size() == b.size() && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
 
-// Chunks that hold the same rows, as one that spans them.
+// Presents chunks that hold the same rows as one chunk.
 class WholeRowsReader final : public UnfetchedChunkReader {
  public:
   explicit WholeRowsReader(std::shared_ptr<const ChunkReader> inner)
@@ -83,13 +83,13 @@ class WholeRowsReader final : public UnfetchedChunkReader {
   std::uint64_t pieces_ = 1;
 };
 
-// The same chunks with one dimension more.
+// Forwards the same chunks with one more dimension.
 class OneRowReader final : public ForwardingReader {
  public:
   explicit OneRowReader(const std::shared_ptr<const ChunkReader>& whole)
       : ForwardingReader(whole, with_row(whole->info()), with_one(whole->chunk_shape()), RowLayout(1, 1)) {}
 
-  // The one row has all of the inner reader's rows, which lie together where they are one chunk.
+  // The only row contains all of the inner reader's rows, which are contiguous if they are in one chunk.
   bool rows_readable() const noexcept override {
     return inner().rows_readable() && inner().num_chunks() == 1;
   }
@@ -118,7 +118,7 @@ class OneRowReader final : public ForwardingReader {
 
 class JoinedReader final : public ChunkReader, public StoredChunks {
  public:
-  // `whole` describes all rows together.
+  // `whole` is the metadata of all rows together.
   JoinedReader(std::vector<JoinedPart> parts, DatasetInfo whole, std::vector<std::uint64_t> chunk_shape,
                const std::vector<RowLayout::Run>& runs)
       : ChunkReader(std::move(whole), std::move(chunk_shape), RowLayout(runs)) {
@@ -237,7 +237,7 @@ class JoinedReader final : public ChunkReader, public StoredChunks {
   bool rows_readable_ = true;
 };
 
-// Parts that are joined readers themselves give way to theirs.
+// Replaces parts that are joined readers themselves by their parts.
 std::vector<JoinedPart> flattened(std::vector<JoinedPart> parts) {
   std::vector<JoinedPart> flat;
   flat.reserve(parts.size());

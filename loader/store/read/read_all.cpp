@@ -13,7 +13,7 @@
 namespace h5feed {
 namespace {
 
-// Reads chunk after chunk into one array. Shared by the threads of read_all.
+// Reads all chunks into one array; shared by the threads of read_all.
 class WholeRead {
  public:
   WholeRead(const ChunkReader& reader, std::span<std::byte> out) : reader_(reader), out_(out) {}
@@ -46,7 +46,7 @@ class WholeRead {
     const std::vector<std::uint64_t> coordinates = chunk_coordinates(chunk, reader_.grid());
     std::vector<std::uint64_t> extent(coordinates.size());
     std::uint64_t first_element = 0;
-    std::uint64_t skipped_bytes = 0;  // of the chunk
+    std::uint64_t skipped_bytes = 0;  // Bytes of the chunk that were skipped
     if (!coordinates.empty()) {
       const RowLayout::Rows rows = reader_.rows().rows_of(coordinates.front());
       extent.front() = rows.count();

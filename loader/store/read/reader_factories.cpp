@@ -16,7 +16,7 @@
 namespace h5feed {
 namespace {
 
-// Bytes in memory: compact data is part of the metadata, and is read once.
+// A source of bytes in memory: compact data is part of the metadata and is read once.
 class MemorySource final : public ByteSource {
  public:
   explicit MemorySource(ByteBuffer bytes) : bytes_(std::move(bytes)) {}
@@ -30,9 +30,9 @@ class MemorySource final : public ByteSource {
   ByteBuffer bytes_;
 };
 
-// "filter 32026 blosc2 is not built in" for the first filter that some stored chunk needs and h5feed
-// lacks. Throws DatasetError where libhdf5 lacks it too, and where its parameters are damaged: libhdf5 would
-// read out of bounds.
+// Returns "filter 32026 blosc2 is not built in" for the first filter that a stored chunk needs and h5feed
+// lacks. Throws DatasetError if libhdf5 lacks it too, or if its parameters are damaged: libhdf5 would read
+// out of bounds.
 std::string missing_filter(const DatasetInfo& info, const ChunkIndex* index) {
   std::uint32_t used = index == nullptr ? ~std::uint32_t{0} : 0;
   if (index != nullptr) {
@@ -68,7 +68,7 @@ std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, Da
   try {
     index = build_chunk_index(*file, info);
   } catch (const DamagedChunkIndex&) {
-    throw;  // libhdf5 would give fill values for the chunks that it does not find
+    throw;  // libhdf5 would return fill values for chunks that it does not find
   } catch (const FileError& error) {
     reason = without_place(error.what(), info);
   }
@@ -79,7 +79,7 @@ std::shared_ptr<const ChunkReader> open_chunked(std::shared_ptr<H5File> file, Da
   return make_direct_reader(std::move(info), std::move(*index), std::move(source));
 }
 
-// libhdf5 1.10 reads on beyond the object header, or into the next object.
+// Checks the size of compact data: libhdf5 1.10 reads beyond the object header, or into the next object.
 void check_stored_bytes(const DatasetInfo& info) {
   if (info.total_bytes() <= info.stored_bytes) return;
   throw FileError(
@@ -103,7 +103,7 @@ std::shared_ptr<const ChunkReader> open_compact(const H5File& file, DatasetInfo 
   check_stored_bytes(info);
   ByteBuffer bytes(info.total_bytes());
   file.read_rows(info, 0, info.rows(), bytes.span());
-  info.byte_swapped = false;  // H5Dread delivered host order
+  info.byte_swapped = false;  // H5Dread returned host byte order
   return make_flat_reader(std::move(info), 0, std::make_shared<MemorySource>(std::move(bytes)));
 }
 
@@ -124,7 +124,7 @@ std::shared_ptr<const ChunkReader> open_layout(std::shared_ptr<H5File> file, Dat
       break;
   }
   if (settings.pool) return open_virtual(file, info, settings);
-  // libhdf5 would give fill values for a source that is missing or too short.
+  // libhdf5 would return fill values for a source that is missing or too short.
   ReaderSettings with_pool = settings;
   with_pool.pool = std::make_shared<FilePool>();
   with_pool.log_fallback = false;
@@ -139,7 +139,7 @@ std::shared_ptr<const ChunkReader> open_chunk_reader(std::shared_ptr<H5File> fil
                                                      const ReaderSettings& settings) {
   auto reader =
       open_layout(file, std::move(info), source == nullptr ? file->bytes() : std::move(source), settings);
-  // What was learned of the file since it was opened belongs together.
+  // Everything read from the file since it was opened must be of one state of it.
   file->check_unchanged();
   return reader;
 }

@@ -31,7 +31,7 @@ namespace {
   }
 }
 
-// The file of a source: mostly that of the one before it.
+// Returns the file of a source; usually that of the previous source.
 class Sources {
  public:
   explicit Sources(std::shared_ptr<H5File> main) : last_(std::move(main)) {}
@@ -45,8 +45,8 @@ class Sources {
   std::shared_ptr<H5File> last_;
 };
 
-// Whether the source has fewer rows than are taken from it, or, as all of a source may be of another shape
-// than the rows it becomes, fewer elements.
+// Returns whether the source has fewer rows than are mapped from it; for a wholly mapped source, whose shape
+// may differ from the rows it becomes, fewer elements.
 bool too_short(const DatasetInfo& source, const VirtualSource& wanted, const DatasetInfo& whole) {
   if (wanted.one_row || source.shape.empty()) return false;
   if (!wanted.whole) return wanted.first_row + wanted.rows > source.rows();
@@ -54,8 +54,8 @@ bool too_short(const DatasetInfo& source, const VirtualSource& wanted, const Dat
          wanted.rows * (whole.row_bytes() / size_of(whole.dtype));
 }
 
-// Whether rows of the source are rows of the whole as they are stored. Throws DatasetError for a source that
-// has fewer than are taken from it: libhdf5 would give fill values.
+// Returns whether rows of the source are rows of the virtual dataset without conversion. Throws DatasetError
+// if the source has fewer rows than are mapped from it: libhdf5 would return fill values.
 bool fits(const DatasetInfo& source, VirtualSource& wanted, const DatasetInfo& whole) {
   const std::vector<std::uint64_t> inner(whole.shape.begin() + 1, whole.shape.end());
   if (wanted.whole) wanted.one_row = source.shape == inner && wanted.rows == 1;
@@ -80,7 +80,7 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
   Sources sources(file);
   ReaderSettings inner = settings;
   if (++inner.depth > kMaxVirtualDepth) throw TooDeepVirtual(info);
-  // Where one source does not fit, the others may still be too short.
+  // Even if one source does not fit, the others may still be too short.
   const bool rows_follow = mapping.other_reason.empty();
   for (std::size_t i = 0; i < mapping.sources.size(); ++i) {
     VirtualSource& source = mapping.sources[i];
@@ -90,7 +90,8 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
       if (rows_follow && !fits(own, source, info))
         mapping.other_reason = "it is a virtual dataset of sources of another type or shape";
       if (!mapping.other_reason.empty()) {
-        // It is there, which is all that libhdf5 needs; but in a circle of sources it would go on for ever.
+        // The source exists, which is all that libhdf5 needs; but in a circle of sources it would loop
+        // forever.
         inner.log_fallback = false;
         if (own.layout == StorageLayout::virtual_dataset) open_virtual(opened, own, inner);
         continue;

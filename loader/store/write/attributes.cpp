@@ -56,7 +56,7 @@ struct Put {
   }
 };
 
-// Room behind the end of a file for what libhdf5 adds to it: an update that ends half-way for want of space
+// Claims space after the end of a file for what libhdf5 adds to it: an update that runs out of space halfway
 // would leave a damaged file.
 class RoomBehind {
  public:
@@ -72,8 +72,8 @@ class RoomBehind {
   RoomBehind(const RoomBehind&) = delete;
   RoomBehind& operator=(const RoomBehind&) = delete;
 
-  // Gives back what was not needed, while libhdf5's lock keeps other writers away. What cannot be given back
-  // harms nobody.
+  // Releases the unused space while libhdf5's lock keeps other writers away. If that fails, the space merely
+  // stays allocated.
   void give_back() const noexcept {
     if (::ftruncate(fd_.get(), static_cast<off_t>(size())) != 0) return;
   }

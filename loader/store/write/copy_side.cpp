@@ -14,7 +14,7 @@
 namespace h5feed {
 namespace {
 
-// Relative names of the sources of a virtual dataset are looked up beside the file that holds it.
+// Returns whether a virtual dataset has sources with relative names, which are looked up next to its file.
 bool has_relative_sources(hid_t plist) {
   std::size_t sources = 0;
   H5Pget_virtual_count(plist, &sources);
@@ -106,7 +106,7 @@ Way CopySide::way_of(const TreeObject& object, hid_t dataset, const CopyPlan& pl
   const bool anew = shape.has_references || H5Tcommitted(type.get()) > 0;
   unsigned options = 0;
   if (plist.getLayout() == H5D_CHUNKED) H5Pget_chunk_opts(plist.getId(), &options);
-  // H5Ocopy keeps the layout's version, of which 1.8 knows those up to 3.
+  // H5Ocopy keeps the layout's version; HDF5 1.8 knows versions up to 3.
   H5D_chunk_index_t index = H5D_CHUNK_IDX_BTREE;
   const bool newer =
       newer_than_1_8 || (plist.getLayout() == H5D_CHUNKED && H5Dget_chunk_index_type(dataset, &index) >= 0 &&

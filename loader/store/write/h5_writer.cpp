@@ -58,7 +58,7 @@ void create_groups(const H5::H5File& file, const std::string& path) {
   }
 }
 
-// What the copy of `source` needs of its file creation properties: what HDF5 1.8 cannot hold is left out
+// Returns the file creation properties for a copy of `source`; leaves out those that HDF5 1.8 cannot read
 // unless `latest`.
 H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) {
   const H5::FileCreatPropList like = source.getCreatePlist();
@@ -74,7 +74,7 @@ H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) {
     like.getSymk(internal, leaf);
     creation.setSymk(internal, leaf);
   }
-  // A file's own list does not tell of its root group.
+  // A file's creation property list does not include its root group's properties.
   const hid_t group = H5Gopen2(source.getId(), "/", H5P_DEFAULT);
   const hid_t plist = H5Gget_create_plist(group);
   const H5::PropList root(plist);
@@ -86,7 +86,7 @@ H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) {
   return creation;
 }
 
-// Objects get the form of HDF5 1.8 where the source's have it: attributes beyond 64 KiB need it.
+// Uses the HDF5 1.8 object format if the source does: attributes beyond 64 KiB need it.
 void set_version_bounds(const H5::FileAccPropList& access, const H5::H5File& source, bool latest) {
   H5F_info2_t info = {};
   if (H5Fget_info2(source.getId(), &info) < 0) throw H5::FileIException("H5Fget_info2", "failed");
@@ -97,7 +97,7 @@ void set_version_bounds(const H5::FileAccPropList& access, const H5::H5File& sou
   }
 }
 
-// libhdf5 leaves the user block to its users.
+// Copies the user block, which libhdf5 does not touch.
 void copy_user_block(const ByteSource& source, std::uint64_t bytes, const std::filesystem::path& to) {
   std::vector<std::byte> content(static_cast<std::size_t>(bytes));
   source.read(0, content);
@@ -268,11 +268,12 @@ void H5Writer::write_ragged(const std::string& path, std::uint64_t first,
     std::vector<hvl_t> values;
     std::uint64_t bytes = 0;
     for (const std::span<const std::byte> row : rows) {
-      // libhdf5 only reads them; its struct serves both ways.
+      // libhdf5 only reads the values here; the same struct is used for reading and writing, so its pointer
+      // is not const.
       values.push_back({row.size() / element_bytes, const_cast<std::byte*>(row.data())});
       bytes += row.size();
     }
-    // Each sequence may begin a heap block of its own.
+    // Each sequence may start a new heap block.
     constexpr std::uint64_t kHeapOverhead = 4096;
     state_->reserve(bytes + kHeapOverhead * rows.size());
     const H5::DataSpace file_space = dataset.getSpace();
@@ -303,7 +304,7 @@ void H5Writer::set_rows(const std::string& path, std::uint64_t rows) {
 
 void H5Writer::write_attribute(const std::string& path, const NamedAttribute& attribute) {
   const Hdf5Session session;
-  constexpr std::uint64_t kLargest = kMiB;  // beyond the slack: names of very many classes
+  constexpr std::uint64_t kLargest = kMiB;  // In addition to kMetadataRoomBytes: names of very many classes
   state_->reserve(kLargest);
   try {
     put_attribute(H5::H5File(state_->file), path, attribute);

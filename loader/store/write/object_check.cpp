@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What there is to copy, looked at without writing: before, and to compare both sides afterwards.
+// Examines objects without writing: checks them before a copy, and compares both sides after it.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -80,7 +80,7 @@ void visit_values(const H5File& file, const CopyPlan& plan,
       if (way != Way::verbatim && way != Way::by_values) continue;
       const H5::DSetCreatPropList plist(
           side.calls.id(H5Dget_create_plist(id.get()), object.path, kNoProperties).get());
-      // What libhdf5 cannot decode it has copied as it is.
+      // Values that libhdf5 cannot decode were copied verbatim.
       if (!missing_filters(plist).empty()) continue;
       const ScopedId type = side.calls.id(H5Dget_type(id.get()), object.path, kNoType);
       const ValueShape shape = value_shape(type.get(), side.calls, object.path);

@@ -34,7 +34,7 @@ class ObjectCopy {
     for (const TreeObject& object : source_.tree.objects) {
       if (object.kind == H5I_GROUP) make_links(object, proceed);
     }
-    // References need all objects to be there.
+    // References are written last: they need all objects to exist.
     for (const TreeObject& object : source_.tree.objects) {
       proceed();
       make_attributes(object);
@@ -43,7 +43,7 @@ class ObjectCopy {
   }
 
  private:
-  // Before all else, since datasets and attributes anywhere may be of a committed type.
+  // Committed types come first, since any dataset or attribute may have one.
   void make_types() H5FEED_REQUIRES(hdf5_mutex) {
     for (const TreeObject& object : source_.tree.objects) {
       if (object.kind != H5I_DATATYPE) continue;
@@ -109,7 +109,8 @@ class ObjectCopy {
     calls_.done(H5Olink(linked, to, name, link_properties, H5P_DEFAULT), path, "cannot be linked");
   }
 
-  // Not the group's own list as a whole: where libhdf5 keeps its links in a heap, that tells the place.
+  // The group's property list is not copied as a whole: if libhdf5 keeps the links in a heap, the list
+  // contains its address.
   ScopedId group_properties(hid_t original, const std::string& path) H5FEED_REQUIRES(hdf5_mutex) {
     const ScopedId from = calls_.id(H5Gget_create_plist(original), path, kNoProperties);
     ScopedId to = calls_.id(H5Pcreate(H5P_GROUP_CREATE), path, kNoProperties);
@@ -125,7 +126,7 @@ class ObjectCopy {
     return to;
   }
 
-  // The same type in the copy: the committed one where it is committed.
+  // Returns the same type in the copy: the committed type if it is committed.
   ScopedId type_in_copy(hid_t type, const std::string& path) H5FEED_REQUIRES(hdf5_mutex) {
     if (H5Tcommitted(type) > 0) {
       const ObjectKey key = key_of(type, ".", source_.calls, path);
@@ -138,7 +139,7 @@ class ObjectCopy {
     return new_type(type, path);
   }
 
-  // Not committed.
+  // Returns the same type in the copy, not committed.
   ScopedId new_type(hid_t type, const std::string& path) const H5FEED_REQUIRES(hdf5_mutex) {
     return plan_.latest ? calls_.id(H5Tcopy(type), path, kNoType) : oldest_form(type, calls_, path);
   }
@@ -150,7 +151,8 @@ class ObjectCopy {
     const Way way = source_.way_of(object, original.get(), plan_);
     const ScopedId type = source_.calls.id(H5Dget_type(original.get()), path, kNoType);
     if (way == Way::verbatim) {
-      // Beside the values: variable-length ones in heaps, which take no more than the source does.
+      // In addition to the values: variable-length parts are in heaps, which take no more space than in the
+      // source.
       const ValueShape shape = value_shape(type.get(), source_.calls, path);
       hsize_t heap_bytes = 0;
       if (shape.has_variable) H5Fget_filesize(source_.file, &heap_bytes);
@@ -186,7 +188,7 @@ class ObjectCopy {
     }
   }
 
-  // Of a dataset made anew; stored as the source where `storage` is null.
+  // Returns the properties of a recreated dataset; the storage is the source's if `storage` is null.
   ScopedId creation_properties(const TreeObject& object, hid_t original, hid_t type,
                                const CopiedStorage* storage) H5FEED_REQUIRES(hdf5_mutex) {
     const std::string& path = object.path;
@@ -269,7 +271,7 @@ class ObjectCopy {
     }
   }
 
-  // The same reference in the copy.
+  // Replaces a reference with the same reference in the copy.
   void translate(ValueShape::Kind kind, std::byte* value, const std::string& holder)
       H5FEED_REQUIRES(hdf5_mutex) {
     if (kind == ValueShape::Kind::object_reference) {
@@ -351,9 +353,9 @@ class ObjectCopy {
   const hid_t file_;
   const CopyPlan& plan_;
   const Hdf5Calls calls_;
-  std::map<ObjectKey, ScopedId> types_;  // committed ones of the copy, by the source's key
-  std::map<ObjectKey, ObjectKey> made_;  // keys in the copy, by the source's
-  std::set<ObjectKey> by_values_;        // to be filled once all objects are there
+  std::map<ObjectKey, ScopedId> types_;  // Committed types of the copy, by the source's key
+  std::map<ObjectKey, ObjectKey> made_;  // Keys in the copy, by the source's key
+  std::set<ObjectKey> by_values_;        // Filled once all objects exist
 };
 
 }  // namespace

@@ -19,7 +19,7 @@
 namespace h5feed {
 namespace {
 
-// Storage is claimed in steps of this size, and written to in a few of them.
+// Storage is claimed in steps of this size; writeback starts every few steps.
 constexpr std::uint64_t kStep = 8 * kMiB;
 
 std::filesystem::path directory_of(const std::filesystem::path& target) {
@@ -39,7 +39,7 @@ std::filesystem::path temporary_name(const std::filesystem::path& target) {
   throw FileError(fmt::format("{} exists; choose another name, or --force to replace it", target.string()));
 }
 
-// What a link points at, so that the link stays one; other paths as they are.
+// Returns what a link points at, so that the link itself is not replaced; other paths unchanged.
 std::filesystem::path behind_link(std::filesystem::path path) {
   std::error_code error;
   if (!std::filesystem::is_symlink(path, error)) return path;
@@ -116,7 +116,7 @@ void StagedFile::probe(std::uint64_t bytes) const {
 }
 
 void StagedFile::reserve(std::uint64_t bytes) {
-  // Ahead in large steps, for few calls and long extents; only what is needed when that fails.
+  // Claims ahead in large steps, for few calls and long extents; if that fails, claims only what is needed.
   if (bytes <= reserved_bytes_) return;
   const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd.valid()) fail(target_, "open the temporary file", errno);
@@ -134,18 +134,18 @@ void StagedFile::wrote(std::uint64_t bytes) noexcept {
   if (unsent_bytes_ < 3 * kStep) return;
   unsent_bytes_ = 0;
   const FileDescriptor fd(::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC));
-  // Where this fails, commit() has more to wait for. The whole file: where in it was written is libhdf5's
-  // choice, and pages that are clean or on their way cost nothing.
+  // If this fails, commit() has more to wait for. Covers the whole file: libhdf5 chooses where it writes, and
+  // pages that are clean or in writeback cost nothing.
   ::sync_file_range(fd.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 void StagedFile::commit() {
-  // Gives back what was reserved beyond the end.
+  // Releases the space reserved beyond the end.
   std::error_code error;
   std::filesystem::resize_file(temporary_, std::filesystem::file_size(temporary_, error), error);
   if (error) fail(target_, "finish it", error.value());
   sync_to_storage(temporary_, O_RDONLY, target_);
-  // Someone may have created the target meanwhile; not every file system can refuse that atomically.
+  // The target may have been created in the meantime; not every file system can refuse that atomically.
   const unsigned flags = overwrite_ ? 0 : RENAME_NOREPLACE;
   int result = ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), flags);
   if (result != 0 && flags != 0 && (errno == EINVAL || errno == ENOSYS)) {

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = ValueShape::Kind;
 
-// Values that are read at once; one row at least.
+// Maximum size of the values read at a time; at least one row is read.
 constexpr std::size_t kPieceBytes = 4 * kMiB;
 
 void add_part(ValueShape& shape, std::size_t offset, ValueShape part) {
@@ -120,7 +120,7 @@ void serialize(const ValueShape& shape, std::byte* value,
     update({value, shape.bytes});
     return;
   }
-  // Lengths in front, so that no two values run into the same bytes.
+  // Lengths come first, so that different values cannot produce the same bytes.
   const auto put = [&update](const void* bytes, std::size_t length) {
     update(std::as_bytes(std::span(&length, 1)));
     if (length > 0) update({static_cast<const std::byte*>(bytes), length});
@@ -189,7 +189,7 @@ void read_in_pieces(hid_t dataset, hid_t type, const Hdf5Calls& calls, const std
           H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(), nullptr, box.data(), nullptr),
           path, "its rows cannot be selected");
     }
-    // Zeroed: libhdf5 leaves gaps between the members of a compound as they are.
+    // Zeroed, as libhdf5 does not write the gaps between the members of a compound.
     std::vector<std::byte> values(elements * element_bytes);
     calls.done(H5Dread(dataset, type, memory_space.get(), file_space.get(), H5P_DEFAULT, values.data()), path,
                "its values cannot be read");

@@ -17,7 +17,7 @@ ScopedId member_type(hid_t type, unsigned member, const Hdf5Calls& calls, const 
   return calls.id(H5Tget_member_type(type, member), path, kNoType);
 }
 
-// libhdf5 hands out names in memory of its own.
+// Frees names, which libhdf5 returns in memory that it allocated.
 class MemberName {
  public:
   MemberName(hid_t type, unsigned member, const Hdf5Calls& calls, const std::string& path)
@@ -102,7 +102,7 @@ ScopedId oldest_form(hid_t type, const Hdf5Calls& calls, const std::string& path
       return sequence(type, calls, path);
     case H5T_STRING:
       return text(type, calls, path);
-    // Numbers, opaque bytes and references have no parts, whose version alone is raised.
+    // Numbers, opaque bytes and references have no parts with a version of their own that could be raised.
     default:
       return calls.id(H5Tcopy(type), path, kNoType);
   }
