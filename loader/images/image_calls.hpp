@@ -20,12 +20,12 @@ enum class ImageOutcome : std::int32_t { done, no_image, other_pixels, failed, n
 
 /// OpenCV's reason for a failure: one line, null-terminated. Empty unless the outcome is `failed`.
 struct ImageReason {
-  char text[512];
+  char text[512];  ///< Null-terminated text
 };
 
 /// A decoded image. `image` is owned by h5feed_images.so; free it with ImageCalls::release.
 struct DecodedImage {
-  void* image;
+  void* image;  ///< Opaque; owned by h5feed_images.so
   ImageExtent extent;
 };
 

@@ -60,7 +60,7 @@ struct StageContext {
 struct FilterEntry {
   /// Registered filter id.
   unsigned id = 0;
-  std::string_view name;
+  std::string_view name;  ///< Name in messages and in the grammar
 
   /// Returns why h5feed cannot decode the filter with its parameters, as a predicate to follow the filter's
   /// name: "has elements of 0 bytes". Returns an empty string if it can. Null: all parameters are supported.
@@ -142,8 +142,8 @@ std::string foreign_parameters(const FilterSpec& filter);
 
 /// Range and default of a compressor's level in the grammar.
 struct LevelRange {
-  unsigned least;
-  unsigned most;
+  unsigned least;      ///< Lowest level
+  unsigned most;       ///< Highest level
   unsigned otherwise;  ///< Default level
 };
 

@@ -49,9 +49,9 @@ std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& 
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  std::uint64_t bytes = 0;
-  std::int64_t modified_s = 0;
-  std::int64_t modified_ns = 0;
+  std::uint64_t bytes = 0;       ///< Size of the file
+  std::int64_t modified_s = 0;   ///< Seconds of the modification time
+  std::int64_t modified_ns = 0;  ///< Nanoseconds of the modification time
 
   bool operator==(const FileIdentity&) const = default;
 };

@@ -36,7 +36,7 @@ struct BoxCopy {
   std::span<const std::uint64_t> extent;      ///< Elements of the box in each dimension
   std::span<const std::uint64_t> from_shape;  ///< Shape of the source array
   std::span<const std::uint64_t> to_shape;    ///< Shape of the destination array
-  std::size_t element_bytes = 1;
+  std::size_t element_bytes = 1;              ///< Bytes of one element
 };
 
 /// Copies a box of elements. `from` and `to` point at its first element in each array and do not overlap.

@@ -15,8 +15,8 @@ namespace h5feed {
 /// Parameters of a file's global heaps, from its superblock.
 struct HeapFormat {
   std::uint64_t base_address = 0;  ///< Where data starts, after the user block; addresses are relative to it
-  std::size_t address_bytes = 8;
-  std::size_t length_bytes = 8;
+  std::size_t address_bytes = 8;   ///< Bytes of an address in the file
+  std::size_t length_bytes = 8;    ///< Bytes of a length in the file
 
   /// Returns the bytes of a reference in a dataset: length, address and object number.
   std::size_t reference_bytes() const noexcept { return 8 + address_bytes; }

@@ -148,10 +148,10 @@ bool libhdf5_has_failed() noexcept;
 
 /// Facts about the libhdf5 in use.
 struct LibHdf5 {
-  std::string version;         ///< Version: "1.10.8"
-  std::string header_version;  ///< Version of the headers that h5feed was compiled with
-  bool thread_safe = false;    ///< Built with its global lock
-  std::vector<std::string> plugin_folders;
+  std::string version;                      ///< Version: "1.10.8"
+  std::string header_version;               ///< Version of the headers that h5feed was compiled with
+  bool thread_safe = false;                 ///< Built with its global lock
+  std::vector<std::string> plugin_folders;  ///< Folders searched for filter plugins
 };
 
 /// Returns facts about the libhdf5 in use. Blocks on the HDF5 mutex.

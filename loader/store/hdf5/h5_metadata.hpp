@@ -16,7 +16,7 @@ namespace h5feed {
 
 /// Extent of a dataset.
 struct Extent {
-  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> shape;      ///< Current extent; empty for a scalar
   std::vector<std::uint64_t> max_shape;  ///< ~0 if unlimited
   bool null = false;                     ///< Null dataspace: no elements
 };

@@ -76,9 +76,9 @@ using ObjectKey = hobj_ref_t;
 struct TreeLink {
   std::string name;
   H5L_type_t type = H5L_TYPE_HARD;
-  H5T_cset_t character_set = H5T_CSET_ASCII;
-  ObjectKey target = 0;          ///< Target of a hard link
-  std::vector<char> value = {};  ///< Value of any other link, from H5Lget_val
+  H5T_cset_t character_set = H5T_CSET_ASCII;  ///< Encoding of the name
+  ObjectKey target = 0;                       ///< Target of a hard link
+  std::vector<char> value = {};               ///< Value of any other link, from H5Lget_val
 };
 
 /// An object of a file.
@@ -92,7 +92,7 @@ struct TreeObject {
 /// All objects of a file: the root first, then breadth first in the order of the links.
 struct ObjectTree {
   std::vector<TreeObject> objects;
-  std::unordered_map<ObjectKey, std::size_t> places;
+  std::unordered_map<ObjectKey, std::size_t> places;  ///< Index in `objects` by key
 
   /// Returns the object with this key; null if it is not in the tree.
   const TreeObject* find(ObjectKey key) const noexcept {

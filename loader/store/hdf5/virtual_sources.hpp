@@ -12,10 +12,10 @@ namespace h5feed {
 
 /// Consecutive rows of a virtual dataset that come from one source.
 struct VirtualSource {
-  std::filesystem::path file;
+  std::filesystem::path file;   ///< Path of the source file
   std::string path;             ///< Path of the source dataset in `file`
   std::uint64_t first_row = 0;  ///< First row in the source; 0 if the source is one row as a whole
-  std::uint64_t rows = 0;
+  std::uint64_t rows = 0;       ///< Number of rows
   /// The mapping covers the whole source, whose shape is not stored: it has either `rows` rows, or one
   /// dimension less and is one row.
   bool whole = false;

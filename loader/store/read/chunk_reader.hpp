@@ -18,28 +18,28 @@ namespace h5feed {
 
 /// Cost of one read: nanoseconds of the calling thread, and bytes read from the file.
 struct ReadCost {
-  std::uint64_t read_ns = 0;
-  std::uint64_t decode_ns = 0;
-  std::uint64_t bytes_read = 0;
-  bool fallback = false;  ///< Read by H5Dread under the HDF5 mutex
+  std::uint64_t read_ns = 0;     ///< Nanoseconds spent reading
+  std::uint64_t decode_ns = 0;   ///< Nanoseconds spent decoding
+  std::uint64_t bytes_read = 0;  ///< Bytes read from the file; through H5Dread: decoded bytes
+  bool fallback = false;         ///< Read by H5Dread under the HDF5 mutex
 };
 
 /// Location of a row.
 struct RowOrigin {
-  std::string file;
+  std::string file;       ///< Path of the file
   std::string path;       ///< Path of the dataset in `file`
   std::uint64_t row = 0;  ///< Row number in the dataset
   /// Number of the image among all, if rows are windows of images (`y`, `x`: offset of the window in it);
   /// else empty.
   std::optional<std::uint64_t> image = {};
-  std::uint64_t y = 0;
-  std::uint64_t x = 0;
+  std::uint64_t y = 0;  ///< First row of the window in the image
+  std::uint64_t x = 0;  ///< First column of the window in the image
 };
 
 /// Buffers of `ChunkReader::read_chunk`, one object per thread. Not thread-safe.
 struct ReadScratch {
-  ByteBuffer raw;
-  DecodeScratch decode;
+  ByteBuffer raw;        ///< Stored bytes of a chunk
+  DecodeScratch decode;  ///< State of the filters
 };
 
 struct JoinedPart;

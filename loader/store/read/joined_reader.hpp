@@ -13,8 +13,8 @@ namespace h5feed {
 /// Rows [first_row, first_row + rows) of a reader whose chunks have equal height.
 struct JoinedPart {
   std::shared_ptr<const ChunkReader> reader;
-  std::uint64_t first_row = 0;
-  std::uint64_t rows = 0;
+  std::uint64_t first_row = 0;  ///< First row in `reader`
+  std::uint64_t rows = 0;       ///< Number of rows
 };
 
 /// Concatenates the parts' rows in order. All parts must have the same element type and the same dimensions

@@ -37,9 +37,9 @@ enum class CopyMethod : std::uint8_t {
 /// An open file and its objects. Functions throw DatasetError, naming the object that holds it, for a
 /// reference to an object outside the file's tree.
 struct CopySide {
-  hid_t file = H5I_INVALID_HID;
-  Hdf5Calls calls;
-  ObjectTree tree;
+  hid_t file = H5I_INVALID_HID;  ///< HDF5 identifier of the file
+  Hdf5Calls calls;               ///< Error reporting with the file's name
+  ObjectTree tree;               ///< All objects and links of the file
   std::map<ObjectKey, std::pair<std::string, CopiedStorage>> filled;  ///< Datasets that the caller fills
   bool newer_than_1_8 = false;  ///< The file may use layout versions newer than HDF5 1.8, for any layout
 

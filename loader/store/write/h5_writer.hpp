@@ -20,8 +20,8 @@ struct NewDataset {
   std::string path;  ///< Absolute path; missing groups are created
   DType dtype = DType::u8;
   std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> chunk_shape;
-  std::vector<FilterSpec> filters;
+  std::vector<std::uint64_t> chunk_shape;  ///< In elements; empty: contiguous
+  std::vector<FilterSpec> filters;         ///< In the order in which they are applied
   std::vector<std::byte> fill_value = {};  ///< One element in host byte order; empty: zero
   bool grows = false;  ///< Starts with 0 rows, extended by `set_rows` up to `shape`; needs chunks
 };

@@ -18,9 +18,9 @@ namespace h5feed {
 
 /// Consecutive rows of a virtual dataset that are stored in one source file.
 struct VirtualPart {
-  std::string file;  ///< A relative name is looked up next to the virtual dataset's file
-  std::string dataset;
-  std::uint64_t rows = 0;
+  std::string file;        ///< A relative name is looked up next to the virtual dataset's file
+  std::string dataset;     ///< Path of the dataset in `file`
+  std::uint64_t rows = 0;  ///< Number of rows
 };
 
 /// How a dataset is stored in the copy. If chunks or extents differ from the source's, the dataset is
@@ -28,7 +28,7 @@ struct VirtualPart {
 struct CopiedStorage {
   std::vector<std::uint64_t> chunk_shape;  ///< Empty: contiguous
   std::vector<FilterSpec> filters;
-  bool unfiltered_edge_chunks = false;
+  bool unfiltered_edge_chunks = false;  ///< Chunks at the edge are stored without filters
   bool fixed_max_shape = false;         ///< The copy cannot grow
   std::vector<VirtualPart> parts = {};  ///< If not empty: a virtual dataset of these parts, not filled
   bool rows_move = false;               ///< Row numbers change, so region references to it would be wrong

@@ -28,7 +28,7 @@ struct ValueShape {
     array
   };
   Kind kind = Kind::plain;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;        ///< Bytes of one element in memory
   std::size_t count = 1;        ///< Elements of an array
   bool has_references = false;  ///< Contains references at any depth
   bool has_variable = false;    ///< Contains variable-length parts at any depth
