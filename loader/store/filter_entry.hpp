@@ -59,7 +59,7 @@ struct StageContext {
 struct FilterEntry {
   /// Registered identification, and the name that people and the grammar know it by.
   unsigned id = 0;
-  std::string_view name;
+  std::string_view name = {};
 
   /// Why h5feed cannot decode the filter with its parameters, to stand behind its name: "has elements of 0
   /// bytes". Empty where it can. Null: it can with any parameters.

@@ -76,16 +76,31 @@ class FilterPipeline {
   std::vector<std::byte> encode(std::span<const std::byte> chunk) const;
 
   /// Upper bound of what any encoder makes of a chunk.
-  std::size_t max_encoded_bytes() const noexcept;
+  std::size_t max_encoded_bytes() const noexcept { return max_encoded_bytes_; }
 
   /// Upper bound of memory `decode` needs beside `raw` and `out`.
-  std::size_t scratch_bytes() const noexcept;
+  std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
 
  private:
+  // One filter of the table, and the size of what it was given on writing: exact, unless a compressor ran
+  // before, else the most that it can be.
+  struct Stage {
+    const FilterEntry* entry;
+    std::size_t given_bytes;
+    bool exact;
+  };
+
+  // One for each of `filters_`, where `mask` skips some, and one without entry for what is stored.
+  std::vector<Stage> stages_under(std::uint32_t mask) const;
+
+  std::size_t scratch_for(const std::vector<Stage>& stages) const noexcept;
+
   std::vector<FilterSpec> filters_;
-  std::vector<const FilterEntry*> entries_;  // of the table, one for each of `filters_`
   std::size_t chunk_bytes_;
-  std::uint32_t idle_ = 0;  // a mask of the filters that change nothing
+  std::uint32_t idle_ = 0;     // a mask of the filters that change nothing
+  std::vector<Stage> stages_;  // under `idle_`: what all chunks need whose mask is 0
+  std::size_t max_encoded_bytes_ = 0;
+  std::size_t scratch_bytes_ = 0;
 };
 
 /// Why `supports` refuses the filter, to stand behind its name: "is not built in", "has blocks that are no
