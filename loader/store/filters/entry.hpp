@@ -60,7 +60,7 @@ struct StageContext {
 struct FilterEntry {
   /// Registered filter id.
   unsigned id = 0;
-  std::string_view name;  ///< Name in messages and in the grammar
+  std::string_view name = {};  ///< Name in messages and in the grammar
 
   /// Returns why h5feed cannot decode the filter with its parameters, as a predicate to follow the filter's
   /// name: "has elements of 0 bytes". Returns an empty string if it can. Null: all parameters are supported.

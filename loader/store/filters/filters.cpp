@@ -33,25 +33,6 @@ std::size_t most_grown(std::size_t chunk_bytes) noexcept {
   return kTimes * chunk_bytes + kSmallChunkBytes;
 }
 
-// Sizes of each filter's input on writing, followed by the size of what is stored: exact, unless a compressor
-// ran before.
-using StageSizes = std::array<EncodedSize, kMaxFilters + 1>;
-
-StageSizes stage_sizes(const std::vector<FilterSpec>& filters, const std::vector<const FilterEntry*>& entries,
-                       std::uint32_t mask, std::size_t chunk_bytes) noexcept {
-  StageSizes sizes;
-  EncodedSize current{.bytes = chunk_bytes, .exact = true};
-  for (std::size_t i = 0; i < filters.size(); ++i) {
-    sizes[i] = current;
-    if (!active(i, mask) || entries[i]->encoded_size == nullptr) continue;
-    const EncodedSize encoded = entries[i]->encoded_size(filters[i], current.bytes);
-    current.bytes = encoded.exact ? encoded.bytes : std::min(encoded.bytes, most_grown(chunk_bytes));
-    current.exact = current.exact && encoded.exact;
-  }
-  sizes[filters.size()] = current;
-  return sizes;
-}
-
 std::vector<std::byte> encode_stage(const FilterEntry& entry, const FilterSpec& filter,
                                     std::vector<std::byte> data) {
   if (entry.encode != nullptr) return entry.encode(filter, std::move(data));
@@ -116,10 +97,29 @@ FilterPipeline::FilterPipeline(std::vector<FilterSpec> filters, std::size_t chun
   }
   for (std::size_t i = 0; i < filters_.size(); ++i) {
     filters_[i] = completed(std::move(filters_[i]), chunk_bytes, element_bytes);
-    entries_.push_back(&filter_entry(filters_[i].id));
-    const auto does_nothing = entries_.back()->does_nothing;
+    const auto does_nothing = filter_entry(filters_[i].id).does_nothing;
     if (does_nothing != nullptr && does_nothing(filters_[i])) idle_ |= 1U << i;
   }
+  stages_ = stages_under(idle_);
+  const std::vector<Stage> unskipped = stages_under(0);
+  max_encoded_bytes_ = unskipped.back().given_bytes;
+  scratch_bytes_ = scratch_for(unskipped);
+}
+
+std::vector<FilterPipeline::Stage> FilterPipeline::stages_under(std::uint32_t mask) const {
+  std::vector<Stage> stages;
+  stages.reserve(filters_.size() + 1);
+  EncodedSize size{.bytes = chunk_bytes_, .exact = true};
+  for (std::size_t i = 0; i < filters_.size(); ++i) {
+    const FilterEntry& entry = filter_entry(filters_[i].id);
+    stages.push_back({&entry, size.bytes, size.exact});
+    if (!active(i, mask) || entry.encoded_size == nullptr) continue;
+    const EncodedSize encoded = entry.encoded_size(filters_[i], size.bytes);
+    size.bytes = encoded.exact ? encoded.bytes : std::min(encoded.bytes, most_grown(chunk_bytes_));
+    size.exact = size.exact && encoded.exact;
+  }
+  stages.push_back({nullptr, size.bytes, size.exact});
+  return stages;
 }
 
 bool FilterPipeline::skips_all(std::uint32_t filter_mask) const noexcept {
@@ -133,25 +133,29 @@ void FilterPipeline::decode(std::span<const std::byte> raw, std::uint32_t filter
                             std::span<std::byte> out, DecodeScratch& scratch) const {
   if (out.size() != chunk_bytes_) throw std::invalid_argument("FilterPipeline::decode: not a chunk's size");
   filter_mask |= idle_;
-  const StageSizes sizes = stage_sizes(filters_, entries_, filter_mask, chunk_bytes_);
+  std::vector<Stage> masked;
+  if (filter_mask != idle_) masked = stages_under(filter_mask);
+  const std::vector<Stage>& stages = filter_mask == idle_ ? stages_ : masked;
   std::span<const std::byte> current = raw;
   std::size_t next_buffer = 0;
   for (std::size_t i = filters_.size(); i-- > 0;) {
     if (!active(i, filter_mask)) continue;
-    if (entries_[i]->verify != nullptr) {
-      current = entries_[i]->verify(current);
+    const Stage& stage = stages[i];
+    if (stage.entry->verify != nullptr) {
+      current = stage.entry->verify(current);
       continue;
     }
     std::span<std::byte> target = out;
     if (!skips_all(filter_mask | ~((1U << i) - 1U))) {
       ByteBuffer& buffer = scratch.state_->buffers[next_buffer];
       next_buffer = 1 - next_buffer;
-      buffer.resize_discard(sizes[i].bytes);
-      target = buffer.span().first(sizes[i].bytes);
+      buffer.resize_discard(stage.given_bytes);
+      target = buffer.span().first(stage.given_bytes);
     }
-    const std::size_t written = entries_[i]->decode(filters_[i], current, target, scratch.state_->codecs);
-    if (sizes[i].exact && written != sizes[i].bytes) {
-      throw FilterError(fmt::format("{}: {} bytes instead of {}", filters_[i].name, written, sizes[i].bytes));
+    const std::size_t written = stage.entry->decode(filters_[i], current, target, scratch.state_->codecs);
+    if (stage.exact && written != stage.given_bytes) {
+      throw FilterError(
+          fmt::format("{}: {} bytes instead of {}", filters_[i].name, written, stage.given_bytes));
     }
     current = target.first(written);
   }
@@ -164,10 +168,9 @@ void FilterPipeline::decode(std::span<const std::byte> raw, std::uint32_t filter
 
 std::vector<std::byte> FilterPipeline::encode(std::span<const std::byte> chunk) const {
   std::vector<std::byte> data(chunk.begin(), chunk.end());
-  const StageSizes sizes = stage_sizes(filters_, entries_, 0, chunk_bytes_);
   for (std::size_t i = 0; i < filters_.size(); ++i) {
-    data = encode_stage(*entries_[i], filters_[i], std::move(data));
-    if (data.size() > sizes[i + 1].bytes) {
+    data = encode_stage(*stages_[i].entry, filters_[i], std::move(data));
+    if (data.size() > stages_[i + 1].given_bytes) {
       throw FilterError(fmt::format("{}: {} bytes of a chunk of {}, more than h5feed would read again",
                                     filters_[i].name, data.size(), chunk.size()));
     }
@@ -175,23 +178,18 @@ std::vector<std::byte> FilterPipeline::encode(std::span<const std::byte> chunk) 
   return data;
 }
 
-std::size_t FilterPipeline::max_encoded_bytes() const noexcept {
-  return stage_sizes(filters_, entries_, 0, chunk_bytes_)[filters_.size()].bytes;
-}
-
-std::size_t FilterPipeline::scratch_bytes() const noexcept {
+std::size_t FilterPipeline::scratch_for(const std::vector<Stage>& stages) const noexcept {
   if (filters_.empty()) return 0;
   const std::size_t buffers = std::min<std::size_t>(filters_.size() - 1, 2);
-  const StageSizes sizes = stage_sizes(filters_, entries_, 0, chunk_bytes_);
   // Workspaces are kept from stage to stage; memory allocated by the codecs' libraries is not.
   DecodeMemory most;
   for (std::size_t i = 0; i < filters_.size(); ++i) {
-    if (entries_[i]->decode_memory == nullptr) continue;
-    const DecodeMemory memory = entries_[i]->decode_memory(filters_[i], sizes[i].bytes);
+    if (stages[i].entry->decode_memory == nullptr) continue;
+    const DecodeMemory memory = stages[i].entry->decode_memory(filters_[i], stages[i].given_bytes);
     most.kept = std::max(most.kept, memory.kept);
     most.transient = std::max(most.transient, memory.transient);
   }
-  return buffers * max_encoded_bytes() + most.kept + most.transient + kCodecStateBytes;
+  return buffers * max_encoded_bytes_ + most.kept + most.transient + kCodecStateBytes;
 }
 
 }  // namespace h5feed

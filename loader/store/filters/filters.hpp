@@ -82,16 +82,31 @@ class FilterPipeline {
   std::vector<std::byte> encode(std::span<const std::byte> chunk) const;
 
   /// Returns an upper bound of the stored bytes of a chunk, by any encoder.
-  std::size_t max_encoded_bytes() const noexcept;
+  std::size_t max_encoded_bytes() const noexcept { return max_encoded_bytes_; }
 
   /// Returns an upper bound of the memory in bytes that `decode` needs in addition to `raw` and `out`.
-  std::size_t scratch_bytes() const noexcept;
+  std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
 
  private:
+  // One filter of the table, and the size of what it was given on writing: exact, unless a compressor ran
+  // before, else the most that it can be.
+  struct Stage {
+    const FilterEntry* entry;
+    std::size_t given_bytes;
+    bool exact;
+  };
+
+  // One for each of `filters_`, where `mask` skips some, and one without entry for what is stored.
+  std::vector<Stage> stages_under(std::uint32_t mask) const;
+
+  std::size_t scratch_for(const std::vector<Stage>& stages) const noexcept;
+
   std::vector<FilterSpec> filters_;
-  std::vector<const FilterEntry*> entries_;  // Entries of the filter table, one for each of `filters_`
   std::size_t chunk_bytes_;
-  std::uint32_t idle_ = 0;  // Mask of the filters that change nothing
+  std::uint32_t idle_ = 0;     // Mask of the filters that change nothing
+  std::vector<Stage> stages_;  // Stages of chunks whose filter mask is 0
+  std::size_t max_encoded_bytes_ = 0;
+  std::size_t scratch_bytes_ = 0;
 };
 
 /// Returns why `FilterPipeline::supports` rejects the filter, as a predicate to follow the filter's name: "is
