@@ -20,6 +20,7 @@
 #include "support/temp_dir.hpp"
 #include "tools/measure/time_budget.hpp"
 #include "tools/storage/storage_model.hpp"
+#include "tools/tune/sample.hpp"
 
 namespace h5feed::test {
 namespace {
