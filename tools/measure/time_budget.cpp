@@ -43,7 +43,8 @@ void TimeBudget::require_left(double done) const {
 }
 
 void TimeBudget::refuse(double least_s) const {
-  const double least = std::max(least_s, 1.1 * total_s());
+  // Slightly smaller, so that rounding errors do not add a second.
+  const double least = std::max(least_s, 1.1 * total_s()) * (1 - 1e-12);
   const double rounded = least > 2 ? std::ceil(least) : std::ceil(least * 10) / 10;
   throw OptionError(
       fmt::format("--time-budget {} is too short for this file on this machine; give at least {}",

@@ -87,7 +87,8 @@ TEST(BenchSamples, says_what_is_missing_where_images_cannot_be_decoded) {
     write_ragged(photos, "encoded", {encoded(picture(20, 30, 3, 1), ".jpg")});
   }
   ASSERT_EQ(::setenv("H5FEED_IMAGES", "/no/such/object.so", 1), 0);
-  const ProgramResult result = run_program(dir.path(), {"bench", "photos.h5", "--image-size", "16"});
+  const ProgramResult result =
+      run_program(dir.path(), {"bench", "photos.h5", "--data", "encoded", "--image-size", "16"});
   ASSERT_EQ(::unsetenv("H5FEED_IMAGES"), 0);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("images need h5feed_images.so, which is not there (looked for "

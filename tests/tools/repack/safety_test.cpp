@@ -29,9 +29,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-void generate(const TempDir& dir, const std::string& samples) {
+void generate(const TempDir& dir, const std::string& samples, const std::string& chunk = "64") {
   ASSERT_EQ(run_program(dir.path(), {"generate", "a.h5", "--samples", samples, "--shape", "3,32,32",
-                                     "--chunk", "64", "--filter", "gzip:1"})
+                                     "--chunk", chunk, "--filter", "gzip:1"})
                 .exit_code,
             0);
 }
@@ -45,7 +45,7 @@ std::string usage_error(const TempDir& dir, std::vector<std::string> arguments) 
 
 TEST(Repack, refuses_to_replace_its_source_however_it_is_named) {
   const TempDir dir;
-  generate(dir, "10");
+  generate(dir, "10", "10");
   const auto before = file_bytes(dir / "a.h5");
   std::filesystem::create_symlink("a.h5", dir / "link.h5");
   std::filesystem::create_hard_link(dir / "a.h5", dir / "hard.h5");
@@ -58,7 +58,7 @@ TEST(Repack, refuses_to_replace_its_source_however_it_is_named) {
 
 TEST(Repack, replaces_another_file_only_when_forced) {
   const TempDir dir;
-  generate(dir, "10");
+  generate(dir, "10", "10");
   replace_file(dir / "b.h5", patterned_bytes(100));
   const ProgramResult refused = run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "5"});
   EXPECT_EQ(refused.exit_code, 1);
@@ -70,7 +70,7 @@ TEST(Repack, replaces_another_file_only_when_forced) {
 
 TEST(Repack, explains_wrong_usage) {
   const TempDir dir;
-  generate(dir, "10");
+  generate(dir, "10", "10");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5"}), "nothing to change; try h5feed tune a.h5\n");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "many"}),
             "--chunk \"many\": give auto, samples per chunk, a size such as 4MiB, a shape such as "
