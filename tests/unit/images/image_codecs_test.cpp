@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door to the image codecs, and JPEGs that do not go through OpenCV.
+// Loading the image codecs, and JPEGs that libjpeg decodes without OpenCV.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
