@@ -40,9 +40,12 @@ SampleGeometry image(std::uint64_t channels, std::uint64_t height, std::uint64_t
 }
 
 [[noreturn]] void refuse(const DatasetInfo& info, std::string_view reason) {
-  throw DatasetError(fmt::format("{}:{} ({}): {}; state it: {}, NHWC, NHW, or none to deliver it as stored",
-                                 info.file, short_path(info.path), info.shape_text(), reason,
-                                 spelled("input_layout", "NCHW")));
+  const std::string next = info.shape.size() < 3
+                               ? spelled("input_layout", "none") + " delivers it as stored"
+                               : fmt::format("state it: {}, NHWC, NHW, or none to deliver it as stored",
+                                             spelled("input_layout", "NCHW"));
+  throw DatasetError(
+      fmt::format("{}:{} ({}): {}; {}", info.file, short_path(info.path), info.shape_text(), reason, next));
 }
 
 }  // namespace

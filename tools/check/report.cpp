@@ -44,6 +44,11 @@ std::string result_text(const CheckEntry& entry) {
   return entry.result->visited < entry.result->chunks ? "partial" : "equal";
 }
 
+// Returns whether some chunks of a dataset without a failure were not visited.
+bool is_partial(const CheckEntry& entry) {
+  return entry.clean() && entry.result && entry.result->visited < entry.result->chunks;
+}
+
 std::string path_text(const CheckEntry& entry) {
   if (!entry.result) return "-";
   if (!entry.fallback_reason.empty()) return "H5Dread: " + entry.fallback_reason;
@@ -152,8 +157,16 @@ std::string check_verdict(const std::string& file, const std::vector<CheckEntry>
   if (reached_nothing(entries)) {
     proven = "; partial, the time was over before the first chunk, give a longer --time-budget";
   } else if (counts.read < counts.chunks) {
-    proven = fmt::format("; this proves {:.3g} % of the chunks, and the whole has no digest",
-                         static_cast<double>(counts.read) / static_cast<double>(counts.chunks) * 100);
+    const auto percent = [&](std::uint64_t part) {
+      return static_cast<double>(part) / static_cast<double>(counts.chunks) * 100;
+    };
+    proven = counts.compared > 0
+                 ? fmt::format("; this proves {:.3g} % of the chunks, and the whole has no digest",
+                               percent(counts.compared))
+                 : fmt::format(
+                       "; {:.3g} % of the chunks were read, which proves nothing of the others, and the "
+                       "whole has no digest",
+                       percent(counts.read));
   }
   return fmt::format("{}: {}; {} of {} chunks compared in {:.1f} s{}\n", printable(file),
                      text.empty() ? "no datasets" : "datasets: " + text, format_count(counts.compared),
@@ -181,7 +194,7 @@ Json check_json(const std::string& file, const std::vector<CheckEntry>& entries,
                     {"shape", entry.listed.problem.empty() ? Json(entry.listed.shape) : Json()},
                     {"type", entry.listed.type_text},
                     // What was not compared may differ: programs are not told "equal".
-                    {"result", entry.result && entry.result->sampled() ? "partial" : result_text(entry)},
+                    {"result", is_partial(entry) ? "partial" : result_text(entry)},
                     {"read_path", Json()},
                     {"fallback_reason", or_null(entry.fallback_reason)},
                     {"problem", or_null(entry.problem)}};
@@ -194,7 +207,8 @@ Json check_json(const std::string& file, const std::vector<CheckEntry>& entries,
         entry.chunks > 0
             ? Json(static_cast<double>(compared_chunks(entry)) / static_cast<double>(entry.chunks))
             : Json();
-    dataset["not_compared"] = or_null(result.not_compared);
+    dataset["not_compared"] =
+        entry.fallback_reason.empty() ? or_null(result.not_compared) : Json("only libhdf5 can read it");
     dataset["chunks_differing"] = result.differing;
     dataset["chunks_corrupt"] = result.corrupt;
     dataset["sha256"] = or_null(result.sha256);

@@ -57,7 +57,7 @@ std::optional<std::uint64_t> chunk_at(std::span<const hsize_t> offset, const Chu
 [[noreturn]] void throw_damaged(const DatasetInfo& info, const ChunkIndex& index, const Misplaced& misplaced,
                                 std::optional<std::uint64_t> missing) {
   throw DamagedChunkIndex(fmt::format(
-      "{} lists {} where the dataset has none{}; restore the file from a good copy, or, if an old library "
+      "{} lists {} out of place{}; restore the file from a good copy, or, if an old library "
       "has shrunk the dataset, rewrite it with h5repack",
       missing ? describe_chunk_of(info, info.chunk_shape, index.grid, *missing) +
                     " is missing in its index, which"

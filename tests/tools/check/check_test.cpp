@@ -19,6 +19,7 @@
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
 #include "tools/check/dataset.hpp"
+#include "tools/check/report.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/sha256.hpp"
 
@@ -367,6 +368,21 @@ TEST(Check, refuses_what_it_cannot_find_or_read) {
   EXPECT_EQ(error({"check", "a.h5", "--sample", "0%"}, 2),
             "--sample \"0%\": give a percentage above 0 and up to 100, such as 1%\n");
   EXPECT_THAT(error({"check", "a.h5", "--jobs", "0"}, 2), MatchesRegex("--jobs \"0\": [^\n]*\n"));
+}
+
+TEST(CheckReport, claims_no_proof_where_only_libhdf5_could_read) {
+  cli::CheckEntry entry;
+  entry.listed.path = "/x";
+  entry.info.emplace();
+  entry.chunks = 200;
+  entry.fallback_reason = "its index is too large";
+  entry.result = cli::CheckResult{.chunks = 200, .wanted = 200, .visited = 60};
+  EXPECT_THAT(
+      cli::check_verdict("a.h5", {entry}, 1),
+      HasSubstr("0 of 200 chunks compared in 1.0 s; 30 % of the chunks were read, which proves nothing"));
+  const Json dataset = cli::check_json("a.h5", {entry}, 1, 1).at("datasets")[0];
+  EXPECT_EQ(dataset.at("result"), "partial");
+  EXPECT_EQ(dataset.at("not_compared"), "only libhdf5 can read it");
 }
 
 }  // namespace

@@ -63,11 +63,10 @@ TEST_F(StoreDamaged, refuses_an_index_that_names_a_chunk_outside_the_dataset) {
            .chunk = {4, 6},
            .filters = filtered ? kGzip : std::vector<FilterSpec>()});
     move_chunk(path(), 2, 2, 400);
-    EXPECT_EQ(
-        open_message(),
-        "train.h5:/images: chunk (2,0) (samples 8-11) is missing in its index, which lists a chunk where "
-        "the dataset has none, at element (400,0); restore the file from a good copy, or, if an old "
-        "library has shrunk the dataset, rewrite it with h5repack");
+    EXPECT_EQ(open_message(),
+              "train.h5:/images: chunk (2,0) (samples 8-11) is missing in its index, which lists a chunk out "
+              "of place, at element (400,0); restore the file from a good copy, or, if an old "
+              "library has shrunk the dataset, rewrite it with h5repack");
   }
 }
 
@@ -96,7 +95,7 @@ TEST_F(StoreDamaged, refuses_a_damaged_index_of_a_dataset_with_more_chunks_than_
   move_chunk(path(), 2, 2, kRows);
   EXPECT_EQ(
       open_message(),
-      "train.h5:/images: its chunk index lists a chunk where the dataset has none, at element "
+      "train.h5:/images: its chunk index lists a chunk out of place, at element "
       "(1099511627776,0); restore the file from a good copy, or, if an old library has shrunk the dataset, "
       "rewrite it with h5repack");
   write_sparse();
