@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The CUDA backend: h5feed::gpu::backend().
 #include <memory>
 
 #include "batch/device_backend.hpp"

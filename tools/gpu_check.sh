@@ -222,7 +222,7 @@ bench() {
   merge "$reason" -
   names=$("$programs/gpu_results" missing "$result") || fail "$result could not be read (the reason is above)"
   if [ -z "$names" ]; then
-    echo "every benchmark has a value in $result; remove it to measure anew"
+    echo "every benchmark has a value in $result; remove it to measure again"
   else
     local with_torch without
     with_torch=$(tr ' ' '\n' <<<"$torch_names" | grep -Fx "$(tr , '\n' <<<"$names")") || true

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Command line of the GPU benchmarks.
 #include <fmt/format.h>
 
 #include <algorithm>

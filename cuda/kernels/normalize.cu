@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Launches of the normalize kernels.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Coefficients and tables of the normalize kernels, computed on the CPU.
 #include <fmt/format.h>
 
 #include <cmath>

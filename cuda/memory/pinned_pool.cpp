@@ -158,8 +158,8 @@ std::shared_ptr<std::byte> PinnedPool::acquire(const CallPlace& place, bool wait
   if (overflows_first) {
     log(LogLevel::warning,
         fmt::format(
-            "all {} pinned slots for cuda:{} are taken: a batch is assembled in pageable memory beside "
-            "them, whose copy is slower and makes the host wait (LoaderStats::pageable_batches counts "
+            "all {} pinned slots for cuda:{} are taken: a batch is assembled in pageable memory instead; "
+            "its copy is slower and makes the host wait (LoaderStats::pageable_batches counts "
             "these); it happens after epochs that were abandoned, otherwise raise copy_depth",
             state_->settings.slots, state_->settings.device));
   }

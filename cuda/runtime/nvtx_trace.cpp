@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The NVTX trace sink of h5feed/nvtx.hpp.
 #include <nvtx3/nvToolsExt.h>
 
 #include <array>

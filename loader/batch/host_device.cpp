@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The CPU device: delivers batches from recycled host buffers.
 #include <fmt/format.h>
 
 #include <atomic>

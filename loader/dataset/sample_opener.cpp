@@ -57,8 +57,8 @@ void check_groups(const PartOpener& field, const PartOpener& data, const std::st
     if (matched_names(own.path, field.pattern(), data.pattern()) !=
         matched_names(of_data.path, data.pattern(), field.pattern())) {
       throw DatasetError(fmt::format(
-          "{}: {} would go with {}; a {} needs the same groups as the data, add what lacks or leave it out "
-          "of both patterns",
+          "{}: {} would go with {}; a {} needs the same groups as the data, add the missing groups or "
+          "leave them out of both patterns",
           file, own.path, of_data.path, field.kind()));
     }
     if (own.rows != of_data.rows)

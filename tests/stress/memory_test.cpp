@@ -85,7 +85,7 @@ std::vector<Case> cases() {
         .cache_bytes = 100 * kMiB,
         .cache_policy = CachePolicy::clairvoyant,
         .memory_budget_bytes = budget}},
-      {"never",
+      {"keep_first",
        {.batch_size = 64,
         .num_workers = 4,
         .cache_bytes = 150 * kMiB,

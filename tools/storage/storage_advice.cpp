@@ -100,7 +100,7 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
   if (info.total_bytes() < kSmallDatasetBytes) return advice;
   const std::string name = printable(info.path);
   if (reader != nullptr && !reader->direct()) {
-    advice.push_back(fmt::format("{}: libhdf5 has to read it, one thread at a time ({}); store it anew: {}",
+    advice.push_back(fmt::format("{}: libhdf5 has to read it, one thread at a time ({}); rewrite it: {}",
                                  name, reader->fallback_reason(),
                                  repack_command(info, "--chunk auto --filter gzip:4")));
   }

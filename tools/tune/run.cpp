@@ -221,7 +221,8 @@ class TuneRun {
     finish_step();
   }
 
-  // Of the filters but "none"; empty without any. What is beside its decoding shows best.
+  // Returns the fastest filter other than "none", empty if there is none: with it, the cost other than
+  // decoding shows best.
   std::string fastest_decoded() const {
     const std::string* fastest = nullptr;
     for (const std::string& filter : settings_.filters) {
@@ -333,7 +334,7 @@ class TuneRun {
   Progress progress_;
   double shown_ = 0;
   double steps_ = 0;
-  double slowness_ = 1.5;  // of the clock beside the work that is foreseen
+  double slowness_ = 1.5;  // measured time relative to the predicted work
   RowShape data_;
   bool cold_ = false;
   std::uint64_t largest_chunk_rows_ = 1;  // of those that the user asked for

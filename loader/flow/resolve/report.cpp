@@ -110,8 +110,7 @@ std::string gpu_memory(const LoaderStats& stats) {
                         format_bytes(stats.in_flight_bytes));
   }
   if (stats.pageable_batches > 0) {
-    text +=
-        fmt::format("; batches assembled beside the pinned slots: {}", format_count(stats.pageable_batches));
+    text += fmt::format("; batches assembled in pageable memory: {}", format_count(stats.pageable_batches));
   }
   if (stats.gpu_memory) {
     const GpuMemory& gpu = *stats.gpu_memory;

@@ -18,7 +18,7 @@ namespace h5feed {
 
 /// A dense array in host memory, row-major unless `strides` say otherwise. Copies share ownership of the
 /// bytes, which stay valid after the loader is destroyed. When the last owner is destroyed, on any thread,
-/// the buffer returns to the pool of its loader.
+/// memory from a loader's pool returns to that pool.
 struct HostTensor {
   /// First element; null if the tensor does not exist, such as a missing target.
   std::shared_ptr<std::byte> bytes;
@@ -76,7 +76,7 @@ struct BatchField {
 
 class DeviceBatch;
 
-/// One batch: `data` (B,C,H,W) or in the stored shape, `target` (B), (B,K), …; without the first dimension if
+/// One batch. `data` has the shape (B,C,H,W) or (B, stored shape), `target` (B), (B,K), …; both without B if
 /// `batch_size` is nullopt. On a GPU, `gpu` holds the tensors, and `data` and `target` are undefined.
 struct Batch {
   /// Samples in host memory; undefined on a GPU.
@@ -93,20 +93,21 @@ struct Batch {
   /// Crop and flip that `DataLoaderOptions::augment` applied to each sample, in batch order, to transform
   /// boxes or masks accordingly; empty without `augment`.
   std::vector<SampleTransform> transforms = {};
-  std::uint64_t repeat = 0;               ///< earlier deliveries of the same samples, with `echo`
+  /// Number of earlier deliveries of this batch with `echo`; 0 for the first.
+  std::uint64_t repeat = 0;
   std::shared_ptr<DeviceBatch> gpu = {};  ///< the batch on a GPU, see h5feed/device.hpp; null on the CPU
 
   /// Returns the number of samples.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(indices.size()); }
 
-  /// Returns the field with this name; on a temporary batch a copy, which shares the values. Throws
-  /// std::out_of_range if no field has the name.
+  /// Returns the field with this name. Throws std::out_of_range if no field has the name.
   const BatchField& field(std::string_view name) const& {
     for (const BatchField& candidate : fields) {
       if (candidate.name == name) return candidate;
     }
     throw std::out_of_range("h5feed::Batch::field: no field \"" + std::string(name) + "\"");
   }
+  /// Returns a copy of the field, which shares its values. Throws std::out_of_range if no field has the name.
   BatchField field(std::string_view name) const&& { return field(name); }
 };
 

@@ -25,40 +25,41 @@ struct DataLoaderAccess;
 
 /// Options as the loader uses them, with every default filled in.
 struct ResolvedOptions {
-  std::int64_t batch_size = 1;      ///< samples per batch
-  bool batched = true;              ///< false: single samples without a batch dimension
-  Shuffle shuffle;                  ///< order; `full` if `sampled`
-  bool sampled = false;             ///< order given by a sampler, or by a subset that is not in file order
+  std::int64_t batch_size = 1;  ///< samples per batch
+  bool batched = true;          ///< whether batches have a batch dimension; false: single samples
+  Shuffle shuffle;              ///< order; `full` if `sampled`
+  bool sampled = false;         ///< whether a sampler, or a subset not in file order, determines the order
   std::int64_t max_batch_rows = 1;  ///< samples of the largest possible batch
   std::int64_t rank = 0;            ///< rank of this process
   std::int64_t world_size = 1;      ///< number of ranks
   Shard shard = Shard::strided;     ///< how samples are sharded across the ranks
   Uneven uneven = Uneven::exact;    ///< how shards of different sizes are handled
-  std::uint64_t samples_per_epoch = 0;   ///< samples that this rank delivers, to within one batch
+  /// Samples that this rank delivers per epoch, exact to within one batch.
+  std::uint64_t samples_per_epoch = 0;
   std::uint64_t chunks_per_epoch = 0;    ///< approximate number of sample chunks that this rank reads from
   std::uint64_t chunks_taking_part = 0;  ///< sample chunks that all ranks together read from
   std::int64_t num_workers = 0;          ///< worker threads; 0: the consumer's thread works
   std::uint64_t prefetch_batches = 1;    ///< batches in preparation or ready at once
-  bool drop_last = false;                ///< drop a last batch smaller than `batch_size`
+  bool drop_last = false;                ///< whether a last batch smaller than `batch_size` is dropped
   std::optional<std::chrono::milliseconds> timeout;  ///< longest wait in `next()`; unset: no limit
-  bool in_order = true;                              ///< deliver batches in the order of the epoch
-  bool provenance = false;                           ///< fill `Batch::origins`
-  std::uint64_t seed = 0;                            ///< seed of the order
-  std::uint64_t cache_bytes = 0;                     ///< bytes of decoded data kept for reuse
-  /// Policy in use: `lru` if all data fits the cache, whatever the option says, as nothing is ever evicted
-  /// then.
+  bool in_order = true;           ///< whether batches are delivered in the order of the epoch
+  bool provenance = false;        ///< whether `Batch::origins` is filled
+  std::uint64_t seed = 0;         ///< seed of the order
+  std::uint64_t cache_bytes = 0;  ///< bytes of decoded data kept for reuse
+  /// Cache policy in use. `lru` regardless of the option if all data fits in the cache, because nothing is
+  /// evicted then.
   CachePolicy cache_policy = CachePolicy::lru;
   std::uint64_t memory_budget_bytes = 0;  ///< bound of the memory of all loaders of the dataset
-  bool row_reads = false;                 ///< rows bypass the cache
-  std::int64_t io_depth = 0;              ///< most stored chunks read ahead of decoding
+  bool row_reads = false;                 ///< whether rows bypass the cache
+  std::int64_t io_depth = 0;              ///< maximum number of stored chunks read ahead of decoding
   std::int64_t echo_factor = 1;           ///< deliveries of each batch
   std::int64_t concurrent_decodes = 1;  ///< chunks decoded at once; fewer than num_workers in a small budget
 };
 
-/// Predicted cost of an epoch, excluding repeats by `echo`. Chunks are those of the samples; the chunks of a
-/// sample that spans several count as one.
+/// Predicted cost of an epoch, excluding repeats by `echo`. Counts chunks of the data only, not of targets
+/// and fields; if a sample spans several chunks, they count as one.
 struct H5FEED_EXPORT PlanReport {
-  std::uint64_t samples = 0;  ///< samples of this rank, at most
+  std::uint64_t samples = 0;  ///< upper bound of the samples of this rank
   std::uint64_t batches = 0;  ///< batches of this rank
   std::uint64_t chunks = 0;   ///< chunks that the samples of this rank come from
   /// Expected decodes per chunk in every epoch after the first. Empty if rows bypass the cache, and for
@@ -71,9 +72,9 @@ struct H5FEED_EXPORT PlanReport {
   /// by that of a full shuffle. Near 0 in file order, 1 for `full`.
   double mixing = 0;
   std::uint64_t cache_bytes = 0;  ///< cache size in use
-  /// Least cache size at which each chunk is decoded once per epoch.
+  /// Smallest cache size in bytes at which each chunk is decoded once per epoch.
   std::uint64_t cache_bytes_decode_once = 0;
-  /// Least cache size at which later epochs neither read nor decode.
+  /// Smallest cache size in bytes at which later epochs neither read nor decode.
   std::uint64_t cache_bytes_fit = 0;
 
   /// Returns a summary of a few lines for display.
@@ -81,11 +82,11 @@ struct H5FEED_EXPORT PlanReport {
 };
 
 /// Predicts the cost of an epoch of a loader with these options, without making the loader. Blocks for up to
-/// about 20 ms of simulation. Throws the exceptions of the constructor of `DataLoader`.
+/// about 20 ms of simulation. Throws as the constructor of `DataLoader` does.
 H5FEED_EXPORT PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options);
 
 /// Delivers a dataset in batches, epoch after epoch. The constructor starts the worker threads, which persist
-/// over all epochs and prepare the first batches of the next epoch while the last ones of the present epoch
+/// over all epochs and prepare the first batches of the next epoch while the last ones of the current epoch
 /// are consumed.
 ///
 /// The order depends only on (seed, epoch), not on the number of workers. `next()`, `next_into()`,
@@ -95,15 +96,16 @@ H5FEED_EXPORT PlanReport plan(const Dataset& dataset, const DataLoaderOptions& o
 /// valid.
 class H5FEED_EXPORT DataLoader {
  public:
-  /// Validates the options and starts the workers. Throws OptionError; DatasetError if `options` do not fit
-  /// the data; DeviceError with a GPU. Blocks while chunks are loaded with `preload`.
+  /// Creates the loader and starts its workers; blocks while `preload` loads chunks. Throws OptionError if an
+  /// option is invalid, DatasetError if the options do not fit the data, DeviceError if a GPU was requested
+  /// and cannot be used.
   DataLoader(Dataset dataset, DataLoaderOptions options);
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  /// Returns the number of batches of a whole epoch, including echoes, also after `restore()`. If the epochs
-  /// of a sampler differ in size, returns the number for epoch 0.
+  /// Returns the number of batches of a whole epoch, including repeats by `echo`, also after `restore()`. If
+  /// the epochs of a sampler differ in size, returns the number for epoch 0.
   std::uint64_t size() const noexcept;
 
   /// Sets the number of the epoch that the next `begin()` (or first `next()`) starts at its beginning.
@@ -115,9 +117,9 @@ class H5FEED_EXPORT DataLoader {
   /// while an epoch runs or without workers.
   void warm_up();
 
-  /// Returns the position after the batches that `next()` returned or failed with; at the end of an epoch,
-  /// the beginning of the next one. O(1). Throws OptionError with `in_order = false`, as a position then does
-  /// not say which samples were delivered.
+  /// Returns the position after the last batch that `next()` returned or failed to return; at the end of an
+  /// epoch, the beginning of the next one. O(1). Throws OptionError with `in_order = false`, because a
+  /// position then does not determine which samples were delivered.
   LoaderState state() const;
 
   /// Resumes from `state` with its seed: the next `begin()` or `next()` delivers the batch that follows.
@@ -135,19 +137,20 @@ class H5FEED_EXPORT DataLoader {
   /// `drop_last` would drop samples of an unfinished echo; the loader is then unchanged.
   void restore(const LoaderState& state);
 
-  /// Starts the next epoch. Abandons a running epoch at its present position.
+  /// Starts the next epoch, and abandons an epoch that is running.
   void start_epoch();
 
   /// Returns the next batch; blocks until it is ready. Returns nullopt once at the end of an epoch; the
   /// following call starts the next epoch. If a batch failed, the call that would have returned it throws
-  /// (FileError, ChunkError, …), and the following call goes on with the next batch. Throws TimeoutError;
-  /// with a GPU DeviceError. A batch on a GPU may still be in transfer when it is returned: see DeviceBatch.
+  /// (FileError, ChunkError, …), and the following call goes on with the next batch. Throws TimeoutError if
+  /// `timeout` elapses first, and DeviceError if the GPU fails. A batch on a GPU may still be in transfer
+  /// when it is returned; see `DeviceBatch::use_on`.
   OptionalBatch<Batch> next();
 
   /// Returns the next batch in GPU memory of the consumer, which `provide` supplies, written on a stream of
   /// the consumer. Work on that stream needs no further synchronization; other streams call
-  /// `DeviceBatch::use_on`. Blocks and throws as `next()`, and throws OptionError on the CPU, for an empty
-  /// `provide`, and for an address that is not on the device.
+  /// `DeviceBatch::use_on`. Blocks and throws as `next()`; also throws OptionError if the loader delivers to
+  /// the CPU, `provide` is empty, or an address is not on the device.
   OptionalBatch<Batch> next_into(const ProvideOutput& provide);
 
   /// Returns the next batch in fixed GPU tensors, as CUDA graphs need. The tensors have the dtype, strides
@@ -170,11 +173,23 @@ class H5FEED_EXPORT DataLoader {
     using reference = Batch&;
 
     Iterator() = default;
+    /// Returns the current batch, which may be moved from. Blocks until it is ready, and throws as `next()`.
+    /// Throws std::out_of_range at the end.
     Batch& operator*() const& { return current(); }
+    /// Returns a copy of the current batch, which shares its tensors. Blocks and throws as on a named
+    /// iterator.
     Batch operator*() const&& { return current(); }
+    /// Returns the address of the current batch. Blocks until it is ready, and throws as `next()`. Throws
+    /// std::out_of_range at the end.
     Batch* operator->() const& { return &current(); }
+    /// Deleted: the batch of a temporary iterator could be destroyed before it is used. Name the iterator
+    /// first.
     Batch* operator->() const&& = delete;
+    /// Moves to the next batch. Blocks only if the current batch was not accessed yet. Throws
+    /// std::out_of_range at the end.
     Iterator& operator++();
+    /// Returns whether both iterators are at the end, or share one position. Blocks until the batch is ready,
+    /// and throws as `next()`.
     bool operator==(const Iterator& other) const;
 
    private:
@@ -190,6 +205,7 @@ class H5FEED_EXPORT DataLoader {
   Iterator end() & noexcept { return {}; }
   /// Deleted: a temporary loader would be destroyed before its iterators. Name the loader first.
   Iterator begin() && = delete;
+  /// Deleted: a temporary loader would be destroyed before its iterators. Name the loader first.
   Iterator end() && = delete;
 
   /// Returns the options in use, with every default filled in. Thread-safe.

@@ -57,15 +57,16 @@ struct TileExtent {
   std::int64_t width = 0;
 
   constexpr TileExtent() = default;
+  /// Creates an extent of `both` in each direction.
   constexpr TileExtent(std::int64_t both)
       : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
   constexpr TileExtent(std::int64_t down, std::int64_t across) : height(down), width(across) {}
 };
 
-/// Tiling at the lower and right edges of an image that tiles do not divide evenly. `drop`: only tiles inside
-/// the image; the rest of the image is never delivered. `pad`: the last tiles extend beyond the edge, with
-/// pixels of stored value 0 there, before `normalize`. `shift`: the last tiles are moved back to end at the
-/// edge, and overlap their neighbours.
+/// How an image that the tiles do not divide evenly is tiled at its lower and right edges. `drop`: delivers
+/// only tiles that lie inside the image; the rest of the image is never delivered. `pad`: the last tiles
+/// extend beyond the edge, with pixels of stored value 0 there, before `normalize`. `shift`: the last tiles
+/// are moved back to end at the edge, and overlap their neighbours.
 enum class TileEdges : std::uint8_t { drop, pad, shift };
 
 /// Splits the images of a dataset into tiles, which are the samples. Tiles are numbered row by row from the
@@ -84,7 +85,7 @@ struct TileOptions {
   TileEdges edges = TileEdges::drop;
 };
 
-/// Tiles of each image of a dataset.
+/// Grid of tiles that each image of a dataset is split into.
 struct TileGrid {
   /// Height of an image in pixels.
   std::int64_t image_height = 0;
@@ -186,7 +187,9 @@ class H5FEED_EXPORT Dataset {
   /// decoded). Takes no file lock. Of several files, each is open only while it is read: at most half the
   /// file descriptors that the process may have, 16,384 at most, stay open, and other files are reopened on
   /// demand. Virtual datasets of whole rows are read from their sources. Time and memory are linear in the
-  /// number of datasets. Throws FileError, DatasetError, ChunkError, OptionError.
+  /// number of datasets. Throws FileError if a file cannot be opened or read, DatasetError if a dataset is
+  /// missing or cannot provide samples, ChunkError if a resident field cannot be decoded, OptionError if an
+  /// option is invalid.
   static Dataset open(const DatasetOptions& options);
 
   /// Copies the handle, which shares the state. A move also copies, so that a moved-from handle stays usable.
@@ -218,6 +221,7 @@ class H5FEED_EXPORT Dataset {
   /// remaining samples go one each to the first parts, as in PyTorch's `random_split`. Throws OptionError for
   /// other fractions and for a part without samples.
   std::vector<Dataset> split(std::span<const double> fractions, std::uint64_t seed) const;
+  /// Splits as the overload for a span does.
   std::vector<Dataset> split(std::initializer_list<double> fractions, std::uint64_t seed) const {
     return split(std::span<const double>(fractions.begin(), fractions.size()), seed);
   }
@@ -225,6 +229,7 @@ class H5FEED_EXPORT Dataset {
   /// Returns the shape of one sample as delivered: (C,H,W) for images, the stored shape with
   /// `InputLayout::none`.
   const std::vector<std::int64_t>& sample_shape() const& noexcept;
+  /// Returns a copy of the shape, for a temporary dataset.
   std::vector<std::int64_t> sample_shape() const&& { return sample_shape(); }
   /// Returns how images are split into tiles; empty without `DatasetOptions::tiles`.
   std::optional<TileGrid> tile_grid() const noexcept;

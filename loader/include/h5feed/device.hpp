@@ -53,7 +53,7 @@ class H5FEED_EXPORT DeviceBatch {
 
   /// Makes work enqueued on `stream` from now on wait until the batch is complete, and reuse of the batch's
   /// memory wait for that stream. Accepts any number of streams of the batch's device. Thread-safe. Does not
-  /// block. Throws DeviceError.
+  /// block. Throws DeviceError if a CUDA call fails.
   virtual void use_on(GpuStream stream) = 0;
 
   /// Returns `DeviceOutput::owner`, which the batch keeps alive; null if the consumer did not provide the
@@ -74,8 +74,8 @@ struct DeviceOutput {
   std::shared_ptr<void> owner = {};
 };
 
-/// Returns memory for a batch on `device`. `data` and `target` give dtype, shape and strides, without an
-/// address. `target` is null if the dataset has no target.
+/// Callback that returns memory for a batch on `device`. `data` and `target` give dtype, shape and strides,
+/// without an address; `target` is null if the dataset has no target.
 using ProvideOutput =
     std::function<DeviceOutput(int device, const DeviceTensor& data, const DeviceTensor* target)>;
 
@@ -97,17 +97,17 @@ struct GpuMemory {
   std::uint64_t rest() const noexcept { return total - free > loader ? total - free - loader : 0; }
 };
 
-/// Memory of a device other than delivered batches.
+/// Host and GPU memory that a device uses.
 struct DeviceMemoryUse {
   std::uint64_t pinned = 0;           ///< bytes of pinned host memory
   std::uint64_t pageable_slots = 0;   ///< slots taken from pageable memory so far, as no pinned slot was free
   std::optional<GpuMemory> gpu = {};  ///< memory of the GPU; unset on the CPU
 };
 
-/// Wall time without a free slot on a GPU for the next batch, in nanoseconds since the loader was made.
+/// Wall time, since the loader was made, in which a batch was due but no GPU slot was free.
 struct SlotWaits {
-  std::uint64_t gpu_ns = 0;       ///< copies waited for the consumer's work on the GPU
-  std::uint64_t transfer_ns = 0;  ///< copies were running
+  std::uint64_t gpu_ns = 0;       ///< nanoseconds in which copies waited for the consumer's work on the GPU
+  std::uint64_t transfer_ns = 0;  ///< nanoseconds in which copies were running
 };
 
 /// Memory that a worker fills with one batch. Shares ownership of its bytes; pass it on by move.

@@ -8,8 +8,8 @@
 
 namespace h5feed {
 
-/// Normalization: out = (x · scale − mean) / std, per channel. Computed in float64 and rounded once to
-/// `output_dtype`; for uint8 by a table of 256 values per channel, hence correctly rounded for every input.
+/// Normalization: out = (x · scale − mean) / std, per channel. Computed in float64 and rounded once to the
+/// delivered type; uint8 uses a table of 256 values per channel, so every result is correctly rounded.
 struct Normalize {
   /// Factor applied to every stored value. Default: 1/255 for uint8 data, 1 for every other type.
   std::optional<double> scale;

@@ -22,7 +22,7 @@ H5FEED_EXPORT void set_log_sink(LogSink sink);
 /// Sends one line to the sink. Thread-safe.
 H5FEED_EXPORT void log(LogLevel level, std::string_view line);
 
-/// Sends one line to the sink, unless `log_once` already sent the same line to the present sink. Thread-safe.
+/// Sends one line to the sink, unless `log_once` already sent the same line to the current sink. Thread-safe.
 H5FEED_EXPORT void log_once(LogLevel level, std::string_view line);
 
 }  // namespace h5feed

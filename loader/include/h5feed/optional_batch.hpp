@@ -20,6 +20,7 @@ class OptionalBatch : public std::optional<B> {
 
   /// Returns the batch; undefined behaviour without one, as in std::optional.
   B* operator->() & noexcept { return Base::operator->(); }
+  /// Returns the batch, read-only; undefined behaviour without one, as in std::optional.
   const B* operator->() const& noexcept { return Base::operator->(); }
   /// Deleted: a temporary would be destroyed before the batch is used. Name the result first.
   const B* operator->() const&& = delete;

@@ -28,17 +28,20 @@ namespace h5feed {
 /// "chunk:16".
 class H5FEED_EXPORT Shuffle {
  public:
-  /// Shuffle mode; `chunk` is `chunk:K`.
+  /// Shuffle mode. `chunk` stands for `chunk:K`.
   enum class Kind : std::uint8_t { sequential, full, chunk };
 
   /// Creates a sequential order.
   Shuffle() = default;
   /// Parses "sequential", "false", "full", "true" or "chunk:K" with K at least 1. Throws OptionError, which
   /// names the accepted forms.
-  Shuffle(std::string_view text);                                 // NOLINT(google-explicit-constructor)
+  Shuffle(std::string_view text);  // NOLINT(google-explicit-constructor)
+  /// Parses the text as `Shuffle(std::string_view)` does.
   Shuffle(const char* text) : Shuffle(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  /// Parses the text as `Shuffle(std::string_view)` does.
   Shuffle(const std::string& text)
-      : Shuffle(std::string_view(text)) {}                             // NOLINT(google-explicit-constructor)
+      : Shuffle(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  /// Creates a full shuffle if `full`, else a sequential order.
   Shuffle(bool full) : kind_(full ? Kind::full : Kind::sequential) {}  // NOLINT(google-explicit-constructor)
 
   /// Returns the shuffle mode.
@@ -86,13 +89,14 @@ struct Echo {
   std::int64_t factor = 1;
 };
 
-/// Whether rows of uncompressed data bypass the chunk cache and are read directly into the batch. `always`:
-/// throws OptionError if the data has no rows that can be read in one piece, or with
-/// `CachePolicy::clairvoyant`. `automatic`: only in full shuffle, if the decoded data exceeds the cache and
-/// reading each row costs less than reading its chunk as often as it will miss the cache; small rows and
-/// files outside the page cache make this less likely.
+/// Whether rows of uncompressed data bypass the chunk cache and are read directly into the batch. `never`:
+/// all data goes through the cache. `always`: throws OptionError if rows cannot be read in one piece, and
+/// with `CachePolicy::clairvoyant`. `automatic`: rows bypass the cache in a full shuffle if the decoded data
+/// exceeds the cache and reading the rows is predicted to cost less than reading their chunks again after
+/// each miss.
 enum class RowReads : std::uint8_t { automatic, always, never };
 
+/// A GPU backend, as `h5feed::gpu::backend()` returns it. Opaque to users.
 class DeviceBackend;
 struct Batch;
 
@@ -118,12 +122,12 @@ enum class Uneven : std::uint8_t { exact, pad, drop };
 
 /// Which data stays in memory if the decoded data exceeds `cache_bytes`.
 ///
-/// `lru`: the most recently used chunks. `clairvoyant`: rows instead of chunks. The order of this epoch and
-/// the next is known, so the rows that will be needed soonest are kept of every decoded chunk, and a row is
-/// evicted once it was served (Belady: "A study of replacement algorithms", IBM Systems Journal 5(2), 1966,
-/// by rows). Needs far fewer decodes in a full shuffle, but memory for one more chunk per concurrent decode
-/// and about 80 bytes per row. `keep_first`: the first chunks that fill the cache, less those being decoded,
-/// are never evicted; all others are decoded at each use (MinIO, arXiv 2007.06775).
+/// `lru`: the most recently used chunks. `clairvoyant`: caches rows instead of chunks. The order of this
+/// epoch and the next is known, so the loader keeps the rows that will be needed soonest and evicts those
+/// needed latest (Belady, IBM Systems Journal 5(2), 1966). Needs far fewer decodes in a full shuffle, but
+/// memory for one more chunk per concurrent decode and about 80 bytes per row. `keep_first`: keeps the first
+/// chunks that fill the cache, less room for the chunks being decoded, and decodes all others at each use
+/// (MinIO, arXiv 2007.06775).
 enum class CachePolicy : std::uint8_t { lru, clairvoyant, keep_first };
 
 /// Returns "lru", "clairvoyant" or "keep_first".
@@ -134,7 +138,7 @@ H5FEED_EXPORT std::string_view name_of(CachePolicy policy) noexcept;
 struct DataLoaderOptions {
   // Batches and their order
 
-  /// Samples per batch, at least 1. `std::nullopt` delivers single samples without a batch dimension.
+  /// Samples per batch, 1 to 2³¹. `std::nullopt` delivers single samples without a batch dimension.
   std::optional<std::int64_t> batch_size = 1;
   /// Order of the samples of an epoch. Default: sequential.
   Shuffle shuffle = {};
@@ -156,8 +160,8 @@ struct DataLoaderOptions {
   std::function<void(Batch&)> collate_fn = {};
   /// Batches prefetched per worker, 1 to 1024. Default: 2. Needs `num_workers > 0`.
   std::optional<std::int64_t> prefetch_factor = {};
-  /// Upper bound of the bytes of prefetched batches, regardless of `prefetch_factor`; at least one batch.
-  /// Needs `num_workers > 0`. Default: no bound.
+  /// Upper bound of the bytes of prefetched batches, regardless of `prefetch_factor`. Needs `num_workers >
+  /// 0`. Throws OptionError if it is smaller than one batch. Default: no bound.
   std::optional<std::uint64_t> prefetch_bytes = {};
   /// Drops the last batch of an epoch if it is smaller than `batch_size`.
   bool drop_last = false;
@@ -191,12 +195,13 @@ struct DataLoaderOptions {
 
   // Seed and ranks
 
-  /// Determines the order, together with the epoch number. Default: 0. Must be set if `world_size` is above
-  /// 1, to the same value on every rank.
+  /// Determines the order, together with the epoch number. Default: 0; `make_data_loader` of
+  /// <h5feed/torch.hpp> draws an unset seed from Torch's default generator instead. Must be set to the same
+  /// value on every rank if `world_size` is above 1.
   std::optional<std::uint64_t> seed = {};
   /// Rank of this process in data parallel training, 0 … world_size − 1.
   std::int64_t rank = 0;
-  /// Number of processes that train together, at least 1.
+  /// Number of processes that train together, 1 to 2²⁰.
   std::int64_t world_size = 1;
   /// How the samples are sharded across the ranks.
   Shard shard = Shard::strided;
@@ -217,7 +222,7 @@ struct DataLoaderOptions {
   /// Loads all chunks into the cache when the loader is constructed, on as many threads as may decode
   /// concurrently (`num_workers`, fewer in a small budget). If they do not fit, none are loaded and a warning
   /// names the `cache_bytes` needed. If rows bypass the cache, none are loaded and a warning says so. A chunk
-  /// that cannot be read is left to the batch that needs it.
+  /// that cannot be read is skipped; the batch that needs it throws.
   bool preload = false;
   /// Upper bound of all memory that the loaders of one opened dataset allocate together: cache, chunks being
   /// read and decoded, and batches being prepared. The largest value given applies; a loader that gives a
@@ -231,12 +236,13 @@ struct DataLoaderOptions {
 
   // Values, repeats and origins
 
-  /// Normalization of the data. Set: batches are float32, or `output_dtype`. Unset: batches have the stored
-  /// type, or `output_dtype`.
+  /// Normalization of the data. Default: none. With it, batches are float32 unless `output_dtype` is set.
+  /// With `DatasetOptions::unit_range`, mean and std apply to values in 0 … 1.
   std::optional<Normalize> normalize = {};
   /// Element type of the data: f32, f16, bf16 or f64. Without `normalize` the values are cast; values too
   /// large for the type become infinite. uint8 data yields the same bytes on every device. f64 is always
-  /// computed on the CPU. Default: float32 with `normalize`, else the stored type.
+  /// computed on the CPU. Default: float32 with `normalize`, or with `DatasetOptions::unit_range` of
+  /// integers; else the stored type.
   std::optional<DType> output_dtype = {};
   /// Memory layout of the delivered images. For images only.
   OutputLayout output_layout = OutputLayout::nchw;
@@ -260,7 +266,7 @@ struct DataLoaderOptions {
 
   // Observing
 
-  /// Receives begin and end of every stage on every thread. Unset: no cost.
+  /// Sink that is told when each stage begins and ends, on every thread. Default: no tracing, at no cost.
   std::shared_ptr<TraceSink> trace = {};
   /// Probe of the GPU in use, for `stats()` and the diagnosis of `report()`. Several loaders may share one
   /// probe.

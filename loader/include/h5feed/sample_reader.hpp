@@ -40,7 +40,8 @@ struct SampleReaderOptions {
 /// Does not read ahead, as the next samples are unknown. A `DataLoader` does, and is faster.
 class H5FEED_EXPORT SampleReader {
  public:
-  /// Throws OptionError; DatasetError if `options` do not fit the data.
+  /// Creates a reader. Throws OptionError if an option is invalid, DatasetError if `options` do not fit the
+  /// data.
   explicit SampleReader(Dataset dataset, SampleReaderOptions options = {});
   SampleReader(const SampleReader&) = delete;
   SampleReader& operator=(const SampleReader&) = delete;

@@ -32,7 +32,7 @@ class H5FEED_EXPORT Sampler {
   virtual ~Sampler();
   /// Returns the samples of an epoch; never null. Must be a pure function of (seed, epoch), as a resumed
   /// epoch calls it again. Called on the consumer's thread, also by the constructor of the loader, `plan()`
-  /// and `restore()`, and for the next epoch while the present one is delivered. An exception is thrown by
+  /// and `restore()`, and for the next epoch while the current one is delivered. An exception is thrown by
   /// the call that needs the epoch.
   virtual std::shared_ptr<const EpochSamples> epoch(std::uint64_t seed, std::uint64_t epoch) const = 0;
   /// Returns a hash that identifies the order in a saved state; must be equal for samplers that give the same
@@ -82,7 +82,7 @@ H5FEED_EXPORT std::shared_ptr<const BatchSampler> make_batch_sampler(
 /// Delivers the given samples in an order that is permuted in each epoch. Takes 8 bytes per sample.
 class H5FEED_EXPORT SubsetRandomSampler final : public Sampler {
  public:
-  /// Throws OptionError for an empty list.
+  /// Creates a sampler of these sample numbers. Throws OptionError if the list is empty.
   explicit SubsetRandomSampler(std::vector<std::int64_t> samples);
   std::shared_ptr<const EpochSamples> epoch(std::uint64_t seed, std::uint64_t epoch) const override;
   std::uint64_t fingerprint() const override;
@@ -100,8 +100,9 @@ class H5FEED_EXPORT SubsetRandomSampler final : public Sampler {
 /// sample and one sort per epoch.
 class H5FEED_EXPORT WeightedRandomSampler final : public Sampler {
  public:
-  /// Throws OptionError if weights are negative, not finite, or all zero; if `num_samples` is below 1; and,
-  /// without replacement, if `num_samples` exceeds the number of weights above zero.
+  /// Creates a sampler of `num_samples` draws per epoch. Throws OptionError if weights are negative, not
+  /// finite, or all zero; if `num_samples` is below 1; and, without replacement, if `num_samples` exceeds the
+  /// number of weights above zero.
   WeightedRandomSampler(std::span<const double> weights, std::int64_t num_samples, bool replacement = true);
   std::shared_ptr<const EpochSamples> epoch(std::uint64_t seed, std::uint64_t epoch) const override;
   std::uint64_t fingerprint() const override;
@@ -115,7 +116,7 @@ class H5FEED_EXPORT WeightedRandomSampler final : public Sampler {
 /// Delivers the order of `torch.randperm(n)` after `manual_seed(seed + epoch)` on a CPU generator. As
 /// `sampler`, with `Shard::strided` and `Uneven::pad` (or `drop`), it reproduces PyTorch's
 /// `DistributedSampler(shuffle=True, seed=seed, drop_last=False)` (or True) with its `set_epoch(epoch)`.
-/// Takes 8 bytes per sample and epoch; `shuffle = true` takes none.
+/// Takes 8 bytes per sample and epoch; the built-in `shuffle = true` needs no such list.
 class H5FEED_EXPORT TorchRandomSampler final : public Sampler {
  public:
   /// Creates a sampler for a dataset of `num_samples` samples. Throws OptionError if that is below 1.

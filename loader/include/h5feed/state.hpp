@@ -20,15 +20,16 @@ struct H5FEED_EXPORT LoaderState {
   /// Number of the epoch.
   std::uint64_t epoch = 0;
   /// Samples (batches, with a batch sampler) of the epoch that all ranks together delivered before this
-  /// position. With an echo factor f: f times that number, plus the deliveries of the present batch.
+  /// position. With an echo factor f, this is f times that number, plus the number of deliveries of the
+  /// current batch.
   std::uint64_t position = 0;
   std::uint64_t plan = 0;       ///< hash of dataset and order
   std::int64_t world_size = 1;  ///< world size of the run that saved the state
-  /// Samples, on all ranks together, of a batch between two of its deliveries when the state was saved.
-  /// Otherwise 0.
+  /// With echo: number of samples (batches, with a batch sampler), over all ranks, of the batch whose repeats
+  /// are unfinished. 0 if the state is not between two deliveries of a batch.
   std::uint64_t echo_samples = 0;
-  /// The first samples of `echo_samples` that were delivered once more than `position` says, if a resumed run
-  /// repeats them in several batches.
+  /// How many of the `echo_samples` samples, counted from the first, were already delivered once more than
+  /// the others. Above 0 only if a resumed run delivers an unfinished echo as several batches.
   std::uint64_t echo_ahead = 0;
 
   /// Version of the saved form that `to_bytes` writes.

@@ -20,7 +20,7 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t bytes_delivered = 0;  ///< decoded bytes of delivered data and target, in the stored type
   std::uint64_t errors = 0;           ///< batches that failed with an exception
 
-  std::uint64_t cache_hits = 0;       ///< chunk visits of batches served from memory
+  std::uint64_t cache_hits = 0;       ///< chunk visits of batches that were served from memory
   std::uint64_t cache_misses = 0;     ///< chunks read and decoded, for a visit or ahead of one
   std::uint64_t chunk_loads = 0;      ///< chunks of samples (not of targets) read and decoded
   std::uint64_t read_calls = 0;       ///< reads from files
@@ -34,10 +34,10 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t gather_ns = 0;    ///< time of gathering rows into batches
   std::uint64_t transfer_ns = 0;  ///< time of enqueueing batches for transfer to GPUs
   std::uint64_t wait_ns = 0;      ///< wall time of the consumer inside `next()`
-  /// Part of `wait_ns` without a free slot for the next batch because copies waited for the consumer's own
-  /// work on the GPU: the consumer is the bottleneck.
+  /// Part of `wait_ns` in which no GPU slot was free because copies waited for the consumer's own work on the
+  /// GPU: the consumer is the bottleneck.
   std::uint64_t wait_gpu_ns = 0;
-  /// Part of `wait_ns` without a free slot for the next batch because copies to the GPU were running.
+  /// Part of `wait_ns` in which no GPU slot was free because copies to the GPU were running.
   std::uint64_t wait_transfer_ns = 0;
   std::uint64_t epoch_ns = 0;  ///< wall time from the start of epochs to their end (or to now)
 

@@ -42,7 +42,7 @@ inline DataLoaderOptions from_torch_options(const torch::data::DataLoaderOptions
   options.drop_last = torch.drop_last();
   options.in_order = torch.enforce_ordering();
   const auto workers = static_cast<std::int64_t>(torch.workers());
-  if (workers == 0) return options;  // LibTorch waits for no worker, and needs no jobs, either
+  if (workers == 0) return options;  // without workers, LibTorch ignores timeout and max_jobs
   if (torch.timeout()) options.timeout = *torch.timeout();
   if (torch.max_jobs()) {
     const auto jobs = static_cast<std::int64_t>(*torch.max_jobs());
@@ -55,9 +55,10 @@ inline DataLoaderOptions from_torch_options(const torch::data::DataLoaderOptions
   return options;
 }
 
-/// Returns the number of samples.
+/// Returns the number of samples of `dataset`.
 inline std::size_t samples_in(const Dataset& dataset) { return static_cast<std::size_t>(dataset.size()); }
 
+/// Returns the number of samples of the dataset that `chain` maps.
 template <typename D>
 requires IsTorchChain<D>::value std::size_t samples_in(const D& chain) { return *chain.size(); }
 
@@ -80,11 +81,13 @@ std::shared_ptr<TorchOrder> order_of(S sampler, const Dataset& dataset, const Da
       std::max(TorchOrder::kMostSamples, kTimesTheData * samples_in(dataset)));
 }
 
-/// Returns the opened dataset, and the options with the transforms mapped on it added.
+/// Returns the dataset and the options of a loader over `dataset`, unchanged.
 inline std::pair<Dataset, DataLoaderOptions> resolve_chain(Dataset dataset, DataLoaderOptions options) {
   return {std::move(dataset), std::move(options)};
 }
 
+/// Returns the dataset at the start of `chain`, and `options` with its transforms added. Throws OptionError
+/// if `normalize` or `target_dtype` is set, or `collate_fn` together with transforms.
 template <typename D>
 requires IsTorchChain<D>::value std::pair<Dataset, DataLoaderOptions> resolve_chain(
     D chain, DataLoaderOptions options) {
@@ -111,11 +114,11 @@ requires IsTorchChain<D>::value std::pair<Dataset, DataLoaderOptions> resolve_ch
 
 }  // namespace detail
 
-/// Data of `make_data_loader`: an h5feed::Dataset, a TorchDataset, or a chain of `.map()` on a TorchDataset.
-/// A Normalize mapped first, and Stack, add no cost to the loader's own work. Any other transform of
-/// `std::vector<Example<>>` or `Example<>` runs on the worker that gathered the batch, per example as in
-/// LibTorch; Torch manages the threads of its operations. Each thread has a copy of the transforms. Batches
-/// are stacked even without a Stack at the end.
+/// Data that `make_data_loader` accepts: an h5feed::Dataset, a TorchDataset, or a chain of `.map()` on a
+/// TorchDataset. A Normalize mapped first is fused into the loader, if that gives the same result, and Stack
+/// costs nothing. Other transforms, of `std::vector<Example<>>` or `Example<>`, run on the worker that
+/// gathered the batch, per example as in LibTorch; Torch manages the threads of their operations. Each thread
+/// has a copy of the transforms. Batches are stacked even without a Stack at the end.
 template <typename D>
 concept TorchFeed = std::same_as<D, Dataset> || detail::IsTorchChain<D>::value;
 
@@ -138,14 +141,16 @@ requires detail::IsTorchChain<D>::value std::unique_ptr<TorchDataLoader> make_da
   return std::make_unique<TorchDataLoader>(std::move(data), std::move(resolved));
 }
 
-/// Returns a loader whose order is given by a sampler of LibTorch, with h5feed's options.
+/// Returns a loader whose order is given by a sampler of LibTorch, with h5feed's options. Throws the
+/// exceptions of the constructor of `TorchDataLoader`, and what the sampler throws.
 template <TorchFeed D, TorchSampler S>
 std::unique_ptr<TorchDataLoader> make_data_loader(D dataset, S sampler, DataLoaderOptions options) {
   auto [data, resolved] = detail::resolve_chain(std::move(dataset), std::move(options));
   auto order = detail::order_of(std::move(sampler), data, resolved);
   return std::make_unique<TorchDataLoader>(std::move(data), std::move(order), std::move(resolved));
 }
-/// Returns a loader whose order is given by a sampler of LibTorch, with LibTorch's options.
+/// Returns a loader whose order is given by a sampler of LibTorch, with LibTorch's options. Throws the
+/// exceptions of the constructor of `TorchDataLoader`, and what the sampler throws.
 template <TorchFeed D, TorchSampler S>
 std::unique_ptr<TorchDataLoader> make_data_loader(D dataset, S sampler,
                                                   const torch::data::DataLoaderOptions& options) {
@@ -153,7 +158,8 @@ std::unique_ptr<TorchDataLoader> make_data_loader(D dataset, S sampler,
                                   detail::from_torch_options(options));
 }
 
-/// Returns a loader with h5feed's options and a LibTorch sampler S made for the size of the dataset.
+/// Returns a loader with h5feed's options and a LibTorch sampler S made for the size of the dataset. Throws
+/// the exceptions of the constructor of `TorchDataLoader`, and what the sampler throws.
 template <TorchSampler S, TorchFeed D>
 requires std::constructible_from<S, std::size_t> std::unique_ptr<TorchDataLoader> make_data_loader(
     D dataset, DataLoaderOptions options) {
@@ -161,7 +167,8 @@ requires std::constructible_from<S, std::size_t> std::unique_ptr<TorchDataLoader
   return h5feed::make_data_loader(std::move(dataset), std::move(sampler), std::move(options));
 }
 /// Returns a loader with LibTorch's options and a sampler S made for the size of the dataset. By default S is
-/// LibTorch's RandomSampler, with exactly the order of LibTorch's loader.
+/// LibTorch's RandomSampler, with exactly the order of LibTorch's loader. Throws the exceptions of the
+/// constructor of `TorchDataLoader`, and what the sampler throws.
 template <TorchSampler S = torch::data::samplers::RandomSampler, TorchFeed D>
 requires std::constructible_from<S, std::size_t> std::unique_ptr<TorchDataLoader> make_data_loader(
     D dataset, const torch::data::DataLoaderOptions& options = {}) {

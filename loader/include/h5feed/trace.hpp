@@ -8,8 +8,9 @@
 
 namespace h5feed {
 
-/// Stages of the loader, in the order in which a batch passes them. `transfer` is only used with a GPU:
-/// copies and kernels of the batch are enqueued on the GPU's streams; their execution is not traced.
+/// Stages that a loader reports. `plan`, `read_decode` and `gather` run on workers (without workers, on the
+/// consumer's thread); `transfer` enqueues copies and kernels for a GPU, whose execution is not traced;
+/// `wait` is the consumer waiting in `next()`.
 enum class Stage : std::uint8_t { plan, read_decode, gather, transfer, wait };
 
 /// Returns the name of a stage for timelines: "plan", "read+decode", …

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// HDF5 filter 32008 (bitshuffle).
 #include <fmt/format.h>
 #include <lz4.h>
 

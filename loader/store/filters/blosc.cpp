@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// HDF5 filter 32001 (blosc).
 #include <blosc.h>
 #include <fmt/format.h>
 

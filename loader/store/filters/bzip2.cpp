@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// HDF5 filter 307 (bzip2).
 #include <bzlib.h>
 #include <fmt/format.h>
 

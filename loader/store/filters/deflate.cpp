@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// HDF5 filter 1 (deflate).
 #include <libdeflate.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// HDF5 filter 6 (scaleoffset).
 #include <fmt/format.h>
 
 #include <algorithm>

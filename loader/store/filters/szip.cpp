@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// HDF5 filter 4 (szip).
 #include <fmt/format.h>
 #include <libaec.h>
 

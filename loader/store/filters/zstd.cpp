@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// HDF5 filter 32015 (zstd).
 #include <fmt/format.h>
 #include <zstd.h>
 #include <zstd_errors.h>

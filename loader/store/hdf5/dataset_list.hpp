@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists the datasets of a file. Each is examined on its own: a damaged object does not hide the others.
-// Internal to this folder; callers hold an Hdf5Session.
+// Internal to store/; callers hold an Hdf5Session.
 #pragma once
 
 #include <H5Cpp.h>

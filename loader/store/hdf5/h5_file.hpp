@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HDF5 file opened for reading. Everything that calls libhdf5 for reading is behind this class and
-// chunk_index.hpp.
+// An HDF5 file opened for reading. Everything that calls libhdf5 for reading is in store/hdf5 and
+// store/index.
 #pragma once
 
 #include <cstdint>

@@ -237,7 +237,7 @@ DatasetInfo read_info(const std::string& file_name, const std::string& path, con
     if (const StoredType element = classify_ragged(dataset); element.dtype) {
       throw DatasetError(fmt::format(
           "{}:{}: the elements are {} of variable length; they can be a named field, with collate = "
-          "ragged or pad, beside data whose samples are alike",
+          "ragged or pad, while the samples of the data have one shape",
           file_name, short_path(path), name_of(*element.dtype)));
     }
     throw DatasetError(fmt::format(

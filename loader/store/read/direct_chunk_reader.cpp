@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chunks read and decoded without libhdf5.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Chunks read through H5Dread, under libhdf5's lock.
 #include <algorithm>
 #include <stdexcept>
 #include <utility>

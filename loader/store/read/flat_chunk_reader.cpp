@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Contiguous datasets as chunks of rows.
 #include <algorithm>
 #include <cstring>
 #include <utility>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Virtual datasets of whole rows, read from their sources.
 #include <fmt/format.h>
 
 #include <string>

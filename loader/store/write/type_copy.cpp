@@ -10,7 +10,7 @@
 namespace h5feed {
 namespace {
 
-constexpr const char* kNotMade = "its type cannot be made anew";
+constexpr const char* kNotMade = "its type cannot be recreated";
 
 ScopedId member_type(hid_t type, unsigned member, const Hdf5Calls& calls, const std::string& path)
     H5FEED_REQUIRES(hdf5_mutex) {

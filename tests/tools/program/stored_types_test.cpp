@@ -148,7 +148,7 @@ TEST_F(StoredTypes, of_bitfields_are_copied_by_repack_as_they_are) {
 }
 
 TEST_F(StoredTypes, of_bfloat16_are_tuned) {
-  const ProgramResult result = run({"tune", "a.h5", "--data", "weights", "--time-budget", "10s", "--chunks",
+  const ProgramResult result = run({"tune", "a.h5", "--data", "weights", "--time-budget", "5s", "--chunks",
                                     "10", "--filters", "none", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }

@@ -230,8 +230,8 @@ TEST_F(Groups, go_with_the_targets_of_the_same_group) {
       "demo.hdf5: /data/demo_0/act has 4 rows, /data/demo_0/rgb has 5; a target needs one row per sample");
   EXPECT_EQ(
       refusal({.files = {path()}, .data = "a/*/x", .target = "b/*/y"}),
-      "demo.hdf5: /b/5/y would go with /a/2/x; a target needs the same groups as the data, add what lacks or "
-      "leave it out of both patterns");
+      "demo.hdf5: /b/5/y would go with /a/2/x; a target needs the same groups as the data, add the missing "
+      "groups or leave them out of both patterns");
   EXPECT_THAT(refusal({.files = {path()}, .data = "a/*/x", .fields = {{.name = "y", .data = "b/*/y"}}}),
               HasSubstr("/b/5/y would go with /a/2/x; a field needs the same groups"));
   EXPECT_EQ(Dataset::open({.files = {path()}, .data = "a/[01]/x", .target = "b/[01]/y"}).size(), 6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JPEG and PNG in variable-length uint8, and pixels with a table of their shapes.
+// Encoded images (JPEG, PNG) as samples, and pixels with a table of their shapes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -47,8 +47,8 @@ namespace datasets {
 ///                   h5feed::Dataset::open({.files = {"train.h5"}, .target = "labels", .unit_range = true}))
 ///                   .map(torch::data::transforms::Normalize<>(0.5, 0.5))
 ///                   .map(torch::data::transforms::Stack<>());
-///   auto loader = torch::data::make_data_loader(std::move(data),
-///   torch::data::DataLoaderOptions(64).workers(4));
+///   auto loader = torch::data::make_data_loader(
+///       std::move(data), torch::data::DataLoaderOptions(64).workers(4));
 ///
 /// `h5feed::make_data_loader` takes the same `data` and is faster: it knows the order of the epoch, reads
 /// ahead, and if possible decodes each chunk once per epoch.

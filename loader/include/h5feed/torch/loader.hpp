@@ -152,17 +152,18 @@ class TorchDataLoader {
  public:
   using Example = torch::data::Example<>;
 
-  /// Starts the workers. Throws OptionError if an option is invalid, or if `device` names a GPU but h5feed or
-  /// LibTorch was built without CUDA; DatasetError if `options` do not fit the data, or if the batches would
-  /// be u16, u32 or u64, which LibTorch lacks.
+  /// Creates the loader and starts its workers. Throws OptionError if an option is invalid, or if `device`
+  /// names a GPU but h5feed or LibTorch was built without CUDA; DatasetError if `options` do not fit the
+  /// data, or if the batches would be u16, u32 or u64, which LibTorch lacks.
   TorchDataLoader(Dataset dataset, DataLoaderOptions options)
       : provide_(detail::torch_provider(options)),
         loader_(dataset, detail::prepare_for_torch(dataset, std::move(options))),
         options_(loader_.options()) {}
 
-  /// Starts the workers of a loader whose order comes from a LibTorch sampler. Throws OptionError also if
-  /// `options.sampler`, `shuffle` or `batch_sampler` is set, or `world_size` is not 1: LibTorch's distributed
-  /// samplers shard by themselves. Throws DatasetError if `options` do not fit the data or LibTorch's dtypes.
+  /// Creates a loader whose order comes from a LibTorch sampler, and starts its workers. Throws OptionError
+  /// also if `options.sampler`, `shuffle` or `batch_sampler` is set, or `world_size` is not 1: LibTorch's
+  /// distributed samplers shard by themselves. Throws DatasetError if `options` do not fit the data or
+  /// LibTorch's dtypes.
   TorchDataLoader(Dataset dataset, std::shared_ptr<detail::TorchOrder> order, DataLoaderOptions options)
       : order_(std::move(order)),
         provide_(detail::torch_provider(options)),

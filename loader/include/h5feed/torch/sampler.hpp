@@ -127,7 +127,7 @@ class TorchOrder final : public Sampler {
     return now.samples;
   }
 
-  /// A constant independent of the samples, because random samplers draw a new order every epoch.
+  /// Returns a constant, because random samplers draw a new order every epoch.
   std::uint64_t fingerprint() const override { return 0x6c6962746f726368; }
 
  private:

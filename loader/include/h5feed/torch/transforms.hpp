@@ -41,7 +41,7 @@ struct TorchStages<TorchDataset> {
   std::vector<torch::data::Example<>> operator()(const torch::data::Example<>& batch) {
     return unstack(batch);
   }
-  /// Returns true if the gathered batch is the result, so that no transform has to run.
+  /// Returns whether no transform has to run after gathering.
   bool done() const noexcept { return true; }
 
   TorchDataset source;
@@ -54,6 +54,7 @@ struct TorchStages<torch::data::datasets::MapDataset<Source, Transform>> {
       : before(dataset.dataset()), transform(dataset.transform()) {}
 
   auto operator()(const torch::data::Example<>& batch) { return transform.apply_batch(before(batch)); }
+  /// Returns whether no transform has to run after gathering.
   bool done() const noexcept {
     return std::is_same_v<Transform, torch::data::transforms::Stack<torch::data::Example<>>> && before.done();
   }
@@ -63,8 +64,8 @@ struct TorchStages<torch::data::datasets::MapDataset<Source, Transform>> {
 };
 
 /// Fuses a LibTorch Normalize mapped directly on the dataset into the loader's own normalization, which runs
-/// while gathering. Fuses only if the result is the same: samples of shape (C,H,W), any dtype except float64
-/// (which LibTorch would keep) unless the dataset normalizes already, and no mean or std set before.
+/// while gathering. Not fused: samples that are not (C,H,W); float64 data without normalization, which
+/// LibTorch would keep; data that already has a mean or std.
 template <>
 struct TorchStages<torch::data::datasets::MapDataset<TorchDataset, torch::data::transforms::Normalize<>>> {
   using Transform = torch::data::transforms::Normalize<>;
@@ -78,6 +79,7 @@ struct TorchStages<torch::data::datasets::MapDataset<TorchDataset, torch::data::
     auto examples = before(batch);
     return fused ? std::move(examples) : transform.apply_batch(std::move(examples));
   }
+  /// Returns whether no transform has to run after gathering.
   bool done() const noexcept { return fused; }
 
   TorchStages<TorchDataset> before;

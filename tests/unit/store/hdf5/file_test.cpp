@@ -117,7 +117,7 @@ TEST_F(StoreFile, says_how_numbers_of_variable_length_are_read) {
   }
   EXPECT_EQ(describe_message("x"),
             "train.h5:/x: the elements are i32 of variable length; they can be a named field, with collate = "
-            "ragged or pad, beside data whose samples are alike");
+            "ragged or pad, while the samples of the data have one shape");
   EXPECT_THAT(describe_message("table"),
               testing::StartsWith("train.h5:/table: the elements are variable-length; h5feed reads"));
   EXPECT_EQ(H5File::open(path())->list_datasets().front().type_text, "variable-length");
