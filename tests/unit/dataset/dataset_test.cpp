@@ -28,11 +28,12 @@ DatasetInfo info_of(std::vector<std::uint64_t> shape, DType dtype = DType::u8) {
 }
 
 TEST(Geometry, of_fewer_than_three_dimensions_has_no_layout_but_none) {
-  EXPECT_EQ(test::refusal_of<DatasetError>([] {
-              data_geometry(info_of({1000, 20}), InputLayout::nchw);
-            }),
-            "x.h5:/images (1000×20 u8): input_layout NCHW needs 4 dimensions; input_layout = none delivers it "
-            "as stored");
+  EXPECT_EQ(
+      test::refusal_of<DatasetError>([] {
+        data_geometry(info_of({1000, 20}), InputLayout::nchw);
+      }),
+      "x.h5:/images (1000×20 u8): input_layout NCHW needs 4 dimensions; input_layout = none delivers it "
+      "as stored");
 }
 
 TEST(Geometry, delivers_3d_uint8_as_one_channel) {
