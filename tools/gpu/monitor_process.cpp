@@ -85,7 +85,7 @@ Json ProcessUse::summary(std::optional<int> exit_code) const {
           {"most_processes", most_processes_},
           {"cpu_cores", json_or_null(mean_cores())},
           {"cpu_s", last_.cpu_s - before_.cpu_s},
-          {"peak_rss_bytes", peak_rss_bytes_},
+          {"peak_rss_bytes", peak_rss_bytes_ > 0 ? Json(peak_rss_bytes_) : Json()},
           {"read_bytes", json_or_null(since_start(&TreeUse::read_bytes))},
           {"written_bytes", json_or_null(since_start(&TreeUse::written_bytes))}};
 }
@@ -102,7 +102,8 @@ Table ProcessUse::table() const {
                {"written", true}});
   table.add_row({std::to_string(process_.pid()), fmt::format("{:.1f} s", seconds()),
                  std::to_string(readings_), std::to_string(most_processes_), cores_text(mean_cores()),
-                 fmt::format("{:.1f} s", last_.cpu_s - before_.cpu_s), format_bytes(peak_rss_bytes_),
+                 fmt::format("{:.1f} s", last_.cpu_s - before_.cpu_s),
+                 peak_rss_bytes_ > 0 ? format_bytes(peak_rss_bytes_) : "-",
                  bytes_text(since_start(&TreeUse::read_bytes)),
                  bytes_text(since_start(&TreeUse::written_bytes))});
   return table;
