@@ -129,10 +129,9 @@ void expect_all_refused(const std::vector<Mistake>& mistakes) {
   while (!attempts.empty()) finish_first();
 }
 
-Words with(Words words, std::string_view placeholder, const std::string& value) {
+Words with(Words words, std::string_view pattern, const std::string& value) {
   for (std::string& word : words) {
-    if (const auto at = word.find(placeholder); at != std::string::npos)
-      word.replace(at, placeholder.size(), value);
+    if (const auto at = word.find(pattern); at != std::string::npos) word.replace(at, pattern.size(), value);
   }
   return words;
 }

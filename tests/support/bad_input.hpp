@@ -34,14 +34,15 @@ struct Mistake {
 /// have no other threads.
 void expect_all_refused(const std::vector<Mistake>& mistakes);
 
-/// The limits of a run of the program as it was built, for what needs that: modes of files that hold for root
-/// too, and work whose threads no sanitizer may see in a copy of a process.
+/// Returns the limits of a run of the built program as a process of its own, which two kinds of rows need:
+/// file modes that apply to root too, and work with threads, which a sanitizer may not see in a forked
+/// process.
 inline RunLimits as_built() { return {.timeout = std::chrono::seconds(60)}; }
 
-/// `words` with `value` for `placeholder`.
-Words with(Words words, std::string_view placeholder, const std::string& value);
+/// Returns `words` with the first `pattern` in each word replaced by `value`.
+Words with(Words words, std::string_view pattern, const std::string& value);
 
-/// Names the tests of a table by its rows.
+/// Returns the name of a table's row, as the name of its test.
 inline constexpr auto kNameOfRow = [](const auto& row) { return std::string(row.param.name); };
 
 }  // namespace h5feed::test

@@ -13,8 +13,8 @@ inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 /// so that shells see it. Returns the exit code.
 int run(int argc, char** argv) noexcept;
 
-/// The same as a whole program, to be returned by main(): where libhdf5 gave up on a damaged file, its exit
-/// handlers could crash, and the process ends here without them.
+/// Calls `run` and returns its exit code, for main(). If a libhdf5 call has failed on a damaged file, ends
+/// the process here instead, without libhdf5's exit handlers, which could crash.
 int run_to_end(int argc, char** argv) noexcept;
 
 }  // namespace h5feed::cli

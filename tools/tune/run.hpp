@@ -15,7 +15,7 @@
 
 namespace h5feed::cli {
 
-/// What is to be tuned, and how.
+/// Dataset to tune, settings of the loader to tune it for, and candidates to try.
 struct TuneSettings {
   std::string file;
   std::string data;  ///< empty: the only dataset that looks like images

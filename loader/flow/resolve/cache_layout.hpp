@@ -9,7 +9,7 @@
 
 namespace h5feed {
 
-/// What the cache holds under a `CachePolicy`.
+/// Capacities of the cache under a `CachePolicy`.
 struct CacheLayout {
   std::uint64_t chunk_bytes = 0;    ///< Capacity for decoded chunks, including those being decoded
   std::uint64_t staying_bytes = 0;  ///< Part of `chunk_bytes` whose chunks are never evicted

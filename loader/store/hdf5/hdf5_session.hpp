@@ -50,7 +50,7 @@ class H5FEED_SCOPED_CAPABILITY Hdf5Session {
   Hdf5Session& operator=(const Hdf5Session&) = delete;
   ~Hdf5Session() H5FEED_RELEASE();
 
-  /// Returns the innermost reason of the last failed call in this session, in one line.
+  /// Returns the innermost reason of the last libhdf5 call that failed, in one line.
   std::string error() const;
 
   /// Returns the innermost reason of the last failed call and the next step: "bad object header version

@@ -30,7 +30,7 @@ namespace h5feed::detail {
 
 inline constexpr bool kTorchHasCuda = false;
 
-/// Tensors of a GPU batch; unused placeholder in builds without CUDA.
+/// Tensors of a GPU batch. Builds without CUDA declare the type but never make one.
 struct TorchTensors {
   torch::Tensor data;
   torch::Tensor target;
