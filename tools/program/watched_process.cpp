@@ -28,7 +28,6 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
   sigset_t standard;
   ::sigemptyset(&standard);
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaddset(&standard, signal);
-  const std::uint64_t own_peak = peak_rss_bytes();
   const auto begun = std::chrono::steady_clock::now();
   posix_spawnattr_t attributes;
   int code = ::posix_spawnattr_init(&attributes);
@@ -43,7 +42,9 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
     throw Error(fmt::format("{} cannot be started ({}); check its name and PATH", command.front(),
                             std::strerror(code)));
   }
-  return {pid, true, 0, own_peak, begun};
+  // posix_spawn returns once the command is executed, so this peak covers what the kernel has counted for
+  // both.
+  return {pid, true, 0, peak_rss_bytes(), begun};
 }
 
 WatchedProcess WatchedProcess::running(pid_t pid) {
@@ -72,11 +73,12 @@ std::optional<int> WatchedProcess::exit_code() {
   const auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   };
-  // Until the started process executes the command, it counts its starter's memory, and the kernel includes
-  // that in ru_maxrss.
+  // Until the started process executes the command, it shares its starter's memory, and the kernel includes
+  // that in ru_maxrss. The kernel's page counters are per CPU and summed only now and then, hence the slack.
   const std::uint64_t largest = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  const std::uint64_t shared_at_most = own_peak_bytes_ + own_peak_bytes_ / 16 + (std::uint64_t{1} << 20);
   lifetime_ = {.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime),
-               .largest_rss_bytes = largest > own_peak_bytes_ ? largest : 0,
+               .largest_rss_bytes = largest > shared_at_most ? largest : 0,
                .read_bytes = static_cast<std::uint64_t>(usage.ru_inblock) * kBlockBytes,
                .written_bytes = static_cast<std::uint64_t>(usage.ru_oublock) * kBlockBytes};
   return exit_code_;

@@ -50,7 +50,7 @@ class WatchedProcess {
   pid_t pid_;
   bool ours_;
   std::uint64_t started_;         // distinguishes the process from a later one with the same pid
-  std::uint64_t own_peak_bytes_;  // peak memory of this program when it started the command
+  std::uint64_t own_peak_bytes_;  // peak memory of this program once it had started the command
   std::chrono::steady_clock::time_point begun_;
   std::optional<int> exit_code_;
   std::optional<LifetimeUse> lifetime_;
