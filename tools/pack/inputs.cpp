@@ -84,8 +84,8 @@ void open_cifar_arrays(const std::string& option, const std::vector<std::string>
   for (const std::string& argument : arguments) {
     auto [name, file] = split_name(argument);
     refuse_output(file, out);
-    auto group =
-        std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == name; });
+    auto group = std::ranges::find(
+        groups, name, [](const auto& one) -> auto& { return one.first; });
     if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
     group->second.emplace_back(file);
   }
