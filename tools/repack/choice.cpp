@@ -262,6 +262,30 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
   std::vector<DatasetEntry> entries = file->list_datasets();
   for (const DatasetEntry& entry : entries) {
     if (!entry.problem.empty()) throw FileError(entry.problem);  // all objects are copied
+// Throws DatasetError if the elements are not plain numbers and the copy cannot keep their type. Values of
+// one number each are moved between chunks as they are stored. Parts, however, are written as plain numbers,
+// and contiguous storage by libhdf5, which converts no numbers to enumerations.
+void check_elements(const DatasetInfo& info, const DatasetEntry& entry, const CopiedStorage& storage,
+                    const RepackArguments& arguments) {
+  if (info.plain_type) return;
+  const auto refuse = [&](std::string_view reason) {
+    throw DatasetError(fmt::format("{}:{}: the elements are {}, which {}", arguments.in,
+                                   short_path(entry.path), entry.type_text, reason));
+  };
+  if (info.values_per_element > 1) {
+    refuse(fmt::format("repack copies as they are stored; leave out --dataset {}", entry.path));
+  }
+  if (storage.chunk_shape.empty()) {
+    refuse(fmt::format("repack writes in chunks only; give --chunk auto, or leave out --dataset {}",
+                       entry.path));
+  }
+  if (!arguments.split.empty() || !arguments.part.empty() || arguments.resume) {
+    refuse(
+        fmt::format("repack does not write in parts; leave out --split, --part and --resume, or --dataset {}",
+                    entry.path));
+  }
+}
+
   }
   const std::vector<std::string> chosen = chosen_paths(*file, entries, arguments);
   std::vector<RepackJob> jobs;
@@ -276,6 +300,7 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
           fmt::format("{}:{}: the elements are {}, which repack copies as they are stored; leave out "
                       "--dataset {}",
                       arguments.in, entry.path, entry.type_text, entry.path));
+    check_elements(info, entry, storage, arguments);
     }
     CopiedStorage storage = storage_of(info, arguments);
     RepackJob& job = jobs.emplace_back();
