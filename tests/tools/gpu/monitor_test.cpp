@@ -303,7 +303,10 @@ TEST_F(MonitorWithoutDriver, refuses_what_names_no_gpu) {
   }
   EXPECT_THAT(names_in(dir_.path()), ElementsAre());
   for (const std::string text : {"0", "0000:3b:00.0"}) {
-    EXPECT_EQ(run({"monitor", "--gpu", text, "--", "true"}).exit_code, 0);
+    const ProgramResult result = run({"monitor", "--gpu", text, "--", "true"});
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.err, StartsWith("no GPU is watched, only processor, memory and storage, and --gpu " +
+                                       text + " is ignored: NVML cannot be loaded ("));
   }
 }
 
