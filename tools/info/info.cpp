@@ -143,7 +143,7 @@ std::vector<std::string> advice_of(const Entry& entry) {
     lines.push_back(
         fmt::format("{}: h5feed cannot read its type, {}; store it as f32, f64 or an integer "
                     "of 8, 16, 32 or 64 bits",
-                    printable(entry.listed.path), printable(entry.listed.type_text)));
+                    printable(short_path(entry.listed.path)), printable(entry.listed.type_text)));
   }
   // A dataset that cannot be read cannot be repacked either.
   if (!entry.info || !entry.problem.empty()) return lines;
@@ -206,10 +206,10 @@ Json json_entry(const Entry& entry) {
 
 std::string geometry_line(const Entry& entry) {
   const SampleGeometry& geometry = *entry.geometry;
-  return fmt::format("{}: {} images of {}×{}×{} {} (stored {}), {} each\n", printable(entry.listed.path),
-                     format_count(entry.info->rows()), geometry.shape[0], geometry.shape[1],
-                     geometry.shape[2], name_of(entry.info->dtype), layout_name(geometry, entry.info->shape),
-                     format_bytes(entry.info->row_bytes()));
+  return fmt::format("{}: {} images of {}×{}×{} {} (stored {}), {} each\n",
+                     printable(short_path(entry.listed.path)), format_count(entry.info->rows()),
+                     geometry.shape[0], geometry.shape[1], geometry.shape[2], name_of(entry.info->dtype),
+                     layout_name(geometry, entry.info->shape), format_bytes(entry.info->row_bytes()));
 }
 
 std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::string& only) {
@@ -330,7 +330,7 @@ int info(const InfoArguments& arguments) {
     store_stats(arguments.file, stats);
     for (const StatsResult& result : stats) {
       say(fmt::format("{}:{}: wrote the attributes mean, std, min, max", printable(arguments.file),
-                      printable(result.info.path)));
+                      printable(short_path(result.info.path))));
     }
   }
   return readable ? kDone : kFailed;
