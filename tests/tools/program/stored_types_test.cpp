@@ -12,6 +12,7 @@
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
+#include "support/tune_runs.hpp"
 #include "tools/measure/sample_cost.hpp"
 
 namespace h5feed::test {
@@ -196,8 +197,8 @@ TEST_F(StoredTypes, of_bitfields_are_repacked_in_chunks_and_in_one_file_only) {
 }
 
 TEST_F(StoredTypes, of_bfloat16_are_tuned) {
-  const ProgramResult result = run({"tune", "a.h5", "--data", "weights", "--time-budget", "5s", "--chunks",
-                                    "10", "--filters", "none", "--json"});
+  const ProgramResult result = tune_with_enough_time(
+      dir_.path(), {"a.h5", "--data", "weights", "--chunks", "10", "--filters", "none", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
