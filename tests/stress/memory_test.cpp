@@ -140,7 +140,9 @@ TEST(MemoryOverTime, stays_the_same_over_200_epochs) {
     for (Batch& batch : loader) ASSERT_GT(batch.size(), 0);
     if (epoch == 5) after_5 = resident_bytes();
   }
-  EXPECT_LE(static_cast<double>(resident_bytes()), 1.02 * static_cast<double>(after_5));
+  // The allocator may touch more of what it keeps for each thread, as the threads happen to meet. A batch
+  // lost in every epoch would be 50 MB.
+  EXPECT_LE(resident_bytes(), after_5 + 8 * kMiB);
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ struct ChunkIndex {
   std::vector<ChunkLocation> locations;  ///< product of `grid` entries
 };
 
-/// The index names chunks that are not of the dataset, while chunks of the dataset are missing in it: libhdf5
-/// gives fill values for these.
+/// The index gives wrong values: two chunks share bytes of the file, or it names chunks that are not of the
+/// dataset, while chunks of the dataset are missing in it, for which libhdf5 returns fill values.
 class DamagedChunkIndex : public FileError {
  public:
   using FileError::FileError;
@@ -38,11 +38,11 @@ class DamagedChunkIndex : public FileError {
 
 /// Lists all chunks of a chunked dataset: by H5Dchunk_iter where the library has it (1.14, 1.10.10,
 /// 1.12.3 and later), else by a recording file driver (recording_driver.hpp). Unfiltered edge
-/// chunks get a filter mask with every bit set. Holds the HDF5 mutex. Throws DamagedChunkIndex for an index
-/// of version 1 (the newer ones have checksums), FileError where libhdf5 cannot list the chunks, where they
-/// are too many to list (the index was then checked without keeping it), or a location lies outside the file.
-/// Chunks beyond the extent, which an old library may have left there, are ignored where none of the dataset
-/// is missing.
+/// chunks get a filter mask with every bit set. Holds the HDF5 mutex. Throws DamagedChunkIndex; FileError
+/// where the chunks are too many to list (the index was then checked without keeping it), and its subclass
+/// UnreadableChunkIndex (index_damage.hpp). Only an index of version 1, which has no checksums, is searched
+/// for chunks out of place. Chunks beyond the extent, which an old library may have left there, are ignored
+/// where none of the dataset is missing.
 ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info);
 
 }  // namespace h5feed

@@ -177,6 +177,12 @@ TEST(RunBounds, follow_cores_and_memory) {
   EXPECT_EQ(cli::parse_jobs("64", small), 64U);
   EXPECT_EQ(refusal_of<OptionError>([&] { cli::parse_jobs("100000", small); }),
             "--jobs 100000: too many threads for this machine (1 usable core); give at most 64");
+  for (const std::string text : {"9223372036854775808", "18446744073709551616", "99999999999999999999999"}) {
+    EXPECT_EQ(refusal_of<OptionError>([&] { cli::parse_jobs(text, small); }),
+              "--jobs " + text + ": too many threads for this machine (1 usable core); give at most 64");
+  }
+  EXPECT_EQ(refusal_of<OptionError>([&] { cli::parse_jobs("-1", small); }),
+            "--jobs \"-1\": give a whole number from 1 on");
 }
 
 }  // namespace
