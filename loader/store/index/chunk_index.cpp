@@ -325,7 +325,8 @@ ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
   for (const ChunkLocation& location : index.locations) {
     if (!location.allocated()) continue;
     if (location.address > file_bytes || location.stored_bytes > file_bytes - location.address) {
-      throw FileError(fmt::format("{}:{}: a chunk lies outside the file", info.file, short_path(info.path)));
+      throw FileError(
+          fmt::format("{}:{}: the address of a chunk is outside the file", info.file, short_path(info.path)));
     }
   }
   if (info.unfiltered_edge_chunks) mark_unfiltered_edges(info, index);
