@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/system_limits.hpp"
+#include "batch/device.hpp"
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/batches/batch_assembler.hpp"

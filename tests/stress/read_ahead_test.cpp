@@ -93,7 +93,7 @@ TEST(ReadAhead, decodes_every_chunk_once_and_delivers_what_the_file_holds) {
     return slow = std::make_shared<GatheringSource>(source, 1, std::chrono::seconds(0));
   });
   DataLoader loader(dataset,
-                    {.batch_size = 50, .shuffle = "chunk:8", .num_workers = 2, .seed = 3, .io_depth = 4});
+                    {.batch_size = 50, .shuffle = "chunk:8", .seed = 3, .num_workers = 2, .io_depth = 4});
   EXPECT_EQ(loader.options().io_depth, 4);
   std::uint64_t samples = 0;
   while (const auto batch = loader.next()) {
@@ -118,7 +118,7 @@ TEST(ReadAhead, reads_in_parallel_beside_the_workers) {
   const Dataset dataset = DatasetAccess::open({.files = {set.path()}, .data = "images"}, [&](auto source) {
     return slow = std::make_shared<GatheringSource>(source, 4, std::chrono::seconds(1));
   });
-  DataLoader loader(dataset, {.batch_size = 100, .num_workers = 2, .cache_bytes = 1 << 16, .io_depth = 4});
+  DataLoader loader(dataset, {.batch_size = 100, .num_workers = 2, .io_depth = 4, .cache_bytes = 1 << 16});
   while (loader.next()) {
   }
   EXPECT_GE(slow->most_at_once(), 4) << "two workers alone would never be four in a read";

@@ -5,14 +5,13 @@
 #include <optional>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "plan/permutation.hpp"
 #include "store/read/stored_chunks.hpp"
 #include "tools/program/interrupt.hpp"
 
 namespace h5feed::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Timings of chunks of one kind.
 struct Timed {

@@ -47,7 +47,7 @@ std::string sample_cost_warning(const DatasetInfo& info) {
   const std::optional<SampleCost> cost = sample_cost(info);
   if (!cost || cost->chunks_per_sample == 1) return {};
   return fmt::format(
-      "{0}: each sample lies in {1} chunks of {2}: a random sample decodes {3} bytes per byte wanted, whole "
+      "{0}: each sample spans {1} chunks of {2}: a random sample decodes {3} bytes per byte wanted, whole "
       "epochs in chunk order {4} with a cache of at least {5}; write it once with whole samples in a chunk: "
       "{6}",
       printable(short_path(info.path)), format_count(cost->chunks_per_sample),

@@ -43,7 +43,7 @@ void check_paths(const std::vector<PackInput>& inputs, const std::string& option
     if (other.path == path)
       throw OptionError(fmt::format("{} names {} twice; give each file its own name", option, path));
     if (other.path.starts_with(path + '/') || path.starts_with(other.path + '/')) {
-      throw OptionError(fmt::format("{} {} and {} {}: a dataset cannot lie within another; rename one",
+      throw OptionError(fmt::format("{} {} and {} {}: a dataset cannot contain another; rename one",
                                     other.option, other.path.substr(1), option, path.substr(1)));
     }
   }

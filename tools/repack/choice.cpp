@@ -183,7 +183,7 @@ std::vector<std::string> named_paths(const H5File& file, std::vector<DatasetEntr
     DatasetEntry* const entry = entry_of(file, entries, paths.back());
     if (entry == nullptr) {
       throw DatasetError(
-          fmt::format("{}:{} lies in another file; repack that one", file.path().string(), paths.back()));
+          fmt::format("{}:{} is in another file; repack that one", file.path().string(), paths.back()));
     }
     entry->path = paths.back();
   }

@@ -117,7 +117,7 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
   for (std::size_t d = 0; d < info.shape.size(); ++d) {
     if (info.chunk_shape[d] <= info.shape[d]) continue;
     advice.push_back(
-        fmt::format("{}: its chunks ({}) exceed its shape ({}), and what lies outside is stored "
+        fmt::format("{}: its chunks ({}) exceed its shape ({}), and what is outside is stored "
                     "and decoded in vain; cut them to it: {}",
                     name, format_shape(info.chunk_shape), format_shape(info.shape),
                     repack_command(info, "--chunk auto")));
@@ -125,7 +125,7 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
   }
   if (advice.empty() && !split && padding_share(info) >= kWorthwhilePadding) {
     advice.push_back(
-        fmt::format("{}: {:.0f} % of its chunks' cells lie outside the data; choose chunks that "
+        fmt::format("{}: {:.0f} % of its chunks' cells are outside the data; choose chunks that "
                     "divide the shape: {}",
                     name, 100 * padding_share(info), repack_command(info, "--chunk auto")));
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "batch/buffer_pool.hpp"
+#include "batch/device.hpp"
 #include "batch/row_kernel.hpp"
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
@@ -27,7 +28,6 @@
 #include "flow/measure/counters.hpp"
 #include "flow/resolve/placement.hpp"
 #include "flow/resolve/resolve_options.hpp"
-#include "h5feed/device.hpp"
 
 namespace h5feed {
 

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "batch/buffer_pool.hpp"
+#include "batch/device.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/chunks/batch_job.hpp"
 #include "flow/resolve/placement.hpp"
 #include "flow/resolve/resolve_options.hpp"
 #include "h5feed/batch.hpp"
-#include "h5feed/device.hpp"
 
 namespace h5feed {
 

@@ -13,7 +13,6 @@
 #include "base/mutex.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/batch.hpp"
-#include "h5feed/device.hpp"
 #include "plan/epoch_plan.hpp"
 
 namespace h5feed {

@@ -341,7 +341,7 @@ ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
     if (!location.allocated()) continue;
     if (location.address > file_bytes || location.stored_bytes > file_bytes - location.address) {
       throw UnreadableChunkIndex(
-          fmt::format("{}:{}: a chunk lies outside the file", info.file, short_path(info.path)));
+          fmt::format("{}:{}: the address of a chunk is outside the file", info.file, short_path(info.path)));
     }
   }
   check_overlap(info, index);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -246,6 +247,34 @@ TEST(RowRequest, reaches_the_measuring_process_unchanged) {
   EXPECT_EQ(arrived.num_workers, 3);
   EXPECT_TRUE(arrived.cold);
   EXPECT_TRUE(arrived.quiet);
+}
+
+TEST(RowRequest, carries_every_setting_of_the_command_line) {
+  const std::map<std::string, std::string> other = {{"input_layout", "NHWC"},
+                                                    {"batch_size", "none"},
+                                                    {"shuffle", "chunk:3"},
+                                                    {"cache_bytes", "5KiB"},
+                                                    {"cache_policy", "keep_first"},
+                                                    {"memory_budget_bytes", "1MiB"},
+                                                    {"seed", "7"},
+                                                    {"runs", "9"},
+                                                    {"warmup", "0"},
+                                                    {"time_budget_s", "250ms"}};
+  std::map<std::string, std::string> texts, defaults;
+  for (const auto& fields : {dataset_fields(), loader_fields()}) {
+    for (const BenchField& field : fields) {
+      const auto found = other.find(field.key);
+      texts[field.key] = found != other.end() ? found->second : "x";
+      defaults[field.key] = field.default_text;
+    }
+  }
+  const Json before = to_json(settings_from(defaults));
+  EXPECT_EQ(before, to_json(BenchSettings()));
+  RowRequest request;
+  request.settings = settings_from(texts);
+  const Json after = to_json(row_request_from(to_arguments(request)).settings);
+  EXPECT_EQ(after, to_json(request.settings));
+  for (const auto& [key, value] : after.items()) EXPECT_NE(value, before.at(key)) << key;
 }
 
 }  // namespace

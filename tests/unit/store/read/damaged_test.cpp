@@ -269,7 +269,7 @@ TEST_F(StoreDamaged, stops_at_a_depth_and_names_the_path) {
   ASSERT_EQ(entries.size(), 2U);
   EXPECT_EQ(without_directory(entries[0].problem),
             "train.h5:" + short_path(deep.substr(0, 2 * kMaxGroupDepth)) +
-                ": groups lie more than 256 deep within each other; name a dataset that does not");
+                ": groups are nested more than 256 deep; name a dataset that is not");
   EXPECT_LT(entries[0].problem.size(), 300U);
   EXPECT_EQ(entries[0].path, deep.substr(0, 2 * kMaxGroupDepth));
   EXPECT_EQ(entries[1].path, "/images");
@@ -318,15 +318,16 @@ TEST_F(StoreDamaged, says_that_links_lead_in_a_circle) {
 TEST_F(StoreDamaged, names_the_external_file_that_is_missing_or_too_short) {
   write({.path = "images", .shape = {40, 5}, .external_file = (dir_ / "raw").string()});
   std::filesystem::rename(dir_ / "raw", dir_ / "moved");
-  EXPECT_EQ(open_message(),
-            "train.h5:/images: its values lie in another file, raw, which cannot be opened: No such file or "
-            "directory; restore it, or set HDF5_EXTFILE_PREFIX to the folder that has it");
-  std::filesystem::rename(dir_ / "moved", dir_ / "raw");
-  std::filesystem::resize_file(dir_ / "raw", 100);
   EXPECT_EQ(
       open_message(),
-      "train.h5:/images: its values lie in another file, raw, which has 100 bytes where 200 from byte 0 on "
-      "are needed; restore it");
+      "train.h5:/images: its values are stored in another file, raw, which cannot be opened: No such file or "
+      "directory; restore it, or set HDF5_EXTFILE_PREFIX to the folder that has it");
+  std::filesystem::rename(dir_ / "moved", dir_ / "raw");
+  std::filesystem::resize_file(dir_ / "raw", 100);
+  EXPECT_EQ(open_message(),
+            "train.h5:/images: its values are stored in another file, raw, which has 100 bytes where 200 "
+            "from byte 0 on "
+            "are needed; restore it");
 }
 
 TEST_F(StoreDamaged, says_that_a_file_is_one_of_several_parts) {
