@@ -81,7 +81,7 @@ LoaderStats DataLoader::stats() const {
   LoaderStats stats = snapshot(state_->counters);
   stats.epoch_ns = state_->epoch_clock.total_ns();
   stats.gpu = state_->gpu_window.total();
-  stats.cache_bytes = state_->cache.stats().held_bytes + state_->assembler.row_bytes_held();
+  stats.cache_bytes = state_->cache.stats().held_bytes + state_->chunks.row_bytes_held();
   stats.outputs_held_bytes = state_->device->lent_bytes();
   stats.outputs_allocated = state_->device->allocations();
   const SlotBytes slot = state_->slot_bytes();

@@ -52,12 +52,12 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                     ? nullptr
                     : std::make_unique<ChunkCache>(layout.chunk_bytes, layout.staying_bytes)),
       cache(own_cache ? *own_cache : group->cache()),
-      future(static_cast<std::uint64_t>(options.batch_size)),
       device(make_device(placement, user, format, options, slot_bytes())),
-      assembler({*dataset, options, format, placement, cache, future, *device, counters}),
+      assembler({*dataset, options, format, placement, *device, counters}),
+      chunks({*dataset, options, cache, layout.samples, counters}),
       look_ahead(look_ahead_room(*dataset, options)),
-      prefetcher(assembler, ring, look_ahead,
-                 {options.num_workers, options.io_depth, user.worker_init_fn, user.collate_fn, user.trace}) {
+      prefetcher(assembler, chunks, ring, look_ahead,
+                 {options.num_workers, user.worker_init_fn, user.collate_fn, user.trace}) {
   next_stretches = {whole_epoch()};
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
@@ -105,7 +105,7 @@ void DataLoader::State::preload() {
                     format_bytes(options.cache_bytes), format_bytes_ceil(needed)));
     return;
   }
-  preload_chunks(*dataset, chosen.get(), cache, counters, static_cast<unsigned>(options.concurrent_decodes));
+  preload_chunks(*dataset, chosen.get(), chunks, static_cast<unsigned>(options.concurrent_decodes));
 }
 
 Stretch DataLoader::State::whole_epoch() const noexcept { return {.end_repeat = echo_factor()}; }
@@ -199,7 +199,7 @@ void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::
     const std::uint64_t after = part.finishes_echo() ? of_epoch : of_epoch + 1;
     Stretch next = whole_epoch();
     if (part.finishes_echo()) next.start = part.end;
-    future.issue(round_of(issue_plan, of_epoch), round_of(plan_of(next, after), after));
+    chunks.future().issue(round_of(issue_plan, of_epoch), round_of(plan_of(next, after), after));
   }
 }
 
@@ -215,12 +215,12 @@ void DataLoader::State::fill() {
     look_ahead.advance(issue_plan, issue_number);
     auto job =
         std::make_shared<BatchJob>(next_ticket++, issue_round, issue_plan, issue_epoch, issue_number++);
-    job->first_turn = future.first_turn(job->number);
+    job->first_turn = chunks.future().first_turn(job->number);
     job->seed = options.seed;
     job->first_repeat = issue_stretch.first_repeat;
     job->end_repeat = issue_stretch.end_repeat;
     ring.push(job);
-    assembler.forget_before(ring.front()->first_turn);
+    chunks.forget_before(ring.front()->first_turn);
     prefetcher.submit(std::move(job));
   }
 }

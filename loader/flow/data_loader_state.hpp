@@ -16,6 +16,7 @@
 #include "flow/batches/prefetcher.hpp"
 #include "flow/batches/ticket_ring.hpp"
 #include "flow/chunks/batch_job.hpp"
+#include "flow/chunks/chunk_loader.hpp"
 #include "flow/chunks/look_ahead.hpp"
 #include "flow/chunks/row_future.hpp"
 #include "flow/measure/counters.hpp"
@@ -120,9 +121,9 @@ struct DataLoader::State {
   const CacheLayout layout;
   const std::unique_ptr<ChunkCache> own_cache;  ///< null: the cache of `group` is used
   ChunkCache& cache;
-  RowFuture future;
   const std::unique_ptr<Device> device;
   const BatchAssembler assembler;
+  ChunkLoader chunks;
   TicketRing ring;
   LookAhead look_ahead;
   Prefetcher prefetcher;

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/batches/batch_assembler.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <exception>
-#include <iterator>
-#include <optional>
 #include <span>
 #include <utility>
-#include <variant>
 
-#include "base/sleep_probe.hpp"
 #include "flow/chunks/visit_plan.hpp"
 #include "flow/measure/trace_span.hpp"
-#include "flow/resolve/cache_layout.hpp"
 #include "flow/resolve/field_kernel.hpp"
-#include "h5feed/error.hpp"
 
 namespace h5feed {
 namespace {
@@ -31,10 +22,7 @@ constexpr std::size_t kStreamedBatchBytes = std::size_t{16} << 20;
 BatchAssembler::BatchAssembler(const Parts& parts)
     : parts_(parts),
       outputs_({parts.dataset, parts.options, parts.format, parts.placement, parts.device}),
-      lanes_(parts.dataset.num_fields()),
-      served_(parts.dataset.num_fields()),
-      scratch_pool_(
-          std::make_unique<ScratchPool>(static_cast<std::size_t>(parts.options.concurrent_decodes))) {
+      lanes_(parts.dataset.num_fields()) {
   lanes_[kData] = make_lane(kData, parts.placement.on_host().kernel(), parts.format.data_row_bytes);
   if (parts.options.row_reads) {
     const Lane& data = lanes_[kData];
@@ -60,7 +48,7 @@ BatchAssembler::BatchAssembler(const Parts& parts)
 }
 
 BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKernelSpec spec,
-                                               std::size_t row_bytes) {
+                                               std::size_t row_bytes) const {
   const Field& field = *parts_.dataset.field(lane_number);
   const auto batch_rows = static_cast<std::size_t>(parts_.options.max_batch_rows);
   const std::size_t prepared_bytes =
@@ -71,49 +59,11 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
   lane.field = &field;
   lane.kernel = make_row_kernel(spec);
   lane.row_bytes = row_bytes;
-  if (!field.is_resident()) served_[lane_number] = ServedRows(field.reader->num_chunks());
   if (!field.is_resident() && !field.map.rows_contiguous()) {
     lane.staging =
         std::make_unique<BufferPool>(field.map.row_bytes() * batch_rows, parts_.options.prefetch_batches + 1);
   }
-  const CacheLayout layout = cache_layout(parts_.dataset, parts_.options);
-  const bool bypassed = field.is_resident() || (lane_number == kData && parts_.options.row_reads);
-  if (!bypassed && layout.samples > 0) {
-    lane.keeper = std::make_unique<RowKeeper>(field, parts_.future, layout.samples);
-  }
   return lane;
-}
-
-ReadAhead::Parts BatchAssembler::read_ahead_parts(ChunkAgenda& agenda) const {
-  std::vector<const ChunkReader*> readers(lanes_.size());
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    const Field* const field = lanes_[lane].field;
-    if (field != nullptr && !field->is_resident()) readers[lane] = field->reader.get();
-  }
-  const auto in_memory = [this, &agenda](ChunkKey key) { return this->in_memory(key, agenda); };
-  return {agenda, in_memory, readers, parts_.counters, {}};
-}
-
-bool BatchAssembler::in_memory(ChunkKey key, const ChunkAgenda& agenda) const {
-  if (parts_.cache.contains(key)) return true;
-  const RowKeeper* const keeper = lanes_[key.field].keeper.get();
-  return keeper != nullptr && std::ranges::all_of(agenda.unclaimed(key), [&](const VisitRef& ref) {
-           return keeper->holds(*ref.job, ref.visit());
-         });
-}
-
-void BatchAssembler::forget_before(std::uint64_t turn) const noexcept {
-  for (const Lane& lane : lanes_) {
-    if (lane.keeper) lane.keeper->forget_before(turn);
-  }
-}
-
-std::uint64_t BatchAssembler::row_bytes_held() const {
-  std::uint64_t bytes = 0;
-  for (const Lane& lane : lanes_) {
-    if (lane.keeper) bytes += lane.keeper->held_bytes();
-  }
-  return bytes;
 }
 
 bool BatchAssembler::plan(BatchJob& job, bool wait) const {
@@ -208,149 +158,24 @@ void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk&
   }
 }
 
-BatchAssembler::Outcome BatchAssembler::visit(const VisitRef& ref, ChunkAgenda& agenda,
-                                              const ChunkCache::Resume& resume, Scratch& scratch) const {
-  const Visit& visit = ref.visit();
-  if (ref.job->failed.load(std::memory_order_acquire)) {
-    if (!visit.direct && !agenda.claim(ref)) return {};
-    return {.finished = {ref}};
+void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const {
+  if (lanes_[visit.field].ragged) {
+    read_ragged(job, visit);
+    return;
   }
-  if (visit.direct && lanes_[visit.field].ragged) {
-    read_ragged(*ref.job, visit);
-    return {.finished = {ref}};
-  }
-  if (visit.direct) {
-    const auto place_row = [&](const std::byte* row, std::uint32_t position) {
-      place(*ref.job, visit.field, row, position);
-    };
-    direct_->read(*ref.job, visit, BatchOutputs::bytes_of(ref.job->batch, visit.field), place_row, scratch);
-    return {.finished = {ref}};
-  }
-  if (lanes_[visit.field].keeper && serve_kept(ref, agenda)) return {.finished = {ref}};
-  if (agenda.begin(ref, resume) != ChunkAgenda::Turn::go) return {};
-  const std::uint64_t chunk_bytes = lanes_[visit.field].field->reader->chunk_bytes();
-  ChunkCache::Lookup found = agenda.look_up(ref, parts_.cache, chunk_bytes, resume);
-  if (auto* load = std::get_if<ChunkCache::Load>(&found)) {
-    try {
-      // Held until the rows are copied: a chunk that does not stay in the cache counts as being decoded.
-      ScratchPool::Lease read_scratch = scratch_pool_->acquire();
-      Outcome outcome = load_chunk({visit.field, visit.chunk}, agenda, *load, *read_scratch);
-      if (!outcome.finished.empty()) Counters::add(parts_.counters.cache_hits, outcome.finished.size() - 1);
-      return outcome;
-    } catch (...) {
-      // Claim before `load` is abandoned: the next thread to try might succeed and do this visit as well.
-      agenda.claim(ref);
-      throw;
-    }
-  }
-  auto* const pin = std::get_if<ChunkCache::Pin>(&found);
-  if (pin == nullptr) return {};
-  const RowFuture::DueTimes due_times = parts_.future.due_times();
-  if (!agenda.claim(ref)) return {};
-  serve(ref, *pin);
-  keep_rows({visit.field, visit.chunk}, *pin, std::span(&ref, 1), due_times);
-  Counters::add(parts_.counters.cache_hits, 1);
-  return {.finished = {ref}};
+  const auto place_row = [&](const std::byte* row, std::uint32_t position) {
+    place(job, visit.field, row, position);
+  };
+  direct_->read(job, visit, BatchOutputs::bytes_of(job.batch, visit.field), place_row, scratch);
 }
 
-// Serves the visit from kept rows if all of them are held.
-bool BatchAssembler::serve_kept(const VisitRef& ref, ChunkAgenda& agenda) const {
-  const Visit& visit = ref.visit();
-  RowKeeper& keeper = *lanes_[visit.field].keeper;
-  std::optional<RowCache::Lease> rows = keeper.take(*ref.job, visit);
-  if (!rows || !agenda.claim_without_chunk(ref)) return false;
-  gather(*ref.job, visit, [&](std::size_t number, std::uint64_t) { return rows->row(number); });
-  keeper.give_back(*ref.job, visit, *std::move(rows));
-  Counters::add(parts_.counters.cache_hits, 1);
-  return true;
-}
-
-// Keeps rows of a chunk after the visits in `served` have been claimed and served from it.
-void BatchAssembler::keep_rows(ChunkKey key, ChunkCache::Pin& pin, std::span<const VisitRef> served,
-                               const RowFuture::DueTimes& due_times) const {
-  RowKeeper* const keeper = lanes_[key.field].keeper.get();
-  if (keeper == nullptr) return;
-  keeper->keep(key.chunk, pin.bytes().data(), served, due_times);
-  pin.retire();
-}
-
-BatchAssembler::Outcome BatchAssembler::load_ahead(std::uint64_t chunk, ChunkAgenda& agenda,
-                                                   const std::function<bool()>& still_ahead) const {
-  const std::uint64_t pieces = lanes_[kData].field->map.pieces();
-  Outcome outcome;
-  for (std::uint64_t piece = 0; piece < pieces; ++piece) {
-    const ChunkKey key{kData, chunk * pieces + piece};
-    if (lanes_[kData].field->map.samples_in(key.chunk) == 0) continue;
-    // The chunk was planned in the meantime: its tasks load it, or a reader thread is fetching it.
-    if (agenda.contains(key)) continue;
-    if (const auto& keeper = lanes_[kData].keeper; keeper && keeper->holds_due_rows(key.chunk)) continue;
-    ScratchPool::Lease read_scratch = scratch_pool_->acquire();
-    // Batches that were planned meanwhile may have been served already, and the chunk be gone again.
-    const auto wanted = [&] { return still_ahead() || agenda.contains(key); };
-    Outcome loaded = load_uncached(key, agenda, *read_scratch, wanted);
-    outcome.read |= loaded.read;
-    outcome.slept |= loaded.slept;
-    std::ranges::move(loaded.finished, std::back_inserter(outcome.finished));
-  }
-  return outcome;
-}
-
-BatchAssembler::Outcome BatchAssembler::load_stored(ChunkKey key, ChunkAgenda& agenda) const {
-  ReadScratch not_needed;
-  return load_uncached(key, agenda, not_needed, [&] { return agenda.contains(key); });
-}
-
-BatchAssembler::Outcome BatchAssembler::load_uncached(ChunkKey key, ChunkAgenda& agenda, ReadScratch& scratch,
-                                                      const std::function<bool()>& wanted) const {
-  if (parts_.cache.contains(key)) return {};
-  const std::uint64_t chunk_bytes = lanes_[key.field].field->reader->chunk_bytes();
-  try {
-    ChunkCache::Lookup found = parts_.cache.lookup(key, chunk_bytes, [] {});
-    auto* const load = std::get_if<ChunkCache::Load>(&found);
-    // Asked while the load is this thread's: nobody else can load the chunk now.
-    if (load == nullptr || !wanted()) return {};
-    Outcome outcome = load_chunk(key, agenda, *load, scratch);
-    Counters::add(parts_.counters.cache_hits, outcome.finished.size());
-    return outcome;
-  } catch (const std::exception&) {
-    return {};
-  }
-}
-
-BatchAssembler::Outcome BatchAssembler::load_chunk(ChunkKey key, ChunkAgenda& agenda, ChunkCache::Load& load,
-                                                   ReadScratch& scratch) const {
-  const ChunkReader& reader = *lanes_[key.field].field->reader;
-  Counters::add(parts_.counters.cache_misses, 1);
-  const std::span<std::byte> out = load.buffer();
-  const std::size_t fetched_bytes = agenda.take_fetched(key, scratch.raw);
-  const SleepProbe probe;
-  const ReadCost cost =
-      fetched_bytes == 0
-          ? reader.read_chunk(key.chunk, out, scratch)
-          : reader.decode_chunk(key.chunk, scratch.raw.span().first(fetched_bytes), out, scratch);
-  Outcome outcome{.read = cost.bytes_read > 0 && !cost.fallback, .slept = probe.slept()};
-  count_read(parts_.counters, cost);
-  Counters::add(parts_.counters.bytes_decoded, reader.chunk_bytes());
-  if (key.field == kData) Counters::add(parts_.counters.chunk_loads, 1);
-
-  const RowFuture::DueTimes due_times = parts_.future.due_times();
-  // Copy the rows of every batch that waits for the chunk now, while the CPU caches hold it.
-  outcome.finished = agenda.claim_all(key);
-  ChunkCache::Pin pin = std::move(load).publish();
-  for (const VisitRef& waiting : outcome.finished) {
-    if (!waiting.job->failed.load(std::memory_order_acquire)) serve(waiting, pin);
-  }
-  keep_rows(key, pin, outcome.finished, due_times);
-  return outcome;
-}
-
-void BatchAssembler::serve(const VisitRef& ref, ChunkCache::Pin& pin) const {
-  const Visit& visit = ref.visit();
+void BatchAssembler::copy_rows(BatchJob& job, const Visit& visit, const std::byte* chunk) const {
   const SampleMap& map = lanes_[visit.field].field->map;
-  const std::byte* const chunk = pin.bytes().data();
-  gather(*ref.job, visit, [&](std::size_t, std::uint64_t row) { return map.row_in_chunk(chunk, row); });
-  const std::uint64_t rows = map.samples_in(visit.chunk) * lanes_[visit.field].field->samples_per_row;
-  if (served_[visit.field].add(visit.chunk, ref.job->round, visit.num_rows, rows)) pin.retire();
+  gather(job, visit, [&](std::size_t, std::uint64_t row) { return map.row_in_chunk(chunk, row); });
+}
+
+void BatchAssembler::copy_rows(BatchJob& job, const Visit& visit, const RowCache::Lease& rows) const {
+  gather(job, visit, [&](std::size_t number, std::uint64_t) { return rows.row(number); });
 }
 
 void BatchAssembler::finish(BatchJob& job) const {
