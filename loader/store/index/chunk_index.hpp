@@ -33,8 +33,8 @@ struct ChunkIndex {
 };
 
 /// Thrown if the index gives wrong values: two chunks share bytes of the file, or the index lists chunks that
-/// the dataset does not have while chunks of the dataset are missing in it. libhdf5 returns fill values for the
-/// missing ones.
+/// the dataset does not have while chunks of the dataset are missing in it. libhdf5 returns fill values for
+/// the missing ones.
 class DamagedChunkIndex : public FileError {
  public:
   using FileError::FileError;
@@ -44,9 +44,10 @@ class DamagedChunkIndex : public FileError {
 /// (1.10.10, 1.12.3, 1.14 and later), else by a recording file driver (recording_driver.hpp). Unfiltered edge
 /// chunks get `kAllFiltersSkipped`. Chunks beyond the extent, which an old library may have left in the
 /// index, are ignored unless chunks of the dataset are missing. Holds the HDF5 mutex. Throws
-/// DamagedChunkIndex; only an index of version 1, which has no checksums, is searched for chunks out of place.
-/// Throws UnreadableChunkIndex (index_damage.hpp) if libhdf5 cannot list the chunks or a chunk's position is
-/// outside the file; FileError if there are too many to list (an index of version 1 is checked even then).
+/// DamagedChunkIndex; only an index of version 1, which has no checksums, is searched for chunks out of
+/// place. Throws UnreadableChunkIndex (index_damage.hpp) if libhdf5 cannot list the chunks or a chunk's
+/// position is outside the file; FileError if there are too many to list (an index of version 1 is checked
+/// even then).
 ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info);
 
 }  // namespace h5feed

@@ -138,7 +138,8 @@ TEST_F(DamagedFile, is_told_by_info_where_a_part_of_its_index_is_lost) {
   EXPECT_THAT(text.out,
               MatchesRegex("(.*\n)*/images +6×5×4 +u8 +chunked +3 × \\(2×5×4\\) .* damaged\n(.*\n)*"));
   EXPECT_THAT(text.out, MatchesRegex("(.*\n)*/good .* direct\n(.*\n)*"));
-  EXPECT_EQ(text.err, "a.h5:/images: the address of a chunk is outside the file; restore the file from a good copy\n");
+  EXPECT_EQ(text.err,
+            "a.h5:/images: the address of a chunk is outside the file; restore the file from a good copy\n");
   const Json json = Json::parse(run({"info", "a.h5", "--json"}).out);
   EXPECT_EQ(json.at("datasets")[1].count("read_path"), 0U);
   EXPECT_THAT(json.at("datasets")[1].at("problem"),
