@@ -29,22 +29,23 @@ LoaderState DataLoader::State::state() const {
   if (!options.in_order) {
     throw OptionError("a state needs in_order = true: otherwise a position does not say which samples came");
   }
-  bool within = running;
+  const Delivering& now = delivering;
+  bool within = now.running;
   EpochPlace place;
-  if (running && echo_pending()) {
-    place.position = plan->position_before(delivered - 1);
-    place.repeat = repeats;
-    place.echo_samples = plan->position_before(delivered) - place.position;
-  } else if (running && delivered < plan->num_batches()) {
-    place = stretch.place_at(plan->position_before(delivered));
-  } else if (running && !rest.empty()) {
-    place = rest.front().place_at(rest.front().start);
+  if (now.running && now.echo_pending()) {
+    place.position = now.plan->position_before(now.delivered - 1);
+    place.repeat = now.repeats;
+    place.echo_samples = now.plan->position_before(now.delivered) - place.position;
+  } else if (now.running && !now.round_taken()) {
+    place = now.stretch.place_at(now.plan->position_before(now.delivered));
+  } else if (now.running && !now.rest.empty()) {
+    place = now.rest.front().place_at(now.rest.front().start);
   } else {
     within = false;
-    place = next_stretches.front().place_at(next_stretches.front().start);
+    place = upcoming.stretches.front().place_at(upcoming.stretches.front().start);
   }
-  LoaderState saved{options.seed, within ? epoch : next_epoch, place.position * echo_factor() + place.repeat,
-                    plan_identity(), options.world_size};
+  LoaderState saved{options.seed, within ? now.epoch : upcoming.epoch,
+                    place.position * echo_factor() + place.repeat, plan_identity(), options.world_size};
   saved.echo_samples = place.echo_samples;
   saved.echo_ahead = place.echo_ahead;
   return saved;
@@ -126,15 +127,14 @@ void DataLoader::State::restore(const LoaderState& saved) {
   }
   std::deque<Stretch> parts = stretches_after(place, spec, saved.epoch);
   ring.cancel_all();
-  running = false;
+  delivering.running = false;
   epoch_clock.stop();
   gpu_window.stop();
   options.seed = saved.seed;
-  next_epoch = saved.epoch;
-  next_stretches = std::move(parts);
-  rest.clear();
-  repeats = 0;
-  issue_plan.reset();
+  upcoming = {saved.epoch, std::move(parts)};
+  delivering.rest.clear();
+  delivering.repeats = 0;
+  issuing.plan.reset();
 }
 
 }  // namespace h5feed

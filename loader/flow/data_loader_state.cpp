@@ -58,7 +58,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       look_ahead(look_ahead_room(*dataset, options)),
       prefetcher(assembler, chunks, ring, look_ahead,
                  {options.num_workers, user.worker_init_fn, user.collate_fn, user.trace}) {
-  next_stretches = {whole_epoch()};
+  upcoming.select(0, whole_epoch());
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
   const std::string advice = shuffle_advice(*dataset, options);
@@ -146,20 +146,17 @@ DataFacts DataLoader::State::data_facts() const {
   return facts;
 }
 
-void DataLoader::State::set_epoch(std::uint64_t number) {
-  next_epoch = number;
-  next_stretches = {whole_epoch()};
-}
+void DataLoader::State::set_epoch(std::uint64_t number) { upcoming.select(number, whole_epoch()); }
 
 void DataLoader::State::start_epoch() {
-  const bool may_be_prefetched = !running;
-  running = false;  // also if the sampler of the epoch throws
-  start_round(next_stretches.front(), next_epoch, may_be_prefetched);
-  epoch = next_epoch;
-  rest = std::move(next_stretches);
-  rest.pop_front();
-  set_epoch(epoch + 1);
-  running = true;
+  const bool may_be_prefetched = !delivering.running;
+  delivering.running = false;  // also if the sampler of the epoch throws
+  start_round(upcoming.stretches.front(), upcoming.epoch, may_be_prefetched);
+  delivering.epoch = upcoming.epoch;
+  delivering.rest = std::move(upcoming.stretches);
+  delivering.rest.pop_front();
+  set_epoch(delivering.epoch + 1);
+  delivering.running = true;
   epoch_clock.start();
   gpu_window.start();
   fill();
@@ -167,18 +164,15 @@ void DataLoader::State::start_epoch() {
 
 void DataLoader::State::start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched) {
   const auto front = ring.front();
-  const bool prefetched = may_be_prefetched && front && front->round == round + 1 && front->number == 0 &&
-                          issue_epoch == of_epoch && issue_stretch == part;
-  next_epoch_failed = false;
-  ++round;
+  const std::uint64_t round = ++delivering.round;
+  const bool prefetched = may_be_prefetched && front && front->round == round && front->number == 0 &&
+                          issuing.is_of(part, of_epoch);
+  issuing.failed = false;
   if (!prefetched) {
     ring.cancel_all();
     issue(part, of_epoch, round);
   }
-  plan = issue_plan;
-  stretch = part;
-  delivered = 0;
-  repeats = 0;
+  delivering.start(part, issuing.plan);
 }
 
 RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of_plan,
@@ -189,17 +183,13 @@ RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of
 }
 
 void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round) {
-  issue_plan = plan_of(part, of_epoch);
-  issue_stretch = part;
-  issue_epoch = of_epoch;
-  issue_number = 0;
-  issue_round = in_round;
+  issuing.start(part, of_epoch, plan_of(part, of_epoch), in_round);
   if (options.cache_policy == CachePolicy::clairvoyant) {
     // The next round is only predicted: the rest of the epoch after a partial stretch, else the next epoch.
     const std::uint64_t after = part.finishes_echo() ? of_epoch : of_epoch + 1;
     Stretch next = whole_epoch();
     if (part.finishes_echo()) next.start = part.end;
-    chunks.future().issue(round_of(issue_plan, of_epoch), round_of(plan_of(next, after), after));
+    chunks.future().issue(round_of(issuing.plan, of_epoch), round_of(plan_of(next, after), after));
   }
 }
 
@@ -207,18 +197,18 @@ void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::
 // one without a gap; if `set_epoch` selects another epoch after that, they are dropped when it starts.
 void DataLoader::State::fill() {
   while (ring.size() < options.prefetch_batches) {
-    if (issue_number == issue_plan->num_batches()) {
-      const bool ahead_already = issue_round > round;
+    if (issuing.round_issued()) {
+      const bool ahead_already = issuing.round > delivering.round;
       if (options.num_workers == 0 || ahead_already || !issue_next_round()) return;
       continue;
     }
-    look_ahead.advance(issue_plan, issue_number);
-    auto job =
-        std::make_shared<BatchJob>(next_ticket++, issue_round, issue_plan, issue_epoch, issue_number++);
+    look_ahead.advance(issuing.plan, issuing.number);
+    auto job = std::make_shared<BatchJob>(issuing.ticket++, issuing.round, issuing.plan, issuing.epoch,
+                                          issuing.number++);
     job->first_turn = chunks.future().first_turn(job->number);
     job->seed = options.seed;
-    job->first_repeat = issue_stretch.first_repeat;
-    job->end_repeat = issue_stretch.end_repeat;
+    job->first_repeat = issuing.stretch.first_repeat;
+    job->end_repeat = issuing.stretch.end_repeat;
     ring.push(job);
     chunks.forget_before(ring.front()->first_turn);
     prefetcher.submit(std::move(job));
@@ -228,26 +218,27 @@ void DataLoader::State::fill() {
 // Returns false if issuing failed, e.g. because a sampler threw. The call that starts the epoch asks the
 // sampler again and reports the error.
 bool DataLoader::State::issue_next_round() {
-  if (next_epoch_failed) return false;
-  const bool goes_on = running && !rest.empty();
+  if (issuing.failed) return false;
+  const bool goes_on = delivering.running && !delivering.rest.empty();
   try {
-    issue(goes_on ? rest.front() : next_stretches.front(), goes_on ? epoch : next_epoch, round + 1);
+    issue(goes_on ? delivering.rest.front() : upcoming.stretches.front(),
+          goes_on ? delivering.epoch : upcoming.epoch, delivering.round + 1);
     return true;
   } catch (...) {
-    next_epoch_failed = true;
+    issuing.failed = true;
     return false;
   }
 }
 
 void DataLoader::State::warm_up() {
-  if (running || options.num_workers == 0 || ring.front() || !issue_next_round()) return;
+  if (delivering.running || options.num_workers == 0 || ring.front() || !issue_next_round()) return;
   fill();
 }
 
 std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
   if (options.num_workers == 0) {
     while (true) {
-      if (auto job = ring.try_take(round, options.in_order)) return job;
+      if (auto job = ring.try_take(delivering.round, options.in_order)) return job;
       prefetcher.run_one();
     }
   }
@@ -255,17 +246,15 @@ std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
   // Clock::now() plus the largest duration would overflow into the past.
   if (options.timeout && *options.timeout < kForever) deadline = Clock::now() + *options.timeout;
   std::shared_ptr<BatchJob> job;
-  if (prefetcher.wait_initialized(deadline)) job = ring.take(round, options.in_order, deadline);
+  if (prefetcher.wait_initialized(deadline)) job = ring.take(delivering.round, options.in_order, deadline);
   if (!job) {
     throw TimeoutError(
         fmt::format("no batch within the timeout of {} ms (epoch {}, batch {}); call next() again to go "
                     "on waiting, or raise timeout or num_workers",
-                    options.timeout->count(), epoch, delivered));
+                    options.timeout->count(), delivering.epoch, delivering.delivered));
   }
   return job;
 }
-
-bool DataLoader::State::echo_pending() const noexcept { return repeats > 0 && repeats < stretch.end_repeat; }
 
 std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   std::shared_ptr<BatchJob> job;
@@ -273,7 +262,7 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
     const TimeInto waited(counters.wait_ns);
     const SlotWaits before = device->slot_waits();
     const Stopwatch watch;
-    const TraceSpan span(trace.get(), Stage::wait, taken);
+    const TraceSpan span(trace.get(), Stage::wait, delivering.taken);
     if (options.num_workers == 0) fill();
     job = wait_for_batch();
     const SlotWaits after = device->slot_waits();
@@ -282,54 +271,55 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
     Counters::add(counters.wait_gpu_ns, for_gpu);
     Counters::add(counters.wait_transfer_ns, std::min(all - for_gpu, after.transfer_ns - before.transfer_ns));
   }
-  ++delivered;
-  ++taken;
+  ++delivering.delivered;
+  ++delivering.taken;
   if (options.num_workers > 0) fill();
   return job;
 }
 
 Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& provide) {
   if (const std::exception_ptr error = job.take_error()) std::rethrow_exception(error);
-  echoes = std::move(job.echoes);
-  std::ranges::reverse(echoes);
+  delivering.echoes = std::move(job.echoes);
+  std::ranges::reverse(delivering.echoes);
   Batch batch = device->deliver(job.ticket, std::move(job.batch), provide);
-  batch.repeat = first_repeat = job.first_repeat;
-  repeats = first_repeat + 1;
-  if (echo_pending() && placement.gpu) {
-    echo_like = batch;
-    echo_like.gpu.reset();
+  batch.repeat = delivering.first_repeat = job.first_repeat;
+  delivering.repeats = job.first_repeat + 1;
+  if (delivering.echo_pending() && placement.gpu) {
+    delivering.echo_like = batch;
+    delivering.echo_like.gpu.reset();
   }
   return batch;
 }
 
 Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
-  const std::uint64_t repeat = repeats++;
+  const std::uint64_t repeat = delivering.repeats++;
   Batch batch;
   if (!placement.gpu) {
-    batch = device->deliver(0, std::move(echoes.back()), provide);
-    echoes.pop_back();
+    batch = device->deliver(0, std::move(delivering.echoes.back()), provide);
+    delivering.echoes.pop_back();
   } else {
-    const TraceSpan span(trace.get(), Stage::transfer, taken - 1);
+    const TraceSpan span(trace.get(), Stage::transfer, delivering.taken - 1);
+    Batch& like = delivering.echo_like;
     const auto& augmentation = placement.conversion.augmentation;
     if (augmentation) {
-      echo_like.transforms = augmentation->draw_all(options.seed, epoch, repeat, echo_like.indices);
+      like.transforms = augmentation->draw_all(options.seed, delivering.epoch, repeat, like.indices);
     }
-    batch = device->deliver_again(echo_like, repeat - first_repeat, provide);
+    batch = device->deliver_again(like, repeat - delivering.first_repeat, provide);
   }
   batch.repeat = repeat;
   return batch;
 }
 
 OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
-  if (!running) start_epoch();
-  const bool echoed = echo_pending();
-  while (!echoed && delivered == plan->num_batches() && !rest.empty()) {
-    start_round(rest.front(), epoch, true);
-    rest.pop_front();
+  if (!delivering.running) start_epoch();
+  const bool echoed = delivering.echo_pending();
+  while (!echoed && delivering.round_taken() && !delivering.rest.empty()) {
+    start_round(delivering.rest.front(), delivering.epoch, true);
+    delivering.rest.pop_front();
     fill();
   }
-  if (!echoed && delivered == plan->num_batches()) {
-    running = false;
+  if (!echoed && delivering.round_taken()) {
+    delivering.running = false;
     epoch_clock.stop();
     gpu_window.stop();
     return std::nullopt;
@@ -339,7 +329,7 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
   try {
     batch = echoed ? next_echo(provide) : first_delivery(*job, provide);
   } catch (...) {
-    repeats = 0;
+    delivering.repeats = 0;
     Counters::add(counters.errors, 1);
     throw;
   }

@@ -19,6 +19,7 @@
 #include "flow/chunks/chunk_loader.hpp"
 #include "flow/chunks/look_ahead.hpp"
 #include "flow/chunks/row_future.hpp"
+#include "flow/epoch_state.hpp"
 #include "flow/measure/counters.hpp"
 #include "flow/measure/epoch_clock.hpp"
 #include "flow/measure/gpu_window.hpp"
@@ -52,8 +53,6 @@ struct DataLoader::State {
   Batch first_delivery(BatchJob& job, const ProvideOutput& provide);
   /// Delivers the next repeat of the current batch.
   Batch next_echo(const ProvideOutput& provide);
-  /// Returns true if the current batch has repeats left to deliver.
-  bool echo_pending() const noexcept;
 
   /// Joins the dataset's group of loaders and resolves `options` within the shared memory budget.
   std::unique_ptr<LoaderGroup::Membership> join_group(const DataLoaderOptions& user);
@@ -132,29 +131,10 @@ struct DataLoader::State {
   mutable std::once_flag identity_made;
   mutable std::uint64_t identity = 0;  ///< hash of dataset and order, excluding echo.factor
 
-  // The remaining members are used by the consumer's thread only. A round is one pass through a stretch,
-  // which usually is a whole epoch. Epoch numbers may repeat, round numbers do not.
-  bool running = false;            ///< a round is being delivered
-  std::uint64_t round = 0;         ///< number of the running or last round; the first is 1
-  std::uint64_t epoch = 0;         ///< epoch of `round`
-  std::uint64_t delivered = 0;     ///< batches taken in `round`, including failed ones, excluding repeats
-  std::uint64_t taken = 0;         ///< batches taken in all rounds, excluding repeats
-  std::uint64_t repeats = 0;       ///< deliveries of the current batch so far; 0 if there is none to repeat
-  std::uint64_t first_repeat = 0;  ///< deliveries of the current batch before the run was resumed
-  std::vector<Batch> echoes;       ///< CPU: pending repeats of the current batch, in reverse order
-  Batch echo_like;                 ///< GPU: the current batch without memory, template for its repeats
-  Stretch stretch;                 ///< positions of `round`
-  std::shared_ptr<const EpochPlan> plan;        ///< plan of `stretch`
-  std::deque<Stretch> rest;                     ///< stretches of the running epoch after `stretch`
-  std::uint64_t next_epoch = 0;                 ///< epoch delivered after the running one
-  std::deque<Stretch> next_stretches;           ///< stretches of `next_epoch`, in order; at least one
-  std::uint64_t next_ticket = 0;                ///< ticket of the next job
-  std::uint64_t issue_round = 0;                ///< round of the next job
-  std::uint64_t issue_epoch = 0;                ///< epoch of the next job
-  std::uint64_t issue_number = 0;               ///< batch number of the next job in `issue_plan`
-  Stretch issue_stretch;                        ///< stretch of the next job
-  std::shared_ptr<const EpochPlan> issue_plan;  ///< plan of `issue_stretch`; null before the first round
-  bool next_epoch_failed = false;               ///< issuing the next round ahead failed
+  // The remaining members are used by the consumer's thread only.
+  Delivering delivering;
+  Issuing issuing;
+  Next upcoming;
 };
 
 }  // namespace h5feed
