@@ -38,32 +38,28 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       sampler(user.sampler),
       batch_sampler(user.batch_sampler),
       limits(system_limits()),
-      placement(resolve_placement(user, *dataset)),
-      group(LoaderGroup::of(*dataset)),
-      options(resolve_order(user, *dataset, chosen.get())),
-      format(assembly_format(placement, user, *dataset, static_cast<std::uint64_t>(options.max_batch_rows))),
-      membership(join_group(user)),
+      resolved(resolve(user, *dataset, chosen.get(), limits)),
       budget_given(user.memory_budget_bytes.has_value()),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       gpu_window(user.gpu_probe),
-      layout(cache_layout(*dataset, options)),
-      own_cache(options.cache_policy == CachePolicy::lru
+      layout(cache_layout(*dataset, resolved.options)),
+      own_cache(resolved.options.cache_policy == CachePolicy::lru
                     ? nullptr
                     : std::make_unique<ChunkCache>(layout.chunk_bytes, layout.staying_bytes)),
-      cache(own_cache ? *own_cache : group->cache()),
-      device(make_device(placement, user, format, options, slot_bytes())),
-      assembler({*dataset, options, format, placement, *device, counters}),
-      chunks({*dataset, options, cache, layout.samples, counters}),
-      look_ahead(look_ahead_room(*dataset, options)),
+      cache(own_cache ? *own_cache : resolved.group->cache()),
+      device(make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes())),
+      assembler(*dataset, resolved, *device, counters),
+      chunks({*dataset, resolved.options, cache, layout.samples, counters}),
+      look_ahead(look_ahead_room(*dataset, resolved.options)),
       prefetcher(assembler, chunks, ring, look_ahead,
-                 {options.num_workers, user.worker_init_fn, user.collate_fn, user.trace}) {
+                 {resolved.options.num_workers, user.worker_init_fn, user.collate_fn, user.trace}) {
   upcoming.select(0, whole_epoch());
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
-  const std::string advice = shuffle_advice(*dataset, options);
+  const std::string advice = shuffle_advice(*dataset, resolved.options);
   if (!advice.empty()) log(LogLevel::warning, advice);
-  const std::string unscaled = normalize_advice(*dataset, placement.conversion);
+  const std::string unscaled = normalize_advice(*dataset, resolved.placement.conversion);
   if (!unscaled.empty()) log(LogLevel::warning, unscaled);
   if (user.augment && has_masks(*dataset)) {
     log(LogLevel::warning,
@@ -71,47 +67,41 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
         "stored; "
         "Batch::transforms tells what to do with them");
   }
-  if (options.world_size > 1) {
-    log(LogLevel::info, fmt::format("rank {} of {}: seed {}, plan {:016x}, {} batches an epoch", options.rank,
-                                    options.world_size, options.seed, plan_identity(), batches_per_epoch));
+  if (resolved.options.world_size > 1) {
+    log(LogLevel::info,
+        fmt::format("rank {} of {}: seed {}, plan {:016x}, {} batches an epoch", resolved.options.rank,
+                    resolved.options.world_size, resolved.options.seed, plan_identity(), batches_per_epoch));
   }
-}
-
-std::unique_ptr<LoaderGroup::Membership> DataLoader::State::join_group(const DataLoaderOptions& user) {
-  return group->join([&](const MemoryUse& others) {
-    const Resolution resolution = resolve_options(user, *dataset, options, format, limits, others);
-    options = resolution.options;
-    return resolution.memory;
-  });
 }
 
 void DataLoader::State::warn_of_empty_epochs() const {
   log(LogLevel::warning,
       fmt::format(
           "epochs have no batches: a rank has {} of the samples{}; use batch_size ≤ {}, or fewer ranks",
-          options.samples_per_epoch, options.drop_last ? ", fewer than a batch, and drop_last is set" : "",
-          options.samples_per_epoch));
+          resolved.options.samples_per_epoch,
+          resolved.options.drop_last ? ", fewer than a batch, and drop_last is set" : "",
+          resolved.options.samples_per_epoch));
 }
 
 void DataLoader::State::preload() {
-  if (options.row_reads) {
+  if (resolved.options.row_reads) {
     log(LogLevel::warning, "preload has no effect: rows are read directly into batches and bypass the cache");
     return;
   }
-  const std::uint64_t needed = cached_data_bytes(*dataset, options);
-  if (needed > options.cache_bytes) {
+  const std::uint64_t needed = cached_data_bytes(*dataset, resolved.options);
+  if (needed > resolved.options.cache_bytes) {
     log(LogLevel::warning,
         fmt::format("preload: the decoded data does not fit cache_bytes {}; it would from {}",
-                    format_bytes(options.cache_bytes), format_bytes_ceil(needed)));
+                    format_bytes(resolved.options.cache_bytes), format_bytes_ceil(needed)));
     return;
   }
-  preload_chunks(*dataset, chosen.get(), chunks, static_cast<unsigned>(options.concurrent_decodes));
+  preload_chunks(*dataset, chosen.get(), chunks, static_cast<unsigned>(resolved.options.concurrent_decodes));
 }
 
 Stretch DataLoader::State::whole_epoch() const noexcept { return {.end_repeat = echo_factor()}; }
 
 PlanSpec DataLoader::State::plan_spec() const {
-  return make_plan_spec({sampler, batch_sampler, chosen}, *dataset, options);
+  return make_plan_spec({sampler, batch_sampler, chosen}, *dataset, resolved.options);
 }
 
 std::shared_ptr<const EpochPlan> DataLoader::State::plan_of(const Stretch& part,
@@ -123,24 +113,25 @@ std::shared_ptr<const EpochPlan> DataLoader::State::plan_of(const Stretch& part,
 }
 
 SlotBytes DataLoader::State::slot_bytes() const {
-  const auto rows = static_cast<std::size_t>(options.max_batch_rows);
-  return {rows * format.data_row_bytes, rows * format.target_row_bytes};
+  const auto rows = static_cast<std::size_t>(resolved.options.max_batch_rows);
+  return {rows * resolved.format.data_row_bytes, rows * resolved.format.target_row_bytes};
 }
 
 DataFacts DataLoader::State::data_facts() const {
   DataFacts facts;
   facts.device = device->name();
-  facts.samples = options.samples_per_epoch;
-  facts.chunks = options.chunks_per_epoch * dataset->data.map.pieces();
-  facts.fit_bytes = cached_data_bytes(*dataset, options);
-  facts.cache_bytes = own_cache ? options.cache_bytes : cache.capacity_bytes();
+  facts.samples = resolved.options.samples_per_epoch;
+  facts.chunks = resolved.options.chunks_per_epoch * dataset->data.map.pieces();
+  facts.fit_bytes = cached_data_bytes(*dataset, resolved.options);
+  facts.cache_bytes = own_cache ? resolved.options.cache_bytes : cache.capacity_bytes();
   facts.budget_bound_by = budget_given ? "memory_budget_bytes" : limits.memory_bound_by;
   for (std::size_t number = 0; number < dataset->num_fields(); ++number) {
     const Field* const field = dataset->field(number);
     if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;
   }
   std::call_once(forecast_made, [this] {
-    if (rows_are_foreseeable(*dataset, options)) forecast = forecast_rows(*dataset, options);
+    if (rows_are_foreseeable(*dataset, resolved.options))
+      forecast = forecast_rows(*dataset, resolved.options);
   });
   facts.optimum = forecast;
   return facts;
@@ -179,12 +170,12 @@ RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of
                                              std::uint64_t of_epoch) const {
   const std::uint64_t start = of_plan->start();
   const std::uint64_t end = of_plan->end();
-  return {std::move(of_plan), options.seed, of_epoch, start, end};
+  return {std::move(of_plan), resolved.options.seed, of_epoch, start, end};
 }
 
 void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round) {
   issuing.start(part, of_epoch, plan_of(part, of_epoch), in_round);
-  if (options.cache_policy == CachePolicy::clairvoyant) {
+  if (resolved.options.cache_policy == CachePolicy::clairvoyant) {
     // The next round is only predicted: the rest of the epoch after a partial stretch, else the next epoch.
     const std::uint64_t after = part.finishes_echo() ? of_epoch : of_epoch + 1;
     Stretch next = whole_epoch();
@@ -196,17 +187,17 @@ void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::
 // Fills the ring with up to `prefetch_batches` jobs. With workers, jobs of the next round follow the running
 // one without a gap; if `set_epoch` selects another epoch after that, they are dropped when it starts.
 void DataLoader::State::fill() {
-  while (ring.size() < options.prefetch_batches) {
+  while (ring.size() < resolved.options.prefetch_batches) {
     if (issuing.round_issued()) {
       const bool ahead_already = issuing.round > delivering.round;
-      if (options.num_workers == 0 || ahead_already || !issue_next_round()) return;
+      if (resolved.options.num_workers == 0 || ahead_already || !issue_next_round()) return;
       continue;
     }
     look_ahead.advance(issuing.plan, issuing.number);
     auto job = std::make_shared<BatchJob>(issuing.ticket++, issuing.round, issuing.plan, issuing.epoch,
                                           issuing.number++);
     job->first_turn = chunks.future().first_turn(job->number);
-    job->seed = options.seed;
+    job->seed = resolved.options.seed;
     job->first_repeat = issuing.stretch.first_repeat;
     job->end_repeat = issuing.stretch.end_repeat;
     ring.push(job);
@@ -231,27 +222,29 @@ bool DataLoader::State::issue_next_round() {
 }
 
 void DataLoader::State::warm_up() {
-  if (delivering.running || options.num_workers == 0 || ring.front() || !issue_next_round()) return;
+  if (delivering.running || resolved.options.num_workers == 0 || ring.front() || !issue_next_round()) return;
   fill();
 }
 
 std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
-  if (options.num_workers == 0) {
+  if (resolved.options.num_workers == 0) {
     while (true) {
-      if (auto job = ring.try_take(delivering.round, options.in_order)) return job;
+      if (auto job = ring.try_take(delivering.round, resolved.options.in_order)) return job;
       prefetcher.run_one();
     }
   }
   TicketRing::Deadline deadline;
   // Clock::now() plus the largest duration would overflow into the past.
-  if (options.timeout && *options.timeout < kForever) deadline = Clock::now() + *options.timeout;
+  if (resolved.options.timeout && *resolved.options.timeout < kForever)
+    deadline = Clock::now() + *resolved.options.timeout;
   std::shared_ptr<BatchJob> job;
-  if (prefetcher.wait_initialized(deadline)) job = ring.take(delivering.round, options.in_order, deadline);
+  if (prefetcher.wait_initialized(deadline))
+    job = ring.take(delivering.round, resolved.options.in_order, deadline);
   if (!job) {
     throw TimeoutError(
         fmt::format("no batch within the timeout of {} ms (epoch {}, batch {}); call next() again to go "
                     "on waiting, or raise timeout or num_workers",
-                    options.timeout->count(), delivering.epoch, delivering.delivered));
+                    resolved.options.timeout->count(), delivering.epoch, delivering.delivered));
   }
   return job;
 }
@@ -263,7 +256,7 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
     const SlotWaits before = device->slot_waits();
     const Stopwatch watch;
     const TraceSpan span(trace.get(), Stage::wait, delivering.taken);
-    if (options.num_workers == 0) fill();
+    if (resolved.options.num_workers == 0) fill();
     job = wait_for_batch();
     const SlotWaits after = device->slot_waits();
     const std::uint64_t all = watch.elapsed_ns();
@@ -273,7 +266,7 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   }
   ++delivering.delivered;
   ++delivering.taken;
-  if (options.num_workers > 0) fill();
+  if (resolved.options.num_workers > 0) fill();
   return job;
 }
 
@@ -284,7 +277,7 @@ Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& prov
   Batch batch = device->deliver(job.ticket, std::move(job.batch), provide);
   batch.repeat = delivering.first_repeat = job.first_repeat;
   delivering.repeats = job.first_repeat + 1;
-  if (delivering.echo_pending() && placement.gpu) {
+  if (delivering.echo_pending() && resolved.placement.gpu) {
     delivering.echo_like = batch;
     delivering.echo_like.gpu.reset();
   }
@@ -294,15 +287,15 @@ Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& prov
 Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
   const std::uint64_t repeat = delivering.repeats++;
   Batch batch;
-  if (!placement.gpu) {
+  if (!resolved.placement.gpu) {
     batch = device->deliver(0, std::move(delivering.echoes.back()), provide);
     delivering.echoes.pop_back();
   } else {
     const TraceSpan span(trace.get(), Stage::transfer, delivering.taken - 1);
     Batch& like = delivering.echo_like;
-    const auto& augmentation = placement.conversion.augmentation;
+    const auto& augmentation = resolved.placement.conversion.augmentation;
     if (augmentation) {
-      like.transforms = augmentation->draw_all(options.seed, delivering.epoch, repeat, like.indices);
+      like.transforms = augmentation->draw_all(resolved.options.seed, delivering.epoch, repeat, like.indices);
     }
     batch = device->deliver_again(like, repeat - delivering.first_repeat, provide);
   }

@@ -24,10 +24,8 @@
 #include "flow/measure/epoch_clock.hpp"
 #include "flow/measure/gpu_window.hpp"
 #include "flow/resolve/cache_layout.hpp"
-#include "flow/resolve/loader_group.hpp"
-#include "flow/resolve/placement.hpp"
 #include "flow/resolve/report.hpp"
-#include "flow/resolve/resolve_options.hpp"
+#include "flow/resolve/resolve.hpp"
 #include "flow/stretch.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
@@ -54,8 +52,6 @@ struct DataLoader::State {
   /// Delivers the next repeat of the current batch.
   Batch next_echo(const ProvideOutput& provide);
 
-  /// Joins the dataset's group of loaders and resolves `options` within the shared memory budget.
-  std::unique_ptr<LoaderGroup::Membership> join_group(const DataLoaderOptions& user);
   /// Decodes all data into the cache; logs a warning and does nothing if it cannot be cached. Blocks.
   void preload();
   void warn_of_empty_epochs() const;
@@ -80,7 +76,9 @@ struct DataLoader::State {
   std::uint64_t plan_identity() const;
   /// Returns the hash of dataset, order and echo factor `factor`.
   std::uint64_t identity_with(std::uint64_t factor) const;
-  std::uint64_t echo_factor() const noexcept { return static_cast<std::uint64_t>(options.echo_factor); }
+  std::uint64_t echo_factor() const noexcept {
+    return static_cast<std::uint64_t>(resolved.options.echo_factor);
+  }
   /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.
@@ -106,11 +104,7 @@ struct DataLoader::State {
   const std::shared_ptr<const Sampler> sampler;
   const std::shared_ptr<const BatchSampler> batch_sampler;
   const SystemLimits limits;
-  const Placement placement;
-  const std::shared_ptr<LoaderGroup> group;
-  ResolvedOptions options;  ///< completed by `join_group`; later only `restore` changes it (the seed)
-  const DeliveryFormat format;
-  const std::unique_ptr<LoaderGroup::Membership> membership;
+  Resolved resolved;        ///< constant, except that `restore` changes the seed
   const bool budget_given;  ///< `memory_budget_bytes` was set by the user
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;
@@ -118,7 +112,7 @@ struct DataLoader::State {
   EpochClock epoch_clock;
   GpuWindow gpu_window;
   const CacheLayout layout;
-  const std::unique_ptr<ChunkCache> own_cache;  ///< null: the cache of `group` is used
+  const std::unique_ptr<ChunkCache> own_cache;  ///< null: the cache of the group is used
   ChunkCache& cache;
   const std::unique_ptr<Device> device;
   const BatchAssembler assembler;

@@ -19,40 +19,43 @@ constexpr std::size_t kStreamedBatchBytes = std::size_t{16} << 20;
 
 }  // namespace
 
-BatchAssembler::BatchAssembler(const Parts& parts)
-    : parts_(parts),
-      outputs_({parts.dataset, parts.options, parts.format, parts.placement, parts.device}),
-      lanes_(parts.dataset.num_fields()) {
-  lanes_[kData] = make_lane(kData, parts.placement.on_host().kernel(), parts.format.data_row_bytes);
-  if (parts.options.row_reads) {
+BatchAssembler::BatchAssembler(const DatasetState& dataset, const Resolved& resolved, Device& device,
+                               Counters& counters)
+    : dataset_(dataset),
+      resolved_(resolved),
+      device_(device),
+      counters_(counters),
+      outputs_(dataset, resolved, device),
+      lanes_(dataset.num_fields()) {
+  const DeliveryFormat& format = resolved.format;
+  lanes_[kData] = make_lane(kData, resolved.placement.on_host().kernel(), format.data_row_bytes);
+  if (resolved.options.row_reads) {
     const Lane& data = lanes_[kData];
-    const bool as_they_are = data.kernel->is_copy() && parts.format.outputs == 1;
-    direct_.emplace(DirectRows::Parts{*data.field, as_they_are, data.row_bytes, parts.counters});
+    const bool as_they_are = data.kernel->is_copy() && format.outputs == 1;
+    direct_.emplace(DirectRows::Parts{*data.field, as_they_are, data.row_bytes, counters});
   }
-  if (parts.dataset.target) {
-    check_range(*parts.dataset.target, parts.format.target_dtype, "target", "target_dtype");
-    lanes_[kTarget] =
-        make_lane(kTarget, row_kernel_spec(*parts.dataset.target, parts.format.target_dtype, {}),
-                  parts.format.target_row_bytes);
+  if (dataset.target) {
+    check_range(*dataset.target, format.target_dtype, "target", "target_dtype");
+    lanes_[kTarget] = make_lane(kTarget, row_kernel_spec(*dataset.target, format.target_dtype, {}),
+                                format.target_row_bytes);
   }
-  for (std::size_t i = 0; i < parts.dataset.fields.size(); ++i) {
-    const NamedField& named = parts.dataset.fields[i];
+  for (std::size_t i = 0; i < dataset.fields.size(); ++i) {
+    const NamedField& named = dataset.fields[i];
     if (named.ragged) {
       lanes_[kFirstNamed + i].ragged = std::make_unique<const RaggedRows>(named);
       continue;
     }
     check_range(*named.rows, named.dtype(), named.options.name, kFieldDType);
-    lanes_[kFirstNamed + i] =
-        make_lane(kFirstNamed + i, row_kernel_spec(named), parts.format.fields[i].row_bytes);
+    lanes_[kFirstNamed + i] = make_lane(kFirstNamed + i, row_kernel_spec(named), format.fields[i].row_bytes);
   }
 }
 
 BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKernelSpec spec,
                                                std::size_t row_bytes) const {
-  const Field& field = *parts_.dataset.field(lane_number);
-  const auto batch_rows = static_cast<std::size_t>(parts_.options.max_batch_rows);
+  const Field& field = *dataset_.field(lane_number);
+  const auto batch_rows = static_cast<std::size_t>(resolved_.options.max_batch_rows);
   const std::size_t prepared_bytes =
-      row_bytes * batch_rows * parts_.options.prefetch_batches * parts_.format.outputs;
+      row_bytes * batch_rows * resolved_.options.prefetch_batches * resolved_.format.outputs;
   spec.past_caches = field.map.row_bytes() >= kStreamedRowBytes && prepared_bytes >= kStreamedBatchBytes;
 
   Lane lane;
@@ -60,18 +63,18 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
   lane.kernel = make_row_kernel(spec);
   lane.row_bytes = row_bytes;
   if (!field.is_resident() && !field.map.rows_contiguous()) {
-    lane.staging =
-        std::make_unique<BufferPool>(field.map.row_bytes() * batch_rows, parts_.options.prefetch_batches + 1);
+    lane.staging = std::make_unique<BufferPool>(field.map.row_bytes() * batch_rows,
+                                                resolved_.options.prefetch_batches + 1);
   }
   return lane;
 }
 
 bool BatchAssembler::plan(BatchJob& job, bool wait) const {
   if (job.batch.indices.empty()) job.batch.indices = job.plan->batch(job.number);
-  if (parts_.options.provenance && job.batch.origins.empty()) {
+  if (resolved_.options.provenance && job.batch.origins.empty()) {
     job.batch.origins.reserve(job.batch.indices.size());
     for (const std::int64_t sample : job.batch.indices)
-      job.batch.origins.push_back(origin_of(parts_.dataset, sample));
+      job.batch.origins.push_back(origin_of(dataset_, sample));
   }
   if (!outputs_.prepare(job, wait)) return false;
   job.rows.resize(lanes_.size());
@@ -120,7 +123,7 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
     return std::pair(a.row, a.position) < std::pair(b.row, b.position);
   });
   if (lane.staging) job.staging[lane_number] = lane.staging->acquire();
-  if (lane_number == kData && parts_.options.row_reads) {
+  if (lane_number == kData && resolved_.options.row_reads) {
     direct_->plan(job, lane_number);
     return;
   }
@@ -137,13 +140,13 @@ void BatchAssembler::read_ragged(BatchJob& job, const Visit& visit) const {
   std::vector<BatchField*> outs = {&job.batch.fields[number]};
   for (Batch& echo : job.echoes) outs.push_back(&echo.fields[number]);
   for (std::size_t i = visit.first_row; i < visit.first_row + visit.num_rows; ++i)
-    count_read(parts_.counters, lanes_[visit.field].ragged->read(job.batch.indices[i], i, outs));
+    count_read(counters_, lanes_[visit.field].ragged->read(job.batch.indices[i], i, outs));
 }
 
 // `row_in_chunk(number within the visit, row)` returns the start of the chunk's part of the sample.
 template <typename RowInChunk>
 void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const {
-  const TimeInto gathering(parts_.counters.gather_ns);
+  const TimeInto gathering(counters_.gather_ns);
   const Lane& lane = lanes_[visit.field];
   const SampleMap& map = lane.field->map;
   const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
@@ -182,7 +185,7 @@ void BatchAssembler::finish(BatchJob& job) const {
   for (std::size_t lane_number = 0; lane_number < lanes_.size(); ++lane_number) {
     const Lane& lane = lanes_[lane_number];
     if (!lane.staging) continue;
-    const TimeInto gathering(parts_.counters.gather_ns);
+    const TimeInto gathering(counters_.gather_ns);
     std::byte* const staged = job.staging[lane_number].get();
     for (std::size_t i = 0; i < job.batch.indices.size(); ++i) {
       std::byte* const sample = staged + i * lane.field->map.row_bytes();
@@ -195,10 +198,10 @@ void BatchAssembler::finish(BatchJob& job) const {
 }
 
 void BatchAssembler::hand_to_device(BatchJob& job, TraceSink* trace) const noexcept {
-  if (!parts_.placement.gpu) return;  // the batch stays in host memory
+  if (!resolved_.placement.gpu) return;  // the batch stays in host memory
   const TraceSpan span(trace, Stage::transfer, job.ticket);
-  const TimeInto transferring(parts_.counters.transfer_ns);
-  parts_.device.stage(job.ticket, {job.shared_from_this(), &job.batch});
+  const TimeInto transferring(counters_.transfer_ns);
+  device_.stage(job.ticket, {job.shared_from_this(), &job.batch});
 }
 
 }  // namespace h5feed

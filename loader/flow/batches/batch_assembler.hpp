@@ -18,8 +18,7 @@
 #include "flow/batches/field_batch.hpp"
 #include "flow/chunks/batch_job.hpp"
 #include "flow/measure/counters.hpp"
-#include "flow/resolve/placement.hpp"
-#include "flow/resolve/resolve_options.hpp"
+#include "flow/resolve/resolve.hpp"
 
 namespace h5feed {
 
@@ -27,19 +26,10 @@ namespace h5feed {
 /// after `plan` of the job returned. Loads no chunks: ChunkLoader does.
 class BatchAssembler {
  public:
-  /// Dependencies; all must outlive the assembler.
-  struct Parts {
-    const DatasetState& dataset;
-    const ResolvedOptions& options;
-    const DeliveryFormat& format;
-    const Placement& placement;
-    Device& device;
-    Counters& counters;
-  };
-
-  /// Creates the kernels and pools of every field. Throws OptionError if the options do not fit a field, or a
-  /// field in memory has a value that its delivered type cannot hold; std::bad_alloc.
-  explicit BatchAssembler(const Parts& parts);
+  /// Creates the kernels and pools of every field. Borrows its arguments, which must outlive it. Throws
+  /// OptionError if the options do not fit a field, or a field in memory has a value that its delivered type
+  /// cannot hold; std::bad_alloc.
+  BatchAssembler(const DatasetState& dataset, const Resolved& resolved, Device& device, Counters& counters);
 
   using Scratch = DirectRows::Scratch;
 
@@ -81,7 +71,10 @@ class BatchAssembler {
   template <typename RowInChunk>
   void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
 
-  Parts parts_;
+  const DatasetState& dataset_;
+  const Resolved& resolved_;
+  Device& device_;
+  Counters& counters_;
   BatchOutputs outputs_;
   std::vector<Lane> lanes_;
   std::optional<DirectRows> direct_;  // only if rows of the data bypass the cache

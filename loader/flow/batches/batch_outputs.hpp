@@ -11,8 +11,7 @@
 #include "batch/device.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/chunks/batch_job.hpp"
-#include "flow/resolve/placement.hpp"
-#include "flow/resolve/resolve_options.hpp"
+#include "flow/resolve/resolve.hpp"
 #include "h5feed/batch.hpp"
 
 namespace h5feed {
@@ -20,16 +19,9 @@ namespace h5feed {
 /// Prepares the outputs of jobs. Thread-safe.
 class BatchOutputs {
  public:
-  /// Dependencies; all must outlive the BatchOutputs.
-  struct Parts {
-    const DatasetState& dataset;
-    const ResolvedOptions& options;
-    const DeliveryFormat& format;
-    const Placement& placement;
-    Device& device;
-  };
-  /// Creates the buffer pools of the named fields. Throws std::bad_alloc.
-  explicit BatchOutputs(const Parts& parts);
+  /// Creates the buffer pools of the named fields. Borrows its arguments, which must outlive it. Throws
+  /// std::bad_alloc.
+  BatchOutputs(const DatasetState& dataset, const Resolved& resolved, Device& device);
 
   /// Gives a job and its echoes their memory, shapes and transforms. The job's samples must be known. Returns
   /// false and does nothing if no memory is free now and `wait` is false; with `wait`, blocks until it is.
@@ -49,7 +41,9 @@ class BatchOutputs {
   BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples) const;
   void draw_transforms(BatchJob& job) const;
 
-  const Parts parts_;
+  const DatasetState& dataset_;
+  const Resolved& resolved_;
+  Device& device_;
   std::vector<std::unique_ptr<BufferPool>> pools_;  // one per named field; null if ragged
 };
 
