@@ -49,7 +49,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                     : std::make_unique<ChunkCache>(layout.chunk_bytes, layout.staying_bytes)),
       cache(own_cache ? *own_cache : resolved.group->cache()),
       device(make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes())),
-      assembler(*dataset, resolved, *device, counters),
+      assembler(*dataset, resolved, device.get(), counters),
       chunks({*dataset, resolved.options, cache, layout.samples, counters}),
       look_ahead(look_ahead_room(*dataset, resolved.options)),
       prefetcher(assembler, chunks, ring, look_ahead,

@@ -19,7 +19,7 @@ constexpr std::size_t kStreamedBatchBytes = std::size_t{16} << 20;
 
 }  // namespace
 
-BatchAssembler::BatchAssembler(const DatasetState& dataset, const Resolved& resolved, Device& device,
+BatchAssembler::BatchAssembler(const DatasetState& dataset, const Resolved& resolved, Device* device,
                                Counters& counters)
     : dataset_(dataset),
       resolved_(resolved),
@@ -56,7 +56,9 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
   const auto batch_rows = static_cast<std::size_t>(resolved_.options.max_batch_rows);
   const std::size_t prepared_bytes =
       row_bytes * batch_rows * resolved_.options.prefetch_batches * resolved_.format.outputs;
-  spec.past_caches = field.map.row_bytes() >= kStreamedRowBytes && prepared_bytes >= kStreamedBatchBytes;
+  // Without a device the consumer waits for the batch, and takes it from the caches.
+  spec.past_caches = device_ != nullptr && field.map.row_bytes() >= kStreamedRowBytes &&
+                     prepared_bytes >= kStreamedBatchBytes;
 
   Lane lane;
   lane.field = &field;
@@ -70,7 +72,7 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
 }
 
 bool BatchAssembler::plan(BatchJob& job, bool wait) const {
-  if (job.batch.indices.empty()) job.batch.indices = job.plan->batch(job.number);
+  if (job.plan && job.batch.indices.empty()) job.batch.indices = job.plan->batch(job.number);
   if (resolved_.options.provenance && job.batch.origins.empty()) {
     job.batch.origins.reserve(job.batch.indices.size());
     for (const std::int64_t sample : job.batch.indices)
@@ -122,7 +124,10 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   std::ranges::sort(rows, [](const RowAt& a, const RowAt& b) {
     return std::pair(a.row, a.position) < std::pair(b.row, b.position);
   });
-  if (lane.staging) job.staging[lane_number] = lane.staging->acquire();
+  if (lane.staging) {
+    const bool pooled = rows.size() <= static_cast<std::size_t>(resolved_.options.max_batch_rows);
+    job.staging[lane_number] = pooled ? lane.staging->acquire() : make_bytes(rows.size() * map.row_bytes());
+  }
   if (lane_number == kData && resolved_.options.row_reads) {
     direct_->plan(job, lane_number);
     return;
@@ -201,7 +206,7 @@ void BatchAssembler::hand_to_device(BatchJob& job, TraceSink* trace) const noexc
   if (!resolved_.placement.gpu) return;  // the batch stays in host memory
   const TraceSpan span(trace, Stage::transfer, job.ticket);
   const TimeInto transferring(counters_.transfer_ns);
-  device_.stage(job.ticket, {job.shared_from_this(), &job.batch});
+  device_->stage(job.ticket, {job.shared_from_this(), &job.batch});
 }
 
 }  // namespace h5feed

@@ -28,14 +28,15 @@ class BatchAssembler {
  public:
   /// Creates the kernels and pools of every field. Borrows its arguments, which must outlive it. Throws
   /// OptionError if the options do not fit a field, or a field in memory has a value that its delivered type
-  /// cannot hold; std::bad_alloc.
-  BatchAssembler(const DatasetState& dataset, const Resolved& resolved, Device& device, Counters& counters);
+  /// cannot hold; std::bad_alloc. Without `device`, batches may have any number of samples, and each gets
+  /// memory of its own.
+  BatchAssembler(const DatasetState& dataset, const Resolved& resolved, Device* device, Counters& counters);
 
   using Scratch = DirectRows::Scratch;
 
-  /// Fills in the job's samples, memory, resident fields and visits. Returns false if no output memory is
-  /// free now and `wait` is false; plan the job again later. With `wait`, blocks until memory is free. Throws
-  /// std::bad_alloc, DeviceError.
+  /// Fills in the job's samples unless they were given, memory, resident fields and visits. Returns false if
+  /// no output memory is free now and `wait` is false; plan the job again later. With `wait`, blocks until
+  /// memory is free. Throws std::bad_alloc, DeviceError.
   bool plan(BatchJob& job, bool wait) const;
 
   /// Does a visit that bypasses the cache: reads its rows from the file. Blocks. Throws FileError,
@@ -73,7 +74,7 @@ class BatchAssembler {
 
   const DatasetState& dataset_;
   const Resolved& resolved_;
-  Device& device_;
+  Device* const device_;  // may be null
   Counters& counters_;
   BatchOutputs outputs_;
   std::vector<Lane> lanes_;

@@ -10,8 +10,9 @@
 #include "flow/batches/field_batch.hpp"
 
 namespace h5feed {
-BatchOutputs::BatchOutputs(const DatasetState& dataset, const Resolved& resolved, Device& device)
-    : dataset_(dataset), resolved_(resolved), device_(device) {
+BatchOutputs::BatchOutputs(const DatasetState& dataset, const Resolved& resolved, Device* device)
+    : dataset_(dataset), resolved_(resolved), device_(device), pools_(dataset.fields.size()) {
+  if (device == nullptr) return;
   for (std::size_t i = 0; i < dataset_.fields.size(); ++i) {
     const bool alike = dataset_.fields[i].rows.has_value();
     // As many as a host device keeps: the prefetched batches, the one at the consumer, and the one it is
@@ -20,7 +21,7 @@ BatchOutputs::BatchOutputs(const DatasetState& dataset, const Resolved& resolved
     // At least one byte, so that an empty tensor has an address.
     const auto bytes =
         static_cast<std::size_t>(std::max<std::uint64_t>(resolved_.format.fields[i].batch_bytes, 1));
-    pools_.push_back(alike ? std::make_unique<BufferPool>(bytes, kept) : nullptr);
+    if (alike) pools_[i] = std::make_unique<BufferPool>(bytes, kept);
   }
 }
 
@@ -42,7 +43,14 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
 }
 
 BatchSlot BatchOutputs::take_slot(const Batch& batch, bool wait) const {
-  return device_.acquire_slot({.epoch = batch.epoch, .batch = batch.number, .wait = wait});
+  if (device_ == nullptr) {
+    BatchSlot own;
+    own.data.bytes = make_bytes(batch.indices.size() * resolved_.format.data_row_bytes);
+    if (dataset_.target)
+      own.target.bytes = make_bytes(batch.indices.size() * resolved_.format.target_row_bytes);
+    return own;
+  }
+  return device_->acquire_slot({.epoch = batch.epoch, .batch = batch.number, .wait = wait});
 }
 
 void BatchOutputs::put_into(Batch& batch, BatchSlot slot) const {
@@ -63,7 +71,9 @@ void BatchOutputs::put_into(Batch& batch, BatchSlot slot) const {
 BatchField BatchOutputs::take_field(std::size_t number, const std::vector<std::int64_t>& samples) const {
   const NamedField& field = dataset_.fields[number];
   if (!field.rows) return make_ragged_field(field, samples, resolved_.options.batched);
-  return make_field(field, samples.size(), resolved_.options.batched, pools_[number]->acquire());
+  auto bytes = pools_[number] ? pools_[number]->acquire()
+                              : make_bytes(samples.size() * resolved_.format.fields[number].row_bytes);
+  return make_field(field, samples.size(), resolved_.options.batched, std::move(bytes));
 }
 
 // A GPU that converts gets the transforms of all deliveries in one list.

@@ -19,9 +19,9 @@ namespace h5feed {
 /// Prepares the outputs of jobs. Thread-safe.
 class BatchOutputs {
  public:
-  /// Creates the buffer pools of the named fields. Borrows its arguments, which must outlive it. Throws
-  /// std::bad_alloc.
-  BatchOutputs(const DatasetState& dataset, const Resolved& resolved, Device& device);
+  /// Creates the buffer pools of the named fields. Borrows its arguments, which must outlive it. Without
+  /// `device`, each batch gets memory of its own, as large as its samples. Throws std::bad_alloc.
+  BatchOutputs(const DatasetState& dataset, const Resolved& resolved, Device* device);
 
   /// Gives a job and its echoes their memory, shapes and transforms. The job's samples must be known. Returns
   /// false and does nothing if no memory is free now and `wait` is false; with `wait`, blocks until it is.
@@ -43,8 +43,9 @@ class BatchOutputs {
 
   const DatasetState& dataset_;
   const Resolved& resolved_;
-  Device& device_;
-  std::vector<std::unique_ptr<BufferPool>> pools_;  // one per named field; null if ragged
+  Device* const device_;  // may be null
+  std::vector<std::unique_ptr<BufferPool>>
+      pools_;  // one per named field; null if ragged, or without a device
 };
 
 }  // namespace h5feed
