@@ -32,7 +32,8 @@ BatchAssembler::BatchAssembler(const DatasetState& dataset, const Resolved& reso
   if (resolved.options.row_reads) {
     const Lane& data = lanes_[kData];
     const bool as_they_are = data.kernel->is_copy() && format.outputs == 1;
-    direct_.emplace(DirectRows::Parts{*data.field, as_they_are, data.row_bytes, counters});
+    const bool planned_ahead = device != nullptr;
+    direct_.emplace(DirectRows::Parts{*data.field, as_they_are, planned_ahead, data.row_bytes, counters});
   }
   if (dataset.target) {
     check_range(*dataset.target, format.target_dtype, "target", "target_dtype");
