@@ -70,7 +70,7 @@ TEST(SampleReader, reads_rows_past_the_cache_where_it_is_told_to) {
   const SampleReader reader(open(set), {.row_reads = RowReads::always});
   expect_stored(set, reader.read(all_samples(set)));
   EXPECT_EQ(reader.stats().rows_direct, 100U);
-  const SampleReader normalizing(open(set), {.row_reads = RowReads::always, .normalize = Normalize{}});
+  const SampleReader normalizing(open(set), {.normalize = Normalize{}, .row_reads = RowReads::always});
   EXPECT_EQ(normalizing.read(all_samples(set)).data.dtype, DType::f32);
 }
 
