@@ -138,12 +138,14 @@ TEST_F(DamagedFile, is_told_by_info_where_a_part_of_its_index_is_lost) {
   EXPECT_THAT(text.out,
               MatchesRegex("(.*\n)*/images +6×5×4 +u8 +chunked +3 × \\(2×5×4\\) .* damaged\n(.*\n)*"));
   EXPECT_THAT(text.out, MatchesRegex("(.*\n)*/good .* direct\n(.*\n)*"));
-  EXPECT_EQ(text.err,
-            "a.h5:/images: the address of a chunk is outside the file; restore the file from a good copy\n");
+  // HDF5 before 1.10.10 does not list such a chunk at all.
+  const std::string problem =
+      "a.h5:/images: (the address of a chunk is outside the file|1 entry of its chunk index cannot be read); "
+      "restore the file from a good copy";
+  EXPECT_THAT(text.err, MatchesRegex(problem + "\n"));
   const Json json = Json::parse(run({"info", "a.h5", "--json"}).out);
   EXPECT_EQ(json.at("datasets")[1].count("read_path"), 0U);
-  EXPECT_THAT(json.at("datasets")[1].at("problem"),
-              StartsWith("a.h5:/images: the address of a chunk is outside the file"));
+  EXPECT_THAT(json.at("datasets")[1].at("problem").get<std::string>(), MatchesRegex(problem));
   EXPECT_EQ(run({"info", "a.h5", "--data", "good"}).exit_code, 0);
 }
 

@@ -165,11 +165,13 @@ TEST_F(StoredTypes, of_bitfields_and_enumerations_move_to_other_chunks) {
                                     "--filter", "shuffle+gzip:1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   expect_same_values("b.h5");
-  const auto copy = H5File::open(dir_ / "b.h5");
-  EXPECT_EQ(copy->list_one("/flags").type_text, "bitfield of u8");
-  EXPECT_EQ(copy->list_one("/colors").type_text, "enumeration of i16");
-  for (const char* const name : {"flags", "colors"}) {
-    EXPECT_EQ(copy->describe(name).chunk_shape, (std::vector<std::uint64_t>{8, 6}));
+  {
+    const auto copy = H5File::open(dir_ / "b.h5");
+    EXPECT_EQ(copy->list_one("/flags").type_text, "bitfield of u8");
+    EXPECT_EQ(copy->list_one("/colors").type_text, "enumeration of i16");
+    for (const char* const name : {"flags", "colors"}) {
+      EXPECT_EQ(copy->describe(name).chunk_shape, (std::vector<std::uint64_t>{8, 6}));
+    }
   }
   EXPECT_EQ(run({"check", "b.h5"}).exit_code, 0);
   const Hid file(H5Fopen((dir_ / "b.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
