@@ -149,6 +149,21 @@ TEST_F(DamagedFile, is_told_by_info_where_a_part_of_its_index_is_lost) {
   EXPECT_EQ(run({"info", "a.h5", "--data", "good"}).exit_code, 0);
 }
 
+TEST_F(DamagedFile, is_told_by_info_where_its_index_cannot_be_read) {
+  {
+    H5TestFile file(dir_ / "a.h5", {.latest = true});
+    file.create({.path = "images", .shape = {6, 5, 4}, .chunk = {2, 5, 4}});
+    file.write("images", patterned_bytes(120));
+  }
+  replace_bytes(dir_ / "a.h5", {'F', 'A', 'H', 'D', 0}, {'F', 'A', 'H', 'D', 9});
+  const ProgramResult result = run({"info", "a.h5"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, MatchesRegex("(.*\n)*/images .* damaged\n(.*\n)*"));
+  EXPECT_THAT(result.err,
+              MatchesRegex("a.h5:/images: libhdf5 cannot list the chunks: [^\n]*; restore the file "
+                           "from a good copy\n"));
+}
+
 TEST_F(DamagedFile, is_told_by_info_where_a_chunk_cannot_be_decoded) {
   {
     H5TestFile file(dir_ / "a.h5");

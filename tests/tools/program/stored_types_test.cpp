@@ -146,7 +146,7 @@ TEST_F(StoredTypes, of_bitfields_and_enumerations_move_to_other_chunks) {
   {
     const Hid file(H5Fopen((dir_ / "a.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
     const Hid type(H5Tenum_create(H5T_STD_I16BE));
-    for (const short number : {0, 1, 2}) {
+    for (short number = 0; number < 3; ++number) {
       const auto high_first = static_cast<short>(number << 8);
       require(
           H5Tenum_insert(type.get(), std::string(1, static_cast<char>('a' + number)).c_str(), &high_first),
