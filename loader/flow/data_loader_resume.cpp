@@ -134,8 +134,9 @@ void DataLoader::State::restore(const LoaderState& saved) {
   resolved.options.seed = saved.seed;
   upcoming = {saved.epoch, std::move(parts)};
   delivering.rest.clear();
-  delivering.repeats = 0;
+  delivering.drop_repeats();
   issuing.plan.reset();
+  issuing.failed = false;
 }
 
 }  // namespace h5feed

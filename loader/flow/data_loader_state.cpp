@@ -322,7 +322,7 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
   try {
     batch = echoed ? next_echo(provide) : first_delivery(*job, provide);
   } catch (...) {
-    delivering.repeats = 0;
+    delivering.drop_repeats();
     Counters::add(counters.errors, 1);
     throw;
   }

@@ -37,7 +37,13 @@ struct Delivering {
     stretch = part;
     plan = std::move(of_part);
     delivered = 0;
+    drop_repeats();
+  }
+  /// Drops the pending repeats of the current batch and their memory.
+  void drop_repeats() {
     repeats = 0;
+    echoes.clear();
+    echo_like = {};
   }
   /// Whether the current batch has repeats left to deliver.
   bool echo_pending() const noexcept { return repeats > 0 && repeats < stretch.end_repeat; }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "flow/measure/counters.hpp"
 #include "flow/resolve/conversion.hpp"
 #include "flow/resolve/resolve.hpp"
+#include "flow/resolve/resolve_options.hpp"
 #include "h5feed/error.hpp"
 #include "plan/sample_subset.hpp"
 
@@ -25,7 +27,7 @@ namespace {
 DataLoaderOptions as_loader_options(const SampleReaderOptions& options, const SystemLimits& limits) {
   DataLoaderOptions as_loader;
   as_loader.shuffle = true;
-  as_loader.num_workers = limits.cpus;
+  as_loader.num_workers = std::min<std::int64_t>(limits.cpus, kMaxWorkers);
   as_loader.cache_bytes = options.cache_bytes;
   as_loader.memory_budget_bytes = options.memory_budget_bytes;
   as_loader.io_depth = 0;

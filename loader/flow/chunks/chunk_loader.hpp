@@ -103,7 +103,10 @@ class ChunkLoader {
 
   /// Ends the reader threads; blocks until their current reads end. Call it after other threads have stopped
   /// using the loader. Does nothing without `start_read_ahead`.
-  void stop_read_ahead() noexcept { read_ahead_.reset(); }
+  void stop_read_ahead() noexcept {
+    // Reader threads use `read_ahead_` until they end, so it must stay set.
+    if (read_ahead_) read_ahead_->stop();
+  }
 
   /// Numbers the samples of all rounds and predicts when their rows are due.
   RowFuture& future() noexcept { return future_; }

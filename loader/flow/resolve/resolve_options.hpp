@@ -16,6 +16,9 @@ namespace h5feed {
 /// Largest `echo.factor`.
 inline constexpr std::int64_t kMaxEchoFactor = 1024;
 
+/// Largest `num_workers`.
+inline constexpr std::int64_t kMaxWorkers = 1024;
+
 /// Type and size of a named field in a batch.
 struct FieldFormat {
   DType dtype = DType::u8;
