@@ -165,7 +165,7 @@ void end_at_any_moment(const test::SampleSetSpec& spec) {
     });
     DataLoader loader(
         dataset, {.batch_size = 30, .shuffle = "chunk:4", .num_workers = 2, .row_reads = RowReads::never});
-    for (int i = 0; i < batches; ++i) EXPECT_EQ(loader.next()->size(), 30);
+    for (int i = 0; i < batches; ++i) EXPECT_EQ(loader.next().value().size(), 30);
     if (batches % 3 == 0) loader.start_epoch();
   }
 }

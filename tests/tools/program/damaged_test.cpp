@@ -149,6 +149,20 @@ TEST_F(DamagedFile, is_told_by_info_where_a_part_of_its_index_is_lost) {
   EXPECT_EQ(run({"info", "a.h5", "--data", "good"}).exit_code, 0);
 }
 
+TEST_F(DamagedFile, is_told_by_info_where_its_index_gives_a_chunk_no_bytes) {
+  {
+    H5TestFile file(dir_ / "a.h5");
+    file.create({.path = "images", .shape = {6, 5, 4}, .chunk = {2, 5, 4}});
+    file.write("images", patterned_bytes(120));
+  }
+  change_index(dir_ / "a.h5", 3, 2, 0, 0);
+  const ProgramResult result = run({"info", "a.h5"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(
+      result.err,
+      "a.h5:/images: its chunk index gives chunk 2 a size of 0 bytes; restore the file from a good copy\n");
+}
+
 TEST_F(DamagedFile, is_told_by_info_where_its_index_cannot_be_read) {
   {
     H5TestFile file(dir_ / "a.h5", {.latest = true});

@@ -74,6 +74,22 @@ TEST_F(StoreDamaged, refuses_an_index_that_names_a_chunk_outside_the_dataset) {
   }
 }
 
+TEST_F(StoreDamaged, refuses_a_newer_tree_that_names_a_chunk_outside_the_dataset) {
+  {
+    H5TestFile file(path(), {.latest = true});
+    constexpr std::uint64_t kAny = ~std::uint64_t{0};
+    file.create({.path = "images", .shape = {12, 6}, .max_shape = {kAny, kAny}, .chunk = {4, 6}});
+    file.write("images", test::patterned_bytes(72));
+  }
+  ASSERT_EQ(H5File::open(path())->describe("images").index_kind, "B-tree v2");
+  EXPECT_NO_THROW(open("images"));
+  test::move_chunk_of_new_index(path(), 2, 3, 2, 100);
+  EXPECT_THAT(
+      open_message(),
+      StartsWith("train.h5:/images: chunk (2,0) (samples 8-11) is missing in its index, which lists a "
+                 "chunk out of place"));
+}
+
 TEST_F(StoreDamaged, refuses_an_index_whose_entries_are_out_of_order) {
   write({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
   move_chunk(path(), 2, 1, 0);
