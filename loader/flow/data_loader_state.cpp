@@ -163,7 +163,7 @@ void DataLoader::State::start_round(const Stretch& part, std::uint64_t of_epoch,
     ring.cancel_all();
     issue(part, of_epoch, round);
   }
-  delivering.start(part, issuing.plan);
+  delivering.begin_stretch(part, issuing.plan);
 }
 
 RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of_plan,

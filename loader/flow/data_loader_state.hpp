@@ -38,7 +38,7 @@ struct DataLoader::State {
   /// Resolves the options and starts the workers. Throws OptionError or DatasetError.
   State(Dataset handle, const DataLoaderOptions& user);
 
-  /// Starts `next_epoch` and abandons a running one. Rethrows what a sampler throws.
+  /// Starts the epoch `upcoming` and abandons a running one. Rethrows what a sampler throws.
   void start_epoch();
   /// Makes `number` the epoch delivered next, from its start.
   void set_epoch(std::uint64_t number);

@@ -32,8 +32,9 @@ struct Delivering {
   std::vector<Batch> echoes;       ///< CPU: pending repeats of the current batch, in reverse order
   Batch echo_like;                 ///< GPU: the current batch without memory, template for its repeats
 
-  /// Makes `part` with plan `of_part` the running round `round`, of which nothing was taken.
-  void start(const Stretch& part, std::shared_ptr<const EpochPlan> of_part) {
+  /// Resets the progress to the beginning of `part`, whose plan is `of_part`. `round`, `epoch` and `running`
+  /// are set by the caller.
+  void begin_stretch(const Stretch& part, std::shared_ptr<const EpochPlan> of_part) {
     stretch = part;
     plan = std::move(of_part);
     delivered = 0;

@@ -64,12 +64,13 @@ class ChunkLoader {
   /// Puts the visits of a planned job on the agenda. Throws std::bad_alloc.
   void announce(const std::shared_ptr<BatchJob>& job);
 
-  /// Takes a visit off the agenda whose rows nobody needs. Returns false if another thread has claimed it.
+  /// Takes a visit of an abandoned or failed job off the agenda; a direct visit was never on it. Returns
+  /// false if another thread has claimed it.
   bool drop(const VisitRef& ref) { return ref.visit().direct || agenda_.claim(ref); }
 
   /// Claims a visit that is on the agenda, and loads its chunk unless kept rows or the cache have it. If it
-  /// loads the chunk, claims all visits that wait for it. Without visits in the result, another thread does
-  /// the visit, or the chunk is being loaded or fetched; `resume` is then kept and will be called. Blocks for
+  /// loads the chunk, claims all visits that wait for it. Without visits in the result, either another thread
+  /// does the visit, or the chunk is being loaded or fetched and `resume` will be called. Blocks for
   /// reads and decodes. Throws FileError, ChunkError, std::bad_alloc; the visit is then off the agenda, and
   /// the caller counts it as done.
   Claim claim(const VisitRef& ref, const Resume& resume);

@@ -69,7 +69,8 @@ class H5FEED_EXPORT BatchSampler {
   virtual std::uint64_t fingerprint() const;
 };
 
-/// Returns a sampler that calls `list_samples` for each epoch. The list takes 8 bytes per sample.
+/// Returns a sampler that calls `list_samples` for each epoch, on the consumer's thread. The list takes 8
+/// bytes per sample. Throws OptionError if the function is empty.
 H5FEED_EXPORT std::shared_ptr<const Sampler> make_sampler(
     std::function<std::vector<std::int64_t>(std::uint64_t epoch)> list_samples);
 
