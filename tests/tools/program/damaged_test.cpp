@@ -152,7 +152,10 @@ TEST_F(DamagedFile, is_told_by_info_where_a_part_of_its_index_is_lost) {
 TEST_F(DamagedFile, is_told_by_info_where_its_index_gives_a_chunk_no_bytes) {
   {
     H5TestFile file(dir_ / "a.h5");
-    file.create({.path = "images", .shape = {6, 5, 4}, .chunk = {2, 5, 4}});
+    file.create({.path = "images",
+                 .shape = {6, 5, 4},
+                 .chunk = {2, 5, 4},
+                 .filters = {{.id = H5Z_FILTER_DEFLATE, .params = {1}, .name = "gzip"}}});
     file.write("images", patterned_bytes(120));
   }
   change_index(dir_ / "a.h5", 3, 2, 0, 0);
