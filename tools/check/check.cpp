@@ -122,7 +122,7 @@ class Watcher {
   void advance(std::uint64_t bytes) {
     progress_.advance(static_cast<double>(bytes));
     entry_done_ += static_cast<double>(bytes);
-    // What came before the first chunk, such as reading the chunk index, says nothing about the chunks'
+    // The time before the first chunk, such as for reading the chunk index, says nothing about the chunks'
     // speed.
     const double elapsed = seconds_since(start_);
     if (!preparing_s_) preparing_s_ = elapsed;

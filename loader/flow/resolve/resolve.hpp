@@ -25,7 +25,7 @@ struct Resolved {
   std::unique_ptr<LoaderGroup::Membership> membership;  ///< Holds the memory of `options` in `group`
 };
 
-/// What `resolve` enters into the account of the group.
+/// Memory that `resolve` enters into the account of the group.
 enum class MemoryClaim : std::uint8_t {
   taken,    ///< The memory of the resolved options
   foreseen  ///< Nothing: the options are only looked at
