@@ -306,8 +306,8 @@ TEST_F(MonitorWithoutDriver, refuses_what_names_no_gpu) {
   for (const std::string text : {"0", "0000:3b:00.0"}) {
     const ProgramResult result = run({"monitor", "--gpu", text, "--", "true"});
     EXPECT_EQ(result.exit_code, 0);
-    EXPECT_THAT(result.err, StartsWith("no GPU is watched, only processor, memory and storage, and --gpu " +
-                                       text + " is ignored: NVML cannot be loaded ("));
+    EXPECT_THAT(result.err, StartsWith("no GPU is watched (--gpu " + text +
+                                       "), only processor, memory and storage: NVML cannot be loaded ("));
   }
 }
 

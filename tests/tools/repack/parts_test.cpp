@@ -201,6 +201,7 @@ TEST(RepackParts, explain_wrong_usage) {
             "--part 3/3: parts are counted from 0 to 2\n");
   EXPECT_EQ(repack(dir, {"--chunk", "5", "--part", "x"}).err,
             "--part \"x\": give I/N, counted from 0, such as 0/4, or auto\n");
+  EXPECT_EQ(repack(dir, {"--split", "0"}).err, "--split \"0\": give a whole number from 1 to 100000\n");
   EXPECT_EQ(repack(dir, {"--chunk", "5", "--part", "0/3", "--split", "4"}).err,
             "--split 4 and --part 0/3 disagree\n");
   EXPECT_THAT(repack(dir, {"--chunk", "5", "--split", "2", "--shuffle-rows", "1"}).err,
