@@ -98,7 +98,9 @@ void DataLoader::State::preload() {
   preload_chunks(*dataset, chosen.get(), chunks, static_cast<unsigned>(resolved.options.concurrent_decodes));
 }
 
-Stretch DataLoader::State::whole_epoch() const noexcept { return {.end_repeat = echo_factor()}; }
+Stretch DataLoader::State::whole_epoch() const noexcept {
+  return {.end_repeat = resolved.options.echo_factor};
+}
 
 PlanSpec DataLoader::State::plan_spec() const {
   return make_plan_spec({sampler, batch_sampler, chosen}, *dataset, resolved.options);
@@ -120,7 +122,7 @@ SlotBytes DataLoader::State::slot_bytes() const {
 DataFacts DataLoader::State::data_facts() const {
   DataFacts facts;
   facts.device = device->name();
-  facts.samples = resolved.options.samples_per_epoch;
+  facts.samples = static_cast<std::uint64_t>(resolved.options.samples_per_epoch);
   facts.chunks = resolved.options.chunks_per_epoch * dataset->data.map.pieces();
   facts.fit_bytes = cached_data_bytes(*dataset, resolved.options);
   facts.cache_bytes = own_cache ? resolved.options.cache_bytes : cache.capacity_bytes();
@@ -285,7 +287,7 @@ Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& prov
 }
 
 Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
-  const std::uint64_t repeat = delivering.repeats++;
+  const std::int64_t repeat = delivering.repeats++;
   Batch batch;
   if (!resolved.placement.gpu) {
     batch = device->deliver(0, std::move(delivering.echoes.back()), provide);
@@ -297,7 +299,8 @@ Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
     if (augmentation) {
       like.transforms = augmentation->draw_all(resolved.options.seed, delivering.epoch, repeat, like.indices);
     }
-    batch = device->deliver_again(like, repeat - delivering.first_repeat, provide);
+    batch =
+        device->deliver_again(like, static_cast<std::uint64_t>(repeat - delivering.first_repeat), provide);
   }
   batch.repeat = repeat;
   return batch;

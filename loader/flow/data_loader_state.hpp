@@ -75,10 +75,7 @@ struct DataLoader::State {
   /// Returns the hash of dataset, order and this loader's echo factor.
   std::uint64_t plan_identity() const;
   /// Returns the hash of dataset, order and echo factor `factor`.
-  std::uint64_t identity_with(std::uint64_t factor) const;
-  std::uint64_t echo_factor() const noexcept {
-    return static_cast<std::uint64_t>(resolved.options.echo_factor);
-  }
+  std::uint64_t identity_with(std::int64_t factor) const;
   /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.
