@@ -152,7 +152,7 @@ void DataLoader::State::start_epoch() {
   delivering.running = true;
   epoch_clock.start();
   gpu_window.start();
-  fill();
+  issue_jobs();
 }
 
 void DataLoader::State::start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched) {
@@ -188,7 +188,7 @@ void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::
 
 // Fills the ring with up to `prefetch_batches` jobs. With workers, jobs of the next round follow the running
 // one without a gap; if `set_epoch` selects another epoch after that, they are dropped when it starts.
-void DataLoader::State::fill() {
+void DataLoader::State::issue_jobs() {
   while (ring.size() < resolved.options.prefetch_batches) {
     if (issuing.round_issued()) {
       const bool ahead_already = issuing.round > delivering.round;
@@ -225,7 +225,7 @@ bool DataLoader::State::issue_next_round() {
 
 void DataLoader::State::warm_up() {
   if (delivering.running || resolved.options.num_workers == 0 || ring.front() || !issue_next_round()) return;
-  fill();
+  issue_jobs();
 }
 
 std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
@@ -258,7 +258,7 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
     const SlotWaits before = device->slot_waits();
     const Stopwatch watch;
     const TraceSpan span(trace.get(), Stage::wait, delivering.taken);
-    if (resolved.options.num_workers == 0) fill();
+    if (resolved.options.num_workers == 0) issue_jobs();
     job = wait_for_batch();
     const SlotWaits after = device->slot_waits();
     const std::uint64_t all = watch.elapsed_ns();
@@ -268,7 +268,7 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   }
   ++delivering.delivered;
   ++delivering.taken;
-  if (resolved.options.num_workers > 0) fill();
+  if (resolved.options.num_workers > 0) issue_jobs();
   return job;
 }
 
@@ -312,7 +312,7 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
   while (!echoed && delivering.round_taken() && !delivering.rest.empty()) {
     start_round(delivering.rest.front(), delivering.epoch, true);
     delivering.rest.pop_front();
-    fill();
+    issue_jobs();
   }
   if (!echoed && delivering.round_taken()) {
     delivering.running = false;

@@ -88,7 +88,7 @@ struct DataLoader::State {
   /// Issues the round after the running one. Returns false if that failed, e.g. because a sampler threw.
   bool issue_next_round();
   /// Submits jobs until `prefetch_batches` are in flight or no round can be issued ahead.
-  void fill();
+  void issue_jobs();
   /// Issues jobs of the next epoch. Does nothing while an epoch runs, or without workers.
   void warm_up();
   /// Blocks until a job of the running round is ready; without workers, runs jobs on this thread. Throws
@@ -125,7 +125,7 @@ struct DataLoader::State {
   // The remaining members are used by the consumer's thread only.
   Delivering delivering;
   Issuing issuing;
-  Next upcoming;
+  Upcoming upcoming;
 };
 
 }  // namespace h5feed

@@ -83,7 +83,7 @@ struct Issuing {
 
 /// The epoch that the consumer starts next. It has at least one stretch: the whole epoch, or what a restored
 /// state left of it.
-struct Next {
+struct Upcoming {
   std::uint64_t epoch = 0;
   std::deque<Stretch> stretches;  ///< In order
 
