@@ -330,14 +330,10 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     throw;
   }
   const auto samples = static_cast<std::uint64_t>(batch.size());
-  std::uint64_t sample_bytes = 0;
-  for (std::size_t number = 0; number < dataset->num_fields(); ++number) {
-    if (const Field* const field = dataset->field(number)) sample_bytes += field->info().row_bytes();
-  }
   Counters::add(counters.batches, 1);
   Counters::add(counters.samples, samples);
   if (batch.repeat > 0) Counters::add(counters.samples_echoed, samples);
-  Counters::add(counters.bytes_delivered, samples * sample_bytes);
+  Counters::add(counters.bytes_delivered, samples * dataset->sample_bytes());
   return batch;
 }
 
