@@ -98,7 +98,9 @@ void DataLoader::State::preload() {
   preload_chunks(*dataset, chosen.get(), chunks, static_cast<unsigned>(resolved.options.concurrent_decodes));
 }
 
-Stretch DataLoader::State::whole_epoch() const noexcept { return {.end_repeat = echo_factor()}; }
+Stretch DataLoader::State::whole_epoch() const noexcept {
+  return {.end_repeat = resolved.options.echo_factor};
+}
 
 PlanSpec DataLoader::State::plan_spec() const {
   return make_plan_spec({sampler, batch_sampler, chosen}, *dataset, resolved.options);
@@ -120,7 +122,7 @@ SlotBytes DataLoader::State::slot_bytes() const {
 DataFacts DataLoader::State::data_facts() const {
   DataFacts facts;
   facts.device = device->name();
-  facts.samples = resolved.options.samples_per_epoch;
+  facts.samples = static_cast<std::uint64_t>(resolved.options.samples_per_epoch);
   facts.chunks = resolved.options.chunks_per_epoch * dataset->data.map.pieces();
   facts.fit_bytes = cached_data_bytes(*dataset, resolved.options);
   facts.cache_bytes = own_cache ? resolved.options.cache_bytes : cache.capacity_bytes();
@@ -150,7 +152,7 @@ void DataLoader::State::start_epoch() {
   delivering.running = true;
   epoch_clock.start();
   gpu_window.start();
-  fill();
+  issue_jobs();
 }
 
 void DataLoader::State::start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched) {
@@ -186,7 +188,7 @@ void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::
 
 // Fills the ring with up to `prefetch_batches` jobs. With workers, jobs of the next round follow the running
 // one without a gap; if `set_epoch` selects another epoch after that, they are dropped when it starts.
-void DataLoader::State::fill() {
+void DataLoader::State::issue_jobs() {
   while (ring.size() < resolved.options.prefetch_batches) {
     if (issuing.round_issued()) {
       const bool ahead_already = issuing.round > delivering.round;
@@ -223,7 +225,7 @@ bool DataLoader::State::issue_next_round() {
 
 void DataLoader::State::warm_up() {
   if (delivering.running || resolved.options.num_workers == 0 || ring.front() || !issue_next_round()) return;
-  fill();
+  issue_jobs();
 }
 
 std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
@@ -256,7 +258,7 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
     const SlotWaits before = device->slot_waits();
     const Stopwatch watch;
     const TraceSpan span(trace.get(), Stage::wait, delivering.taken);
-    if (resolved.options.num_workers == 0) fill();
+    if (resolved.options.num_workers == 0) issue_jobs();
     job = wait_for_batch();
     const SlotWaits after = device->slot_waits();
     const std::uint64_t all = watch.elapsed_ns();
@@ -266,7 +268,7 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   }
   ++delivering.delivered;
   ++delivering.taken;
-  if (resolved.options.num_workers > 0) fill();
+  if (resolved.options.num_workers > 0) issue_jobs();
   return job;
 }
 
@@ -285,7 +287,7 @@ Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& prov
 }
 
 Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
-  const std::uint64_t repeat = delivering.repeats++;
+  const std::int64_t repeat = delivering.repeats++;
   Batch batch;
   if (!resolved.placement.gpu) {
     batch = device->deliver(0, std::move(delivering.echoes.back()), provide);
@@ -297,7 +299,8 @@ Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
     if (augmentation) {
       like.transforms = augmentation->draw_all(resolved.options.seed, delivering.epoch, repeat, like.indices);
     }
-    batch = device->deliver_again(like, repeat - delivering.first_repeat, provide);
+    batch =
+        device->deliver_again(like, static_cast<std::uint64_t>(repeat - delivering.first_repeat), provide);
   }
   batch.repeat = repeat;
   return batch;
@@ -309,7 +312,7 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
   while (!echoed && delivering.round_taken() && !delivering.rest.empty()) {
     start_round(delivering.rest.front(), delivering.epoch, true);
     delivering.rest.pop_front();
-    fill();
+    issue_jobs();
   }
   if (!echoed && delivering.round_taken()) {
     delivering.running = false;
@@ -327,14 +330,10 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     throw;
   }
   const auto samples = static_cast<std::uint64_t>(batch.size());
-  std::uint64_t sample_bytes = 0;
-  for (std::size_t number = 0; number < dataset->num_fields(); ++number) {
-    if (const Field* const field = dataset->field(number)) sample_bytes += field->info().row_bytes();
-  }
   Counters::add(counters.batches, 1);
   Counters::add(counters.samples, samples);
   if (batch.repeat > 0) Counters::add(counters.samples_echoed, samples);
-  Counters::add(counters.bytes_delivered, samples * sample_bytes);
+  Counters::add(counters.bytes_delivered, samples * dataset->sample_bytes());
   return batch;
 }
 

@@ -75,10 +75,7 @@ struct DataLoader::State {
   /// Returns the hash of dataset, order and this loader's echo factor.
   std::uint64_t plan_identity() const;
   /// Returns the hash of dataset, order and echo factor `factor`.
-  std::uint64_t identity_with(std::uint64_t factor) const;
-  std::uint64_t echo_factor() const noexcept {
-    return static_cast<std::uint64_t>(resolved.options.echo_factor);
-  }
+  std::uint64_t identity_with(std::int64_t factor) const;
   /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.
@@ -91,7 +88,7 @@ struct DataLoader::State {
   /// Issues the round after the running one. Returns false if that failed, e.g. because a sampler threw.
   bool issue_next_round();
   /// Submits jobs until `prefetch_batches` are in flight or no round can be issued ahead.
-  void fill();
+  void issue_jobs();
   /// Issues jobs of the next epoch. Does nothing while an epoch runs, or without workers.
   void warm_up();
   /// Blocks until a job of the running round is ready; without workers, runs jobs on this thread. Throws
@@ -128,7 +125,7 @@ struct DataLoader::State {
   // The remaining members are used by the consumer's thread only.
   Delivering delivering;
   Issuing issuing;
-  Next upcoming;
+  Upcoming upcoming;
 };
 
 }  // namespace h5feed

@@ -25,12 +25,12 @@ struct Delivering {
   Stretch stretch;                        ///< Positions of `round`
   std::shared_ptr<const EpochPlan> plan;  ///< Plan of `stretch`; null before the first round
   std::deque<Stretch> rest;               ///< Stretches of the running epoch after `stretch`
-  std::uint64_t delivered = 0;     ///< Batches taken in `round`, including failed ones, excluding repeats
-  std::uint64_t taken = 0;         ///< Batches taken in all rounds, excluding repeats
-  std::uint64_t repeats = 0;       ///< Deliveries of the current batch so far; 0 if there is none to repeat
-  std::uint64_t first_repeat = 0;  ///< Deliveries of the current batch before the run was resumed
-  std::vector<Batch> echoes;       ///< CPU: pending repeats of the current batch, in reverse order
-  Batch echo_like;                 ///< GPU: the current batch without memory, template for its repeats
+  std::uint64_t delivered = 0;    ///< Batches taken in `round`, including failed ones, excluding repeats
+  std::uint64_t taken = 0;        ///< Batches taken in all rounds, excluding repeats
+  std::int64_t repeats = 0;       ///< Deliveries of the current batch so far; 0 if there is none to repeat
+  std::int64_t first_repeat = 0;  ///< Deliveries of the current batch before the run was resumed
+  std::vector<Batch> echoes;      ///< CPU: pending repeats of the current batch, in reverse order
+  Batch echo_like;                ///< GPU: the current batch without memory, template for its repeats
 
   /// Resets the progress to the beginning of `part`, whose plan is `of_part`. `round`, `epoch` and `running`
   /// are set by the caller.
@@ -83,7 +83,7 @@ struct Issuing {
 
 /// The epoch that the consumer starts next. It has at least one stretch: the whole epoch, or what a restored
 /// state left of it.
-struct Next {
+struct Upcoming {
   std::uint64_t epoch = 0;
   std::deque<Stretch> stretches;  ///< In order
 

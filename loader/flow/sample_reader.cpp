@@ -94,15 +94,6 @@ struct SampleReader::State {
     assembler.finish(job);
   }
 
-  // Returns the stored bytes of `samples` samples, without ragged fields.
-  std::uint64_t stored_bytes(std::uint64_t samples) const {
-    std::uint64_t sample_bytes = 0;
-    for (std::size_t number = 0; number < dataset.state()->num_fields(); ++number) {
-      if (const Field* const field = dataset.state()->field(number)) sample_bytes += field->map.row_bytes();
-    }
-    return samples * sample_bytes;
-  }
-
   // Order matters: members use those declared before them, and are destroyed first.
   const Dataset dataset;
   const SampleReaderOptions options;
@@ -123,7 +114,7 @@ Batch SampleReader::read(std::span<const std::int64_t> samples) const {
   Counters& counters = state_->counters;
   Counters::add(counters.batches, 1);
   Counters::add(counters.samples, samples.size());
-  Counters::add(counters.bytes_delivered, state_->stored_bytes(samples.size()));
+  Counters::add(counters.bytes_delivered, samples.size() * state_->dataset.state()->sample_bytes());
   return std::move(job.batch);
 }
 

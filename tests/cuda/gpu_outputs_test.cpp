@@ -161,7 +161,7 @@ TEST(GpuLoaders, one_for_each_gpu_over_one_dataset_deliver_their_shares) {
   const auto expected = by_sample(rest_of_epoch(whole));
   FakeCuda cuda({.devices = 2});
   options.world_size = 2;
-  std::map<std::pair<std::uint64_t, std::int64_t>, std::vector<std::byte>> together;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::byte>> together;
   {
     options.rank = 0;
     DataLoader first(dataset, on_gpu(options, "cuda:0"));

@@ -16,7 +16,8 @@ namespace h5feed::test {
 
 /// Copy of one batch.
 struct Delivery {
-  std::uint64_t epoch = 0, number = 0, repeat = 0;
+  std::uint64_t epoch = 0, number = 0;
+  std::int64_t repeat = 0;
   std::vector<std::int64_t> indices;
   std::vector<SampleTransform> transforms;
   std::vector<std::int64_t> shape;
@@ -65,9 +66,9 @@ inline std::vector<Delivery> rest_of_epoch(DataLoader& loader) {
 }
 
 /// Returns the delivered bytes of each sample, by (repeat, sample).
-inline std::map<std::pair<std::uint64_t, std::int64_t>, std::vector<std::byte>> by_sample(
+inline std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::byte>> by_sample(
     const std::vector<Delivery>& deliveries) {
-  std::map<std::pair<std::uint64_t, std::int64_t>, std::vector<std::byte>> samples;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::byte>> samples;
   for (const Delivery& delivery : deliveries) {
     const std::size_t count = delivery.indices.size();
     if (count == 0) continue;

@@ -38,7 +38,7 @@ class ChunkLoader {
     std::uint64_t kept_samples = 0;  ///< Samples whose rows are kept apart from chunks; 0 keeps whole chunks
     Counters& counters;
   };
-  using Resume = ChunkAgenda::Resume;
+  using Wake = ChunkAgenda::Wake;
 
   /// Starts no thread. Throws std::bad_alloc.
   explicit ChunkLoader(const Parts& parts);
@@ -70,10 +70,10 @@ class ChunkLoader {
 
   /// Claims a visit that is on the agenda, and loads its chunk unless kept rows or the cache have it. If it
   /// loads the chunk, claims all visits that wait for it. Without visits in the result, either another thread
-  /// does the visit, or the chunk is being loaded or fetched and `resume` will be called. Blocks for
+  /// does the visit, or the chunk is being loaded or fetched and `wake` will be called. Blocks for
   /// reads and decodes. Throws FileError, ChunkError, std::bad_alloc; the visit is then off the agenda, and
   /// the caller counts it as done.
-  Claim claim(const VisitRef& ref, const Resume& resume);
+  Claim claim(const VisitRef& ref, const Wake& wake);
 
   /// Loads one piece of a chunk of samples that no batch in preparation needs yet and the cache lacks.
   /// `still_ahead` returns whether this is still the case; it is asked again before the load. Ignores errors;
@@ -131,9 +131,9 @@ class ChunkLoader {
 
   bool in_memory(ChunkKey key) const;
   bool claim_kept(const VisitRef& ref, Claim& claim);
-  void load_uncached(ChunkKey key, ReadScratch& scratch, const std::function<bool()>& wanted, Claim& claim);
+  void load_if_absent(ChunkKey key, ReadScratch& scratch, const std::function<bool()>& wanted, Claim& claim);
   void load_claiming(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch, Claim& claim);
-  void fill(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch);
+  void read_into(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch);
   std::size_t chunk_bytes(ChunkKey key) const noexcept {
     return lanes_[key.field].field->reader->chunk_bytes();
   }

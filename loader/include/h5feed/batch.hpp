@@ -96,7 +96,7 @@ struct Batch {
   /// boxes or masks accordingly; empty without `augment`.
   std::vector<SampleTransform> transforms = {};
   /// Number of earlier deliveries of this batch with `echo`; 0 for the first.
-  std::uint64_t repeat = 0;
+  std::int64_t repeat = 0;
   std::shared_ptr<DeviceBatch> gpu = {};  ///< the batch on a GPU, see h5feed/device.hpp; null on the CPU
 
   /// Returns the number of samples.

@@ -35,7 +35,7 @@ struct ResolvedOptions {
   Shard shard = Shard::strided;     ///< how samples are sharded across the ranks
   Uneven uneven = Uneven::exact;    ///< how shards of different sizes are handled
   /// Samples that this rank delivers per epoch, exact to within one batch.
-  std::uint64_t samples_per_epoch = 0;
+  std::int64_t samples_per_epoch = 0;
   std::uint64_t chunks_per_epoch = 0;    ///< approximate number of sample chunks that this rank reads from
   std::uint64_t chunks_taking_part = 0;  ///< sample chunks that all ranks together read from
   std::int64_t num_workers = 0;          ///< worker threads; 0: the consumer's thread works
@@ -59,7 +59,7 @@ struct ResolvedOptions {
 /// Predicted cost of an epoch, excluding repeats by `echo`. Counts chunks of the data only, not of targets
 /// and fields; if a sample spans several chunks, they count as one.
 struct H5FEED_EXPORT PlanReport {
-  std::uint64_t samples = 0;  ///< upper bound of the samples of this rank
+  std::int64_t samples = 0;   ///< upper bound of the samples of this rank
   std::uint64_t batches = 0;  ///< batches of this rank
   std::uint64_t chunks = 0;   ///< chunks that the samples of this rank come from
   /// Expected decodes per chunk in every epoch after the first. Empty if rows bypass the cache, and for

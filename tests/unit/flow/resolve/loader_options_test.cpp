@@ -83,7 +83,14 @@ static_assert(kAlike<&DataLoaderOptions::num_workers, &ResolvedOptions::num_work
 static_assert(kAlike<&DataLoaderOptions::rank, &ResolvedOptions::rank>);
 static_assert(kAlike<&DataLoaderOptions::world_size, &ResolvedOptions::world_size>);
 static_assert(std::same_as<decltype(Echo::factor), decltype(ResolvedOptions::echo_factor)>);
+static_assert(std::same_as<decltype(Echo::factor), decltype(Batch::repeat)>);
 static_assert(std::same_as<decltype(ResolvedOptions::batch_size), decltype(ResolvedOptions::max_batch_rows)>);
+static_assert(std::same_as<decltype(std::declval<Dataset>().size()), decltype(PlanReport::samples)>);
+static_assert(std::same_as<decltype(PlanReport::samples), decltype(ResolvedOptions::samples_per_epoch)>);
+static_assert(std::same_as<decltype(std::declval<EpochSamples>().size()), decltype(PlanReport::samples)>);
+static_assert(std::same_as<decltype(std::declval<EpochSamples>().at(0)), std::int64_t>);
+static_assert(std::same_as<decltype(std::declval<EpochBatches>().size()), decltype(PlanReport::batches)>);
+static_assert(std::same_as<decltype(std::declval<DataLoader>().size()), decltype(PlanReport::batches)>);
 static_assert(std::same_as<decltype(LoaderState::world_size), decltype(ResolvedOptions::world_size)>);
 static_assert(std::same_as<decltype(std::declval<DataLoader>().size()), decltype(Batch::number)>);
 static_assert(std::constructible_from<TorchRandomSampler, decltype(std::declval<Dataset>().size())>);

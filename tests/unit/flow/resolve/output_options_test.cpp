@@ -136,7 +136,7 @@ TEST_P(Augmented, samples_are_the_same_for_any_workers_batch_size_and_world_size
   const auto expected = by_sample(rest_of_epoch(alone));
   ASSERT_EQ(expected.size(), 40u);
   for (const std::int64_t world_size : {1, 3}) {
-    std::map<std::pair<std::uint64_t, std::int64_t>, std::vector<std::byte>> together;
+    std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::byte>> together;
     for (std::int64_t rank = 0; rank < world_size; ++rank) {
       DataLoaderOptions other = options;
       other.batch_size = 5;
