@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,8 +24,6 @@ namespace h5feed::test {
 namespace {
 
 using testing::HasSubstr;
-
-SampleSetSpec rgb_set() { return {.shape = {50, 6, 5, 3}, .chunk_shape = {5, 6, 5, 3}, .gzip = 1}; }
 
 DataLoaderOptions gpu_options(std::int64_t workers = 2) {
   DataLoaderOptions options{.batch_size = 8, .shuffle = true, .seed = 5, .num_workers = workers};

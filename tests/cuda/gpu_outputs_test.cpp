@@ -23,10 +23,6 @@ namespace {
 
 using testing::HasSubstr;
 
-SampleSetSpec rgb_set(DType dtype = DType::u8) {
-  return {.shape = {50, 6, 5, 3}, .dtype = dtype, .chunk_shape = {5, 6, 5, 3}, .gzip = 1};
-}
-
 DataLoaderOptions on_gpu(DataLoaderOptions options, const std::string& device = "cuda:0") {
   options.device = gpu::device(device);
   return options;

@@ -13,18 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
+#include "support/bytes.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/refusal.hpp"
+#include "support/shape.hpp"
 #include "support/temp_dir.hpp"
 
 namespace h5feed::test {
-
-/// Extents of a dataset or chunk.
-using Shape = std::vector<std::uint64_t>;
-using Bytes = std::vector<std::byte>;
 
 /// Fixture for tests on one dataset of a file, read chunk by chunk. Collects warnings in `warnings_`.
 class StoreChunkReader : public testing::Test {
@@ -44,10 +43,8 @@ class StoreChunkReader : public testing::Test {
 
   // Creates the file with one dataset of patterned values and returns them.
   Bytes write(const TestDataset& dataset, bool latest = false) {
-    std::size_t bytes = 1;
-    for (const std::uint64_t extent : dataset.shape) bytes *= extent;
     const Hid type(H5Tcopy(dataset.file_type));
-    Bytes values = patterned_bytes(bytes * H5Tget_size(type.get()));
+    Bytes values = patterned_bytes(product(dataset.shape) * H5Tget_size(type.get()));
     H5TestFile file(path(), {.latest = latest});
     file.create(dataset);
     file.write(dataset.path, values);
@@ -57,6 +54,11 @@ class StoreChunkReader : public testing::Test {
   std::shared_ptr<const ChunkReader> open(const std::string& name = "images") const {
     const auto file = H5File::open(path());
     return open_chunk_reader(file, file->describe(name));
+  }
+
+  /// Returns the text of the error that opening a dataset throws; "accepted" if it throws none.
+  std::string open_message(const std::string& name = "images") const {
+    return without_directory(refusal_of<h5feed::Error>([&] { open(name); }));
   }
 
   template <typename Error>

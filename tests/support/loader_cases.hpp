@@ -21,6 +21,11 @@ inline Dataset open(const SampleSet& set) {
 /// Returns the specification of 100 samples in 10 compressed chunks.
 inline SampleSetSpec gzip_set() { return {.shape = {100, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 4}; }
 
+/// Returns the specification of 50 images of 6 × 5 pixels in 3 channels, stored channels last.
+inline SampleSetSpec rgb_set(DType dtype = DType::u8, std::uint64_t chunk_samples = 5) {
+  return {.shape = {50, 6, 5, 3}, .dtype = dtype, .chunk_shape = {chunk_samples, 6, 5, 3}, .gzip = 1};
+}
+
 /// Returns the file offset of a chunk of the images.
 inline std::uint64_t chunk_offset(const SampleSet& set, std::uint64_t chunk) {
   const auto file = H5File::open(set.path());

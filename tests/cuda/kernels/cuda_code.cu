@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiles only as C++20, for host and device.
-#include "cuda/cuda_code.hpp"
+#include "cuda/kernels/cuda_code.hpp"
 
 #include <concepts>
 

@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "support/file_text.hpp"
 #include "support/temp_dir.hpp"
 
 namespace h5feed::test {
@@ -85,10 +85,7 @@ class GpuCheck : public ::testing::Test {
     write(name, text);
     fs::permissions(dir_ / name, fs::perms::owner_all);
   }
-  std::string content(const std::string& name) {
-    std::ifstream in(dir_ / name);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string content(const std::string& name) { return text_so_far(dir_ / name); }
 
   // Exit code; what was said is in `out`.
   int check(const std::string& arguments) {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/cuda_code.hpp"
 #include "cuda/kernels/convert_core.hpp"
+#include "cuda/kernels/cuda_code.hpp"
 #include "cuda/kernels/normalize.hpp"
 #include "support/fakes/fake_cuda_launch.hpp"
 #include "support/kernel_oracle.hpp"
