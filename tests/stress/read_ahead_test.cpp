@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/sample_set.hpp"
+#include "support/stored_samples.hpp"
 
 namespace h5feed {
 namespace {
@@ -97,12 +97,8 @@ TEST(ReadAhead, decodes_every_chunk_once_and_delivers_what_the_file_holds) {
   EXPECT_EQ(loader.options().io_depth, 4);
   std::uint64_t samples = 0;
   while (const auto batch = loader.next()) {
-    for (std::int64_t i = 0; i < batch->size(); ++i, ++samples) {
-      const auto at = static_cast<std::size_t>(i);
-      ASSERT_EQ(std::memcmp(batch->data.bytes.get() + at * set.sample_bytes(), set.sample(batch->indices[at]),
-                            set.sample_bytes()),
-                0);
-    }
+    expect_stored(set, *batch);
+    samples += static_cast<std::uint64_t>(batch->size());
   }
   EXPECT_EQ(samples, set.samples());
   // All chunks stay in the cache, for the next round too. A worker that looks ahead may meet a chunk that

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "store/filters/filters.hpp"
+#include "support/bytes.hpp"
+#include "support/refusal.hpp"
 
 namespace h5feed {
 
-using Bytes = std::vector<std::byte>;
+using test::Bytes;
 
 template <typename... Values>
 Bytes bytes_of(Values... values) {
@@ -32,12 +34,7 @@ inline Bytes decode(const FilterPipeline& pipeline, std::span<const std::byte> s
 /// Returns the text of the FilterError that `decode` throws; "accepted" if it throws none.
 inline std::string refusal(const FilterPipeline& pipeline, std::span<const std::byte> stored,
                            std::size_t chunk_bytes) {
-  try {
-    decode(pipeline, stored, chunk_bytes);
-  } catch (const FilterError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of<FilterError>([&] { decode(pipeline, stored, chunk_bytes); });
 }
 
 /// Converts the text of a pipeline to a name that GoogleTest accepts: "shuffle_then_gzip_4".

@@ -3,7 +3,6 @@
 
 #include <zlib.h>
 
-#include <cstring>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 #include <stdexcept>
@@ -28,17 +27,6 @@ void append_png_chunk(Bytes& png, std::string_view kind, const Bytes& content) {
   png.insert(png.end(), body.begin(), body.end());
   append_big_endian(png, static_cast<std::uint32_t>(::crc32(0, reinterpret_cast<const Bytef*>(body.data()),
                                                             static_cast<uInt>(body.size()))));
-}
-
-Bytes from_hex(std::string_view text) {
-  Bytes bytes;
-  int digit = 0;
-  unsigned value = 0;
-  for (const char c : text) {
-    value = value * 16 + static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10);
-    if (++digit % 2 == 0) bytes.push_back(static_cast<std::byte>(value & 0xff));
-  }
-  return bytes;
 }
 
 // Returns a PNG of 2×2 pixels: `rows` with a filter byte before each row.

@@ -9,11 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "support/bytes.hpp"
 #include "support/h5_test_file.hpp"
 
 namespace h5feed::test {
-
-using Bytes = std::vector<std::byte>;
 
 /// Returns a smooth picture with noise, in CV_8U or CV_16U; each `seed` gives another one.
 cv::Mat picture(int height, int width, int channels, unsigned seed, int depth = CV_8U);

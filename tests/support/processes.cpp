@@ -8,10 +8,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
+
+#include "support/file_text.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -78,18 +78,11 @@ int Process::wait() {
   return exit_code_;
 }
 
-std::string Process::output() const {
-  std::ostringstream text;
-  text << std::ifstream(output_).rdbuf();
-  return text.str();
-}
+std::string Process::output() const { return text_so_far(output_); }
 
 std::vector<std::string> lines_with(const std::string& text, const std::string& part) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    if (line.find(part) != std::string::npos) lines.push_back(line);
-  }
+  std::vector<std::string> lines = lines_of(text);
+  std::erase_if(lines, [&](const std::string& line) { return line.find(part) == std::string::npos; });
   return lines;
 }
 

@@ -11,6 +11,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "support/shape.hpp"
+
 namespace h5feed::test {
 namespace {
 
@@ -46,12 +48,6 @@ hid_t native_type(DType dtype) {
       break;
   }
   throw std::runtime_error("test files have no 16-bit floats");
-}
-
-std::uint64_t product(const std::vector<std::uint64_t>& shape) {
-  std::uint64_t n = 1;
-  for (const std::uint64_t extent : shape) n *= extent;
-  return n;
 }
 
 // Labels are small integers, so that every element type holds them exactly. Sample i has the label first + i

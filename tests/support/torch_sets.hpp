@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "h5feed/dataset.hpp"
+#include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
 namespace h5feed::test {
@@ -18,11 +19,6 @@ namespace h5feed::test {
 /// number.
 inline SampleSetSpec numbered_images() {
   return {.shape = {100, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 4, .fletcher32 = true, .label_count = 100};
-}
-
-/// Opens the samples and labels of a set.
-inline Dataset open(const SampleSet& set) {
-  return Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
 }
 
 /// Returns a stored image as a tensor of shape (1,8,6).

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <barrier>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -16,12 +15,14 @@
 #include <variant>
 #include <vector>
 
+#include "support/no_resume.hpp"
+
 namespace h5feed {
 namespace {
 
-constexpr std::size_t kChunk = 1000;
+using test::no_resume;
 
-void no_resume() { FAIL() << "nobody waits in this test"; }
+constexpr std::size_t kChunk = 1000;
 
 /// Looks a chunk up and, where it has to be loaded, fills it with its number.
 ChunkCache::Pin get(ChunkCache& cache, std::uint64_t chunk, std::size_t bytes = kChunk) {

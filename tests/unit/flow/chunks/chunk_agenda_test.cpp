@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "flow/chunks/served_rows.hpp"
+#include "support/no_resume.hpp"
 
 namespace h5feed {
 namespace {
 
+using test::no_resume;
 using testing::ElementsAre;
 using Turn = ChunkAgenda::Turn;
 
 constexpr std::size_t kBytes = 10;
-
-void no_resume() { FAIL() << "nobody waits in this test"; }
 
 std::shared_ptr<BatchJob> job_of(std::uint64_t ticket, const std::vector<std::uint64_t>& chunks) {
   static const auto plan = std::make_shared<const EpochPlan>(PlanSpec{.num_samples = 1}, 0);

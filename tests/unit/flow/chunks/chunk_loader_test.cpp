@@ -16,17 +16,17 @@
 
 #include "h5feed/error.hpp"
 #include "support/fault_source.hpp"
+#include "support/no_resume.hpp"
 #include "support/sample_set.hpp"
 
 namespace h5feed {
 namespace {
 
+using test::no_resume;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr std::uint64_t kChunkRows = 10;
-
-void no_resume() { FAIL() << "nobody waits in this test"; }
 
 /// 30 samples in three chunks, without reader threads.
 class ChunkLoaderTest : public testing::Test {

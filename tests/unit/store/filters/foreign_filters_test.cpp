@@ -5,12 +5,15 @@
 
 #include <array>
 
+#include "support/bytes.hpp"
 #include "support/filter_decoding.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 
 namespace h5feed {
 namespace {
+
+using test::from_hex;
 
 // Chunks of golden_elements() as h5py 3.16 with hdf5plugin 7.1.0 on libhdf5 2.0.0 stored them.
 struct Golden {
@@ -30,14 +33,6 @@ Bytes golden_elements(const Golden& golden) {
       const std::size_t place = golden.big_endian ? golden.element_bytes - 1 - b : b;
       bytes.push_back(static_cast<std::byte>(value >> (8 * place)));
     }
-  }
-  return bytes;
-}
-
-Bytes from_hex(std::string_view text) {
-  Bytes bytes;
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    bytes.push_back(static_cast<std::byte>(std::stoul(std::string(text.substr(i, 2)), nullptr, 16)));
   }
   return bytes;
 }
