@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(All, ChunkIndexOf,
                          [](const auto& kind) { return std::string(kind.param.name); });
 
 // A large extensible array stores its entries in pages, and its pages in blocks of growing size.
-TEST(LargeChunkIndex, extensible_array_with_paged_blocks) {
+TEST(LargeChunkIndex, has_the_paged_blocks_of_an_extensible_array) {
   const TempDir dir;
   constexpr std::uint64_t kChunks = 300'000;
   std::vector<std::byte> values(kChunks * 4);

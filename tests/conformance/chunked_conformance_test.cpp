@@ -70,7 +70,7 @@ void expect_delivers(const ChunkReader& reader, const std::vector<std::byte>& ex
   }
 }
 
-TEST_P(StorageMatrix, equals_libhdf5) {
+TEST_P(StorageMatrix, delivers_what_libhdf5_reads) {
   for (const StorageCase& stored : test::storage_cases(GetParam().kind, GetParam().pipeline)) {
     SCOPED_TRACE(testing::Message() << name_of(stored.storing) << ", " << stored.type.name);
     const std::filesystem::path path = dir_ / "x.h5";
