@@ -24,18 +24,11 @@
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace test {
 void PrintTo(const IndexKind& kind, std::ostream* out) { *out << kind.name; }
 }  // namespace test
 namespace {
-
-using test::H5TestFile;
-using test::Hid;
-using test::IndexKind;
-using test::replace_bytes;
-using test::TempDir;
-using test::TestDataset;
 
 using Shape = std::vector<std::uint64_t>;
 
@@ -283,4 +276,4 @@ TEST_F(EditedFile, a_layout_version_that_libhdf5_does_not_know_is_one_error) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -17,13 +17,8 @@
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::IndexKind;
-using test::Pipeline;
-using test::StorageCase;
-using test::TempDir;
 
 struct Storage {
   IndexKind kind;
@@ -114,4 +109,4 @@ TEST(StorageMatrixCoverage, every_type_meets_every_pipeline_and_every_way_of_sto
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

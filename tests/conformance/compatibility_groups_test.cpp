@@ -8,14 +8,8 @@
 
 #include "conformance/compatibility.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::Compatibility;
-using test::gzip;
-using test::H5TestFile;
-using test::Hid;
-using test::Place;
 
 TEST_F(Compatibility, reads_fastdepth_nyu_with_a_file_for_each_frame) {
   std::vector<Place> rgb;
@@ -158,4 +152,4 @@ TEST_F(Compatibility, reads_one_group_for_each_sample) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -11,15 +11,8 @@
 #include "conformance/compatibility.hpp"
 #include "support/image_bytes.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::Bytes;
-using test::Compatibility;
-using test::gzip;
-using test::H5TestFile;
-using test::Hid;
-using test::Place;
 
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
@@ -215,4 +208,4 @@ TEST_F(Compatibility, reads_modelnet40_in_shards) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

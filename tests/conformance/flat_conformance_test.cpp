@@ -15,14 +15,8 @@
 #include "support/shape.hpp"
 #include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::H5TestFile;
-using test::TempDir;
-using test::TestDataset;
-
-using test::Shape;
 
 struct StoredType {
   test::ElementType type;
@@ -168,4 +162,4 @@ TEST(EmptyConformance, zero_extents_deliver_nothing) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

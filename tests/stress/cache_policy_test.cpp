@@ -28,14 +28,8 @@
 #include "support/sample_set.hpp"
 #include "support/stored_samples.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::CapturedLog;
-using test::open;
-using test::Requests;
-using test::SampleSet;
-using test::Simulation;
 
 // 1000 compressed chunks of 20 small rows, in full shuffle, in a cache that holds a quarter.
 class ManyChunks : public testing::Test {
@@ -345,4 +339,4 @@ TEST(CachePolicies, read_ahead_only_what_has_to_be_decoded) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -20,11 +20,8 @@
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::open;
-using test::SampleSet;
 
 std::uint64_t resident_bytes() {
   std::ifstream in("/proc/self/statm");
@@ -146,4 +143,4 @@ TEST(MemoryOverTime, stays_the_same_over_200_epochs) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -18,10 +18,8 @@
 #include "support/sample_set.hpp"
 #include "support/stored_samples.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::SampleSet;
 
 // Makes every reader sleep until `together` of them are in a read at once; a read that waits longer
 // than the patience goes on alone. Counts the reads of every offset.
@@ -232,4 +230,4 @@ TEST(ReadAhead, needs_no_thread_for_a_file_in_memory) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

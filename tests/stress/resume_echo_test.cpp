@@ -17,7 +17,7 @@
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using Random = std::mt19937_64;
@@ -172,4 +172,4 @@ TEST(ResumedEcho, is_complete_where_batches_grow_shrink_and_move_to_fewer_ranks)
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -16,11 +16,9 @@
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::open;
-using test::SampleSet;
 using testing::HasSubstr;
 
 constexpr std::uint64_t kEpochs = 2;
@@ -324,4 +322,4 @@ TEST(ResumedLoader, needs_batches_in_order) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -14,10 +14,8 @@
 #include "support/sample_set.hpp"
 #include "support/stored_samples.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::SampleSet;
 
 class Shutdown : public testing::Test {
  protected:
@@ -108,4 +106,4 @@ TEST_F(Shutdown, a_loader_may_live_in_static_storage) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -12,9 +12,7 @@
 #include "support/bytes.hpp"
 #include "support/refusal.hpp"
 
-namespace h5feed {
-
-using test::Bytes;
+namespace h5feed::test {
 
 template <typename... Values>
 Bytes bytes_of(Values... values) {
@@ -44,4 +42,4 @@ inline std::string test_name(std::string_view text) {
   return name;
 }
 
-}  // namespace h5feed
+}  // namespace h5feed::test

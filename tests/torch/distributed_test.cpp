@@ -16,10 +16,9 @@
 #include "support/sample_set.hpp"
 #include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::lines_with;
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -250,4 +249,4 @@ TEST_F(Distributed, what_is_wrong_is_said_in_one_line) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

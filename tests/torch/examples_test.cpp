@@ -17,10 +17,9 @@
 #include "support/processes.hpp"
 #include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::lines_with;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -154,4 +153,4 @@ TEST_F(Examples, libtorchs_mnist_training_gives_the_same_from_hdf5) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

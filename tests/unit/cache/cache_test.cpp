@@ -17,10 +17,8 @@
 
 #include "support/no_resume.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::no_resume;
 
 constexpr std::size_t kChunk = 1000;
 
@@ -255,4 +253,4 @@ TEST(ChunkCacheStress, serves_the_right_bytes_to_many_threads) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

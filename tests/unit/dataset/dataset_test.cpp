@@ -11,10 +11,9 @@
 #include "support/refusal.hpp"
 #include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::SampleSet;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -134,4 +133,4 @@ TEST(Dataset, needs_a_file) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

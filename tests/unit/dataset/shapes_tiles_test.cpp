@@ -15,14 +15,9 @@
 #include "support/image_tiles.hpp"
 #include "support/loaded_rows.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::bytes_of;
-using test::first_difference;
-using test::H5TestFile;
-using test::StoredImages;
-using test::Tiles;
 using testing::HasSubstr;
 
 struct TileCase {
@@ -325,4 +320,4 @@ TEST_F(Tiles, come_at_any_place_from_a_sample_reader_and_in_subsets) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

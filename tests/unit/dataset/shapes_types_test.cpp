@@ -18,14 +18,9 @@
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::first_difference;
-using test::H5TestFile;
-using test::Hid;
-using test::refusal_of;
-using test::TempDir;
 using testing::ElementsAre;
 
 // Storage of 13 rows: contiguous, chunks that cut samples, and chunks that libhdf5 has to decode (nbit).
@@ -277,4 +272,4 @@ TEST_F(Types, of_labels_may_be_any_number) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

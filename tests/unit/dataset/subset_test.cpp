@@ -16,12 +16,9 @@
 #include "support/sample_set.hpp"
 #include "support/stored_samples.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::gzip_set;
-using test::open;
-using test::SampleSet;
 using testing::HasSubstr;
 
 // What one epoch delivers, each sample and label checked against the file.
@@ -134,4 +131,4 @@ TEST(Split, refuses_fractions_that_cannot_work) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

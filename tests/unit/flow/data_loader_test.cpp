@@ -20,15 +20,9 @@
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::chunk_offset;
-using test::gzip_set;
-using test::open;
-using test::refusal;
-using test::SampleSet;
-using test::SampleSetSpec;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -303,4 +297,4 @@ TEST(DataLoaderReport, names_seed_speed_wait_and_cache) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

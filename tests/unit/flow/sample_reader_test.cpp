@@ -17,7 +17,7 @@
 #include "support/sample_set.hpp"
 #include "support/stored_samples.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -167,4 +167,4 @@ TEST(SampleReader, fails_for_the_samples_of_a_damaged_chunk_only) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -18,12 +18,9 @@
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::gzip_set;
-using test::open;
-using test::SampleSet;
 using testing::HasSubstr;
 
 constexpr std::uint64_t kChunk = 10 * 48;  // decoded, of gzip_set()
@@ -260,4 +257,4 @@ TEST_F(SharedCache, ranks_are_foretold_their_share) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -13,7 +13,7 @@
 #include "plan/streams.hpp"
 #include "support/refusal.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using testing::HasSubstr;
@@ -78,4 +78,4 @@ TEST(LoaderState, refuses_to_save_an_echo_that_it_cannot_hold) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -16,10 +16,9 @@
 #include "flow/chunks/served_rows.hpp"
 #include "support/no_resume.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::no_resume;
 using testing::ElementsAre;
 using Turn = ChunkAgenda::Turn;
 
@@ -241,4 +240,4 @@ TEST(ServedRows, does_not_count_rows_of_two_rounds_together) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -19,10 +19,9 @@
 #include "support/no_resume.hpp"
 #include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::no_resume;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -200,4 +199,4 @@ TEST_F(ChunkLoaderTest, serves_kept_rows_without_their_chunk) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -17,15 +17,9 @@
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::CapturedLog;
-using test::gzip_set;
-using test::open;
-using test::refusal;
-using test::SampleSet;
-using test::SampleSetSpec;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
@@ -254,4 +248,4 @@ TEST(AutomaticDevice, without_a_backend_is_the_cpu_and_one_warning_says_so) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -15,12 +15,9 @@
 #include "support/loader_cases.hpp"
 #include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::gzip_set;
-using test::open;
-using test::SampleSet;
 using testing::HasSubstr;
 
 class OrderOptions : public testing::Test {
@@ -263,4 +260,4 @@ TEST_F(OrderOptions, throw_from_next_what_a_sampler_throws) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

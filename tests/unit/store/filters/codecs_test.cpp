@@ -11,7 +11,7 @@
 #include "support/filter_decoding.hpp"
 #include "support/h5_test_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 // Every pipeline that has an encoder.
@@ -297,4 +297,4 @@ TEST(FilterSupport, excludes_parameters_that_are_not_honoured) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -10,10 +10,8 @@
 #include "support/h5_test_file.hpp"
 #include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::from_hex;
 
 // Chunks of golden_elements() as h5py 3.16 with hdf5plugin 7.1.0 on libhdf5 2.0.0 stored them.
 struct Golden {
@@ -201,4 +199,4 @@ TEST(Szip, decodes_what_libhdf5_writes) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

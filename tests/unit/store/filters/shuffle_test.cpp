@@ -8,7 +8,7 @@
 #include "support/filter_decoding.hpp"
 #include "support/h5_test_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 TEST(Fletcher32, matches_known_sums) {
@@ -105,4 +105,4 @@ TEST(ByteOrder, reverses_each_element) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

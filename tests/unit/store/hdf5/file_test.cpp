@@ -15,13 +15,8 @@
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::H5TestFile;
-using test::Hid;
-using test::refusal_in;
-using test::TempDir;
 
 class StoreFile : public testing::Test {
  protected:
@@ -390,4 +385,4 @@ TEST(StoreFileDeathTest, destruction_after_libhdf5_ended_prints_nothing) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

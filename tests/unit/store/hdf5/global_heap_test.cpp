@@ -12,11 +12,10 @@
 #include "store/hdf5/global_heap.hpp"
 #include "support/refusal.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-using test::refusal_of;
 
 class MemorySource final : public ByteSource {
  public:
@@ -128,4 +127,4 @@ TEST(GlobalHeap, survives_damage_of_any_byte) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -13,16 +13,9 @@
 #include "support/chunk_reader_file.hpp"
 #include "support/damage.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::Bytes;
-using test::damage_header;
-using test::H5TestFile;
-using test::Hid;
-using test::refusal_of;
-using test::replace_bytes;
-using test::StoreChunkReader;
 using testing::AllOf;
 using testing::AnyOf;
 using testing::ElementsAre;
@@ -269,4 +262,4 @@ TEST_F(StoreDamaged, says_that_a_file_is_one_of_several_parts) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

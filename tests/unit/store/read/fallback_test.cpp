@@ -17,12 +17,8 @@
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::H5TestFile;
-using test::refusal_of;
-using test::TempDir;
 
 using Shape = std::vector<std::uint64_t>;
 using Bytes = std::vector<std::byte>;
@@ -159,4 +155,4 @@ TEST_F(StoreFallback, reads_on_where_the_name_of_an_open_file_is_gone) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

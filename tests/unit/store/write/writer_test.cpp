@@ -19,11 +19,8 @@
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::Hid;
-using test::TempDir;
 
 using Shape = std::vector<std::uint64_t>;
 
@@ -242,4 +239,4 @@ TEST(StoreWriterDeathTest, a_full_disk_is_one_error_and_leaves_nothing) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test
