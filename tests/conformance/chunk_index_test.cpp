@@ -20,9 +20,9 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/damage.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/damage.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace test {

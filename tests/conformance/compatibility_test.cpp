@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "conformance/compatibility.hpp"
-#include "support/image_bytes.hpp"
+#include "support/files/image_bytes.hpp"
 
 namespace h5feed::test {
 namespace {

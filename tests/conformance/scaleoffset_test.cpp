@@ -21,9 +21,9 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/scaleoffset_chunk.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/scaleoffset_chunk.hpp"
+#include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {

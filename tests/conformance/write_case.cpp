@@ -8,9 +8,9 @@
 #include "store/filters/filters.hpp"
 #include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
-#include "support/bytes.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/shape.hpp"
+#include "support/files/bytes.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
 
 namespace h5feed::test {
 namespace {

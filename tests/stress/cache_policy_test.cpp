@@ -23,10 +23,10 @@
 #include "h5feed/error.hpp"
 #include "store/index/chunk_index.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/row_simulator.hpp"
-#include "support/sample_set.hpp"
-#include "support/stored_samples.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
+#include "support/loaders/row_simulator.hpp"
+#include "support/loaders/stored_samples.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -15,8 +15,8 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "support/sample_set.hpp"
-#include "support/stored_samples.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/stored_samples.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "h5feed/data_loader.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
-#include "support/stored_samples.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
+#include "support/loaders/stored_samples.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "support/processes.hpp"
-#include "support/sample_set.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/processes.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "support/file_text.hpp"
-#include "support/idx_bytes.hpp"
-#include "support/processes.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/file_text.hpp"
+#include "support/files/idx_bytes.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/processes.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -22,8 +22,8 @@
 
 #include "h5feed/torch.hpp"
 #include "support/captured_log.hpp"
+#include "support/loaders/torch_sets.hpp"
 #include "support/refusal.hpp"
-#include "support/torch_sets.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "h5feed/torch.hpp"
+#include "support/loaders/torch_sets.hpp"
 #include "support/refusal.hpp"
-#include "support/torch_sets.hpp"
 
 namespace h5feed::test {
 namespace {

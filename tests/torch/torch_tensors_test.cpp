@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "h5feed/torch.hpp"
-#include "support/torch_file.hpp"
+#include "support/loaders/torch_file.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "support/captured_log.hpp"
-#include "support/torch_file.hpp"
+#include "support/loaders/torch_file.hpp"
 
 namespace h5feed::test {
 namespace {

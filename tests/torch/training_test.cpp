@@ -18,7 +18,7 @@
 
 #include "examples/small_cnn.hpp"
 #include "h5feed/torch.hpp"
-#include "support/torch_sets.hpp"
+#include "support/loaders/torch_sets.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -14,7 +14,7 @@
 #include "gpu/bench.hpp"
 #include "gpu/kernels.hpp"
 #include "support/fakes/fake_cuda.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/temp_dir.hpp"
 
 namespace h5feed::bench {
 

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "support/file_text.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/file_text.hpp"
+#include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -18,7 +18,7 @@
 #include "cuda/kernels/cuda_code.hpp"
 #include "cuda/kernels/normalize.hpp"
 #include "support/fakes/fake_cuda_launch.hpp"
-#include "support/kernel_oracle.hpp"
+#include "support/gpu/kernel_oracle.hpp"
 
 namespace h5feed::gpu::test {
 namespace {

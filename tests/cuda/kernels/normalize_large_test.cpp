@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cuda/kernels/normalize.hpp"
-#include "support/kernel_oracle.hpp"
+#include "support/gpu/kernel_oracle.hpp"
 
 namespace h5feed::gpu::test {
 namespace {

@@ -13,7 +13,7 @@
 #include "batch/row_kernel.hpp"
 #include "cuda/kernels/normalize.hpp"
 #include "h5feed/error.hpp"
-#include "support/kernel_oracle.hpp"
+#include "support/gpu/kernel_oracle.hpp"
 
 namespace h5feed::gpu::test {
 namespace {

@@ -14,9 +14,9 @@
 #include "h5feed/gpu.hpp"
 #include "h5feed/trace.hpp"
 #include "support/fakes/fake_cuda.hpp"
-#include "support/gpu_deliveries.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/gpu/gpu_deliveries.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
 namespace {

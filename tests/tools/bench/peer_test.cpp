@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "support/file_text.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/file_text.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 #include "tools/bench/peer.hpp"
 
 namespace h5feed::test {

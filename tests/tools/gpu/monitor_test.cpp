@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "support/file_text.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/file_text.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
 namespace {

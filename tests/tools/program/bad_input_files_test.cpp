@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "support/bad_input.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/programs/bad_input.hpp"
 
 namespace h5feed::test {
 namespace {

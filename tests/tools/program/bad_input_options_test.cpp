@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/bad_input.hpp"
+#include "support/programs/bad_input.hpp"
 
 namespace h5feed::test {
 namespace {

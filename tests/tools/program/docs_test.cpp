@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "support/file_text.hpp"
+#include "support/files/file_text.hpp"
 #include "tools/program/commands.hpp"
 
 namespace h5feed::test {

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "support/no_resume.hpp"
+#include "support/loaders/no_resume.hpp"
 
 namespace h5feed::test {
 namespace {

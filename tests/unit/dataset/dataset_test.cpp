@@ -8,8 +8,8 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
+#include "support/files/sample_set.hpp"
 #include "support/refusal.hpp"
-#include "support/sample_set.hpp"
 
 namespace h5feed::test {
 namespace {

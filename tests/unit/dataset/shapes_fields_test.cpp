@@ -14,7 +14,7 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/sample_reader.hpp"
-#include "support/field_file.hpp"
+#include "support/files/field_file.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -11,9 +11,9 @@
 #include <opencv2/imgproc.hpp>
 #include <span>
 
-#include "support/image_bytes.hpp"
-#include "support/image_file.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/image_bytes.hpp"
+#include "support/files/image_file.hpp"
+#include "support/loaders/loaded_rows.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
-#include "support/image_bytes.hpp"
-#include "support/image_file.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/image_bytes.hpp"
+#include "support/files/image_file.hpp"
+#include "support/loaders/loaded_rows.hpp"
 
 namespace h5feed::test {
 namespace {

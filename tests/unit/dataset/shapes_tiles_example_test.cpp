@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "support/image_tiles.hpp"
+#include "support/files/image_tiles.hpp"
 
 namespace h5feed::test {
 namespace {

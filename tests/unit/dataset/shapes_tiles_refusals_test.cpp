@@ -8,7 +8,7 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "support/image_tiles.hpp"
+#include "support/files/image_tiles.hpp"
 
 namespace h5feed::test {
 namespace {

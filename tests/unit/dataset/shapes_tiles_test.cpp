@@ -11,9 +11,9 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/sample_reader.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/image_tiles.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/image_tiles.hpp"
+#include "support/loaders/loaded_rows.hpp"
 
 namespace h5feed::test {
 namespace {

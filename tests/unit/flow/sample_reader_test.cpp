@@ -13,9 +13,9 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/stored_samples.hpp"
 #include "support/refusal.hpp"
-#include "support/sample_set.hpp"
-#include "support/stored_samples.hpp"
 
 namespace h5feed::test {
 namespace {

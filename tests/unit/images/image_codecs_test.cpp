@@ -15,10 +15,10 @@
 
 #include "images/image_library.hpp"
 #include "images/jpeg_pixels.hpp"
-#include "support/image_bytes.hpp"
-#include "support/image_file.hpp"
+#include "support/files/image_bytes.hpp"
+#include "support/files/image_file.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "flow/chunks/served_rows.hpp"
-#include "support/no_resume.hpp"
+#include "support/loaders/no_resume.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-#include "support/fault_source.hpp"
-#include "support/no_resume.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/fault_source.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/no_resume.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/epoch_plan.hpp"
-#include "support/row_simulator.hpp"
+#include "support/loaders/row_simulator.hpp"
 
 namespace h5feed::test {
 namespace {

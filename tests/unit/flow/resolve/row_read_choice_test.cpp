@@ -10,7 +10,7 @@
 #include "flow/resolve/advice.hpp"
 #include "h5feed/data_loader.hpp"
 #include "support/captured_log.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "store/filters/codecs.hpp"
-#include "support/filter_decoding.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/filter_decoding.hpp"
+#include "support/files/h5_test_file.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <array>
 
-#include "support/bytes.hpp"
-#include "support/filter_decoding.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/bytes.hpp"
+#include "support/files/filter_decoding.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {

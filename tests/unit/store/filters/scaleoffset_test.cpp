@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "h5feed/error.hpp"
-#include "support/chunk_reader_file.hpp"
-#include "support/filter_decoding.hpp"
-#include "support/scaleoffset_chunk.hpp"
+#include "support/files/chunk_reader_file.hpp"
+#include "support/files/filter_decoding.hpp"
+#include "support/files/scaleoffset_chunk.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
 
 namespace h5feed::test {
 namespace {

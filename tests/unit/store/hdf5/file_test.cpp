@@ -11,9 +11,9 @@
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-#include "support/chunk_reader_file.hpp"
-#include "support/damage.hpp"
+#include "support/files/chunk_reader_file.hpp"
+#include "support/files/damage.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -10,8 +10,8 @@
 #include "store/index/chunk_index.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/chunk_reader_file.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/chunk_reader_file.hpp"
+#include "support/files/h5_test_file.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -14,9 +14,9 @@
 #include "store/index/chunk_index.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/chunk_reader_file.hpp"
-#include "support/fault_source.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/chunk_reader_file.hpp"
+#include "support/files/fault_source.hpp"
+#include "support/files/h5_test_file.hpp"
 
 namespace h5feed::test {
 namespace {

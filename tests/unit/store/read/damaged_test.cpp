@@ -10,8 +10,8 @@
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_list.hpp"
-#include "support/chunk_reader_file.hpp"
-#include "support/damage.hpp"
+#include "support/files/chunk_reader_file.hpp"
+#include "support/files/damage.hpp"
 
 namespace h5feed::test {
 namespace {

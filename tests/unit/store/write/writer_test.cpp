@@ -15,9 +15,9 @@
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/write/h5_writer.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {

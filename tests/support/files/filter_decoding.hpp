@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "store/filters/filters.hpp"
-#include "support/bytes.hpp"
+#include "support/files/bytes.hpp"
 #include "support/refusal.hpp"
 
 namespace h5feed::test {

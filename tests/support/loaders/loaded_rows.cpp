@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/loaded_rows.hpp"
+#include "support/loaders/loaded_rows.hpp"
 
 #include <fmt/format.h>
 

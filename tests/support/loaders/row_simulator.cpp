@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/row_simulator.hpp"
+#include "support/loaders/row_simulator.hpp"
 
 #include <algorithm>
 #include <limits>

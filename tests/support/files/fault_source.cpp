@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/fault_source.hpp"
+#include "support/files/fault_source.hpp"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/bad_input.hpp"
+#include "support/programs/bad_input.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,9 +10,9 @@
 #include <optional>
 #include <thread>
 
-#include "support/h5_test_file.hpp"
-#include "support/idx_bytes.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/idx_bytes.hpp"
+#include "support/files/temp_dir.hpp"
 #include "tools/program/commands.hpp"
 
 namespace h5feed::test {

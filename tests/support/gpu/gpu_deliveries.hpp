@@ -11,8 +11,8 @@
 #include "cuda/runtime/handles.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/device.hpp"
-#include "support/deliveries.hpp"
 #include "support/fakes/fake_cuda.hpp"
+#include "support/loaders/deliveries.hpp"
 
 namespace h5feed::test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
 
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -11,7 +11,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "support/shape.hpp"
+#include "support/files/shape.hpp"
 
 namespace h5feed::test {
 namespace {

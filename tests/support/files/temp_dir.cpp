@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/temp_dir.hpp"
+#include "support/files/temp_dir.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

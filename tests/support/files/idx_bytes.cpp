@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/idx_bytes.hpp"
+#include "support/files/idx_bytes.hpp"
 
 #include <zlib.h>
 

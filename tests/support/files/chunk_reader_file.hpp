@@ -17,11 +17,11 @@
 #include "h5feed/log.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/bytes.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/bytes.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
-#include "support/shape.hpp"
-#include "support/temp_dir.hpp"
 
 namespace h5feed::test {
 

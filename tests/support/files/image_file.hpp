@@ -12,10 +12,10 @@
 
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
-#include "support/image_bytes.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/image_bytes.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/loaders/loaded_rows.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
 namespace h5feed::test {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run_program.hpp"
+#include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/run_program.hpp"
+#include "support/programs/run_program.hpp"
 
 #include <fcntl.h>
 #include <linux/capability.h>

@@ -15,7 +15,7 @@
 
 #include "h5feed/torch.hpp"
 #include "store/write/h5_writer.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 

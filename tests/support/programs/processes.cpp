@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/processes.hpp"
+#include "support/programs/processes.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "support/file_text.hpp"
+#include "support/files/file_text.hpp"
 
 namespace h5feed::test {
 namespace {

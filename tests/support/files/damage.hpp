@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
 
 namespace h5feed::test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
 
 #include <algorithm>
 #include <bit>

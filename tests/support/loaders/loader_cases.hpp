@@ -8,8 +8,8 @@
 #include "h5feed/data_loader.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/index/chunk_index.hpp"
+#include "support/files/sample_set.hpp"
 #include "support/refusal.hpp"
-#include "support/sample_set.hpp"
 
 namespace h5feed::test {
 

@@ -14,9 +14,9 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
 namespace h5feed::test {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/run_program.hpp"
+#include "support/programs/run_program.hpp"
 #include "tools/program/cli.hpp"
 
 namespace h5feed::test {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "h5feed/batch.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
 
 namespace h5feed::test {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "support/bytes.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/bytes.hpp"
+#include "support/files/h5_test_file.hpp"
 
 namespace h5feed::test {
 
