@@ -22,15 +22,12 @@
 #include "store/read/reader_factories.hpp"
 #include "support/files/damage.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
-namespace test {
 void PrintTo(const IndexKind& kind, std::ostream* out) { *out << kind.name; }
-}  // namespace test
 namespace {
-
-using Shape = std::vector<std::uint64_t>;
 
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 

@@ -45,10 +45,12 @@ class Gpus : public ::testing::Test {
  protected:
   ProgramResult run(const std::vector<std::string>& arguments) { return run_program(dir_.path(), arguments); }
 
-  // The lines of a JSON-lines text; the last one is the summary.
+  // The complete lines of a JSON-lines text; the last one is the summary.
   static std::vector<json> objects_in(const std::string& text) {
     std::vector<json> objects;
-    for (const std::string& line : lines_of(text)) objects.push_back(json::parse(line));
+    // A program may be writing the next line.
+    const std::string complete = text.substr(0, text.rfind('\n') + 1);
+    for (const std::string& line : lines_of(complete)) objects.push_back(json::parse(line));
     return objects;
   }
   // Those about GPUs, or about the process.

@@ -10,12 +10,11 @@
 
 #include "store/filters/filters.hpp"
 #include "store/hdf5/global_heap.hpp"
+#include "support/files/bytes.hpp"
 #include "support/refusal.hpp"
 
 namespace h5feed::test {
 namespace {
-
-using Bytes = std::vector<std::byte>;
 
 class MemorySource final : public ByteSource {
  public:

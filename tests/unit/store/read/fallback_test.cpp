@@ -13,15 +13,14 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
+#include "support/files/bytes.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
 
 namespace h5feed::test {
 namespace {
-
-using Shape = std::vector<std::uint64_t>;
-using Bytes = std::vector<std::byte>;
 
 // From the range that the HDF Group leaves to tests; h5feed does not know it.
 constexpr H5Z_filter_t kCountingFilter = 300;

@@ -16,13 +16,12 @@
 #include "store/read/reader_factories.hpp"
 #include "store/write/h5_writer.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
 
 namespace h5feed::test {
 namespace {
-
-using Shape = std::vector<std::uint64_t>;
 
 class StoreWriter : public testing::Test {
  protected:
