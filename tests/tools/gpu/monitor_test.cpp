@@ -268,7 +268,7 @@ TEST_F(MonitorWithoutDriver, watches_a_process_that_runs_already) {
   const ProgramResult result = watching.wait();
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, HasSubstr("cores busy"));
-  EXPECT_EQ(lines_of(content_of("run.jsonl")).back()["process"]["exit_code"], json());
+  EXPECT_EQ(objects_in(content_of("run.jsonl")).back()["process"]["exit_code"], json());
 }
 
 TEST_F(MonitorWithoutDriver, returns_the_commands_exit_code_where_its_lines_find_no_room_any_more) {
