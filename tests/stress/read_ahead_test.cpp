@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <thread>
@@ -16,12 +15,11 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/stored_samples.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::SampleSet;
 
 // Makes every reader sleep until `together` of them are in a read at once; a read that waits longer
 // than the patience goes on alone. Counts the reads of every offset.
@@ -97,12 +95,8 @@ TEST(ReadAhead, decodes_every_chunk_once_and_delivers_what_the_file_holds) {
   EXPECT_EQ(loader.options().io_depth, 4);
   std::uint64_t samples = 0;
   while (const auto batch = loader.next()) {
-    for (std::int64_t i = 0; i < batch->size(); ++i, ++samples) {
-      const auto at = static_cast<std::size_t>(i);
-      ASSERT_EQ(std::memcmp(batch->data.bytes.get() + at * set.sample_bytes(), set.sample(batch->indices[at]),
-                            set.sample_bytes()),
-                0);
-    }
+    expect_stored(set, *batch);
+    samples += static_cast<std::uint64_t>(batch->size());
   }
   EXPECT_EQ(samples, set.samples());
   // All chunks stay in the cache, for the next round too. A worker that looks ahead may meet a chunk that
@@ -236,4 +230,4 @@ TEST(ReadAhead, needs_no_thread_for_a_file_in_memory) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -14,10 +14,10 @@
 
 #include "h5feed/data_loader.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using Random = std::mt19937_64;
@@ -171,4 +171,4 @@ TEST(ResumedEcho, is_complete_where_batches_grow_shrink_and_move_to_fewer_ranks)
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -13,10 +13,10 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 #include "support/refusal.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
 #include "tools/program/memory_error.hpp"
 #include "tools/program/run_bounds.hpp"
 #include "tools/storage/free_space.hpp"

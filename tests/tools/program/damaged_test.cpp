@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "store/format/dataset_info.hpp"
-#include "support/damage.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/damage.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
 namespace {

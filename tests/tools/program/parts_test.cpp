@@ -88,7 +88,7 @@ TEST(OptionText, reads_layouts_in_any_case) {
   EXPECT_THROW(parse_cache_policy("--cache-policy", "belady"), OptionError);
 }
 
-TEST(Statistics, median_and_spread_of_repetitions) {
+TEST(Statistics, has_the_median_and_the_spread_of_repetitions) {
   EXPECT_EQ(median({3, 1, 2}), 2);
   EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
   EXPECT_EQ(median({}), 0);

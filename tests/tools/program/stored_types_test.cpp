@@ -9,10 +9,10 @@
 
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
-#include "support/tune_runs.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
+#include "support/programs/tune_runs.hpp"
 #include "tools/measure/sample_cost.hpp"
 
 namespace h5feed::test {

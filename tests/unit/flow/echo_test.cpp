@@ -9,9 +9,9 @@
 #include "flow/resolve/augmentation.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "support/deliveries.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/deliveries.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -17,7 +17,7 @@
 #include "plan/epoch_plan.hpp"
 #include "support/refusal.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using testing::ElementsAre;
@@ -187,4 +187,4 @@ TEST(SamplerPlan, takes_batches_from_a_batch_sampler) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

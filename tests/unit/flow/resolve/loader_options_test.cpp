@@ -14,18 +14,12 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::CapturedLog;
-using test::gzip_set;
-using test::open;
-using test::refusal;
-using test::SampleSet;
-using test::SampleSetSpec;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
@@ -261,4 +255,4 @@ TEST(AutomaticDevice, without_a_backend_is_the_cpu_and_one_warning_says_so) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

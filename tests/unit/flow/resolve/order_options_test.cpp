@@ -12,15 +12,12 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::gzip_set;
-using test::open;
-using test::SampleSet;
 using testing::HasSubstr;
 
 class OrderOptions : public testing::Test {
@@ -278,4 +275,4 @@ TEST_F(OrderOptions, throw_from_next_what_a_sampler_throws) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test
