@@ -63,9 +63,8 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
   if (!unscaled.empty()) log(LogLevel::warning, unscaled);
   if (user.augment && has_masks(*dataset)) {
     log(LogLevel::warning,
-        "augment flips and crops the images alone: targets and fields of two dimensions and more stay as "
-        "stored; "
-        "Batch::transforms tells what to do with them");
+        "augment crops and flips only the images: targets and fields of two or more dimensions stay as "
+        "stored; apply the batch's transforms to them");
   }
   if (resolved.options.world_size > 1) {
     log(LogLevel::info,

@@ -136,6 +136,27 @@ TEST_F(TorchLoader, gives_stored_bfloat16_as_bfloat16) {
   EXPECT_TRUE(torch::equal(batch.target, values));
 }
 
+TEST_F(TorchLoader, batches_tell_their_crops_and_flips_and_which_delivery_they_are) {
+  const Dataset dataset = open_images();
+  DataLoaderOptions options{.batch_size = 8, .shuffle = true, .seed = 7, .num_workers = 2};
+  options.augment = Augment{.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.padding = 2}};
+  options.echo = {.factor = 2};
+  DataLoader plain(dataset, options);
+  auto loader = make_data_loader(dataset, options);
+  plain.set_epoch(3);
+  loader->set_epoch(3);
+  int deliveries = 0;
+  for (const TorchBatch& batch : *loader) {
+    const Batch expected = *plain.next();
+    ASSERT_FALSE(batch.transforms.empty());
+    EXPECT_EQ(batch.transforms, expected.transforms);
+    EXPECT_EQ(batch.epoch, 3U);
+    EXPECT_EQ(batch.number, expected.number);
+    EXPECT_EQ(batch.repeat, deliveries++ % 2);
+  }
+  EXPECT_EQ(deliveries, 6);
+}
+
 TEST_F(TorchLoader, delivers_named_fields_as_tensors_by_name) {
   const std::filesystem::path file = dir_ / "fields.h5";
   {

@@ -272,7 +272,7 @@ TEST_F(Groups, of_masks_are_spoken_of_where_augment_leaves_them_alone) {
     const DataLoader loader(Dataset::open(options), flipped);
     return log.lines();
   };
-  const auto speaks = Contains(HasSubstr("augment flips and crops the images alone"));
+  const auto speaks = Contains(HasSubstr("augment crops and flips only the images"));
   EXPECT_THAT(log_of({.files = {path()}, .data = "x", .target = "mask"}), speaks);
   EXPECT_THAT(log_of({.files = {path()}, .data = "x", .fields = {{.name = "mask"}}}), speaks);
   EXPECT_THAT(log_of({.files = {path()}, .data = "x", .target = "label", .fields = {{.name = "label"}}}),

@@ -66,13 +66,19 @@ struct TorchField {
   torch::Tensor lengths;  ///< with `Collate::pad`: B int64 unpadded lengths; else undefined
 };
 
-/// A batch of a `TorchDataLoader`: LibTorch's example, extended by sample numbers, named fields and origins.
+/// A batch of a `TorchDataLoader`: LibTorch's example, extended by the other members of `Batch`.
 /// `data` is (B,C,H,W) or as stored; `target` is (B), (B,K), …, or undefined if the dataset has no target.
 /// Owns its tensors.
 struct TorchBatch : torch::data::Example<> {
   std::vector<std::int64_t> indices;         ///< sample numbers in the dataset, in batch order
   std::map<std::string, TorchField> fields;  ///< values of `DatasetOptions::fields`, by name
   std::vector<SampleOrigin> origins;         ///< storage location of each sample; empty unless `provenance`
+  /// Crop and flip of each sample, in batch order, to transform masks or boxes accordingly; empty without
+  /// `augment`. See `Batch::transforms`.
+  std::vector<SampleTransform> transforms;
+  std::uint64_t epoch = 0;   ///< epoch that the batch belongs to
+  std::uint64_t number = 0;  ///< number of the batch within the epoch
+  std::int64_t repeat = 0;   ///< number of earlier deliveries of this batch with `echo`; 0 for the first
 
   /// Supports `auto& [data, target] = batch`, as LibTorch's example does.
   template <std::size_t I, typename B>
@@ -128,6 +134,10 @@ inline TorchBatch to_torch(Batch batch) {
     result.fields.emplace(std::move(name), to_torch(std::move(field)));
   }
   result.origins = std::move(batch.origins);
+  result.transforms = std::move(batch.transforms);
+  result.epoch = batch.epoch;
+  result.number = batch.number;
+  result.repeat = batch.repeat;
   return result;
 }
 
