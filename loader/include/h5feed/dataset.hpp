@@ -183,7 +183,8 @@ class SampleSubset;
 
 /// An opened dataset, or a subset of its samples: metadata, the address of every chunk, and small fields
 /// (labels) in memory. A cheap handle that shares ownership of immutable state: copy it freely, use it from
-/// any thread. Loaders of one opened dataset and of its subsets share the index and the chunk cache.
+/// any thread. Loaders of one opened dataset and of its subsets share the index and one memory budget; those
+/// with `CachePolicy::lru` also share the chunk cache.
 class H5FEED_EXPORT Dataset {
  public:
   /// Opens the dataset. Blocks while it reads the metadata and all of each small field (at most 64 MiB
