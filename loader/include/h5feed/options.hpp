@@ -253,7 +253,7 @@ struct DataLoaderOptions {
   /// LibTorch are built with CUDA, the name alone suffices. The `report()` of the loader names the device.
   /// For several GPUs in one process, make one loader per GPU over one `Dataset`.
   LoaderDevice device = {};
-  /// Batches copied to a GPU ahead of the consumer, at least 1. Default: 2. Each takes its stored bytes in
+  /// Batches copied to a GPU ahead of the consumer, 1 to 64. Default: 2. Each takes its stored bytes in
   /// pinned host memory and on the GPU, and with `OutputMemory::ring` also its delivered bytes on the GPU.
   std::optional<std::int64_t> copy_depth = {};
   /// Owner of the memory of GPU batches. Default: `ring`; `consumer` with the loader of <h5feed/torch.hpp>,
