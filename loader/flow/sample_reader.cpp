@@ -69,7 +69,7 @@ struct SampleReader::State {
     for (const std::int64_t sample : samples) {
       if (sample < 0 || sample >= dataset.size()) {
         const DatasetInfo& info = dataset.state()->data.info();
-        throw DatasetError(fmt::format("{}:{}: there is no sample {}; use 0 to {}", info.file,
+        throw OptionError(fmt::format("{}:{}: there is no sample {}; use 0 to {}", info.file,
                                        short_path(info.path), sample, dataset.size() - 1));
       }
       numbers.push_back(chosen == nullptr

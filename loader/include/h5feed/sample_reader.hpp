@@ -49,7 +49,7 @@ class H5FEED_EXPORT SampleReader {
 
   /// Returns the samples with these numbers as one batch. Numbers are 0 to the dataset's size − 1 (positions
   /// in a subset) and may repeat. The tensors own their memory and outlive the reader. Thread-safe. Blocks
-  /// for reads and decoding. Throws DatasetError for a number out of range; FileError, ChunkError,
+  /// for reads and decoding. Throws OptionError for a number out of range; FileError, ChunkError,
   /// std::bad_alloc.
   Batch read(std::span<const std::int64_t> samples) const;
 

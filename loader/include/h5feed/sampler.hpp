@@ -21,7 +21,8 @@ class H5FEED_EXPORT EpochSamples {
   /// Returns the number of samples delivered in the epoch, including repeats; at least 0.
   virtual std::int64_t size() const noexcept = 0;
   /// Returns the sample number at `index`, 0 … `size()` − 1: a number from 0 to the dataset's size − 1.
-  /// Samples may repeat or be left out. The `next()` that would deliver a number out of range throws.
+  /// Samples may repeat or be left out. The `next()` that would deliver a number out of range throws
+  /// OptionError.
   virtual std::int64_t at(std::int64_t index) const = 0;
 };
 

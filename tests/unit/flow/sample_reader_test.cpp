@@ -146,7 +146,7 @@ TEST(SampleReader, refuses_a_number_outside_the_dataset) {
   const SampleReader reader(open(set));
   for (const std::int64_t outside : {std::int64_t{-1}, std::int64_t{100}}) {
     const std::vector<std::int64_t> samples = {0, outside};
-    EXPECT_THAT(test::refusal_of<DatasetError>([&] { reader.read(samples); }), HasSubstr("use 0 to 99"));
+    EXPECT_THAT(test::refusal_of<OptionError>([&] { reader.read(samples); }), HasSubstr("use 0 to 99"));
   }
 }
 

@@ -70,7 +70,7 @@ class TorchDataset : public torch::data::datasets::Dataset<TorchDataset> {
     if (reader_->options().target_dtype) detail::require_torch_target(*reader_->options().target_dtype);
   }
 
-  /// Returns one sample. Thread-safe; blocks for reads and decoding. Throws DatasetError if `index` is out of
+  /// Returns one sample. Thread-safe; blocks for reads and decoding. Throws OptionError if `index` is out of
   /// range, FileError, ChunkError or std::bad_alloc.
   torch::data::Example<> get(std::size_t index) override {
     const std::size_t one[] = {index};
@@ -78,7 +78,7 @@ class TorchDataset : public torch::data::datasets::Dataset<TorchDataset> {
   }
 
   /// Returns the samples `indices`, in that order; repeats are allowed. Thread-safe; blocks for reads and
-  /// decoding. Throws DatasetError if an index is out of range, FileError, ChunkError or std::bad_alloc.
+  /// decoding. Throws OptionError if an index is out of range, FileError, ChunkError or std::bad_alloc.
   std::vector<torch::data::Example<>> get_batch(torch::ArrayRef<std::size_t> indices) override {
     std::vector<std::int64_t> samples;
     samples.reserve(indices.size());
