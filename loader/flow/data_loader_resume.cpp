@@ -115,9 +115,7 @@ void DataLoader::State::restore(const LoaderState& saved) {
                          saved.echo_samples, saved.echo_ahead};
   if (place.repeat > 0 && place.echo_samples == 0) {
     throw StateError(
-        "the saved state is inside an echo, and as h5feed 0.1 saved it, does not say of how many samples; "
-        "use "
-        "one that was saved after a multiple of echo.factor deliveries");
+        "the saved state is inside an echo, but its echo_samples is 0; pass a state as state() returned it");
   }
   spec.seed = saved.seed;
   const std::uint64_t positions = EpochPlan(spec, saved.epoch).num_positions();

@@ -70,7 +70,7 @@ struct SampleReader::State {
       if (sample < 0 || sample >= dataset.size()) {
         const DatasetInfo& info = dataset.state()->data.info();
         throw OptionError(fmt::format("{}:{}: there is no sample {}; use 0 to {}", info.file,
-                                       short_path(info.path), sample, dataset.size() - 1));
+                                      short_path(info.path), sample, dataset.size() - 1));
       }
       numbers.push_back(chosen == nullptr
                             ? sample

@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::string_view kMark = "h5fs";
 constexpr std::size_t kWord = 8;
-constexpr std::size_t kBytesOfVersion1 = 56;
 
 // Appends `value` in little-endian order, on every platform.
 template <typename T>
@@ -64,26 +63,23 @@ LoaderState LoaderState::from_bytes(std::string_view bytes) {
   }
   std::string_view rest = bytes.substr(kMark.size());
   const auto version = rest.size() >= sizeof kVersion ? take<std::uint32_t>(rest) : kVersion;
-  if (version != kVersion && version != 1) {
-    throw StateError(fmt::format("the saved loader state has version {}; this h5feed reads versions 1 and {}",
+  if (version != kVersion) {
+    throw StateError(fmt::format("the saved loader state has version {}; this h5feed reads version {}",
                                  version, kVersion));
   }
-  const std::size_t expected = version == 1 ? kBytesOfVersion1 : kBytes;
-  if (bytes.size() != expected) {
+  if (bytes.size() != kBytes) {
     throw StateError(
         fmt::format("the saved loader state has {} bytes instead of {}; it was cut short or "
                     "extended, take an earlier one",
-                    bytes.size(), expected));
+                    bytes.size(), kBytes));
   }
   LoaderState state;
   for (std::uint64_t* word : {&state.seed, &state.epoch, &state.position, &state.plan})
     *word = take<std::uint64_t>(rest);
   state.world_size = static_cast<std::int64_t>(take<std::uint64_t>(rest));
-  if (version != 1) {
-    state.echo_samples = take<std::uint32_t>(rest);
-    state.echo_ahead = take<std::uint32_t>(rest);
-  }
-  if (take<std::uint64_t>(rest) != checksum(bytes.substr(0, expected - kWord))) {
+  state.echo_samples = take<std::uint32_t>(rest);
+  state.echo_ahead = take<std::uint32_t>(rest);
+  if (take<std::uint64_t>(rest) != checksum(bytes.substr(0, kBytes - kWord))) {
     throw StateError(
         "the saved loader state fails its checksum; its bytes were changed, take an earlier one");
   }

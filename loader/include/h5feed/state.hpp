@@ -2,6 +2,7 @@
 // Position of a training run in its data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -40,9 +41,8 @@ struct H5FEED_EXPORT LoaderState {
   /// Returns the saved form: `kBytes` bytes, the same on every platform. Throws StateError if `echo_samples`
   /// is 2^32 or more.
   std::string to_bytes() const;
-  /// Returns the state of a saved form. Also reads version 1 (56 bytes, h5feed 0.1), which does not save the
-  /// samples of an echo. Throws StateError for bytes that `to_bytes` did not write, and for an unknown
-  /// version, which it names.
+  /// Returns the state of a saved form. Throws StateError for bytes that `to_bytes` did not write, and for
+  /// another version, which it names.
   static LoaderState from_bytes(std::string_view bytes);
 
   bool operator==(const LoaderState&) const = default;

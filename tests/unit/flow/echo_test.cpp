@@ -186,14 +186,14 @@ TEST(Echo, resumes_with_drop_last_only_in_full_batches) {
   EXPECT_EQ(rest_of_epoch(fitting).size(), 2u + 2 * 4) << "30 once more, 60 of the other 70 twice";
 }
 
-TEST(Echo, refuses_a_state_of_an_earlier_version_only_between_two_deliveries) {
+TEST(Echo, refuses_a_state_between_two_deliveries_that_does_not_say_of_which_samples) {
   const SampleSet set(gzip_set());
   DataLoader loader(open(set), echo_options(2));
   loader.next();
   LoaderState state = loader.state();
   state.echo_samples = 0;
   EXPECT_THAT(refusal_of<StateError>([&] { loader.restore(state); }),
-              HasSubstr("inside an echo, and as h5feed 0.1 saved it, does not say of how many samples"));
+              HasSubstr("inside an echo, but its echo_samples is 0"));
   state.position = 60;
   loader.restore(state);
   EXPECT_EQ(rest_of_epoch(loader).size(), 6u);
