@@ -2,12 +2,14 @@
 // The data loader without LibTorch: epochs of batches from a dataset.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "h5feed/batch.hpp"
 #include "h5feed/dataset.hpp"
