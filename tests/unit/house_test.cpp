@@ -10,6 +10,7 @@
 #include <fstream>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "support/files/temp_dir.hpp"
 
@@ -18,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr const char* kLicence = "// SPDX-License-Identifier: Apache-2.0\n";
@@ -64,6 +66,31 @@ TEST_F(House, has_no_source_without_a_licence_line) {
   expect_violation("loader/base/a.cpp:1: no licence line");
 }
 
+TEST_F(House, has_no_script_without_a_licence_line_in_its_first_three_lines) {
+  const std::string line = "# SPDX-License-Identifier: Apache-2.0\n";
+  plant("tools/good.sh", "#!/usr/bin/env bash\n# What it does\n" + line);
+  const std::vector<std::string> bad = {"tools/a.sh",     "benchmarks/a.py",       "cmake/a.cmake",
+                                        "cmake/a.hpp.in", "loader/CMakeLists.txt", ".ci/run"};
+  for (const std::string& file : bad) plant(file, "#!/usr/bin/env bash\n\n\n" + line);
+  const Verdict run = check(dir_.path());
+  EXPECT_EQ(run.exit_code, 1);
+  for (const std::string& file : bad) EXPECT_THAT(run.text, HasSubstr(file + ":1: no licence line"));
+  EXPECT_THAT(run.text, Not(HasSubstr("good.sh")));
+}
+
+TEST_F(House, has_no_rooms_that_include_each_other_in_a_circle) {
+  const auto table = [](const std::string& base) {
+    return "## Folders\n\n| `loader/base` | b | " + base +
+           "|\n| `loader/plan` | p | `base` |\n| `loader/flow` | f | `base` `plan` |\n| `tools` | t | "
+           "`loader` |\n";
+  };
+  plant("loader/base/a.cpp", kLicence);
+  plant("docs/rooms.md", table(""));
+  EXPECT_EQ(check(dir_.path()).exit_code, 0);
+  plant("docs/rooms.md", table("`flow` "));
+  expect_violation("docs/rooms.md: the folders include each other in a circle: loader/");
+}
+
 TEST_F(House, has_no_long_source) {
   std::string text = kLicence;
   for (int line = 0; line < 400; ++line) text += "\n";
@@ -107,6 +134,10 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"loader/cache/a.cpp", "\"base/mutex.hpp\"", ""},
         Planted{"loader/cache/a.cpp", "\"plan/epoch_plan.hpp\"",
                 "loader/cache/a.cpp:2: includes \"plan/epoch_plan.hpp\": loader/cache must not use plan"},
+        Planted{"loader/cache/a.cpp", "<plan/epoch_plan.hpp>",
+                "loader/cache/a.cpp:2: includes <plan/epoch_plan.hpp>: loader/cache must not use plan"},
+        Planted{"loader/cache/a.cpp", "<h5feed/options.hpp>", ""},
+        Planted{"cuda/kernels/a.cu", "<cuda/std/array>", ""},
         Planted{"loader/base/a.hpp", "\"store/filters/filters.hpp\"",
                 "loader/base must not use store/filters"},
         Planted{"loader/store/filters/a.cpp", "\"store/format/byte_order.hpp\"", ""},

@@ -1,16 +1,25 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks the facts of the house and prints them: sources in each folder, lines of each file, length of the README,
-# licence lines, and every include against the tables of docs/rooms.md.
-#   tools/scripts/house.sh [ROOT]     ROOT: another tree to check; default: this repository
+# licence lines, every include against the tables of docs/rooms.md, and that these tables have no cycle.
+#   tools/scripts/house.sh [ROOT]     ROOT: another tree to check, by its own docs/rooms.md if it has one;
+#                                     default: this repository
 # Exits with 1 after one line for each violation, "FILE:LINE: what is wrong".
 set -euo pipefail
 
 readonly most_sources=32 most_lines=400 most_readme_lines=150
 tables=$(cd "$(dirname "$0")/../.." && pwd)/docs/rooms.md
 cd "${1:-$(dirname "$0")/../..}"
+[ ! -f docs/rooms.md ] || tables=docs/rooms.md
 
-mapfile -t sources < <(find . -mindepth 1 \( -path './.*' -o -path './build*' \) -prune -o -type f \
-  -regextype posix-extended -regex '.*\.(cpp|hpp|h|cu|cuh|cc|inl)' -print | sed 's|^\./||' | LC_ALL=C sort)
+# Prints the files whose paths match a pattern, hidden files and build folders excepted.
+files_like() {
+  find . -mindepth 1 \( -path './.*' -o -path './build*' \) -prune -o -type f -regextype posix-extended -regex "$1" -print |
+    sed 's|^\./||' | LC_ALL=C sort
+}
+mapfile -t sources < <(files_like '.*\.(cpp|hpp|h|cu|cuh|cc|inl)')
+mapfile -t scripts < <(files_like '.*(\.(sh|py|cmake|in)|/CMakeLists\.txt)')
+[ ! -f .ci/run ] || scripts+=(.ci/run)
 violations=$(mktemp)
 trap 'rm -f "$violations"' EXIT
 
@@ -20,6 +29,15 @@ printf '%s\n' "${sources[@]}" | awk -v most="$most_sources" '
   END {
     for (folder in count) if (count[folder] > most) printf "%s: %d sources, at most %d\n", folder, count[folder], most
   }' >>"$violations"
+
+if [ ${#scripts[@]} -gt 0 ]; then
+  # A line for the interpreter, and one more, may come first.
+  awk '
+    FNR == 1 { missing[FILENAME] }
+    FNR <= 3 && /SPDX-License-Identifier: Apache-2.0/ { delete missing[FILENAME] }
+    END { for (file in missing) print file ":1: no licence line (SPDX-License-Identifier)" }
+  ' "${scripts[@]}" >>"$violations"
+fi
 
 if [ ${#sources[@]} -gt 0 ]; then
   awk -v most="$most_lines" '
@@ -55,6 +73,12 @@ if [ ${#sources[@]} -gt 0 ]; then
       }
       return folder_of(header)
     }
+    # Whether a header between angle brackets is one of a room: libraries have folders of other names, and those
+    # of CUDA, <cuda/std/array>, have no suffix.
+    function is_own(header, target) {
+      return header ~ /[.](hpp|h|cuh|inl)$/ &&
+        (target == "h5feed" || target == "support" || ("loader/" target) in allowed || target in allowed)
+    }
     function may(room, target,    own, list) {
       own = room
       sub(/^(loader|benchmarks)\//, "", own)
@@ -67,6 +91,25 @@ if [ ${#sources[@]} -gt 0 ]; then
         while ((target = folder_of(target)) != "") if (target in list) return 1
       }
       return 0
+    }
+    # Whether the row of `room` lists `other`, itself or as one of the rooms of loader.
+    function lists(room, other,    name, list) {
+      name = other
+      sub(/^loader\//, "", name)
+      words(allowed[room], list)
+      return everything[room] || (name in list) || (("loader" in list) && other ~ /^loader\//)
+    }
+    # Follows the rows of the table from `room`, depth first; `trail` is the way there.
+    function find_cycles(room, trail,    other) {
+      if (seen[room] == "left") return
+      if (seen[room] == "entered") {
+        print "docs/rooms.md: the folders include each other in a circle: " \
+          substr(trail, index(trail, " " room " →") + 1) " " room
+        return
+      }
+      seen[room] = "entered"
+      for (other in allowed) if (other != room && lists(room, other)) find_cycles(other, trail " " room " →")
+      seen[room] = "left"
     }
     FILENAME == tables {
       if (/^## /) part = $2
@@ -100,9 +143,13 @@ if [ ${#sources[@]} -gt 0 ]; then
       header = substr(line, 2)
       sub(/[>"].*$/, "", header)
       where = FILENAME ":" FNR ": includes " (quoted_include ? "\"" header "\"" : "<" header ">") ": "
-      if (quoted_include) {
-        if (header !~ /\//) print FILENAME ":" FNR ": includes \"" header "\" without its folder"
-        else if (!may(room, target_of(header))) print where room " must not use " target_of(header)
+      if (quoted_include && header !~ /\//) {
+        print FILENAME ":" FNR ": includes \"" header "\" without its folder"
+        next
+      }
+      target = target_of(header)
+      if (quoted_include || is_own(header, target)) {
+        if (!may(room, target)) print where room " must not use " target
         next
       }
       for (i = 1; i <= libraries; ++i) {
@@ -113,6 +160,7 @@ if [ ${#sources[@]} -gt 0 ]; then
         if (!fine) print where library[i] " has no place there"
       }
     }
+    END { for (room in allowed) find_cycles(room, "") }
   ' tables="$tables" "$tables" "${sources[@]}" >>"$violations"
 fi
 
