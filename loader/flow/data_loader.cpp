@@ -9,10 +9,10 @@
 
 #include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
+#include "batch/given_output.hpp"
 #include "flow/data_loader_state.hpp"
+#include "flow/report.hpp"
 #include "flow/resolve/advice.hpp"
-#include "flow/resolve/given_output.hpp"
-#include "flow/resolve/report.hpp"
 #include "flow/resolve/resolve.hpp"
 #include "flow/resolve/resolve_order.hpp"
 #include "h5feed/error.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "flow/resolve/report.hpp"
+#include "flow/report.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu_probe.hpp"
 #include "support/files/sample_set.hpp"

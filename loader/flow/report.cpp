@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "flow/resolve/report.hpp"
+#include "flow/report.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
