@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // h5feed tune: finds the chunks and filters that would feed a training run best.
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/byte_units.hpp"
 #include "base/system_limits.hpp"
+#include "flow/resolve/resolve_options.hpp"
 #include "store/filters/filters.hpp"
 #include "tools/measure/time_budget.hpp"
 #include "tools/program/cli.hpp"
@@ -59,7 +58,7 @@ TuneSettings make_settings(const TuneArguments& arguments) {
   settings.use.batch_size = parse_number("--batch-size", arguments.batch_size, 1, 1U << 24U);
   settings.use.shuffle = Shuffle(arguments.shuffle);
   settings.use.cache_bytes = arguments.cache_bytes.empty()
-                                 ? std::min(kGiB, limits.available_bytes / 4)
+                                 ? default_cache_bytes(limits)
                                  : parse_size("--cache-bytes", arguments.cache_bytes);
   if (!arguments.memory_budget_bytes.empty()) {
     settings.use.memory_budget_bytes = parse_size("--memory-budget-bytes", arguments.memory_budget_bytes);

@@ -224,7 +224,7 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
     resolved.cache_bytes = *options.cache_bytes;
   } else {
     const bool joins = shares_cache && others.cache_bytes > 0;
-    const std::uint64_t wanted = joins ? others.cache_bytes : std::min(kGiB, limits.available_bytes / 4);
+    const std::uint64_t wanted = joins ? others.cache_bytes : default_cache_bytes(limits);
     const std::uint64_t rest = budget.fixed() + budget.decoding(workers) + budget.reading(workers, 0);
     const std::uint64_t left = memory > rest ? memory - rest : 0;
     // Reading ahead takes at most a quarter of the memory left for the cache.
@@ -299,6 +299,10 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
 }
 
 }  // namespace
+
+std::uint64_t default_cache_bytes(const SystemLimits& limits) noexcept {
+  return std::min(kGiB, limits.available_bytes / 4);
+}
 
 DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset,
                                const Conversion& on_host, std::uint64_t max_batch_rows) {

@@ -2,6 +2,7 @@
 // Resolves the user's options to what the loader does, and checks every bound.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "base/system_limits.hpp"
@@ -25,6 +26,9 @@ struct FieldFormat {
   std::size_t row_bytes = 0;      ///< Bytes of one delivered sample; of one element if ragged
   std::uint64_t batch_bytes = 0;  ///< Bytes of the field in the largest possible batch
 };
+
+/// Returns the bytes of decoded data that a loader keeps if `cache_bytes` is unset and the budget allows.
+std::uint64_t default_cache_bytes(const SystemLimits& limits) noexcept;
 
 /// Types and sizes of delivered batches, and the memory that one batch takes while it is prepared.
 struct DeliveryFormat {
