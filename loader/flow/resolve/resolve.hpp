@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolves the options of a loader or reader: the one place where all their decisions are made.
+// Resolves the options of a loader or reader: the one place where their decisions are made.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ enum class MemoryClaim : std::uint8_t {
 /// memory that the dataset's other loaders leave, one loader at a time, so two cannot count on the same
 /// memory. Calls the log sink, and a sampler for its first epoch; no other callback of the user. Throws
 /// OptionError that names the option and a value that works, DeviceError if no GPU is usable, and whatever a
-/// sampler throws.
+/// sampler throws. `SampleReaderOptions::unit_range` is the only option not decided here: `SampleReader` adds
+/// it to `options.normalize` first, by `with_unit_range`, as loaders have no such option.
 Resolved resolve(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen,
                  const SystemLimits& limits, MemoryClaim memory = MemoryClaim::taken);
 
