@@ -42,8 +42,7 @@ std::vector<std::byte> factors_of(const NormalizeParameters& parameters) {
     if (!in_float_range(factor) || !in_float_range(offset)) {
       throw OptionError(
           fmt::format("normalize: scale / std = {} and mean / std = {} of channel {} do not both fit "
-                      "float32, in which the "
-                      "GPU computes; choose values nearer to 1, or device = \"cpu\"",
+                      "float32, in which the GPU computes; choose values nearer to 1, or device = \"cpu\"",
                       factor, -offset, c));
     }
     const Coefficient coefficient{static_cast<float>(factor), static_cast<float>(offset)};

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the facts of the house and prints them: sources in each folder, lines of each file, length of the README,
-# licence lines, and every include against the tables of docs/rooms.md.
+# license lines, and every include against the tables of docs/rooms.md.
 #   tools/scripts/house.sh [ROOT]     ROOT: another tree to check; default: this repository
 # Exits with 1 after one line for each violation, "FILE:LINE: what is wrong".
 set -euo pipefail
@@ -23,7 +23,7 @@ printf '%s\n' "${sources[@]}" | awk -v most="$most_sources" '
 
 if [ ${#sources[@]} -gt 0 ]; then
   awk -v most="$most_lines" '
-    FNR == 1 && !/SPDX-License-Identifier: Apache-2.0/ { print FILENAME ":1: no licence line (SPDX-License-Identifier)" }
+    FNR == 1 && !/SPDX-License-Identifier: Apache-2.0/ { print FILENAME ":1: no license line (SPDX-License-Identifier)" }
     FNR == most + 1 { print FILENAME ":" FNR ": more than " most " lines; split it by purpose" }
   ' "${sources[@]}" >>"$violations"
 
