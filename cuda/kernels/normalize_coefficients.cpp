@@ -27,7 +27,7 @@ std::vector<std::byte> same_values(std::size_t channels) {
   return bytes;
 }
 
-// Whether rounding to float32 keeps 24 binary digits of the value.
+// Returns whether rounding to float32 keeps 24 binary digits of the value.
 bool in_float_range(double value) noexcept {
   return value == 0 || (std::fabs(value) >= static_cast<double>(std::numeric_limits<float>::min()) &&
                         std::fabs(value) <= static_cast<double>(std::numeric_limits<float>::max()));

@@ -28,8 +28,8 @@ std::uint64_t DataLoader::State::identity_with(std::int64_t factor) const {
 LoaderState DataLoader::State::state() const {
   if (!resolved.options.in_order) {
     throw OptionError(
-        "state() needs in_order = true: otherwise a position does not determine which samples were "
-        "delivered");
+        "state() needs in_order = true: otherwise a position does not "
+        "determine which samples were delivered");
   }
   const Delivering& now = delivering;
   bool within = now.running;

@@ -29,7 +29,7 @@ namespace {
 
 using h5feed::test::CapturedLog;
 
-// Whether a value is a NaN, of a float type.
+// Returns whether a value is a NaN, of a float type.
 bool is_nan(DType type, const std::byte* value) {
   if (type == DType::f32) {
     float number;

@@ -77,7 +77,8 @@ std::int64_t largest_batch(const BatchSampler& sampler) {
   return largest;
 }
 
-// Whether the start of an epoch follows the file: ascending, and leaving out at most half of the samples.
+// Returns whether the start of an epoch follows the file: ascending, and leaving out at most half of the
+// samples.
 bool follows_the_file(const EpochSamples& epoch) {
   constexpr std::int64_t kBeginning = 4096;
   const std::int64_t end = std::min(epoch.size(), kBeginning);

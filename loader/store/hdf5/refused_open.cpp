@@ -25,7 +25,7 @@ std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wa
   return closest.empty() ? std::string() : fmt::format(". Try {}", option.spelled(closest));
 }
 
-// Whether the soft link at `path` leads back to itself, over other links or at once.
+// Returns whether the soft link at `path` leads back to itself, over other links or at once.
 bool in_circle(const H5::H5File& handle, const std::string& path) {
   constexpr unsigned kMostLinks = 64;
   std::string at = path;
@@ -205,7 +205,7 @@ void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const 
   const std::vector<DatasetEntry> entries = read_entries(handle, calls);
   for (const DatasetEntry& entry : entries) {
     if (entry.path == path) throw FileError(problem);
-    // Whether the dataset is there cannot be told.
+    // Returns whether the dataset is there cannot be told.
     if (entry.hides_others && (entry.path == "/" || path.starts_with(entry.path + '/')))
       throw FileError(entry.problem);
   }

@@ -33,7 +33,7 @@ std::uint64_t run(DataLoader& loader) {
 
 class SharedCache : public testing::Test {
  protected:
-  /// Whether no loader of `dataset_` lives.
+  /// Returns whether no loader of `dataset_` lives.
   bool has_no_group() const {
     LoaderGroupPlace& place = *dataset_.state()->loaders;
     const MutexLock lock(place.mutex);

@@ -287,16 +287,15 @@ class TorchDataLoader {
     if (order_ && state.position > 0) {
       throw StateError(
           "a state saved within an epoch does not hold the order of LibTorch's sampler; use save() and "
-          "load(), or "
-          "options.shuffle instead of the sampler");
+          "load(), or options.shuffle instead of the sampler");
     }
     resume(state);
   }
 
   /// Writes the current state to `archive`, for `load()` of a loader with the same data and options. With a
   /// LibTorch sampler within an epoch, also writes the order of the running epoch (8 bytes per sample), but
-  /// no random state for later epochs: save Torch's generator for that. Throws OptionError with `in_order =
-  /// false`.
+  /// no random state for later epochs: save Torch's generator for that. Throws OptionError with
+  /// `in_order = false`.
   void save(torch::serialize::OutputArchive& archive) const {
     const LoaderState saved = state();
     const std::string bytes = saved.to_bytes();
