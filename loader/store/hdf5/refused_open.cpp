@@ -205,7 +205,7 @@ void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const 
   const std::vector<DatasetEntry> entries = read_entries(handle, calls);
   for (const DatasetEntry& entry : entries) {
     if (entry.path == path) throw FileError(problem);
-    // Returns whether the dataset is there cannot be told.
+    // The hidden part of the file may hold the dataset.
     if (entry.hides_others && (entry.path == "/" || path.starts_with(entry.path + '/')))
       throw FileError(entry.problem);
   }

@@ -20,9 +20,10 @@
 #include "tools/storage/parallel_write.hpp"
 #include "tools/storage/storage_model.hpp"
 
-namespace h5feed::cli {
+namespace h5feed::test {
 namespace {
 
+using namespace cli;  // NOLINT: this file tests it
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -282,4 +283,4 @@ TEST(RowRequest, carries_every_setting_of_the_command_line) {
 }
 
 }  // namespace
-}  // namespace h5feed::cli
+}  // namespace h5feed::test
