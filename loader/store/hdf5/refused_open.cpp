@@ -167,15 +167,13 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
   if (superblock && superblock->driver == "family") {
     return fmt::format(
         "{}: the first part of a file in several parts (HDF5's family driver), which h5feed does not read; "
-        "join "
-        "them once with h5repart",
+        "join them once with h5repart",
         name);
   }
   if (superblock && !superblock->driver.empty()) {
     return fmt::format(
         "{}: one of several parts of a file (HDF5's multi or split driver), which h5feed does not read; "
-        "write "
-        "it once as a single file with the program that wrote the parts",
+        "write it once as a single file with the program that wrote the parts",
         name);
   }
   if (superblock && bytes.size() < superblock->end_of_file) {
@@ -186,8 +184,7 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
   if (superblock && superblock->open_for_swmr) {
     return fmt::format(
         "{0} is open in a SWMR writer; read it once the writer has closed "
-        "it; "
-        "if none runs: h5clear -s {0}",
+        "it; if none runs: h5clear -s {0}",
         name);
   }
   if (superblock && superblock->open_for_write) {
