@@ -89,7 +89,7 @@ std::optional<int> automatic() {
     why = error.what();
   }
   log_once(LogLevel::warning,
-           fmt::format("device \"auto\": batches go to the CPU, as a GPU is there but fails: {}", why));
+           fmt::format("device \"auto\": batches go to the CPU because the GPU failed: {}", why));
   return std::nullopt;
 }
 

@@ -145,7 +145,7 @@ class Training {
     const auto [rank, local_rank, world_size, launcher] = ranks_.ranks();
     if (settings_.global_batch % world_size != 0) {
       throw h5feed::OptionError("--global-batch " + std::to_string(settings_.global_batch) +
-                                " cannot be dealt evenly to " + std::to_string(world_size) + " ranks");
+                                " is not a multiple of the world size, " + std::to_string(world_size));
     }
     h5feed::DataLoaderOptions options{.batch_size = settings_.global_batch / world_size,
                                       .shuffle = settings_.shuffle,

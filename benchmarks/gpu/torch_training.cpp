@@ -290,8 +290,7 @@ std::vector<Row> stall_rows(Bench& bench, OutputMemory memory, const char* suffi
   }
   exposed.note = fmt::format(
       "time between steps on the training's stream, in which it waited for the host, the copy or the kernel "
-      "of its "
-      "batch; into {}; of the step",
+      "of its batch; into {}; of the step",
       where);
   return {std::move(stall), std::move(exposed)};
 }

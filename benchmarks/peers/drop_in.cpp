@@ -243,8 +243,7 @@ void run(const Settings& settings) {
   for (const Contender& contender : all) {
     rows += fmt::format(
         "{}\n  \"{}\": {{\"samples_per_s\": [{:.1f}], \"median\": {:.1f}, \"cpu_s_per_1k_samples\": "
-        "[{:.4f}], "
-        "\"cpu_median\": {:.4f}}}",
+        "[{:.4f}], \"cpu_median\": {:.4f}}}",
         rows.empty() ? "" : ",", contender.name, fmt::join(contender.samples_per_s, ", "),
         median(contender.samples_per_s), fmt::join(contender.cpu_s_per_1k, ", "),
         median(contender.cpu_s_per_1k));
@@ -258,10 +257,9 @@ void run(const Settings& settings) {
   fmt::print(
       "{{\"order\": \"{}\", \"num_workers\": {}, \"batch_size\": {}, \"cache_bytes\": {}, \"cache_policy\": "
       "\"{}\", \"threads_of_torch\": {}, \"seconds\": {}, \"rounds\": {}, \"contenders\": {{{}}},\n "
-      "\"ratios\": "
-      "{{\"h5feed_to_hdf5\": {:.2f}, \"h5feed_sampler_to_hdf5\": {:.2f}, \"h5feed_to_hdf5_tuned\": {:.2f}, "
-      "\"h5feed_to_memory\": {:.2f}, \"cpu_h5feed_to_memory\": {:.2f}, \"cpu_h5feed_sampler_to_memory\": "
-      "{:.2f}}}}}\n",
+      "\"ratios\": {{\"h5feed_to_hdf5\": {:.2f}, \"h5feed_sampler_to_hdf5\": {:.2f}, "
+      "\"h5feed_to_hdf5_tuned\": {:.2f}, \"h5feed_to_memory\": {:.2f}, \"cpu_h5feed_to_memory\": {:.2f}, "
+      "\"cpu_h5feed_sampler_to_memory\": {:.2f}}}}}\n",
       settings.order, settings.num_workers, settings.batch_size,
       settings.cache_bytes ? std::to_string(*settings.cache_bytes) : "null",
       settings.clairvoyant ? "clairvoyant" : "lru", torch::get_num_threads(), settings.seconds,

@@ -14,8 +14,8 @@
 
 namespace h5feed::gpu {
 
-/// Whether the GPU converts `from` to `to`. Source types: u8, u16, i16, f16, bf16, f32. Output types: f32,
-/// f16, bf16; for u8 also u8, whose values stay.
+/// Returns whether the GPU converts `from` to `to`. Source types: u8, u16, i16, f16, bf16, f32. Output types:
+/// f32, f16, bf16; for u8 also u8, whose values stay.
 bool can_normalize(DType from, DType to) noexcept;
 
 /// Returns the coefficients of the kernel as bytes to be copied to the GPU. For u8: a table of 256 entries of

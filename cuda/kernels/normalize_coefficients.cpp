@@ -27,7 +27,7 @@ std::vector<std::byte> same_values(std::size_t channels) {
   return bytes;
 }
 
-// Whether rounding to float32 keeps 24 binary digits of the value.
+// Returns whether rounding to float32 keeps 24 binary digits of the value.
 bool in_float_range(double value) noexcept {
   return value == 0 || (std::fabs(value) >= static_cast<double>(std::numeric_limits<float>::min()) &&
                         std::fabs(value) <= static_cast<double>(std::numeric_limits<float>::max()));
@@ -42,8 +42,7 @@ std::vector<std::byte> factors_of(const NormalizeParameters& parameters) {
     if (!in_float_range(factor) || !in_float_range(offset)) {
       throw OptionError(
           fmt::format("normalize: scale / std = {} and mean / std = {} of channel {} do not both fit "
-                      "float32, in which the "
-                      "GPU computes; choose values nearer to 1, or device = \"cpu\"",
+                      "float32, in which the GPU computes; choose values nearer to 1, or device = \"cpu\"",
                       factor, -offset, c));
     }
     const Coefficient coefficient{static_cast<float>(factor), static_cast<float>(offset)};

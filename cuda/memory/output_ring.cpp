@@ -42,7 +42,7 @@ struct OutputRing::State {
       check(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing", place);
       if (capture != cudaStreamCaptureStatusNone) {
         // An event recorded during a capture is part of the graph: no stream outside can wait for it.
-        throw DeviceError("a batch was let go while a stream that uses it is being captured");
+        throw DeviceError("a batch was released while a stream that uses it is being captured");
       }
       if (slot.consumers == slot.consumed.size()) slot.consumed.push_back(make_event(place));
       check(cudaEventRecord(slot.consumed[slot.consumers].get(), stream), "cudaEventRecord", place);
@@ -153,7 +153,7 @@ std::unique_ptr<OutputRing::Slot> OutputRing::acquire(const CallPlace& place) {
   if (say) {
     log(LogLevel::warning,
         fmt::format("the consumer keeps batches: h5feed allocates {} more on cuda:{} for each; copy what you "
-                    "keep, or let batches go",
+                    "keep, or release batches earlier",
                     format_bytes(state_->slot_bytes), state_->settings.device));
   }
   std::unique_ptr<Slot> slot = state_->allocate(place);

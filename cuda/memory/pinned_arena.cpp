@@ -25,7 +25,7 @@ constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr std::size_t kSmallPageBytes = 4096;
 constexpr int kMaxNode = 1024;
 
-// Whether the error means a lack of permission or of lockable memory, as opposed to a broken driver.
+// Returns whether the error means a lack of permission or of lockable memory, as opposed to a broken driver.
 bool refused(cudaError_t code) noexcept {
   return code == cudaErrorMemoryAllocation || code == cudaErrorNotSupported ||
          code == cudaErrorNotPermitted || code == cudaErrorOperatingSystem || code == cudaErrorInvalidValue ||

@@ -71,13 +71,14 @@ std::shared_ptr<const GpuProbe> monitor(std::string_view pci_id, std::chrono::mi
     gpu = 0;
   }
   if (!gpu) {
+    if (nvml->count() == 0) throw DeviceError("the driver lists no GPU; check nvidia-smi");
     std::vector<std::string> there;
     for (unsigned i = 0; i < nvml->count(); ++i) there.push_back(nvml->pci_id(i));
+    const std::string choices = fmt::format("{}", fmt::join(there, ", "));
+    if (!pci_id.empty())
+      throw DeviceError(fmt::format("no GPU has the PCI address {}; use one of {}", pci_id, choices));
     throw DeviceError(
-        fmt::format("{}; the driver has {}",
-                    pci_id.empty() ? std::string("which GPU to monitor is not said")
-                                   : fmt::format("no GPU has the PCI address {}", pci_id),
-                    there.empty() ? std::string("none") : fmt::format("{}", fmt::join(there, ", "))));
+        fmt::format("pci_id is empty and this machine has {} GPUs; pass one of {}", there.size(), choices));
   }
   return std::make_shared<GpuMonitor>(std::move(nvml), *gpu, interval);
 }

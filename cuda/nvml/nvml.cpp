@@ -82,8 +82,8 @@ auto asked(Call call, Convert convert) -> std::optional<decltype(convert(T{}))> 
 
 double share(unsigned percent) noexcept { return percent / 100.0; }
 
-// Whether two PCI addresses name the same GPU: "00000000:19:00.0" equals "0000:19:00.0", in upper or lower
-// case.
+// Returns whether two PCI addresses name the same GPU: "00000000:19:00.0" equals "0000:19:00.0", in upper or
+// lower case.
 bool same_address(std::string_view a, std::string_view b) {
   const auto tail = [](std::string_view text) {
     std::string lower(text.substr(std::min(text.size(), text.find_first_not_of('0'))));

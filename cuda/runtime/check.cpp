@@ -22,8 +22,8 @@ std::string next_step(cudaError_t code) {
            "kernel's log and at nvidia-smi, and start the program again";
   }
   if (code == cudaErrorDevicesUnavailable) {
-    return "another process has this GPU for itself, or its compute mode forbids it; see nvidia-smi -q -d "
-           "COMPUTE, and choose another device, end that process, or set nvidia-smi -c DEFAULT";
+    return "another process uses this GPU exclusively, or its compute mode forbids its use; see nvidia-smi "
+           "-q -d COMPUTE, and choose another device, end that process, or set nvidia-smi -c DEFAULT";
   }
   if (means_no_gpu(code)) return why_no_gpu(code);
   if (ends_context(code)) {

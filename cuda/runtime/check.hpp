@@ -42,9 +42,9 @@ void check(cudaError_t code, const char* call, const CallPlace& place);
 /// Clears the runtime's per-thread last error.
 void check_allocation(cudaError_t code, const char* call, std::uint64_t bytes, const CallPlace& place);
 
-/// Whether the code means that this build can use no GPU of the machine, as opposed to a failure of one GPU:
-/// no driver, a driver that is too old or does not match, no device, or a driver that cannot be initialized.
-/// cudaErrorUnknown counts, too.
+/// Returns whether the code means that this build can use no GPU of the machine, as opposed to a failure of
+/// one GPU: no driver, a driver that is too old or does not match, no device, or a driver that cannot be
+/// initialized. cudaErrorUnknown counts, too.
 bool means_no_gpu(cudaError_t code) noexcept;
 
 /// Whether, according to the documentation of the runtime, every later call of the process on that device

@@ -18,8 +18,8 @@ cudaError_t push_context(int device) noexcept;
 /// Undoes the last `push_context` of this thread.
 void pop_context() noexcept;
 
-/// Whether the device has a primary context, that is, whether this process uses it. Creates none. Returns
-/// false if the driver cannot tell. Thread-safe.
+/// Returns whether the device has a primary context, that is, whether this process uses it. Creates none.
+/// Returns false if the driver cannot tell. Thread-safe.
 bool has_context(int device) noexcept;
 
 /// Sets `bytes` to the free memory of a device. A context created for the query (some hundred MiB) is

@@ -39,7 +39,7 @@ class RowLayout {
   std::uint64_t num_chunks() const noexcept { return num_chunks_; }
   /// Rows of a full chunk; the maximum over joined datasets.
   std::uint64_t rows_per_chunk() const noexcept { return rows_per_chunk_; }
-  /// Whether every chunk c begins with row c · rows_per_chunk().
+  /// Returns whether every chunk c begins with row c · rows_per_chunk().
   bool regular() const noexcept { return runs_ == nullptr; }
 
   /// Returns the chunk that holds `row` < num_rows().

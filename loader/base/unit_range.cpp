@@ -18,8 +18,7 @@ double require_unit_scale(std::string_view place, DType dtype) {
   if (const std::optional<double> scale = unit_scale(dtype)) return *scale;
   throw OptionError(
       fmt::format("{}: unit_range scales u8 and u16 to 0 … 1, and takes floats as they are; the data is {}. "
-                  "Leave it unset, "
-                  "and set normalize.scale",
+                  "Leave it unset, and set normalize.scale",
                   place, name_of(dtype)));
 }
 

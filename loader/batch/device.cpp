@@ -30,7 +30,7 @@ class HostDevice final : public Device {
     if (data_.lent() > expected_buffers_ && !said_.exchange(true)) {
       log(LogLevel::warning,
           fmt::format("the consumer keeps batches: h5feed allocates {} more for each, outside "
-                      "memory_budget_bytes; copy what you keep, or let batches go",
+                      "memory_budget_bytes; copy what you keep, or release batches earlier",
                       format_bytes(data_.buffer_bytes() + target_.buffer_bytes())));
     }
     return slot;

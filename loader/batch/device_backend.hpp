@@ -32,7 +32,7 @@ struct DeviceFormat {
   /// Deliveries of each batch (echo): the first by `deliver`, the others by `deliver_again`.
   std::uint64_t deliveries = 1;
 
-  /// Whether delivered data differ from the bytes in the slot, so that a kernel has to run.
+  /// Returns whether delivered data differ from the bytes in the slot, so that a kernel has to run.
   bool converts() const noexcept {
     return normalize || augments || from != to || in_channels_last != out_channels_last;
   }
@@ -56,8 +56,8 @@ class DeviceBackend {
   /// for any other name, and for a device that does not exist.
   virtual std::optional<int> choose(std::string_view name) const = 0;
 
-  /// Whether the devices can convert values of type `from` to type `to` with crop, flip, normalization and
-  /// layout change.
+  /// Returns whether the devices can convert values of type `from` to type `to` with crop, flip,
+  /// normalization and layout change.
   virtual bool can_normalize(DType from, DType to) const = 0;
 
   /// Creates a device that delivers batches to the GPU of ordinal `device`, as `choose` returned it. Throws

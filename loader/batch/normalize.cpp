@@ -17,8 +17,8 @@ std::vector<double> per_channel(const std::vector<double>& values, double missin
   if (values.empty()) return std::vector<double>(channels, missing);
   if (values.size() != 1 && values.size() != channels) {
     throw OptionError(
-        fmt::format("normalize.{} has {} values, the data has {} {}; give one value, or one a channel", name,
-                    values.size(), channels, channels == 1 ? "channel" : "channels"));
+        fmt::format("normalize.{} has {} values, the data has {} {}; give one value, or one per channel",
+                    name, values.size(), channels, channels == 1 ? "channel" : "channels"));
   }
   for (const double value : values) {
     if (!std::isfinite(value))

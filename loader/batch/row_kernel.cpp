@@ -35,7 +35,7 @@ void store(std::byte* to, std::size_t index, T value) noexcept {
 template <typename T>
 constexpr bool kSixteenBitFloat = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
 
-// Whether the integer type To can hold the value without its fraction.
+// Returns whether the integer type To can hold the value without its fraction.
 template <typename To, typename From>
 bool fits(From value) noexcept {
   if constexpr (kSixteenBitFloat<From>) {

@@ -44,7 +44,8 @@ class RowKernel {
   void run(const std::byte* from, std::byte* to, const SampleTransform& transform = {}) const noexcept {
     do_run(from, to, transform);
   }
-  /// Whether the delivered bytes equal the stored bytes, so that a row may be read directly into the batch.
+  /// Returns whether the delivered bytes equal the stored bytes, so that a row may be read directly into the
+  /// batch.
   virtual bool is_copy() const noexcept { return false; }
 
  private:

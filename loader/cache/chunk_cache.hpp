@@ -131,10 +131,10 @@ class ChunkCache {
   /// Changes the capacity. Evicts idle chunks until the rest fits; chunks in use leave with their last pin.
   void set_capacity(std::uint64_t capacity_bytes) H5FEED_EXCLUDES(mutex_);
 
-  /// Whether a chunk of `bytes` decoded bytes could be loaded without an eviction.
+  /// Returns whether a chunk of `bytes` decoded bytes could be loaded without an eviction.
   bool has_room(std::size_t bytes) const H5FEED_EXCLUDES(mutex_);
 
-  /// Whether the chunk is cached or being loaded. Does not count as a use.
+  /// Returns whether the chunk is cached or being loaded. Does not count as a use.
   bool contains(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
 
   /// Returns a consistent snapshot of the counters.

@@ -67,7 +67,7 @@ class RowCache {
   /// missing. Throws std::bad_alloc.
   std::optional<Lease> take(std::span<const std::uint64_t> turns) H5FEED_EXCLUDES(mutex_);
 
-  /// Whether `take` would find all these rows.
+  /// Returns whether `take` would find all these rows.
   bool contains(std::span<const std::uint64_t> turns) const H5FEED_EXCLUDES(mutex_);
 
   /// A row offered to `put`.

@@ -49,7 +49,7 @@ std::string only_image_dataset(const H5File& file) {
   if (images.size() == 1) return images.front().path;
   if (images.empty()) {
     throw DatasetError(fmt::format(
-        "{}: no dataset looks like images; name one with {}, and its {} where its shape does not tell",
+        "{}: no dataset looks like images; name one with {}, and its {} if its shape is ambiguous",
         file.path().string(), spelled("data"), spelled("input_layout")));
   }
   const auto largest =
@@ -116,12 +116,9 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
 
   if (!options.images.shapes.empty() && !data.decodes())
     throw OptionError(
-        fmt::format("{} is a table for data of variable length, which this is not; leave it out",
-                    spelled("images.shapes")));
+        fmt::format("{} is only for data of variable length; leave it unset", spelled("images.shapes")));
   if ((options.images.height != 0 || options.images.width != 0) && !data.decodes())
-    throw OptionError(
-        fmt::format("{}: only images of variable length are scaled, which these are not; leave it unset",
-                    spelled(kImageSize)));
+    throw OptionError(fmt::format("{}: only encoded images are scaled; leave it unset", spelled(kImageSize)));
   auto reader = data.finish();
   const DatasetInfo& info = reader->info();
   const InputLayout layout = decided_layout(info, data.decodes() ? InputLayout::nhwc : options.input_layout);

@@ -32,7 +32,7 @@ struct Field {
         const std::optional<Tiling>& tiling = {});
 
   const DatasetInfo& info() const noexcept { return reader->info(); }
-  /// Whether all rows are in memory.
+  /// Returns whether all rows are in memory.
   bool is_resident() const noexcept { return resident.data() != nullptr; }
   /// Returns the row that belongs to a sample.
   std::uint64_t row_of(std::uint64_t sample) const noexcept { return sample / samples_per_row; }

@@ -29,8 +29,7 @@ void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first)
   };
   throw DatasetError(
       fmt::format("{}:{} is {}, {}:{} is {}; datasets that are read as one need the same type and the same "
-                  "shape{}, leave "
-                  "it out or open it by itself",
+                  "shape{}, leave it out or open it by itself",
                   info.file, short_path(info.path), shown(info), first.file, short_path(first.path),
                   shown(first), spec().unit == SampleUnit::row ? " but for the first dimension" : ""));
 }

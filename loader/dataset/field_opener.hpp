@@ -65,7 +65,7 @@ class PartOpener {
  protected:
   FieldSpec& spec() noexcept { return spec_; }
   const FieldSpec& spec() const noexcept { return spec_; }
-  /// Whether the field is a single dataset of a single file.
+  /// Returns whether the field is a single dataset of a single file.
   bool alone() const;
   void begin_look() noexcept { looked_.clear(); }
   void note_part(std::string path, std::uint64_t rows) {
@@ -86,7 +86,7 @@ class FieldOpener final : public PartOpener {
   std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) override;
   void keep() override;
 
-  /// Whether the rows are images of variable length, each decoded to (H,W,C).
+  /// Returns whether the rows are images of variable length, each decoded to (H,W,C).
   bool decodes() const noexcept { return decodes_; }
 
   /// Returns all kept rows as one dataset. Throws DatasetError if there are none, or more bytes than 64 bits

@@ -66,7 +66,7 @@ InputLayout decided_layout(const DatasetInfo& info, InputLayout layout) {
   }
   switch (layout) {
     case InputLayout::automatic:
-      refuse(info, "its layout cannot be told from its shape");
+      refuse(info, "its layout is ambiguous");
     case InputLayout::nchw:
       if (shape.size() != 4) refuse(info, spelled("input_layout") + " NCHW needs 4 dimensions");
       break;

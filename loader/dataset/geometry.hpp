@@ -18,8 +18,8 @@ struct SampleGeometry {
   bool channels_last = false;       ///< Stored as (H,W,C) with C > 1; delivery transposes
 };
 
-/// Whether `InputLayout::automatic` takes a dataset of this shape for images: (N,H,W) of u8, or 4 dimensions
-/// of which either the second or the last, but not both, is 1, 3 or 4.
+/// Returns whether `InputLayout::automatic` takes a dataset of this shape for images: (N,H,W) of u8, or 4
+/// dimensions of which either the second or the last, but not both, is 1, 3 or 4.
 bool looks_like_images(const std::vector<std::uint64_t>& shape, DType dtype) noexcept;
 
 /// Returns `layout`, with `automatic` resolved from the shape. Throws DatasetError, naming the choices, if

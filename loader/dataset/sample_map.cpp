@@ -38,8 +38,8 @@ SampleMap::SampleMap(const ChunkReader& reader, const std::optional<Tiling>& til
   for (const std::uint64_t cells : inner_grid) num_pieces_ *= cells;
   if (num_pieces_ > (tiling_ ? kMaxPieces : kMaxListedPieces)) {
     throw DatasetError(fmt::format(
-        "{}:{} ({}): a sample spans {} chunks, too many to keep track of; write it once in larger "
-        "chunks",
+        "{}:{} ({}): a sample spans {} chunks, more than h5feed supports; rewrite the dataset with "
+        "larger chunks",
         info.file, short_path(info.path), info.shape_text(), format_count(num_pieces_)));
   }
   if (tiling_) {

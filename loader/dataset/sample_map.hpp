@@ -30,14 +30,14 @@ class SampleMap {
   }
   /// Number of chunks that hold the same rows.
   std::uint64_t pieces() const noexcept { return num_pieces_; }
-  /// Whether samples are tiles, each of which touches only some of the pieces.
+  /// Returns whether samples are tiles, each of which touches only some of the pieces.
   bool tiled() const noexcept { return tiling_.has_value(); }
   /// Decoded bytes of one sample.
   std::size_t row_bytes() const noexcept { return row_bytes_; }
   /// Decoded bytes of one row of the dataset, or of its piece, within one chunk, padding at the edge
   /// included.
   std::size_t chunk_row_bytes() const noexcept { return chunk_row_bytes_; }
-  /// Whether a sample is one contiguous run of bytes within one chunk.
+  /// Returns whether a sample is one contiguous run of bytes within one chunk.
   bool rows_contiguous() const noexcept { return rows_contiguous_; }
 
   /// Returns the number of the chunk that holds piece `piece` of sample `row`.

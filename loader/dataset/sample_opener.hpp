@@ -33,7 +33,7 @@ class NamedFieldOpener {
   NamedFieldOpener(const FieldOptions& options, std::vector<std::filesystem::path> files, SampleUnit unit,
                    std::shared_ptr<FilePool> pool);
 
-  /// Whether the field is stored in files of its own.
+  /// Returns whether the field is stored in files of its own.
   bool apart() const noexcept { return !options_.files.empty(); }
   /// Files to look the field up in.
   const std::vector<std::filesystem::path>& files() const noexcept { return files_; }

@@ -27,7 +27,9 @@ std::uint64_t DataLoader::State::identity_with(std::int64_t factor) const {
 
 LoaderState DataLoader::State::state() const {
   if (!resolved.options.in_order) {
-    throw OptionError("a state needs in_order = true: otherwise a position does not say which samples came");
+    throw OptionError(
+        "state() needs in_order = true: otherwise a position does not "
+        "determine which samples were delivered");
   }
   const Delivering& now = delivering;
   bool within = now.running;
@@ -63,11 +65,10 @@ void DataLoader::State::check_identity(const LoaderState& saved) const {
         "restore it with echo.factor = {}",
         factor, resolved.options.echo_factor, factor));
   }
-  throw StateError(
-      fmt::format("the saved state is of another dataset, order or sharding (plan {:016x}, this loader's is "
-                  "{:016x}); open "
-                  "the same data with the same shuffle, sampler, subset, shard, uneven and echo",
-                  saved.plan, plan_identity()));
+  throw StateError(fmt::format(
+      "the saved state is of another dataset, order or sharding (plan {:016x}, this loader's is "
+      "{:016x}); open the same data with the same shuffle, sampler, subset, shard, uneven and echo",
+      saved.plan, plan_identity()));
 }
 
 // Returns the stretches of the epoch that remain from `place` on; at least one. Throws StateError if they
@@ -82,14 +83,12 @@ std::deque<Stretch> DataLoader::State::stretches_after(const EpochPlace& place, 
     part_spec.end = part.end;
     const EpochPlan part_plan(part_spec, of_epoch);
     if (part_plan.position_before(part_plan.num_batches()) == part.end) continue;
-    throw StateError(
-        fmt::format("the saved state is inside an echo of {} samples, which batch_size {} with world_size {} "
-                    "and drop_last "
-                    "does not cut into full batches; use a batch_size × world_size that divides {}, leave "
-                    "drop_last unset, "
-                    "or save after a multiple of echo.factor {} deliveries",
-                    place.echo_samples, resolved.options.batch_size, resolved.options.world_size,
-                    part.end - part.start, resolved.options.echo_factor));
+    throw StateError(fmt::format(
+        "the saved state is inside an echo of {} samples, which batch_size {} with world_size {} "
+        "and drop_last does not cut into full batches; use a batch_size × world_size that "
+        "divides {}, leave drop_last unset, or save after a multiple of echo.factor {} deliveries",
+        place.echo_samples, resolved.options.batch_size, resolved.options.world_size, part.end - part.start,
+        resolved.options.echo_factor));
   }
   Stretch last = whole_epoch();
   last.start = place.position + place.echo_samples;
@@ -106,8 +105,8 @@ void DataLoader::State::restore(const LoaderState& saved) {
   const bool global = positions_are_global(spec);
   if (saved.position > 0 && !global && saved.world_size != resolved.options.world_size) {
     throw StateError(fmt::format(
-        "the saved state is in mid-epoch of world_size {}, this loader has world_size {}; that works "
-        "with shard = strided and uneven = exact, or from an epoch's begin",
+        "the state was saved within an epoch with world_size {}; this loader has world_size {}: use shard = "
+        "strided with uneven = exact, or a state saved at the start of an epoch",
         saved.world_size, resolved.options.world_size));
   }
   const auto factor = static_cast<std::uint64_t>(resolved.options.echo_factor);

@@ -46,9 +46,9 @@ struct Delivering {
     echoes.clear();
     echo_like = {};
   }
-  /// Whether the current batch has repeats left to deliver.
+  /// Returns whether the current batch has repeats left to deliver.
   bool echo_pending() const noexcept { return repeats > 0 && repeats < stretch.end_repeat; }
-  /// Whether every batch of the round was taken.
+  /// Returns whether every batch of the round was taken.
   bool round_taken() const noexcept { return delivered == plan->num_batches(); }
 };
 
@@ -73,9 +73,9 @@ struct Issuing {
     stretch = part;
     plan = std::move(of_part);
   }
-  /// Whether every batch of the round was issued.
+  /// Returns whether every batch of the round was issued.
   bool round_issued() const noexcept { return number == plan->num_batches(); }
-  /// Whether the jobs are those of `part` of `of_epoch`.
+  /// Returns whether the jobs are those of `part` of `of_epoch`.
   bool is_of(const Stretch& part, std::uint64_t of_epoch) const noexcept {
     return epoch == of_epoch && stretch == part;
   }

@@ -23,7 +23,7 @@ void require(ImageOutcome outcome, const ImageReason& reason) {
     case ImageOutcome::done:
       return;
     case ImageOutcome::no_image:
-      throw ImageError("it is no image that OpenCV can decode; store it as JPEG or PNG, or leave it out");
+      throw ImageError("OpenCV cannot decode it; store it as JPEG or PNG, or leave it out");
     case ImageOutcome::other_pixels:
       throw ImageError("its pixels are neither of 8 nor of 16 bits; store it as PNG or JPEG");
     case ImageOutcome::no_memory:
@@ -39,7 +39,7 @@ void require(ImageOutcome outcome, const ImageReason& reason) {
 void check_bytes(std::span<const std::byte> encoded) {
   if (encoded.empty()) throw ImageError("it has no bytes; restore it, or leave it out");
   if (encoded.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    throw ImageError("it has more than 2 GiB; store it smaller");
+    throw ImageError("it has more than 2 GiB; store a smaller image");
   if (!jpeg_is_whole(encoded)) throw ImageError("its JPEG is cut short; restore it, or leave it out");
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint8_t kStartOfImage = 0xD8, kEndOfImage = 0xD9, kFill = 0xFF;
 
-// Whether a marker has no length field: TEM, and the restarts within a scan.
+// Returns whether a marker has no length field: TEM, and the restarts within a scan.
 bool stands_alone(std::uint8_t marker) noexcept {
   return marker == 0x01 || (marker >= 0xD0 && marker <= 0xD7);
 }

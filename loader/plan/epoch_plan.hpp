@@ -48,8 +48,8 @@ struct PlanSpec {
 /// Independent of `seed`, `batch_size`, `drop_last`, `rank`, `world_size`, `start` and `end`.
 std::uint64_t plan_hash(const PlanSpec& spec);
 
-/// Whether a position within an epoch stays valid when batch size or world size change: `strided` with
-/// `exact`, without a batch sampler.
+/// Returns whether a position within an epoch stays valid when batch size or world size change: `strided`
+/// with `exact`, without a batch sampler.
 bool positions_are_global(const PlanSpec& spec) noexcept;
 
 /// The plan of one epoch: the order of its samples, sharded over the ranks and cut into batches. With n

@@ -30,13 +30,13 @@ Shuffle::Shuffle(std::string_view text) {
       return;
     }
     if (error == std::errc::result_out_of_range && parsed_to == end && !number.starts_with('-')) {
-      throw OptionError(fmt::format("{} \"{}\": too many chunks in play; the whole dataset is \"full\"",
+      throw OptionError(fmt::format("{} \"{}\": too many chunks in a window; the whole dataset is \"full\"",
                                     spelled("shuffle"), text));
     }
   }
   throw OptionError(
-      fmt::format("{} \"{}\" is not known; use \"sequential\", \"full\", or \"chunk:K\" with K "
-                  "chunks in play, e.g. \"chunk:16\"",
+      fmt::format("{} \"{}\" is not known; use \"sequential\", \"full\", or \"chunk:K\" with "
+                  "windows of K chunks, e.g. \"chunk:16\"",
                   spelled("shuffle"), text));
 }
 

@@ -16,7 +16,7 @@ class SampleSubset {
   explicit SampleSubset(std::vector<std::uint64_t> samples);
 
   std::uint64_t size() const noexcept { return given_.size(); }
-  /// Whether the given order is ascending.
+  /// Returns whether the given order is ascending.
   bool ascending() const noexcept { return sorted_.empty(); }
   /// Returns the sample at `position` of the given order.
   std::uint64_t given(std::uint64_t position) const noexcept { return given_[position]; }

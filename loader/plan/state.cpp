@@ -42,8 +42,7 @@ std::string LoaderState::to_bytes() const {
   if (echo_samples > UINT32_MAX) {
     throw StateError(
         fmt::format("a state cannot be saved inside an echo of {} samples, only of 4294967295; save it after "
-                    "a multiple of "
-                    "echo.factor deliveries, or use a smaller batch_size",
+                    "a multiple of echo.factor deliveries, or use a smaller batch_size",
                     echo_samples));
   }
   std::string bytes(kMark);

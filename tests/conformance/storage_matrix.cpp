@@ -44,7 +44,6 @@ constexpr unsigned kSzip = 4;
 FilterSpec filter(unsigned id, std::vector<unsigned> params, bool optional = true) {
   return {.id = id, .optional = optional, .params = std::move(params), .name = {}};
 }
-FilterSpec gzip() { return filter(1, {4}); }
 FilterSpec shuffle(unsigned element_bytes) { return filter(2, {element_bytes}); }
 FilterSpec fletcher32() { return filter(3, {}, false); }
 
@@ -52,23 +51,23 @@ FilterSpec fletcher32() { return filter(3, {}, false); }
 // registry of filters); libhdf5 completes those of its own filters at creation.
 constexpr Pipeline kPipelines[] = {
     {"no_filter", [](unsigned, unsigned) { return std::vector<FilterSpec>(); }},
-    {"gzip", [](unsigned, unsigned) { return std::vector{gzip()}; }},
+    {"gzip", [](unsigned, unsigned) { return std::vector{gzip_filter(4)}; }},
     {"shuffle_gzip",
      [](unsigned element, unsigned) {
-       return std::vector{shuffle(element), gzip()};
+       return std::vector{shuffle(element), gzip_filter(4)};
      }},
     {"fletcher32", [](unsigned, unsigned) { return std::vector{fletcher32()}; }},
     {"shuffle_gzip_fletcher32",
      [](unsigned element, unsigned) {
-       return std::vector{shuffle(element), gzip(), fletcher32()};
+       return std::vector{shuffle(element), gzip_filter(4), fletcher32()};
      }},
     {"fletcher32_first_gzip",
      [](unsigned, unsigned) {
-       return std::vector{fletcher32(), gzip()};
+       return std::vector{fletcher32(), gzip_filter(4)};
      }},
     {"fletcher32_first_shuffle_gzip",
      [](unsigned element, unsigned) {
-       return std::vector{fletcher32(), shuffle(element), gzip()};
+       return std::vector{fletcher32(), shuffle(element), gzip_filter(4)};
      }},
     // Nearest-neighbour coding of blocks of 8 elements.
     {"szip",

@@ -77,12 +77,12 @@ struct StorageCase {
 /// All files for one index and one pipeline; none where the format has no such combination.
 std::vector<StorageCase> storage_cases(const IndexKind& kind, const Pipeline& pipeline);
 
-/// Whether libhdf5 itself can undo the filters, and apply them.
+/// Returns whether libhdf5 itself can undo the filters, and apply them.
 bool libhdf5_decodes(const std::vector<FilterSpec>& filters);
 bool libhdf5_encodes(const std::vector<FilterSpec>& filters);
 
-/// Whether libhdf5 1.10 itself does not give back what was written: szip chunks that a shrinking extent
-/// cuts are spoiled where it encodes them again.
+/// Returns whether libhdf5 1.10 itself does not give back what was written: szip chunks that a shrinking
+/// extent cuts are spoiled where it encodes them again.
 bool libhdf5_loses_values(const StorageCase& stored);
 
 /// Writes the file; returns what the dataset then holds, in host byte order. Chunks go through

@@ -76,7 +76,7 @@ TEST(DeviceChoice, automatic_is_the_cpu_where_a_gpu_is_broken) {
   FakeCuda cuda;
   cuda.fail_call_of("cudaGetDevice", 1, cudaErrorIllegalAddress);
   EXPECT_EQ(choose_device("auto"), std::nullopt);
-  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("as a GPU is there but fails")));
+  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("because the GPU failed")));
 }
 
 // NVML of the tests, or none, whatever the machine has.

@@ -7,7 +7,7 @@
 #include "fuzz/guarded_buffer.hpp"
 #include "store/filters/filters.hpp"
 
-namespace h5feed::fuzz {
+namespace h5feed::test::fuzz {
 
 /// Most bytes of a chunk, and of what is stored for it, that the targets use.
 inline constexpr std::size_t kMaxBytes = 8192;
@@ -34,4 +34,4 @@ inline bool check_decode(const FilterPipeline& pipeline, std::span<const std::by
   return !first.empty();
 }
 
-}  // namespace h5feed::fuzz
+}  // namespace h5feed::test::fuzz

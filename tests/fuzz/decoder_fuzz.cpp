@@ -7,7 +7,7 @@
 #include "fuzz/szip_seeds.hpp"
 #include "support/files/scaleoffset_chunk.hpp"
 
-namespace h5feed::fuzz {
+namespace h5feed::test::fuzz {
 namespace {
 
 enum FuzzedFilter {
@@ -57,11 +57,11 @@ FilterSpec filter(const Choice& choice, std::size_t chunk_bytes) {
               .name = "szip"};
     case k_scaleoffset: {
       const std::size_t element_bytes = std::size_t{1} << choice[0] % 4;
-      test::ScaleOffsetSetUp set_up{.floating = (choice[0] & 4U) != 0,
-                                    .factor = static_cast<int>(choice[2]) - 128,
-                                    .elements = chunk_bytes / element_bytes + choice[3] / 128,
-                                    .element_bytes = element_bytes,
-                                    .big_endian = (choice[0] & 8U) != 0};
+      ScaleOffsetSetUp set_up{.floating = (choice[0] & 4U) != 0,
+                              .factor = static_cast<int>(choice[2]) - 128,
+                              .elements = chunk_bytes / element_bytes + choice[3] / 128,
+                              .element_bytes = element_bytes,
+                              .big_endian = (choice[0] & 8U) != 0};
       if (choice[1] != 0) set_up.fill_value = 0x0101010101010101U * choice[1];
       return {.id = filter_id::kScaleOffset, .params = scaleoffset_params(set_up), .name = "scaleoffset"};
     }
@@ -88,7 +88,7 @@ Bytes stored_for(const FilterSpec& spec, const Bytes& chunk) {
   if (kFilter != k_scaleoffset) return FilterPipeline({spec}, chunk.size(), 1).encode(chunk);
   std::vector<std::uint64_t> values(spec.params[2]);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 32;
-  return test::scaleoffset_chunk(5, 3, values);
+  return scaleoffset_chunk(5, 3, values);
 }
 
 }  // namespace
@@ -123,4 +123,4 @@ std::vector<Bytes> seeds() {
   return result;
 }
 
-}  // namespace h5feed::fuzz
+}  // namespace h5feed::test::fuzz

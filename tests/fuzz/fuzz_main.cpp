@@ -8,7 +8,7 @@
 
 #include "fuzz/fuzz_target.hpp"
 
-namespace h5feed::fuzz {
+namespace h5feed::test::fuzz {
 namespace {
 
 void write_seeds(const std::filesystem::path& folder) {
@@ -22,20 +22,20 @@ void write_seeds(const std::filesystem::path& folder) {
 }
 
 }  // namespace
-}  // namespace h5feed::fuzz
+}  // namespace h5feed::test::fuzz
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   constexpr std::string_view kWriteSeeds = "--write-seeds=";
   for (int i = 1; i < *argc; ++i) {
     const std::string_view argument = (*argv)[i];
     if (!argument.starts_with(kWriteSeeds)) continue;
-    h5feed::fuzz::write_seeds(argument.substr(kWriteSeeds.size()));
+    h5feed::test::fuzz::write_seeds(argument.substr(kWriteSeeds.size()));
     std::exit(0);
   }
   return 0;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  h5feed::fuzz::fuzz_one(std::as_bytes(std::span(data, size)));
+  h5feed::test::fuzz::fuzz_one(std::as_bytes(std::span(data, size)));
   return 0;
 }

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace h5feed::fuzz {
+namespace h5feed::test::fuzz {
 
 using Bytes = std::vector<std::byte>;
 
@@ -69,4 +69,4 @@ class Writer {
   Bytes bytes_;
 };
 
-}  // namespace h5feed::fuzz
+}  // namespace h5feed::test::fuzz

@@ -7,7 +7,7 @@
 #include "h5feed/error.hpp"
 #include "store/filters/filters.hpp"
 
-namespace h5feed::fuzz {
+namespace h5feed::test::fuzz {
 
 void fuzz_one(std::span<const std::byte> input) {
   Reader reader(input);
@@ -39,4 +39,4 @@ std::vector<Bytes> seeds() {
   return result;
 }
 
-}  // namespace h5feed::fuzz
+}  // namespace h5feed::test::fuzz

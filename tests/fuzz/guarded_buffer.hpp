@@ -11,7 +11,7 @@
 
 #include "fuzz/fuzz_target.hpp"
 
-namespace h5feed::fuzz {
+namespace h5feed::test::fuzz {
 
 /// Room for `capacity` bytes at most. Not thread-safe.
 class GuardedBuffer {
@@ -59,4 +59,4 @@ class GuardedBuffer {
   std::size_t mapped_ = 0;
 };
 
-}  // namespace h5feed::fuzz
+}  // namespace h5feed::test::fuzz

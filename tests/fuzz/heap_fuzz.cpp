@@ -6,7 +6,7 @@
 #include "store/filters/filters.hpp"
 #include "store/hdf5/global_heap.hpp"
 
-namespace h5feed::fuzz {
+namespace h5feed::test::fuzz {
 namespace {
 
 // Copies from exactly the input's bytes, so that a read beyond them is found.
@@ -50,4 +50,4 @@ std::vector<Bytes> seeds() {
   return {writer.done()};
 }
 
-}  // namespace h5feed::fuzz
+}  // namespace h5feed::test::fuzz

@@ -28,7 +28,7 @@
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
@@ -67,14 +67,14 @@ std::vector<std::size_t> description_of_x(const std::filesystem::path& path,
   const auto add = [&](std::size_t begin, std::size_t bytes) {
     for (std::size_t at = begin; at < std::min(begin + bytes, file.size()); ++at) offsets.push_back(at);
   };
-  const test::Hid opened(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Hid opened(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
 #if H5_VERSION_GE(1, 12, 0)
   H5O_info1_t object = {};
 #else
   H5O_info_t object = {};
 #endif
-  test::require(H5Oget_info_by_name2(opened.get(), "x", &object, H5O_INFO_BASIC | H5O_INFO_HDR, H5P_DEFAULT),
-                "H5Oget_info_by_name2");
+  require(H5Oget_info_by_name2(opened.get(), "x", &object, H5O_INFO_BASIC | H5O_INFO_HDR, H5P_DEFAULT),
+          "H5Oget_info_by_name2");
   add(object.addr, object.hdr.space.total);
   // Nodes of version 1 B-trees of chunks, and the blocks of the other indexes, by their signatures.
   constexpr std::string_view kSignatures[] = {"TREE\x01", "FAHD", "FADB", "EAHD",
@@ -96,17 +96,17 @@ std::vector<IntactFile> intact_files(const std::filesystem::path& path) {
     std::vector<std::uint64_t> chunk(layout.chunk.begin(), layout.chunk.end());
     if (chunk[0] == 0) chunk.clear();
     {
-      test::H5TestFile file(path, {.latest = layout.latest});
+      H5TestFile file(path, {.latest = layout.latest});
       file.create({.path = "x",
                    .shape = {kShape.begin(), kShape.end()},
                    .max_shape = {layout.max_shape.begin(), layout.max_shape.end()},
                    .chunk = chunk,
                    .filters = parse_filters(layout.filters, 1),
                    .early_allocation = layout.early_allocation});
-      file.write("x", test::patterned_bytes(kShape[0] * kShape[1]));
+      file.write("x", patterned_bytes(kShape[0] * kShape[1]));
     }
     IntactFile intact;
-    intact.bytes = test::file_bytes(path);
+    intact.bytes = file_bytes(path);
     intact.description = description_of_x(path, intact.bytes);
     files.push_back(std::move(intact));
   }
@@ -114,7 +114,7 @@ std::vector<IntactFile> intact_files(const std::filesystem::path& path) {
 }
 
 struct Fixture {
-  test::TempDir dir;
+  TempDir dir;
   std::filesystem::path path = dir / "x.h5";
   std::vector<IntactFile> files = intact_files(path);
 
@@ -157,7 +157,7 @@ void fuzz_one(std::span<const std::byte> input) {
     const std::size_t offset = intact.description[reader.u16() % intact.description.size()];
     bytes[offset] ^= static_cast<std::byte>(reader.u8());
   }
-  test::replace_file(fixture.path, bytes);
+  replace_file(fixture.path, bytes);
   try {
     read_every_chunk(fixture.path);
   } catch (const Error&) {
@@ -175,4 +175,4 @@ std::vector<Bytes> seeds() {
 }
 
 }  // namespace fuzz
-}  // namespace h5feed
+}  // namespace h5feed::test

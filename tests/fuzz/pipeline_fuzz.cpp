@@ -8,7 +8,7 @@
 #include "fuzz/check_decode.hpp"
 #include "support/files/scaleoffset_chunk.hpp"
 
-namespace h5feed::fuzz {
+namespace h5feed::test::fuzz {
 namespace {
 
 constexpr unsigned kCountMask = 7;
@@ -62,9 +62,9 @@ FilterSpec filter(unsigned kind, unsigned parameter) {
     case k_scaleoffset: {
       const std::size_t element_bytes = std::size_t{1} << parameter % 4;
       return {.id = filter_id::kScaleOffset,
-              .params = test::scaleoffset_params({.elements = (512 - parameter / 32 * 64) / element_bytes,
-                                                  .element_bytes = element_bytes,
-                                                  .big_endian = (parameter & 16U) != 0}),
+              .params = scaleoffset_params({.elements = (512 - parameter / 32 * 64) / element_bytes,
+                                            .element_bytes = element_bytes,
+                                            .big_endian = (parameter & 16U) != 0}),
               .name = "scaleoffset"};
     }
     default:
@@ -143,7 +143,7 @@ std::vector<Bytes> seeds() {
       Bytes stored = chunk;
       if (!round_trip && encodes) stored = FilterPipeline(filters, kChunkBytes, 1).encode(chunk);
       if (kinds == std::vector<unsigned>{k_scaleoffset}) {
-        stored = test::scaleoffset_chunk(5, 3, std::vector<std::uint64_t>(filters[0].params[2], 17));
+        stored = scaleoffset_chunk(5, 3, std::vector<std::uint64_t>(filters[0].params[2], 17));
       }
       result.push_back(writer.bytes(stored).done());
     }
@@ -151,4 +151,4 @@ std::vector<Bytes> seeds() {
   return result;
 }
 
-}  // namespace h5feed::fuzz
+}  // namespace h5feed::test::fuzz

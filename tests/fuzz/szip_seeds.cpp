@@ -3,7 +3,7 @@
 
 #include <libaec.h>
 
-namespace h5feed::fuzz {
+namespace h5feed::test::fuzz {
 
 Bytes encode_szip(std::span<const std::byte> chunk, unsigned block_pixels, unsigned pixel_bits,
                   unsigned scanline_pixels) {
@@ -22,4 +22,4 @@ Bytes encode_szip(std::span<const std::byte> chunk, unsigned block_pixels, unsig
   return Writer().u32(static_cast<unsigned>(chunk.size())).bytes(stream_bytes).done();
 }
 
-}  // namespace h5feed::fuzz
+}  // namespace h5feed::test::fuzz

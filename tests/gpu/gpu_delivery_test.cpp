@@ -16,21 +16,20 @@
 #include "support/loaders/deliveries.hpp"
 #include "support/loaders/loader_cases.hpp"
 
-namespace h5feed::gpu::test {
+namespace h5feed::test {
 namespace {
 
-using h5feed::test::Delivery;
-using h5feed::test::SampleSet;
+using namespace gpu;  // NOLINT: this file tests it
 
 class DeliveryOnGpu : public FirstGpu {
  protected:
   std::vector<std::byte> values_of(const DeviceTensor& tensor) const {
-    return download(tensor.data, h5feed::test::bytes_in(tensor.dtype, tensor.shape));
+    return download(tensor.data, bytes_in(tensor.dtype, tensor.shape));
   }
 
   Delivery read(const Batch& batch) {
     batch.gpu->use_on(stream_.get());
-    Delivery delivery = h5feed::test::without_bytes(batch);
+    Delivery delivery = without_bytes(batch);
     delivery.shape = batch.gpu->data().shape;
     delivery.data = values_of(batch.gpu->data());
     delivery.target = values_of(batch.gpu->target());
@@ -43,7 +42,7 @@ class DeliveryOnGpu : public FirstGpu {
   }
 
   const SampleSet set_{{.shape = {200, 19, 23, 3}, .chunk_shape = {5, 19, 23, 3}, .gzip = 1}};
-  const Dataset dataset_ = h5feed::test::open(set_);
+  const Dataset dataset_ = open(set_);
 };
 
 TEST_F(DeliveryOnGpu, is_that_of_the_cpu_for_every_type_layout_crop_and_echo) {
@@ -61,7 +60,7 @@ TEST_F(DeliveryOnGpu, is_that_of_the_cpu_for_every_type_layout_crop_and_echo) {
         }
         options.echo = {.factor = 2};
         DataLoader on_cpu(dataset_, options);
-        const auto expected = h5feed::test::rest_of_epoch(on_cpu);
+        const auto expected = rest_of_epoch(on_cpu);
         DataLoader loader(dataset_, on_gpu(options));
         std::vector<Delivery> delivered;
         while (const auto batch = loader.next()) delivered.push_back(read(*batch));
@@ -75,7 +74,7 @@ TEST_F(DeliveryOnGpu, into_the_same_buffers_is_that_of_the_cpu) {
   DataLoaderOptions options{.batch_size = 16, .shuffle = true, .seed = 6, .num_workers = 2};
   options.normalize = Normalize{};
   DataLoader on_cpu(dataset_, options);
-  const auto expected = h5feed::test::rest_of_epoch(on_cpu);
+  const auto expected = rest_of_epoch(on_cpu);
   options.output_memory = OutputMemory::consumer;
   DataLoader loader(dataset_, on_gpu(options));
   constexpr std::int64_t kPixels = 19 * 23;
@@ -95,4 +94,4 @@ TEST_F(DeliveryOnGpu, into_the_same_buffers_is_that_of_the_cpu) {
 }
 
 }  // namespace
-}  // namespace h5feed::gpu::test
+}  // namespace h5feed::test

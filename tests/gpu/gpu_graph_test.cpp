@@ -17,10 +17,10 @@
 #include "support/loaders/deliveries.hpp"
 #include "support/loaders/loader_cases.hpp"
 
-namespace h5feed::gpu::test {
+namespace h5feed::test {
 namespace {
 
-using h5feed::test::SampleSet;
+using namespace gpu;  // NOLINT: this file tests it
 
 class GraphOnGpu : public FirstGpu {
  protected:
@@ -54,13 +54,13 @@ class GraphOnGpu : public FirstGpu {
   static constexpr std::size_t kDataBytes = kBatch * 3 * kPixels * sizeof(float);
 
   const SampleSet set_{{.shape = {400, 19, 23, 3}, .chunk_shape = {5, 19, 23, 3}, .gzip = 1}};
-  const Dataset dataset_ = h5feed::test::open(set_);
+  const Dataset dataset_ = open(set_);
   DeviceMemory data_, target_, out_;
 };
 
 TEST_F(GraphOnGpu, is_captured_and_replayed_while_workers_prepare_batches) {
   DataLoader on_cpu(dataset_, options());
-  const auto expected = h5feed::test::rest_of_epoch(on_cpu);
+  const auto expected = rest_of_epoch(on_cpu);
   DataLoaderOptions gpu_options = options();
   gpu_options.device = gpu::device("cuda:0");
   gpu_options.output_memory = OutputMemory::consumer;
@@ -95,4 +95,4 @@ TEST_F(GraphOnGpu, is_captured_and_replayed_while_workers_prepare_batches) {
 }
 
 }  // namespace
-}  // namespace h5feed::gpu::test
+}  // namespace h5feed::test

@@ -24,12 +24,12 @@
 #include "support/gpu/kernel_oracle.hpp"
 #include "support/loaders/loader_cases.hpp"
 
-namespace h5feed::gpu::test {
+namespace h5feed::test {
 namespace {
 
-using h5feed::test::CapturedLog;
+using namespace gpu;  // NOLINT: this file tests it
 
-// Whether a value is a NaN, of a float type.
+// Returns whether a value is a NaN, of a float type.
 bool is_nan(DType type, const std::byte* value) {
   if (type == DType::f32) {
     float number;
@@ -212,8 +212,8 @@ TEST_F(OnGpu, batches_of_more_than_two_to_the_31st_elements_are_addressed_right)
 }
 
 TEST_F(OnGpu, the_loader_delivers_what_it_delivers_on_the_cpu) {
-  const h5feed::test::SampleSet set({.shape = {200, 12, 10, 3}, .chunk_shape = {16, 12, 10, 3}, .gzip = 1});
-  const Dataset dataset = h5feed::test::open(set);
+  const SampleSet set({.shape = {200, 12, 10, 3}, .chunk_shape = {16, 12, 10, 3}, .gzip = 1});
+  const Dataset dataset = open(set);
   for (const int workers : {0, 3}) {
     DataLoaderOptions options{.batch_size = 24, .shuffle = true, .seed = 2, .num_workers = workers};
     options.normalize = Normalize{.mean = {0.5, 0.4, 0.3}, .std = {0.2, 0.25, 0.3}};
@@ -293,16 +293,16 @@ TEST(RealRuntime, automatic_device_is_a_gpu_exactly_where_there_is_one) {
 
 TEST(RealRuntime, loader_falls_back_to_the_cpu_or_says_why_it_cannot) {
   const CapturedLog log;
-  const h5feed::test::SampleSet set(h5feed::test::gzip_set());
+  const SampleSet set(gzip_set());
   DataLoaderOptions options{.batch_size = 10, .device = gpu::device("auto")};
-  DataLoader loader(h5feed::test::open(set), options);
+  DataLoader loader(open(set), options);
   const auto batch = loader.next();
   EXPECT_EQ(batch->gpu != nullptr, no_gpu().empty());
   EXPECT_EQ(batch->data.defined(), !no_gpu().empty());
   if (no_gpu().empty()) return;
   options.device = gpu::device("cuda:0");
-  EXPECT_NE(h5feed::test::refusal<DeviceError>(h5feed::test::open(set), options), "accepted");
+  EXPECT_NE(refusal<DeviceError>(open(set), options), "accepted");
 }
 
 }  // namespace
-}  // namespace h5feed::gpu::test
+}  // namespace h5feed::test

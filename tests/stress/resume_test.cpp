@@ -189,7 +189,7 @@ TEST(ResumedLoader, goes_on_in_a_range_for_loop) {
   EXPECT_EQ((*second.begin()).epoch, 1u) << "and then the next epoch";
 }
 
-TEST(ResumedLoader, at_an_epoch_s_edge_begins_the_next_epoch) {
+TEST(ResumedLoader, at_the_end_of_an_epoch_begins_the_next_epoch) {
   DataLoader first(dataset(), options_with(103));
   take(first, 1);
   const LoaderState saved = first.state();
@@ -293,7 +293,7 @@ TEST(ResumedLoader, refuses_another_dataset_order_or_sharding) {
               HasSubstr("position 104 of an epoch that has 103"));
 }
 
-TEST(ResumedLoader, takes_another_world_size_in_other_modes_only_at_an_epoch_s_edge) {
+TEST(ResumedLoader, takes_another_world_size_in_other_modes_only_at_the_end_of_an_epoch) {
   for (const Uneven uneven : {Uneven::pad, Uneven::drop}) {
     DataLoaderOptions options = options_with(5);
     options.uneven = uneven;

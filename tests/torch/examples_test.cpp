@@ -47,7 +47,7 @@ class Examples : public ::testing::Test {
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
 
-  // Grey images that are the brighter the higher their class: a task that is learned in a few steps.
+  // Gray images that are the brighter the higher their class: a task that is learned in a few steps.
   void write_part(const std::string& part, std::uint32_t samples) const {
     std::vector<std::byte> images, labels;
     for (std::uint32_t i = 0; i < samples; ++i) {

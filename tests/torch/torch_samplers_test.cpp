@@ -94,13 +94,13 @@ class TorchSamplers : public ::testing::Test {
   test::SampleSet set_{test::numbered_images()};
 };
 
-TEST_F(TorchSamplers, batches_of_a_samplers_own_sizes_are_refused_instead_of_cut_anew) {
+TEST_F(TorchSamplers, refuses_batches_of_varying_size) {
   const auto refusal = [&](std::size_t own_size) {
     return refusal_of<OptionError>(
         [&] { h5feed::make_data_loader(data(), OwnBatches(30, own_size), TorchOptions(8)); });
   };
-  EXPECT_THAT(refusal(5), HasSubstr("batches of its own sizes (5 of batch_size 8 samples"));
-  EXPECT_THAT(refusal(9), HasSubstr("batches of its own sizes (9 of batch_size 8 samples"));
+  EXPECT_THAT(refusal(5), HasSubstr("a batch of 5 samples before the end of the epoch, for batch_size 8;"));
+  EXPECT_THAT(refusal(9), HasSubstr("a batch of 9 samples before the end of the epoch, for batch_size 8;"));
   const auto loader = h5feed::make_data_loader(data(), OwnBatches(30, 8), TorchOptions(8));
   EXPECT_EQ(targets_of_epoch(*loader), first_samples(30));
 }
@@ -108,7 +108,7 @@ TEST_F(TorchSamplers, batches_of_a_samplers_own_sizes_are_refused_instead_of_cut
 TEST_F(TorchSamplers, a_sampler_that_does_not_end_is_refused) {
   const OwnBatches endless(std::numeric_limits<std::size_t>::max(), 8);
   EXPECT_THAT(refusal_of<OptionError>([&] { detail::TorchOrder(endless, 8, 1000); }),
-              HasSubstr("gave 1008 samples and does not end"));
+              HasSubstr("returned 1008 samples without ending"));
 }
 
 TEST_F(TorchSamplers, an_order_that_a_reset_draws_is_that_of_libtorchs_loader) {

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr const char* kLicence = "// SPDX-License-Identifier: Apache-2.0\n";
+constexpr const char* kLicense = "// SPDX-License-Identifier: Apache-2.0\n";
 
 struct Verdict {
   int exit_code = -1;
@@ -61,9 +61,9 @@ TEST_F(House, is_in_order) {
   EXPECT_THAT(run.text, StartsWith("house: "));
 }
 
-TEST_F(House, has_no_source_without_a_licence_line) {
+TEST_F(House, has_no_source_without_a_license_line) {
   plant("loader/base/a.cpp", "#include <vector>\n");
-  expect_violation("loader/base/a.cpp:1: no licence line");
+  expect_violation("loader/base/a.cpp:1: no license line");
 }
 
 TEST_F(House, has_no_script_without_a_licence_line_in_its_first_three_lines) {
@@ -92,14 +92,14 @@ TEST_F(House, has_no_rooms_that_include_each_other_in_a_circle) {
 }
 
 TEST_F(House, has_no_long_source) {
-  std::string text = kLicence;
+  std::string text = kLicense;
   for (int line = 0; line < 400; ++line) text += "\n";
   plant("loader/base/a.cpp", text);
   expect_violation("loader/base/a.cpp:401: more than 400 lines");
 }
 
 TEST_F(House, has_no_full_folder) {
-  for (int file = 0; file < 33; ++file) plant("tools/info/" + std::to_string(file) + ".cpp", kLicence);
+  for (int file = 0; file < 33; ++file) plant("tools/info/" + std::to_string(file) + ".cpp", kLicense);
   expect_violation("tools/info: 33 sources, at most 32");
 }
 
@@ -122,7 +122,7 @@ void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.file <
 class PlantedInclude : public House, public ::testing::WithParamInterface<Planted> {};
 
 TEST_P(PlantedInclude, is_judged_by_the_table) {
-  plant(GetParam().file, std::string(kLicence) + "#include " + GetParam().include + "\n");
+  plant(GetParam().file, std::string(kLicense) + "#include " + GetParam().include + "\n");
   const Verdict run = check(dir_.path());
   EXPECT_EQ(run.exit_code, GetParam().complaint.empty() ? 0 : 1) << run.text;
   EXPECT_THAT(run.text, HasSubstr(GetParam().complaint));

@@ -308,7 +308,7 @@ void add_bench(CLI::App& app, Action& action) {
       throw OptionError("--peer reads rows of one dataset; leave out --sample and the --image options");
     }
     if (!arguments->world_size.empty() && !arguments->peer.empty()) {
-      throw OptionError("--world-size and --peer are measured apart; use one of them");
+      throw OptionError("--world-size and --peer exclude each other; use one of them");
     }
     if (arguments->world_size.empty() && command->count("--shard") > 0)
       throw OptionError("--shard needs --world-size");

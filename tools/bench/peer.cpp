@@ -206,8 +206,7 @@ class Comparison {
     say(fmt::format(
         "measuring {}:{} through h5feed and through PyTorch {} with h5py {} ({}): {} rows in turn, "
         "about {:.3g} s in all, of which starting Python takes {:.0f}{}; a process of Python is ended {:.0f} "
-        "s "
-        "after its time",
+        "s after its time",
         printable(settings_.file), printable(data_), python_.versions.at("torch").get<std::string>(),
         python_.versions.at("h5py").get<std::string>(), printable(python_.program), rows_.size(), total,
         starts,

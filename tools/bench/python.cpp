@@ -33,9 +33,9 @@ std::optional<Python> probe(const std::string& program) {
       run_program(program, {"-c", kPytorchPeerScript, "--versions"}, kProbeLimit, [] {});
   if (child.exit_code == kNoSuchProgram) return std::nullopt;
   if (child.timed_out) {
-    throw Error(
-        fmt::format("{} has not told its versions of torch and h5py in {} s; name another: --python PROGRAM",
-                    printable(program), kProbeLimit.count()));
+    throw Error(fmt::format(
+        "{} did not report the versions of torch and h5py within {} s; name another: --python PROGRAM",
+        printable(program), kProbeLimit.count()));
   }
   const Json versions = Json::parse(child.output, nullptr, false);
   if (child.exit_code != 0 || child.signal != 0 || !versions.is_object()) {

@@ -126,14 +126,14 @@ std::string row_warnings(const Json& row) {
   std::string lines;
   const double spread = relative_spread(row.at("repetitions").get<std::vector<double>>());
   if (spread > kMuchSpread) {
-    lines += fmt::format(
-        "num_workers={}: repetitions differ by {}; a quieter machine or --time-budget 10s says more\n",
-        workers, percent_text(spread));
+    lines +=
+        fmt::format("num_workers={}: repetitions differ by {}; use a quieter machine or --time-budget 10s\n",
+                    workers, percent_text(spread));
   }
   const double share = row.at("epoch_share").get<double>();
   if (share < kWholeEpoch) {
     lines +=
-        fmt::format("num_workers={}: a repetition is {} of an epoch; a longer --time-budget tells of more\n",
+        fmt::format("num_workers={}: a repetition is {} of an epoch; a longer --time-budget covers more\n",
                     workers, percent_text(share));
   }
   if (const Json& resident = row.at("resident_share"); !resident.is_null()) {

@@ -169,7 +169,7 @@ const std::vector<BenchField>& dataset_fields() {
              "Pixels shared by adjacent tiles; instead of --tile-stride"},
             any_text, &BenchSettings::tiles, &TileText::overlap),
       field({"tile_edges", "--tile-edges", "HOW",
-             "Tiles that extend beyond the edge: drop (default), pad with zeros, or shift back"},
+             "Tiles at the lower and right edges: drop (default), pad with zeros, or shift back"},
             any_text, &BenchSettings::tiles, &TileText::edges),
       field({"sample", "--sample", "WHAT", "row (default), or dataset: each dataset is one sample"}, any_text,
             &BenchSettings::sample, &SampleText::unit),

@@ -219,7 +219,7 @@ int check(const CheckArguments& arguments) {
 constexpr const char* kCheckFooter =
     R"(Every chunk of every numeric dataset is read twice, by h5feed itself and by libhdf5, and compared byte
 by byte. Datasets that h5feed reads through libhdf5 anyway are read once. The exit code is 1 if a chunk
-differs, an object cannot be read, or the time was over before the first chunk; all other objects are still
+differs, an object cannot be read, or time ran out before the first chunk; all other objects are still
 checked.
 
 The SHA-256 covers the decoded values of the whole dataset in row-major order and little-endian byte order:

@@ -98,7 +98,7 @@ class DatasetCheck {
               tbb::make_filter<CheckedChunk*, void>(filter_mode::serial_in_order,
                                                     [&](CheckedChunk* item) { account(*item); }));
     });
-    if (result_.no_sha256.empty() && stopped_) result_.no_sha256 = "the time was over before the last chunk";
+    if (result_.no_sha256.empty() && stopped_) result_.no_sha256 = "time ran out before the last chunk";
     if (result_.no_sha256.empty()) result_.sha256 = sha256_.finish();
     return std::move(result_);
   }

@@ -41,7 +41,7 @@ struct CheckResult {
 
   /// True if no visited chunk differs or is corrupt.
   bool clean() const noexcept { return differing == 0 && corrupt == 0; }
-  /// Whether a sample that is not the whole was visited to its end.
+  /// Returns whether a sample that is not the whole was visited to its end.
   bool sampled() const noexcept { return visited == wanted && wanted < chunks; }
 };
 

@@ -155,7 +155,7 @@ std::string check_verdict(const std::string& file, const std::vector<CheckEntry>
   add(counts.not_reached, "not reached in time");
   std::string proven;
   if (reached_nothing(entries)) {
-    proven = "; partial, the time was over before the first chunk, give a longer --time-budget";
+    proven = "; partial, time ran out before the first chunk, give a longer --time-budget";
   } else if (counts.read < counts.chunks) {
     const auto percent = [&](std::uint64_t part) {
       return static_cast<double>(part) / static_cast<double>(counts.chunks) * 100;
@@ -164,8 +164,8 @@ std::string check_verdict(const std::string& file, const std::vector<CheckEntry>
                  ? fmt::format("; this proves {:.3g} % of the chunks, and the whole has no digest",
                                percent(counts.compared))
                  : fmt::format(
-                       "; {:.3g} % of the chunks were read, which proves nothing of the others, and the "
-                       "whole has no digest",
+                       "; {:.3g} % of the chunks were read, the others are unchecked, and the whole has "
+                       "no digest",
                        percent(counts.read));
   }
   return fmt::format("{}: {}; {} of {} chunks compared in {:.1f} s{}\n", printable(file),

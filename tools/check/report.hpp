@@ -36,7 +36,7 @@ std::vector<std::string> check_cells(const CheckEntry& entry);
 /// Returns the first findings of one dataset, and how many of its chunks are affected.
 std::vector<std::string> finding_lines(const CheckEntry& entry, const std::string& file);
 
-/// Returns whether there are chunks, but none was read because the time was over: nothing is known of them.
+/// Returns whether there are chunks, but none was read because time ran out: nothing is known of them.
 bool reached_nothing(const std::vector<CheckEntry>& entries);
 
 /// Returns "train.h5: 2 datasets equal, 1 not checked; 1,203 of 1,203 chunks compared in 3.2 s" and, if only

@@ -310,9 +310,9 @@ void add_monitor(CLI::App& app, Action& action, std::vector<std::string> watched
       ->type_name("GPU");
   command->add_flag("--json", arguments->json, "Print the lines of JSON instead of tables");
   command->footer(
-      R"(The words after -- are started as a command, with or without a GPU. The exit code is the command's (128 + the
-number of the signal that ended it; 1 if it cannot be started, or if -o cannot be written at the start). Signals are forwarded to it, and the summary
-goes to stderr.
+      R"(The words after -- are started as a command, with or without a GPU; signals are forwarded to it. The exit code is
+the command's: 128 + N if signal N ended it, 1 if it cannot be started or the file of -o cannot be written. The
+summary goes to stderr.
 A process is measured with all its descendants: busy cores, memory (shared pages count for each process), bytes
 read from and written to storage.
 busy: share of time in which any kernel ran, however small. SMs, tensor, memory: share of the GPU that worked

@@ -97,8 +97,7 @@ std::string stats_text(const std::vector<StatsResult>& results) {
     }
     text += table.to_text();
     if (stats.non_finite > 0) {
-      text += fmt::format("{} values are NaN or infinite and count for nothing\n",
-                          format_count(stats.non_finite));
+      text += fmt::format("{} values are NaN or infinite and are ignored\n", format_count(stats.non_finite));
     }
     text += fmt::format("put into your code:\n{}\n", normalize_lines(stats, result.info.dtype));
   }

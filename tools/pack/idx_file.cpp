@@ -206,7 +206,7 @@ void IdxFile::expect_end() {
   if (!reason.empty()) refuse(fmt::format("is damaged ({})", reason));
   if (!stream_->complete()) refuse("is cut short: it ends within its checksum");
   if (count != 0) {
-    refuse(fmt::format("goes on behind the {} {} that its header promises", format_shape(shape_),
+    refuse(fmt::format("continues after the {} {} that its header promises", format_shape(shape_),
                        name_of(dtype_)));
   }
 }

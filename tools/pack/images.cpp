@@ -143,8 +143,9 @@ class ImagePacker {
     const ImageItem& item = set_.items[loaded.item];
     if (!loaded.problem.empty()) {
       if (!target_.skip_bad) {
-        throw FileError(fmt::format("{} {}; mend or remove it, or leave bad images out with --on-error skip",
-                                    item.file.string(), loaded.problem));
+        throw FileError(
+            fmt::format("{} {}; repair or remove it, or leave bad images out with --on-error skip",
+                        item.file.string(), loaded.problem));
       }
       result_.skipped.push_back({item.file, std::move(loaded.problem)});
       return nullptr;

@@ -71,7 +71,7 @@ void open_named(const std::string& option, const std::string& example,
     check_paths(inputs, option, *path);
     const std::filesystem::path file = argument.substr(equals + 1);
     if (file.empty())
-      throw OptionError(fmt::format("{} \"{}\": name the file behind the =", option, argument));
+      throw OptionError(fmt::format("{} \"{}\": name the file after the =", option, argument));
     refuse_output(file, out);
     const auto open = [file] { return std::make_unique<File>(file); };
     inputs.push_back({option, *path, open(), open});

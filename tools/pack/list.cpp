@@ -46,7 +46,7 @@ ImageSet& set_of(ImageSets& sets, const std::string& group) {
 }
 
 [[noreturn]] void refuse_folder(const std::string& folder, const std::string& reason) {
-  throw FileError(fmt::format("{}: {}; give a folder with one folder for each class", folder, reason));
+  throw FileError(fmt::format("{}: {}; give a folder with one subfolder per class", folder, reason));
 }
 
 // Returns the fields of one record and removes it from `text`. Quotes may enclose commas, quotes and line
@@ -139,7 +139,7 @@ std::optional<std::int64_t> whole_number(const std::string& text) {
 void check_folder(const std::string& folder) {
   std::error_code error;
   if (fs::is_directory(folder, error)) return;
-  refuse_folder(folder, fs::exists(folder, error) ? "it is no folder" : "there is no such folder");
+  refuse_folder(folder, fs::exists(folder, error) ? "it is not a folder" : "there is no such folder");
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ void NpyFile::read(std::span<std::byte> out) {
 }
 
 void NpyFile::expect_end() {
-  if (position_ != bytes_->size()) refuse("goes on behind its array");
+  if (position_ != bytes_->size()) refuse("continues after its array");
 }
 
 void NpyFile::refuse(const std::string& reason) const {

@@ -21,8 +21,7 @@ auto name_where_memory_ends(const std::string& file, const std::string& dataset,
   } catch (const std::bad_alloc&) {
     throw Error(
         fmt::format("{}{}{}: there is not enough memory to read it; close other programs, or store it in "
-                    "fewer chunks with "
-                    "h5feed repack",
+                    "fewer chunks with h5feed repack",
                     printable(file), dataset.empty() ? "" : ":", printable(dataset)));
   }
 }

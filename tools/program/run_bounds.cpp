@@ -50,8 +50,7 @@ void check_processes(std::string_view option, std::int64_t count, std::uint64_t 
   if (count < 0 || static_cast<std::uint64_t>(count) <= most) return;
   throw OptionError(
       fmt::format("{} {}: too many processes for this machine ({}, {} of memory available, about {} for each "
-                  "process); give "
-                  "at most {}",
+                  "process); give at most {}",
                   option, count, cores_text(limits), format_bytes(limits.available_bytes),
                   format_bytes(bytes_each), most));
 }

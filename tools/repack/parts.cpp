@@ -237,7 +237,7 @@ class PartedRepack {
     try {
       const std::uint64_t done = plan_.count_complete();
       if (done == 0) return;
-      say(fmt::format("{} of {} parts {} complete and stay next to {}; the same command{} goes on", done,
+      say(fmt::format("{} of {} parts {} complete and stay next to {}; the same command{} continues", done,
                       plan_.parts(), done == 1 ? "is" : "are", printable(arguments_.out),
                       arguments_.resume || plan_.only() ? "" : " with --resume"));
     } catch (const std::exception&) {

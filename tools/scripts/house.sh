@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks the facts of the house and prints them: sources in each folder, lines of each file, length of the README,
-# licence lines, every include against the tables of docs/rooms.md, and that these tables have no cycle.
+# license lines, every include against the tables of docs/rooms.md, and that these tables have no cycle.
 #   tools/scripts/house.sh [ROOT]     ROOT: another tree to check, by its own docs/rooms.md if it has one;
 #                                     default: this repository
 # Exits with 1 after one line for each violation, "FILE:LINE: what is wrong".
@@ -35,13 +35,13 @@ if [ ${#scripts[@]} -gt 0 ]; then
   awk '
     FNR == 1 { missing[FILENAME] }
     FNR <= 3 && /SPDX-License-Identifier: Apache-2.0/ { delete missing[FILENAME] }
-    END { for (file in missing) print file ":1: no licence line (SPDX-License-Identifier)" }
+    END { for (file in missing) print file ":1: no license line (SPDX-License-Identifier)" }
   ' "${scripts[@]}" >>"$violations"
 fi
 
 if [ ${#sources[@]} -gt 0 ]; then
   awk -v most="$most_lines" '
-    FNR == 1 && !/SPDX-License-Identifier: Apache-2.0/ { print FILENAME ":1: no licence line (SPDX-License-Identifier)" }
+    FNR == 1 && !/SPDX-License-Identifier: Apache-2.0/ { print FILENAME ":1: no license line (SPDX-License-Identifier)" }
     FNR == most + 1 { print FILENAME ":" FNR ": more than " most " lines; split it by purpose" }
   ' "${sources[@]}" >>"$violations"
 

@@ -136,7 +136,7 @@ std::string why_no_labels(const DatasetEntry& images, const std::vector<DatasetE
   }
   return one_number_a_row(*nearest)
              ? std::string()
-             : fmt::format("{} has more than one number a row; --target {} delivers them so", path, path);
+             : fmt::format("{} has several numbers per row; --target {} delivers them as stored", path, path);
 }
 
 Dataset open_dataset(const DatasetOptions& options, std::string_view command) {

@@ -118,7 +118,7 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
     if (info.chunk_shape[d] <= info.shape[d]) continue;
     advice.push_back(
         fmt::format("{}: its chunks ({}) exceed its shape ({}), and what is outside is stored "
-                    "and decoded in vain; cut them to it: {}",
+                    "and decoded needlessly; limit the chunks to the shape: {}",
                     name, format_shape(info.chunk_shape), format_shape(info.shape),
                     repack_command(info, "--chunk auto")));
     break;

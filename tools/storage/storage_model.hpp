@@ -86,7 +86,7 @@ struct Trial {
   double sample_predicted = 0;
   /// Factor of both predictions, derived from what was measured before this candidate.
   double correction = 1;
-  double sample_measured = 0;  ///< measured samples/s of the sample; 0: the time was over
+  double sample_measured = 0;  ///< measured samples/s of the sample; 0: time ran out before it
   double size_bytes = 0;       ///< stored bytes of the whole dataset
   double write_seconds = 0;    ///< seconds to write the whole dataset, encoding alone
   bool pareto = false;         ///< no other candidate is both faster and smaller

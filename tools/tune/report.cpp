@@ -141,7 +141,7 @@ std::string tune_verdict(const TuneResult& result) {
                   best.candidate.filter, reason(result, best));
   if (needs_plugin(best.candidate.filter)) text += "Python readers need the hdf5plugin package\n";
   if (result.left_out > 0) {
-    text += fmt::format("{} further {} left out, as the time was over; a longer --time-budget tries all\n",
+    text += fmt::format("{} further {} left out because time ran out; a longer --time-budget tries all\n",
                         result.left_out, result.left_out == 1 ? "candidate was" : "candidates were");
   }
   return text + fmt::format("\n  {}\n\nin h5py:\n\n{}\n\ntook {:.0f} s\n", command(result, best),

@@ -101,14 +101,13 @@ constexpr const char* kTuneFooter =
 temporary file, and read through the loader with the given batch size, order, cache and workers. Predictions are
 based on the time to decode a few chunks, to serve a sample and to load a chunk on this machine; each prediction
 is made before its candidate is measured, and corrected by earlier measurements. "samples/s" is the prediction
-for the whole dataset, corrected by the measurement of the sample. A "-" was not measured: the time was over.
+for the whole dataset, corrected by the measurement of the sample. A "-" was not measured: time ran out before it.
 Rows are sorted by samples/s; "Pareto" marks those that no other row beats in both speed and size. Recommended
 is the smallest of those within 5 % of the fastest. "write" is the time to encode the whole dataset on all
 cores. Rates are based on the loader's CPU time, on as many cores as it has workers, so that other programs do
 not disturb them; if the file exceeds memory it is read from storage, and elapsed time is used.
 Below 10 s of --time-budget the sample is smaller, so that large chunks are not tried. A time that is too short to
 predict anything is refused.
-
 
 Examples:
   h5feed tune train.h5

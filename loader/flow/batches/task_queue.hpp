@@ -43,7 +43,7 @@ class TaskQueue {
     return found;
   }
 
-  /// Whether `stop` has been called.
+  /// Returns whether `stop` has been called.
   bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
   /// Makes every `pop`, current or later, return false. Remaining tasks are destroyed with the queue.

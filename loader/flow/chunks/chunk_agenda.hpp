@@ -104,7 +104,7 @@ class ChunkAgenda {
   /// Makes every `next_to_read`, current or later, return nullopt.
   void stop() H5FEED_EXCLUDES(mutex_);
 
-  /// Whether a batch in preparation still needs the chunk.
+  /// Returns whether a batch in preparation still needs the chunk.
   bool contains(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
 
   /// Returns whether nobody has claimed the visit.

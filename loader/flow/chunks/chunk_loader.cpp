@@ -200,7 +200,7 @@ void ChunkLoader::start_read_ahead(std::function<void(ChunkKey)> load_stored) {
                       static_cast<std::size_t>(parts_.options.io_depth));
 }
 
-// Whether all visits of the chunk can be served from memory.
+// Returns whether all visits of the chunk can be served from memory.
 bool ChunkLoader::in_memory(ChunkKey key) const {
   if (parts_.cache.contains(key)) return true;
   const RowKeeper* const keeper = lanes_[key.field].keeper.get();

@@ -56,7 +56,7 @@ class LookAhead {
     return Place{plan_, number, plan_->chunk_in_order(number)};
   }
 
-  /// Whether no batch in preparation, or before, needs the chunk.
+  /// Returns whether no batch in preparation, or before, needs the chunk.
   bool is_ahead(const Place& place) const H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return place.plan == plan_ && place.number >= begun_;

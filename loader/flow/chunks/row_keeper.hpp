@@ -31,10 +31,10 @@ class RowKeeper {
   /// predicted to come again.
   void give_back(const BatchJob& job, const Visit& visit, RowCache::Lease lease) noexcept;
 
-  /// Whether `take` would return the rows of the visit.
+  /// Returns whether `take` would return the rows of the visit.
   bool holds(const BatchJob& job, const Visit& visit) const noexcept;
 
-  /// Whether every row of the chunk that is still due is held.
+  /// Returns whether every row of the chunk that is still due is held.
   bool holds_due_rows(std::uint64_t chunk) const noexcept;
 
   /// Keeps the rows of a decoded chunk that are due soonest, as far as there is room. `bytes` is the decoded

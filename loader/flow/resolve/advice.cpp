@@ -107,7 +107,7 @@ bool within_unit_range(const std::vector<double>& values) {
   return std::ranges::all_of(values, [](double value) { return value >= 0 && value <= 1; });
 }
 
-// Whether the parameters change values and are meant for values in 0 … 1.
+// Returns whether the parameters change values and are meant for values in 0 … 1.
 bool expects_unit_range(const NormalizeParameters& normalize) {
   const bool shifts = std::ranges::any_of(normalize.mean, [](double mean) { return mean != 0; });
   const bool stretches = std::ranges::any_of(normalize.std, [](double std) { return std != 1; });

@@ -26,7 +26,7 @@ struct Conversion {
   std::optional<Augmentation> augmentation;
   std::vector<std::int64_t> shape;  ///< Shape of a delivered sample: (C,H,W) for images, else as stored
 
-  /// Whether delivered samples can differ from stored ones.
+  /// Returns whether delivered samples can differ from stored ones.
   bool changes() const noexcept {
     return normalize || augmentation || from != to || in_channels_last != out_channels_last;
   }

@@ -73,11 +73,10 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
   placement.gpu_converts =
       conversion.changes() && options.device.backend()->can_normalize(conversion.from, conversion.to);
   if (options.echo.factor > 1 && conversion.augmentation && !placement.gpu_converts) {
-    throw OptionError(
-        fmt::format("echo with augment on a GPU needs a conversion that the GPU does, not {} to {}; use "
-                    "output_dtype f32, "
-                    "f16 or bf16 of u8, u16, i16, f16, bf16 or f32 data, or device = \"cpu\"",
-                    name_of(conversion.from), name_of(conversion.to)));
+    throw OptionError(fmt::format(
+        "echo with augment on a GPU needs a conversion that the GPU does, not {} to {}; use "
+        "output_dtype f32, f16 or bf16 of u8, u16, i16, f16, bf16 or f32 data, or device = \"cpu\"",
+        name_of(conversion.from), name_of(conversion.to)));
   }
   return placement;
 }

@@ -196,15 +196,16 @@ class Budget {
   std::uint64_t stored_bytes_ = 0;  // largest stored chunk
 };
 
-// Warns a loader that asked for another figure than another loader: loaders of one dataset share the largest.
+// Warns a loader that set a value other than that of another loader: the largest applies to all loaders of a
+// dataset.
 void say_which_holds(std::string_view option, std::optional<std::uint64_t> given, std::uint64_t others,
                      std::string_view shared) {
   if (!given || *given == others || others == 0) return;
-  log_once(
-      LogLevel::warning,
-      fmt::format("{} {}: another loader or TorchDataset of this opened dataset has {}; the larger figure "
-                  "holds for both, as they share {}; give both the same figure, or open the file once more",
-                  spelled(option), format_bytes(*given), format_bytes(others), shared));
+  log_once(LogLevel::warning,
+           fmt::format(
+               "{} {}: another loader or TorchDataset of this dataset uses {}; they share {}, so the larger "
+               "value applies; set the same value in both, or open the file again",
+               spelled(option), format_bytes(*given), format_bytes(others), shared));
 }
 
 void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits, const MemoryUse& others,

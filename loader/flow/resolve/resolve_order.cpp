@@ -77,7 +77,8 @@ std::int64_t largest_batch(const BatchSampler& sampler) {
   return largest;
 }
 
-// Whether the start of an epoch follows the file: ascending, and leaving out at most half of the samples.
+// Returns whether the start of an epoch follows the file: ascending, and leaving out at most half of the
+// samples.
 bool follows_the_file(const EpochSamples& epoch) {
   constexpr std::int64_t kBeginning = 4096;
   const std::int64_t end = std::min(epoch.size(), kBeginning);
@@ -154,9 +155,8 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   const std::uint64_t samples = chosen == nullptr ? dataset.data.info().rows() : chosen->size();
   if (!resolved.batched && options.uneven == Uneven::exact && options.world_size > 1) {
     throw OptionError(
-        "single samples (batch_size none) leave nothing to deliver to the ranks that come short; use uneven "
-        "= "
-        "pad or drop, or set batch_size");
+        "with single samples (batch_size none) ranks with fewer samples would have nothing to deliver; use "
+        "uneven = pad or drop, or set batch_size");
   }
   resolved.max_batch_rows = resolved.batch_size;
   // A sampler may repeat samples, so its batches can be larger than the dataset.

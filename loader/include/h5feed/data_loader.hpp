@@ -38,9 +38,9 @@ struct ResolvedOptions {
   Uneven uneven = Uneven::exact;    ///< how shards of different sizes are handled
   /// Samples that this rank delivers per epoch, exact to within one batch.
   std::int64_t samples_per_epoch = 0;
-  std::uint64_t chunks_per_epoch = 0;    ///< approximate number of sample chunks that this rank reads from
-  std::uint64_t chunks_taking_part = 0;  ///< sample chunks that all ranks together read from
-  std::int64_t num_workers = 0;          ///< worker threads; 0: the consumer's thread works
+  std::uint64_t chunks_per_epoch = 0;    ///< approximate number of chunks of the data that this rank reads
+  std::uint64_t chunks_taking_part = 0;  ///< chunks of the data that all ranks together read
+  std::int64_t num_workers = 0;          ///< worker threads; 0: the thread that calls `next()` does the work
   std::uint64_t prefetch_batches = 1;    ///< batches in preparation or ready at once
   bool drop_last = false;                ///< whether a last batch smaller than `batch_size` is dropped
   std::optional<std::chrono::milliseconds> timeout;  ///< longest wait in `next()`; unset: no limit
@@ -215,16 +215,17 @@ class H5FEED_EXPORT DataLoader {
   /// Deleted: a temporary loader would be destroyed before its iterators. Name the loader first.
   Iterator end() && = delete;
 
-  /// Returns the options in use, with every default filled in. Thread-safe.
+  /// Returns the options in use, with every default filled in. Thread-safe, except while
+  /// `restore()` runs.
   const ResolvedOptions& options() const noexcept;
-  /// Predicts the cost of an epoch of this loader, excluding repeats. Thread-safe. Blocks for up to about 20
-  /// ms.
+  /// Predicts the cost of an epoch of this loader, excluding repeats. Blocks for up to about 20 ms.
+  /// Thread-safe, except while `restore()` runs.
   PlanReport plan() const;
-  /// Returns a snapshot of the counters. Thread-safe.
+  /// Returns a snapshot of the counters. Thread-safe, except while `restore()` runs.
   LoaderStats stats() const;
   /// Returns a summary of a few lines for display: time, samples/s, device, wait share and its cause, hit
-  /// rate, decodes per chunk and their distance from the offline optimum, bytes read, memory. Thread-safe.
-  /// The first call may take about 20 ms.
+  /// rate, decodes per chunk and their distance from the offline optimum, bytes read, memory. The first
+  /// call may take about 20 ms. Thread-safe, except while `restore()` runs.
   std::string report() const;
 
  private:

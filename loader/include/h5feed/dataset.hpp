@@ -26,9 +26,9 @@ enum class InputLayout : std::uint8_t { automatic, nchw, nhwc, nhw, none };
 /// Unit of storage of one sample: a row of a dataset, or a whole dataset (one file or group per sample).
 enum class SampleUnit : std::uint8_t { row, dataset };
 
-/// Channels of decoded images. `rgb`, `bgr`: three channels of 8 bits; grey is repeated, alpha is dropped, 16
+/// Channels of decoded images. `rgb`, `bgr`: three channels of 8 bits; gray is repeated, alpha is dropped, 16
 /// bits are reduced to 8, palettes and CMYK are converted. `gray`: one channel of 8 bits. `unchanged`: the
-/// channels of the first image, in the order R, G, B, alpha or grey, alpha, with its 8 or 16 bits and without
+/// channels of the first image, in the order R, G, B, alpha or gray, alpha, with its 8 or 16 bits and without
 /// EXIF rotation; palettes and CMYK become R, G, B.
 enum class ImageColor : std::uint8_t { rgb, bgr, gray, unchanged };
 

@@ -38,7 +38,7 @@ class H5FEED_EXPORT ChunkError : public Error {
   using Error::Error;
 };
 
-/// An option has an invalid value, or two options exclude each other. The program returns exit code 2 for it.
+/// An option has an invalid value, or two options exclude each other. The command `h5feed` then exits with 2.
 class H5FEED_EXPORT OptionError : public Error {
  public:
   using Error::Error;

@@ -33,8 +33,8 @@ struct SeenValues {
 struct H5FEED_EXPORT GpuUse {
   /// Number of times the GPU was read.
   std::uint64_t readings = 0;
-  /// Share of time in which at least one kernel ran, however small: shows that a GPU waits, not that it is
-  /// used well (nvmlUtilization_t of the NVML API Reference Guide).
+  /// Share of time in which at least one kernel ran, however small. A high share does not mean that the GPU
+  /// is used well (nvmlUtilization_t of the NVML API Reference Guide).
   SeenValues busy;
   SeenValues sm_active;           ///< share of SM cycles with work
   SeenValues tensor_active;       ///< share of tensor core cycles with work

@@ -58,11 +58,12 @@ class H5FEED_EXPORT Shuffle {
 };
 
 /// Memory layout of delivered images; the shape is (B,C,H,W) in both. `nchw`: row-major. `channels_last`:
-/// PyTorch's memory format of that name, in which the channels of a pixel are adjacent, as the strides say.
+/// PyTorch's memory format of that name, in which the strides place the channels of a pixel next to each
+/// other.
 enum class OutputLayout : std::uint8_t { nchw, channels_last };
 
 /// Random augmentation of training images, drawn per sample and epoch. A pure function of (seed, epoch,
-/// sample number), and with `echo` of the repeat: independent of the number of workers, world size and
+/// sample number), plus the repeat number with `echo`; independent of the number of workers, world size and
 /// device. Applied before `normalize`. `Batch::transforms` reports the result.
 struct Augment {
   /// Crop window at a random position of the image.

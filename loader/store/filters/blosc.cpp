@@ -95,7 +95,7 @@ const char* blosc_codec_name(unsigned codec) noexcept {
 std::string unsupported_blosc(const FilterSpec& filter) {
   const unsigned codec = param(filter, kBloscCodec, 0);
   if (blosc_codec_name(codec) != nullptr) return {};
-  return fmt::format("compresses with a codec that the libblosc at hand lacks ({})", codec);
+  return fmt::format("compresses with a codec that the installed libblosc does not support ({})", codec);
 }
 
 // Decodes a container of version 1 or 2 of the Blosc format ("Blosc header format", README_CHUNK_FORMAT.rst

@@ -25,7 +25,7 @@ std::string hint(const std::vector<DatasetEntry>& entries, const std::string& wa
   return closest.empty() ? std::string() : fmt::format(". Try {}", option.spelled(closest));
 }
 
-// Whether the soft link at `path` leads back to itself, over other links or at once.
+// Returns whether the soft link at `path` leads back to itself, over other links or at once.
 bool in_circle(const H5::H5File& handle, const std::string& path) {
   constexpr unsigned kMostLinks = 64;
   std::string at = path;
@@ -167,15 +167,13 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
   if (superblock && superblock->driver == "family") {
     return fmt::format(
         "{}: the first part of a file in several parts (HDF5's family driver), which h5feed does not read; "
-        "join "
-        "them once with h5repart",
+        "join them once with h5repart",
         name);
   }
   if (superblock && !superblock->driver.empty()) {
     return fmt::format(
         "{}: one of several parts of a file (HDF5's multi or split driver), which h5feed does not read; "
-        "write "
-        "it once as a single file with the program that wrote the parts",
+        "write it once as a single file with the program that wrote the parts",
         name);
   }
   if (superblock && bytes.size() < superblock->end_of_file) {
@@ -186,8 +184,7 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
   if (superblock && superblock->open_for_swmr) {
     return fmt::format(
         "{0} is open in a SWMR writer; read it once the writer has closed "
-        "it; "
-        "if none runs: h5clear -s {0}",
+        "it; if none runs: h5clear -s {0}",
         name);
   }
   if (superblock && superblock->open_for_write) {
@@ -205,7 +202,7 @@ void throw_not_opened(const H5::H5File& handle, const WithinFile& within, const 
   const std::vector<DatasetEntry> entries = read_entries(handle, calls);
   for (const DatasetEntry& entry : entries) {
     if (entry.path == path) throw FileError(problem);
-    // Whether the dataset is there cannot be told.
+    // The hidden part of the file may hold the dataset.
     if (entry.hides_others && (entry.path == "/" || path.starts_with(entry.path + '/')))
       throw FileError(entry.problem);
   }

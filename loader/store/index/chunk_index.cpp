@@ -73,8 +73,8 @@ std::optional<std::uint64_t> chunk_at(std::span<const hsize_t> offset, const Chu
                                          short_path(info.path), chunk));
 }
 
-// Whether the entries of the index hold the places of their chunks. Those of arrays are found by their
-// position, and an array may list places outside the dataset.
+// Returns whether the entries of the index hold the places of their chunks. Those of arrays are found by
+// their position, and an array may list places outside the dataset.
 bool holds_places(const DatasetInfo& info) { return info.index_kind.starts_with("B-tree"); }
 
 // Meets the chunks of an index in the order in which it lists them.

@@ -24,7 +24,7 @@ std::vector<HeapReference> read_references(const std::shared_ptr<H5File>& file, 
   if (!reader || !reader->direct()) {
     throw DatasetError(
         fmt::format("{}:{}: variable-length data is read where it is stored contiguous, or in chunks with "
-                    "filters that are built in; this is {}, write it once more",
+                    "filters that are built in; this is {}; rewrite it",
                     info.file, short_path(info.path),
                     reader ? reader->fallback_reason() : std::string(name_of(info.layout))));
   }

@@ -197,8 +197,8 @@ bool tell_planar(const DatasetInfo& info, const Shape& shape) {
   const bool first = is_channel_count(shape[0]);
   if (first != is_channel_count(shape[2])) return first;
   throw DatasetError(fmt::format(
-      "{}:{}: the first image is {}×{}×{}, of which the channels cannot be told; state "
-      "it: {} or NHWC",
+      "{}:{}: the first image is {}×{}×{}, whose channel axis is ambiguous; state it: "
+      "{} or NHWC",
       info.file, short_path(info.path), shape[0], shape[1], shape[2], spelled("input_layout", "NCHW")));
 }
 

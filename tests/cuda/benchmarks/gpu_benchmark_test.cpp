@@ -35,11 +35,12 @@ cudaError_t launch_soak_check(const SoakCheck& check, cudaStream_t stream) noexc
   });
 }
 
+}  // namespace h5feed::bench
+
+namespace h5feed::test {
 namespace {
 
-using h5feed::test::FakeCuda;
-using h5feed::test::FakeCudaLive;
-using h5feed::test::TempDir;
+using namespace bench;  // NOLINT: this file tests it
 using nlohmann::json;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -188,4 +189,4 @@ TEST(Alternate, changes_the_order_each_time_and_leaves_out_the_first_pair) {
 }
 
 }  // namespace
-}  // namespace h5feed::bench
+}  // namespace h5feed::test

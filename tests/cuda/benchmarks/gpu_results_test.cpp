@@ -7,9 +7,10 @@
 
 #include <string>
 
-namespace h5feed::bench {
+namespace h5feed::test {
 namespace {
 
+using namespace bench;  // NOLINT: this file tests it
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -100,4 +101,4 @@ TEST(GpuResults, say_what_was_reached_and_what_was_missed) {
 }
 
 }  // namespace
-}  // namespace h5feed::bench
+}  // namespace h5feed::test

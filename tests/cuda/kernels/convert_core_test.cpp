@@ -13,8 +13,10 @@
 #include "batch/row_kernel.hpp"
 #include "h5feed/dtype.hpp"
 
-namespace h5feed::gpu {
+namespace h5feed::test {
 namespace {
+
+using namespace gpu;  // NOLINT: this file tests it
 
 constexpr DType kTypes[] = {DType::u8,  DType::i8,  DType::u16, DType::i16, DType::u32, DType::i32,
                             DType::u64, DType::i64, DType::f16, DType::f32, DType::f64, DType::bf16};
@@ -82,4 +84,4 @@ TEST(ConvertElement, rounds_labels_to_16_bit_floats) {
 }
 
 }  // namespace
-}  // namespace h5feed::gpu
+}  // namespace h5feed::test

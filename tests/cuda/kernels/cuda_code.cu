@@ -9,7 +9,7 @@ static_assert(__cplusplus >= 202002L, "CUDA sources are C++20");
 static_assert(__CUDA_ARCH__ >= 750, "CUDA 13 has no older GPUs");
 #endif
 
-namespace h5feed::gpu::test {
+namespace h5feed::test {
 namespace {
 
 template <std::integral T>
@@ -34,4 +34,4 @@ long language_of_cuda_sources() {
   return __cplusplus;
 }
 
-}  // namespace h5feed::gpu::test
+}  // namespace h5feed::test

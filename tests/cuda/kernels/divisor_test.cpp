@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <random>
 
-namespace h5feed::gpu {
+namespace h5feed::test {
 namespace {
+
+using namespace gpu;  // NOLINT: this file tests it
 
 constexpr std::uint32_t kMost = (std::uint32_t{1} << 31) - 1;
 
@@ -59,4 +61,4 @@ TEST(Divisor, of_64_bits_divides_beyond_32) {
 }
 
 }  // namespace
-}  // namespace h5feed::gpu
+}  // namespace h5feed::test

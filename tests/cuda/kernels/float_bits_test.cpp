@@ -13,8 +13,10 @@
 #include "cuda/kernels/values.hpp"
 #include "h5feed/error.hpp"
 
-namespace h5feed::gpu {
+namespace h5feed::test {
 namespace {
+
+using namespace gpu;  // NOLINT: this file tests it
 
 // All finite values of a 16-bit type, ascending from 0, as (value, bits).
 template <typename T>
@@ -139,4 +141,4 @@ TEST(NormalizeCoefficients, refuse_what_float32_cannot_hold_and_types_the_kernel
 }
 
 }  // namespace
-}  // namespace h5feed::gpu
+}  // namespace h5feed::test

@@ -20,11 +20,10 @@
 #include "support/fakes/fake_cuda_launch.hpp"
 #include "support/gpu/kernel_oracle.hpp"
 
-namespace h5feed::gpu::test {
+namespace h5feed::test {
 namespace {
 
-using h5feed::test::KernelLaunch;
-using h5feed::test::LaunchListener;
+using namespace gpu;  // NOLINT: this file tests it
 
 constexpr int kMultiprocessors = 2;
 const auto kStream = reinterpret_cast<cudaStream_t>(std::uintptr_t{64});
@@ -229,7 +228,7 @@ std::set<std::string> code_of(const std::string& architectures) {
 
 TEST(CudaObjects, hold_machine_code_and_ptx_for_the_architectures_asked_for) {
   const std::string asked = CUDA_ARCHITECTURES;
-  const auto objects = h5feed::test::registered_code();
+  const auto objects = registered_code();
   ASSERT_EQ(objects.size(), 2u) << "normalize.cu and cuda_code.cu";
   for (const auto& code : objects) {
     if (std::isdigit(static_cast<unsigned char>(asked.front())) != 0) {
@@ -244,4 +243,4 @@ TEST(CudaObjects, hold_machine_code_and_ptx_for_the_architectures_asked_for) {
 TEST(CudaObjects, are_compiled_as_cxx_20) { EXPECT_GE(language_of_cuda_sources(), 202002L); }
 
 }  // namespace
-}  // namespace h5feed::gpu::test
+}  // namespace h5feed::test

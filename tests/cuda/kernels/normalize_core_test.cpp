@@ -13,8 +13,10 @@
 #include "cuda/kernels/normalize.hpp"
 #include "support/gpu/kernel_oracle.hpp"
 
-namespace h5feed::gpu::test {
+namespace h5feed::test {
 namespace {
+
+using namespace gpu;  // NOLINT: this file tests it
 
 constexpr std::byte kUntouched{0xA5};
 
@@ -329,4 +331,4 @@ TEST(NormalizeUnits, of_no_sample_are_none) {
 }
 
 }  // namespace
-}  // namespace h5feed::gpu::test
+}  // namespace h5feed::test

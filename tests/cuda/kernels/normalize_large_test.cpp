@@ -13,8 +13,10 @@
 #include "cuda/kernels/normalize.hpp"
 #include "support/gpu/kernel_oracle.hpp"
 
-namespace h5feed::gpu::test {
+namespace h5feed::test {
 namespace {
+
+using namespace gpu;  // NOLINT: this file tests it
 
 double value_of(DType type, std::uint16_t bits) {
   if (type == DType::u16) return bits;
@@ -180,4 +182,4 @@ TEST(NormalizeUnits, load_and_store_right_beyond_two_to_the_32nd) {
 }
 
 }  // namespace
-}  // namespace h5feed::gpu::test
+}  // namespace h5feed::test

@@ -15,8 +15,10 @@
 #include "h5feed/error.hpp"
 #include "support/gpu/kernel_oracle.hpp"
 
-namespace h5feed::gpu::test {
+namespace h5feed::test {
 namespace {
+
+using namespace gpu;  // NOLINT: this file tests it
 
 struct Case {
   DType from = DType::u8;
@@ -188,4 +190,4 @@ TEST(NormalizeKernels, move_uint8_without_changing_it_and_nothing_else_to_uint8)
 }
 
 }  // namespace
-}  // namespace h5feed::gpu::test
+}  // namespace h5feed::test

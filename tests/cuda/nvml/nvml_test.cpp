@@ -16,9 +16,10 @@
 #include "h5feed/gpu_monitor.hpp"
 #include "support/refusal.hpp"
 
-namespace h5feed::gpu {
+namespace h5feed::test {
 namespace {
 
+using namespace gpu;  // NOLINT: this file tests it
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
@@ -185,14 +186,14 @@ TEST_F(Monitor, reads_the_gpu_with_a_pci_address) {
 }
 
 TEST_F(Monitor, refuses_to_guess_and_names_the_gpus) {
-  EXPECT_EQ(h5feed::test::refusal_of<DeviceError>([] { monitor(); }),
-            "which GPU to monitor is not said; the driver has 00000000:3B:00.0, 00000000:19:00.0");
-  EXPECT_EQ(h5feed::test::refusal_of<DeviceError>([] { monitor("0000:77:00.0"); }),
-            "no GPU has the PCI address 0000:77:00.0; the driver has 00000000:3B:00.0, 00000000:19:00.0");
+  EXPECT_EQ(refusal_of<DeviceError>([] { monitor(); }),
+            "pci_id is empty and this machine has 2 GPUs; pass one of 00000000:3B:00.0, 00000000:19:00.0");
+  EXPECT_EQ(refusal_of<DeviceError>([] { monitor("0000:77:00.0"); }),
+            "no GPU has the PCI address 0000:77:00.0; use one of 00000000:3B:00.0, 00000000:19:00.0");
   ASSERT_EQ(::setenv("H5FEED_NVML", "/no/such/library.so", 1), 0);
-  EXPECT_THAT(h5feed::test::refusal_of<DeviceError>([] { monitor(); }),
+  EXPECT_THAT(refusal_of<DeviceError>([] { monitor(); }),
               HasSubstr("it comes with the NVIDIA driver, or set H5FEED_NVML to its path"));
 }
 
 }  // namespace
-}  // namespace h5feed::gpu
+}  // namespace h5feed::test

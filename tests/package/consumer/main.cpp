@@ -13,7 +13,7 @@
 bool delivers_anywhere(const h5feed::Dataset& data);
 #endif
 
-// Whether the image codecs are found from here: the one image is red.
+// Returns whether the image codecs are found from here: the one image is red.
 bool decodes_images(const std::filesystem::path& file) {
   h5feed::DataLoader loader(h5feed::Dataset::open({.files = {file}, .data = "images"}), {.batch_size = 1});
   for (h5feed::Batch& batch : loader) {

@@ -56,6 +56,11 @@ struct TestDataset {
   std::string external_file = {};  ///< external file that holds the values instead
 };
 
+/// Returns the deflate filter, optional as `H5Pset_deflate` sets it.
+inline FilterSpec gzip_filter(unsigned level) {
+  return {.id = 1, .optional = true, .params = {level}, .name = {}};
+}
+
 /// Creates a 16-bit float type with the given mantissa bits and bias: binary16 has 10 and 15, bfloat16 7 and
 /// 127. The caller closes it.
 hid_t float16_type(std::size_t mantissa_bits, std::size_t bias, H5T_order_t order);

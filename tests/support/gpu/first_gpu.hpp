@@ -12,15 +12,15 @@
 #include "cuda/runtime/check.hpp"
 #include "cuda/runtime/handles.hpp"
 
-namespace h5feed::gpu::test {
+namespace h5feed::test {
 
 /// Returns why there is no GPU to test on; empty if there is one.
 inline std::string no_gpu() {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaSuccess && count > 0) return {};
-  ignore_error(code);
-  return "no GPU: " + why_no_gpu(code == cudaSuccess ? cudaErrorNoDevice : code);
+  gpu::ignore_error(code);
+  return "no GPU: " + gpu::why_no_gpu(code == cudaSuccess ? cudaErrorNoDevice : code);
 }
 
 /// Fixture for tests on the first GPU, with a stream on it; skipped if there is no GPU.
@@ -28,10 +28,10 @@ class FirstGpu : public ::testing::Test {
  protected:
   void SetUp() override {
     if (const std::string why = no_gpu(); !why.empty()) GTEST_SKIP() << why;
-    stream_ = make_stream(0);
+    stream_ = gpu::make_stream(0);
   }
 
-  static void run(cudaError_t code) { check(code, "test", {0}); }
+  static void run(cudaError_t code) { gpu::check(code, "test", {0}); }
   void wait() const { run(cudaStreamSynchronize(stream_.get())); }
 
   /// Returns device memory as it is after all work on the stream. Blocks.
@@ -42,7 +42,7 @@ class FirstGpu : public ::testing::Test {
     return to;
   }
 
-  Stream stream_;
+  gpu::Stream stream_;
 };
 
-}  // namespace h5feed::gpu::test
+}  // namespace h5feed::test

@@ -14,18 +14,18 @@
 #include "cuda/kernels/normalize.hpp"
 #include "cuda/kernels/normalize_dispatch.hpp"
 
-namespace h5feed::gpu::test {
+namespace h5feed::test {
 
 /// Runs all threads of a grid of three blocks, in order. Returns false if the types are not supported.
-inline bool run_on_cpu(const NormalizeJob& job) {
-  return with_units(job, [&](const auto& units) {
+inline bool run_on_cpu(const gpu::NormalizeJob& job) {
+  return gpu::with_units(job, [&](const auto& units) {
     using Units = std::remove_cvref_t<decltype(units)>;
-    using Table = Values<typename Units::Source, typename Units::Output>;
+    using Table = gpu::Values<typename Units::Source, typename Units::Output>;
     const Table values{static_cast<const typename Table::Entry*>(job.coefficients)};
     constexpr std::int64_t kBlocks = 3;
     for (std::int64_t block = 0; block < kBlocks; ++block) {
-      for (std::uint32_t thread = 0; thread < kThreads; ++thread) {
-        run_thread(units, values, block, kBlocks, thread);
+      for (std::uint32_t thread = 0; thread < gpu::kThreads; ++thread) {
+        gpu::run_thread(units, values, block, kBlocks, thread);
       }
     }
   });
@@ -62,7 +62,7 @@ class OffsetBytes {
 };
 
 /// Returns the offset in the source of output element (sample, channel, y, x), or −1 if it is padding.
-inline std::int64_t source_index(const ImageLayout& layout, const SampleTransform& transform,
+inline std::int64_t source_index(const gpu::ImageLayout& layout, const SampleTransform& transform,
                                  std::int64_t sample, std::int64_t channel, std::int64_t y, std::int64_t x) {
   const std::int64_t column = transform.flip != 0 ? layout.out_width - 1 - x : x;
   const std::int64_t row = y + transform.crop_y;
@@ -75,7 +75,7 @@ inline std::int64_t source_index(const ImageLayout& layout, const SampleTransfor
 }
 
 /// Returns the offset in the output of element (sample, channel, y, x).
-inline std::int64_t output_index(const ImageLayout& layout, std::int64_t sample, std::int64_t channel,
+inline std::int64_t output_index(const gpu::ImageLayout& layout, std::int64_t sample, std::int64_t channel,
                                  std::int64_t y, std::int64_t x) {
   if (layout.out_channels_last) {
     return ((sample * layout.out_height + y) * layout.out_width + x) * layout.channels + channel;
@@ -85,7 +85,7 @@ inline std::int64_t output_index(const ImageLayout& layout, std::int64_t sample,
 
 /// Calls f(output index, source index or −1, channel) for every output element.
 template <typename F>
-void for_each_output(const ImageLayout& layout, const std::vector<SampleTransform>& transforms, F&& f) {
+void for_each_output(const gpu::ImageLayout& layout, const std::vector<SampleTransform>& transforms, F&& f) {
   for (std::int64_t n = 0; n < layout.samples; ++n) {
     const SampleTransform transform =
         transforms.empty() ? SampleTransform{} : transforms[static_cast<std::size_t>(n)];
@@ -99,4 +99,4 @@ void for_each_output(const ImageLayout& layout, const std::vector<SampleTransfor
   }
 }
 
-}  // namespace h5feed::gpu::test
+}  // namespace h5feed::test

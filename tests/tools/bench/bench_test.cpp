@@ -230,7 +230,7 @@ TEST(Bench, names_options_of_the_program_where_the_data_is_not_clear) {
     file.create({.path = "maps", .file_type = H5T_IEEE_F32LE, .shape = {30, 4, 4}});
   }
   EXPECT_EQ(run_program(dir.path(), {"bench", "m.h5", "--data", "maps"}).err,
-            "m.h5:/maps (30×4×4 f32): its layout cannot be told from its shape; state it: --input-layout "
+            "m.h5:/maps (30×4×4 f32): its layout is ambiguous; state it: --input-layout "
             "NCHW, NHWC, NHW, or none to deliver it as stored\n");
 }
 

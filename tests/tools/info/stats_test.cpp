@@ -154,7 +154,7 @@ TEST(InfoStats, leave_out_what_is_not_finite_and_say_so) {
   const ProgramResult result =
       run_program(dir.path(), {"info", "s.h5", "--stats", "--data", "x", "--input-layout", "none"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("\n2 values are NaN or infinite and count for nothing\n"));
+  EXPECT_THAT(result.out, HasSubstr("\n2 values are NaN or infinite and are ignored\n"));
   EXPECT_THAT(result.out, HasSubstr("\n      0   2.5  1.11803399    1    4\n"));
 }
 

@@ -149,7 +149,7 @@ TEST(PackImages, ends_at_a_bad_image_or_lists_it_and_leaves_it_out) {
     const ProgramResult failed = run_program(dir.path(), arguments);
     EXPECT_EQ(failed.exit_code, 1);
     EXPECT_THAT(failed.err,
-                HasSubstr("\nphotos/cat/b.jpg is cut short: a JPEG without its end; mend or remove it, "
+                HasSubstr("\nphotos/cat/b.jpg is cut short: a JPEG without its end; repair or remove it, "
                           "or leave bad images out with --on-error skip\n"));
     EXPECT_FALSE(std::filesystem::exists(dir / "p.h5"));
     arguments.insert(arguments.end(), {"--on-error", "skip", "--json"});
@@ -227,13 +227,13 @@ TEST(PackImages, explains_wrong_usage) {
   EXPECT_EQ(error({"--images", "photos", "--size", "4x4", "--fit", "best"}, 2),
             "--fit \"best\": give crop, pad, stretch\n");
   EXPECT_EQ(error({"--images", "nowhere", "--size", "4x4"}, 1),
-            "nowhere: there is no such folder; give a folder with one folder for each class\n");
+            "nowhere: there is no such folder; give a folder with one subfolder per class\n");
   EXPECT_EQ(error({"--images", "photos", "--size", "99999x4"}, 2),
             "--size \"99999x4\" is too large; give at most 65,536 pixels a side\n");
   // A source that cannot be read is reported before options that are missing.
   ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(error({"--images", "pipe"}, 1),
-            "pipe: it is no folder; give a folder with one folder for each class\n");
+            "pipe: it is not a folder; give a folder with one subfolder per class\n");
   EXPECT_THAT(error({"--csv", "pipe"}, 1), ::testing::StartsWith("pipe: "));
   EXPECT_THAT(error({"--csv", "nowhere.csv"}, 1), ::testing::StartsWith("nowhere.csv: "));
   EXPECT_THAT(names_in(dir.path()), ElementsAre("photos", "pipe"));
@@ -279,7 +279,7 @@ TEST(PackNpy, refuses_what_it_cannot_store) {
   EXPECT_THAT(error(npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2, 3), }", "1234")),
               HasSubstr("x.npy is cut short: its header promises 2×3 i64"));
   EXPECT_THAT(error(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", "123")),
-              HasSubstr("x.npy goes on behind its array"));
+              HasSubstr("x.npy continues after its array"));
 }
 
 TEST(PackCifar, stores_images_labels_and_names_of_both_kinds) {

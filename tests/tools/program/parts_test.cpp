@@ -20,9 +20,10 @@
 #include "tools/storage/parallel_write.hpp"
 #include "tools/storage/storage_model.hpp"
 
-namespace h5feed::cli {
+namespace h5feed::test {
 namespace {
 
+using namespace cli;  // NOLINT: this file tests it
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -157,7 +158,7 @@ TEST(ImageChoice, tells_why_labels_are_none) {
   EXPECT_EQ(why(entry("/train/labels", {29})), "/train/labels has 29 rows, not 30");
   EXPECT_EQ(why(entry("/train/y", {})), "/train/y is a single value");
   EXPECT_EQ(why(entry("/train/targets", {30, 10})),
-            "/train/targets has more than one number a row; --target /train/targets delivers them so");
+            "/train/targets has several numbers per row; --target /train/targets delivers them as stored");
   EXPECT_EQ(why(entry("/train/labels", {30}, false)), "/train/labels holds no numbers (u8)");
   for (const DatasetEntry& none :
        {entry("/train/labels", {30}), entry("/test/labels", {29}), entry("/train/ids", {29})})
@@ -282,4 +283,4 @@ TEST(RowRequest, carries_every_setting_of_the_command_line) {
 }
 
 }  // namespace
-}  // namespace h5feed::cli
+}  // namespace h5feed::test

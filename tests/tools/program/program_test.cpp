@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{
             {"bench", "a.h5", "--num-workers", ""}, 2, "--num-workers needs a value; an empty one is none"},
         Mistake{{"info", "a.h5", "--data="}, 2, "--data needs a value; an empty one is none"},
-        Mistake{{"pack", "a.h5", "--idx", "a="}, 2, "--idx \"a=\": name the file behind the ="},
+        Mistake{{"pack", "a.h5", "--idx", "a="}, 2, "--idx \"a=\": name the file after the ="},
         Mistake{{"info", "a.h5", "--export-csv", "x", "--export-json", "./x"},
                 2,
                 "two exports name ./x; give each its own file"},

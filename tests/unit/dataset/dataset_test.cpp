@@ -54,8 +54,7 @@ TEST(Geometry, never_guesses) {
   for (const auto& shape : {std::vector<std::uint64_t>{10, 3, 64, 3}, {10, 5, 64, 5}, {10, 2, 3, 4, 5}}) {
     EXPECT_THAT(
         test::refusal_of<DatasetError>([&] { data_geometry(info_of(shape), InputLayout::automatic); }),
-        HasSubstr(
-            "its layout cannot be told from its shape; state it: input_layout = NCHW, NHWC, NHW, or none"));
+        HasSubstr("its layout is ambiguous; state it: input_layout = NCHW, NHWC, NHW, or none"));
   }
   EXPECT_THAT(test::refusal_of<DatasetError>([&] {
                 data_geometry(info_of({9, 28, 28}, DType::f32), InputLayout::automatic);

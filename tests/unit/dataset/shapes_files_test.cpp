@@ -67,8 +67,6 @@ class ManyFiles {
   std::vector<std::byte> labels_;
 };
 
-FilterSpec gzip() { return {.id = 1, .params = {1}}; }
-
 TEST(NaturalOrder, compares_digits_as_numbers) {
   std::vector<std::string> names = {"traj_10", "traj_2",  "traj_1", "traj_02", "b",
                                     "traj_",   "traj_1a", "10",     "9"};
@@ -79,9 +77,9 @@ TEST(NaturalOrder, compares_digits_as_numbers) {
 
 TEST(FileList, reads_files_of_different_length_and_storage_as_one) {
   ManyFiles many;
-  many.add("a.h5", 7, {.chunk = {3, 5, 4}, .filters = {gzip()}});
+  many.add("a.h5", 7, {.chunk = {3, 5, 4}, .filters = {gzip_filter(1)}});
   many.add("b.h5", 1);
-  many.add("c.h5", 12, {.chunk = {5, 5, 4}, .filters = {gzip()}});
+  many.add("c.h5", 12, {.chunk = {5, 5, 4}, .filters = {gzip_filter(1)}});
   many.add("d.h5", 0);
   many.add("e.h5", 4, {.chunk = {4, 5, 4}});
   const Dataset dataset = Dataset::open(many.options());
@@ -92,22 +90,22 @@ TEST(FileList, reads_files_of_different_length_and_storage_as_one) {
 
 TEST(FileList, reads_chunks_that_cut_samples_in_some_files_only) {
   ManyFiles many;
-  many.add("a.h5", 7, {.chunk = {3, 2, 3}, .filters = {gzip()}});
-  many.add("b.h5", 5, {.chunk = {2, 5, 4}, .filters = {gzip()}});
+  many.add("a.h5", 7, {.chunk = {3, 2, 3}, .filters = {gzip_filter(1)}});
+  many.add("b.h5", 5, {.chunk = {2, 5, 4}, .filters = {gzip_filter(1)}});
   EXPECT_EQ(first_difference(Dataset::open(many.options()), many.images(), many.labels()), "");
 }
 
 TEST(FileList, reads_chunks_that_cut_samples_in_all_files) {
   ManyFiles many;
-  many.add("a.h5", 7, {.chunk = {3, 2, 3}, .filters = {gzip()}});
-  many.add("b.h5", 5, {.chunk = {2, 2, 3}, .filters = {gzip()}});
+  many.add("a.h5", 7, {.chunk = {3, 2, 3}, .filters = {gzip_filter(1)}});
+  many.add("b.h5", 5, {.chunk = {2, 2, 3}, .filters = {gzip_filter(1)}});
   EXPECT_EQ(first_difference(Dataset::open(many.options()), many.images(), many.labels()), "");
 }
 
 TEST(FileList, reads_files_that_only_libhdf5_can_read) {
   ManyFiles many;
   many.add("a.h5", 7, {.chunk = {3, 5, 4}, .filters = {{.id = 5}}});  // nbit
-  many.add("b.h5", 5, {.chunk = {3, 5, 4}, .filters = {gzip()}});
+  many.add("b.h5", 5, {.chunk = {3, 5, 4}, .filters = {gzip_filter(1)}});
   many.add("c.h5", 6, {.chunk = {3, 5, 4}, .filters = {{.id = 5}}});
   const Dataset dataset = Dataset::open(many.options());
   EXPECT_FALSE(dataset.state()->data.reader->direct());
@@ -192,7 +190,7 @@ TEST(FileList, names_what_does_not_belong) {
 
 TEST(FileList, names_the_file_whose_chunk_is_corrupt) {
   ManyFiles many;
-  many.add("a.h5", 6, {.chunk = {3, 5, 4}, .filters = {gzip()}});
+  many.add("a.h5", 6, {.chunk = {3, 5, 4}, .filters = {gzip_filter(1)}});
   const auto path = many.add("b.h5", 6, {.chunk = {3, 5, 4}, .filters = {{.id = 3}}});
   std::vector<std::byte> bytes = test::file_bytes(path);
   // The last row of b.h5 is the last of all.
@@ -257,7 +255,7 @@ TEST(GrowingFile, is_a_snapshot_until_refresh) {
                .shape = {0, 5, 4},
                .max_shape = {~std::uint64_t{0}, 5, 4},
                .chunk = {8, 5, 4},
-               .filters = {gzip()}});
+               .filters = {gzip_filter(1)}});
   const auto append = [&](std::uint64_t from, std::uint64_t to) {
     const std::uint64_t extent[] = {to, 5, 4};
     const std::uint64_t start[] = {from, 0, 0};

@@ -254,8 +254,7 @@ TEST_F(Groups, of_targets_with_dimensions_of_one_give_one_number_a_sample) {
   const Dataset dataset = Dataset::open({.files = {path()}, .data = "x", .target = "y"});
   EXPECT_TRUE(dataset.state()->target->geometry.shape.empty());
   EXPECT_EQ(refusal({.files = {path()}, .data = "x", .images = {.height = 8, .width = 8}}),
-            "images.height and images.width: only images of variable length are scaled, which these are not; "
-            "leave it unset");
+            "images.height and images.width: only encoded images are scaled; leave it unset");
 }
 
 TEST_F(Groups, of_masks_are_spoken_of_where_augment_leaves_them_alone) {

@@ -103,14 +103,14 @@ TEST_F(Images, that_do_not_decode_are_named) {
   const Bytes text = {std::byte{'n'}, std::byte{'o'}};
   write({good, good, text});
   EXPECT_EQ(refusal(),
-            "x.h5:/encoded: sample 2 does not decode: it is no image that OpenCV can decode; store it as "
+            "x.h5:/encoded: sample 2 does not decode: OpenCV cannot decode it; store it as "
             "JPEG or PNG, or leave it out");
   write({good, {}});
   EXPECT_EQ(refusal(),
             "x.h5:/encoded: sample 1 does not decode: it has no bytes; restore it, or leave it out");
   write({text, good});
   EXPECT_EQ(refusal({}, false),
-            "x.h5:/encoded: sample 0 does not decode: it is no image that OpenCV can decode; store it as "
+            "x.h5:/encoded: sample 0 does not decode: OpenCV cannot decode it; store it as "
             "JPEG or PNG, or leave it out");
   write({good, encoded(picture(24, 31, 3, 1), ".png")});
   EXPECT_EQ(refusal(),
@@ -125,8 +125,8 @@ TEST_F(Images, that_do_not_decode_are_named) {
   EXPECT_THAT(refusal(), HasSubstr("holds no samples"));
 }
 
-// OpenCV fills the rest with grey and says nothing.
-TEST_F(Images, that_were_cut_short_are_named_and_not_filled_with_grey) {
+// OpenCV fills the rest with gray and says nothing.
+TEST_F(Images, that_were_cut_short_are_named_and_not_filled_with_gray) {
   const Bytes good = encoded(picture(24, 30, 3, 1), ".jpg");
   const auto cut = [](const Bytes& image, std::size_t bytes) {
     return Bytes(image.begin(), image.end() - static_cast<std::ptrdiff_t>(bytes));
@@ -235,7 +235,7 @@ TEST_F(Images, as_pixels_are_told_by_their_table_of_shapes) {
   EXPECT_EQ(refusal({.height = 6, .width = 8, .shapes = "few"}),
             "x.h5:/few is 2×3 i32; a table of shapes is 3×3 integers");
   EXPECT_THAT(refusal({.height = 6, .width = 8, .shapes = "wrong"}),
-              HasSubstr("of which the channels cannot be told"));
+              HasSubstr("whose channel axis is ambiguous"));
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ std::vector<test::TestDataset> storages() {
 
 class Types : public testing::Test {
  protected:
-  // Whether what is written in `type` arrives as `dtype`; `bytes`: of 13×3×4 elements in the host's order.
+  // Expects that what is written in `type` arrives as `dtype`; `bytes`: of 13×3×4 elements in the host's
+  // order.
   void check(hid_t type, DType dtype, const std::vector<std::byte>& bytes,
              const std::vector<std::int64_t>& shape) {
     for (test::TestDataset storage : storages()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several loaders on one dataset: one cache, one budget; filling it beforehand; what is foretold.
+// Several loaders on one dataset: one cache, one budget; filling it beforehand; predictions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ std::uint64_t run(DataLoader& loader) {
 
 class SharedCache : public testing::Test {
  protected:
-  /// Whether no loader of `dataset_` lives.
+  /// Returns whether no loader of `dataset_` lives.
   bool has_no_group() const {
     LoaderGroupPlace& place = *dataset_.state()->loaders;
     const MutexLock lock(place.mutex);
@@ -84,11 +84,11 @@ TEST_F(SharedCache, says_once_which_figure_holds_where_a_loader_asks_for_less_or
   DataLoader same(dataset_, {.batch_size = 10, .cache_bytes = 8 << 20, .memory_budget_bytes = 64 << 20});
   DataLoader unset(dataset_, {.batch_size = 10});
   const std::string budget =
-      ": another loader or TorchDataset of this opened dataset has 64 MiB; the larger figure holds for both, "
-      "as they share one budget; give both the same figure, or open the file once more";
+      ": another loader or TorchDataset of this dataset uses 64 MiB; they share one budget, so the larger "
+      "value applies; set the same value in both, or open the file again";
   const std::string cache =
-      ": another loader or TorchDataset of this opened dataset has 8 MiB; the larger figure holds for both, "
-      "as they share one cache; give both the same figure, or open the file once more";
+      ": another loader or TorchDataset of this dataset uses 8 MiB; they share one cache, so the larger "
+      "value applies; set the same value in both, or open the file again";
   EXPECT_THAT(log.lines(),
               testing::ElementsAre("memory_budget_bytes 1 B" + budget, "cache_bytes 1 MiB" + cache,
                                    "memory_budget_bytes 65 MiB" + budget, "cache_bytes 9 MiB" + cache));
@@ -248,7 +248,7 @@ TEST_F(SharedCache, is_foretold_before_the_run) {
   EXPECT_EQ(plan(dataset_.subset(of_two_chunks), {}).cache_bytes_fit, 2 * kChunk);
 }
 
-TEST_F(SharedCache, ranks_are_foretold_their_share) {
+TEST_F(SharedCache, predicts_the_share_of_each_rank) {
   const DataLoaderOptions options{
       .batch_size = 5, .shuffle = true, .seed = 1, .rank = 1, .world_size = 4, .shard = Shard::by_chunk};
   const PlanReport report = plan(dataset_, options);

@@ -109,7 +109,7 @@ std::vector<Bytes> plain_jpegs() {
   return jpegs;
 }
 
-// Whether it is decoded without OpenCV.
+// Returns whether it is decoded without OpenCV.
 bool quick(const Bytes& jpeg) {
   Bytes pixels;
   return decode_jpeg(jpeg, JpegChannels::rgb, [&](int height, int width) {

@@ -257,7 +257,7 @@ class TorchDataLoader {
   /// stream that is current for that GPU; the tensors of the result are views of the first rows of `data` and
   /// `target`. Blocks until the batch is ready. Returns nullopt once at the end of an epoch; the following
   /// call starts the next epoch. If an iterator is active, takes its next batch. Throws OptionError on the
-  /// CPU, for tensors that do not fit (the batch then is lost) and with a LibTorch sampler, whose epochs only
+  /// CPU, for tensors that do not fit (the batch is then lost) and with a LibTorch sampler, whose epochs only
   /// `begin()` starts; otherwise the errors of `DataLoader::next()`.
   OptionalBatch<TorchBatch> next_into(const torch::Tensor& data, const torch::Tensor& target = {}) {
     if (order_) {
@@ -290,20 +290,21 @@ class TorchDataLoader {
   /// with `in_order = false`.
   LoaderState state() const { return loader_.state(); }
   /// Resumes at a saved state with the saved seed, which replaces this loader's; see `DataLoader::restore()`.
-  /// Throws OptionError with `in_order = false`; StateError if the state does not match this loader, or is in
-  /// mid-epoch and the loader has a LibTorch sampler, whose order it lacks: use `save()` and `load()` then.
+  /// Throws OptionError with `in_order = false`; StateError if the state does not match this loader, or was
+  /// saved within an epoch and the loader has a LibTorch sampler, whose order it lacks: use `save()` and
+  /// `load()` then.
   void restore(const LoaderState& state) {
     if (order_ && state.position > 0) {
       throw StateError(
-          "a state in mid-epoch does not hold the order of LibTorch's sampler; use save() and load(), or "
-          "options.shuffle instead of the sampler");
+          "a state saved within an epoch does not hold the order of LibTorch's sampler; use save() and "
+          "load(), or options.shuffle instead of the sampler");
     }
     resume(state);
   }
 
   /// Writes the current state to `archive`, for `load()` of a loader with the same data and options. With a
-  /// LibTorch sampler in mid-epoch, also writes the order of the running epoch (8 bytes per sample), but no
-  /// random state for later epochs: save Torch's generator for that. Throws OptionError with
+  /// LibTorch sampler within an epoch, also writes the order of the running epoch (8 bytes per sample), but
+  /// no random state for later epochs: save Torch's generator for that. Throws OptionError with
   /// `in_order = false`.
   void save(torch::serialize::OutputArchive& archive) const {
     const LoaderState saved = state();
@@ -316,7 +317,7 @@ class TorchDataLoader {
 
   /// Resumes where `save()` was called: the next `begin()` continues from there. The archive may be loaded to
   /// any device. Throws StateError if the state does not match this loader, OptionError with
-  /// `in_order = false`, c10::Error if the archive holds no state; the loader then is unchanged.
+  /// `in_order = false`, c10::Error if the archive holds no state; the loader is then unchanged.
   void load(torch::serialize::InputArchive& archive) {
     torch::Tensor written;
     archive.read("h5feed_state", written);
@@ -344,7 +345,7 @@ class TorchDataLoader {
   /// Returns the counters since construction and the current memory use. Thread-safe.
   LoaderStats stats() const { return loader_.stats(); }
   /// Returns a readable summary of a few lines: time, samples/s, device, wait share and its cause, hit rate,
-  /// memory. Thread-safe; the first call may take some 20 ms.
+  /// memory. Thread-safe; the first call may take about 20 ms.
   std::string report() const { return loader_.report(); }
 
  private:

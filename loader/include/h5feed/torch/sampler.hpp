@@ -77,7 +77,7 @@ class TorchOrder final : public Sampler {
 
   /// Resets the sampler and drains the order of `epoch` from it. The first call after `resume()` of the same
   /// epoch keeps the resumed order instead. Throws OptionError for batches of other sizes or too many
-  /// samples; the held order then is unchanged.
+  /// samples; the held order is then unchanged.
   void begin(std::uint64_t epoch) {
     Order order = current();
     if (!order.resumed || order.epoch != epoch) {
@@ -123,7 +123,7 @@ class TorchOrder final : public Sampler {
   std::shared_ptr<const EpochSamples> epoch(std::uint64_t, std::uint64_t epoch) const override {
     const Order now = current();
     if (now.epoch && *now.epoch != epoch) {
-      throw OptionError("a sampler of LibTorch gives an epoch's order when the epoch begins; call begin()");
+      throw OptionError("a sampler of LibTorch determines the order when the epoch begins; call begin()");
     }
     return now.samples;
   }
@@ -137,19 +137,17 @@ class TorchOrder final : public Sampler {
     std::size_t last_batch = batch_size_;
     while (const auto batch = sampler.next(batch_size_)) {
       if (last_batch != batch_size_ || batch->empty() || batch->size() > batch_size_) {
-        throw OptionError("the sampler gives batches of its own sizes (" +
-                          std::to_string(batch->size() > batch_size_ ? batch->size() : last_batch) +
-                          " of batch_size " + std::to_string(batch_size_) +
-                          " samples, and not at the end of the epoch), which would be divided differently "
-                          "here; give such batches to "
-                          "options.batch_sampler");
+        throw OptionError("the sampler returned a batch of " +
+                          std::to_string(last_batch != batch_size_ ? last_batch : batch->size()) +
+                          " samples before the end of the epoch, for batch_size " +
+                          std::to_string(batch_size_) +
+                          "; use options.batch_sampler for batches of varying size");
       }
       last_batch = batch->size();
       for (const std::size_t sample : *batch) samples.push_back(static_cast<std::int64_t>(sample));
       if (samples.size() > most_samples_) {
-        throw OptionError("the sampler gave " + std::to_string(samples.size()) +
-                          " samples and does not end, and its order is taken when an epoch begins; let "
-                          "next() return nullopt at the end of an epoch");
+        throw OptionError("the sampler returned " + std::to_string(samples.size()) +
+                          " samples without ending; return nullopt from next() at the end of an epoch");
       }
     }
     return std::make_shared<const List>(std::move(samples));

@@ -47,7 +47,7 @@ TEST(DataLoaderErrors, of_worker_init_fn_arrive_at_the_first_next_and_stay) {
   DataLoader loader(open(set), {.batch_size = 50, .num_workers = 2, .worker_init_fn = [&](int worker) {
                                   if (worker == 0) return;
                                   asked.wait();  // late: worker 0 could deliver everything by then
-                                  throw std::runtime_error("no licence for worker 1");
+                                  throw std::runtime_error("no license for worker 1");
                                 }});
   asked.count_down();
   for (int call = 0; call < 3; ++call) {
@@ -55,7 +55,7 @@ TEST(DataLoaderErrors, of_worker_init_fn_arrive_at_the_first_next_and_stay) {
       loader.next();
       ADD_FAILURE() << "a batch came although a worker could not be set up";
     } catch (const std::runtime_error& error) {
-      EXPECT_STREQ(error.what(), "no licence for worker 1");
+      EXPECT_STREQ(error.what(), "no license for worker 1");
     }
   }
 }

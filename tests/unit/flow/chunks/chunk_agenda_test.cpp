@@ -52,7 +52,7 @@ TEST(ChunkAgenda, gives_a_visit_to_one_taker) {
   EXPECT_FALSE(agenda.contains({kData, 4}));
 }
 
-TEST(ChunkAgenda, announces_a_chunk_anew_when_the_visit_that_had_it_taken_did_without) {
+TEST(ChunkAgenda, announces_a_chunk_again_if_its_visit_did_not_need_it) {
   ChunkAgenda agenda(2);
   agenda.note_read(true);
   const auto first = job_of(0, {4});

@@ -28,9 +28,9 @@ using testing::IsEmpty;
 constexpr std::uint64_t kChunkRows = 10;
 
 /// 30 samples in three chunks, without reader threads.
-class ChunkLoaderTest : public testing::Test {
+class ChunkLoading : public testing::Test {
  protected:
-  ChunkLoaderTest() {
+  ChunkLoading() {
     options_.batch_size = 5;
     options_.concurrent_decodes = 2;
   }
@@ -79,7 +79,7 @@ class ChunkLoaderTest : public testing::Test {
   std::optional<ChunkLoader> loader_;
 };
 
-TEST_F(ChunkLoaderTest, claims_all_visits_of_a_chunk_that_it_loads) {
+TEST_F(ChunkLoading, claims_all_visits_of_a_chunk_that_it_loads) {
   open();
   const auto first = announce(0, {0, 1});
   const auto second = announce(1, {0}, 5);
@@ -93,7 +93,7 @@ TEST_F(ChunkLoaderTest, claims_all_visits_of_a_chunk_that_it_loads) {
   EXPECT_EQ(counters_.cache_hits, 1u);
 }
 
-TEST_F(ChunkLoaderTest, claims_one_visit_of_a_chunk_in_the_cache) {
+TEST_F(ChunkLoading, claims_one_visit_of_a_chunk_in_the_cache) {
   open();
   ASSERT_TRUE(loader_->preload({kData, 2}));
   const std::uint64_t reads = counters_.read_calls;
@@ -107,7 +107,7 @@ TEST_F(ChunkLoaderTest, claims_one_visit_of_a_chunk_in_the_cache) {
   EXPECT_TRUE(loader_->drop({second, 0})) << "still on the agenda";
 }
 
-TEST_F(ChunkLoaderTest, resumes_a_visit_once_the_load_of_another_thread_has_ended) {
+TEST_F(ChunkLoading, resumes_a_visit_once_the_load_of_another_thread_has_ended) {
   open();
   const auto job = announce(0, {1});
   int resumed = 0;
@@ -123,7 +123,7 @@ TEST_F(ChunkLoaderTest, resumes_a_visit_once_the_load_of_another_thread_has_ende
   EXPECT_THAT(loader_->claim({job, 0}, no_resume).visits, ElementsAre(VisitRef{job, 0}));
 }
 
-TEST_F(ChunkLoaderTest, takes_only_the_visit_off_the_agenda_whose_load_failed) {
+TEST_F(ChunkLoading, takes_only_the_visit_off_the_agenda_whose_load_failed) {
   open(0, {.failing_read = 0});
   const auto first = announce(0, {0});
   const auto second = announce(1, {0}, 5);
@@ -133,14 +133,14 @@ TEST_F(ChunkLoaderTest, takes_only_the_visit_off_the_agenda_whose_load_failed) {
   EXPECT_THAT(claim.visits, ElementsAre(VisitRef{second, 0})) << "the next read succeeds";
 }
 
-TEST_F(ChunkLoaderTest, leaves_an_error_met_ahead_of_time_to_the_visit) {
+TEST_F(ChunkLoading, leaves_an_error_met_ahead_of_time_to_the_visit) {
   open(0, {.failing_read = 0});
   const ChunkLoader::Claim ahead = loader_->load_ahead(0, 0, [] { return true; });
   EXPECT_FALSE(ahead.chunk);
   EXPECT_FALSE(cache_.contains({kData, 0}));
 }
 
-TEST_F(ChunkLoaderTest, loads_ahead_what_is_neither_cached_nor_on_the_agenda) {
+TEST_F(ChunkLoading, loads_ahead_what_is_neither_cached_nor_on_the_agenda) {
   open();
   const auto always = [] { return true; };
   EXPECT_TRUE(loader_->load_ahead(0, 0, always).chunk);
@@ -151,7 +151,7 @@ TEST_F(ChunkLoaderTest, loads_ahead_what_is_neither_cached_nor_on_the_agenda) {
   EXPECT_EQ(counters_.chunk_loads, 1u);
 }
 
-TEST_F(ChunkLoaderTest, pins_a_chunk_once_the_thread_that_loads_it_is_done) {
+TEST_F(ChunkLoading, pins_a_chunk_once_the_thread_that_loads_it_is_done) {
   open();
   ChunkCache::Lookup of_another = cache_.lookup({kData, 1}, chunk_bytes(), [] {});
   auto& load = std::get<ChunkCache::Load>(of_another);
@@ -166,7 +166,7 @@ TEST_F(ChunkLoaderTest, pins_a_chunk_once_the_thread_that_loads_it_is_done) {
   EXPECT_EQ(counters_.cache_hits, 1u);
 }
 
-TEST_F(ChunkLoaderTest, preloads_while_the_cache_has_room) {
+TEST_F(ChunkLoading, preloads_while_the_cache_has_room) {
   open();
   cache_.set_capacity(2 * chunk_bytes());
   EXPECT_TRUE(loader_->preload({kData, 0}));
@@ -176,7 +176,7 @@ TEST_F(ChunkLoaderTest, preloads_while_the_cache_has_room) {
   EXPECT_EQ(counters_.chunk_loads, 2u);
 }
 
-TEST_F(ChunkLoaderTest, serves_kept_rows_without_their_chunk) {
+TEST_F(ChunkLoading, serves_kept_rows_without_their_chunk) {
   open(10);
   loader_->future().issue({.plan = plan_}, {});
   cache_.set_capacity(0);

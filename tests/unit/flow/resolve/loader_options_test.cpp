@@ -53,7 +53,7 @@ TEST_F(OptionErrors, name_the_option_and_what_works) {
                   "link h5feed::gpu");
   EXPECT_EQ(refuse({.device = "tpu"}), "device \"tpu\" is not known; use \"cpu\", \"cuda:N\" or \"auto\"");
   EXPECT_EQ(refuse({.normalize = Normalize{.mean = {1, 2}}}),
-            "normalize.mean has 2 values, the data has 1 channel; give one value, or one a channel");
+            "normalize.mean has 2 values, the data has 1 channel; give one value, or one per channel");
   EXPECT_EQ(refuse({.row_reads = RowReads::always}),
             "row_reads = always needs uncompressed rows in one piece; " + set_.path().string() +
                 ":/images has none; use automatic");

@@ -226,7 +226,7 @@ TEST(UnsupportedFilters, say_why) {
   EXPECT_EQ(reason(filter_id::kBitshuffle, {0, 4, 2, 0, 1}),
             "compresses with an unknown codec (1; known are 0 none, 2 lz4, 3 zstd)");
   EXPECT_EQ(reason(filter_id::kBlosc, {2, 2, 1, 0, 5, 1, 99}),
-            "compresses with a codec that the libblosc at hand lacks (99)");
+            "compresses with a codec that the installed libblosc does not support (99)");
   EXPECT_EQ(reason(filter_id::kSzip, {169, 8, 25, 80}),
             "has parameters (169, 8, 25, 80) that its encoder does not write");
   EXPECT_EQ(reason(5, {}), "is not built in");
