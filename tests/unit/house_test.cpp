@@ -66,7 +66,7 @@ TEST_F(House, has_no_source_without_a_license_line) {
   expect_violation("loader/base/a.cpp:1: no license line");
 }
 
-TEST_F(House, has_no_script_without_a_licence_line_in_its_first_three_lines) {
+TEST_F(House, has_no_script_without_a_license_line_in_its_first_three_lines) {
   const std::string line = "# SPDX-License-Identifier: Apache-2.0\n";
   plant("tools/good.sh", "#!/usr/bin/env bash\n# What it does\n" + line);
   const std::vector<std::string> bad = {"tools/a.sh",     "benchmarks/a.py",       "cmake/a.cmake",
@@ -74,7 +74,7 @@ TEST_F(House, has_no_script_without_a_licence_line_in_its_first_three_lines) {
   for (const std::string& file : bad) plant(file, "#!/usr/bin/env bash\n\n\n" + line);
   const Verdict run = check(dir_.path());
   EXPECT_EQ(run.exit_code, 1);
-  for (const std::string& file : bad) EXPECT_THAT(run.text, HasSubstr(file + ":1: no licence line"));
+  for (const std::string& file : bad) EXPECT_THAT(run.text, HasSubstr(file + ":1: no license line"));
   EXPECT_THAT(run.text, Not(HasSubstr("good.sh")));
 }
 
