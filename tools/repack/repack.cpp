@@ -72,7 +72,7 @@ int repack(const RepackArguments& arguments) {
   RepackSettings settings = make_settings(arguments);
   check_places(arguments);
   const auto file = H5File::open(arguments.in);
-  refuse_no_change(arguments);
+  refuse_no_change(*file, arguments);
   if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
   std::vector<RepackJob> jobs = choose_jobs(file, arguments);
   settings = settings_for(jobs, settings);
