@@ -188,6 +188,10 @@ TEST(PackImages, takes_paths_labels_and_groups_from_csv) {
   write_text(dir / "bad.csv", "photos/dog/b.png\n");
   EXPECT_EQ(run_program(dir.path(), {"pack", "q.h5", "--csv", "bad.csv", "--size", "2x2"}).err,
             "bad.csv: record 1 has no path and label; give lines of path,label\n");
+  EXPECT_EQ(
+      run_program(dir.path(), {"pack", "q.h5", "--csv", "list.csv", "--csv", "list.csv", "--size", "2x2"})
+          .err,
+      "--csv names list.csv twice; give it once\n");
 }
 
 TEST(PackImages, writes_the_same_file_with_any_number_of_jobs) {
@@ -230,6 +234,10 @@ TEST(PackImages, explains_wrong_usage) {
             "nowhere: there is no such folder; give a folder with one folder for each class\n");
   EXPECT_EQ(error({"--images", "photos", "--size", "99999x4"}, 2),
             "--size \"99999x4\" is too large; give at most 65,536 pixels a side\n");
+  EXPECT_EQ(error({"--images", "photos", "--images", "./photos/", "--size", "4x4"}, 2),
+            "--images names ./photos/ twice; give it once\n");
+  EXPECT_EQ(error({"--images", "a=photos", "--images", "a=photos", "--size", "4x4"}, 2),
+            "--images names photos twice for group a; give it once\n");
   // A source that cannot be read is reported before options that are missing.
   ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(error({"--images", "pipe"}, 1),
@@ -308,6 +316,8 @@ TEST(PackCifar, stores_images_labels_and_names_of_both_kinds) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(values(dir, "labels"), ElementsAre(90, 91, 92));
   EXPECT_THAT(values(dir, "coarse_labels"), ElementsAre(0, 1, 2));
+  EXPECT_EQ(run_program(dir.path(), {"pack", "q.h5", "--cifar10", "t.bin", "--cifar10", "t.bin"}).err,
+            "--cifar10 names t.bin twice; give it once\n");
   EXPECT_THAT(run_program(dir.path(), {"pack", "q.h5", "--cifar10", "c.bin"}).err,
               HasSubstr("are no whole number of records of 3073"));
 }
