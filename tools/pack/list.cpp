@@ -125,7 +125,7 @@ std::vector<ListRow> read_rows(const std::string& name, const std::string& group
     rows.push_back({fs::path(name).parent_path() / fields[columns.path], fields[columns.label],
                     group.empty() && columns.group < fields.size() ? fields[columns.group] : group});
   }
-  if (rows.empty()) throw FileError(fmt::format("{}: lists no image", name));
+  if (rows.empty()) throw FileError(fmt::format("{}: lists no image; give lines of path,label", name));
   return rows;
 }
 
