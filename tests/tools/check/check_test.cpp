@@ -269,26 +269,6 @@ TEST(Check, lists_what_it_cannot_compare_and_says_why) {
                                        "on [0-9]+ threads? and by libhdf5 on one\n"));
 }
 
-TEST(Check, classifies_a_sample_of_one_reader_alike_in_table_and_json) {
-  const cli::CheckResult part{.chunks = 10, .wanted = 1, .visited = 1};
-  cli::CheckResult own = part;
-  own.not_compared = "libhdf5 has no filter 32015 (zstd)";
-  const std::vector<cli::CheckEntry> entries = {
-      {.info = DatasetInfo{}, .chunks = 10, .fallback_reason = "external files", .result = part},
-      {.info = DatasetInfo{}, .chunks = 10, .result = own},
-      {.info = DatasetInfo{}, .chunks = 10, .result = part}};
-  const auto json = cli::check_json("a.h5", entries, 0.1, 1);
-  EXPECT_EQ(json.at("datasets_libhdf5_only"), 1);
-  EXPECT_EQ(json.at("datasets_h5feed_only"), 1);
-  EXPECT_EQ(json.at("datasets_partial"), 1);
-  const std::vector<std::string> results = {"libhdf5 only, not compared", "h5feed only, not compared",
-                                            "partial"};
-  for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_THAT(cli::check_cells(entries[i]), ::testing::Contains(results[i]));
-  }
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(json.at("datasets")[i].at("result"), results[i]);
-}
-
 TEST(Check, a_sample_says_what_share_it_proves_and_has_no_digest) {
   const TempDir dir;
   {
