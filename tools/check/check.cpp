@@ -87,7 +87,9 @@ std::vector<CheckEntry> list_entries(const H5File& file, const std::vector<std::
 }
 
 std::string plan_text(const H5File& file, const std::vector<CheckEntry>& entries,
-                      const CheckSettings& settings, double seconds) {
+                      const CheckSettings& settings, const CheckEstimate& estimate) {
+  const double seconds =
+      estimate.measured ? std::accumulate(estimate.seconds.begin(), estimate.seconds.end(), 0.0) : 0;
   std::uint64_t datasets = 0, chunks = 0, bytes = 0;
   for (const CheckEntry& entry : entries) {
     if (!entry.info) continue;
@@ -186,15 +188,15 @@ int check(const CheckArguments& arguments) {
   const auto file = H5File::open(arguments.file);
   std::vector<CheckEntry> entries = list_entries(*file, arguments.data);
   constexpr std::chrono::seconds kEstimateTime(1);
-  const std::vector<double> estimate = estimate_check(file, entries, settings, kEstimateTime);
-  say(plan_text(*file, entries, settings, std::accumulate(estimate.begin(), estimate.end(), 0.0)));
+  const CheckEstimate estimate = estimate_check(file, entries, settings, kEstimateTime);
+  say(plan_text(*file, entries, settings, estimate));
 
   double total_bytes = 0;
   for (const CheckEntry& entry : entries) {
     if (entry.info) total_bytes += static_cast<double>(entry.info->total_bytes()) * settings.sample;
   }
   Progress progress("check", ProgressUnit::bytes, total_bytes);
-  Watcher watcher(progress, estimate);
+  Watcher watcher(progress, estimate.seconds);
   Table table = check_table(entries);
   const bool show_table = !arguments.output.json;
   if (show_table) print(table.header_text());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
@@ -30,9 +31,10 @@ double hash_seconds_per_byte() {
   return seconds_since(begin) / static_cast<double>(values.size());
 }
 
-// Predicts the seconds for one dataset that is large enough to matter.
-double measured_seconds(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
-                        const CheckSettings& settings, double hash_s_per_byte) {
+// Predicts the seconds for one dataset that is large enough to matter; nullopt if the time was over before
+// its first chunk.
+std::optional<double> measured_seconds(const std::shared_ptr<H5File>& file, const DatasetInfo& info,
+                                       const CheckSettings& settings, double hash_s_per_byte) {
   constexpr double kAmple = 0.03;
   const Clock::time_point begin = Clock::now();
   std::shared_ptr<const ChunkReader> reader;
@@ -49,9 +51,10 @@ double measured_seconds(const std::shared_ptr<H5File>& file, const DatasetInfo& 
     // A share of 1 would also hash all chunks.
     if (few.sample >= 1) few.sample = std::nextafter(1.0, 0.0);
     const Clock::time_point round = Clock::now();
-    check_dataset(*file, *reader, few, [](std::uint64_t) {});
-    timer.add(seconds_since(round));
+    const CheckResult result = check_dataset(*file, *reader, few, [](std::uint64_t) {});
+    timer.add(seconds_since(round), result.visited);
   }
+  if (chunks > 0 && timer.seconds_each() == 0) return std::nullopt;
   if (settings.sample < 1) return open_s + timer.seconds_each() * chunks * settings.sample;
   // If rows of chunks exceed the memory, their chunks are visited several times.
   const auto visits = static_cast<double>(ChunkWalk(*reader, settings.memory_bytes / 4).visits());
@@ -61,29 +64,37 @@ double measured_seconds(const std::shared_ptr<H5File>& file, const DatasetInfo& 
 
 }  // namespace
 
-void PieceTimer::add(double seconds) noexcept {
-  seconds_each_ = seconds / static_cast<double>(next_);
+void PieceTimer::add(double seconds, std::uint64_t done) noexcept {
+  if (done > 0) seconds_each_ = seconds / static_cast<double>(done);
+  if (done < next_) {
+    next_ = 0;
+    return;
+  }
   const bool first = rounds_++ == 0;
   // If a single piece takes a second, one-time costs do not matter.
   const bool enough = seconds >= (first ? 1.0 : ample_s_) || (!first && next_ == pieces_);
   next_ = enough ? 0 : first ? 1 : std::min(pieces_, next_ * kGrowth);
 }
 
-std::vector<double> estimate_check(const std::shared_ptr<H5File>& file,
-                                   const std::vector<CheckEntry>& entries, const CheckSettings& settings,
-                                   std::chrono::nanoseconds limit) {
+CheckEstimate estimate_check(const std::shared_ptr<H5File>& file, const std::vector<CheckEntry>& entries,
+                             const CheckSettings& settings, std::chrono::nanoseconds limit) {
   Clock::time_point end = Clock::now() + limit;
   if (settings.deadline) end = std::min(end, *settings.deadline);
   const double hash_s_per_byte = hash_seconds_per_byte();
   std::vector<double> seconds(entries.size(), -1);
   double measured_s = 0, measured_bytes = 0;
+  bool large = false;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const CheckEntry& entry = entries[i];
-    if (!entry.info || !entry.problem.empty() || Clock::now() >= end) continue;
+    if (!entry.info || !entry.problem.empty()) continue;
     if (entry.info->total_bytes() < kLarge && entry.chunks < kManyChunks) continue;
+    large = true;
+    if (Clock::now() >= end) continue;
     check_interrupted();
     try {
-      seconds[i] = measured_seconds(file, *entry.info, settings, hash_s_per_byte);
+      const std::optional<double> measured = measured_seconds(file, *entry.info, settings, hash_s_per_byte);
+      if (!measured) continue;
+      seconds[i] = *measured;
     } catch (const Error&) {
       continue;  // the check itself will report it
     }
@@ -97,7 +108,7 @@ std::vector<double> estimate_check(const std::shared_ptr<H5File>& file,
     const bool counts = entries[i].info && entries[i].problem.empty();
     seconds[i] = counts ? otherwise * static_cast<double>(entries[i].info->total_bytes()) : 0;
   }
-  return seconds;
+  return {.seconds = std::move(seconds), .measured = !large || measured_bytes > 0};
 }
 
 std::optional<double> TimeForecast::revise(double done, double elapsed_s) noexcept {

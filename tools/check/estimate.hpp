@@ -25,8 +25,9 @@ class PieceTimer {
 
   /// Returns the number of pieces for the next round; 0 when enough is known.
   std::uint64_t next() const noexcept { return next_; }
-  /// Records that the round of `next()` pieces took `seconds`.
-  void add(double seconds) noexcept;
+  /// Records that the round of `next()` pieces took `seconds`. If only `done` of them were done, because the
+  /// time for it was over, there is no further round, and a round without any counts for nothing.
+  void add(double seconds, std::uint64_t done) noexcept;
   /// Seconds per piece; 0 before the first round.
   double seconds_each() const noexcept { return seconds_each_; }
 
@@ -40,13 +41,20 @@ class PieceTimer {
   double seconds_each_ = 0;
 };
 
-/// Returns the predicted seconds for each entry, in their order. Checks some chunks of each dataset of at
-/// least 64 MiB or 65,536 chunks, spread over it, so that chunks that were never written count by their
-/// share. Smaller datasets, and those for which the time did not suffice, are extrapolated from the others.
-/// Blocks for about `limit`, or longer if a single chunk takes longer. Throws Interrupted.
-std::vector<double> estimate_check(const std::shared_ptr<H5File>& file,
-                                   const std::vector<CheckEntry>& entries, const CheckSettings& settings,
-                                   std::chrono::nanoseconds limit);
+/// Predicted time of a check.
+struct CheckEstimate {
+  std::vector<double> seconds;  ///< for each entry, in their order
+  /// False if there are large datasets, but the time did not suffice to measure any of them: `seconds` then
+  /// compares the entries with each other, and its sum may be far too low.
+  bool measured = true;
+};
+
+/// Predicts the seconds for each entry. Checks some chunks of each dataset of at least 64 MiB or 65,536
+/// chunks, spread over it, so that chunks that were never written count by their share. Smaller datasets, and
+/// those for which the time did not suffice, are extrapolated from the others. Blocks for about `limit`, or
+/// longer if a single chunk takes longer. Throws Interrupted.
+CheckEstimate estimate_check(const std::shared_ptr<H5File>& file, const std::vector<CheckEntry>& entries,
+                             const CheckSettings& settings, std::chrono::nanoseconds limit);
 
 /// Detects that work will take much longer or shorter than predicted. For one thread.
 class TimeForecast {

@@ -44,9 +44,11 @@ std::string result_text(const CheckEntry& entry) {
   return entry.result->visited < entry.result->chunks ? "partial" : "equal";
 }
 
-// Returns whether some chunks of a dataset without a failure were not visited.
+// Returns whether both sides agree in the chunks that were compared, and these are not all. A dataset that
+// only one side can read is not compared at all, as in the counts.
 bool is_partial(const CheckEntry& entry) {
-  return entry.clean() && entry.result && entry.result->visited < entry.result->chunks;
+  return entry.clean() && entry.result && entry.fallback_reason.empty() &&
+         entry.result->not_compared.empty() && entry.result->visited < entry.result->chunks;
 }
 
 std::string path_text(const CheckEntry& entry) {

@@ -80,6 +80,7 @@ void open_named(const std::string& option, const std::string& example,
 
 void open_cifar_arrays(const std::string& option, const std::vector<std::string>& arguments, CifarKind kind,
                        const std::string& out, std::vector<PackInput>& inputs) {
+  refuse_repeated(option, arguments);
   std::vector<std::pair<std::string, std::vector<std::filesystem::path>>> groups;
   for (const std::string& argument : arguments) {
     auto [name, file] = split_name(argument);

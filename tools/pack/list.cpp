@@ -125,7 +125,7 @@ std::vector<ListRow> read_rows(const std::string& name, const std::string& group
     rows.push_back({fs::path(name).parent_path() / fields[columns.path], fields[columns.label],
                     group.empty() && columns.group < fields.size() ? fields[columns.group] : group});
   }
-  if (rows.empty()) throw FileError(fmt::format("{}: lists no image", name));
+  if (rows.empty()) throw FileError(fmt::format("{}: lists no image; give lines of path,label", name));
   return rows;
 }
 
@@ -150,9 +150,24 @@ std::pair<std::string, std::string> split_name(const std::string& argument) {
   return {argument.substr(0, equals), argument.substr(equals + 1)};
 }
 
+void refuse_repeated(const std::string& option, const std::vector<std::string>& arguments) {
+  std::set<std::pair<std::string, fs::path>> seen;
+  for (const std::string& argument : arguments) {
+    const auto [group, source] = split_name(argument);
+    std::error_code error;
+    fs::path place = fs::canonical(source, error);
+    if (error) continue;  // whoever opens it says so
+    if (seen.emplace(group, std::move(place)).second) continue;
+    throw OptionError(fmt::format("{} names {} twice{}; give it once", option, source,
+                                  group.empty() ? "" : fmt::format(" for group {}", group)));
+  }
+}
+
 void check_image_sources(const std::vector<std::string>& folders, const std::vector<std::string>& files) {
   for (const std::string& argument : folders) check_folder(split_name(argument).second);
   for (const std::string& argument : files) open_file_source(split_name(argument).second);
+  refuse_repeated("--images", folders);
+  refuse_repeated("--csv", files);
 }
 
 ImageSets list_class_folders(const std::vector<std::string>& folders) {

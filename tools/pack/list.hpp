@@ -28,8 +28,13 @@ struct ImageSets {
   std::uint64_t ignored = 0;             ///< files in the folders that do not have an image's extension
 };
 
+/// Throws OptionError if two `arguments` of `option`, given as PATH or GROUP=PATH, name the same file or
+/// folder for the same group, however they spell it: its samples would be stored twice.
+void refuse_repeated(const std::string& option, const std::vector<std::string>& arguments);
+
 /// Checks that `folders`, as `list_class_folders` takes them, are folders, and that `files`, as `list_csv`
-/// takes them, are files that can be opened. Reads nothing. Throws FileError.
+/// takes them, are files that can be opened. Reads nothing. Throws FileError, and OptionError for a source
+/// that is named twice.
 void check_image_sources(const std::vector<std::string>& folders, const std::vector<std::string>& files);
 
 /// Lists folders that hold one folder per class, given as DIR or GROUP=DIR; images may be nested deeper.

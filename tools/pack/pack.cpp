@@ -229,11 +229,17 @@ std::string pack_image_sets(const PackArguments& arguments) {
   }
   NewFile file(arguments.out, arguments.force);
   require_free_space(arguments.out, space);
-  say(fmt::format("writing {} from {} images{}, {}{}", printable(arguments.out), format_count(images),
-                  sets.class_names.empty() ? "" : fmt::format(" in {} classes", sets.class_names.size()),
+  const auto counted = [](std::uint64_t count, std::string_view one, std::string_view several) {
+    return fmt::format("{} {}", format_count(count), count == 1 ? one : several);
+  };
+  const std::size_t classes = sets.class_names.size();
+  say(fmt::format("writing {} from {}{}, {}{}", printable(arguments.out), counted(images, "image", "images"),
+                  classes == 0 ? "" : " in " + counted(classes, "class", "classes"),
                   target.store_bytes ? "their bytes as they are"
                                      : fmt::format("each {}x{}", target.format.height, target.format.width),
-                  sets.ignored == 0 ? "" : fmt::format("; {} other files are no images", sets.ignored)));
+                  sets.ignored == 0
+                      ? ""
+                      : "; " + counted(sets.ignored, "other file is no image", "other files are no images")));
   std::vector<SkippedImage> skipped;
   {
     Progress progress(fmt::format("pack {}", printable(arguments.out)), ProgressUnit::items,

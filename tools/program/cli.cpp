@@ -142,6 +142,21 @@ void refuse_empty(const std::vector<std::string>& arguments) {
   }
 }
 
+// Refuses --flag=value: the parser takes some values for true, and words its refusal of others in its own
+// way.
+void refuse_values_of_flags(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const CLI::App* const command =
+      is_command(arguments.front()) ? app.get_subcommand(arguments.front()) : &app;
+  for (const std::string& word : arguments) {
+    const auto equals = word.find('=');
+    if (!word.starts_with("--") || equals == std::string::npos) continue;
+    const CLI::Option* const option = command->get_option_no_throw(word.substr(0, equals));
+    if (option == nullptr || option->get_items_expected_max() > 0) continue;
+    throw OptionError(fmt::format("{} takes no value; try h5feed{} --help", word.substr(0, equals),
+                                  command == &app ? "" : " " + command->get_name()));
+  }
+}
+
 // Opens stand-ins for closed standard streams, so that a file opened later does not become one of them. Reads
 // and writes of a stand-in fail: unwritable output must be an error.
 void fill_standard_streams() noexcept {
@@ -196,6 +211,7 @@ int run_command(std::vector<std::string> arguments) {
   add_env(app, action);
   add_monitor(app, action, std::move(watched_command));
   add_completion(app, action);
+  refuse_values_of_flags(app, arguments);
   try {
     std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
     app.parse(std::move(arguments));

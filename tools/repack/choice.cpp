@@ -255,7 +255,8 @@ void check_arguments(const RepackArguments& arguments) {
   }
 }
 
-void refuse_no_change(const RepackArguments& arguments) {
+void refuse_no_change(const H5File& file, const RepackArguments& arguments) {
+  for (const std::string& name : arguments.datasets) file.describe(name, {.name = "dataset"});
   if (arguments.chunk.empty() && arguments.filter.empty() && arguments.max_shape.empty() &&
       !arguments.latest() && arguments.shuffle_rows.empty()) {
     throw OptionError(fmt::format("nothing to change; try h5feed tune {}", arguments.in));

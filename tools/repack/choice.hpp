@@ -38,9 +38,9 @@ struct RepackArguments {
 /// Throws OptionError if options have values that are wrong for any file.
 void check_arguments(const RepackArguments& arguments);
 
-/// Throws OptionError if the options change nothing. The message suggests what to try; call after the file
-/// has been opened.
-void refuse_no_change(const RepackArguments& arguments);
+/// Throws DatasetError if `file` lacks a dataset that the options name, and OptionError if the options change
+/// nothing. The messages suggest what to try.
+void refuse_no_change(const H5File& file, const RepackArguments& arguments);
 
 /// Returns the datasets to re-encode and those whose chunks are copied as stored; `plan_job` has yet to plan
 /// them. All other objects are left to `copy_objects`. Throws DatasetError and OptionError that name the

@@ -39,10 +39,10 @@ class PartedRepack {
         settings_(settings_for(plan_.jobs(), settings)) {}
 
   int run() {
-    say(plan_.text());
     if (!arguments_.force) plan_.check_others();
+    if (!arguments_.dry_run) require_room_for_all();
+    say(plan_.text());
     if (arguments_.dry_run) return kDone;
-    require_room_for_all();
     const UnfinishedOutput unfinished;  // outlives the writers, which remove their files
     try {
       Progress progress("repack", ProgressUnit::bytes, total_bytes());

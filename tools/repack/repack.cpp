@@ -26,6 +26,7 @@
 #include "tools/repack/choice.hpp"
 #include "tools/repack/copy.hpp"
 #include "tools/repack/dataset.hpp"
+#include "tools/repack/part_plan.hpp"
 #include "tools/repack/parts.hpp"
 #include "tools/repack/report.hpp"
 #include "tools/storage/free_space.hpp"
@@ -72,7 +73,7 @@ int repack(const RepackArguments& arguments) {
   RepackSettings settings = make_settings(arguments);
   check_places(arguments);
   const auto file = H5File::open(arguments.in);
-  refuse_no_change(arguments);
+  refuse_no_change(*file, arguments);
   if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
   std::vector<RepackJob> jobs = choose_jobs(file, arguments);
   settings = settings_for(jobs, settings);
@@ -81,11 +82,11 @@ int repack(const RepackArguments& arguments) {
   const CopyPlan plan = copy_plan(jobs, arguments);
   check_copyable(*file, plan);
   const RepackEstimate estimate = estimate_repack(jobs, arguments.in, settings);
-  say(plan_text(jobs, arguments, estimate));
   require_free_space(arguments.out,
                      {.bytes = saturating_sum(estimate.bytes_out, estimate.scratch_bytes),
                       .largest_file_bytes = std::max(estimate.bytes_out, estimate.scratch_bytes),
                       .estimated = true});
+  say(plan_text(jobs, arguments, estimate));
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   if (arguments.dry_run) {
     if (arguments.json) print(json_text(repack_json(jobs, arguments, estimate, 0, seconds())));

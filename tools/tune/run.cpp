@@ -70,13 +70,13 @@ class TuneRun {
     refuse_larger_chunks(most_rows());
     if (settings_.filters.empty()) settings_.filters = usual_filters(size_of(info().dtype));
     cold_ = std::filesystem::file_size(settings_.file) > system_limits().available_bytes;
-  }
-
-  TuneResult run() {
     // One candidate lies there at a time, the largest without filters.
     on_scratch([&] {
       require_free_space(scratch_file(settings_), one_file(wanted_rows() * data_.row_bytes, false));
     });
+  }
+
+  TuneResult run() {
     read_sample();
     fit_sample();
     make_trials();

@@ -56,6 +56,15 @@ struct Put {
   }
 };
 
+}  // namespace
+
+std::string_view cure_for_unwritable(int error) noexcept {
+  // No mode and no owner makes a read-only file system writable.
+  return error == EROFS ? "copy the file to a place that can be written" : "check its mode and owner";
+}
+
+namespace {
+
 // Claims space after the end of a file for what libhdf5 adds to it: an update that runs out of space halfway
 // would leave a damaged file.
 class RoomBehind {
@@ -63,8 +72,9 @@ class RoomBehind {
   explicit RoomBehind(const std::filesystem::path& file)
       : fd_(::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (!fd_.valid()) {
-      throw FileError(fmt::format("{}: cannot be written ({}); check its mode and owner", file.string(),
-                                  std::generic_category().message(errno)));
+      const int error = errno;
+      throw FileError(fmt::format("{}: cannot be written ({}); {}", file.string(),
+                                  std::generic_category().message(error), cure_for_unwritable(error)));
     }
     if (const int error = claim_storage(fd_.get(), size(), kMetadataRoomBytes); error != 0)
       throw_full(file, kMetadataRoomBytes, error);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct NamedAttribute {
   std::string name;
   AttributeValue value;
 };
+
+/// Returns what to do about a file that cannot be opened for writing; `error` is the errno.
+std::string_view cure_for_unwritable(int error) noexcept;
 
 /// Writes attributes of one dataset or group of an existing file in place, replacing those of the same names.
 /// No other handle of this process may have the file open. Takes libhdf5's file lock, which excludes other

@@ -26,7 +26,7 @@ std::vector<std::uint64_t> rounds_of(cli::PieceTimer& timer, double once, double
   std::vector<std::uint64_t> rounds;
   while (timer.next() > 0) {
     rounds.push_back(timer.next());
-    timer.add((rounds.size() == 1 ? once : 0) + each * static_cast<double>(timer.next()));
+    timer.add((rounds.size() == 1 ? once : 0) + each * static_cast<double>(timer.next()), timer.next());
   }
   return rounds;
 }
@@ -47,6 +47,20 @@ TEST(PieceTimer, stops_where_pieces_are_large_or_few) {
   EXPECT_THAT(rounds_of(few, 1e-3, 1e-6), ElementsAre(1, 1, 8, 20));
   EXPECT_NEAR(few.seconds_each(), 1e-6, 1e-9);
   EXPECT_EQ(cli::PieceTimer(0, 0.03).next(), 0U);
+}
+
+TEST(PieceTimer, counts_only_what_was_done_before_the_time_was_over) {
+  cli::PieceTimer timer(1000, 0.03);
+  timer.add(0.5, 1);
+  timer.add(0.01, 1);
+  ASSERT_EQ(timer.next(), 8U);
+  timer.add(0.04, 2);
+  EXPECT_DOUBLE_EQ(timer.seconds_each(), 0.02);
+  EXPECT_EQ(timer.next(), 0U) << "a round that was cut short is the last one";
+  cli::PieceTimer late(1000, 0.03);
+  late.add(1e-6, 0);
+  EXPECT_EQ(late.seconds_each(), 0) << "nothing was done in that time";
+  EXPECT_EQ(late.next(), 0U);
 }
 
 TEST(TimeForecast, says_it_again_where_it_was_far_off) {
@@ -85,12 +99,27 @@ TEST(CheckEstimate, gives_a_figure_for_each_dataset) {
   small.shape.front() = 4;
   const std::vector<cli::CheckEntry> entries = {
       {.info = info, .chunks = 400}, {.info = small, .chunks = 4}, {.listed = {.path = "text"}}};
-  const std::vector<double> seconds =
+  const cli::CheckEstimate estimate =
       cli::estimate_check(file, entries, {.jobs = 1, .memory_bytes = 64 << 20}, std::chrono::seconds(1));
+  EXPECT_TRUE(estimate.measured);
+  const std::vector<double>& seconds = estimate.seconds;
   ASSERT_EQ(seconds.size(), 3U);
   EXPECT_GT(seconds[0], 0);
   EXPECT_NEAR(seconds[1], seconds[0] / 100, seconds[0] / 1e6) << "from the large one, by its bytes";
   EXPECT_EQ(seconds[2], 0);
+}
+
+TEST(CheckEstimate, is_no_figure_where_the_time_was_over_before_the_first_chunk) {
+  const TempDir dir;
+  write_sparse(dir / "a.h5");
+  const auto file = H5File::open(dir / "a.h5");
+  const std::vector<cli::CheckEntry> large = {{.info = file->describe("x"), .chunks = 400}};
+  const cli::CheckSettings late{.jobs = 1,
+                                .memory_bytes = 64 << 20,
+                                .deadline = std::chrono::steady_clock::now() - std::chrono::hours(1)};
+  const cli::CheckEstimate estimate = cli::estimate_check(file, large, late, std::chrono::seconds(1));
+  EXPECT_FALSE(estimate.measured);
+  EXPECT_EQ(estimate.seconds.size(), 1U);
 }
 
 }  // namespace

@@ -100,6 +100,16 @@ TEST(PackImages, numbers_classes_alike_in_all_groups) {
   EXPECT_THAT(class_names(dir / "p.h5", "test/labels"), ElementsAre("ant", "cat", "dog"));
 }
 
+TEST(PackImages, says_one_of_each_in_the_singular) {
+  const TempDir dir;
+  write_image(dir / "photos/dog/b.png", 8, 8, {3, 2, 1});
+  write_text(dir / "photos/dog/notes.txt", "x");
+  const ProgramResult result =
+      run_program(dir.path(), {"pack", "p.h5", "--images", "photos", "--size", "2x2"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "writing p.h5 from 1 image in 1 class, each 2x2; 1 other file is no image\n");
+}
+
 TEST(PackImages, fits_images_as_asked) {
   const TempDir dir;
   cv::Mat wide(2, 6, CV_8UC1);
@@ -163,7 +173,7 @@ TEST(PackImages, ends_at_a_bad_image_or_lists_it_and_leaves_it_out) {
     EXPECT_EQ(json["datasets"][0]["path"], "/images");
     EXPECT_EQ(json["datasets"][0]["shape"][0], 3);
     EXPECT_EQ(json["file_bytes"], std::filesystem::file_size(dir / "p.h5"));
-    EXPECT_THAT(skipped.err, HasSubstr("; 1 other files are no images\n"
+    EXPECT_THAT(skipped.err, HasSubstr("; 1 other file is no image\n"
                                        "left out: photos/cat/b.jpg is cut short: a JPEG without its end\n"
                                        "left out: photos/dog/empty.png is empty\n"));
     EXPECT_THAT(values(dir, "labels"), ElementsAre(0, 0, 1));
@@ -188,6 +198,13 @@ TEST(PackImages, takes_paths_labels_and_groups_from_csv) {
   write_text(dir / "bad.csv", "photos/dog/b.png\n");
   EXPECT_EQ(run_program(dir.path(), {"pack", "q.h5", "--csv", "bad.csv", "--size", "2x2"}).err,
             "bad.csv: record 1 has no path and label; give lines of path,label\n");
+  write_text(dir / "empty.csv", "");
+  EXPECT_EQ(run_program(dir.path(), {"pack", "q.h5", "--csv", "empty.csv", "--size", "2x2"}).err,
+            "empty.csv: lists no image; give lines of path,label\n");
+  EXPECT_EQ(
+      run_program(dir.path(), {"pack", "q.h5", "--csv", "list.csv", "--csv", "list.csv", "--size", "2x2"})
+          .err,
+      "--csv names list.csv twice; give it once\n");
 }
 
 TEST(PackImages, writes_the_same_file_with_any_number_of_jobs) {
@@ -230,6 +247,10 @@ TEST(PackImages, explains_wrong_usage) {
             "nowhere: there is no such folder; give a folder with one subfolder per class\n");
   EXPECT_EQ(error({"--images", "photos", "--size", "99999x4"}, 2),
             "--size \"99999x4\" is too large; give at most 65,536 pixels a side\n");
+  EXPECT_EQ(error({"--images", "photos", "--images", "./photos/", "--size", "4x4"}, 2),
+            "--images names ./photos/ twice; give it once\n");
+  EXPECT_EQ(error({"--images", "a=photos", "--images", "a=photos", "--size", "4x4"}, 2),
+            "--images names photos twice for group a; give it once\n");
   // A source that cannot be read is reported before options that are missing.
   ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(error({"--images", "pipe"}, 1),
@@ -308,6 +329,8 @@ TEST(PackCifar, stores_images_labels_and_names_of_both_kinds) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(values(dir, "labels"), ElementsAre(90, 91, 92));
   EXPECT_THAT(values(dir, "coarse_labels"), ElementsAre(0, 1, 2));
+  EXPECT_EQ(run_program(dir.path(), {"pack", "q.h5", "--cifar10", "t.bin", "--cifar10", "t.bin"}).err,
+            "--cifar10 names t.bin twice; give it once\n");
   EXPECT_THAT(run_program(dir.path(), {"pack", "q.h5", "--cifar10", "c.bin"}).err,
               HasSubstr("are no whole number of records of 3073"));
 }

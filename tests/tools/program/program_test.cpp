@@ -97,6 +97,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{
             {"bench", "a.h5", "--num-workers", ""}, 2, "--num-workers needs a value; an empty one is none"},
         Mistake{{"info", "a.h5", "--data="}, 2, "--data needs a value; an empty one is none"},
+        Mistake{{"info", "a.h5", "--json=1"}, 2, "--json takes no value; try h5feed info --help"},
+        Mistake{{"check", "a.h5", "--json=nonsense"}, 2, "--json takes no value; try h5feed check --help"},
+        Mistake{{"generate", "a.h5", "--samples", "9", "--force=true"},
+                2,
+                "--force takes no value; try h5feed generate --help"},
+        Mistake{{"--version=1"}, 2, "--version takes no value; try h5feed --help"},
         Mistake{{"pack", "a.h5", "--idx", "a="}, 2, "--idx \"a=\": name the file after the ="},
         Mistake{{"info", "a.h5", "--export-csv", "x", "--export-json", "./x"},
                 2,

@@ -103,6 +103,9 @@ TEST(Repack, explains_wrong_usage) {
               HasSubstr("of /images; give at least "));
   EXPECT_THAT(run_program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "5", "--dataset", "imgs"}).err,
               HasSubstr("a.h5: no dataset \"imgs\"; it has /images"));
+  EXPECT_THAT(run_program(dir.path(), {"repack", "a.h5", "b.h5", "--dataset", "imgs"}).err,
+              StartsWith("a.h5: no dataset \"imgs\"; it has /images"))
+      << "the name comes before what is to be changed";
   EXPECT_EQ(run_program(dir.path(), {"repack", "a.h5", "no/b.h5", "--chunk", "5"}).err,
             "no/b.h5: there is no directory no; create it first\n");
   EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));

@@ -15,18 +15,44 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "h5feed/batch.hpp"
 #include "h5feed/dataset.hpp"
+#include "h5feed/dtype.hpp"
 #include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/torch/dataset.hpp"
 #include "h5feed/torch/tensor.hpp"
 
 namespace h5feed::detail {
+
+/// Warns once if LibTorch's `normalize` is for values in 0 … 1 but gets the unscaled integers of `dataset`:
+/// training would go on with values that are up to 255 times too large. Data that an earlier transform has
+/// made floating-point is taken for scaled.
+inline void warn_of_unscaled(const std::vector<torch::data::Example<>>& examples,
+                             const torch::data::transforms::Normalize<>& normalize, const Dataset& dataset) {
+  if (examples.empty() || !at::isIntegralType(examples.front().data.scalar_type(), false)) return;
+  const auto least = [](const torch::Tensor& values) { return values.min().item<double>(); };
+  const auto most = [](const torch::Tensor& values) { return values.max().item<double>(); };
+  const torch::Tensor& mean = normalize.mean;
+  const torch::Tensor& stddev = normalize.stddev;
+  if (mean.numel() == 0 || stddev.numel() == 0) return;
+  if (least(mean) < 0 || most(mean) > 1 || least(stddev) < 0 || most(stddev) > 1) return;
+  if (most(mean) == 0 && least(stddev) == 1) return;  // changes nothing
+  std::ostringstream line;
+  line << "torch::data::transforms::Normalize: mean " << mean.flatten()[0].item<double>() << " and std "
+       << stddev.flatten()[0].item<double>() << " are of values in 0 … 1, but the data is "
+       << name_of(dataset.dtype()) << " and nothing scales it; "
+       << (dataset.dtype() == DType::u8
+               ? "open the dataset with .unit_range = true (a TorchDataset may set it too)"
+               : "set normalize.scale in the options of the TorchDataset");
+  log_once(LogLevel::warning, line.str());
+}
 
 /// Transforms of a `.map()` chain on a TorchDataset. The call operator converts a gathered batch to the
 /// result that LibTorch's loader would deliver. Not thread-safe: every thread needs its own copy.
@@ -53,7 +79,15 @@ struct TorchStages<torch::data::datasets::MapDataset<Source, Transform>> {
   explicit TorchStages(torch::data::datasets::MapDataset<Source, Transform> dataset)
       : before(dataset.dataset()), transform(dataset.transform()) {}
 
-  auto operator()(const torch::data::Example<>& batch) { return transform.apply_batch(before(batch)); }
+  auto operator()(const torch::data::Example<>& batch) {
+    if constexpr (std::is_same_v<Transform, torch::data::transforms::Normalize<>>) {
+      auto examples = before(batch);
+      warn_of_unscaled(examples, transform, innermost(before).source.reader().dataset());
+      return transform.apply_batch(std::move(examples));
+    } else {
+      return transform.apply_batch(before(batch));
+    }
+  }
   /// Returns whether no transform has to run after gathering.
   bool done() const noexcept {
     return std::is_same_v<Transform, torch::data::transforms::Stack<torch::data::Example<>>> && before.done();
@@ -77,7 +111,9 @@ struct TorchStages<torch::data::datasets::MapDataset<TorchDataset, torch::data::
 
   std::vector<torch::data::Example<>> operator()(const torch::data::Example<>& batch) {
     auto examples = before(batch);
-    return fused ? std::move(examples) : transform.apply_batch(std::move(examples));
+    if (fused) return examples;
+    warn_of_unscaled(examples, transform, before.source.reader().dataset());
+    return transform.apply_batch(std::move(examples));
   }
   /// Returns whether no transform has to run after gathering.
   bool done() const noexcept { return fused; }

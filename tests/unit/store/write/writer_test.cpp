@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
+#include "store/write/attributes.hpp"
 #include "store/write/h5_writer.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/shape.hpp"
@@ -235,6 +237,11 @@ TEST(StoreWriterDeathTest, a_full_disk_is_one_error_and_leaves_nothing) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(write_beyond_limit(), testing::ExitedWithCode(0),
               testing::Eq("out.h5: larger than a file may be here; see ulimit -f\n"));
+}
+
+TEST(UpdateAttributes, does_not_blame_the_mode_for_a_read_only_file_system) {
+  EXPECT_EQ(cure_for_unwritable(EROFS), "copy the file to a place that can be written");
+  EXPECT_EQ(cure_for_unwritable(EACCES), "check its mode and owner");
 }
 
 }  // namespace
