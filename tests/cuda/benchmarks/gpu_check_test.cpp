@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "support/files/file_text.hpp"
 #include "support/files/temp_dir.hpp"
@@ -19,7 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Lists its benchmarks; otherwise writes a row for each that it is asked for, and notes what that was.
 constexpr const char* kBenchmark = R"sh(#!/bin/sh
@@ -126,6 +129,17 @@ TEST_F(GpuCheck, writes_tests_and_rows_into_one_file) {
   EXPECT_THAT(content("out"), HasSubstr("ratio 0.8000"));
   EXPECT_EQ(content("asked"), "h2d_idle,h2d_loaded,soak\n");
   EXPECT_FALSE(fs::exists(dir_ / "build/gpu/check/files"));
+}
+
+TEST_F(GpuCheck, does_not_let_memcheck_count_the_answer_not_ready) {
+  script("bin/compute-sanitizer", "#!/bin/sh\necho \"$*\" >> checked\n");
+  ASSERT_EQ(check("--commit c1 test"), 0) << content("out");
+  EXPECT_EQ(result()["tests"]["memcheck"], "passed");
+  EXPECT_EQ(result()["tests"]["racecheck"], "passed");
+  const std::vector<std::string> calls = lines_of(content("checked"));
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_THAT(calls[0], HasSubstr("--tool memcheck --report-api-errors no "));
+  EXPECT_THAT(calls[1], AllOf(HasSubstr("--tool racecheck "), Not(HasSubstr("report-api-errors"))));
 }
 
 TEST_F(GpuCheck, measures_in_a_second_call_what_the_first_one_lacks) {
