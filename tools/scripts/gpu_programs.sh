@@ -158,7 +158,7 @@ make_bundle() {
     strip -o "$bundle/$name" "${program[$name]}"
     ldd "${program[$name]}"
   done | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-    sed -E '\,/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda[^/]*|torch[^/]*|c10[^/]*)\.so|/(site|dist)-packages/|/cuda,d' |
+    sed -E '\,/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|resolv|cuda[^/]*|torch[^/]*|c10[^/]*)\.so|/(site|dist)-packages/|/cuda,d' |
     while read -r name; do cp -L "$name" "$bundle/lib/"; done
   printf 'commit %s\ncuda %s\n' "$commit" "$(cuda_version)" >"$bundle/facts"
   echo "written $bundle: $(du -sh "$bundle" | cut -f1)"

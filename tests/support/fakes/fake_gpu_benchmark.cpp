@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program gpu_benchmark on the tests' CUDA runtime, at tiny sizes.
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "gpu/bench.hpp"
 #include "support/fakes/fake_cuda.hpp"
 
