@@ -1,26 +1,42 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything that needs a GPU: builds with CUDA, runs the tests labelled gpu, also under compute-sanitizer, runs
-# the GPU benchmarks, and writes one JSON file to benchmarks/results.
-#   tools/gpu_check.sh [--commit SHA] [--results DIR] [build|test|bench|all]
-#     build  configures the preset gpu and builds tests and benchmarks
-#     test   runs the tests; needs a GPU
-#     bench  runs the benchmarks of docs/results.md that have no value yet; needs a GPU
-#     all    all three (default)
-#     --commit SHA   names the commit if there is no git checkout; in one, the tree must be clean and SHA its HEAD
-#     --results DIR  directory to use instead of benchmarks/results
+# Everything that needs a GPU, in one sitting: tests, benchmarks, compute-sanitizer, and a profile of the kernels.
+# Writes one JSON file, anew after each test and benchmark.
+#   tools/gpu_check.sh [OPTION ...] [build|test|bench|sanitize|profile|all]
+#     build     configures the preset gpu and builds tests and benchmarks; needs nvcc, but no GPU
+#     test      runs the tests labelled gpu
+#     bench     runs the benchmarks that have no value yet, first those of docs/results.md
+#     sanitize  runs the tests that need no LibTorch under memcheck and racecheck
+#     profile   lets ncu explain four variants of the normalize kernel
+#     all       all of these, what needs no LibTorch first (default)
+#     --seconds N     time for all stages together; default 560, for machines that end a command after 10 minutes
+#     --results DIR   directory for the JSON and the logs; default: benchmarks/results, and build/gpu/check for the logs
+#     --bundle DIR    after building, copies the stripped programs and their libraries to DIR
+#     --prebuilt DIR  uses programs of a bundle that was made on another machine; builds here what does not start
+#     --files DIR     directory for the benchmarks' files of up to 12 GB, which stay there for the next call; default:
+#                     a temporary directory in memory, if that is large enough, or with the logs
+#     --commit SHA    names the commit if there is no git checkout; in one, the tree must be clean and SHA its HEAD
 # Needs the packages of tools/install_deps.sh; when they are copied to a machine without a network, do not forget
 # liblzf-dev and libbz2-dev. Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX; without the first two, the LibTorch
-# of python3 is used. Each stage ends within 8 minutes. The JSON names what has not run by then, with the reason;
-# another call on the same day and commit continues from there.
+# of python3 is used.
+# What has not run when the time is over is in the JSON, with the reason. Another call on the same commit, with the same
+# --results, continues from there: `all` repeats no test that has run and no benchmark that has a value. A stage that is
+# named repeats its tests.
+# Exit status: 0 all is done, 1 something failed, 2 wrong usage, 3 out of time, call again.
 set -euo pipefail
+readonly caller=$PWD
 cd "$(dirname "$0")/.."
 
-readonly stage_seconds=470
 command_line="tools/gpu_check.sh $*"
+stage=all
+seconds=560
 commit=""
 results=benchmarks/results
-stage=all
+logs=build/gpu/check
+bundle=""
+prebuilt=""
+files=""
+status=0
 
 # fail TEXT [CODE]: prints TEXT and exits.
 fail() {
@@ -28,225 +44,120 @@ fail() {
   exit "${2:-1}"
 }
 
+# say TEXT: prints a message about what could not be done.
+say() { echo "tools/gpu_check.sh: $1" >&2; }
+
+# absolute PATH: prints PATH as seen from where the script was called.
+absolute() { case $1 in /*) echo "$1" ;; *) echo "$caller/$1" ;; esac }
+
 while [ $# -gt 0 ]; do
   case $1 in
-    --commit | --results)
+    --seconds | --commit | --results | --bundle | --prebuilt | --files)
       [ -n "${2:-}" ] || fail "$1 needs a value" 2
-      case $1 in --commit) commit=$2 ;; *) results=$2 ;; esac
+      case $1 in
+        --seconds) seconds=$2 ;;
+        --commit) commit=$2 ;;
+        --results) results=$(absolute "$2") logs=$(absolute "$2")/logs ;;
+        --bundle) bundle=$(absolute "$2") ;;
+        --prebuilt) prebuilt=$(absolute "$2") ;;
+        --files) files=$(absolute "$2") ;;
+      esac
       shift 2
       ;;
-    build | test | bench | all) stage=$1; shift ;;
+    build | test | bench | sanitize | profile | all) stage=$1; shift ;;
     *) fail "unknown argument \"$1\"; see its first lines" 2 ;;
   esac
 done
+[[ $seconds =~ ^[1-9][0-9]{1,5}$ ]] || fail "--seconds $seconds: give a number of seconds, 10 or more" 2
+
+# The last seconds are for programs that are told to end, and for the result. The clock is that of `date`, which tests
+# can replace.
+now() { date +%s; }
+deadline=$(($(now) + seconds - 8))
+seconds_left() { echo $((deadline - $(now))); }
+
+# limited MOST COMMAND...: runs COMMAND for at most MOST seconds, and at most the rest of the time. Returns 124 or 137 if
+# that was too short.
+limited() {
+  local most=$1 left
+  shift
+  left=$(seconds_left)
+  [ "$left" -gt 0 ] || return 124
+  timeout -k 5 "$((most < left ? most : left))" "$@"
+}
+
+# share SECONDS: prints the longest time for a step, so that one which hangs leaves time to others. A stage that is
+# named may use all of it.
+share() { if [ "$stage" = all ]; then echo "$1"; else echo "$seconds"; fi; }
+
+# out_of_time: whether the time of all stages is over.
+late=""
+out_of_time() {
+  [ "$(seconds_left)" -le 0 ] || return 1
+  late=yes
+}
 
 # A repository in a parent directory is not this tree's.
 if [ -e .git ]; then
-  head=$(git rev-parse HEAD) || fail "git does not read this tree (its message is above), so no commit names what is measured"
+  head=$(git rev-parse HEAD) ||
+    fail "git does not read this tree (its message is above), so no commit names what is measured"
   if [ -n "$commit" ] && [ "$(git rev-parse --verify --quiet "$commit^{commit}")" != "$head" ]; then
     fail "--commit $commit is not what is checked out, which is $head; leave it out"
   fi
   # The result of an earlier stage does not change what is measured.
-  changes=$(git status --porcelain -- . ':!benchmarks/results') || fail "git status failed (its message is above)"
-  [ -z "$changes" ] || fail "the tree has changes that are not committed, so no commit names what is measured; commit them"
+  exceptions=(':!benchmarks/results')
+  [[ $results != "$PWD"/* ]] || exceptions+=(":!${results#"$PWD"/}")
+  changes=$(git status --porcelain -- . "${exceptions[@]}") || fail "git status failed (its message is above)"
+  [ -z "$changes" ] ||
+    fail "the tree has changes that are not committed, so no commit names what is measured; commit them"
   commit=$head
-elif [ -z "$commit" ]; then
-  fail "no git here; name the commit with --commit SHA"
 fi
+if [ -n "$prebuilt" ]; then
+  bundled=$(sed -n 's/^commit //p' "$prebuilt/facts" 2>/dev/null) ||
+    fail "--prebuilt $prebuilt is no bundle; make one with --bundle"
+  [ "${commit:-$bundled}" = "$bundled" ] ||
+    fail "--prebuilt $prebuilt is of commit $bundled, not of $commit; make it anew"
+  commit=$bundled
+fi
+[ -n "$commit" ] || fail "no git here; name the commit with --commit SHA"
 
-readonly tests=build/gpu/tests/gpu/gpu_test
-readonly torch_tests=build/gpu/tests/gpu/torch_gpu_test
-readonly programs=build/gpu/benchmarks/gpu
-readonly logs=build/gpu/check
-readonly torch_names="normalize_vs_eager normalize_vs_eager_f16 stall_resnet50 exposed_copy epoch_vs_memory gpu_use_naive gpu_use_h5feed"
-stage_end=0
+# shellcheck source=tools/scripts/gpu_programs.sh
+. tools/scripts/gpu_programs.sh
+# shellcheck source=tools/scripts/gpu_stages.sh
+. tools/scripts/gpu_stages.sh
 
-begin_stage() {
-  echo "== $1"
-  stage_end=$((SECONDS + stage_seconds))
-}
-
-# limited COMMAND...: runs COMMAND for at most the rest of the stage; returns 124 if that was too short.
-limited() {
-  local left=$((stage_end - SECONDS))
-  [ "$left" -gt 0 ] || return 124
-  timeout -k 5 "$left" "$@"
-}
-
-# Finds the LibTorch of python3, if the caller names none.
-find_torch() {
-  [ -z "${CMAKE_PREFIX_PATH:-}${Torch_DIR:-}" ] || return 0
-  local prefix
-  prefix=$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)' 2>/dev/null) || return 0
-  export CMAKE_PREFIX_PATH=$prefix
-}
-
-# has_target NAME: whether the preset gpu was configured with that target.
-has_target() { cmake --build build/gpu --target help | grep "$1: " >/dev/null; }
-
-build() {
-  begin_stage build
-  find_torch
-  mkdir -p "$logs"
-  rm -f "$logs/no-torch" "$torch_tests"
-  # The program, the examples and their dependencies are not needed.
-  local build=(tools/scripts/build.sh gpu gpu_test gpu_benchmark gpu_results --
-    -DH5FEED_BUILD_TOOLS=OFF -DH5FEED_BUILD_EXAMPLES=OFF)
-  if ! limited "${build[@]}" -DH5FEED_WITH_TORCH=AUTO; then
-    echo "tools/gpu_check.sh: once more without LibTorch" >&2
-    limited "${build[@]}" -DH5FEED_WITH_TORCH=OFF
-    echo "LibTorch could not be used when this was built" >"$logs/no-torch"
-  elif ! has_target gpu_benchmark_torch; then
-    echo "no LibTorch with CUDA was found when this was built" >"$logs/no-torch"
-  elif ! limited cmake --build build/gpu --target gpu_benchmark_torch torch_gpu_test; then
-    echo "the benchmarks with LibTorch could not be built" >"$logs/no-torch"
-    exit 1
-  fi
-}
-
-# first_of FIELD: prints a field of nvidia-smi for the first GPU.
-first_of() { nvidia-smi --query-gpu="$1" --format=csv,noheader | sed -n 1p; }
-
-# Sets device, driver, cuda and result.
-look_at_gpu() {
-  if ! command -v nvidia-smi >/dev/null || ! nvidia-smi >/dev/null 2>&1; then
-    fail "nvidia-smi finds no GPU; run this stage on a machine that has one"
-  fi
-  if [ ! -x "$tests" ] || [ ! -x "$programs/gpu_results" ]; then
-    fail "nothing is built; run tools/gpu_check.sh build first"
-  fi
-  mkdir -p "$logs" "$results"
-  device=$(first_of name)
-  driver=$(first_of driver_version)
-  cuda=$(sed -n 's/.*CMAKE_CUDA_COMPILER_VERSION "\(.*\)".*/\1/p' build/gpu/CMakeFiles/*/CMakeCUDACompiler.cmake | sed -n 1p)
-  result=$results/gpu-$(tr '[:upper:] ' '[:lower:]-' <<<"${device#NVIDIA }")-$(date +%Y%m%d).json
-}
-
-# merge REASON TESTS|- [ROWS...]: merges tests and rows into the result file.
-merge() {
-  local reason=$1
-  shift
-  "$programs/gpu_results" merge "$result" "$commit" "$device" "$driver" "$cuda" "$command_line" "$reason" "$@" ||
-    fail "$result could not be written (the reason is above)"
-}
-
-# compute-sanitizer, which is installed next to nvcc even if neither is in PATH.
-sanitizer=$(PATH="$PATH:$(dirname "${CUDACXX:-/usr/local/cuda/bin/nvcc}"):/usr/local/cuda/bin" \
-  command -v compute-sanitizer || true)
-
-# under_sanitizer TOOL: prints "passed" or "failed", or why it did not run.
-under_sanitizer() {
-  if [ -z "$sanitizer" ]; then
-    echo "not run: compute-sanitizer is not installed"
-    return
-  fi
-  local log=$logs/$1.log code=0
-  # Skips the batch of 2^31 elements, which takes hours here.
-  limited "$sanitizer" --tool "$1" --error-exitcode 99 "$tests" \
-    --gtest_filter='*OnGpu.*:-*two_to_the_31st*' >"$log" 2>&1 || code=$?
-  if grep -qi 'device not supported\|not supported on this' "$log"; then
-    echo "not run: compute-sanitizer refuses this device"
-  elif [ "$code" -eq 0 ]; then
-    echo passed
-  elif [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then
-    echo "not run: out of time"
-  else
-    tail -30 "$log" >&2
-    echo failed
-  fi
-}
-
-check() {
-  begin_stage test
-  look_at_gpu
-  local outcome=0
-  limited "$tests" 2>&1 | tee "$logs/tests.log" || outcome=1
-  if [ -x "$torch_tests" ]; then
-    limited "$torch_tests" 2>&1 | tee -a "$logs/tests.log" || outcome=1
-  fi
-  local passed skipped failed
-  passed=$(grep -c '^\[       OK \]' "$logs/tests.log" || true)
-  skipped=$(grep -c '^\[  SKIPPED \].*ms)' "$logs/tests.log" || true)
-  failed=$(grep -c '^\[  FAILED  \].*ms)' "$logs/tests.log" || true)
-  if ! grep -q '^\[       OK \] OnGpu' "$logs/tests.log"; then
-    fail "no test ran on the GPU: $(grep -m1 'no GPU' "$logs/tests.log" || echo "see $logs/tests.log")"
-  fi
-  local memcheck racecheck
-  memcheck=$(under_sanitizer memcheck)
-  racecheck=$(under_sanitizer racecheck)
-  cat >"$logs/tests.json" <<JSON
-{"passed": $passed, "skipped": $skipped, "failed": $failed, "memcheck": "$memcheck", "racecheck": "$racecheck"}
-JSON
-  merge "the benchmarks have not run yet" "$logs/tests.json"
-  printf '%-12s %s\n' passed "$passed" skipped "$skipped" failed "$failed" memcheck "$memcheck" racecheck "$racecheck" \
-    written "$result"
-  if [ "$outcome" -ne 0 ] || [ "$failed" -ne 0 ] || [ "$memcheck" = failed ] || [ "$racecheck" = failed ]; then
-    return 1
-  fi
-}
-
-# not_run REASON NAMES...: prints rows without a value.
-not_run() {
-  local reason=$1
-  shift
-  printf '{"name": "%s", "value": null, "unit": "", "ceiling": null, "ratio": null, "repetitions": [], "not_run": "'"$reason"'"}\n' \
-    "$@" | paste -sd, | sed 's/.*/{"rows": [&]}/'
-}
-
-# run_benchmarks PROGRAM NAMES: runs the benchmarks of NAMES, one per line, that PROGRAM has. Writes their
-# rows to $logs/PROGRAM.json.
-run_benchmarks() {
-  local program=$programs/$1 listed names wanted
-  rm -f "$logs/$1.json"
-  if ! listed=$("$program" --list 2>"$logs/$1.log"); then
-    echo "tools/gpu_check.sh: $program does not start: $(cat "$logs/$1.log")" >&2
-    mapfile -t wanted <<<"$2"
-    not_run "$1 did not start" "${wanted[@]}" >"$logs/$1.json"
-    return 1
-  fi
-  names=$(grep -Fx "$2" <<<"$listed" | paste -sd, -) || true
-  [ -n "$names" ] || return 0
-  # Next to the build, which has room for files of some GB; a temporary directory may be in memory.
-  rm -rf "$logs/files"
-  mkdir -p "$logs/files"
-  local code=0
-  limited "$program" --only "$names" --out "$logs/$1.json" --folder "$logs/files" 2>&1 | tee "$logs/$1.log" || code=$?
-  rm -rf "$logs/files"
-  return "$code"
-}
-
-bench() {
-  begin_stage bench
-  look_at_gpu
-  local names outcome=0 reason="out of time; call tools/gpu_check.sh bench again"
-  merge "$reason" -
-  names=$("$programs/gpu_results" missing "$result") || fail "$result could not be read (the reason is above)"
-  if [ -z "$names" ]; then
-    echo "every benchmark has a value in $result; remove it to measure again"
-  else
-    local with_torch without
-    with_torch=$(tr ' ' '\n' <<<"$torch_names" | grep -Fx "$(tr , '\n' <<<"$names")") || true
-    without=$(tr , '\n' <<<"$names" | grep -vFx "$(tr ' ' '\n' <<<"$torch_names")") || true
-    rm -f "$logs"/gpu_benchmark*.json
-    if [ -n "$without" ]; then
-      run_benchmarks gpu_benchmark "$without" || outcome=1
-      merge "$reason" - "$logs/gpu_benchmark.json"
-    fi
-    if [ -f "$logs/no-torch" ]; then
-      # shellcheck disable=SC2086  # names are words
-      not_run "$(cat "$logs/no-torch")" $torch_names >"$logs/gpu_benchmark_torch.json"
-    elif [ -n "$with_torch" ]; then
-      run_benchmarks gpu_benchmark_torch "$with_torch" || outcome=1
-    fi
-    merge "$reason" - "$logs/gpu_benchmark.json" "$logs/gpu_benchmark_torch.json"
-  fi
-  "$programs/gpu_results" table "$result" || fail "$result could not be read (the reason is above)"
-  echo "written $result"
-  return "$outcome"
-}
-
-status=0
-case $stage in build | all) build ;; esac
-case $stage in test | all) check || status=1 ;; esac
-case $stage in bench | all) bench || status=1 ;; esac
+[ "$stage" = build ] || need_gpu
+mkdir -p "$logs"
+prepare gpu_results gpu_test gpu_benchmark
+[ "$stage" = build ] || look_at_gpu
+case $stage in
+  build) prepare_torch ;;
+  all)
+    run_tests gpu_test
+    run_benchmarks gpu_benchmark
+    prepare_torch
+    run_tests torch_gpu_test
+    run_benchmarks gpu_benchmark_torch
+    sanitize
+    profile
+    ;;
+  test)
+    run_tests gpu_test
+    prepare_torch
+    run_tests torch_gpu_test
+    ;;
+  bench)
+    run_benchmarks gpu_benchmark
+    prepare_torch
+    run_benchmarks gpu_benchmark_torch
+    ;;
+  sanitize) sanitize ;;
+  profile) profile ;;
+esac
+[ -z "$bundle" ] || make_bundle
+[ "$stage" = build ] || show_results
+if [ "$status" -eq 0 ] && [ -n "$late" ]; then
+  say "out of time; call it again to go on"
+  status=3
+fi
 exit "$status"

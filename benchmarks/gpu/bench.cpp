@@ -62,13 +62,14 @@ void write_file(const std::filesystem::path& path, const Bench::FileSpec& spec, 
 
 Sizes Sizes::tiny() {
   Sizes sizes;
-  sizes.repetitions = sizes.epoch_repetitions = sizes.train_repetitions = 2;
+  sizes.repetitions = sizes.epoch_repetitions = sizes.train_repetitions = sizes.epochs_on_end = 2;
   sizes.copy_bytes = 4096;
   sizes.copied_bytes = 10 * 4096;
   sizes.kernel_samples = 2;
   sizes.kernel_side = 16;
   sizes.launches = 2;
-  sizes.samples = 60;
+  sizes.spin_time = std::chrono::milliseconds(1);
+  sizes.samples = sizes.overlap_samples = 60;
   sizes.side = 16;
   sizes.chunk_samples = 8;
   sizes.window_chunks = 2;
@@ -86,8 +87,10 @@ Sizes Sizes::tiny() {
   return sizes;
 }
 
-Bench::Bench(const Sizes& of, const std::filesystem::path& folder, int with_workers, int on_device)
-    : sizes(of), workers(with_workers), device(on_device) {
+Bench::Bench(const Sizes& of, const std::filesystem::path& folder, int with_workers, int on_device,
+             Files files)
+    : sizes(of), workers(with_workers), device(on_device), folder_(folder), kept_(files) {
+  if (kept_ == Files::kept) return;
   std::string name = (folder / "h5feed-gpu-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) {
     throw std::system_error(errno, std::generic_category(),
@@ -97,17 +100,15 @@ Bench::Bench(const Sizes& of, const std::filesystem::path& folder, int with_work
 }
 
 Bench::~Bench() {
+  if (kept_ == Files::kept) return;
   std::error_code error;
   std::filesystem::remove_all(folder_, error);
 }
 
 std::filesystem::path Bench::file(const FileSpec& spec) {
   const std::string key = fmt::format("{}-{}-{}.h5", spec.filter, spec.samples, spec.side);
-  std::filesystem::path& path = files_[key];
-  if (path.empty()) {
-    write_file(folder_ / key, spec, sizes.chunk_samples);
-    path = folder_ / key;
-  }
+  std::filesystem::path path = folder_ / key;
+  if (!std::filesystem::exists(path)) write_file(path, spec, sizes.chunk_samples);
   return path;
 }
 
@@ -125,12 +126,17 @@ DataLoaderOptions Bench::decoding_options(std::int64_t batch_size) const {
 Shuffle Bench::window() const { return Shuffle(fmt::format("chunk:{}", sizes.window_chunks)); }
 
 std::vector<Benchmark> plain_benchmarks() {
-  return {{{"h2d_idle", "h2d_loaded"}, measure_h2d},
-          {{"u8_vs_f32_h2d"}, measure_u8_against_f32},
-          {{"normalize_plain", "normalize_augmented"}, measure_normalize},
-          {{"overlap_worst"}, measure_overlap},
-          {{"threads_16"}, measure_threads},
-          {{"soak", "soak_device_growth", "soak_host_growth"}, measure_soak}};
+  const std::vector<Benchmark> normalize = normalize_benchmarks();
+  std::vector<Benchmark> all = {{{"h2d_idle"}, measure_h2d_idle},
+                                {{"h2d_loaded"}, measure_h2d_loaded},
+                                {{"u8_vs_f32_h2d"}, measure_u8_against_f32},
+                                normalize[0],
+                                normalize[1],
+                                {{"overlap_worst"}, measure_overlap},
+                                {{"threads_16"}, measure_threads},
+                                {{"soak", "soak_device_growth", "soak_host_growth"}, measure_soak}};
+  all.insert(all.end(), normalize.begin() + 2, normalize.end());
+  return all;
 }
 
 }  // namespace h5feed::bench

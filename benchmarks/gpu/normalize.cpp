@@ -21,14 +21,14 @@ Row measure(Bench& bench, const NormalizeCase& what) {
 
 }  // namespace
 
-std::vector<Row> measure_normalize(Bench& bench) {
-  // The named rows use the kernel as the loader launches it.
+std::vector<Benchmark> normalize_benchmarks() {
+  // The first two use the kernel as the loader launches it.
   static constexpr NormalizeCase kCases[] = {
       {.name = "normalize_plain", .to = DType::f32},
+      {.name = "normalize_augmented", .to = DType::f32, .augmented = true, .in_channels_last = true},
       {.name = "normalize_plain_streaming", .to = DType::f32, .past_caches = true},
       {.name = "normalize_plain_f16", .to = DType::f16},
       {.name = "normalize_plain_bf16", .to = DType::bf16},
-      {.name = "normalize_augmented", .to = DType::f32, .augmented = true, .in_channels_last = true},
       {.name = "normalize_augmented_streaming",
        .to = DType::f32,
        .augmented = true,
@@ -49,9 +49,12 @@ std::vector<Row> measure_normalize(Bench& bench) {
        .out_channels_last = true},
       {.name = "nchw_to_nhwc", .to = DType::f32, .out_channels_last = true},
       {.name = "nchw_to_nhwc_f16", .to = DType::f16, .out_channels_last = true}};
-  std::vector<Row> rows;
-  for (const NormalizeCase& what : kCases) rows.push_back(measure(bench, what));
-  return rows;
+  std::vector<Benchmark> benchmarks;
+  for (const NormalizeCase& what : kCases) {
+    benchmarks.push_back(
+        {{what.name}, [&what](Bench& bench) -> std::vector<Row> { return {measure(bench, what)}; }});
+  }
+  return benchmarks;
 }
 
 }  // namespace h5feed::bench

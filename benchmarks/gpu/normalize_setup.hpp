@@ -27,7 +27,8 @@ struct NormalizeCase {
 /// Owns the memory of the kernel and of the copy. For one thread.
 class NormalizeSetup {
  public:
-  /// Allocates the memory. Borrows `stream`. Throws CudaError.
+  /// Allocates the memory and fills both sources with the same noise, then keeps the GPU busy for
+  /// `Sizes::spin_time`. Borrows `stream`. Throws CudaError.
   NormalizeSetup(const Bench& bench, const NormalizeCase& what, cudaStream_t stream);
 
   /// Returns the seconds of one kernel launch, as the mean of many in a row on the stream. Blocks.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Command line of the GPU benchmarks.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -21,6 +22,7 @@ struct Arguments {
   std::string folder = std::filesystem::temp_directory_path().string();
   int workers = static_cast<int>(system_limits().cpus);
   int device = 0;
+  Bench::Files files = Bench::Files::removed;
   bool tiny = false;
   bool list = false;
 };
@@ -51,6 +53,10 @@ std::optional<Arguments> parse(const std::vector<std::string>& words) {
       arguments.tiny = true;
       continue;
     }
+    if (word == "--keep") {
+      arguments.files = Bench::Files::kept;
+      continue;
+    }
     if (word == "--list") {
       arguments.list = true;
       continue;
@@ -69,8 +75,8 @@ std::optional<Arguments> parse(const std::vector<std::string>& words) {
       arguments.device = *count;
     } else {
       fmt::print(stderr,
-                 "{} {}: known are --list --only NAME[,NAME] --out FILE --folder DIR --workers N --device N "
-                 "--tiny\n",
+                 "{} {}: known are --list --only NAME[,NAME] --out FILE --folder DIR --keep --workers N "
+                 "--device N --tiny\n",
                  word, value);
       return std::nullopt;
     }
@@ -107,7 +113,7 @@ int run_benchmarks(const std::vector<std::string>& words, const std::vector<Benc
   if (!arguments) return 2;
   if (arguments->list) {
     for (const Benchmark& benchmark : benchmarks) {
-      for (const std::string& name : benchmark.names) fmt::print("{}\n", name);
+      fmt::print("{}\n", fmt::join(benchmark.names, ","));
     }
     return 0;
   }
@@ -120,7 +126,7 @@ int run_benchmarks(const std::vector<std::string>& words, const std::vector<Benc
   bool failed = false;
   try {
     Bench bench(arguments->tiny ? Sizes::tiny() : Sizes(), arguments->folder, arguments->workers,
-                arguments->device);
+                arguments->device, arguments->files);
     ResultFile results(arguments->out);
     for (const Benchmark& benchmark : benchmarks) {
       if (!asked_for(benchmark, arguments->only)) continue;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,8 @@ const OrderedJson* find_row(const OrderedJson& result, std::string_view name) {
   }
   return nullptr;
 }
+
+bool is_waiting(const OrderedJson* row) { return row == nullptr || row->value("waiting", false); }
 
 bool same_run(const OrderedJson& result, const RunFacts& facts) {
   return result.is_object() && result.value("commit", "") == facts.value("commit", "?") &&
@@ -62,30 +65,36 @@ const std::vector<Target>& targets() {
       {"normalize_plain", "normalize, of device-to-device copy bandwidth", "ratio", true, 0.85},
       {"normalize_augmented", "normalize with flip, crop and NHWC to NCHW, of the same", "ratio", true, 0.75},
       {"normalize_vs_eager", "normalize against LibTorch's eager operators, float32, times as fast", "value",
-       true, 3.5},
-      {"normalize_vs_eager_f16", "the same, float16, times as fast", "value", true, 3.0},
+       true, 3.5, true},
+      {"normalize_vs_eager_f16", "the same, float16, times as fast", "value", true, 3.0, true},
       {"overlap_worst", "epoch, of the longer of loading and computing alone", "ratio", false, 1.05},
-      {"stall_resnet50", "data stall of a ResNet-50 step", "ratio", false, 0.02},
-      {"exposed_copy", "copy time that the step does not hide", "ratio", false, 0.02},
-      {"gpu_use_naive", "GPU use of naive ResNet-50 training", "ratio", true, 0},
-      {"gpu_use_h5feed", "GPU use of ResNet-50 training with h5feed", "ratio", true, 0.99},
+      {"stall_resnet50", "data stall of a ResNet-50 step", "ratio", false, 0.02, true},
+      {"exposed_copy", "copy time that the step does not hide", "ratio", false, 0.02, true},
+      {"gpu_use_naive", "GPU use of naive ResNet-50 training", "ratio", true, 0, true},
+      {"gpu_use_h5feed", "GPU use of ResNet-50 training with h5feed", "ratio", true, 0.99, true},
       {"u8_vs_f32_h2d", "uint8 against float32 over PCIe, times less copy time", "value", true, 3},
       {"threads_16", "decoding with 16 workers, of what 16 threads can decode (the worst of gzip, lz4, zstd)",
        "ratio", true, 0.90},
-      {"epoch_vs_memory", "ResNet-18 epoch, of the same loop over batches on the GPU", "ratio", false, 1.02},
+      {"epoch_vs_memory", "ResNet-18 epoch, of the same loop over batches on the GPU", "ratio", false, 1.02,
+       true},
       {"soak", "wrong samples in 100,000 batches with an adversarial consumer", "value", false, 0},
       {"soak_device_growth", "growth of GPU memory in the last four fifths of them", "ratio", false, 0.01},
       {"soak_host_growth", "growth of host memory, likewise", "ratio", false, 0.01}};
   return kTargets;
 }
 
+OrderedJson row_without_value(const std::string& name, const std::string& why) {
+  return {{"name", name},       {"value", nullptr}, {"unit", ""},
+          {"ceiling", nullptr}, {"ratio", nullptr}, {"repetitions", OrderedJson::array()},
+          {"not_run", why}};
+}
+
 OrderedJson merged(const OrderedJson& result, const RunFacts& facts, const OrderedJson& tests,
                    const OrderedJson& rows, const std::string& reason) {
   OrderedJson all = facts;
   const bool goes_on = same_run(result, facts);
-  all["tests"] = !tests.is_null()                      ? tests
-                 : goes_on && result.contains("tests") ? result["tests"]
-                                                       : OrderedJson();
+  all["tests"] = goes_on && result.contains("tests") ? result["tests"] : OrderedJson::object();
+  if (!tests.is_null()) all["tests"].update(tests);
   all["rows"] = goes_on ? result["rows"] : OrderedJson::array();
   for (const OrderedJson& row : rows) {
     auto& known = all["rows"];
@@ -97,31 +106,37 @@ OrderedJson merged(const OrderedJson& result, const RunFacts& facts, const Order
       *same = row;
     }
   }
-  const auto is_new = [&](const std::string& name) {
-    return std::any_of(rows.begin(), rows.end(), [&](const auto& one) { return one["name"] == name; });
-  };
   for (const Target& target : targets()) {
-    if (find_row(all, target.name) == nullptr) {
-      all["rows"].push_back({{"name", target.name},
-                             {"value", nullptr},
-                             {"unit", ""},
-                             {"ceiling", nullptr},
-                             {"ratio", nullptr},
-                             {"repetitions", OrderedJson::array()}});
-    }
+    if (find_row(all, target.name) != nullptr) continue;
+    all["rows"].push_back(row_without_value(target.name, reason));
+    all["rows"].back()["waiting"] = true;
   }
   for (OrderedJson& row : all["rows"]) {
-    if (!has_value(row) && !is_new(row["name"])) row["not_run"] = reason;
+    if (is_waiting(&row)) row["not_run"] = reason;
   }
   return all;
 }
 
-std::string missing_names(const OrderedJson& result) {
-  std::string names;
+std::vector<std::string> missing(const OrderedJson& result, const std::vector<std::string>& benchmarks) {
+  std::vector<std::string> untried, tried;
+  for (const std::string& benchmark : benchmarks) {
+    bool lacks = false, waits = true;
+    std::istringstream names(benchmark);
+    for (std::string name; std::getline(names, name, ',');) {
+      const OrderedJson* const row = find_row(result, name);
+      if (row == nullptr || !has_value(*row)) lacks = true;
+      if (!is_waiting(row)) waits = false;
+    }
+    if (lacks) (waits ? untried : tried).push_back(benchmark);
+  }
+  untried.insert(untried.end(), tried.begin(), tried.end());
+  return untried;
+}
+
+std::vector<std::string> rows_of(bool with_torch) {
+  std::vector<std::string> names;
   for (const Target& target : targets()) {
-    const OrderedJson* const row = find_row(result, target.name);
-    if (row != nullptr && has_value(*row)) continue;
-    names += (names.empty() ? "" : ",") + std::string(target.name);
+    if (target.with_torch == with_torch) names.emplace_back(target.name);
   }
   return names;
 }
@@ -130,8 +145,9 @@ std::string table_text(const OrderedJson& result) {
   std::string text =
       fmt::format("commit {}, {}, driver {}, CUDA {}\n", result.value("commit", ""),
                   result.value("device", ""), result.value("driver", ""), result.value("cuda", ""));
-  if (result.contains("tests") && result["tests"].is_object())
-    text += fmt::format("tests: {}\n", result["tests"].dump());
+  for (const auto& [name, outcome] : result["tests"].items()) {
+    text += fmt::format("{:<30} {}\n", name, outcome.get<std::string>());
+  }
   for (const OrderedJson& row : result["rows"]) {
     const std::string name = row["name"];
     if (!has_value(row)) {

@@ -17,23 +17,31 @@ struct Target {
   const char* quality;  ///< "ratio" or "value"
   bool at_least;        ///< `bound` is a minimum, else a maximum
   double bound;
+  bool with_torch = false;  ///< measured by gpu_benchmark_torch, else by gpu_benchmark
 };
 
 /// Returns all rows to show, in the order of docs/results.md.
 const std::vector<Target>& targets();
 
-/// Facts of a run, a JSON object: "commit", "device", "driver", "cuda", "command".
+/// Facts of a run, a JSON object of strings: "commit", "device", "driver", "cuda", "command" and others.
 using RunFacts = OrderedJson;
 
-/// Returns `result` (null: none yet) with the facts of this run, its tests (null: unchanged) and its rows. A
-/// row replaces the row of the same name, unless the new one has no value. A result of another commit or
-/// device is discarded. Adds rows of docs/results.md that were never measured; those without a value that
-/// `rows` does not name get `not_run` = `reason`.
+/// Returns a row that has no value because of `why`.
+OrderedJson row_without_value(const std::string& name, const std::string& why);
+
+/// Returns `result` (null: none yet) with the facts of this run, its tests and its rows. A test, an outcome
+/// by name, replaces that of the same name. So does a row, unless only the old one has a value. A result of
+/// another commit or device is discarded. Adds the rows of docs/results.md that nobody has tried to measure;
+/// these have "waiting" = true and `not_run` = `reason`.
 OrderedJson merged(const OrderedJson& result, const RunFacts& facts, const OrderedJson& tests,
                    const OrderedJson& rows, const std::string& reason);
 
-/// Returns the names of docs/results.md that have no value, joined by commas; empty if all have one.
-std::string missing_names(const OrderedJson& result);
+/// Returns those of `benchmarks`, each the names of its rows joined by commas, that lack a value in `result`.
+/// Those that have never been tried come first, so that one that fails or hangs does not stop the others
+/// again.
+std::vector<std::string> missing(const OrderedJson& result, const std::vector<std::string>& benchmarks);
+/// Returns the rows of docs/results.md that gpu_benchmark or, `with_torch`, gpu_benchmark_torch measures.
+std::vector<std::string> rows_of(bool with_torch);
 
 /// Returns all rows, and the tests, as aligned text.
 std::string table_text(const OrderedJson& result);

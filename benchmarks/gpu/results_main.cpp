@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Merges the results of GPU runs and prints them. Needs no GPU.
-//   gpu_results merge RESULT.json COMMIT DEVICE DRIVER CUDA COMMAND REASON [TESTS.json|-] [ROWS.json ...]
-//   gpu_results missing RESULT.json     names of docs/results.md without a value
+//   gpu_results merge RESULT.json REASON WHAT ...  REASON: why rows that nobody has tried have no value;
+//   WHAT:
+//                   "fact KEY VALUE", "test NAME OUTCOME", "lacks ROW WHY" or "rows ROWS.json"
+//   gpu_results missing RESULT.json NAMES ...  those of NAMES without a value; the never tried ones first
+//   gpu_results rows plain|torch        rows that gpu_benchmark or gpu_benchmark_torch measures
+//   gpu_results test RESULT.json NAME   the outcome of a test; nothing if there is none
 //   gpu_results table RESULT.json       all rows as text
 //   gpu_results markdown [RESULT.json]  the table of docs/results.md
 #include <fmt/format.h>
@@ -28,19 +32,26 @@ OrderedJson read(const std::string& path) {
 
 void merge(const std::vector<std::string>& words) {
   const std::string& path = words.at(1);
-  const OrderedJson facts = {{"commit", words.at(2)},
-                             {"device", words.at(3)},
-                             {"driver", words.at(4)},
-                             {"cuda", words.at(5)},
-                             {"command", words.at(6)}};
-  OrderedJson rows = OrderedJson::array();
-  for (std::size_t i = 9; i < words.size(); ++i) {
-    const OrderedJson more = read(words[i]);
-    if (!more.is_object()) continue;  // the program ended before its first row
-    for (const OrderedJson& row : more["rows"]) rows.push_back(row);
+  OrderedJson facts = OrderedJson::object(), tests = OrderedJson::object(), rows = OrderedJson::array();
+  for (std::size_t i = 3; i < words.size(); i += 3) {
+    const std::string& kind = words[i];
+    const std::string& name = words.at(i + 1);
+    if (kind == "rows") {
+      const OrderedJson more = read(name);
+      // No object: the program ended before its first row.
+      if (more.is_object()) rows.insert(rows.end(), more["rows"].begin(), more["rows"].end());
+      --i;
+    } else if (kind == "fact") {
+      facts[name] = words.at(i + 2);
+    } else if (kind == "test") {
+      tests[name] = words.at(i + 2);
+    } else if (kind == "lacks") {
+      rows.push_back(h5feed::bench::row_without_value(name, words.at(i + 2)));
+    } else {
+      throw std::runtime_error("\"" + kind + "\" is none of fact, test, lacks and rows");
+    }
   }
-  const OrderedJson tests = words.size() > 8 && words[8] != "-" ? read(words[8]) : OrderedJson();
-  const OrderedJson result = h5feed::bench::merged(read(path), facts, tests, rows, words.at(7));
+  const OrderedJson result = h5feed::bench::merged(read(path), facts, tests, rows, words.at(2));
   const std::string beside = path + ".tmp";
   {
     std::ofstream out(beside, std::ios::trunc);
@@ -52,17 +63,27 @@ void merge(const std::vector<std::string>& words) {
 
 int run(const std::vector<std::string>& words) {
   const std::string what = words.empty() ? "" : words[0];
-  if (what == "merge" && words.size() >= 8) {
+  if (what == "merge" && words.size() >= 3) {
     merge(words);
-  } else if (what == "missing" && words.size() == 2) {
-    fmt::print("{}\n", h5feed::bench::missing_names(read(words[1])));
+  } else if (what == "missing" && words.size() >= 2) {
+    for (const std::string& name : h5feed::bench::missing(read(words[1]), {words.begin() + 2, words.end()})) {
+      fmt::print("{}\n", name);
+    }
+  } else if (what == "rows" && words.size() == 2) {
+    for (const std::string& name : h5feed::bench::rows_of(words[1] == "torch")) fmt::print("{}\n", name);
+  } else if (what == "test" && words.size() == 3) {
+    const OrderedJson result = read(words[1]);
+    if (result.is_object() && result["tests"].contains(words[2])) {
+      fmt::print("{}\n", result["tests"][words[2]].get<std::string>());
+    }
   } else if (what == "table" && words.size() == 2) {
     fmt::print("{}", h5feed::bench::table_text(read(words[1])));
   } else if (what == "markdown" && words.size() <= 2) {
     fmt::print("{}", h5feed::bench::markdown(words.size() == 2 ? read(words[1]) : OrderedJson()));
   } else {
     fmt::print(stderr,
-               "gpu_results: merge, missing, table or markdown; see the first lines of results_main.cpp\n");
+               "gpu_results: merge, missing, rows, test, table or markdown; see the first lines of "
+               "results_main.cpp\n");
     return 2;
   }
   return 0;

@@ -8,8 +8,11 @@
 
 namespace h5feed::bench {
 
-std::vector<Row> measure_normalize_against_eager(Bench& bench);
-std::vector<Row> measure_stall(Bench& bench);
+/// Returns one benchmark for each output type; first the two of docs/results.md.
+std::vector<Benchmark> eager_benchmarks();
+/// Rows of batches in memory other than the default have it in their names.
+std::vector<Row> measure_stall(Bench& bench, OutputMemory memory);
+std::vector<Row> measure_exposed_copy(Bench& bench, OutputMemory memory);
 std::vector<Row> measure_epoch_against_memory(Bench& bench);
 std::vector<Row> measure_gpu_use_naive(Bench& bench);
 std::vector<Row> measure_gpu_use_h5feed(Bench& bench);

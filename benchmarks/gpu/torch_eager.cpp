@@ -39,10 +39,14 @@ Row measure(Bench& bench, const NormalizeCase& what, torch::ScalarType type) {
 
 }  // namespace
 
-std::vector<Row> measure_normalize_against_eager(Bench& bench) {
-  return {measure(bench, {"normalize_vs_eager", DType::f32, false, false}, torch::kFloat32),
-          measure(bench, {"normalize_vs_eager_f16", DType::f16, false, false}, torch::kFloat16),
-          measure(bench, {"normalize_vs_eager_bf16", DType::bf16, false, false}, torch::kBFloat16)};
+std::vector<Benchmark> eager_benchmarks() {
+  const auto benchmark = [](const NormalizeCase& what, torch::ScalarType type) {
+    return Benchmark{{what.name},
+                     [=](Bench& bench) -> std::vector<Row> { return {measure(bench, what, type)}; }};
+  };
+  return {benchmark({.name = "normalize_vs_eager", .to = DType::f32}, torch::kFloat32),
+          benchmark({.name = "normalize_vs_eager_f16", .to = DType::f16}, torch::kFloat16),
+          benchmark({.name = "normalize_vs_eager_bf16", .to = DType::bf16}, torch::kBFloat16)};
 }
 
 }  // namespace h5feed::bench

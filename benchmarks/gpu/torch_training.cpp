@@ -102,7 +102,8 @@ DataLoaderOptions training_options(const Bench& bench) {
   DataLoaderOptions options = bench.decoding_options(bench.sizes.train_batch_size);
   options.shuffle = bench.window();
   options.drop_last = true;
-  options.cache_bytes = std::uint64_t{1} << 30;  // holds the chunks of a window, never the whole file
+  options.cache_bytes = std::uint64_t{256}
+                        << 20;  // holds the chunks of a window, a seventh of the file at most
   options.normalize = Normalize{.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
   return options;
 }
@@ -255,12 +256,18 @@ double resident_images_per_s(Bench& bench, Trainer& trainer, const Example& resi
   return bench.sizes.train_steps * static_cast<double>(bench.sizes.train_batch_size) / seconds;
 }
 
+std::string name_with(const char* name, OutputMemory memory) {
+  return std::string(name) + (memory == OutputMemory::ring ? "_ring" : "");
+}
+
+const char* place_of(OutputMemory memory) {
+  return memory == OutputMemory::ring ? "the loader's own ring" : "tensors of LibTorch's allocator";
+}
+
 }  // namespace
 
-namespace {
-
-// `suffix` distinguishes rows with other memory from those with the default.
-std::vector<Row> stall_rows(Bench& bench, OutputMemory memory, const char* suffix, const char* where) {
+std::vector<Row> measure_stall(Bench& bench, OutputMemory memory) {
+  const gpu::DeviceGuard guard(bench.device);
   Feed feed(bench, memory);
   Trainer trainer(example::resnet50(kClasses), device_of(bench));
   const Example resident = resident_example(feed);
@@ -270,7 +277,7 @@ std::vector<Row> stall_rows(Bench& bench, OutputMemory memory, const char* suffi
   const auto fed = [&] { return seconds_of(steps, trainer, [&] { trainer.step(feed.next()); }); };
   const auto alone = [&] { return seconds_of(steps, trainer, [&] { trainer.step(resident); }); };
   const Pairs times = alternate(bench.sizes.train_repetitions, fed, alone);
-  Row stall{.name = std::string("stall_resnet50") + suffix, .unit = "s"};
+  Row stall{.name = name_with("stall_resnet50", memory), .unit = "s"};
   for (std::size_t i = 0; i < times.values.size(); ++i) {
     stall.pairs.values.push_back((times.values[i] - times.ceilings[i]) / steps);
     stall.pairs.ceilings.push_back(times.values[i] / steps);
@@ -278,9 +285,18 @@ std::vector<Row> stall_rows(Bench& bench, OutputMemory memory, const char* suffi
   stall.note = fmt::format(
       "a step of ResNet-50, {} images in bfloat16, fed by the loader into {}, less one with a batch on the "
       "GPU; of the fed step",
-      bench.sizes.train_batch_size, where);
+      bench.sizes.train_batch_size, place_of(memory));
+  return {std::move(stall)};
+}
 
-  Row exposed{.name = std::string("exposed_copy") + suffix, .unit = "s"};
+std::vector<Row> measure_exposed_copy(Bench& bench, OutputMemory memory) {
+  const gpu::DeviceGuard guard(bench.device);
+  Feed feed(bench, memory);
+  Trainer trainer(example::resnet50(kClasses), device_of(bench));
+  const int steps = bench.sizes.train_steps;
+  for (int i = 0; i < kWarmUpSteps; ++i) trainer.step(feed.next());
+
+  Row exposed{.name = name_with("exposed_copy", memory), .unit = "s"};
   for (int i = 0; i < bench.sizes.train_repetitions; ++i) {
     trainer.wait();
     const Seconds clock;
@@ -291,19 +307,8 @@ std::vector<Row> stall_rows(Bench& bench, OutputMemory memory, const char* suffi
   exposed.note = fmt::format(
       "time between steps on the training's stream, in which it waited for the host, the copy or the kernel "
       "of its batch; into {}; of the step",
-      where);
-  return {std::move(stall), std::move(exposed)};
-}
-
-}  // namespace
-
-std::vector<Row> measure_stall(Bench& bench) {
-  const gpu::DeviceGuard guard(bench.device);
-  std::vector<Row> rows = stall_rows(bench, OutputMemory::consumer, "", "tensors of LibTorch's allocator");
-  for (Row& row : stall_rows(bench, OutputMemory::ring, "_ring", "the loader's own ring")) {
-    rows.push_back(std::move(row));
-  }
-  return rows;
+      place_of(memory));
+  return {std::move(exposed)};
 }
 
 std::vector<Row> measure_epoch_against_memory(Bench& bench) {
@@ -314,23 +319,24 @@ std::vector<Row> measure_epoch_against_memory(Bench& bench) {
   while (auto example = feed.next_of_epoch()) all.push_back(std::move(*example));
   for (int i = 0; i < kWarmUpSteps; ++i) trainer.step(all.front());
 
-  const auto epoch = [&] {
-    return seconds_of(1, trainer, [&] {
+  const int epochs = bench.sizes.epochs_on_end;
+  const auto fed = [&] {
+    return seconds_of(epochs, trainer, [&] {
       while (const auto example = feed.next_of_epoch()) trainer.step(*example);
     });
   };
   const auto from_memory = [&] {
-    return seconds_of(1, trainer, [&] {
+    return seconds_of(epochs, trainer, [&] {
       for (const Example& example : all) trainer.step(example);
     });
   };
   return {{.name = "epoch_vs_memory",
            .unit = "s",
-           .pairs = alternate(bench.sizes.epoch_repetitions, epoch, from_memory),
+           .pairs = alternate(bench.sizes.epoch_repetitions, fed, from_memory),
            .note = fmt::format(
-               "an epoch of ResNet-18, {} batches of {} in bfloat16; against the same loop over batches "
-               "on the GPU",
-               all.size(), bench.sizes.train_batch_size)}};
+               "{} epochs of ResNet-18 on end, {} batches of {} in bfloat16 each; against the same loop over "
+               "batches on the GPU",
+               epochs, all.size(), bench.sizes.train_batch_size)}};
 }
 
 std::vector<Row> measure_gpu_use_naive(Bench& bench) {

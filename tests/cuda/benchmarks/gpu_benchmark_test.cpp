@@ -13,29 +13,9 @@
 
 #include "gpu/bench.hpp"
 #include "gpu/kernels.hpp"
+#include "support/fakes/fake_benchmark_kernels.hpp"
 #include "support/fakes/fake_cuda.hpp"
 #include "support/files/temp_dir.hpp"
-
-namespace h5feed::bench {
-
-// The kernels of the benchmarks on the fake runtime.
-cudaError_t launch_spin(std::uint64_t, int, cudaStream_t stream) noexcept {
-  return h5feed::test::fake_launch(stream, [] {});
-}
-
-cudaError_t launch_soak_check(const SoakCheck& check, cudaStream_t stream) noexcept {
-  return h5feed::test::fake_launch(stream, [check] {
-    for (std::uint32_t sample = 0; sample < check.samples; ++sample) {
-      for (std::uint32_t i = 0; i < check.sample_bytes; ++i) {
-        if (check.data[sample * check.sample_bytes + i] == soak_byte(check.expected[sample], i)) continue;
-        ++*check.wrong_samples;
-        break;
-      }
-    }
-  });
-}
-
-}  // namespace h5feed::bench
 
 namespace h5feed::test {
 namespace {
@@ -46,6 +26,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 class GpuBenchmarks : public ::testing::Test {
  protected:
@@ -125,6 +106,34 @@ TEST(SoakCheck, counts_samples_that_are_not_what_they_should_be) {
   ASSERT_EQ(launch_soak_check(check, nullptr), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
   EXPECT_EQ(wrong, 2u) << "a flipped bit, and another sample";
+}
+
+TEST_F(GpuBenchmarks, keep_their_files_for_the_next_run_where_they_are_told_to) {
+  ASSERT_EQ(run({"--only", "overlap_worst", "--keep"}), 0);
+  EXPECT_THAT(names(), UnorderedElementsAre("rows.json", "gzip:4-60-16.h5"));
+  const auto written = std::filesystem::last_write_time(dir_ / "gzip:4-60-16.h5");
+  ASSERT_EQ(run({"--only", "overlap_worst", "--keep"}), 0);
+  EXPECT_EQ(std::filesystem::last_write_time(dir_ / "gzip:4-60-16.h5"), written);
+}
+
+TEST_F(GpuBenchmarks, time_several_epochs_on_end) {
+  const std::uint64_t before = fake_spins();
+  ASSERT_EQ(run({"--only", "overlap_worst"}), 0);
+  const json first = rows()[0];
+  EXPECT_THAT(first["note"].get<std::string>(), HasSubstr("2 epochs on end, 16 batches"));
+  // One epoch to begin with; then three factors of three pairs, each fed and alone.
+  EXPECT_EQ(fake_spins() - before, 8u + 3 * 3 * 2 * 16);
+  const Sizes sizes;
+  EXPECT_GE(sizes.epochs_on_end, 4);
+  EXPECT_GE(static_cast<std::uint64_t>(sizes.train_steps * sizes.train_batch_size), 4 * sizes.train_samples);
+}
+
+TEST_F(GpuBenchmarks, keep_the_gpu_busy_before_the_first_launch_and_copy_the_noise_of_the_images) {
+  const std::uint64_t before = fake_spins();
+  ASSERT_EQ(run({"--only", "normalize_plain"}), 0);
+  EXPECT_EQ(rows().size(), 1u);
+  EXPECT_EQ(fake_spins() - before, 1u);
+  EXPECT_EQ(cuda_.calls_of("cudaMemsetAsync"), 0u);
 }
 
 TEST_F(GpuBenchmarks, go_on_after_one_that_fails_and_keep_its_message) {
