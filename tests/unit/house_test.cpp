@@ -84,7 +84,7 @@ TEST_F(House, has_no_rooms_that_include_each_other_in_a_circle) {
            "|\n| `loader/plan` | p | `base` |\n| `loader/flow` | f | `base` `plan` |\n| `tools` | t | "
            "`loader` |\n";
   };
-  plant("loader/base/a.cpp", kLicence);
+  plant("loader/base/a.cpp", kLicense);
   plant("docs/rooms.md", table(""));
   EXPECT_EQ(check(dir_.path()).exit_code, 0);
   plant("docs/rooms.md", table("`flow` "));
