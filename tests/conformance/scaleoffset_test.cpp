@@ -229,9 +229,9 @@ std::vector<std::size_t> packable_types() {
 INSTANTIATE_TEST_SUITE_P(Types, ScaleOffset,
                          testing::Combine(testing::ValuesIn(packable_types()),
                                           testing::Values(H5T_ORDER_LE, H5T_ORDER_BE)),
-                         [](const auto& info) {
-                           return std::string(element_types()[std::get<0>(info.param)].name) +
-                                  (std::get<1>(info.param) == H5T_ORDER_BE ? "_big_endian"
+                         [](const auto& type) {
+                           return std::string(element_types()[std::get<0>(type.param)].name) +
+                                  (std::get<1>(type.param) == H5T_ORDER_BE ? "_big_endian"
                                                                            : "_little_endian");
                          });
 

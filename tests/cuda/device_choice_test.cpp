@@ -136,7 +136,7 @@ TEST(DeviceChoice, automatic_passes_over_a_gpu_that_another_process_has_for_itse
   const CapturedLog log;
   FakeCuda cuda({.devices = 1, .busy_devices = {0}});
   EXPECT_EQ(choose_device("auto"), std::nullopt);
-  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("another process has this GPU for itself")));
+  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("another process uses this GPU exclusively")));
 }
 
 TEST(DeviceChoice, automatic_follows_the_device_the_program_has_set) {

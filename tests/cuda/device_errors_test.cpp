@@ -168,7 +168,7 @@ TEST(DeviceErrors, tell_a_gpu_that_is_gone_or_taken_from_a_driver_that_cannot_st
   EXPECT_THAT(refusal_of<DeviceError>([] { gpu::check(cudaErrorUnknown, "cudaMemcpyAsync", {1}); }),
               HasSubstr("as when a GPU falls off the bus; look for Xid errors"));
   EXPECT_THAT(refusal_of<DeviceError>([] { gpu::check(cudaErrorDevicesUnavailable, "cudaMalloc", {1}); }),
-              HasSubstr("another process has this GPU for itself"));
+              HasSubstr("another process uses this GPU exclusively"));
   EXPECT_EQ(gpu::why_no_gpu(cudaErrorUnknown), "the NVIDIA driver cannot be initialized; check nvidia-smi");
   EXPECT_TRUE(gpu::ends_context(cudaErrorUnknown));
   EXPECT_FALSE(gpu::ends_context(cudaErrorDevicesUnavailable)) << "the other process may end";

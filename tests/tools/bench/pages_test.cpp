@@ -147,7 +147,7 @@ TEST(PageCache, names_the_process_that_holds_pages) {
     ADD_FAILURE() << "mapped pages were dropped";
   } catch (const FileError& error) {
     EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr(": process " + std::to_string(::getpid()) +
-                                                         " (tools_test) maps it; end that process"),
+                                                         " (measuring_test) maps it; end that process"),
                                                HasSubstr("is in memory (tmpfs)")));
   }
   ::munmap(mapping, bytes.size());

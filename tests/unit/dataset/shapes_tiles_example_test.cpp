@@ -21,8 +21,8 @@ struct Ran {
 };
 
 Ran run_example(const std::filesystem::path& file, const std::string& arguments) {
-  const std::string command =
-      std::string("'") + H5FEED_TILES + "' '" + file.string() + "' --data images " + arguments + " 2>&1";
+  std::string command = "'" H5FEED_TILES "' '";
+  command += file.string() + "' --data images " + arguments + " 2>&1";
   Ran ran;
   FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return ran;
