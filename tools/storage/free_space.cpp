@@ -16,7 +16,7 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kMaximum = std::numeric_limits<std::uint64_t>::max();
 
 std::filesystem::path folder_of(const std::filesystem::path& file) {
   std::error_code error;
@@ -28,13 +28,13 @@ std::filesystem::path folder_of(const std::filesystem::path& file) {
 
 std::string needed_text(std::uint64_t bytes, bool estimated) {
   return fmt::format("{}{}", estimated ? "about " : "",
-                     bytes == kMost ? std::string("more than 16 EiB") : format_bytes(bytes));
+                     bytes == kMaximum ? std::string("more than 16 EiB") : format_bytes(bytes));
 }
 
 }  // namespace
 
 std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) noexcept {
-  return a > kMost - b ? kMost : a + b;
+  return a > kMaximum - b ? kMaximum : a + b;
 }
 
 void add_to(SpaceNeed& sum, const SpaceNeed& need) noexcept {
@@ -88,7 +88,7 @@ std::uint64_t stored_bytes_of(const NewDataset& dataset, double stored_share) {
     const double entry_bytes = 16 + 8 * static_cast<double>(dataset.shape.size() + 1);
     bytes += 1.2 * entry_bytes * rows / static_cast<double>(dataset.chunk_shape.front());
   }
-  return bytes < static_cast<double>(kMost) ? static_cast<std::uint64_t>(bytes) : kMost;
+  return bytes < static_cast<double>(kMaximum) ? static_cast<std::uint64_t>(bytes) : kMaximum;
 }
 
 }  // namespace h5feed::cli
