@@ -128,8 +128,8 @@ const ImageCalls& load_image_calls(const std::vector<std::string>& places) {
 
 const ImageCalls& image_calls() {
   // If this throws, the next call tries again.
-  static const ImageCalls& calls = load_image_calls(places_to_look());
-  return calls;
+  static const ImageCalls* const calls = &load_image_calls(places_to_look());
+  return *calls;
 }
 
 }  // namespace h5feed

@@ -33,7 +33,8 @@ constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 // Stored chunks by their offset in elements, as libhdf5's own query lists them. Its addresses leave
 // out the user block before 1.14.4.
-std::map<Shape, ChunkLocation> chunk_info(const std::filesystem::path& path, std::uint64_t user_block) {
+std::map<Shape, ChunkLocation> chunk_info(const std::filesystem::path& path,
+                                          [[maybe_unused]] std::uint64_t user_block) {
   const Hid file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   const Hid dataset(H5Dopen2(file.get(), "x", H5P_DEFAULT));
   const Hid space(H5Dget_space(dataset.get()));
