@@ -9,4 +9,4 @@ cd "$(dirname "$0")/.."
 tools/install_deps.sh
 tools/scripts/build.sh release -- "$@"
 ctest --preset release -j "$(nproc)"
-echo "tools/test.sh: every test of the release build passed on $(. /etc/os-release && echo "$PRETTY_NAME"), $(nproc) CPUs"
+echo "tools/test.sh: no test of the release build failed (those skipped are listed above) on $(. /etc/os-release && echo "$PRETTY_NAME"), $(nproc) CPUs"
