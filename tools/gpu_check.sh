@@ -19,7 +19,7 @@
 # Needs the packages of tools/install_deps.sh; when they are copied to a machine without a network, do not forget
 # liblzf-dev and libbz2-dev. Honours CMAKE_PREFIX_PATH, Torch_DIR and CUDACXX; without the first two, the LibTorch
 # of python3 is used.
-# What has not run when the time is over is in the JSON, with the reason. Another call on the same commit, with the same
+# The JSON names what has not run when the time is over, with the reason. Another call on the same commit, with the same
 # --results, continues from there: `all` repeats no test that has run and no benchmark that has a value. A stage that is
 # named repeats its tests.
 # Exit status: 0 all is done, 1 something failed, 2 wrong usage, 3 out of time, call again.

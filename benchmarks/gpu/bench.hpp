@@ -58,8 +58,8 @@ struct Sizes {
 /// Settings, files and sizes of one run; created once. For one thread.
 class Bench {
  public:
-  /// What becomes of the files: `removed` has a new folder below `folder`, which the destructor removes;
-  /// `kept` writes to `folder` itself and uses what an earlier run has left there.
+  /// Place and lifetime of the files: `removed` has a new folder below `folder`, which the destructor
+  /// removes; `kept` writes to `folder` itself and uses what an earlier run has left there.
   enum class Files { removed, kept };
 
   /// `workers` is the number of decoding threads for "all workers". Throws std::system_error if `folder`

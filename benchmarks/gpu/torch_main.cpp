@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
     return [=](Bench& bench) { return measure(bench, memory); };
   };
   std::vector<Benchmark> all = eager_benchmarks();
-  // What docs/results.md does not ask for comes last.
+  // Benchmarks that docs/results.md does not list come last.
   all.insert(all.begin() + 2, {{{"stall_resnet50"}, with(measure_stall, h5feed::OutputMemory::consumer)},
                                {{"exposed_copy"}, with(measure_exposed_copy, h5feed::OutputMemory::consumer)},
                                {{"epoch_vs_memory"}, measure_epoch_against_memory},

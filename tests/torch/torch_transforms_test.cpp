@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What h5feed says about LibTorch's transforms that it runs.
+// Warnings about LibTorch's transforms that h5feed runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/data/dataloader_options.h>
@@ -24,7 +24,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using TorchOptions = torch::data::DataLoaderOptions;
 
-// What cannot become part of the gathering: behind another transform, and where samples are not images.
+// Transforms that cannot become part of the gathering: behind another transform, and where samples are not
+// images.
 TEST(TorchTransforms, warn_of_unscaled_integers_wherever_normalize_gets_them) {
   const test::SampleSet images({.shape = {20, 8, 6}});
   const auto dataset = [&] { return TorchDataset(test::open(images)); };

@@ -25,7 +25,7 @@ if [ "$1" = --list ]; then printf '%s\n' h2d_idle h2d_loaded soak,soak_host_grow
 [ -d "$6" ] && [ "$7" = --keep ] || exit 9
 . ./run_benchmark
 )sh";
-// The same for the program with LibTorch.
+// Stands in for the program of benchmarks with LibTorch.
 constexpr const char* kTorchBenchmark = R"sh(
 if [ "$1" = --list ]; then printf '%s\n' exposed_copy stall_resnet50_ring; exit 0; fi
 . ./run_benchmark
@@ -302,7 +302,7 @@ TEST_F(GpuCheck, believes_git_where_the_tree_is_a_repository) {
   write("changes", " M cuda/kernels/normalize.cu\n");
   EXPECT_EQ(check("test"), 1);
   EXPECT_THAT(content("out"), HasSubstr("changes that are not committed"));
-  // As of a tree of another user: no reason to believe --commit.
+  // Git refuses a tree of another user; --commit is not to be believed then.
   script("bin/git", "echo 'fatal: detected dubious ownership' >&2\nexit 128\n");
   EXPECT_EQ(check("--commit c1 test"), 1);
   EXPECT_THAT(content("out"), HasSubstr("git does not read this tree"));
