@@ -37,7 +37,7 @@ OrderedJson merged(const OrderedJson& result, const RunFacts& facts, const Order
                    const OrderedJson& rows, const std::string& reason);
 
 /// Returns those of `benchmarks`, each the names of its rows joined by commas, that lack a value in `result`.
-/// Those that have never been tried come first, so that one that fails or hangs does not stop the others
+/// Benchmarks that have never been tried come first, so that one that fails or hangs does not stop the others
 /// again.
 std::vector<std::string> missing(const OrderedJson& result, const std::vector<std::string>& benchmarks);
 /// Returns the rows of docs/results.md that gpu_benchmark or, `with_torch`, gpu_benchmark_torch measures.
