@@ -103,6 +103,17 @@ TEST_F(House, has_no_full_folder) {
   expect_violation("tools/info: 33 sources, at most 32");
 }
 
+TEST_F(House, tells_the_longest_of_more_files_than_a_pipe_holds) {
+  // The names alone are more than 64 KiB, in a folder whose number of sources has no limit.
+  const std::string folder = "docs/" + std::string(200, 'd') + "/";
+  for (int file = 0; file < 400; ++file) plant(folder + std::to_string(file) + ".hpp", kLicense);
+  plant(folder + "long.hpp", std::string(kLicense) + "\n");
+  plant("docs/rooms.md", "## Folders\n\n| `docs` | d | all |\n");
+  const Verdict run = check(dir_.path());
+  EXPECT_EQ(run.exit_code, 0) << run.text;
+  EXPECT_THAT(run.text, HasSubstr("longest file 2 lines (" + folder + "long.hpp)"));
+}
+
 TEST_F(House, has_a_short_readme) {
   std::string text;
   for (int line = 0; line < 151; ++line) text += "\n";
