@@ -99,10 +99,10 @@ cudaError_t CUDARTAPI cudaMalloc(void** data, size_t bytes) {
   for (const auto& [begin, memory] : r.device_memory)
     used += memory.device == current_device() ? memory.bytes : 0;
   if (used + bytes > r.settings.memory_bytes) return remember(cudaErrorMemoryAllocation);
-  const std::size_t rounded = (bytes + 255) / 256 * 256;
-  *data = std::aligned_alloc(256, rounded);
+  // Exactly as many bytes as asked for, so that AddressSanitizer sees accesses behind them.
+  if (posix_memalign(data, 256, bytes) != 0) return remember(cudaErrorMemoryAllocation);
   // Fresh device memory has arbitrary content.
-  std::memset(*data, 0xCD, rounded);
+  std::memset(*data, 0xCD, bytes);
   r.device_memory[static_cast<char*>(*data)] = {bytes, current_device()};
   return cudaSuccess;
 }
