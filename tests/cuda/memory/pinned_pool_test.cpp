@@ -13,6 +13,7 @@
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
 #include "support/fakes/fake_cuda.hpp"
+#include "support/refusal.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -74,6 +75,21 @@ TEST(PinnedArena, falls_back_to_pageable_memory_and_says_what_that_costs) {
               ElementsAre(HasSubstr("refused to pin 3 MiB for cuda:0: batches are copied from pageable "
                                     "memory, several times slower and without overlap")));
   std::memset(arena.data(), 1, arena.bytes());
+}
+
+TEST(PinnedArena, asks_the_driver_for_memory_where_a_hypervisor_fails_to_register_without_a_reason) {
+  FakeCuda cuda;
+  cuda.fail_call_of("cudaHostRegister", 1, cudaErrorUnknown);
+  gpu::PinnedArena arena(100, 0, 1);
+  EXPECT_EQ(arena.pinning(), Pinning::allocated);
+  EXPECT_EQ(cuda.live(), FakeCudaLive{.pinned_allocations = 1});
+}
+
+TEST(PinnedArena, reports_a_driver_that_fails_without_a_reason_for_good) {
+  FakeCuda cuda;
+  cuda.fail_call(2, cudaErrorUnknown, true);  // the first asks for the NUMA node
+  EXPECT_THAT(refusal_of<DeviceError>([] { gpu::PinnedArena(100, 0, 1); }),
+              HasSubstr("cudaHostAlloc failed with"));
 }
 
 TEST(PinnedArena, reports_a_driver_that_fails_for_other_reasons) {
