@@ -24,7 +24,8 @@ namespace h5feed::gpu {
 /// copying, and the destructor wait for the GPU. If several threads wait, one of them polls, at growing
 /// intervals.
 ///
-/// Thread-safe. Leases may outlive the pool; the memory then lives as long as they do.
+/// Thread-safe; one slot is copied by one thread at a time. Leases may outlive the pool; the memory then
+/// lives as long as they do.
 class PinnedPool {
  public:
   /// Settings of a pool.
@@ -59,8 +60,9 @@ class PinnedPool {
 
   /// Enqueues a copy of the bytes at `from`, which are inside one leased slot, on `stream` of the pool's
   /// device, which must be current. The slot is not reused until the copy is done. A further copy from the
-  /// slot goes to the same stream. Throws CudaError; the caller must then wait for the stream before it
-  /// releases the lease.
+  /// slot goes to the same stream. Blocks for a pageable slot, until the stream has done its earlier work;
+  /// other threads can use the pool meanwhile. Throws CudaError; the caller must then wait for the stream
+  /// before it releases the lease.
   void copy(void* to, const std::byte* from, std::size_t bytes, cudaStream_t stream, const CallPlace& place);
 
   /// Returns how long threads had to wait in `acquire`, and for what.

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -195,6 +197,22 @@ TEST(PinnedPool, takes_pageable_memory_rather_than_wait_for_the_consumer) {
   EXPECT_NE(pool.acquire(kHere), nullptr);
   EXPECT_EQ(pool.overflows(), 2u);
   EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("all 1 pinned slots for cuda:0 are taken"))) << "once";
+}
+
+TEST(PinnedPool, gives_slots_while_the_copy_of_a_pageable_one_waits_for_its_stream) {
+  const CapturedLog log;
+  FakeCuda cuda;
+  SlotCopier copier;
+  PinnedPool pool({.slot_bytes = 64, .slots = 1});
+  const auto held = pool.acquire(kHere);
+  std::promise<void> opener;
+  cuda.enqueue(copier.stream(), [opened = opener.get_future().share()] { opened.wait(); });
+  std::jthread copying([&] { copier.copy(pool, pool.acquire(kHere)); });
+  while (cuda.calls_of("cudaMemcpyAsync") == 0) std::this_thread::yield();
+  auto taken = std::async(std::launch::async, [&] { return pool.acquire(kHere) != nullptr; });
+  EXPECT_EQ(taken.wait_for(std::chrono::seconds(20)), std::future_status::ready) << "stopped by the copy";
+  opener.set_value();
+  EXPECT_TRUE(taken.get());
 }
 
 TEST(PinnedPool, keeps_the_memory_of_leases_that_outlive_it) {

@@ -203,8 +203,9 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
     enqueue_locked(r, *target, {copy, {}, {}});
     return cudaSuccess;
   }
-  // The runtime copies from pageable memory before it returns.
+  // The runtime first waits for the stream, then copies from pageable memory before it returns.
   ++r.pageable_copies;
+  if (!idle(*target)) host_wait(r, lock, [&] { return idle(*target); });
   const auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(from),
                                                           static_cast<const char*>(from) + bytes);
   enqueue_locked(r, *target, {[=] { std::memcpy(to, staged->data(), bytes); }, {}, {}});
