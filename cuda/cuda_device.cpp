@@ -252,6 +252,7 @@ class CudaDevice final : public Device {
     for (std::size_t i = 0; i < slot.consumers; ++i) {
       check(cudaStreamWaitEvent(stream, slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
     }
+    slot.consumers = 0;  // whatever uses the slot next comes after these waits, on the same stream
     convert_on(stream, batch, staged, slot.data, slot.target, nth, place);
     check(cudaEventRecord(slot.ready.get(), stream), "cudaEventRecord", place);
   }
