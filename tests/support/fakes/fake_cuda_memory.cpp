@@ -75,7 +75,9 @@ cudaError_t CUDARTAPI cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribut
   Runtime& r = rt();
   const Lock lock(r.mutex);
   if (const cudaError_t error = enter_without_context(r); error != cudaSuccess) return error;
-  *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : 0;
+  *value = 0;
+  if (attribute == cudaDevAttrMultiProcessorCount) *value = 4;
+  if (attribute == cudaDevAttrL2CacheSize) *value = r.settings.l2_cache_bytes;
   return cudaSuccess;
 }
 
