@@ -169,8 +169,8 @@ std::shared_ptr<std::byte> PinnedPool::acquire(const CallPlace& place, bool wait
         fmt::format(
             "all {} pinned slots for cuda:{} are taken: a batch is assembled in pageable memory instead; "
             "its copy is slower and makes the host wait (LoaderStats::pageable_batches counts "
-            "these); it happens after epochs that were abandoned, otherwise raise copy_depth",
-            state_->settings.slots, state_->settings.device));
+            "these); {}",
+            state_->settings.slots, state_->settings.device, state_->settings.when_all_taken));
   }
   try {
     auto lease = std::make_shared<Lease>(state_, data);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "batch/device.hpp"
 #include "cuda/memory/pinned_arena.hpp"
@@ -44,6 +45,8 @@ class PinnedPool {
     /// Ask the driver before each copy whether the arena is still pinned: a pageable source would silently
     /// make the host wait.
     bool check_sources = false;
+    /// Advice of the warning that all slots are leased.
+    std::string when_all_taken = "it happens after epochs that were abandoned, otherwise raise copy_depth";
   };
 
   /// Requires `settings.device` to be current. Throws std::bad_alloc, CudaError.
