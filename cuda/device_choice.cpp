@@ -138,7 +138,7 @@ int device_for_pinning() {
   const cudaError_t code = visible_devices().code;
   if (means_no_gpu(code)) {
     ignore_error(code);
-    throw CudaError(why_no_gpu(code), code);
+    throw CudaError(why_no_gpu(code, "leave pin_memory unset"), code);
   }
   check(code, "cudaGetDeviceCount", {0});
   int current = 0;
