@@ -5,7 +5,7 @@
 # Variables that Torch's package files set and that affect every target of the including directory.
 set(H5FEED_TORCH_TOUCHES
   CMAKE_C_FLAGS CMAKE_CXX_FLAGS CMAKE_CUDA_FLAGS CMAKE_EXE_LINKER_FLAGS CMAKE_SHARED_LINKER_FLAGS
-  CMAKE_MODULE_PATH CMAKE_PREFIX_PATH CMAKE_CXX_STANDARD CMAKE_CUDA_STANDARD)
+  CMAKE_MODULE_PATH CMAKE_PREFIX_PATH CMAKE_CXX_STANDARD CMAKE_CUDA_STANDARD CMAKE_CUDA_ARCHITECTURES)
 
 # LibTorch's packages search for their own parts (Caffe2, libc10) in the system's folders first: if Debian's
 # LibTorch is installed in addition to the one that Torch_DIR names, the libraries of one would be combined

@@ -26,6 +26,8 @@ Converter::Converter(const DeviceFormat& format, int device, cudaStream_t upload
     : format_(format) {
   check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device),
         "cudaDeviceGetAttribute", {device});
+  check(cudaDeviceGetAttribute(&l2_cache_bytes_, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute",
+        {device});
   if (!format.converts()) return;
   const std::vector<std::byte> bytes = normalize_coefficients(parameters_of(format), format.from, format.to);
   coefficients_ = CountedMemory(bytes.size(), CallPlace{device}, std::move(ledger));
@@ -67,6 +69,10 @@ void Converter::convert_data(const StagedBatch& from, void* data, cudaStream_t s
   job.layout.out_width = static_cast<std::int64_t>(sizes.out_width);
   job.layout.in_channels_last = format_.in_channels_last;
   job.layout.out_channels_last = format_.out_channels_last;
+  // A batch that fits stays in the cache for the first layer of the model; a larger one would only evict
+  // what else is there.
+  job.past_caches = static_cast<std::uint64_t>(job.layout.out_elements()) * size_of(job.to) >
+                    static_cast<std::uint64_t>(l2_cache_bytes_);
   check(launch_normalize(job, multiprocessors_, stream), "the normalize kernel", place);
 }
 

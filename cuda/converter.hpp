@@ -49,6 +49,7 @@ class Converter {
   const DeviceFormat format_;
   CountedMemory coefficients_;
   int multiprocessors_ = 1;
+  int l2_cache_bytes_ = 0;
 };
 
 }  // namespace h5feed::gpu

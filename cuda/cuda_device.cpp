@@ -197,14 +197,15 @@ class CudaDevice final : public Device {
   void transfer(Batch& batch) {
     refuse_if_lost();
     try {
-      const MutexLock lock(enqueue_mutex_);
       const DeviceGuard guard(settings_.device);
       const CallPlace place = CallPlace::of(settings_.device, batch);
       auto staged = std::make_shared<StagedOnly>(settings_.device, ring_);
       try {
         staged->staged = staged_.acquire(place);
+        // Without the mutex: the copy of a pageable slot blocks until the earlier ones are done.
         enqueue_copy(batch, *staged->staged, place);
         if (converts_ahead_.load(std::memory_order_relaxed)) {
+          const MutexLock lock(enqueue_mutex_);
           staged->output = ring_->acquire(place);
           convert(batch, staged->staged, *staged->output, 0, place);
         }
@@ -251,6 +252,7 @@ class CudaDevice final : public Device {
     for (std::size_t i = 0; i < slot.consumers; ++i) {
       check(cudaStreamWaitEvent(stream, slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
     }
+    slot.consumers = 0;  // whatever uses the slot next comes after these waits, on the same stream
     convert_on(stream, batch, staged, slot.data, slot.target, nth, place);
     check(cudaEventRecord(slot.ready.get(), stream), "cudaEventRecord", place);
   }
@@ -357,7 +359,7 @@ class CudaDevice final : public Device {
   // The batch delivered last, while it is to be repeated. Used by the consumer's thread only.
   StagedRing::Lease repeated_;
 
-  Mutex enqueue_mutex_;  // keeps the calls of one batch together
+  Mutex enqueue_mutex_;  // keeps the calls that convert one batch together
   Mutex mutex_;
   // One past the ticket delivered last.
   std::uint64_t next_ticket_ H5FEED_GUARDED_BY(mutex_) = 0;

@@ -25,6 +25,18 @@
 namespace h5feed::gpu {
 namespace {
 
+struct VisibleDevices {
+  int count = 0;
+  cudaError_t code = cudaSuccess;  // an error if there is none
+};
+
+VisibleDevices visible_devices() {
+  VisibleDevices devices;
+  devices.code = cudaGetDeviceCount(&devices.count);
+  if (devices.code == cudaSuccess && devices.count == 0) devices.code = cudaErrorNoDevice;
+  return devices;
+}
+
 // Returns the free memory of a device; 0 if the device fails. Asks NVML if it is available, because CUDA
 // creates a context of some hundred MiB for the query.
 std::uint64_t free_bytes(Nvml* nvml, int device) {
@@ -65,9 +77,7 @@ std::vector<int> candidates(int count) {
 }
 
 std::optional<int> automatic() {
-  int count = 0;
-  cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaSuccess && count == 0) code = cudaErrorNoDevice;
+  const auto [count, code] = visible_devices();
   if (code != cudaSuccess) {
     ignore_error(code);
     log_once(LogLevel::warning, fmt::format("device \"auto\": batches go to the CPU; {}", why_no_gpu(code)));
@@ -111,9 +121,7 @@ std::optional<int> ordinal_in(std::string_view name) {
 std::optional<int> choose_device(std::string_view name) {
   const std::optional<int> ordinal = ordinal_in(name);
   if (!ordinal) return automatic();
-  int count = 0;
-  cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaSuccess && count == 0) code = cudaErrorNoDevice;
+  const auto [count, code] = visible_devices();
   if (means_no_gpu(code)) {
     ignore_error(code);
     throw CudaError(fmt::format("device \"{}\": {}", name, why_no_gpu(code)), code);
@@ -124,6 +132,18 @@ std::optional<int> choose_device(std::string_view name) {
                                   count == 1 ? "cuda:0 only" : fmt::format("cuda:0 to cuda:{}", count - 1)));
   }
   return ordinal;
+}
+
+int device_for_pinning() {
+  const cudaError_t code = visible_devices().code;
+  if (means_no_gpu(code)) {
+    ignore_error(code);
+    throw CudaError(why_no_gpu(code, "leave pin_memory unset"), code);
+  }
+  check(code, "cudaGetDeviceCount", {0});
+  int current = 0;
+  check(cudaGetDevice(&current), "cudaGetDevice", {0});
+  return current;
 }
 
 std::string pci_id_of(int device) {

@@ -17,6 +17,10 @@ std::optional<int> ordinal_in(std::string_view name);
 /// an invalid name and for a device that does not exist.
 std::optional<int> choose_device(std::string_view name);
 
+/// Returns the device whose context pins host memory: the one that is current for the program. Throws
+/// DeviceError if no GPU can be used; its message says why.
+int device_for_pinning();
+
 /// Returns the PCI address as the driver writes it, "0000:19:00.0"; "unknown" if the driver does not tell.
 std::string pci_id_of(int device);
 

@@ -35,7 +35,7 @@ struct NormalizeJob {
   const void* coefficients = nullptr;           ///< From `normalize_coefficients` for the same types
   const SampleTransform* transforms = nullptr;  ///< One per sample; null: no crop, no flip
   ImageLayout layout;
-  /// Use streaming stores, for outputs that do not fit the L2 cache anyway.
+  /// Use streaming stores, for outputs that do not fit the L2 cache of the device.
   bool past_caches = false;
 };
 

@@ -169,7 +169,6 @@ std::shared_ptr<DeviceBatch> OutputRing::hand_over(std::unique_ptr<Slot> slot, D
 }
 
 void OutputRing::give_back(std::unique_ptr<Slot> slot) noexcept {
-  slot->consumers = 0;
   try {
     state_->put(std::move(slot));
   } catch (const std::bad_alloc&) {

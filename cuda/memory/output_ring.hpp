@@ -43,7 +43,8 @@ class OutputRing {
     std::byte* target = nullptr;
     Event ready;                  ///< Recorded after the kernels that write the slot
     std::vector<Event> consumed;  ///< The first `consumers` were recorded after the consumer's use
-    /// Number of valid events in `consumed`.
+    /// Number of events in `consumed` that the stream of the ring has not waited for. Whoever makes it wait
+    /// for all of them sets 0.
     std::size_t consumers = 0;
   };
 
@@ -65,7 +66,8 @@ class OutputRing {
   std::shared_ptr<DeviceBatch> hand_over(std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target,
                                          const CallPlace& place);
 
-  /// Takes back a slot that only the stream of the ring has used.
+  /// Takes back a slot that only the stream of the ring has used since `acquire`. Keeps the events that this
+  /// stream has not waited for.
   void give_back(std::unique_ptr<Slot> slot) noexcept;
 
   /// Bytes of one slot.

@@ -103,7 +103,9 @@ bool PinnedArena::try_register(unsigned touch_threads) {
     return true;
   }
   unmap();
-  if (!refused(code)) check(code, "cudaHostRegister", {device_});
+  // Some hypervisors answer cudaErrorUnknown although the device works; if it has failed, so does the next
+  // call.
+  if (!refused(code) && code != cudaErrorUnknown) check(code, "cudaHostRegister", {device_});
   ignore_error(code);
   return false;
 }

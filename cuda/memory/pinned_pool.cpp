@@ -109,6 +109,15 @@ struct PinnedPool::State {
     return std::ranges::find_if(slots, [&](const Slot& slot) { return slot.data == data; });
   }
 
+  // Returns the leased slot that contains `from`. The list does not move its elements.
+  Slot& slot_with(const std::byte* from) H5FEED_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    const std::less_equal<> up_to;
+    return *std::ranges::find_if(slots, [&](const Slot& slot) {
+      return up_to(slot.data, from) && !up_to(slot.data + settings.slot_bytes, from);
+    });
+  }
+
   std::byte* take(const CallPlace& place, bool wait, bool& overflows_first) H5FEED_EXCLUDES(mutex);
   std::byte* add_slot() H5FEED_REQUIRES(mutex);
 
@@ -160,8 +169,8 @@ std::shared_ptr<std::byte> PinnedPool::acquire(const CallPlace& place, bool wait
         fmt::format(
             "all {} pinned slots for cuda:{} are taken: a batch is assembled in pageable memory instead; "
             "its copy is slower and makes the host wait (LoaderStats::pageable_batches counts "
-            "these); it happens after epochs that were abandoned, otherwise raise copy_depth",
-            state_->settings.slots, state_->settings.device));
+            "these); {}",
+            state_->settings.slots, state_->settings.device, state_->settings.when_all_taken));
   }
   try {
     auto lease = std::make_shared<Lease>(state_, data);
@@ -220,21 +229,20 @@ std::byte* PinnedPool::State::add_slot() {
 
 void PinnedPool::copy(void* to, const std::byte* from, std::size_t bytes, cudaStream_t stream,
                       const CallPlace& place) {
-  const MutexLock lock(state_->mutex);
-  const std::less_equal<> up_to;
-  const auto found = std::ranges::find_if(state_->slots, [&](const Slot& slot) {
-    return up_to(slot.data, from) && !up_to(slot.data + state_->settings.slot_bytes, from);
-  });
-  if (state_->settings.check_sources && state_->in_arena(*found)) check_pinned(from, place);
-  if (!found->done) {
-    found->begun = make_event(place);
-    found->done = make_event(place);
+  Slot& slot = state_->slot_with(from);
+  if (state_->settings.check_sources && state_->in_arena(slot)) check_pinned(from, place);
+  // Only the owner of a leased slot uses its events. The mutex is free meanwhile: a copy from pageable memory
+  // waits for the stream, and other threads must get slots then.
+  if (!slot.done) {
+    slot.begun = make_event(place);
+    slot.done = make_event(place);
   }
-  check(cudaEventRecord(found->begun.get(), stream), "cudaEventRecord", place);
+  check(cudaEventRecord(slot.begun.get(), stream), "cudaEventRecord", place);
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync", place);
-  check(cudaEventRecord(found->done.get(), stream), "cudaEventRecord", place);
-  found->state = SlotState::leased_copied;
-  found->turn = ++state_->copies;
+  check(cudaEventRecord(slot.done.get(), stream), "cudaEventRecord", place);
+  const MutexLock lock(state_->mutex);
+  slot.state = SlotState::leased_copied;
+  slot.turn = ++state_->copies;
 }
 
 void PinnedPool::check_pinned(const std::byte* from, const CallPlace& place) const {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "batch/device.hpp"
 #include "cuda/memory/pinned_arena.hpp"
@@ -24,7 +25,8 @@ namespace h5feed::gpu {
 /// copying, and the destructor wait for the GPU. If several threads wait, one of them polls, at growing
 /// intervals.
 ///
-/// Thread-safe. Leases may outlive the pool; the memory then lives as long as they do.
+/// Thread-safe; one slot is copied by one thread at a time. Leases may outlive the pool; the memory then
+/// lives as long as they do.
 class PinnedPool {
  public:
   /// Settings of a pool.
@@ -43,6 +45,8 @@ class PinnedPool {
     /// Ask the driver before each copy whether the arena is still pinned: a pageable source would silently
     /// make the host wait.
     bool check_sources = false;
+    /// Advice of the warning that all slots are leased.
+    std::string when_all_taken = "it happens after epochs that were abandoned, otherwise raise copy_depth";
   };
 
   /// Requires `settings.device` to be current. Throws std::bad_alloc, CudaError.
@@ -59,8 +63,9 @@ class PinnedPool {
 
   /// Enqueues a copy of the bytes at `from`, which are inside one leased slot, on `stream` of the pool's
   /// device, which must be current. The slot is not reused until the copy is done. A further copy from the
-  /// slot goes to the same stream. Throws CudaError; the caller must then wait for the stream before it
-  /// releases the lease.
+  /// slot goes to the same stream. Blocks for a pageable slot, until the stream has done its earlier work;
+  /// other threads can use the pool meanwhile. Throws CudaError; the caller must then wait for the stream
+  /// before it releases the lease.
   void copy(void* to, const std::byte* from, std::size_t bytes, cudaStream_t stream, const CallPlace& place);
 
   /// Returns how long threads had to wait in `acquire`, and for what.

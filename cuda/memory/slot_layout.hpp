@@ -17,7 +17,9 @@ struct SlotLayout {
   /// Offset of the transforms; the target begins at 0.
   std::size_t transforms_offset = 0;
   std::size_t data_offset = 0;  ///< Offset of the data; a multiple of kDeviceAlignment
-  std::size_t bytes = 0;        ///< Bytes of a full batch
+  /// Bytes of a slot for a full batch; a multiple of kDeviceAlignment, because the kernels read the 4-byte
+  /// words that contain the last elements in full.
+  std::size_t bytes = 0;
 
   /// Returns the layout for a format.
   static SlotLayout of(const DeviceFormat& format) noexcept {
@@ -25,7 +27,7 @@ struct SlotLayout {
     SlotLayout layout;
     layout.transforms_offset = aligned_for_device(format.slot.target);
     layout.data_offset = aligned_for_device(layout.transforms_offset + transforms * sizeof(SampleTransform));
-    layout.bytes = layout.data_offset + format.slot.data;
+    layout.bytes = aligned_for_device(layout.data_offset + format.slot.data);
     return layout;
   }
 };

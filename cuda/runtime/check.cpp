@@ -92,7 +92,7 @@ bool means_no_gpu(cudaError_t code) noexcept {
          code == cudaErrorCompatNotSupportedOnDevice;
 }
 
-std::string why_no_gpu(cudaError_t code) {
+std::string why_no_gpu(cudaError_t code, std::string_view otherwise) {
   int driver = 0;
   int runtime = 0;
   ignore_error(cudaDriverGetVersion(&driver));
@@ -103,7 +103,7 @@ std::string why_no_gpu(cudaError_t code) {
                ? std::string("the driver sees no GPU; check nvidia-smi")
                : fmt::format("the driver shows no GPU with CUDA_VISIBLE_DEVICES=\"{}\"; change it", visible);
   }
-  if (driver == 0) return "no NVIDIA driver is loaded; install one, or use device = \"cpu\"";
+  if (driver == 0) return fmt::format("no NVIDIA driver is loaded; install one, or {}", otherwise);
   if (driver < runtime) {
     return fmt::format("the NVIDIA driver supports CUDA {}, h5feed was built with {}; update the driver",
                        version_text(driver), version_text(runtime));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "h5feed/batch.hpp"
 #include "h5feed/error.hpp"
@@ -51,8 +52,9 @@ bool means_no_gpu(cudaError_t code) noexcept;
 /// fails, too.
 bool ends_context(cudaError_t code) noexcept;
 
-/// Returns why no GPU can be used and what to do, for messages: "no NVIDIA driver is loaded; …".
-std::string why_no_gpu(cudaError_t code);
+/// Returns why no GPU can be used and what to do, for messages: "no NVIDIA driver is loaded; …". `otherwise`:
+/// what to do on a machine without a GPU.
+std::string why_no_gpu(cudaError_t code, std::string_view otherwise = "use device = \"cpu\"");
 
 /// Discards an error in destructors, which cannot throw, and clears the runtime's per-thread last error. Also
 /// covers a runtime that is being unloaded while the process exits.

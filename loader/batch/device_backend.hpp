@@ -64,6 +64,11 @@ class DeviceBackend {
   /// OptionError, DeviceError, std::bad_alloc.
   virtual std::unique_ptr<Device> make(int device, const DeviceFormat& format,
                                        const DeviceCapacity& capacity) const = 0;
+
+  /// Creates a device that delivers as that of `make_host_device`, in pinned memory, from which the program
+  /// copies to a GPU itself. Returns null after a log line if no GPU can be used. If memory cannot be pinned,
+  /// the device logs that once and uses pageable memory. Throws std::bad_alloc.
+  virtual std::unique_ptr<Device> make_pinned_host(SlotBytes bytes, std::size_t buffers) const = 0;
 };
 
 }  // namespace h5feed

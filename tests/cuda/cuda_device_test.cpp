@@ -77,6 +77,20 @@ TEST(CudaDevice, delivers_data_as_stored_where_there_is_nothing_to_normalize) {
   for (std::int64_t i = 0; i < 4 * 20 * 3; ++i) ASSERT_EQ(bytes[i], BatchKind::byte_of(3, i));
 }
 
+TEST(CudaDevice, stores_past_the_l2_cache_only_what_does_not_fit_it) {
+  const BatchKind kind;
+  constexpr int kDelivered = 4 * 60 * sizeof(float);
+  for (const int cache : {kDelivered - 1, kDelivered}) {
+    FakeCuda cuda({.l2_cache_bytes = cache});
+    const auto device = make_cuda_device(kind.settings(4, 2));
+    auto full = kind.assemble(*device, 0);
+    auto smaller = kind.assemble(*device, 1, 3);
+    const Batch first = device->deliver(0, std::move(*full), {});
+    const Batch second = device->deliver(1, std::move(*smaller), {});
+    EXPECT_EQ(cuda.streaming_launches(), cache < kDelivered ? 1u : 0u);
+  }
+}
+
 TEST(CudaDevice, gives_strides_of_channels_last) {
   FakeCuda cuda;
   const BatchKind kind{.pixels = 6};

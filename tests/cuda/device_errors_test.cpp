@@ -188,6 +188,40 @@ TEST(DeviceErrors, of_staged_batches_come_with_their_delivery) {
   EXPECT_EQ(refusal_of<DeviceError>([&] { device->deliver(1, std::move(*second), {}); }), "accepted");
 }
 
+TEST(DeviceErrors, of_a_wait_for_the_consumer_leave_the_buffer_to_its_work) {
+  FakeCuda cuda;
+  const BatchKind kind;
+  Consumer consumer(cuda, kind);
+  const TestStream first, second;
+  const auto device = gpu::make_cuda_device(kind.settings(16, 1));
+  // Returns how often streams were made to wait.
+  const auto deliver = [&](std::uint64_t ticket) {
+    const std::uint64_t before = cuda.stream_waits();
+    const auto assembled = kind.assemble(*device, ticket);
+    const Batch batch = device->deliver(ticket, std::move(*assembled), {});
+    consumer.use(batch, ticket, first.get());
+    consumer.use(batch, ticket, second.get());
+    return cuda.stream_waits() - before;
+  };
+  for (std::uint64_t ticket = 0; ticket < 3; ++ticket) deliver(ticket);
+  std::uint64_t ticket = 3;
+  for (const std::uint64_t failing : {1U, 2U}) {
+    // The next batch gets the buffer of three batches ago. Its copy waits once before its kernel waits for
+    // the two streams of the consumer.
+    const auto assembled = kind.assemble(*device, ticket);
+    cuda.fail_call_of("cudaStreamWaitEvent", 1 + failing, cudaErrorLaunchOutOfResources);
+    EXPECT_NE(refusal_of<DeviceError>([&] { device->deliver(ticket, std::move(*assembled), {}); }),
+              "accepted");
+    const std::uint64_t usual = deliver(ticket + 1);
+    deliver(ticket + 2);
+    EXPECT_EQ(deliver(ticket + 3), usual) << "in the buffer of the failed batch, wait " << failing;
+    ticket += 4;
+  }
+  first.wait();
+  second.wait();
+  EXPECT_EQ(consumer.wrong(), 0);
+}
+
 TEST(DeviceErrors, that_end_the_context_end_the_loader_with_the_first_message) {
   FakeCuda cuda({.manual = true});
   const BatchKind kind;

@@ -86,6 +86,32 @@ TEST_P(TorchOnGpu, tensors_may_be_let_go_while_kernels_read_them) {
   }
 }
 
+// The habit that `pin_memory` is for: the host tensor is released while its copy runs.
+TEST(TorchPinMemory, lets_host_tensors_go_while_their_copies_run) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU that this LibTorch can use";
+  const SampleSet set({.shape = {4096, 64, 64, 3}});
+  const Dataset dataset = open(set);
+  DataLoaderOptions options{.batch_size = 512, .num_workers = 2};
+  auto pageable = make_data_loader(dataset, options);
+  options.pin_memory = true;
+  auto pinned = make_data_loader(dataset, options);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    std::vector<torch::Tensor> copies, parts;
+    for (auto& batch : *pinned) {
+      ASSERT_TRUE(batch.data.is_pinned() && batch.target.is_pinned());
+      const torch::Tensor data = std::move(batch.data);
+      copies.push_back(data.to(torch::kCUDA, true));
+      parts.push_back(data.narrow(0, data.size(0) / 2, 1).to(torch::kCUDA, true));
+    }
+    std::size_t i = 0;
+    for (auto& batch : *pageable) {
+      EXPECT_TRUE(torch::equal(copies[i].cpu(), batch.data)) << "batch " << i;
+      EXPECT_TRUE(torch::equal(parts[i].cpu(), batch.data.narrow(0, batch.data.size(0) / 2, 1)));
+      ++i;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Memory, TorchOnGpu, testing::Values(OutputMemory::consumer, OutputMemory::ring),
                          [](const auto& memory) {
                            return memory.param == OutputMemory::consumer ? "of_the_consumer" : "of_a_ring";

@@ -40,6 +40,9 @@ torch::Tensor sum_on_gpus(const Dataset& dataset) {
   options.output_memory = OutputMemory::ring;
   auto on_the_ring = make_data_loader(dataset, options);
   for (auto& batch : *on_the_ring) sum = batch.data.sum();
+  options = {.batch_size = 64, .pin_memory = true};
+  auto pinned = make_data_loader(dataset, options);
+  for (auto& batch : *pinned) sum = batch.data.to(torch::kCUDA, true).sum();
   return sum;
 }
 

@@ -205,6 +205,18 @@ TEST_F(TorchLoader, without_cuda_refuses_a_gpu_and_takes_auto_for_the_cpu) {
   EXPECT_THAT(log.lines(), ::testing::ElementsAre(HasSubstr("device \"auto\": batches go to the CPU; ")));
 }
 
+TEST_F(TorchLoader, without_cuda_warns_of_pin_memory_and_goes_on) {
+  if (detail::kTorchHasCuda) return;  // tests/gpu has the other half
+  const Dataset dataset = open_images();
+  const test::CapturedLog log;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(make_data_loader(dataset, {.pin_memory = true})->begin()->data.is_pinned());
+  }
+  EXPECT_THAT(log.lines(),
+              ::testing::ElementsAre(::testing::AllOf(
+                  HasSubstr("pin_memory: batches are in pageable memory; "), HasSubstr("CUDA"))));
+}
+
 template <typename L>
 concept LooksIntoATemporaryIterator = requires(L& loader) {
   loader.begin()->indices;

@@ -9,6 +9,9 @@
 //   }
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "h5feed/device.hpp"
@@ -16,9 +19,16 @@
 
 namespace h5feed::gpu {
 
+/// Allocates pinned host memory of the given number of bytes, aligned to 64. Called by workers concurrently,
+/// with one call for the samples of a batch and one for its targets; the memory must not be reused while a
+/// copy from it runs. May throw: batches are in pageable memory then.
+using PinnedAllocator = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
+
 /// Returns the device of `name` for `DataLoaderOptions::device`, with the CUDA backend: "cuda" (= "cuda:0"),
-/// "cuda:N", "auto" or "cpu". Does not call CUDA and does not check the name; the constructor of a loader
-/// does. Several loaders may share the value. Thread-safe.
-H5FEED_EXPORT LoaderDevice device(std::string name);
+/// "cuda:N", "auto" or "cpu". With "cpu" the backend serves `DataLoaderOptions::pin_memory`: `allocate`
+/// provides the memory of CPU batches; empty: the loader recycles pinned memory of its own. Does not call
+/// CUDA and does not check the name; the constructor of a loader does. Several loaders may share the value.
+/// Thread-safe.
+H5FEED_EXPORT LoaderDevice device(std::string name, PinnedAllocator allocate = {});
 
 }  // namespace h5feed::gpu

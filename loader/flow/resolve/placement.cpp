@@ -56,6 +56,19 @@ std::optional<int> choose_gpu(const DataLoaderOptions& options) {
   return std::nullopt;
 }
 
+// Returns a device with pinned memory; null after a warning if none can be pinned. As in PyTorch, a program
+// with `pin_memory` runs without a GPU, too.
+std::unique_ptr<Device> pinned_host(const DataLoaderOptions& options, SlotBytes slot, std::size_t buffers) {
+  if (options.device.backend()) return options.device.backend()->make_pinned_host(slot, buffers);
+  log_once(LogLevel::warning,
+           fmt::format("pin_memory: batches are in pageable memory; {}",
+                       H5FEED_HAS_CUDA == 0
+                           ? "h5feed was built without CUDA; build it with CUDA"
+                           : "to pin them, set options.device = h5feed::gpu::device(\"cpu\") and link "
+                             "h5feed::gpu"));
+  return nullptr;
+}
+
 }  // namespace
 
 Placement resolve_placement(const DataLoaderOptions& options, const DatasetState& dataset) {
@@ -97,7 +110,9 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
                                     SlotBytes slot) {
   if (!placement.gpu) {
     // The prefetched batches, the one at the consumer, and the one it is about to release.
-    return make_host_device(slot, (resolved.prefetch_batches + 2) * assembled.outputs);
+    const std::size_t buffers = (resolved.prefetch_batches + 2) * assembled.outputs;
+    std::unique_ptr<Device> pinned = options.pin_memory ? pinned_host(options, slot, buffers) : nullptr;
+    return pinned ? std::move(pinned) : make_host_device(slot, buffers);
   }
   const Conversion conversion = placement.gpu_converts ? placement.conversion : placement.on_host();
   DeviceFormat format;

@@ -254,6 +254,13 @@ struct DataLoaderOptions {
   /// LibTorch are built with CUDA, the name alone suffices. The `report()` of the loader names the device.
   /// For several GPUs in one process, make one loader per GPU over one `Dataset`.
   LoaderDevice device = {};
+  /// Whether CPU batches are assembled in pinned memory, so that the program's own copies of data and target
+  /// to a GPU are asynchronous. Batches for a GPU are always assembled in pinned memory. Needs the backend of
+  /// `h5feed::gpu::device("cpu")`; the loader of <h5feed/torch.hpp> adds it. Creates a CUDA context on the
+  /// program's current device. Without backend or GPU, and if the driver refuses to pin, a warning is logged
+  /// and batches are in pageable memory. A batch must be kept until the copies from it are done; tensors of
+  /// <h5feed/torch.hpp> may be released at once, because LibTorch delays the reuse of its pinned memory.
+  bool pin_memory = false;
   /// Batches copied to a GPU ahead of the consumer, 1 to 64. Default: 2. Each takes its stored bytes in
   /// pinned host memory and on the GPU, and with `OutputMemory::ring` also its delivered bytes on the GPU.
   std::optional<std::int64_t> copy_depth = {};

@@ -48,8 +48,8 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t outputs_allocated = 0;  ///< output buffers allocated since construction
   /// Host memory in bytes of batches in preparation or ready, now.
   std::uint64_t in_flight_bytes = 0;
-  std::uint64_t pinned_bytes = 0;  ///< pinned host memory for copies to a GPU
-  /// Batches assembled in pageable memory, as no pinned slot was free: their copies are slower.
+  std::uint64_t pinned_bytes = 0;  ///< pinned host memory of the loader for copies to a GPU
+  /// Batches assembled in pageable memory, as no pinned memory was free: their copies are slower.
   std::uint64_t pageable_batches = 0;
   /// Memory of the GPU that the loader delivers to; unset on the CPU.
   std::optional<GpuMemory> gpu_memory = {};

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
 #include "support/fakes/fake_cuda.hpp"
+#include "support/refusal.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -74,6 +77,21 @@ TEST(PinnedArena, falls_back_to_pageable_memory_and_says_what_that_costs) {
               ElementsAre(HasSubstr("refused to pin 3 MiB for cuda:0: batches are copied from pageable "
                                     "memory, several times slower and without overlap")));
   std::memset(arena.data(), 1, arena.bytes());
+}
+
+TEST(PinnedArena, asks_the_driver_for_memory_where_a_hypervisor_fails_to_register_without_a_reason) {
+  FakeCuda cuda;
+  cuda.fail_call_of("cudaHostRegister", 1, cudaErrorUnknown);
+  gpu::PinnedArena arena(100, 0, 1);
+  EXPECT_EQ(arena.pinning(), Pinning::allocated);
+  EXPECT_EQ(cuda.live(), FakeCudaLive{.pinned_allocations = 1});
+}
+
+TEST(PinnedArena, reports_a_driver_that_fails_without_a_reason_for_good) {
+  FakeCuda cuda;
+  cuda.fail_call(2, cudaErrorUnknown, true);  // the first asks for the NUMA node
+  EXPECT_THAT(refusal_of<DeviceError>([] { gpu::PinnedArena(100, 0, 1); }),
+              HasSubstr("cudaHostAlloc failed with"));
 }
 
 TEST(PinnedArena, reports_a_driver_that_fails_for_other_reasons) {
@@ -179,6 +197,22 @@ TEST(PinnedPool, takes_pageable_memory_rather_than_wait_for_the_consumer) {
   EXPECT_NE(pool.acquire(kHere), nullptr);
   EXPECT_EQ(pool.overflows(), 2u);
   EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("all 1 pinned slots for cuda:0 are taken"))) << "once";
+}
+
+TEST(PinnedPool, gives_slots_while_the_copy_of_a_pageable_one_waits_for_its_stream) {
+  const CapturedLog log;
+  FakeCuda cuda;
+  SlotCopier copier;
+  PinnedPool pool({.slot_bytes = 64, .slots = 1});
+  const auto held = pool.acquire(kHere);
+  std::promise<void> opener;
+  cuda.enqueue(copier.stream(), [opened = opener.get_future().share()] { opened.wait(); });
+  std::jthread copying([&] { copier.copy(pool, pool.acquire(kHere)); });
+  while (cuda.calls_of("cudaMemcpyAsync") == 0) std::this_thread::yield();
+  auto taken = std::async(std::launch::async, [&] { return pool.acquire(kHere) != nullptr; });
+  EXPECT_EQ(taken.wait_for(std::chrono::seconds(20)), std::future_status::ready) << "stopped by the copy";
+  opener.set_value();
+  EXPECT_TRUE(taken.get());
 }
 
 TEST(PinnedPool, keeps_the_memory_of_leases_that_outlive_it) {

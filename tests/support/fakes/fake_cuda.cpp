@@ -124,6 +124,11 @@ void FakeCuda::ignore_stream_wait(std::uint64_t n) {
   r.ignored_wait = n == 0 ? 0 : r.waits + n;
 }
 
+std::uint64_t FakeCuda::streaming_launches() const {
+  const Lock lock(rt().mutex);
+  return rt().streaming_launches;
+}
+
 std::uint64_t FakeCuda::pageable_copies() const {
   const Lock lock(rt().mutex);
   return rt().pageable_copies;
@@ -180,13 +185,14 @@ void FakeCuda::enqueue(cudaStream_t stream, std::function<void()> work) {
   enqueue_locked(r, *target, {std::move(work), {}, {}});
 }
 
-cudaError_t fake_launch(cudaStream_t stream, std::function<void()> kernel) {
+cudaError_t fake_launch(cudaStream_t stream, std::function<void()> kernel, bool streams) {
   Runtime& r = rt();
   const Lock lock(r.mutex);
   if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
   CUstream_st* const target = stream_of(r, stream);
   if (target == nullptr || target->device != current_device())
     return remember(cudaErrorInvalidResourceHandle);
+  if (streams) ++r.streaming_launches;
   enqueue_locked(r, *target, {std::move(kernel), {}, {}});
   return cudaSuccess;
 }

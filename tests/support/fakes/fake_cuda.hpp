@@ -20,6 +20,7 @@ namespace h5feed::test {
 struct FakeCudaSettings {
   int devices = 1;
   std::size_t memory_bytes = std::size_t{1} << 30;  ///< memory of each device
+  int l2_cache_bytes = 50 << 20;                    ///< L2 cache of each device
   bool manual = false;                              ///< nothing runs until `run` or a synchronizing call
   unsigned seed = 1;                                ///< seed of the random delays
   cudaError_t device_count_error = cudaSuccess;     ///< result of cudaGetDeviceCount
@@ -74,6 +75,8 @@ class FakeCuda {
   /// Makes the n-th cudaStreamWaitEvent from now on succeed without effect; 0: none.
   void ignore_stream_wait(std::uint64_t n);
 
+  /// Number of launches of the normalize kernel with streaming stores.
+  std::uint64_t streaming_launches() const;
   /// Number of copies from host memory that is not pinned.
   std::uint64_t pageable_copies() const;
   /// Number of copies from pinned memory.
@@ -97,7 +100,8 @@ class FakeCuda {
   void enqueue(cudaStream_t stream, std::function<void()> work);
 };
 
-/// For fakes of kernel launches: counts as a call, checks the stream, and enqueues `kernel`.
-cudaError_t fake_launch(cudaStream_t stream, std::function<void()> kernel);
+/// For fakes of kernel launches: counts as a call, checks the stream, and enqueues `kernel`. `streams`:
+/// whether the kernel uses streaming stores.
+cudaError_t fake_launch(cudaStream_t stream, std::function<void()> kernel, bool streams = false);
 
 }  // namespace h5feed::test

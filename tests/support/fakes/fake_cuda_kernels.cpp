@@ -10,7 +10,8 @@ namespace h5feed::gpu {
 cudaError_t launch_normalize(const NormalizeJob& job, int, cudaStream_t stream) noexcept {
   if (job.layout.out_elements() == 0) return cudaSuccess;
   if (!can_normalize(job.from, job.to)) return cudaErrorInvalidValue;
-  return h5feed::test::fake_launch(stream, [job] { test::run_on_cpu(job); });
+  return h5feed::test::fake_launch(
+      stream, [job] { test::run_on_cpu(job); }, job.past_caches);
 }
 
 cudaError_t launch_convert(const ConvertJob& job, cudaStream_t stream) noexcept {

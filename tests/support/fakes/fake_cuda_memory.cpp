@@ -75,7 +75,9 @@ cudaError_t CUDARTAPI cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribut
   Runtime& r = rt();
   const Lock lock(r.mutex);
   if (const cudaError_t error = enter_without_context(r); error != cudaSuccess) return error;
-  *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : 0;
+  *value = 0;
+  if (attribute == cudaDevAttrMultiProcessorCount) *value = 4;
+  if (attribute == cudaDevAttrL2CacheSize) *value = r.settings.l2_cache_bytes;
   return cudaSuccess;
 }
 
@@ -99,10 +101,10 @@ cudaError_t CUDARTAPI cudaMalloc(void** data, size_t bytes) {
   for (const auto& [begin, memory] : r.device_memory)
     used += memory.device == current_device() ? memory.bytes : 0;
   if (used + bytes > r.settings.memory_bytes) return remember(cudaErrorMemoryAllocation);
-  const std::size_t rounded = (bytes + 255) / 256 * 256;
-  *data = std::aligned_alloc(256, rounded);
+  // Exactly as many bytes as asked for, so that AddressSanitizer sees accesses behind them.
+  if (posix_memalign(data, 256, bytes) != 0) return remember(cudaErrorMemoryAllocation);
   // Fresh device memory has arbitrary content.
-  std::memset(*data, 0xCD, rounded);
+  std::memset(*data, 0xCD, bytes);
   r.device_memory[static_cast<char*>(*data)] = {bytes, current_device()};
   return cudaSuccess;
 }
@@ -203,8 +205,9 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
     enqueue_locked(r, *target, {copy, {}, {}});
     return cudaSuccess;
   }
-  // The runtime copies from pageable memory before it returns.
+  // The runtime first waits for the stream, then copies from pageable memory before it returns.
   ++r.pageable_copies;
+  if (!idle(*target)) host_wait(r, lock, [&] { return idle(*target); });
   const auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(from),
                                                           static_cast<const char*>(from) + bytes);
   enqueue_locked(r, *target, {[=] { std::memcpy(to, staged->data(), bytes); }, {}, {}});

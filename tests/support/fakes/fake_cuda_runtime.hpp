@@ -77,7 +77,8 @@ struct Runtime {
   std::map<int, int> retained;   // number of cuDevicePrimaryCtxRetain calls by device
   std::set<int> made_by_retain;  // contexts that exist only because they were retained
   std::uint64_t calls = 0, fail_at = 0, operations = 0, fail_operation_at = 0, waits = 0, ignored_wait = 0;
-  std::uint64_t pageable_copies = 0, pinned_copies = 0, pinned_copy_bytes = 0, host_waits = 0;
+  std::uint64_t pageable_copies = 0, pinned_copies = 0, pinned_copy_bytes = 0, host_waits = 0,
+                streaming_launches = 0;
   std::map<std::string, std::uint64_t> calls_of;
   std::map<std::string, std::map<std::thread::id, std::uint64_t>> calls_by_thread;
   // By function name: which call fails, and with which error.

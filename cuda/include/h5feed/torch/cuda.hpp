@@ -9,6 +9,8 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -107,11 +109,37 @@ inline ProvideOutput torch_provider(const DataLoaderOptions& options) {
   return options.output_memory == OutputMemory::ring ? ProvideOutput() : ProvideOutput(torch_output);
 }
 
-/// Completes the options of a TorchDataLoader on a GPU: sets h5feed's backend, unless one is set, and memory
+/// Deleter of memory that a tensor owns.
+struct TensorOwner {
+  at::Tensor tensor;
+  void operator()(std::byte*) noexcept { tensor.reset(); }
+};
+
+/// Allocates pinned memory from LibTorch's caching allocator. It does not reuse memory while copies from its
+/// tensors run. Throws c10::Error if it cannot be pinned.
+inline std::shared_ptr<std::byte> torch_pinned_memory(std::size_t bytes) {
+  at::Tensor tensor =
+      at::empty({static_cast<std::int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte).pinned_memory(true));
+  auto* const data = static_cast<std::byte*>(tensor.data_ptr());
+  return {data, TensorOwner{std::move(tensor)}};
+}
+
+/// Returns the tensor of a CPU batch without copying it. Memory of `torch_pinned_memory` becomes a tensor of
+/// the same storage: LibTorch notes the streams that copy from it or from its views only there.
+inline at::Tensor cpu_tensor(HostTensor host) {
+  const TensorOwner* const owner = std::get_deleter<TensorOwner>(host.bytes);
+  if (owner == nullptr) return to_tensor(std::move(host));
+  const at::Tensor bytes =
+      owner->tensor.narrow(0, 0, host.elements() * static_cast<std::int64_t>(size_of(host.dtype)));
+  const at::Tensor flat = bytes.view(torch_dtype(host.dtype).value());
+  return host.strides.empty() ? flat.view(host.shape) : flat.as_strided(host.shape, host.strides);
+}
+
+/// Completes the options of a TorchDataLoader with CUDA: sets h5feed's backend, unless one is set, and memory
 /// of the consumer, unless a kind is set. For "auto", makes LibTorch's current device current for CUDA.
 /// Throws c10::Error if a CUDA call fails.
 inline void prepare_for_cuda(DataLoaderOptions& options) {
-  if (!options.device.backend()) options.device = gpu::device(options.device.name());
+  if (!options.device.backend()) options.device = gpu::device(options.device.name(), torch_pinned_memory);
   // "auto" follows the device that is current for CUDA; LibTorch sets it only with its next CUDA call.
   if (options.device.name() == "auto" && c10::cuda::device_count() > 0) {
     if (const auto current = c10::cuda::current_device(); current != 0)

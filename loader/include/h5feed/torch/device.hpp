@@ -6,6 +6,7 @@
 #include <torch/version.h>
 
 #include <string>
+#include <utility>
 
 #include "h5feed/batch.hpp"
 #include "h5feed/config.hpp"
@@ -37,6 +38,8 @@ struct TorchTensors {
 };
 /// Always throws DeviceError, because without CUDA no batch is on a GPU.
 inline TorchTensors cuda_tensors(const Batch&) { throw DeviceError("this LibTorch has no CUDA"); }
+/// Returns the tensor of a CPU batch without copying it.
+inline torch::Tensor cpu_tensor(HostTensor host) { return to_tensor(std::move(host)); }
 /// Always throws OptionError, because without CUDA no loader delivers to a GPU.
 inline OptionalBatch<Batch> next_into(DataLoader&, const torch::Tensor&, const torch::Tensor&) {
   throw OptionError("next_into() is for a loader that delivers to a GPU; use the iterators");
@@ -57,7 +60,7 @@ inline void prepare_torch_device(DataLoaderOptions& options) {
   const std::string& name = options.device.name();
   const bool named = name.starts_with("cuda");
   if constexpr (kTorchHasCuda) {
-    if (named || name == "auto") prepare_for_cuda(options);
+    if (named || name == "auto" || options.pin_memory) prepare_for_cuda(options);
   } else {
     if (named) {
       throw OptionError(H5FEED_HAS_CUDA
@@ -75,6 +78,11 @@ inline void prepare_torch_device(DataLoaderOptions& options) {
                    : "device \"auto\": batches go to the CPU; h5feed was built without CUDA; build "
                      "it with CUDA, or set device \"cpu\"");
       options.device = "cpu";
+    }
+    if (options.pin_memory && !options.device.backend() && H5FEED_HAS_CUDA) {
+      log_once(LogLevel::warning, "pin_memory: batches are in pageable memory; this LibTorch (" TORCH_VERSION
+                                  ") has no CUDA; configure with -DCMAKE_PREFIX_PATH=… of one that has");
+      options.pin_memory = false;
     }
   }
 }

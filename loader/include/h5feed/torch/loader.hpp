@@ -125,8 +125,8 @@ inline TorchBatch to_torch(Batch batch) {
     result.data = std::move(tensors.data);
     result.target = std::move(tensors.target);
   } else {
-    result.data = to_tensor(std::move(batch.data));
-    result.target = to_tensor(std::move(batch.target));
+    result.data = cpu_tensor(std::move(batch.data));
+    result.target = cpu_tensor(std::move(batch.target));
   }
   result.indices = std::move(batch.indices);
   for (BatchField& field : batch.fields) {
