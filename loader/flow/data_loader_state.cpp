@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/byte_units.hpp"
@@ -25,10 +24,6 @@ bool has_masks(const DatasetState& dataset) {
          std::ranges::any_of(dataset.fields,
                              [&](const NamedField& field) { return field.rows && is_mask(*field.rows); });
 }
-
-using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::hours kForever(24 * 365 * 10);
 
 }  // namespace
 
@@ -177,6 +172,7 @@ void DataLoader::State::start_round(const Stretch& part, std::uint64_t of_epoch,
   }
   plan = issue_plan;
   stretch = part;
+  waiting_since.reset();
   delivered = 0;
   repeats = 0;
 }
@@ -244,49 +240,7 @@ void DataLoader::State::warm_up() {
   fill();
 }
 
-std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
-  if (options.num_workers == 0) {
-    while (true) {
-      if (auto job = ring.try_take(round, options.in_order)) return job;
-      prefetcher.run_one();
-    }
-  }
-  TicketRing::Deadline deadline;
-  // Clock::now() plus the largest duration would overflow into the past.
-  if (options.timeout && *options.timeout < kForever) deadline = Clock::now() + *options.timeout;
-  std::shared_ptr<BatchJob> job;
-  if (prefetcher.wait_initialized(deadline)) job = ring.take(round, options.in_order, deadline);
-  if (!job) {
-    throw TimeoutError(
-        fmt::format("no batch within the timeout of {} ms (epoch {}, batch {}); call next() again to go "
-                    "on waiting, or raise timeout or num_workers",
-                    options.timeout->count(), epoch, delivered));
-  }
-  return job;
-}
-
 bool DataLoader::State::echo_pending() const noexcept { return repeats > 0 && repeats < stretch.end_repeat; }
-
-std::shared_ptr<BatchJob> DataLoader::State::take_job() {
-  std::shared_ptr<BatchJob> job;
-  {
-    const TimeInto waited(counters.wait_ns);
-    const SlotWaits before = device->slot_waits();
-    const Stopwatch watch;
-    const TraceSpan span(trace.get(), Stage::wait, taken);
-    if (options.num_workers == 0) fill();
-    job = wait_for_batch();
-    const SlotWaits after = device->slot_waits();
-    const std::uint64_t all = watch.elapsed_ns();
-    const std::uint64_t for_gpu = std::min(all, after.gpu_ns - before.gpu_ns);
-    Counters::add(counters.wait_gpu_ns, for_gpu);
-    Counters::add(counters.wait_transfer_ns, std::min(all - for_gpu, after.transfer_ns - before.transfer_ns));
-  }
-  ++delivered;
-  ++taken;
-  if (options.num_workers > 0) fill();
-  return job;
-}
 
 Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& provide) {
   if (const std::exception_ptr error = job.take_error()) std::rethrow_exception(error);
@@ -321,19 +275,13 @@ Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
 }
 
 OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
-  if (!running) start_epoch();
-  const bool echoed = echo_pending();
-  while (!echoed && delivered == plan->num_batches() && !rest.empty()) {
-    start_round(rest.front(), epoch, true);
-    rest.pop_front();
-    fill();
-  }
-  if (!echoed && delivered == plan->num_batches()) {
+  if (!reach_batch()) {
     running = false;
     epoch_clock.stop();
     gpu_window.stop();
     return std::nullopt;
   }
+  const bool echoed = echo_pending();
   const std::shared_ptr<BatchJob> job = echoed ? nullptr : take_job();
   Batch batch;
   try {
