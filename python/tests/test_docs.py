@@ -29,6 +29,6 @@ def test_the_page(number, tmp_path, monkeypatch):
         pytest.importorskip(module[0] or module[1])
     monkeypatch.chdir(tmp_path)
     with h5py.File("train.h5", "w") as file:
-        file.create_dataset("images", data=np.zeros((64, 3, 8, 8), np.uint8), chunks=(16, 3, 8, 8), compression="gzip")
+        file.create_dataset("images", data=np.zeros((64, 3, 8, 8), np.uint8), chunks=(4, 3, 8, 8), compression="gzip")
         file["labels"] = np.arange(64) % 10
     exec(compile(code, f"{PAGE.name}: snippet {number}", "exec"), {"__name__": "snippet"})

@@ -148,12 +148,12 @@ def test_signals_at_random_moments(gzip_file):
         import random, signal, sys
         import h5feed
         random.seed(1)
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
         for round in range(60):
             loader = h5feed.DataLoader(sys.argv[1], data="images", batch_size=3, num_workers=round % 3, shuffle=True)
-            signal.setitimer(signal.ITIMER_REAL, random.random() * 0.005)
-            signal.signal(signal.SIGALRM, signal.default_int_handler)
             try:
-                for _ in range(1000):
+                signal.setitimer(signal.ITIMER_REAL, random.random() * 0.005 + 1e-6)
+                while True:
                     for batch in loader:
                         pass
             except KeyboardInterrupt:
