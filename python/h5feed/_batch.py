@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches as users see them."""
 
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Batch(tuple[Array, ...], Generic[Array]):
     _raw: "_core.Batch | None"
 
     @classmethod
-    def _of(cls, arrays: tuple[Array, ...], raw: "_core.Batch | None") -> "Batch[Array]":
+    def _of(cls, arrays: tuple[Array, ...], raw: "_core.Batch | None") -> Self:
         batch = tuple.__new__(cls, arrays)
         batch._raw = raw
         return batch
@@ -100,8 +100,9 @@ class Batch(tuple[Array, ...], Generic[Array]):
         return _rebuild, (type(self), tuple(self))
 
     def __repr__(self) -> str:
+        arrays: tuple[Any, ...] = self
         parts = [f"{name}: {array.dtype} {tuple(array.shape)}" if hasattr(array, "dtype") else f"{name}: {array!r}"
-                 for name, array in zip(("data", "target"), self)]
+                 for name, array in zip(("data", "target"), arrays)]
         return f"{type(self).__name__}({', '.join(parts)})"
 
 

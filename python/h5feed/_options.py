@@ -127,5 +127,5 @@ def plain_paths(files: PathLike | Sequence[PathLike]) -> list[str]:
     (['a.h5'], ['a.h5', 'b.h5'])
     """
     if isinstance(files, (str, bytes)) or hasattr(files, "__fspath__"):
-        files = [files]  # type: ignore[list-item]
+        return [os.fsdecode(files)]
     return [os.fsdecode(file) for file in files]

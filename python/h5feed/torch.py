@@ -138,4 +138,7 @@ def _unflatten(values: Any, raw: Any) -> Batch:
     return Batch._of(tuple(values), raw)
 
 
-torch.utils._pytree.register_pytree_node(Batch, _flatten, _unflatten)
+_pytree: Any = torch.utils._pytree
+# torch before 2.2 names the function with an underscore.
+_register = _pytree.register_pytree_node if hasattr(_pytree, "register_pytree_node") else _pytree._register_pytree_node
+_register(Batch, _flatten, _unflatten)
