@@ -45,7 +45,7 @@ class Loader(Generic[Item]):
         else:
             dataset = Dataset.open(dataset, data=data, target=target)
         self.dataset: Dataset = dataset
-        self.batch_size = batch_size
+        self.batch_size = batch_size if batch_sampler is None else None
         self._collate_fn = collate_fn
         rank, world_size = self._ranks(rank, world_size)
         options: dict[str, Any] = {

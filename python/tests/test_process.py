@@ -149,7 +149,7 @@ def test_signals_at_random_moments(gzip_file):
         import h5feed
         random.seed(1)
         signal.signal(signal.SIGALRM, signal.default_int_handler)
-        for round in range(60):
+        for round in range(40):
             loader = h5feed.DataLoader(sys.argv[1], data="images", batch_size=3, num_workers=round % 3, shuffle=True)
             try:
                 signal.setitimer(signal.ITIMER_REAL, random.random() * 0.005 + 1e-6)
@@ -197,6 +197,23 @@ def test_a_loader_of_the_parent_says_so_in_a_forked_child(dataset):
     assert next(iterator).number == 1
 
 
+def test_a_forked_child_ends_as_any_program(gzip_file):
+    outcome = run("""
+        import os, sys, h5feed
+        dataset = h5feed.Dataset.open(sys.argv[1], data="images")
+        loader = h5feed.DataLoader(dataset, num_workers=2)
+        iterator = iter(loader)
+        next(iterator)
+        child = os.fork()
+        if child == 0:
+            own = h5feed.DataLoader(dataset, num_workers=1)
+            next(iter(own))
+            sys.exit(3)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), next(iterator).number)
+    """, gzip_file)
+    assert (outcome.stdout.split(), outcome.stderr) == (["3", "1"], "")
+
+
 def test_a_fork_finds_the_library_unlocked(gzip_file, dataset):
     stop = threading.Event()
 
@@ -207,7 +224,7 @@ def test_a_fork_finds_the_library_unlocked(gzip_file, dataset):
     thread = threading.Thread(target=keep_opening)
     thread.start()
     try:
-        for _ in range(30):
+        for _ in range(15):
             assert in_child(lambda: len(h5feed.Dataset.open(gzip_file, data="images")) == 100) == 0
     finally:
         stop.set()
