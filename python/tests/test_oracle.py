@@ -11,7 +11,7 @@ import h5feed
 
 LAYOUTS = {
     "contiguous": {},
-    "gzip": {"chunks": True, "compression": "gzip"},
+    "gzip": {"chunks": (7, 2, 4, 6), "compression": "gzip"},
     "shuffled gzip": {"chunks": (5, 2, 4, 3), "compression": "gzip", "shuffle": True},
     "lzf": {"chunks": (9, 2, 4, 6), "compression": "lzf"},
     "fletcher32": {"chunks": (4, 1, 4, 6), "fletcher32": True},
@@ -90,3 +90,30 @@ def test_any_options_deliver_the_stored_values(file, options, layout, epoch):
         np.testing.assert_array_equal(batch.target, labels[rows])
     loader.close()
     workerless.close()
+
+
+@hypothesis.settings(max_examples=25, deadline=None, database=None, derandomize=True)
+@hypothesis.given(st.integers(0, 40), st.integers(1, 12), st.integers(1, 12), st.sampled_from([False, True, "chunk:2"]),
+                  st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2))
+def test_the_remaining_samples_arrive_once_after_any_batch(file, stop, size, next_size, shuffle, world, next_world, workers,
+                                                           next_workers):
+    dataset = h5feed.Dataset.open(file, data="gzip/uint8", input_layout="none")
+
+    def loaders(batch_size, world_size, num_workers):
+        return [h5feed.DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, seed=3, rank=rank, world_size=world_size,
+                                  num_workers=num_workers) for rank in range(world_size)]
+
+    seen = []
+    first = loaders(size, world, workers)
+    stop = min(stop, len(first[0]) - 1)  # after the last batch of an epoch, the state is that of the next
+    for loader in first:
+        iterator = iter(loader)
+        for _ in range(stop):
+            seen += next(iterator).indices.tolist()
+    states = [loader.state_dict() for loader in first]
+    assert all(state == states[0] for state in states)
+    for loader in loaders(next_size, next_world, next_workers):
+        loader.load_state_dict(states[0])
+        for batch in loader:
+            seen += batch.indices.tolist()
+    assert sorted(seen) == list(range(30))
