@@ -50,8 +50,8 @@ void run(const h5feed::Dataset& dataset, Policy& policy, int num_workers, int ep
   const h5feed::Field& data = dataset.state()->data;
   h5feed::DataLoader loader(dataset, {.batch_size = kBatch,
                                       .shuffle = "full",
-                                      .num_workers = num_workers,
                                       .seed = kSeed,
+                                      .num_workers = num_workers,
                                       .cache_bytes = data.info().total_bytes() / kHeldShare,
                                       .cache_policy = policy.policy,
                                       .row_reads = h5feed::RowReads::never});

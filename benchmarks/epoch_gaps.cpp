@@ -61,8 +61,8 @@ int main(int argc, char** argv) {
     const std::chrono::milliseconds step(number(3, 20));
     const auto parts = h5feed::Dataset::open({.files = {argv[1]}}).split({0.8, 0.2}, 1);
     h5feed::DataLoader training(
-        parts[0], {.batch_size = 64, .shuffle = "chunk:16", .num_workers = num_workers, .seed = 1});
-    h5feed::DataLoader validation(parts[1], {.batch_size = 64, .num_workers = num_workers, .seed = 1});
+        parts[0], {.batch_size = 64, .shuffle = "chunk:16", .seed = 1, .num_workers = num_workers});
+    h5feed::DataLoader validation(parts[1], {.batch_size = 64, .seed = 1, .num_workers = num_workers});
     Waits training_waits;
     Waits validation_waits;
     for (int round = 0; round < number(4, 5); ++round) {

@@ -10,7 +10,6 @@
 
 #include "batch/device_backend.hpp"
 #include "cuda/memory/device_memory.hpp"
-#include "h5feed/device.hpp"
 
 namespace h5feed::gpu {
 

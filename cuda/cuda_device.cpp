@@ -18,8 +18,8 @@
 #include "batch/strides.hpp"
 #include "cuda/converter.hpp"
 #include "cuda/device_choice.hpp"
-#include "cuda/memory/device_ring.hpp"
 #include "cuda/memory/given_batch.hpp"
+#include "cuda/memory/output_ring.hpp"
 #include "cuda/memory/pinned_pool.hpp"
 #include "cuda/memory/slot_layout.hpp"
 #include "cuda/memory/staged_ring.hpp"
@@ -39,7 +39,7 @@ std::uint64_t used_bytes(int device) {
 // A batch that has been copied but not delivered yet.
 class StagedOnly final : public DeviceBatch {
  public:
-  StagedOnly(int device, std::shared_ptr<DeviceRing> ring) : device_(device), ring_(std::move(ring)) {}
+  StagedOnly(int device, std::shared_ptr<OutputRing> ring) : device_(device), ring_(std::move(ring)) {}
   ~StagedOnly() override {
     if (output) ring_->give_back(std::move(output));
   }
@@ -51,11 +51,11 @@ class StagedOnly final : public DeviceBatch {
 
   StagedRing::Lease staged;
   // The batch converted ahead of its delivery; null if it was not.
-  std::unique_ptr<DeviceRing::Slot> output;
+  std::unique_ptr<OutputRing::Slot> output;
 
  private:
   const int device_;
-  const std::shared_ptr<DeviceRing> ring_;
+  const std::shared_ptr<OutputRing> ring_;
   const DeviceTensor none_ = {};
 };
 
@@ -86,8 +86,8 @@ class CudaDevice final : public Device {
         converter_(settings.format, settings.device, staged_.copy_stream(), ledger_),
         // In addition to the batches that are copied ahead: one batch that the consumer uses and one that it
         // has just released.
-        ring_(std::make_shared<DeviceRing>(
-            DeviceRing::Settings{.device = settings.device,
+        ring_(std::make_shared<OutputRing>(
+            OutputRing::Settings{.device = settings.device,
                                  .bytes = converter_.delivered_bytes(),
                                  .slots = settings.capacity.own_outputs ? settings.capacity.depth + 2 : 0,
                                  .poison = settings.poison},
@@ -244,7 +244,7 @@ class CudaDevice final : public Device {
   }
 
   // Converts a batch into a slot of the ring, on the stream of the ring.
-  void convert(const Batch& batch, StagedRing::Lease& staged, DeviceRing::Slot& slot, std::uint64_t nth,
+  void convert(const Batch& batch, StagedRing::Lease& staged, OutputRing::Slot& slot, std::uint64_t nth,
                const CallPlace& place) {
     const cudaStream_t stream = ring_->compute_stream();
     // The kernel overwrites memory that the consumer of the slot's previous batch may still read.
@@ -268,7 +268,7 @@ class CudaDevice final : public Device {
   // Returns the batch for the consumer: in memory that `provide` gives, else in a slot of the ring, converted
   // before or now.
   std::shared_ptr<DeviceBatch> finish(const Batch& batch, StagedRing::Lease& staged,
-                                      std::unique_ptr<DeviceRing::Slot> output, std::uint64_t nth,
+                                      std::unique_ptr<OutputRing::Slot> output, std::uint64_t nth,
                                       const ProvideOutput& provide) {
     refuse_if_lost();
     const CallPlace place = CallPlace::of(settings_.device, batch);
@@ -352,7 +352,7 @@ class CudaDevice final : public Device {
   PinnedPool pinned_;
   StagedRing staged_;
   const Converter converter_;
-  const std::shared_ptr<DeviceRing> ring_;
+  const std::shared_ptr<OutputRing> ring_;
   std::atomic<bool> converts_ahead_;
   // The batch delivered last, while it is to be repeated. Used by the consumer's thread only.
   StagedRing::Lease repeated_;

@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "batch/device.hpp"
 #include "batch/device_backend.hpp"
 #include "cuda/memory/pinned_arena.hpp"
-#include "h5feed/device.hpp"
 
 namespace h5feed::gpu {
 

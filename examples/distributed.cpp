@@ -149,8 +149,8 @@ class Training {
     }
     h5feed::DataLoaderOptions options{.batch_size = settings_.global_batch / world_size,
                                       .shuffle = settings_.shuffle,
-                                      .num_workers = settings_.num_workers,
                                       .seed = seed_,
+                                      .num_workers = settings_.num_workers,
                                       .rank = rank,
                                       .world_size = world_size};
     options.normalize = h5feed::Normalize{};

@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) try {
   const auto data = h5feed::Dataset::open({.files = {argc > 1 ? argv[1] : "demo.h5"}, .target = "labels"});
-  h5feed::DataLoaderOptions options{.batch_size = 64, .shuffle = true, .num_workers = 2, .seed = 1};
+  h5feed::DataLoaderOptions options{.batch_size = 64, .shuffle = true, .seed = 1, .num_workers = 2};
   options.normalize.emplace();  // float32; uint8 becomes 0 … 1
   const auto loader = h5feed::make_data_loader(data, options);
 

@@ -44,9 +44,9 @@ void run(const Settings& settings) {
   const auto data =
       h5feed::Dataset::open({.files = {settings.file}, .data = settings.data, .target = settings.target});
   h5feed::DataLoaderOptions options{.batch_size = settings.batch_size,
+                                    .drop_last = true,
                                     .shuffle = settings.shuffle,
-                                    .num_workers = settings.num_workers,
-                                    .drop_last = true};
+                                    .num_workers = settings.num_workers};
   // Mean and standard deviation of ImageNet, with which the published networks normalize.
   options.normalize = {.scale = 1.0 / 255, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
   options.device = example::loader_device(device);

@@ -139,7 +139,7 @@ void report(std::int64_t image, const Mosaic& mosaic, const std::vector<std::uin
   }
   std::printf(
       "image %lld: %lld×%lld put together from %lld tiles, every covered value equal, %lld pixels in no "
-      "tile; extra memory %.1f MiB beside the image's %.1f MiB\n",
+      "tile; extra memory %.1f MiB in addition to the image's %.1f MiB\n",
       static_cast<long long>(image), static_cast<long long>(grid.image_height),
       static_cast<long long>(grid.image_width), static_cast<long long>(grid.per_image()),
       static_cast<long long>(found.uncovered), mebibytes(mosaic.bytes()), mebibytes(whole.size()));

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages (12 and 13) that h5feed is built from. If they are installed already, does nothing
 # and needs no root; otherwise uses sudo, or prints the command to run and exits 1.
-#   tools/install_deps.sh [--format] [--fuzz]
-#     --format  also the formatter that .ci/run checks with
-#     --fuzz    also the compiler of the fuzz targets, and libFuzzer
+#   tools/install_deps.sh [--format] [--sanitizers]
+#     --format      also the formatter that .ci/run checks with
+#     --sanitizers  also Clang, the compiler of the sanitizer presets, with its sanitizers and libFuzzer
 set -euo pipefail
 
 packages=(
@@ -30,7 +30,7 @@ names_torch || packages+=(libtorch-dev libgloo-dev)
 for argument in "$@"; do
   case $argument in
     --format) packages+=(clang-format-14) ;;
-    --fuzz) packages+=(clang-14 libclang-rt-14-dev) ;;
+    --sanitizers) packages+=(clang-14 libclang-rt-14-dev) ;;
     *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
   esac
 done

@@ -116,7 +116,7 @@ std::filesystem::path Bench::images(const std::string& filter) {
 }
 
 DataLoaderOptions Bench::decoding_options(std::int64_t batch_size) const {
-  DataLoaderOptions options{.batch_size = batch_size, .num_workers = workers, .seed = kSeed};
+  DataLoaderOptions options{.batch_size = batch_size, .seed = kSeed, .num_workers = workers};
   options.cache_bytes = 0;
   options.memory_budget_bytes = 16 * kGiB;
   return options;

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "base/host_device.hpp"
+#include "base/cuda_macros.hpp"
 
 namespace h5feed::bench {
 

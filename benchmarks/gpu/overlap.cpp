@@ -67,8 +67,7 @@ std::vector<Row> measure_overlap(Bench& bench) {
   options.cache_bytes = std::uint64_t{2} << 30;  // holds the chunks of a window, never the whole file
   options.cache_policy = CachePolicy::lru;
   options.normalize = Normalize{.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
-  options.device = fmt::format("cuda:{}", bench.device);
-  options.device_backend = gpu::backend();
+  options.device = gpu::device(fmt::format("cuda:{}", bench.device));
   DataLoader loader(data, options);
   Consumer consumer(bench.device);
   const std::uint64_t batches = loader.size();

@@ -166,8 +166,7 @@ std::vector<Row> measure_soak(Bench& bench) {
   DataLoaderOptions options = bench.decoding_options(bench.sizes.soak_batch_size);
   options.shuffle = true;
   options.cache_bytes = std::uint64_t{4} << 30;  // holds the whole file, so that copies dominate the time
-  options.device = fmt::format("cuda:{}", bench.device);
-  options.device_backend = gpu::backend();
+  options.device = gpu::device(fmt::format("cuda:{}", bench.device));
   AdversarialConsumer consumer(bench.device);
   DataLoader loader(data, options);
 

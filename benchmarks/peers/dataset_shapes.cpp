@@ -222,7 +222,7 @@ std::size_t descriptors() {
 }
 
 h5feed::DataLoaderOptions loader_options() {
-  return {.batch_size = 64, .shuffle = true, .num_workers = kWorkers, .seed = 1, .cache_bytes = 0};
+  return {.batch_size = 64, .shuffle = true, .seed = 1, .num_workers = kWorkers, .cache_bytes = 0};
 }
 
 void run_jpeg(const fs::path& folder, int rounds) {

@@ -140,8 +140,8 @@ auto mapped(Source source) {
 h5feed::DataLoaderOptions loader_options(const Settings& settings) {
   return {.batch_size = static_cast<std::int64_t>(settings.batch_size),
           .shuffle = settings.order,
-          .num_workers = static_cast<std::int64_t>(settings.num_workers),
           .seed = 1,
+          .num_workers = static_cast<std::int64_t>(settings.num_workers),
           .cache_bytes = settings.cache_bytes,
           .cache_policy = settings.clairvoyant ? h5feed::CachePolicy::clairvoyant : h5feed::CachePolicy::lru};
 }
@@ -274,7 +274,7 @@ void run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("Measures h5feed beside LibTorch's DataLoader");
+  CLI::App app("Measures h5feed next to LibTorch's DataLoader");
   const auto option = [&](const char* name, auto& value, const char* help) {
     return app.add_option(name, value, help)->capture_default_str();
   };

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/cuda_macros.hpp"
 #include "base/float_bits.hpp"
-#include "base/host_device.hpp"
 #include "h5feed/dtype.hpp"
 
 namespace h5feed::gpu {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/host_device.hpp"
+#include "base/cuda_macros.hpp"
 #include "cuda/kernels/divisor.hpp"
 #include "cuda/kernels/runs.hpp"
 #include "cuda/kernels/tiles.hpp"

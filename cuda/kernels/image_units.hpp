@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "base/host_device.hpp"
+#include "base/cuda_macros.hpp"
 #include "batch/normalize.hpp"
 #include "cuda/kernels/divisor.hpp"
 #include "cuda/kernels/image_layout.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "base/host_device.hpp"
+#include "base/cuda_macros.hpp"
 #include "cuda/kernels/image_units.hpp"
 
 namespace h5feed::gpu {

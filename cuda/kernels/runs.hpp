@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/cuda_macros.hpp"
 #include "base/float_bits.hpp"
-#include "base/host_device.hpp"
 
 namespace h5feed::gpu {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/host_device.hpp"
+#include "base/cuda_macros.hpp"
 #include "cuda/kernels/divisor.hpp"
 
 namespace h5feed::gpu {

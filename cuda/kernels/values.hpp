@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/cuda_macros.hpp"
 #include "base/float_bits.hpp"
-#include "base/host_device.hpp"
 
 namespace h5feed::gpu {
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "batch/device.hpp"
 #include "cuda/memory/pinned_arena.hpp"
 #include "cuda/runtime/check.hpp"
-#include "h5feed/device.hpp"
 
 namespace h5feed::gpu {
 

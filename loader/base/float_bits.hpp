@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "base/host_device.hpp"
+#include "base/cuda_macros.hpp"
 
 namespace h5feed {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string_view>
 
+#include "batch/device.hpp"
 #include "batch/normalize.hpp"
 #include "batch/row_kernel.hpp"
-#include "h5feed/device.hpp"
 #include "h5feed/dtype.hpp"
 
 namespace h5feed {

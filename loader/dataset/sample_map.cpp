@@ -38,7 +38,7 @@ SampleMap::SampleMap(const ChunkReader& reader, const std::optional<Tiling>& til
   for (const std::uint64_t cells : inner_grid) num_pieces_ *= cells;
   if (num_pieces_ > (tiling_ ? kMaxPieces : kMaxListedPieces)) {
     throw DatasetError(fmt::format(
-        "{}:{} ({}): a sample lies in {} chunks, too many to keep track of; write it once in larger "
+        "{}:{} ({}): a sample spans {} chunks, too many to keep track of; write it once in larger "
         "chunks",
         info.file, short_path(info.path), info.shape_text(), format_count(num_pieces_)));
   }

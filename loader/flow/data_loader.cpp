@@ -12,9 +12,8 @@
 #include "flow/data_loader_state.hpp"
 #include "flow/resolve/advice.hpp"
 #include "flow/resolve/given_output.hpp"
-#include "flow/resolve/loader_group.hpp"
 #include "flow/resolve/report.hpp"
-#include "flow/resolve/resolve_options.hpp"
+#include "flow/resolve/resolve.hpp"
 #include "flow/resolve/resolve_order.hpp"
 #include "h5feed/error.hpp"
 
@@ -26,7 +25,7 @@ DataLoader::DataLoader(Dataset dataset, DataLoaderOptions options)
 DataLoader::~DataLoader() = default;
 
 std::uint64_t DataLoader::size() const noexcept {
-  return state_->batches_per_epoch * static_cast<std::uint64_t>(state_->options.echo_factor);
+  return state_->batches_per_epoch * static_cast<std::uint64_t>(state_->resolved.options.echo_factor);
 }
 
 void DataLoader::set_epoch(std::uint64_t epoch) { state_->set_epoch(epoch); }
@@ -57,37 +56,30 @@ OptionalBatch<Batch> DataLoader::next_into(const DeviceTensor& data, const Devic
   });
 }
 
-const ResolvedOptions& DataLoader::options() const noexcept { return state_->options; }
+const ResolvedOptions& DataLoader::options() const noexcept { return state_->resolved.options; }
 
 PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options) {
   const DatasetState& state = *dataset.state();
-  const Placement placement = resolve_placement(options, state);
-  ResolvedOptions resolved = resolve_order(options, state, dataset.chosen().get());
-  const DeliveryFormat format =
-      assembly_format(placement, options, state, static_cast<std::uint64_t>(resolved.max_batch_rows));
-  LoaderGroup::of(state)->join([&](const MemoryUse& others) {
-    const Resolution resolution = resolve_options(options, state, resolved, format, system_limits(), others);
-    resolved = resolution.options;
-    return MemoryUse{};
-  });
+  const Resolved resolved =
+      resolve(options, state, dataset.chosen().get(), system_limits(), MemoryClaim::foreseen);
   const PlanSpec spec =
-      make_plan_spec({options.sampler, options.batch_sampler, dataset.chosen()}, state, resolved);
-  return predict_epoch(state, resolved, EpochPlan(spec, 0).num_batches());
+      make_plan_spec({options.sampler, options.batch_sampler, dataset.chosen()}, state, resolved.options);
+  return predict_epoch(state, resolved.options, EpochPlan(spec, 0).num_batches());
 }
 
 PlanReport DataLoader::plan() const {
-  return predict_epoch(*state_->dataset, state_->options, state_->batches_per_epoch);
+  return predict_epoch(*state_->dataset, state_->resolved.options, state_->batches_per_epoch);
 }
 
 LoaderStats DataLoader::stats() const {
   LoaderStats stats = snapshot(state_->counters);
   stats.epoch_ns = state_->epoch_clock.total_ns();
   stats.gpu = state_->gpu_window.total();
-  stats.cache_bytes = state_->cache.stats().held_bytes + state_->assembler.row_bytes_held();
+  stats.cache_bytes = state_->cache.stats().held_bytes + state_->chunks.row_bytes_held();
   stats.outputs_held_bytes = state_->device->lent_bytes();
   stats.outputs_allocated = state_->device->allocations();
   const SlotBytes slot = state_->slot_bytes();
-  stats.in_flight_bytes = state_->ring.size() * (slot.data + slot.target) * state_->format.outputs;
+  stats.in_flight_bytes = state_->ring.size() * (slot.data + slot.target) * state_->resolved.format.outputs;
   const DeviceMemoryUse memory = state_->device->memory();
   stats.pinned_bytes = memory.pinned;
   stats.pageable_batches = memory.pageable_slots;
@@ -96,7 +88,7 @@ LoaderStats DataLoader::stats() const {
 }
 
 std::string DataLoader::report() const {
-  return format_report(stats(), state_->options, state_->limits, state_->data_facts());
+  return format_report(stats(), state_->resolved.options, state_->limits, state_->data_facts());
 }
 
 std::string PlanReport::to_string() const {
@@ -139,7 +131,7 @@ DataLoader::Iterator DataLoader::begin() & { return begin_into({}); }
 
 DataLoader::Iterator DataLoader::begin_into(ProvideOutput provide) {
   start_epoch();
-  if (!state_->placement.gpu) provide = {};
+  if (!state_->resolved.placement.gpu) provide = {};
   return Iterator(std::make_shared<Iterator::Cursor>(*state_, std::move(provide)));
 }
 

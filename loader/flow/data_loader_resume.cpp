@@ -26,25 +26,27 @@ std::uint64_t DataLoader::State::identity_with(std::uint64_t factor) const {
 }
 
 LoaderState DataLoader::State::state() const {
-  if (!options.in_order) {
+  if (!resolved.options.in_order) {
     throw OptionError("a state needs in_order = true: otherwise a position does not say which samples came");
   }
-  bool within = running;
+  const Delivering& now = delivering;
+  bool within = now.running;
   EpochPlace place;
-  if (running && echo_pending()) {
-    place.position = plan->position_before(delivered - 1);
-    place.repeat = repeats;
-    place.echo_samples = plan->position_before(delivered) - place.position;
-  } else if (running && delivered < plan->num_batches()) {
-    place = stretch.place_at(plan->position_before(delivered));
-  } else if (running && !rest.empty()) {
-    place = rest.front().place_at(rest.front().start);
+  if (now.running && now.echo_pending()) {
+    place.position = now.plan->position_before(now.delivered - 1);
+    place.repeat = now.repeats;
+    place.echo_samples = now.plan->position_before(now.delivered) - place.position;
+  } else if (now.running && !now.round_taken()) {
+    place = now.stretch.place_at(now.plan->position_before(now.delivered));
+  } else if (now.running && !now.rest.empty()) {
+    place = now.rest.front().place_at(now.rest.front().start);
   } else {
     within = false;
-    place = next_stretches.front().place_at(next_stretches.front().start);
+    place = upcoming.stretches.front().place_at(upcoming.stretches.front().start);
   }
-  LoaderState saved{options.seed, within ? epoch : next_epoch, place.position * echo_factor() + place.repeat,
-                    plan_identity(), options.world_size};
+  LoaderState saved{resolved.options.seed, within ? now.epoch : upcoming.epoch,
+                    place.position * echo_factor() + place.repeat, plan_identity(),
+                    resolved.options.world_size};
   saved.echo_samples = place.echo_samples;
   saved.echo_ahead = place.echo_ahead;
   return saved;
@@ -58,7 +60,7 @@ void DataLoader::State::check_identity(const LoaderState& saved) const {
     throw StateError(fmt::format(
         "the saved state is of a run with echo.factor {}, this loader has {}; a position counts deliveries, "
         "restore it with echo.factor = {}",
-        factor, options.echo_factor, factor));
+        factor, resolved.options.echo_factor, factor));
   }
   throw StateError(
       fmt::format("the saved state is of another dataset, order or sharding (plan {:016x}, this loader's is "
@@ -85,8 +87,8 @@ std::deque<Stretch> DataLoader::State::stretches_after(const EpochPlace& place, 
                     "does not cut into full batches; use a batch_size × world_size that divides {}, leave "
                     "drop_last unset, "
                     "or save after a multiple of echo.factor {} deliveries",
-                    place.echo_samples, options.batch_size, options.world_size, part.end - part.start,
-                    options.echo_factor));
+                    place.echo_samples, resolved.options.batch_size, resolved.options.world_size,
+                    part.end - part.start, resolved.options.echo_factor));
   }
   Stretch last = whole_epoch();
   last.start = place.position + place.echo_samples;
@@ -97,15 +99,15 @@ std::deque<Stretch> DataLoader::State::stretches_after(const EpochPlace& place, 
 }
 
 void DataLoader::State::restore(const LoaderState& saved) {
-  if (!options.in_order) throw OptionError("restore() needs in_order = true");
+  if (!resolved.options.in_order) throw OptionError("restore() needs in_order = true");
   check_identity(saved);
   PlanSpec spec = plan_spec();
   const bool global = positions_are_global(spec);
-  if (saved.position > 0 && !global && saved.world_size != options.world_size) {
+  if (saved.position > 0 && !global && saved.world_size != resolved.options.world_size) {
     throw StateError(fmt::format(
         "the saved state is in mid-epoch of world_size {}, this loader has world_size {}; that works "
         "with shard = strided and uneven = exact, or from an epoch's begin",
-        saved.world_size, options.world_size));
+        saved.world_size, resolved.options.world_size));
   }
   const EpochPlace place{saved.position / echo_factor(), saved.position % echo_factor(), saved.echo_samples,
                          saved.echo_ahead};
@@ -126,15 +128,14 @@ void DataLoader::State::restore(const LoaderState& saved) {
   }
   std::deque<Stretch> parts = stretches_after(place, spec, saved.epoch);
   ring.cancel_all();
-  running = false;
+  delivering.running = false;
   epoch_clock.stop();
   gpu_window.stop();
-  options.seed = saved.seed;
-  next_epoch = saved.epoch;
-  next_stretches = std::move(parts);
-  rest.clear();
-  repeats = 0;
-  issue_plan.reset();
+  resolved.options.seed = saved.seed;
+  upcoming = {saved.epoch, std::move(parts)};
+  delivering.rest.clear();
+  delivering.repeats = 0;
+  issuing.plan.reset();
 }
 
 }  // namespace h5feed

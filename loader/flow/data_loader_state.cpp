@@ -33,32 +33,28 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       sampler(user.sampler),
       batch_sampler(user.batch_sampler),
       limits(system_limits()),
-      placement(resolve_placement(user, *dataset)),
-      group(LoaderGroup::of(*dataset)),
-      options(resolve_order(user, *dataset, chosen.get())),
-      format(assembly_format(placement, user, *dataset, static_cast<std::uint64_t>(options.max_batch_rows))),
-      membership(join_group(user)),
+      resolved(resolve(user, *dataset, chosen.get(), limits)),
       budget_given(user.memory_budget_bytes.has_value()),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       gpu_window(user.gpu_probe),
-      layout(cache_layout(*dataset, options)),
-      own_cache(options.cache_policy == CachePolicy::lru
+      layout(cache_layout(*dataset, resolved.options)),
+      own_cache(resolved.options.cache_policy == CachePolicy::lru
                     ? nullptr
                     : std::make_unique<ChunkCache>(layout.chunk_bytes, layout.staying_bytes)),
-      cache(own_cache ? *own_cache : group->cache()),
-      future(static_cast<std::uint64_t>(options.batch_size)),
-      device(make_device(placement, user, format, options, slot_bytes())),
-      assembler({*dataset, options, format, placement, cache, future, *device, counters}),
-      look_ahead(look_ahead_room(*dataset, options)),
-      prefetcher(assembler, ring, look_ahead,
-                 {options.num_workers, options.io_depth, user.worker_init_fn, user.collate_fn, user.trace}) {
-  next_stretches = {whole_epoch()};
+      cache(own_cache ? *own_cache : resolved.group->cache()),
+      device(make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes())),
+      assembler(*dataset, resolved, device.get(), counters),
+      chunks({*dataset, resolved.options, cache, layout.samples, counters}),
+      look_ahead(look_ahead_room(*dataset, resolved.options)),
+      prefetcher(assembler, chunks, ring, look_ahead,
+                 {resolved.options.num_workers, user.worker_init_fn, user.collate_fn, user.trace}) {
+  upcoming.select(0, whole_epoch());
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
-  const std::string advice = shuffle_advice(*dataset, options);
+  const std::string advice = shuffle_advice(*dataset, resolved.options);
   if (!advice.empty()) log(LogLevel::warning, advice);
-  const std::string unscaled = normalize_advice(*dataset, placement.conversion);
+  const std::string unscaled = normalize_advice(*dataset, resolved.placement.conversion);
   if (!unscaled.empty()) log(LogLevel::warning, unscaled);
   if (user.augment && has_masks(*dataset)) {
     log(LogLevel::warning,
@@ -66,47 +62,41 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
         "stored; "
         "Batch::transforms tells what to do with them");
   }
-  if (options.world_size > 1) {
-    log(LogLevel::info, fmt::format("rank {} of {}: seed {}, plan {:016x}, {} batches an epoch", options.rank,
-                                    options.world_size, options.seed, plan_identity(), batches_per_epoch));
+  if (resolved.options.world_size > 1) {
+    log(LogLevel::info,
+        fmt::format("rank {} of {}: seed {}, plan {:016x}, {} batches an epoch", resolved.options.rank,
+                    resolved.options.world_size, resolved.options.seed, plan_identity(), batches_per_epoch));
   }
-}
-
-std::unique_ptr<LoaderGroup::Membership> DataLoader::State::join_group(const DataLoaderOptions& user) {
-  return group->join([&](const MemoryUse& others) {
-    const Resolution resolution = resolve_options(user, *dataset, options, format, limits, others);
-    options = resolution.options;
-    return resolution.memory;
-  });
 }
 
 void DataLoader::State::warn_of_empty_epochs() const {
   log(LogLevel::warning,
       fmt::format(
           "epochs have no batches: a rank has {} of the samples{}; use batch_size ≤ {}, or fewer ranks",
-          options.samples_per_epoch, options.drop_last ? ", fewer than a batch, and drop_last is set" : "",
-          options.samples_per_epoch));
+          resolved.options.samples_per_epoch,
+          resolved.options.drop_last ? ", fewer than a batch, and drop_last is set" : "",
+          resolved.options.samples_per_epoch));
 }
 
 void DataLoader::State::preload() {
-  if (options.row_reads) {
+  if (resolved.options.row_reads) {
     log(LogLevel::warning, "preload has no effect: rows are read directly into batches and bypass the cache");
     return;
   }
-  const std::uint64_t needed = cached_data_bytes(*dataset, options);
-  if (needed > options.cache_bytes) {
+  const std::uint64_t needed = cached_data_bytes(*dataset, resolved.options);
+  if (needed > resolved.options.cache_bytes) {
     log(LogLevel::warning,
         fmt::format("preload: the decoded data does not fit cache_bytes {}; it would from {}",
-                    format_bytes(options.cache_bytes), format_bytes_ceil(needed)));
+                    format_bytes(resolved.options.cache_bytes), format_bytes_ceil(needed)));
     return;
   }
-  preload_chunks(*dataset, chosen.get(), cache, counters, static_cast<unsigned>(options.concurrent_decodes));
+  preload_chunks(*dataset, chosen.get(), chunks, static_cast<unsigned>(resolved.options.concurrent_decodes));
 }
 
 Stretch DataLoader::State::whole_epoch() const noexcept { return {.end_repeat = echo_factor()}; }
 
 PlanSpec DataLoader::State::plan_spec() const {
-  return make_plan_spec({sampler, batch_sampler, chosen}, *dataset, options);
+  return make_plan_spec({sampler, batch_sampler, chosen}, *dataset, resolved.options);
 }
 
 std::shared_ptr<const EpochPlan> DataLoader::State::plan_of(const Stretch& part,
@@ -118,43 +108,41 @@ std::shared_ptr<const EpochPlan> DataLoader::State::plan_of(const Stretch& part,
 }
 
 SlotBytes DataLoader::State::slot_bytes() const {
-  const auto rows = static_cast<std::size_t>(options.max_batch_rows);
-  return {rows * format.data_row_bytes, rows * format.target_row_bytes};
+  const auto rows = static_cast<std::size_t>(resolved.options.max_batch_rows);
+  return {rows * resolved.format.data_row_bytes, rows * resolved.format.target_row_bytes};
 }
 
 DataFacts DataLoader::State::data_facts() const {
   DataFacts facts;
   facts.device = device->name();
-  facts.samples = options.samples_per_epoch;
-  facts.chunks = options.chunks_per_epoch * dataset->data.map.pieces();
-  facts.fit_bytes = cached_data_bytes(*dataset, options);
-  facts.cache_bytes = own_cache ? options.cache_bytes : cache.capacity_bytes();
+  facts.samples = resolved.options.samples_per_epoch;
+  facts.chunks = resolved.options.chunks_per_epoch * dataset->data.map.pieces();
+  facts.fit_bytes = cached_data_bytes(*dataset, resolved.options);
+  facts.cache_bytes = own_cache ? resolved.options.cache_bytes : cache.capacity_bytes();
   facts.budget_bound_by = budget_given ? "memory_budget_bytes" : limits.memory_bound_by;
   for (std::size_t number = 0; number < dataset->num_fields(); ++number) {
     const Field* const field = dataset->field(number);
     if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;
   }
   std::call_once(forecast_made, [this] {
-    if (rows_are_foreseeable(*dataset, options)) forecast = forecast_rows(*dataset, options);
+    if (rows_are_foreseeable(*dataset, resolved.options))
+      forecast = forecast_rows(*dataset, resolved.options);
   });
   facts.optimum = forecast;
   return facts;
 }
 
-void DataLoader::State::set_epoch(std::uint64_t number) {
-  next_epoch = number;
-  next_stretches = {whole_epoch()};
-}
+void DataLoader::State::set_epoch(std::uint64_t number) { upcoming.select(number, whole_epoch()); }
 
 void DataLoader::State::start_epoch() {
-  const bool may_be_prefetched = !running;
-  running = false;  // also if the sampler of the epoch throws
-  start_round(next_stretches.front(), next_epoch, may_be_prefetched);
-  epoch = next_epoch;
-  rest = std::move(next_stretches);
-  rest.pop_front();
-  set_epoch(epoch + 1);
-  running = true;
+  const bool may_be_prefetched = !delivering.running;
+  delivering.running = false;  // also if the sampler of the epoch throws
+  start_round(upcoming.stretches.front(), upcoming.epoch, may_be_prefetched);
+  delivering.epoch = upcoming.epoch;
+  delivering.rest = std::move(upcoming.stretches);
+  delivering.rest.pop_front();
+  set_epoch(delivering.epoch + 1);
+  delivering.running = true;
   epoch_clock.start();
   gpu_window.start();
   fill();
@@ -162,61 +150,54 @@ void DataLoader::State::start_epoch() {
 
 void DataLoader::State::start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched) {
   const auto front = ring.front();
-  const bool prefetched = may_be_prefetched && front && front->round == round + 1 && front->number == 0 &&
-                          issue_epoch == of_epoch && issue_stretch == part;
-  next_epoch_failed = false;
-  ++round;
+  const std::uint64_t round = ++delivering.round;
+  const bool prefetched = may_be_prefetched && front && front->round == round && front->number == 0 &&
+                          issuing.is_of(part, of_epoch);
+  issuing.failed = false;
   if (!prefetched) {
     ring.cancel_all();
     issue(part, of_epoch, round);
   }
-  plan = issue_plan;
-  stretch = part;
+  delivering.start(part, issuing.plan);
   waiting_since.reset();
-  delivered = 0;
-  repeats = 0;
 }
 
 RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of_plan,
                                              std::uint64_t of_epoch) const {
   const std::uint64_t start = of_plan->start();
   const std::uint64_t end = of_plan->end();
-  return {std::move(of_plan), options.seed, of_epoch, start, end};
+  return {std::move(of_plan), resolved.options.seed, of_epoch, start, end};
 }
 
 void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round) {
-  issue_plan = plan_of(part, of_epoch);
-  issue_stretch = part;
-  issue_epoch = of_epoch;
-  issue_number = 0;
-  issue_round = in_round;
-  if (options.cache_policy == CachePolicy::clairvoyant) {
+  issuing.start(part, of_epoch, plan_of(part, of_epoch), in_round);
+  if (resolved.options.cache_policy == CachePolicy::clairvoyant) {
     // The next round is only predicted: the rest of the epoch after a partial stretch, else the next epoch.
     const std::uint64_t after = part.finishes_echo() ? of_epoch : of_epoch + 1;
     Stretch next = whole_epoch();
     if (part.finishes_echo()) next.start = part.end;
-    future.issue(round_of(issue_plan, of_epoch), round_of(plan_of(next, after), after));
+    chunks.future().issue(round_of(issuing.plan, of_epoch), round_of(plan_of(next, after), after));
   }
 }
 
 // Fills the ring with up to `prefetch_batches` jobs. With workers, jobs of the next round follow the running
 // one without a gap; if `set_epoch` selects another epoch after that, they are dropped when it starts.
 void DataLoader::State::fill() {
-  while (ring.size() < options.prefetch_batches) {
-    if (issue_number == issue_plan->num_batches()) {
-      const bool ahead_already = issue_round > round;
-      if (options.num_workers == 0 || ahead_already || !issue_next_round()) return;
+  while (ring.size() < resolved.options.prefetch_batches) {
+    if (issuing.round_issued()) {
+      const bool ahead_already = issuing.round > delivering.round;
+      if (resolved.options.num_workers == 0 || ahead_already || !issue_next_round()) return;
       continue;
     }
-    look_ahead.advance(issue_plan, issue_number);
-    auto job =
-        std::make_shared<BatchJob>(next_ticket++, issue_round, issue_plan, issue_epoch, issue_number++);
-    job->first_turn = future.first_turn(job->number);
-    job->seed = options.seed;
-    job->first_repeat = issue_stretch.first_repeat;
-    job->end_repeat = issue_stretch.end_repeat;
+    look_ahead.advance(issuing.plan, issuing.number);
+    auto job = std::make_shared<BatchJob>(issuing.ticket++, issuing.round, issuing.plan, issuing.epoch,
+                                          issuing.number++);
+    job->first_turn = chunks.future().first_turn(job->number);
+    job->seed = resolved.options.seed;
+    job->first_repeat = issuing.stretch.first_repeat;
+    job->end_repeat = issuing.stretch.end_repeat;
     ring.push(job);
-    assembler.forget_before(ring.front()->first_turn);
+    chunks.forget_before(ring.front()->first_turn);
     prefetcher.submit(std::move(job));
   }
 }
@@ -224,51 +205,51 @@ void DataLoader::State::fill() {
 // Returns false if issuing failed, e.g. because a sampler threw. The call that starts the epoch asks the
 // sampler again and reports the error.
 bool DataLoader::State::issue_next_round() {
-  if (next_epoch_failed) return false;
-  const bool goes_on = running && !rest.empty();
+  if (issuing.failed) return false;
+  const bool goes_on = delivering.running && !delivering.rest.empty();
   try {
-    issue(goes_on ? rest.front() : next_stretches.front(), goes_on ? epoch : next_epoch, round + 1);
+    issue(goes_on ? delivering.rest.front() : upcoming.stretches.front(),
+          goes_on ? delivering.epoch : upcoming.epoch, delivering.round + 1);
     return true;
   } catch (...) {
-    next_epoch_failed = true;
+    issuing.failed = true;
     return false;
   }
 }
 
 void DataLoader::State::warm_up() {
-  if (running || options.num_workers == 0 || ring.front() || !issue_next_round()) return;
+  if (delivering.running || resolved.options.num_workers == 0 || ring.front() || !issue_next_round()) return;
   fill();
 }
 
-bool DataLoader::State::echo_pending() const noexcept { return repeats > 0 && repeats < stretch.end_repeat; }
-
 Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& provide) {
   if (const std::exception_ptr error = job.take_error()) std::rethrow_exception(error);
-  echoes = std::move(job.echoes);
-  std::ranges::reverse(echoes);
+  delivering.echoes = std::move(job.echoes);
+  std::ranges::reverse(delivering.echoes);
   Batch batch = device->deliver(job.ticket, std::move(job.batch), provide);
-  batch.repeat = first_repeat = job.first_repeat;
-  repeats = first_repeat + 1;
-  if (echo_pending() && placement.gpu) {
-    echo_like = batch;
-    echo_like.gpu.reset();
+  batch.repeat = delivering.first_repeat = job.first_repeat;
+  delivering.repeats = job.first_repeat + 1;
+  if (delivering.echo_pending() && resolved.placement.gpu) {
+    delivering.echo_like = batch;
+    delivering.echo_like.gpu.reset();
   }
   return batch;
 }
 
 Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
-  const std::uint64_t repeat = repeats++;
+  const std::uint64_t repeat = delivering.repeats++;
   Batch batch;
-  if (!placement.gpu) {
-    batch = device->deliver(0, std::move(echoes.back()), provide);
-    echoes.pop_back();
+  if (!resolved.placement.gpu) {
+    batch = device->deliver(0, std::move(delivering.echoes.back()), provide);
+    delivering.echoes.pop_back();
   } else {
-    const TraceSpan span(trace.get(), Stage::transfer, taken - 1);
-    const auto& augmentation = placement.conversion.augmentation;
+    const TraceSpan span(trace.get(), Stage::transfer, delivering.taken - 1);
+    Batch& like = delivering.echo_like;
+    const auto& augmentation = resolved.placement.conversion.augmentation;
     if (augmentation) {
-      echo_like.transforms = augmentation->draw_all(options.seed, epoch, repeat, echo_like.indices);
+      like.transforms = augmentation->draw_all(resolved.options.seed, delivering.epoch, repeat, like.indices);
     }
-    batch = device->deliver_again(echo_like, repeat - first_repeat, provide);
+    batch = device->deliver_again(like, repeat - delivering.first_repeat, provide);
   }
   batch.repeat = repeat;
   return batch;
@@ -276,18 +257,18 @@ Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
 
 OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
   if (!reach_batch()) {
-    running = false;
+    delivering.running = false;
     epoch_clock.stop();
     gpu_window.stop();
     return std::nullopt;
   }
-  const bool echoed = echo_pending();
+  const bool echoed = delivering.echo_pending();
   const std::shared_ptr<BatchJob> job = echoed ? nullptr : take_job();
   Batch batch;
   try {
     batch = echoed ? next_echo(provide) : first_delivery(*job, provide);
   } catch (...) {
-    repeats = 0;
+    delivering.repeats = 0;
     Counters::add(counters.errors, 1);
     throw;
   }

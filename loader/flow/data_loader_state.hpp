@@ -10,22 +10,23 @@
 #include <optional>
 
 #include "base/system_limits.hpp"
+#include "batch/device.hpp"
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/batches/batch_assembler.hpp"
 #include "flow/batches/prefetcher.hpp"
 #include "flow/batches/ticket_ring.hpp"
 #include "flow/chunks/batch_job.hpp"
+#include "flow/chunks/chunk_loader.hpp"
 #include "flow/chunks/look_ahead.hpp"
 #include "flow/chunks/row_future.hpp"
+#include "flow/epoch_state.hpp"
 #include "flow/measure/counters.hpp"
 #include "flow/measure/epoch_clock.hpp"
 #include "flow/measure/gpu_window.hpp"
 #include "flow/resolve/cache_layout.hpp"
-#include "flow/resolve/loader_group.hpp"
-#include "flow/resolve/placement.hpp"
 #include "flow/resolve/report.hpp"
-#include "flow/resolve/resolve_options.hpp"
+#include "flow/resolve/resolve.hpp"
 #include "flow/stretch.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
@@ -56,11 +57,7 @@ struct DataLoader::State {
   Batch first_delivery(BatchJob& job, const ProvideOutput& provide);
   /// Delivers the next repeat of the current batch.
   Batch next_echo(const ProvideOutput& provide);
-  /// Returns true if the current batch has repeats left to deliver.
-  bool echo_pending() const noexcept;
 
-  /// Joins the dataset's group of loaders and resolves `options` within the shared memory budget.
-  std::unique_ptr<LoaderGroup::Membership> join_group(const DataLoaderOptions& user);
   /// Decodes all data into the cache; logs a warning and does nothing if it cannot be cached. Blocks.
   void preload();
   void warn_of_empty_epochs() const;
@@ -85,7 +82,9 @@ struct DataLoader::State {
   std::uint64_t plan_identity() const;
   /// Returns the hash of dataset, order and echo factor `factor`.
   std::uint64_t identity_with(std::uint64_t factor) const;
-  std::uint64_t echo_factor() const noexcept { return static_cast<std::uint64_t>(options.echo_factor); }
+  std::uint64_t echo_factor() const noexcept {
+    return static_cast<std::uint64_t>(resolved.options.echo_factor);
+  }
   /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.
@@ -114,11 +113,7 @@ struct DataLoader::State {
   const std::shared_ptr<const Sampler> sampler;
   const std::shared_ptr<const BatchSampler> batch_sampler;
   const SystemLimits limits;
-  const Placement placement;
-  const std::shared_ptr<LoaderGroup> group;
-  ResolvedOptions options;  ///< completed by `join_group`; later only `restore` changes it (the seed)
-  const DeliveryFormat format;
-  const std::unique_ptr<LoaderGroup::Membership> membership;
+  Resolved resolved;        ///< constant, except that `restore` changes the seed
   const bool budget_given;  ///< `memory_budget_bytes` was set by the user
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;
@@ -126,11 +121,11 @@ struct DataLoader::State {
   EpochClock epoch_clock;
   GpuWindow gpu_window;
   const CacheLayout layout;
-  const std::unique_ptr<ChunkCache> own_cache;  ///< null: the cache of `group` is used
+  const std::unique_ptr<ChunkCache> own_cache;  ///< null: the cache of the group is used
   ChunkCache& cache;
-  RowFuture future;
   const std::unique_ptr<Device> device;
   const BatchAssembler assembler;
+  ChunkLoader chunks;
   TicketRing ring;
   LookAhead look_ahead;
   Prefetcher prefetcher;
@@ -139,30 +134,11 @@ struct DataLoader::State {
   mutable std::once_flag identity_made;
   mutable std::uint64_t identity = 0;  ///< hash of dataset and order, excluding echo.factor
 
-  // The remaining members are used by the consumer's thread only. A round is one pass through a stretch,
-  // which usually is a whole epoch. Epoch numbers may repeat, round numbers do not.
-  bool running = false;            ///< a round is being delivered
-  std::uint64_t round = 0;         ///< number of the running or last round; the first is 1
-  std::uint64_t epoch = 0;         ///< epoch of `round`
-  std::uint64_t delivered = 0;     ///< batches taken in `round`, including failed ones, excluding repeats
-  std::uint64_t taken = 0;         ///< batches taken in all rounds, excluding repeats
-  std::uint64_t repeats = 0;       ///< deliveries of the current batch so far; 0 if there is none to repeat
-  std::uint64_t first_repeat = 0;  ///< deliveries of the current batch before the run was resumed
-  std::vector<Batch> echoes;       ///< CPU: pending repeats of the current batch, in reverse order
-  Batch echo_like;                 ///< GPU: the current batch without memory, template for its repeats
-  Stretch stretch;                 ///< positions of `round`
-  std::shared_ptr<const EpochPlan> plan;        ///< plan of `stretch`
-  std::deque<Stretch> rest;                     ///< stretches of the running epoch after `stretch`
-  std::uint64_t next_epoch = 0;                 ///< epoch delivered after the running one
-  std::deque<Stretch> next_stretches;           ///< stretches of `next_epoch`, in order; at least one
-  std::uint64_t next_ticket = 0;                ///< ticket of the next job
-  std::uint64_t issue_round = 0;                ///< round of the next job
-  std::uint64_t issue_epoch = 0;                ///< epoch of the next job
-  std::uint64_t issue_number = 0;               ///< batch number of the next job in `issue_plan`
-  Stretch issue_stretch;                        ///< stretch of the next job
-  std::shared_ptr<const EpochPlan> issue_plan;  ///< plan of `issue_stretch`; null before the first round
-  bool next_epoch_failed = false;               ///< issuing the next round ahead failed
-  TicketRing::Deadline waiting_since;           ///< when the wait for the current batch began; unset: not yet
+  // The remaining members are used by the consumer's thread only.
+  Delivering delivering;
+  Issuing issuing;
+  Next upcoming;
+  TicketRing::Deadline waiting_since;  ///< when the wait for the current batch began; unset: not yet
 };
 
 }  // namespace h5feed

@@ -50,30 +50,32 @@ class CountedWait {
 }  // namespace
 
 bool DataLoader::State::reach_batch() {
-  if (!running) start_epoch();
-  if (echo_pending()) return true;
-  while (delivered == plan->num_batches() && !rest.empty()) {
-    start_round(rest.front(), epoch, true);
-    rest.pop_front();
+  if (!delivering.running) start_epoch();
+  if (delivering.echo_pending()) return true;
+  while (delivering.round_taken() && !delivering.rest.empty()) {
+    start_round(delivering.rest.front(), delivering.epoch, true);
+    delivering.rest.pop_front();
     fill();
   }
-  return delivered < plan->num_batches();
+  return !delivering.round_taken();
 }
 
 TicketRing::Deadline DataLoader::State::wait_deadline() {
+  const auto& timeout = resolved.options.timeout;
   // Clock::now() plus the largest duration would overflow into the past.
-  if (!options.timeout || *options.timeout >= kForever) return std::nullopt;
+  if (!timeout || *timeout >= kForever) return std::nullopt;
   if (!waiting_since) waiting_since = Clock::now();
-  return *waiting_since + *options.timeout;
+  return *waiting_since + *timeout;
 }
 
 bool DataLoader::State::wait_ready(std::chrono::milliseconds limit) {
-  if (!reach_batch() || echo_pending()) return true;
-  const CountedWait counted(counters, *device, trace.get(), taken);
+  if (!reach_batch() || delivering.echo_pending()) return true;
+  const CountedWait counted(counters, *device, trace.get(), delivering.taken);
+  const bool in_order = resolved.options.in_order;
   auto until = Clock::now() + std::clamp<std::chrono::milliseconds>(limit, {}, kForever);
-  if (options.num_workers == 0) {
+  if (resolved.options.num_workers == 0) {
     fill();
-    while (!ring.is_complete(round, options.in_order)) {
+    while (!ring.is_complete(delivering.round, in_order)) {
       if (Clock::now() >= until) return false;
       prefetcher.run_one();
     }
@@ -83,28 +85,29 @@ bool DataLoader::State::wait_ready(std::chrono::milliseconds limit) {
   const bool times_out = timeout && *timeout <= until;  // then `next` throws, and so does not block
   if (times_out) until = *timeout;
   try {
-    return (prefetcher.wait_initialized(until) && ring.wait(round, options.in_order, until)) || times_out;
+    return (prefetcher.wait_initialized(until) && ring.wait(delivering.round, in_order, until)) || times_out;
   } catch (...) {
     return true;  // worker_init_fn failed: next() throws its exception
   }
 }
 
 std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
-  if (options.num_workers == 0) {
+  const bool in_order = resolved.options.in_order;
+  if (resolved.options.num_workers == 0) {
     while (true) {
-      if (auto job = ring.try_take(round, options.in_order)) return job;
+      if (auto job = ring.try_take(delivering.round, in_order)) return job;
       prefetcher.run_one();
     }
   }
   const TicketRing::Deadline deadline = wait_deadline();
   std::shared_ptr<BatchJob> job;
-  if (prefetcher.wait_initialized(deadline)) job = ring.take(round, options.in_order, deadline);
+  if (prefetcher.wait_initialized(deadline)) job = ring.take(delivering.round, in_order, deadline);
   waiting_since.reset();
   if (!job) {
     throw TimeoutError(
         fmt::format("no batch within the timeout of {} ms (epoch {}, batch {}); call next() again to go "
                     "on waiting, or raise timeout or num_workers",
-                    options.timeout->count(), epoch, delivered));
+                    resolved.options.timeout->count(), delivering.epoch, delivering.delivered));
   }
   return job;
 }
@@ -112,13 +115,13 @@ std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
 std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   std::shared_ptr<BatchJob> job;
   {
-    const CountedWait counted(counters, *device, trace.get(), taken);
-    if (options.num_workers == 0) fill();
+    const CountedWait counted(counters, *device, trace.get(), delivering.taken);
+    if (resolved.options.num_workers == 0) fill();
     job = wait_for_batch();
   }
-  ++delivered;
-  ++taken;
-  if (options.num_workers > 0) fill();
+  ++delivering.delivered;
+  ++delivering.taken;
+  if (resolved.options.num_workers > 0) fill();
   return job;
 }
 

@@ -120,10 +120,10 @@ const ImageCalls& load_image_calls(const std::vector<std::string>& places) {
     }
     return *calls;
   }
-  throw Error(
-      fmt::format("images need {}, which is not there (looked for {}); install it with h5feed, put it beside "
-                  "the program, or set {} to its path",
-                  kImageObject, fmt::join(places, ", "), kImagePlace));
+  throw Error(fmt::format(
+      "images need {}, which is not there (looked for {}); install it with h5feed, put it next to "
+      "the program, or set {} to its path",
+      kImageObject, fmt::join(places, ", "), kImagePlace));
 }
 
 const ImageCalls& image_calls() {

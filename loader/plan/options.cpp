@@ -29,6 +29,10 @@ Shuffle::Shuffle(std::string_view text) {
       kind_ = Kind::chunk;
       return;
     }
+    if (error == std::errc::result_out_of_range && parsed_to == end && !number.starts_with('-')) {
+      throw OptionError(fmt::format("{} \"{}\": too many chunks in play; the whole dataset is \"full\"",
+                                    spelled("shuffle"), text));
+    }
   }
   throw OptionError(
       fmt::format("{} \"{}\" is not known; use \"sequential\", \"full\", or \"chunk:K\" with K "

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -244,12 +245,18 @@ TEST_F(EditedFile, a_damaged_size_of_an_unfiltered_chunk_is_not_trusted) {
   set_log_sink([](LogLevel, std::string_view) {});
   const auto file = H5File::open(path());
   const DatasetInfo info = file->describe("x");
-  const auto direct = open_chunk_reader(file, info);
+  std::shared_ptr<const ChunkReader> direct;
+  try {
+    direct = open_chunk_reader(file, info);
+  } catch (const Error&) {
+    // Refused, since a chunk of that size overlaps the next: right as well.
+  }
   const auto locked = make_fallback_reader(info, file, "the index cannot be listed");
   set_log_sink({});
   std::vector<std::byte> out(0x50 * 6);
   ReadScratch scratch;
   for (const auto& reader : {direct, locked}) {
+    if (!reader) continue;
     try {
       reader->read_chunk(0, out, scratch);
       EXPECT_TRUE(std::equal(out.begin(), out.end(), values.begin()));

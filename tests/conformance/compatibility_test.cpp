@@ -53,7 +53,7 @@ std::vector<Bytes> ragged_through_libhdf5(const std::filesystem::path& path, con
 }
 
 // OpenCV decodes by libraries that ThreadSanitizer does not understand (GDAL's locks).
-#ifndef __SANITIZE_THREAD__
+#ifndef H5FEED_THREAD_SANITIZER
 TEST_F(Compatibility, fuel_ilsvrc_with_encoded_images) {
   {
     H5TestFile file(dir_ / "ilsvrc2012.hdf5");

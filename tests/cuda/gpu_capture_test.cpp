@@ -52,13 +52,12 @@ TEST(GpuCapture, is_left_alone_by_a_loader_that_works_meanwhile) {
   const SampleSet set(gzip_set());
   const Dataset dataset = open(set);
   for (const std::int64_t workers : {0, 2}) {
-    DataLoaderOptions options{.batch_size = 5, .shuffle = true, .num_workers = workers, .seed = 3};
+    DataLoaderOptions options{.batch_size = 5, .shuffle = true, .seed = 3, .num_workers = workers};
     options.normalize = Normalize{};
     DataLoader on_cpu(dataset, options);
     const auto expected = rest_of_epoch(on_cpu);
     FakeCuda cuda;
-    options.device = "cuda:0";
-    options.device_backend = gpu::backend();
+    options.device = gpu::device("cuda:0");
     DataLoader loader(dataset, options);
     GpuReader reader(cuda, 0);
     {

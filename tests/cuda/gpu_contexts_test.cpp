@@ -22,8 +22,7 @@ namespace {
 DataLoaderOptions on_device(const std::string& device, std::int64_t workers) {
   DataLoaderOptions options{.batch_size = 10, .num_workers = workers};
   options.normalize = Normalize{};
-  options.device = device;
-  options.device_backend = gpu::backend();
+  options.device = gpu::device(device);
   return options;
 }
 

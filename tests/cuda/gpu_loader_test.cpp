@@ -86,8 +86,7 @@ TEST_P(LoaderOnGpu, delivers_what_the_cpu_delivers_for_any_number_of_workers) {
     FakeCuda cuda({.devices = 2, .seed = static_cast<unsigned>(workers)});
     {
       options.num_workers = workers;
-      options.device = "cuda:1";
-      options.device_backend = gpu::backend();
+      options.device = gpu::device("cuda:1");
       DataLoader loader(dataset, options);
       EXPECT_EQ(gpu_epoch(cuda, loader, 1), expected) << workers << " workers";
       const LoaderStats stats = loader.stats();
@@ -113,8 +112,7 @@ TEST(LoaderOnGpu, delivers_stored_types_without_normalize_and_single_samples) {
   const SampleSet set(gzip_set());
   FakeCuda cuda;
   DataLoaderOptions options{.batch_size = std::nullopt, .num_workers = 2};
-  options.device = "cuda";
-  options.device_backend = gpu::backend();
+  options.device = gpu::device("cuda");
   const gpu::Stream stream = gpu::make_stream(0);
   DataLoader loader(open(set), options);
   std::int64_t index = 0;
@@ -139,8 +137,7 @@ TEST(LoaderOnGpu, delivers_the_empty_last_batch_of_a_rank) {
   options.normalize = Normalize{};
   const Epoch expected = cpu_epoch(dataset, options);
   FakeCuda cuda;
-  options.device = "cuda:0";
-  options.device_backend = gpu::backend();
+  options.device = gpu::device("cuda:0");
   DataLoader loader(dataset, options);
   EXPECT_EQ(loader.size(), 2u) << "of 33 samples and of none";
   EXPECT_EQ(gpu_epoch(cuda, loader, 0), expected);
@@ -152,8 +149,7 @@ TEST(LoaderOnGpu, may_be_abandoned_begun_again_and_destroyed_at_any_batch) {
   const Dataset dataset = open(set);
   FakeCuda cuda;
   DataLoaderOptions options{.batch_size = 10, .num_workers = 2};
-  options.device = "cuda:0";
-  options.device_backend = gpu::backend();
+  options.device = gpu::device("cuda:0");
   for (int stop = 0; stop < 10; ++stop) {
     DataLoader loader(dataset, options);
     for (int round = 0; round < 2; ++round) {
@@ -168,8 +164,7 @@ TEST(LoaderOnGpu, throws_what_the_device_reports_and_goes_on) {
   const SampleSet set(gzip_set());
   FakeCuda cuda;
   DataLoaderOptions options{.batch_size = 10};
-  options.device = "cuda:0";
-  options.device_backend = gpu::backend();
+  options.device = gpu::device("cuda:0");
   DataLoader loader(open(set), options);
   ASSERT_TRUE(loader.next());
   cuda.fail_call(6, cudaErrorLaunchOutOfResources);
@@ -185,15 +180,14 @@ TEST(LoaderOnGpu, automatic_falls_back_to_the_cpu) {
   const CapturedLog log;
   FakeCuda cuda({.device_count_error = cudaErrorInsufficientDriver, .driver_version = 0});
   DataLoaderOptions options{.batch_size = 10};
-  options.device = "auto";
-  options.device_backend = gpu::backend();
+  options.device = gpu::device("auto");
   DataLoader loader(open(set), options);
   EXPECT_THAT(log.lines(),
               Contains(HasSubstr("device \"auto\": batches go to the CPU; no NVIDIA driver is loaded")));
   const auto batch = loader.next();
   EXPECT_FALSE(batch->gpu);
   EXPECT_TRUE(batch->data.defined());
-  options.device = "cuda:0";
+  options.device = gpu::device("cuda:0");
   EXPECT_THROW(DataLoader(open(set), options), DeviceError);
 }
 
@@ -203,8 +197,7 @@ TEST(LoaderOnGpu, counts_the_slots_of_copies_in_its_memory_budget) {
   DataLoaderOptions options{.batch_size = 50, .memory_budget_bytes = 1000};
   EXPECT_THAT(refusal<OptionError>(dataset, options), HasSubstr("× 1 slot "));
   FakeCuda cuda;
-  options.device = "cuda:0";
-  options.device_backend = gpu::backend();
+  options.device = gpu::device("cuda:0");
   EXPECT_THAT(refusal<OptionError>(dataset, options), HasSubstr("× 3 slots "));
 }
 

@@ -29,10 +29,9 @@ using testing::HasSubstr;
 SampleSetSpec rgb_set() { return {.shape = {50, 6, 5, 3}, .chunk_shape = {5, 6, 5, 3}, .gzip = 1}; }
 
 DataLoaderOptions gpu_options(std::int64_t workers = 2) {
-  DataLoaderOptions options{.batch_size = 8, .shuffle = true, .num_workers = workers, .seed = 5};
+  DataLoaderOptions options{.batch_size = 8, .shuffle = true, .seed = 5, .num_workers = workers};
   options.normalize = Normalize{};
-  options.device = "cuda:0";
-  options.device_backend = gpu::backend();
+  options.device = gpu::device("cuda:0");
   return options;
 }
 

@@ -28,8 +28,7 @@ SampleSetSpec rgb_set(DType dtype = DType::u8) {
 }
 
 DataLoaderOptions on_gpu(DataLoaderOptions options, const std::string& device = "cuda:0") {
-  options.device = device;
-  options.device_backend = gpu::backend();
+  options.device = gpu::device(device);
   return options;
 }
 
@@ -125,7 +124,7 @@ TEST(GpuEcho, copies_each_batch_once_however_often_it_is_served) {
 TEST(GpuEcho, resumes_between_deliveries) {
   const SampleSet set(rgb_set());
   const Dataset dataset = open(set);
-  DataLoaderOptions options{.batch_size = 10, .shuffle = true, .num_workers = 2, .seed = 2};
+  DataLoaderOptions options{.batch_size = 10, .shuffle = true, .seed = 2, .num_workers = 2};
   options.normalize = Normalize{};
   options.augment = augment();
   options.echo = {.factor = 3};
@@ -156,7 +155,7 @@ TEST(GpuEcho, with_augment_needs_data_that_the_gpu_converts) {
 TEST(GpuLoaders, one_for_each_gpu_over_one_dataset_deliver_their_shares) {
   const SampleSet set(rgb_set());
   const Dataset dataset = open(set);
-  DataLoaderOptions options{.batch_size = 6, .shuffle = true, .num_workers = 2, .seed = 8};
+  DataLoaderOptions options{.batch_size = 6, .shuffle = true, .seed = 8, .num_workers = 2};
   options.normalize = Normalize{};
   DataLoader whole(dataset, options);
   const auto expected = by_sample(rest_of_epoch(whole));
@@ -189,8 +188,9 @@ TEST(GpuOptions, refuses_a_gpu_without_a_backend_and_a_copy_depth_that_cannot_wo
   const Dataset dataset = open(set);
   const FakeCuda cuda;
   DataLoaderOptions options{.batch_size = 4, .device = "cuda:0"};
-  EXPECT_THAT(refusal<OptionError>(dataset, options), HasSubstr("needs options.device_backend"));
-  options.device_backend = gpu::backend();
+  EXPECT_THAT(refusal<OptionError>(dataset, options),
+              HasSubstr("needs options.device = h5feed::gpu::device(\"cuda:0\")"));
+  options.device = gpu::device("cuda:0");
   options.copy_depth = 0;
   EXPECT_THAT(refusal<OptionError>(dataset, options), HasSubstr("copy_depth must be 1 to 64; got 0"));
 }

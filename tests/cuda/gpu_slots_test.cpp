@@ -56,7 +56,7 @@ TEST(GpuSlots, that_wait_for_work_of_the_consumer_are_charged_to_the_consumer) {
   const SampleSet set(gzip_set());
   const Dataset dataset = open(set);
   for (const std::int64_t workers : {1, 2}) {
-    DataLoaderOptions options{.batch_size = 4, .shuffle = true, .num_workers = workers, .seed = 4};
+    DataLoaderOptions options{.batch_size = 4, .shuffle = true, .seed = 4, .num_workers = workers};
     options.normalize = Normalize{};
     options.prefetch_factor = 2 / workers;
     DataLoader on_cpu(dataset, options);
@@ -64,8 +64,7 @@ TEST(GpuSlots, that_wait_for_work_of_the_consumer_are_charged_to_the_consumer) {
     ASSERT_GT(expected.size(), kWithoutTheGpu);
     const auto counter = std::make_shared<WaitCounter>();
     options.trace = counter;
-    options.device = "cuda:0";
-    options.device_backend = gpu::backend();
+    options.device = gpu::device("cuda:0");
     FakeCuda cuda;
     DataLoader loader(dataset, options);
     GpuReader reader(cuda, 0);

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/memory/device_ring.hpp"
+#include "cuda/memory/output_ring.hpp"
 #include "cuda/runtime/handles.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"

@@ -38,8 +38,7 @@ class DeliveryOnGpu : public FirstGpu {
   }
 
   static DataLoaderOptions on_gpu(DataLoaderOptions options) {
-    options.device = "cuda:0";
-    options.device_backend = backend();
+    options.device = gpu::device("cuda:0");
     return options;
   }
 
@@ -51,7 +50,7 @@ TEST_F(DeliveryOnGpu, is_that_of_the_cpu_for_every_type_layout_crop_and_echo) {
   for (const DType dtype : {DType::u8, DType::f32, DType::f16, DType::bf16}) {
     for (const OutputLayout layout : {OutputLayout::nchw, OutputLayout::channels_last}) {
       for (const bool augmented : {false, true}) {
-        DataLoaderOptions options{.batch_size = 17, .shuffle = true, .num_workers = 2, .seed = 6};
+        DataLoaderOptions options{.batch_size = 17, .shuffle = true, .seed = 6, .num_workers = 2};
         if (dtype != DType::u8) options.normalize = Normalize{.mean = {0.3, 0.4, 0.5}, .std = {0.25}};
         options.output_dtype = dtype;
         options.output_layout = layout;
@@ -73,7 +72,7 @@ TEST_F(DeliveryOnGpu, is_that_of_the_cpu_for_every_type_layout_crop_and_echo) {
 }
 
 TEST_F(DeliveryOnGpu, into_the_same_buffers_is_that_of_the_cpu) {
-  DataLoaderOptions options{.batch_size = 16, .shuffle = true, .num_workers = 2, .seed = 6};
+  DataLoaderOptions options{.batch_size = 16, .shuffle = true, .seed = 6, .num_workers = 2};
   options.normalize = Normalize{};
   DataLoader on_cpu(dataset_, options);
   const auto expected = h5feed::test::rest_of_epoch(on_cpu);

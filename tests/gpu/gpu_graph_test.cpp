@@ -33,7 +33,7 @@ class GraphOnGpu : public FirstGpu {
   }
 
   DataLoaderOptions options() const {
-    DataLoaderOptions options{.batch_size = kBatch, .shuffle = true, .num_workers = 3, .seed = 6};
+    DataLoaderOptions options{.batch_size = kBatch, .shuffle = true, .seed = 6, .num_workers = 3};
     options.normalize = Normalize{};
     options.drop_last = true;
     return options;
@@ -62,8 +62,7 @@ TEST_F(GraphOnGpu, is_captured_and_replayed_while_workers_prepare_batches) {
   DataLoader on_cpu(dataset_, options());
   const auto expected = h5feed::test::rest_of_epoch(on_cpu);
   DataLoaderOptions gpu_options = options();
-  gpu_options.device = "cuda:0";
-  gpu_options.device_backend = backend();
+  gpu_options.device = gpu::device("cuda:0");
   gpu_options.output_memory = OutputMemory::consumer;
   DataLoader loader(dataset_, gpu_options);
   const Stream captured = make_stream(0);

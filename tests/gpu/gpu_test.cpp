@@ -215,11 +215,10 @@ TEST_F(OnGpu, the_loader_delivers_what_it_delivers_on_the_cpu) {
   const h5feed::test::SampleSet set({.shape = {200, 12, 10, 3}, .chunk_shape = {16, 12, 10, 3}, .gzip = 1});
   const Dataset dataset = h5feed::test::open(set);
   for (const int workers : {0, 3}) {
-    DataLoaderOptions options{.batch_size = 24, .shuffle = true, .num_workers = workers, .seed = 2};
+    DataLoaderOptions options{.batch_size = 24, .shuffle = true, .seed = 2, .num_workers = workers};
     options.normalize = Normalize{.mean = {0.5, 0.4, 0.3}, .std = {0.2, 0.25, 0.3}};
     DataLoader cpu(dataset, options);
-    options.device = "cuda:0";
-    options.device_backend = backend();
+    options.device = gpu::device("cuda:0");
     DataLoader gpu(dataset, options);
     for (int epoch = 0; epoch < 3; ++epoch) {
       while (auto expected = cpu.next()) {
@@ -295,14 +294,13 @@ TEST(RealRuntime, automatic_device_is_a_gpu_exactly_where_there_is_one) {
 TEST(RealRuntime, loader_falls_back_to_the_cpu_or_says_why_it_cannot) {
   const CapturedLog log;
   const h5feed::test::SampleSet set(h5feed::test::gzip_set());
-  DataLoaderOptions options{.batch_size = 10, .device = "auto"};
-  options.device_backend = backend();
+  DataLoaderOptions options{.batch_size = 10, .device = gpu::device("auto")};
   DataLoader loader(h5feed::test::open(set), options);
   const auto batch = loader.next();
   EXPECT_EQ(batch->gpu != nullptr, no_gpu().empty());
   EXPECT_EQ(batch->data.defined(), !no_gpu().empty());
   if (no_gpu().empty()) return;
-  options.device = "cuda:0";
+  options.device = gpu::device("cuda:0");
   EXPECT_NE(h5feed::test::refusal<DeviceError>(h5feed::test::open(set), options), "accepted");
 }
 

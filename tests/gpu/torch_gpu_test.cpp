@@ -24,7 +24,7 @@ class TorchOnGpu : public testing::TestWithParam<OutputMemory> {
   }
 
   static DataLoaderOptions options() {
-    DataLoaderOptions options{.batch_size = 7, .shuffle = true, .num_workers = 2, .seed = 4};
+    DataLoaderOptions options{.batch_size = 7, .shuffle = true, .seed = 4, .num_workers = 2};
     options.normalize = Normalize{.mean = {0.3, 0.4, 0.5}, .std = {0.25}};
     options.augment = Augment{.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.padding = 2}};
     options.echo = {.factor = 2};

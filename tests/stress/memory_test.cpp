@@ -95,7 +95,7 @@ std::vector<Case> cases() {
       {"normalized",
        {.batch_size = 32, .num_workers = 4, .memory_budget_bytes = budget, .normalize = Normalize{}}},
       {"deep_reading_ahead",
-       {.batch_size = 64, .num_workers = 4, .memory_budget_bytes = budget, .io_depth = 32}},
+       {.batch_size = 64, .num_workers = 4, .io_depth = 32, .memory_budget_bytes = budget}},
       {"larger_budget",
        {.batch_size = 64, .shuffle = "chunk:8", .num_workers = 4, .memory_budget_bytes = 512 * kMiB}},
   };
@@ -134,13 +134,15 @@ TEST(MemoryOverTime, stays_the_same_over_200_epochs) {
   const test::CapturedLog quiet;
   const SampleSet set({.shape = {400, 256, 256}, .chunk_shape = {2, 256, 256}, .gzip = 1});
   DataLoader loader(
-      open(set), {.batch_size = 4, .shuffle = true, .num_workers = 4, .seed = 1, .cache_bytes = 16 * kMiB});
+      open(set), {.batch_size = 4, .shuffle = true, .seed = 1, .num_workers = 4, .cache_bytes = 16 * kMiB});
   std::uint64_t after_5 = 0;
   for (int epoch = 1; epoch <= 200; ++epoch) {
     for (Batch& batch : loader) ASSERT_GT(batch.size(), 0);
     if (epoch == 5) after_5 = resident_bytes();
   }
-  EXPECT_LE(static_cast<double>(resident_bytes()), 1.02 * static_cast<double>(after_5));
+  // The allocator may touch more of what it keeps for each thread, as the threads happen to meet. A batch
+  // lost in every epoch would be 50 MB.
+  EXPECT_LE(resident_bytes(), after_5 + 8 * kMiB);
 }
 
 }  // namespace

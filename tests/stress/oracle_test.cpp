@@ -199,7 +199,7 @@ TEST(Oracle, samples_in_two_chunks_are_gathered_whole) {
 TEST(Oracle, unordered_delivery_loses_and_repeats_nothing) {
   const SampleSet set({.shape = {500, 8, 6}, .chunk_shape = {10, 8, 6}, .gzip = 1});
   const Dataset dataset = Dataset::open({.files = {set.path()}, .data = "images", .target = "labels"});
-  DataLoader loader(dataset, {.batch_size = 3, .shuffle = "full", .num_workers = 4, .in_order = false});
+  DataLoader loader(dataset, {.batch_size = 3, .in_order = false, .shuffle = "full", .num_workers = 4});
   for (int epoch = 0; epoch < 3; ++epoch) expect_the_files_content(run_epoch(loader), set);
 }
 

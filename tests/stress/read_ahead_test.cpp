@@ -93,7 +93,7 @@ TEST(ReadAhead, decodes_every_chunk_once_and_delivers_what_the_file_holds) {
     return slow = std::make_shared<GatheringSource>(source, 1, std::chrono::seconds(0));
   });
   DataLoader loader(dataset,
-                    {.batch_size = 50, .shuffle = "chunk:8", .num_workers = 2, .seed = 3, .io_depth = 4});
+                    {.batch_size = 50, .shuffle = "chunk:8", .seed = 3, .num_workers = 2, .io_depth = 4});
   EXPECT_EQ(loader.options().io_depth, 4);
   std::uint64_t samples = 0;
   while (const auto batch = loader.next()) {
@@ -118,7 +118,7 @@ TEST(ReadAhead, reads_in_parallel_beside_the_workers) {
   const Dataset dataset = DatasetAccess::open({.files = {set.path()}, .data = "images"}, [&](auto source) {
     return slow = std::make_shared<GatheringSource>(source, 4, std::chrono::seconds(1));
   });
-  DataLoader loader(dataset, {.batch_size = 100, .num_workers = 2, .cache_bytes = 1 << 16, .io_depth = 4});
+  DataLoader loader(dataset, {.batch_size = 100, .num_workers = 2, .io_depth = 4, .cache_bytes = 1 << 16});
   while (loader.next()) {
   }
   EXPECT_GE(slow->most_at_once(), 4) << "two workers alone would never be four in a read";
@@ -186,7 +186,8 @@ TEST(LookAhead, loads_large_chunks_while_the_consumer_is_busy) {
   EXPECT_EQ(loader.stats().bytes_decoded, 8u * 1000 * 64) << "each chunk once";
 }
 
-// Reads that begin after the destructor did: those that threads were about to begin, not the queue's.
+// Reads that begin after the destructor did: those that threads were about to begin, not the queue's. One of
+// several attempts suffices: this thread may be suspended between the count and the destructor.
 TEST(DataLoaderEnd, does_not_work_through_what_is_queued) {
   const SampleSet set({.shape = {2000, 8, 8}, .chunk_shape = {2, 8, 8}, .gzip = 1});
   std::shared_ptr<const GatheringSource> slow;
@@ -198,14 +199,18 @@ TEST(DataLoaderEnd, does_not_work_through_what_is_queued) {
     for (const auto& [offset, count] : slow->reads()) total += static_cast<std::size_t>(count);
     return total;
   };
-  std::size_t before = 0;
-  {
-    DataLoader loader(dataset, {.batch_size = 400, .num_workers = 2, .io_depth = 0});
-    loader.next();
-    before = reads();
+  std::size_t fewest = 1000;
+  for (int attempt = 0; attempt < 20 && fewest > 100; ++attempt) {
+    std::size_t before = 0;
+    {
+      DataLoader loader(dataset, {.batch_size = 400, .num_workers = 2, .io_depth = 0});
+      loader.next();
+      before = reads();
+    }
+    fewest = std::min(fewest, reads() - before);
   }
   // Of 2000 / 2 chunks some 600 were queued.
-  EXPECT_LE(reads() - before, 100u);
+  EXPECT_LE(fewest, 100u);
 }
 
 TEST(ReadAhead, needs_no_thread_for_a_file_in_memory) {

@@ -62,8 +62,8 @@ class Ranks {
     for (std::int64_t rank = 0; rank < size.world_size; ++rank) {
       DataLoaderOptions options{.batch_size = size.batch_size,
                                 .shuffle = order.shuffle,
-                                .num_workers = size.workers,
                                 .seed = 9,
+                                .num_workers = size.workers,
                                 .rank = rank,
                                 .world_size = size.world_size,
                                 .shard = order.shard,

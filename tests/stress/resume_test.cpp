@@ -50,8 +50,8 @@ class Job {
       ranks_.push_back(std::make_unique<DataLoader>(
           dataset(), DataLoaderOptions{.batch_size = kGlobalBatch / setting.world_size,
                                        .shuffle = shuffle,
-                                       .num_workers = setting.workers,
                                        .seed = 9,
+                                       .num_workers = setting.workers,
                                        .rank = rank,
                                        .world_size = setting.world_size,
                                        .cache_bytes = 4 * 160}));
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(WorkersAndRanks, Resume,
                          testing::Combine(testing::Values(0, 1, 2, 8), testing::Values(1, 2, 3, 8)));
 
 DataLoaderOptions options_with(std::int64_t batch_size) {
-  return {.batch_size = batch_size, .shuffle = "full", .num_workers = 2, .seed = 9};
+  return {.batch_size = batch_size, .shuffle = "full", .seed = 9, .num_workers = 2};
 }
 
 std::vector<std::int64_t> take(DataLoader& loader, int batches) {

@@ -26,8 +26,8 @@ class ShardReads : public testing::TestWithParam<Uneven> {
     for (std::int64_t rank = 0; rank < kRanks; ++rank) {
       DataLoader loader(open(set_), {.batch_size = 32,
                                      .shuffle = shuffle,
-                                     .num_workers = workers,
                                      .seed = 3,
+                                     .num_workers = workers,
                                      .rank = rank,
                                      .world_size = kRanks,
                                      .shard = shard,

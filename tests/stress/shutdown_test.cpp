@@ -47,7 +47,7 @@ TEST_F(Shutdown, destruction_is_clean_after_any_number_of_batches) {
 }
 
 TEST_F(Shutdown, a_break_in_mid_epoch_leaves_a_loader_that_works) {
-  DataLoader loader(open(), {.batch_size = 16, .shuffle = "chunk:4", .num_workers = 3, .seed = 1});
+  DataLoader loader(open(), {.batch_size = 16, .shuffle = "chunk:4", .seed = 1, .num_workers = 3});
   for (std::size_t stop_at = 1; stop_at <= loader.size(); ++stop_at) {
     std::size_t seen = 0;
     for (const Batch& batch : loader) {

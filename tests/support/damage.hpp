@@ -47,21 +47,34 @@ inline void damage_header(const std::filesystem::path& path, const std::string& 
   replace_file(path, bytes);
 }
 
-/// In the only chunk index of the file, a B-tree of one node over `rank` dimensions, sets the first element
-/// of entry `entry` along dimension 0 to `first_row`. Throws std::runtime_error if there is no such index.
-inline void move_chunk(const std::filesystem::path& path, std::size_t rank, std::size_t entry,
-                       std::uint64_t first_row) {
+/// Overwrites a number in the only chunk index of the file, a B-tree of one node over `rank` dimensions:
+/// `offset` bytes behind the start of entry `entry`. Throws std::runtime_error if there is no such index.
+inline void change_index(const std::filesystem::path& path, std::size_t rank, std::size_t entry,
+                         std::size_t offset, std::uint64_t number) {
   constexpr std::size_t kHeaderBytes = 24;
   std::vector<std::byte> bytes = file_bytes(path);
   const std::vector<std::byte> chunk_node = {std::byte{'T'}, std::byte{'R'}, std::byte{'E'}, std::byte{'E'},
                                              std::byte{1}};
   const auto node = std::search(bytes.begin(), bytes.end(), chunk_node.begin(), chunk_node.end());
-  if (node == bytes.end()) throw std::runtime_error("move_chunk: no index");
+  if (node == bytes.end()) throw std::runtime_error("change_index: no index");
   // Entry: size and mask, offsets of the chunk with one for the bytes of elements, address.
   const std::size_t entry_bytes = 8 + (rank + 1) * 8 + 8;
-  const auto offset = static_cast<std::size_t>(node - bytes.begin()) + kHeaderBytes + entry * entry_bytes + 8;
-  std::memcpy(&bytes.at(offset), &first_row, sizeof first_row);
+  const auto at =
+      static_cast<std::size_t>(node - bytes.begin()) + kHeaderBytes + entry * entry_bytes + offset;
+  std::memcpy(&bytes.at(at), &number, sizeof number);
   replace_file(path, bytes);
+}
+
+/// Sets the first element of entry `entry` along dimension 0 to `first_row`; see `change_index`.
+inline void move_chunk(const std::filesystem::path& path, std::size_t rank, std::size_t entry,
+                       std::uint64_t first_row) {
+  change_index(path, rank, entry, 8, first_row);
+}
+
+/// Sets the address of the bytes of entry `entry`; see `change_index`.
+inline void set_chunk_address(const std::filesystem::path& path, std::size_t rank, std::size_t entry,
+                              std::uint64_t address) {
+  change_index(path, rank, entry, 8 + (rank + 1) * 8, address);
 }
 
 }  // namespace h5feed::test

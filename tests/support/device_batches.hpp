@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "batch/device.hpp"
 #include "batch/device_backend.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/kernels/normalize.hpp"

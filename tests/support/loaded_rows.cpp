@@ -76,8 +76,8 @@ std::string first_difference(const Dataset& dataset, const std::vector<std::byte
   for (const Case& run : cases) {
     const LoadedRows rows = load_rows(dataset, {.batch_size = 7,
                                                 .shuffle = run.shuffle,
-                                                .num_workers = run.workers,
                                                 .seed = 3,
+                                                .num_workers = run.workers,
                                                 .cache_bytes = run.cache_bytes,
                                                 .cache_policy = run.policy,
                                                 .row_reads = run.row_reads});

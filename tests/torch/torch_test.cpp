@@ -81,7 +81,7 @@ TEST_F(TorchLoader, manual_seed_governs_the_order_where_no_seed_is_set) {
 
 TEST_F(TorchLoader, epochs_differ_and_set_epoch_repeats_one) {
   auto loader =
-      make_data_loader(open_images(), {.batch_size = 4, .shuffle = true, .num_workers = 2, .seed = 3});
+      make_data_loader(open_images(), {.batch_size = 4, .shuffle = true, .seed = 3, .num_workers = 2});
   const auto first = labels_of_epoch(*loader);
   EXPECT_NE(labels_of_epoch(*loader), first);
   loader->set_epoch(0);
@@ -130,8 +130,8 @@ TEST_F(TorchLoader, reproduces_the_order_of_distributed_sampler) {
     for (std::int64_t rank = 0; rank < 4; ++rank) {
       DataLoader loader(dataset, {.batch_size = 10,
                                   .sampler = std::make_shared<TorchRandomSampler>(kSamples),
-                                  .num_workers = 2,
                                   .seed = 17,
+                                  .num_workers = 2,
                                   .rank = rank,
                                   .world_size = 4,
                                   .uneven = Uneven::pad});

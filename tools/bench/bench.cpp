@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,23 +39,8 @@ namespace h5feed::cli {
 namespace {
 
 struct BenchArguments {
-  std::string file;
-  std::string data;
-  std::string target;
-  std::string input_layout = "auto";
-  TileText tiles;
-  SampleText sample;
+  std::map<std::string, std::string> texts;  // settings as typed, by key
   std::string num_workers;
-  std::string batch_size = "256";
-  std::string shuffle = "sequential";
-  std::string cache_bytes;
-  std::string cache_policy = "lru";
-  std::string memory_budget_bytes;
-  bool normalize = false;
-  std::string seed = "0";
-  std::string runs = "3";
-  std::string warmup = "1";
-  std::string time_budget = "3s";
   bool cold = false;
   bool warm = false;
   std::string world_size;
@@ -76,32 +62,7 @@ void require_cpu(const std::string& device) {
 
 BenchSettings make_settings(const BenchArguments& arguments) {
   require_cpu(arguments.device);
-  constexpr std::uint64_t kMostRuns = 1000;
-  BenchSettings settings{.file = arguments.file, .data = arguments.data, .target = arguments.target};
-  settings.input_layout = arguments.input_layout;
-  settings.tiles = arguments.tiles;
-  settings.sample = arguments.sample;
-  settings.batch_size = std::nullopt;
-  if (arguments.batch_size != "none") {
-    settings.batch_size = parse_integer("--batch-size", arguments.batch_size);
-    if (*settings.batch_size < 1) {
-      throw OptionError(
-          fmt::format("--batch-size {}: give at least 1, or none for single samples", *settings.batch_size));
-    }
-  }
-  settings.shuffle = Shuffle(arguments.shuffle).to_string();
-  if (!arguments.cache_bytes.empty())
-    settings.cache_bytes = parse_size("--cache-bytes", arguments.cache_bytes);
-  settings.cache_policy = name_of(parse_cache_policy("--cache-policy", arguments.cache_policy));
-  if (!arguments.memory_budget_bytes.empty()) {
-    settings.memory_budget_bytes = parse_size("--memory-budget-bytes", arguments.memory_budget_bytes);
-  }
-  settings.normalize = arguments.normalize;
-  settings.seed = parse_number("--seed", arguments.seed);
-  settings.runs = parse_number("--runs", arguments.runs, 1, kMostRuns);
-  settings.warmup = parse_number("--warmup", arguments.warmup, 0, kMostRuns);
-  settings.time_budget = parse_duration("--time-budget", arguments.time_budget);
-  return settings;
+  return settings_from(arguments.texts);
 }
 
 // Returns 0, 1, 2, 4, … and the number of usable cores.
@@ -198,7 +159,7 @@ int bench(const BenchArguments& arguments) {
                                                 : parse_list("--num-workers", arguments.num_workers);
   for (const std::int64_t num_workers : workers) check_threads("--num-workers", num_workers);
   check_export_places(arguments.output, settings.file);
-  const std::vector<bool> pages = choose_pages(arguments.file, arguments.cold, arguments.warm);
+  const std::vector<bool> pages = choose_pages(settings.file, arguments.cold, arguments.warm);
   say(plan_text(settings, workers, pages));
 
   Json json = {{"file", settings.file},   {"machine", machine_json()},     {"version", H5FEED_VERSION},
@@ -291,6 +252,19 @@ Examples:
   h5feed bench photos.h5 --data encoded_images --image-size 224 --num-workers 2
   h5feed bench text.h5 --data tokens --json)";
 
+void add_field(CLI::App& command, const BenchField& field, std::string& text) {
+  text = field.default_text;
+  const bool is_file = field.option == "FILE";
+  if (field.type.empty() && !is_file) {
+    command.add_flag(field.option, text, field.help);
+    return;
+  }
+  CLI::Option* const option = command.add_option(field.option, text, field.help);
+  if (!field.type.empty()) option->type_name(field.type);
+  if (!text.empty()) option->capture_default_str();
+  if (is_file) option->required();
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Action& action) {
@@ -300,45 +274,10 @@ void add_bench(CLI::App& app, Action& action) {
   const auto option = [&](const char* name, std::string& value, const char* help, const char* type) {
     return command->add_option(name, value, help)->type_name(type);
   };
-  command->add_option("FILE", arguments->file, "HDF5 file")->required();
-  option("--data", arguments->data, "Dataset of samples; default: the only one that looks like images",
-         "PATH");
-  option("--target", arguments->target, "Dataset of targets; default: none", "PATH");
-  option("--input-layout", arguments->input_layout, "auto, NCHW, NHWC, NHW, or none: as stored", "LAYOUT")
-      ->capture_default_str();
-  option("--tile-size", arguments->tiles.size,
-         "Split images into tiles of this size: pixels, or HEIGHTxWIDTH", "N");
-  option("--tile-stride", arguments->tiles.stride, "Distance between tiles; default: the tile size", "N");
-  option("--tile-overlap", arguments->tiles.overlap,
-         "Pixels shared by adjacent tiles; instead of --tile-stride", "N");
-  option("--tile-edges", arguments->tiles.edges,
-         "Tiles that extend beyond the edge: drop (default), pad with zeros, or shift back", "HOW");
-  option("--sample", arguments->sample.unit, "row (default), or dataset: each dataset is one sample", "WHAT");
-  option("--image-size", arguments->sample.image_size,
-         "Scale encoded images to this size: pixels, or HEIGHTxWIDTH; default: that of the first image", "N");
-  option("--image-color", arguments->sample.image_color,
-         "Color of encoded images: rgb (default), bgr, gray, unchanged", "COLOR");
-  option("--image-shapes", arguments->sample.image_shapes,
-         "Dataset with the shapes of images stored as pixels", "PATH");
+  for (const BenchField& field : dataset_fields()) add_field(*command, field, arguments->texts[field.key]);
   option("--num-workers,--workers", arguments->num_workers,
          "Measure a row for each number; default: 0, 1, 2, 4 and so on, up to the usable cores", "N,N,...");
-  option("--batch-size", arguments->batch_size, "Samples per batch, or none: single samples", "N")
-      ->capture_default_str();
-  option("--shuffle", arguments->shuffle, "sequential, full or chunk:K", "ORDER")->capture_default_str();
-  option("--cache-bytes", arguments->cache_bytes, "Memory for decoded chunks; default: the library's",
-         "SIZE");
-  option("--cache-policy", arguments->cache_policy, "What a full cache keeps: lru, clairvoyant or keep_first",
-         "POLICY")
-      ->capture_default_str();
-  option("--memory-budget-bytes", arguments->memory_budget_bytes,
-         "Total memory of the loader; default: the library's", "SIZE");
-  command->add_flag("--normalize", arguments->normalize, "Deliver float32, scaled to 0 … 1 if stored as u8");
-  option("--seed", arguments->seed, "Seed of the shuffle", "N")->capture_default_str();
-  option("--runs", arguments->runs, "Repetitions per row", "N")->capture_default_str();
-  option("--warmup", arguments->warmup, "Uncounted repetitions before those of --runs", "N")
-      ->capture_default_str();
-  option("--time-budget", arguments->time_budget, "Time per row, with all repetitions and limits", "TIME")
-      ->capture_default_str();
+  for (const BenchField& field : loader_fields()) add_field(*command, field, arguments->texts[field.key]);
   command->add_flag("--cold", arguments->cold,
                     "Drop the file's pages before each pass; default: cold and warm rows if the file exceeds "
                     "the free memory");
@@ -358,11 +297,14 @@ void add_bench(CLI::App& app, Action& action) {
   add_output_options(*command, arguments->output);
   command->footer(kBenchFooter);
   command->callback([arguments, command, &action] {
-    if (!arguments->tiles.size.empty() && (!arguments->peer.empty() || arguments->cold)) {
+    const auto given = [&](const char* key) { return !arguments->texts.at(key).empty(); };
+    if (given("tile_size") && (!arguments->peer.empty() || arguments->cold)) {
       throw OptionError(
           "--tile-size is measured by itself, with pages in memory; leave out --peer and --cold");
     }
-    if (!arguments->sample.empty() && !arguments->peer.empty()) {
+    const bool image_text =
+        given("sample") || given("image_size") || given("image_color") || given("image_shapes");
+    if (image_text && !arguments->peer.empty()) {
       throw OptionError("--peer reads rows of one dataset; leave out --sample and the --image options");
     }
     if (!arguments->world_size.empty() && !arguments->peer.empty()) {
@@ -379,8 +321,8 @@ void add_bench(CLI::App& app, Action& action) {
       action = [arguments] { return bench(*arguments); };
       return;
     }
-    if (command->count("--batch-size") == 0) arguments->batch_size = kPeerBatchSize;
-    if (command->count("--time-budget") == 0) arguments->time_budget = kPeerTimeBudget;
+    if (command->count("--batch-size") == 0) arguments->texts["batch_size"] = kPeerBatchSize;
+    if (command->count("--time-budget") == 0) arguments->texts["time_budget_s"] = kPeerTimeBudget;
     action = [arguments] { return bench_beside_peer(*arguments); };
   });
 }

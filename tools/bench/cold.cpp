@@ -10,6 +10,7 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "base/mutex.hpp"
 #include "plan/permutation.hpp"
 #include "store/hdf5/h5_file.hpp"
@@ -18,8 +19,6 @@
 
 namespace h5feed::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kLargeRead = 4 * kMiB;
 

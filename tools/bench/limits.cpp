@@ -14,12 +14,11 @@
 #include <vector>
 
 #include "base/byte_buffer.hpp"
+#include "base/clock.hpp"
 #include "base/mutex.hpp"
 
 namespace h5feed::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // One thread's share of the slots, reused in turn.
 class RotatingSlots {

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
@@ -39,7 +40,6 @@ struct PeerMode {
 constexpr PeerMode kPeerModes[] = {{"per_sample", "PyTorch + h5py, per sample"},
                                    {"tuned", "PyTorch + h5py, tuned"}};
 
-using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 // Time limit of a measuring process in addition to its measuring time: this many times its start-up time.

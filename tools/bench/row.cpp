@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
@@ -17,7 +18,6 @@
 #include "tools/bench/settings.hpp"
 #include "tools/measure/page_cache.hpp"
 #include "tools/measure/statistics.hpp"
-#include "tools/measure/stopwatch.hpp"
 #include "tools/program/child_process.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"

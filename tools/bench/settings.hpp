@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,7 +17,8 @@
 
 namespace h5feed::cli {
 
-/// Settings of `bench`, most of them as typed.
+/// Settings of `bench`, most of them as typed. Their names, texts and JSON are in `dataset_fields` and
+/// `loader_fields`.
 struct BenchSettings {
   std::string file;
   std::string data;
@@ -34,6 +37,31 @@ struct BenchSettings {
   std::uint64_t warmup = 1;
   std::chrono::nanoseconds time_budget = std::chrono::seconds(3);  ///< time to spend on one row
 };
+
+/// One setting of `bench`: how it is typed on the command line, and its value in JSON.
+struct BenchField {
+  std::string key;           ///< key in JSON, such as "batch_size"
+  std::string option;        ///< name on the command line, such as "--batch-size"
+  std::string type;          ///< placeholder of the value in --help; empty: a flag, or the file
+  std::string help;          ///< description in --help
+  bool is_path = false;      ///< whether the value is a path, which need not be UTF-8
+  std::string default_text;  ///< default as typed; empty: none
+  /// Sets the value from text as typed. Throws OptionError.
+  std::function<void(BenchSettings& settings, const std::string& text)> parse;
+  /// Returns the value as JSON.
+  std::function<Json(const BenchSettings& settings)> value;
+  /// Sets the value from JSON made by `value`.
+  std::function<void(BenchSettings& settings, const Json& value)> set;
+};
+
+/// Returns the settings that say which samples are read, in the order of --help; the file is the first.
+const std::vector<BenchField>& dataset_fields();
+/// Returns the settings that say how the samples are loaded and measured, in the order of --help.
+const std::vector<BenchField>& loader_fields();
+
+/// Parses the text of every setting, by its key. Throws OptionError, and std::out_of_range if a text is
+/// missing.
+BenchSettings settings_from(const std::map<std::string, std::string>& texts);
 
 /// Returns the settings as JSON, for the result and for the process of a row.
 Json to_json(const BenchSettings& settings);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
@@ -34,8 +35,6 @@
 
 namespace h5feed::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct CheckArguments {
   std::string file;

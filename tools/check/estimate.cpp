@@ -6,10 +6,10 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "h5feed/error.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
-#include "tools/measure/stopwatch.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/sha256.hpp"

@@ -100,7 +100,7 @@ bool reached_nothing(const std::vector<CheckEntry>& entries) {
 Table check_table(const std::vector<CheckEntry>& entries) {
   std::size_t path = 0, shape = 0, type = 0, result = kWidestResult;
   for (const CheckEntry& entry : entries) {
-    path = std::max(path, display_width(printable(entry.listed.path)));
+    path = std::max(path, display_width(printable(short_path(entry.listed.path))));
     shape = std::max(shape, display_width(shape_text(entry.listed)));
     type = std::max(type, display_width(printable(entry.listed.type_text)));
     if (!entry.info) result = std::max(result, display_width(result_text(entry)));
@@ -131,7 +131,7 @@ std::vector<std::string> finding_lines(const CheckEntry& entry, const std::strin
   const CheckResult& result = *entry.result;
   std::vector<std::string> lines = result.findings;
   lines.push_back(fmt::format("{}:{}: {} of {} compared chunks{}", printable(file),
-                              printable(entry.listed.path), failures_text(result),
+                              printable(short_path(entry.listed.path)), failures_text(result),
                               format_count(result.visited),
                               result.differing + result.corrupt > lines.size()
                                   ? fmt::format("; the first {} are named above", lines.size())

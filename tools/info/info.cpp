@@ -15,6 +15,7 @@
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/index/index_damage.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/file_pool.hpp"
 #include "store/read/reader_factories.hpp"
@@ -48,7 +49,7 @@ struct Entry {
   std::optional<DatasetInfo> info;            // set for numeric datasets
   std::shared_ptr<const ChunkReader> reader;  // null if `problem` says why
   std::optional<SampleGeometry> geometry;     // set if the shape determines it
-  std::string problem;                        // why it cannot be read; empty if it can
+  std::string problem;                        // why not all of it can be read; empty if nothing is known
   std::optional<ReadForecast> forecast;       // set for datasets worth forecasting
 };
 
@@ -67,6 +68,19 @@ std::optional<ReadForecast> forecast_of(const Entry& entry) {
   return read_forecast(*entry.info, decode_seconds_per_byte(*entry.reader, std::chrono::milliseconds(50)));
 }
 
+// Returns what is damaged in the chunk index; an empty string if nothing is.
+std::string index_damage(const H5File& file, const Entry& entry) {
+  // An index that is damaged is not read directly.
+  const bool suspect = entry.info->layout == StorageLayout::chunked && !entry.reader->direct();
+  return suspect ? chunk_index_damage(file, *entry.info) : std::string();
+}
+
+// Throws ChunkError if the chunk that is tried cannot be decoded. Datasets with a forecast are tried by that.
+void try_to_read(const Entry& entry) {
+  constexpr std::uint64_t kLargestChunk = kMiB;
+  if (!entry.forecast && entry.reader->chunk_bytes() <= kLargestChunk) read_a_written_chunk(*entry.reader);
+}
+
 Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
   Entry entry{.listed = std::move(listed)};
   entry.problem = entry.listed.problem;
@@ -77,7 +91,10 @@ Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
     if (looks_like_images(entry.info->shape, entry.info->dtype)) {
       entry.geometry = data_geometry(*entry.info, InputLayout::automatic);
     }
+    entry.problem = index_damage(*file, entry);
+    if (!entry.problem.empty()) return entry;
     entry.forecast = forecast_of(entry);
+    try_to_read(entry);
   } catch (const Error& error) {
     entry.problem = error.what();
   }
@@ -111,8 +128,8 @@ std::vector<std::string> table_row(const Entry& entry) {
   cells.push_back(format_bytes(info.stored_bytes));
   cells.push_back(format_bytes(info.total_bytes()));
   cells.push_back(ratio(info) > 0 ? fmt::format("{:.2f}", ratio(info)) : "-");
-  if (!entry.reader) {
-    cells.emplace_back("cannot be read");
+  if (!entry.problem.empty()) {
+    cells.emplace_back(entry.reader ? "damaged" : "cannot be read");
   } else {
     cells.push_back(entry.reader->direct() ? "direct" : "H5Dread: " + entry.reader->fallback_reason());
   }
@@ -126,7 +143,7 @@ std::vector<std::string> advice_of(const Entry& entry) {
     lines.push_back(
         fmt::format("{}: h5feed cannot read its type, {}; store it as f32, f64 or an integer "
                     "of 8, 16, 32 or 64 bits",
-                    printable(entry.listed.path), printable(entry.listed.type_text)));
+                    printable(short_path(entry.listed.path)), printable(entry.listed.type_text)));
   }
   // A dataset that cannot be read cannot be repacked either.
   if (!entry.info || !entry.problem.empty()) return lines;
@@ -171,7 +188,7 @@ Json json_entry(const Entry& entry) {
   if (std::vector<std::string> advice = advice_of(entry); entry.info || !advice.empty()) {
     json["advice"] = std::move(advice);
   }
-  if (entry.reader) {
+  if (entry.reader && entry.problem.empty()) {
     json["read_path"] = entry.reader->direct() ? "direct" : "fallback";
     json["fallback_reason"] = entry.reader->direct() ? Json() : Json(entry.reader->fallback_reason());
   }
@@ -189,10 +206,10 @@ Json json_entry(const Entry& entry) {
 
 std::string geometry_line(const Entry& entry) {
   const SampleGeometry& geometry = *entry.geometry;
-  return fmt::format("{}: {} images of {}×{}×{} {} (stored {}), {} each\n", printable(entry.listed.path),
-                     format_count(entry.info->rows()), geometry.shape[0], geometry.shape[1],
-                     geometry.shape[2], name_of(entry.info->dtype), layout_name(geometry, entry.info->shape),
-                     format_bytes(entry.info->row_bytes()));
+  return fmt::format("{}: {} images of {}×{}×{} {} (stored {}), {} each\n",
+                     printable(short_path(entry.listed.path)), format_count(entry.info->rows()),
+                     geometry.shape[0], geometry.shape[1], geometry.shape[2], name_of(entry.info->dtype),
+                     layout_name(geometry, entry.info->shape), format_bytes(entry.info->row_bytes()));
 }
 
 std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::string& only) {
@@ -313,7 +330,7 @@ int info(const InfoArguments& arguments) {
     store_stats(arguments.file, stats);
     for (const StatsResult& result : stats) {
       say(fmt::format("{}:{}: wrote the attributes mean, std, min, max", printable(arguments.file),
-                      printable(result.info.path)));
+                      printable(short_path(result.info.path))));
     }
   }
   return readable ? kDone : kFailed;
@@ -339,7 +356,8 @@ void add_info(CLI::App& app, Action& action) {
   command->footer(
       R"(The read path is direct if h5feed reads and decodes chunks itself, on many threads; it is H5Dread, with the
 reason, if libhdf5 has to do it, one thread at a time. Damaged objects are named and do not hide the others;
-the exit code is then 1, or 0 if --data names an intact dataset.
+the exit code is then 1, or 0 if --data names an intact dataset. Chunk indexes are read whole, and at most a
+few chunks of each dataset are tried: check reads them all.
 
 Examples:
   h5feed info train.h5

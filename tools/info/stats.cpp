@@ -51,7 +51,7 @@ std::string plan_line(const ChunkReader& reader, unsigned jobs) {
   const DatasetInfo& info = reader.info();
   const double each = decode_seconds_per_byte(reader, std::chrono::milliseconds(50));
   const double seconds = each * static_cast<double>(info.total_bytes()) / jobs;
-  return fmt::format("reading all of {}, {} decoded, on {} {}{}", printable(info.path),
+  return fmt::format("reading all of {}, {} decoded, on {} {}{}", printable(short_path(info.path)),
                      format_bytes(info.total_bytes()), jobs, jobs == 1 ? "thread" : "threads",
                      seconds >= 1 ? fmt::format("; about {:.0f} s", std::ceil(seconds)) : "");
 }
@@ -70,7 +70,7 @@ std::vector<StatsResult> collect_stats(const std::shared_ptr<H5File>& file, cons
     const ScopedLogSink quiet(ignore_log);
     const auto reader = open_chunk_reader(file, info);
     say(plan_line(*reader, settings.jobs));
-    Progress progress(fmt::format("stats {}", printable(info.path)), ProgressUnit::bytes,
+    Progress progress(fmt::format("stats {}", printable(short_path(info.path))), ProgressUnit::bytes,
                       static_cast<double>(info.total_bytes()));
     DatasetStats stats = channel_stats(*reader, dimension, settings, [&](std::uint64_t bytes) {
       progress.advance(static_cast<double>(bytes));
@@ -85,7 +85,7 @@ std::string stats_text(const std::vector<StatsResult>& results) {
   std::string text;
   for (const StatsResult& result : results) {
     const DatasetStats& stats = result.stats;
-    text += fmt::format("\n{}: {} values in each of {} {}\n", printable(result.info.path),
+    text += fmt::format("\n{}: {} values in each of {} {}\n", printable(short_path(result.info.path)),
                         format_count(stats.values), stats.channels.size(),
                         stats.channels.size() == 1 ? "channel" : "channels");
     Table table({{"channel", true}, {"mean", true}, {"std", true}, {"min", true}, {"max", true}});

@@ -5,14 +5,13 @@
 #include <optional>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "plan/permutation.hpp"
 #include "store/read/stored_chunks.hpp"
 #include "tools/program/interrupt.hpp"
 
 namespace h5feed::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Timings of chunks of one kind.
 struct Timed {
@@ -53,6 +52,14 @@ WrittenChunks look_for_written(const ChunkReader& reader) {
 }  // namespace
 
 double written_share(const ChunkReader& reader) { return look_for_written(reader).share; }
+
+void read_a_written_chunk(const ChunkReader& reader) {
+  const WrittenChunks found = look_for_written(reader);
+  if (!found.first) return;
+  ByteBuffer values(static_cast<std::size_t>(reader.chunk_bytes()));
+  ReadScratch scratch;
+  reader.read_chunk(*found.first, values.span(), scratch);
+}
 
 double decode_seconds_per_byte(const ChunkReader& reader, std::chrono::nanoseconds budget) {
   constexpr std::uint64_t kLargestChunk = 256 * kMiB;

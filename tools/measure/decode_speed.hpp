@@ -13,6 +13,10 @@ namespace h5feed::cli {
 /// estimate. Throws Interrupted.
 double written_share(const ChunkReader& reader);
 
+/// Reads one chunk that was written, to see whether the dataset can be decoded; none where no written chunk
+/// is found. Blocks. Throws Interrupted and the errors of ChunkReader::read_chunk.
+void read_a_written_chunk(const ChunkReader& reader);
+
 /// Returns one thread's seconds per decoded byte, reading and filters included, averaged over all chunks;
 /// chunks that were never written count by their share. 0 if nothing was measured: no written chunk was
 /// found, or one exceeds 256 MiB. Reads 1 to 64 chunks spread over the dataset until `budget` is over, each

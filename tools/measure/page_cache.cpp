@@ -142,7 +142,7 @@ std::string reason_resident(int fd) {
   if (::fstatfs(fd, &filesystem) == 0) {
     const auto type = static_cast<unsigned long>(filesystem.f_type);
     if (type == TMPFS_MAGIC || type == RAMFS_MAGIC) {
-      return "its file system lies in memory (tmpfs); measure a copy on a disk";
+      return "its file system is in memory (tmpfs); measure a copy on a disk";
     }
   }
   if (const std::string process = mapping_process(fd); !process.empty()) {

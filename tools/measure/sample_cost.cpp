@@ -47,12 +47,13 @@ std::string sample_cost_warning(const DatasetInfo& info) {
   const std::optional<SampleCost> cost = sample_cost(info);
   if (!cost || cost->chunks_per_sample == 1) return {};
   return fmt::format(
-      "{0}: each sample lies in {1} chunks of {2}: a random sample decodes {3} bytes per byte wanted, whole "
+      "{0}: each sample spans {1} chunks of {2}: a random sample decodes {3} bytes per byte wanted, whole "
       "epochs in chunk order {4} with a cache of at least {5}; write it once with whole samples in a chunk: "
       "{6}",
-      printable(info.path), format_count(cost->chunks_per_sample), format_bytes(cost->chunk_bytes),
-      factor_text(cost->decoded_per_wanted_random), factor_text(cost->decoded_per_wanted_epoch),
-      format_bytes(cost->chunks_per_sample * cost->chunk_bytes), repack_command(info, "--chunk auto"));
+      printable(short_path(info.path)), format_count(cost->chunks_per_sample),
+      format_bytes(cost->chunk_bytes), factor_text(cost->decoded_per_wanted_random),
+      factor_text(cost->decoded_per_wanted_epoch), format_bytes(cost->chunks_per_sample * cost->chunk_bytes),
+      repack_command(info, "--chunk auto"));
 }
 
 }  // namespace h5feed::cli

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/clock.hpp"
 #include "h5feed/error.hpp"
-#include "tools/measure/stopwatch.hpp"
 
 namespace h5feed::cli {
 namespace {

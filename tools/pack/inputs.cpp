@@ -43,7 +43,7 @@ void check_paths(const std::vector<PackInput>& inputs, const std::string& option
     if (other.path == path)
       throw OptionError(fmt::format("{} names {} twice; give each file its own name", option, path));
     if (other.path.starts_with(path + '/') || path.starts_with(other.path + '/')) {
-      throw OptionError(fmt::format("{} {} and {} {}: a dataset cannot lie within another; rename one",
+      throw OptionError(fmt::format("{} {} and {} {}: a dataset cannot contain another; rename one",
                                     other.option, other.path.substr(1), option, path.substr(1)));
     }
   }
@@ -84,8 +84,8 @@ void open_cifar_arrays(const std::string& option, const std::vector<std::string>
   for (const std::string& argument : arguments) {
     auto [name, file] = split_name(argument);
     refuse_output(file, out);
-    auto group =
-        std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == name; });
+    auto group = std::ranges::find(
+        groups, name, [](const auto& one) -> auto& { return one.first; });
     if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
     group->second.emplace_back(file);
   }

@@ -136,12 +136,23 @@ std::optional<std::int64_t> whole_number(const std::string& text) {
   return value;
 }
 
+void check_folder(const std::string& folder) {
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return;
+  refuse_folder(folder, fs::exists(folder, error) ? "it is no folder" : "there is no such folder");
+}
+
 }  // namespace
 
 std::pair<std::string, std::string> split_name(const std::string& argument) {
   const auto equals = argument.find('=');
   if (equals == std::string::npos) return {"", argument};
   return {argument.substr(0, equals), argument.substr(equals + 1)};
+}
+
+void check_image_sources(const std::vector<std::string>& folders, const std::vector<std::string>& files) {
+  for (const std::string& argument : folders) check_folder(split_name(argument).second);
+  for (const std::string& argument : files) open_file_source(split_name(argument).second);
 }
 
 ImageSets list_class_folders(const std::vector<std::string>& folders) {
@@ -154,8 +165,7 @@ ImageSets list_class_folders(const std::vector<std::string>& folders) {
   ImageSets sets;
   for (const std::string& argument : folders) {
     const auto [group, folder] = split_name(argument);
-    std::error_code error;
-    if (!fs::is_directory(folder, error)) refuse_folder(folder, "there is no such folder");
+    check_folder(folder);
     const std::size_t before = found.size();
     for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
       if (!entry.is_directory()) continue;

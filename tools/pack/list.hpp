@@ -28,6 +28,10 @@ struct ImageSets {
   std::uint64_t ignored = 0;             ///< files in the folders that do not have an image's extension
 };
 
+/// Checks that `folders`, as `list_class_folders` takes them, are folders, and that `files`, as `list_csv`
+/// takes them, are files that can be opened. Reads nothing. Throws FileError.
+void check_image_sources(const std::vector<std::string>& folders, const std::vector<std::string>& files);
+
 /// Lists folders that hold one folder per class, given as DIR or GROUP=DIR; images may be nested deeper.
 /// Classes are numbered in the order of their names, over all folders together; images are in the order of
 /// their paths. Throws FileError (no such folder, no image) and OptionError.

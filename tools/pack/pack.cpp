@@ -151,8 +151,10 @@ ImageTarget image_target(const PackArguments& arguments) {
   }
   constexpr const char* kForm = "height x width, such as 224x224";
   const auto size = parse_shape("--size", arguments.size, kForm);
-  if (size.size() != 2 || size[0] > kMostPixels || size[1] > kMostPixels) {
-    throw OptionError(fmt::format("--size \"{}\": give {}", arguments.size, kForm));
+  if (size.size() != 2) throw OptionError(fmt::format("--size \"{}\": give {}", arguments.size, kForm));
+  if (size[0] > kMostPixels || size[1] > kMostPixels) {
+    throw OptionError(fmt::format("--size \"{}\" is too large; give at most {} pixels a side", arguments.size,
+                                  format_count(kMostPixels)));
   }
   target.format.height = size[0];
   target.format.width = size[1];
@@ -208,6 +210,8 @@ ImageTarget target_for(const ImageSet& set, const ImageTarget& common, const Pac
 
 std::string pack_image_sets(const PackArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
+  // Before the options: a source that cannot be read makes them meaningless.
+  check_image_sources(arguments.images, arguments.csv);
   const ImageTarget target = image_target(arguments);
   const ImageSets sets =
       arguments.csv.empty() ? list_class_folders(arguments.images) : list_csv(arguments.csv);

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/clock.hpp"
 #include "base/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "tools/program/interrupt.hpp"
@@ -80,8 +81,6 @@ pid_t spawn(const std::string& program, const std::vector<std::string>& argument
   if (code != 0) fail(code);
   return pid;
 }
-
-using Clock = std::chrono::steady_clock;
 
 ChildResult run(const std::string& program, const std::vector<std::string>& arguments,
                 std::optional<std::chrono::nanoseconds> limit, const std::function<void()>& tick) {

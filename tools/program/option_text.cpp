@@ -80,6 +80,9 @@ TileExtent parse_extent(std::string_view option, std::string_view text, std::int
   const std::vector<std::string_view> parts = split(text, "x");
   const auto height = whole<std::int64_t>(parts.front());
   const auto width = whole<std::int64_t>(parts.back());
+  for (const std::string_view part : parts) {
+    if (all_digits(part) && !whole<std::int64_t>(part)) refuse_large(option, part, kLargest);
+  }
   if (!height || !width || parts.size() > 2 || *height < lowest || *width < lowest)
     refuse(option, text, "pixels, such as 512, or 512x768 for height and width");
   return {*height, *width};

@@ -65,10 +65,6 @@ struct SampleText {
   std::string image_size;    ///< "224", or "224x320": height and width
   std::string image_color;   ///< "rgb", "bgr", "gray" or "unchanged"
   std::string image_shapes;  ///< a path
-
-  bool empty() const {
-    return unit.empty() && image_size.empty() && image_color.empty() && image_shapes.empty();
-  }
 };
 
 /// Parses --sample; a row if it is empty.

@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <charconv>
+#include <system_error>
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
@@ -15,6 +16,13 @@ namespace {
 
 std::string cores_text(const SystemLimits& limits) {
   return fmt::format("{} usable {}", limits.cpus, limits.cpus == 1 ? "core" : "cores");
+}
+
+// `count`: as the user gave it.
+[[noreturn]] void refuse_threads(std::string_view option, std::string_view count,
+                                 const SystemLimits& limits) {
+  throw OptionError(fmt::format("{} {}: too many threads for this machine ({}); give at most {}", option,
+                                count, cores_text(limits), most_threads(limits)));
 }
 
 }  // namespace
@@ -32,10 +40,8 @@ std::uint64_t most_processes(const SystemLimits& limits, std::uint64_t bytes_eac
 }
 
 void check_threads(std::string_view option, std::int64_t count, const SystemLimits& limits) {
-  const std::uint64_t most = most_threads(limits);
-  if (count < 0 || static_cast<std::uint64_t>(count) <= most) return;
-  throw OptionError(fmt::format("{} {}: too many threads for this machine ({}); give at most {}", option,
-                                count, cores_text(limits), most));
+  if (count < 0 || static_cast<std::uint64_t>(count) <= most_threads(limits)) return;
+  refuse_threads(option, fmt::to_string(count), limits);
 }
 
 void check_processes(std::string_view option, std::int64_t count, std::uint64_t bytes_each,
@@ -53,12 +59,13 @@ void check_processes(std::string_view option, std::int64_t count, std::uint64_t 
 unsigned parse_jobs(std::string_view text, const SystemLimits& limits) {
   constexpr std::string_view kOption = "--jobs";
   if (text.empty()) return limits.cpus;
-  const std::uint64_t jobs = parse_number(kOption, text, 1);
-  check_threads(
-      kOption,
-      static_cast<std::int64_t>(std::min<std::uint64_t>(jobs, std::numeric_limits<std::int64_t>::max())),
-      limits);
-  return static_cast<unsigned>(jobs);
+  const std::uint64_t most = most_threads(limits);
+  std::uint64_t jobs = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, jobs);
+  const bool too_large = error == std::errc::result_out_of_range || (error == std::errc() && jobs > most);
+  if (rest == end && too_large) refuse_threads(kOption, text, limits);
+  return static_cast<unsigned>(parse_number(kOption, text, 1));
 }
 
 }  // namespace h5feed::cli

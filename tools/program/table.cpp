@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "store/format/dataset_info.hpp"
+
 namespace h5feed::cli {
 namespace {
 
@@ -56,6 +58,13 @@ std::size_t character_bytes(std::string_view text) {
   return length;
 }
 
+// Returns the cells as aligned text shows them: the first one, which names the row, may be a path of any
+// length.
+std::vector<std::string> shown(std::vector<std::string> cells) {
+  if (!cells.empty()) cells.front() = short_path(cells.front());
+  return cells;
+}
+
 }  // namespace
 
 void Table::add_row(std::vector<std::string> cells) {
@@ -73,7 +82,8 @@ std::vector<std::size_t> Table::widths() const {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     std::size_t width = std::max(columns_[i].least_width, display_width(columns_[i].name));
-    for (const auto& row : rows_) width = std::max(width, display_width(row[i]));
+    for (const auto& row : rows_)
+      width = std::max(width, display_width(i == 0 ? short_path(row[i]) : row[i]));
     widths.push_back(width);
   }
   return widths;
@@ -93,12 +103,12 @@ std::string Table::aligned(const std::vector<std::string>& cells,
 
 std::string Table::header_text() const { return aligned(names(), widths()); }
 
-std::string Table::row_text(std::size_t row) const { return aligned(rows_.at(row), widths()); }
+std::string Table::row_text(std::size_t row) const { return aligned(shown(rows_.at(row)), widths()); }
 
 std::string Table::to_text() const {
   const auto columns = widths();
   std::string text = aligned(names(), columns);
-  for (const auto& row : rows_) text += aligned(row, columns);
+  for (const auto& row : rows_) text += aligned(shown(row), columns);
   return text;
 }
 

@@ -54,6 +54,10 @@ ChunkChoice parse_chunk_choice(const std::string& text) {
   const bool has_unit = text.find_first_of("0123456789.", text.size() - 1) == std::string::npos;
   const std::uint64_t bytes = has_unit && digits(text.front()) ? parse_size("--chunk", text) : 0;
   if (bytes == 0) throw OptionError(fmt::format("--chunk \"{}\": give {}", text, kChunkForms));
+  if (bytes >= 4 * kGiB) {
+    throw OptionError(fmt::format(
+        "--chunk \"{}\" is too large; HDF5 stores chunks below 4 GiB, choose a smaller size", text));
+  }
   return {.form = ChunkForm::bytes, .amount = bytes};
 }
 
@@ -179,7 +183,7 @@ std::vector<std::string> named_paths(const H5File& file, std::vector<DatasetEntr
     DatasetEntry* const entry = entry_of(file, entries, paths.back());
     if (entry == nullptr) {
       throw DatasetError(
-          fmt::format("{}:{} lies in another file; repack that one", file.path().string(), paths.back()));
+          fmt::format("{}:{} is in another file; repack that one", file.path().string(), paths.back()));
     }
     entry->path = paths.back();
   }
@@ -258,6 +262,30 @@ void refuse_no_change(const RepackArguments& arguments) {
   }
 }
 
+// Throws DatasetError if the elements are not plain numbers and the copy cannot keep their type. Values of
+// one number each are moved between chunks as they are stored. Parts, however, are written as plain numbers,
+// and contiguous storage by libhdf5, which converts no numbers to enumerations.
+void check_elements(const DatasetInfo& info, const DatasetEntry& entry, const CopiedStorage& storage,
+                    const RepackArguments& arguments) {
+  if (info.plain_type) return;
+  const auto refuse = [&](std::string_view reason) {
+    throw DatasetError(fmt::format("{}:{}: the elements are {}, which {}", arguments.in,
+                                   short_path(entry.path), entry.type_text, reason));
+  };
+  if (info.values_per_element > 1) {
+    refuse(fmt::format("repack copies as they are stored; leave out --dataset {}", entry.path));
+  }
+  if (storage.chunk_shape.empty()) {
+    refuse(fmt::format("repack writes in chunks only; give --chunk auto, or leave out --dataset {}",
+                       entry.path));
+  }
+  if (!arguments.split.empty() || !arguments.part.empty() || arguments.resume) {
+    refuse(
+        fmt::format("repack does not write in parts; leave out --split, --part and --resume, or --dataset {}",
+                    entry.path));
+  }
+}
+
 std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const RepackArguments& arguments) {
   std::vector<DatasetEntry> entries = file->list_datasets();
   for (const DatasetEntry& entry : entries) {
@@ -271,13 +299,8 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
       continue;
     }
     DatasetInfo info = file->describe(entry.path, {.name = "dataset"});
-    if (!info.plain_type) {
-      throw DatasetError(
-          fmt::format("{}:{}: the elements are {}, which repack copies as they are stored; leave out "
-                      "--dataset {}",
-                      arguments.in, entry.path, entry.type_text, entry.path));
-    }
     CopiedStorage storage = storage_of(info, arguments);
+    check_elements(info, entry, storage, arguments);
     RepackJob& job = jobs.emplace_back();
     job.reader = open_chunk_reader(file, std::move(info));
     job.storage = std::move(storage);

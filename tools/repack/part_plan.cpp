@@ -141,7 +141,7 @@ std::string PartPlan::text() const {
   }
   return fmt::format("repacking {} into {} in {} {}, {}{}{}", printable(arguments_.in),
                      printable(arguments_.out), parts_, parts_ == 1 ? "part" : "parts",
-                     split_ ? "kept beside it" : "removed at the end",
+                     split_ ? "kept next to it" : "removed at the end",
                      done > 0 && (arguments_.resume || only_)
                          ? fmt::format("; {} {} there already", done, done == 1 ? "is" : "are")
                          : "",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "h5feed/error.hpp"
 #include "store/read/reader_factories.hpp"
 #include "tools/program/cli.hpp"
@@ -26,8 +27,6 @@
 
 namespace h5feed::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 class PartedRepack {
  public:
@@ -238,7 +237,7 @@ class PartedRepack {
     try {
       const std::uint64_t done = plan_.count_complete();
       if (done == 0) return;
-      say(fmt::format("{} of {} parts {} complete and stay beside {}; the same command{} goes on", done,
+      say(fmt::format("{} of {} parts {} complete and stay next to {}; the same command{} goes on", done,
                       plan_.parts(), done == 1 ? "is" : "are", printable(arguments_.out),
                       arguments_.resume || plan_.only() ? "" : " with --resume"));
     } catch (const std::exception&) {
@@ -268,10 +267,11 @@ class PartedRepack {
       text +=
           fmt::format("{} appears when all {} parts are there\n", printable(arguments_.out), plan_.parts());
     } else {
-      text += fmt::format("wrote {} ({}){} in {:.1f} s, {}\n", printable(arguments_.out),
-                          format_bytes(std::filesystem::file_size(arguments_.out)),
-                          plan_.split() ? fmt::format(" and {} parts beside it", plan_.parts()) : "", seconds,
-                          settings_.verify ? "values verified (SHA-256 of both sides)" : "not verified");
+      text +=
+          fmt::format("wrote {} ({}){} in {:.1f} s, {}\n", printable(arguments_.out),
+                      format_bytes(std::filesystem::file_size(arguments_.out)),
+                      plan_.split() ? fmt::format(" and {} parts next to it", plan_.parts()) : "", seconds,
+                      settings_.verify ? "values verified (SHA-256 of both sides)" : "not verified");
     }
     print(text);
     return kDone;

@@ -11,15 +11,15 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "store/filters/filters.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/read/stored_chunks.hpp"
 #include "tools/measure/decode_speed.hpp"
-#include "tools/measure/python_readers.hpp"
-#include "tools/measure/stopwatch.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/sha256.hpp"
 #include "tools/storage/free_space.hpp"
+#include "tools/storage/hdf5plugin.hpp"
 
 namespace h5feed::cli {
 namespace {

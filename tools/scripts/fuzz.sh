@@ -3,7 +3,7 @@
 # Builds the fuzz targets and runs each for SECONDS, on a fresh corpus that starts from the target's own
 # seeds, as many at a time as there are CPUs. Fails on a finding and prints the path of its input.
 #   tools/scripts/fuzz.sh SECONDS [TARGET ...]     without TARGET: all; a target is named as in tests/fuzz/CMakeLists.txt
-# Needs the packages of tools/install_deps.sh --fuzz.
+# Needs the packages of tools/install_deps.sh --sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -13,9 +13,9 @@ if [[ ! ${1:-} =~ ^[1-9][0-9]*$ ]]; then
 fi
 seconds=$1
 shift
-tools/scripts/build.sh fuzz
-programs=$PWD/build/fuzz/tests/fuzz
-runs=$PWD/build/fuzz/runs
+tools/scripts/build.sh asan-ubsan fuzz_targets
+programs=$PWD/build/asan-ubsan/tests/fuzz
+runs=$PWD/build/asan-ubsan/fuzz_runs
 mapfile -t known <"$programs/targets.txt"
 targets=("$@")
 [ $# -gt 0 ] || targets=("${known[@]}")
@@ -37,7 +37,7 @@ run_target() {
     -malloc_limit_mb=256 -print_final_stats=1 -artifact_prefix="$folder/" "$folder/corpus" >"$folder/log" 2>&1; then
     touch "$runs/$target.failed"
     tail -40 "$folder/log"
-    result="FINDING, its input and log are in build/fuzz/runs/$target"
+    result="FINDING, its input and log are in build/asan-ubsan/fuzz_runs/$target"
   fi
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/log")
   printf '%-20s %12s executions in %s s: %s\n' "$target" "${executions:-unknown}" "$seconds" "$result"

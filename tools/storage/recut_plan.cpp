@@ -155,7 +155,7 @@ RecutPlan plan_recut(const RecutShapes& shapes, const RecutLimits& limits, const
       format_bytes(target), dataset,
       limits.held_bytes < kMiB
           ? ""
-          : fmt::format(" beside the places of all chunks ({})", format_bytes(limits.held_bytes)),
+          : fmt::format(" in addition to the positions of all chunks ({})", format_bytes(limits.held_bytes)),
       format_bytes_ceil(least + least / (kUncountedShare - 1) + 1)));
 }
 

@@ -86,10 +86,10 @@ std::string forecast_line(const DatasetInfo& info, const ReadForecast& forecast)
       chunks == 0 ? "of contiguous data"
                   : fmt::format("in {} {}", format_count(chunks), chunks == 1 ? "chunk" : "chunks");
   const auto bytes = [](double value) { return format_bytes(static_cast<std::uint64_t>(value)); };
-  std::string line =
-      fmt::format("{}: a random sample reads {} {}{}; an epoch in chunk order {}{}", printable(info.path),
-                  bytes(forecast.random_bytes), where, seconds_text(forecast.random_seconds),
-                  bytes(forecast.epoch_bytes), seconds_text(forecast.epoch_seconds));
+  std::string line = fmt::format("{}: a random sample reads {} {}{}; an epoch in chunk order {}{}",
+                                 printable(short_path(info.path)), bytes(forecast.random_bytes), where,
+                                 seconds_text(forecast.random_seconds), bytes(forecast.epoch_bytes),
+                                 seconds_text(forecast.epoch_seconds));
   return forecast.epoch_seconds > 0 ? line + " of one core" : line;
 }
 
@@ -98,7 +98,7 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
   constexpr std::uint64_t kSmallChunk = 64 * kKiB, kLargeChunk = 16 * kMiB, kManyChunks = 10'000;
   std::vector<std::string> advice;
   if (info.total_bytes() < kSmallDatasetBytes) return advice;
-  const std::string name = printable(info.path);
+  const std::string name = printable(short_path(info.path));
   if (reader != nullptr && !reader->direct()) {
     advice.push_back(fmt::format("{}: libhdf5 has to read it, one thread at a time ({}); rewrite it: {}",
                                  name, reader->fallback_reason(),
@@ -117,7 +117,7 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
   for (std::size_t d = 0; d < info.shape.size(); ++d) {
     if (info.chunk_shape[d] <= info.shape[d]) continue;
     advice.push_back(
-        fmt::format("{}: its chunks ({}) exceed its shape ({}), and what lies outside is stored "
+        fmt::format("{}: its chunks ({}) exceed its shape ({}), and what is outside is stored "
                     "and decoded in vain; cut them to it: {}",
                     name, format_shape(info.chunk_shape), format_shape(info.shape),
                     repack_command(info, "--chunk auto")));
@@ -125,7 +125,7 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
   }
   if (advice.empty() && !split && padding_share(info) >= kWorthwhilePadding) {
     advice.push_back(
-        fmt::format("{}: {:.0f} % of its chunks' cells lie outside the data; choose chunks that "
+        fmt::format("{}: {:.0f} % of its chunks' cells are outside the data; choose chunks that "
                     "divide the shape: {}",
                     name, 100 * padding_share(info), repack_command(info, "--chunk auto")));
   }

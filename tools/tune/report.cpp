@@ -8,7 +8,7 @@
 
 #include "base/byte_units.hpp"
 #include "store/filters/filters.hpp"
-#include "tools/measure/python_readers.hpp"
+#include "tools/storage/hdf5plugin.hpp"
 
 namespace h5feed::cli {
 namespace {

@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
 #include "store/write/staged_file.hpp"
-#include "tools/measure/stopwatch.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
@@ -18,7 +19,6 @@
 #include "store/format/chunk_geometry.hpp"
 #include "store/write/h5_writer.hpp"
 #include "tools/measure/page_cache.hpp"
-#include "tools/measure/stopwatch.hpp"
 #include "tools/program/interrupt.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"

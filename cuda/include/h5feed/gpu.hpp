@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Delivery to NVIDIA GPUs. Link h5feed::gpu.
 //
-//   options.device = "cuda:0";
-//   options.device_backend = h5feed::gpu::backend();
+//   options.device = h5feed::gpu::device("cuda:0");
 //   h5feed::DataLoader loader(data, options);
 //   while (auto batch = loader.next()) {
 //     batch->gpu->use_on(stream);  // a cudaStream_t
@@ -10,15 +9,16 @@
 //   }
 #pragma once
 
-#include <memory>
+#include <string>
 
+#include "h5feed/device.hpp"
 #include "h5feed/export.hpp"
-#include "h5feed/options.hpp"
 
 namespace h5feed::gpu {
 
-/// Returns the CUDA backend for `DataLoaderOptions::device_backend`. Does not call CUDA before a loader names
-/// a GPU. Several loaders may share it, also with different GPUs. Thread-safe.
-H5FEED_EXPORT std::shared_ptr<const DeviceBackend> backend();
+/// Returns the device of `name` for `DataLoaderOptions::device`, with the CUDA backend: "cuda" (= "cuda:0"),
+/// "cuda:N", "auto" or "cpu". Does not call CUDA and does not check the name; the constructor of a loader
+/// does. Several loaders may share the value. Thread-safe.
+H5FEED_EXPORT LoaderDevice device(std::string name);
 
 }  // namespace h5feed::gpu

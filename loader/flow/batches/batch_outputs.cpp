@@ -10,16 +10,18 @@
 #include "flow/batches/field_batch.hpp"
 
 namespace h5feed {
-BatchOutputs::BatchOutputs(const Parts& parts) : parts_(parts) {
-  for (std::size_t i = 0; i < parts_.dataset.fields.size(); ++i) {
-    const bool alike = parts_.dataset.fields[i].rows.has_value();
+BatchOutputs::BatchOutputs(const DatasetState& dataset, const Resolved& resolved, Device* device)
+    : dataset_(dataset), resolved_(resolved), device_(device), pools_(dataset.fields.size()) {
+  if (device == nullptr) return;
+  for (std::size_t i = 0; i < dataset_.fields.size(); ++i) {
+    const bool alike = dataset_.fields[i].rows.has_value();
     // As many as a host device keeps: the prefetched batches, the one at the consumer, and the one it is
     // about to release.
-    const std::size_t kept = (parts_.options.prefetch_batches + 2) * parts_.format.outputs;
+    const std::size_t kept = (resolved_.options.prefetch_batches + 2) * resolved_.format.outputs;
     // At least one byte, so that an empty tensor has an address.
     const auto bytes =
-        static_cast<std::size_t>(std::max<std::uint64_t>(parts_.format.fields[i].batch_bytes, 1));
-    pools_.push_back(alike ? std::make_unique<BufferPool>(bytes, kept) : nullptr);
+        static_cast<std::size_t>(std::max<std::uint64_t>(resolved_.format.fields[i].batch_bytes, 1));
+    if (alike) pools_[i] = std::make_unique<BufferPool>(bytes, kept);
   }
 }
 
@@ -27,7 +29,7 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
   BatchSlot slot = take_slot(job.batch, wait);
   if (!slot.free) return false;
   put_into(job.batch, std::move(slot));
-  const bool repeats_here = parts_.format.outputs > 1;  // a GPU repeats from its own copy
+  const bool repeats_here = resolved_.format.outputs > 1;  // a GPU repeats from its own copy
   for (std::uint64_t repeat = job.first_repeat + 1; repeats_here && repeat < job.end_repeat; ++repeat) {
     Batch& echo = job.echoes.emplace_back();
     echo.indices = job.batch.indices;
@@ -41,33 +43,42 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
 }
 
 BatchSlot BatchOutputs::take_slot(const Batch& batch, bool wait) const {
-  return parts_.device.acquire_slot({.epoch = batch.epoch, .batch = batch.number, .wait = wait});
+  if (device_ == nullptr) {
+    BatchSlot own;
+    own.data.bytes = make_bytes(batch.indices.size() * resolved_.format.data_row_bytes);
+    if (dataset_.target)
+      own.target.bytes = make_bytes(batch.indices.size() * resolved_.format.target_row_bytes);
+    return own;
+  }
+  return device_->acquire_slot({.epoch = batch.epoch, .batch = batch.number, .wait = wait});
 }
 
 void BatchOutputs::put_into(Batch& batch, BatchSlot slot) const {
   const std::size_t count = batch.indices.size();
-  const Conversion& conversion = parts_.placement.conversion;
+  const Conversion& conversion = resolved_.placement.conversion;
   batch.data = std::move(slot.data);
-  batch.data.dtype = parts_.format.data_dtype;
-  batch.data.shape = batch_shape(count, parts_.options.batched, conversion.shape);
+  batch.data.dtype = resolved_.format.data_dtype;
+  batch.data.shape = batch_shape(count, resolved_.options.batched, conversion.shape);
   if (conversion.out_channels_last) batch.data.strides = dense_strides(batch.data.shape, true);
-  for (std::size_t number = 0; number < parts_.dataset.fields.size(); ++number)
+  for (std::size_t number = 0; number < dataset_.fields.size(); ++number)
     batch.fields.push_back(take_field(number, batch.indices));
-  if (!parts_.dataset.target) return;
+  if (!dataset_.target) return;
   batch.target = std::move(slot.target);
-  batch.target.dtype = parts_.format.target_dtype;
-  batch.target.shape = batch_shape(count, parts_.options.batched, parts_.dataset.target->geometry.shape);
+  batch.target.dtype = resolved_.format.target_dtype;
+  batch.target.shape = batch_shape(count, resolved_.options.batched, dataset_.target->geometry.shape);
 }
 
 BatchField BatchOutputs::take_field(std::size_t number, const std::vector<std::int64_t>& samples) const {
-  const NamedField& field = parts_.dataset.fields[number];
-  if (!field.rows) return make_ragged_field(field, samples, parts_.options.batched);
-  return make_field(field, samples.size(), parts_.options.batched, pools_[number]->acquire());
+  const NamedField& field = dataset_.fields[number];
+  if (!field.rows) return make_ragged_field(field, samples, resolved_.options.batched);
+  auto bytes = pools_[number] ? pools_[number]->acquire()
+                              : make_bytes(samples.size() * resolved_.format.fields[number].row_bytes);
+  return make_field(field, samples.size(), resolved_.options.batched, std::move(bytes));
 }
 
 // A GPU that converts gets the transforms of all deliveries in one list.
 void BatchOutputs::draw_transforms(BatchJob& job) const {
-  const auto& augmentation = parts_.placement.conversion.augmentation;
+  const auto& augmentation = resolved_.placement.conversion.augmentation;
   if (!augmentation) return;
   const auto draw = [&](std::uint64_t repeat) {
     return augmentation->draw_all(job.seed, job.batch.epoch, repeat, job.batch.indices);
@@ -75,7 +86,7 @@ void BatchOutputs::draw_transforms(BatchJob& job) const {
   std::uint64_t repeat = job.first_repeat;
   job.batch.transforms = draw(repeat);
   for (Batch& echo : job.echoes) echo.transforms = draw(++repeat);
-  if (!parts_.placement.gpu_converts) return;
+  if (!resolved_.placement.gpu_converts) return;
   while (++repeat < job.end_repeat) {
     std::ranges::copy(draw(repeat), std::back_inserter(job.batch.transforms));
   }

@@ -8,28 +8,20 @@
 #include <vector>
 
 #include "batch/buffer_pool.hpp"
+#include "batch/device.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/chunks/batch_job.hpp"
-#include "flow/resolve/placement.hpp"
-#include "flow/resolve/resolve_options.hpp"
+#include "flow/resolve/resolve.hpp"
 #include "h5feed/batch.hpp"
-#include "h5feed/device.hpp"
 
 namespace h5feed {
 
 /// Prepares the outputs of jobs. Thread-safe.
 class BatchOutputs {
  public:
-  /// Dependencies; all must outlive the BatchOutputs.
-  struct Parts {
-    const DatasetState& dataset;
-    const ResolvedOptions& options;
-    const DeliveryFormat& format;
-    const Placement& placement;
-    Device& device;
-  };
-  /// Creates the buffer pools of the named fields. Throws std::bad_alloc.
-  explicit BatchOutputs(const Parts& parts);
+  /// Creates the buffer pools of the named fields. Borrows its arguments, which must outlive it. Without
+  /// `device`, each batch gets memory of its own, as large as its samples. Throws std::bad_alloc.
+  BatchOutputs(const DatasetState& dataset, const Resolved& resolved, Device* device);
 
   /// Gives a job and its echoes their memory, shapes and transforms. The job's samples must be known. Returns
   /// false and does nothing if no memory is free now and `wait` is false; with `wait`, blocks until it is.
@@ -49,8 +41,11 @@ class BatchOutputs {
   BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples) const;
   void draw_transforms(BatchJob& job) const;
 
-  const Parts parts_;
-  std::vector<std::unique_ptr<BufferPool>> pools_;  // one per named field; null if ragged
+  const DatasetState& dataset_;
+  const Resolved& resolved_;
+  Device* const device_;  // may be null
+  std::vector<std::unique_ptr<BufferPool>>
+      pools_;  // one per named field; null if ragged, or without a device
 };
 
 }  // namespace h5feed

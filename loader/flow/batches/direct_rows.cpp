@@ -2,6 +2,7 @@
 #include "flow/batches/direct_rows.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/sleep_probe.hpp"
 
@@ -58,7 +59,8 @@ void DirectRows::note_read(bool slept) const noexcept {
 
 void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, const Place& place,
                       Scratch& scratch) const {
-  const SleepProbe probe;
+  std::optional<SleepProbe> probe;
+  if (parts_.hints) probe.emplace();
   const ChunkReader& reader = *parts_.field.reader;
   const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
   const std::size_t stored_row_bytes = parts_.field.map.row_bytes();
@@ -81,7 +83,7 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, c
     i += run;
   }
   Counters::add(parts_.counters.rows_direct, rows.size());
-  note_read(probe.slept());
+  if (probe) note_read(probe->slept());
 }
 
 }  // namespace h5feed

@@ -23,6 +23,7 @@ class DirectRows {
   struct Parts {
     const Field& field;
     bool as_they_are = false;   ///< True if rows are delivered unconverted, and once each
+    bool hints = false;         ///< True if visits are planned ahead of their reads, so that hints can help
     std::size_t row_bytes = 0;  ///< Bytes of a delivered row
     Counters& counters;
   };

@@ -13,10 +13,9 @@ namespace h5feed {
 namespace {
 
 std::shared_ptr<std::byte> zeros(std::uint64_t bytes) {
-  // At least one byte, so that an empty tensor has an address.
-  auto buffer = std::make_shared<ByteBuffer>(static_cast<std::size_t>(std::max<std::uint64_t>(bytes, 1)));
-  std::memset(buffer->data(), 0, buffer->size());
-  return {buffer, buffer->data()};
+  std::shared_ptr<std::byte> made = make_bytes(static_cast<std::size_t>(bytes));
+  std::memset(made.get(), 0, static_cast<std::size_t>(bytes));
+  return made;
 }
 
 HostTensor numbers(const std::vector<std::int64_t>& values) {
@@ -68,6 +67,11 @@ std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
   if (batched) shape.push_back(static_cast<std::int64_t>(count));
   shape.insert(shape.end(), sample.begin(), sample.end());
   return shape;
+}
+
+std::shared_ptr<std::byte> make_bytes(std::size_t bytes) {
+  const auto buffer = std::make_shared<ByteBuffer>(std::max<std::size_t>(bytes, 1));
+  return {buffer, buffer->data()};
 }
 
 BatchField make_field(const NamedField& field, std::size_t count, bool batched,

@@ -18,6 +18,10 @@ namespace h5feed {
 std::vector<std::int64_t> batch_shape(std::size_t count, bool batched,
                                       const std::vector<std::int64_t>& sample);
 
+/// Returns memory of at least one byte, so that an empty tensor has an address. Its contents are unspecified.
+/// Throws std::bad_alloc.
+std::shared_ptr<std::byte> make_bytes(std::size_t bytes);
+
 /// Returns a batch field of `count` samples of equal shape. Its values are stored contiguously, sample by
 /// sample, in `bytes`, which it shares.
 BatchField make_field(const NamedField& field, std::size_t count, bool batched,

@@ -8,26 +8,33 @@
 #include "flow/measure/trace_span.hpp"
 
 namespace h5feed {
-Prefetcher::Prefetcher(const BatchAssembler& assembler, TicketRing& ring, LookAhead& look_ahead,
-                       Settings settings)
+Prefetcher::Prefetcher(const BatchAssembler& assembler, ChunkLoader& chunks, TicketRing& ring,
+                       LookAhead& look_ahead, Settings settings)
     : assembler_(assembler),
+      chunks_(chunks),
       ring_(ring),
       look_ahead_(look_ahead),
       settings_(std::move(settings)),
-      agenda_(settings_.num_workers > 0 ? static_cast<std::size_t>(settings_.io_depth) : 0),
-      read_ahead_(read_ahead_parts(), static_cast<std::size_t>(settings_.io_depth)),
       uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0) {
   try {
+    chunks_.start_read_ahead([this](ChunkKey key) { finish_visits(serve(chunks_.load_stored(key))); });
     for (std::int64_t worker = 0; worker < settings_.num_workers; ++worker) {
       workers_.emplace_back([this, worker] { work(worker); });
     }
   } catch (...) {
-    queue_->stop();
+    stop();
     throw;
   }
 }
 
-Prefetcher::~Prefetcher() { queue_->stop(); }
+Prefetcher::~Prefetcher() { stop(); }
+
+// Ends all threads. The workers first: they use the read-ahead.
+void Prefetcher::stop() noexcept {
+  queue_->stop();
+  workers_.clear();
+  chunks_.stop_read_ahead();
+}
 
 void Prefetcher::submit(std::shared_ptr<BatchJob> job) { queue_->push({std::move(job), kPlanStep}); }
 
@@ -136,48 +143,69 @@ void Prefetcher::run_plan(const Task& task, bool wait) {
   // Other threads may do the job's visits from here on, so count them first.
   const auto visits = static_cast<std::uint32_t>(job.visits.size());
   if (visits == 0) complete(job);
-  agenda_.add(task.job);
-  assembler_.planned(job);
+  chunks_.announce(task.job);
   for (std::uint32_t step = 1; step <= visits; ++step) queue_->push({task.job, step});
 }
 
 void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch) {
   if (ref.job->cancelled.load(std::memory_order_acquire)) {
-    agenda_.claim(ref);
+    chunks_.drop(ref);
     return;
   }
-  BatchAssembler::Outcome outcome;
+  std::vector<VisitRef> done;
   {
     const TraceSpan span(settings_.trace.get(), Stage::read_decode, ref.job->ticket);
     try {
-      const auto resume = [queue = queue_, ref] { queue->push({ref.job, ref.number + 1}); };
-      outcome = assembler_.visit(ref, agenda_, resume, scratch);
+      done = visit(ref, scratch);
     } catch (...) {
       ref.job->fail(std::current_exception());
-      outcome.finished = {ref};
+      done = {ref};
     }
   }
-  finish_visits(outcome);
+  finish_visits(done);
 }
 
-ReadAhead::Parts Prefetcher::read_ahead_parts() {
-  ReadAhead::Parts parts = assembler_.read_ahead_parts(agenda_);
-  parts.load_stored = [this](ChunkKey key) { finish_visits(assembler_.load_stored(key, agenda_)); };
-  return parts;
+// Returns the visits that are done now: this one and, if it loaded a chunk, others that waited for that
+// chunk. Empty if another thread does the visit, or if the chunk is being loaded or fetched; the visit is
+// then queued again.
+std::vector<VisitRef> Prefetcher::visit(const VisitRef& ref, BatchAssembler::Scratch& scratch) {
+  if (ref.job->failed.load(std::memory_order_acquire)) {
+    return chunks_.drop(ref) ? std::vector<VisitRef>{ref} : std::vector<VisitRef>();
+  }
+  if (ref.visit().direct) {
+    assembler_.read_direct(*ref.job, ref.visit(), scratch);
+    return {ref};
+  }
+  return serve(chunks_.claim(ref, [queue = queue_, ref] { queue->push({ref.job, ref.number + 1}); }));
+}
+
+// Copies the rows of the claimed visits and returns these.
+std::vector<VisitRef> Prefetcher::serve(ChunkLoader::Claim claim) {
+  for (const VisitRef& ref : claim.visits) {
+    if (ref.job->failed.load(std::memory_order_acquire)) continue;
+    if (claim.rows) {
+      assembler_.copy_rows(*ref.job, ref.visit(), *claim.rows);
+    } else {
+      assembler_.copy_rows(*ref.job, ref.visit(), claim.chunk->bytes().data());
+    }
+  }
+  chunks_.finish(claim);
+  return std::move(claim.visits);
 }
 
 bool Prefetcher::load_ahead() {
   const std::optional<LookAhead::Place> place = look_ahead_.next();
   if (!place) return false;
   const auto still_ahead = [&] { return look_ahead_.is_ahead(*place); };
-  finish_visits(assembler_.load_ahead(place->chunk, agenda_, still_ahead));
+  for (std::uint64_t piece = 0; piece < chunks_.pieces(); ++piece) {
+    finish_visits(serve(chunks_.load_ahead(place->chunk, piece, still_ahead)));
+  }
   return true;
 }
 
-void Prefetcher::finish_visits(const BatchAssembler::Outcome& outcome) {
-  if (outcome.read) read_ahead_.note(outcome.slept);
-  for (const VisitRef& done : outcome.finished) {
-    if (done.job->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) complete(*done.job);
+void Prefetcher::finish_visits(const std::vector<VisitRef>& done) {
+  for (const VisitRef& ref : done) {
+    if (ref.job->remaining.fetch_sub(1, std::memory_order_acq_rel) == 1) complete(*ref.job);
   }
 }
 

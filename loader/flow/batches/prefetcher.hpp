@@ -12,9 +12,8 @@
 #include "flow/batches/task_queue.hpp"
 #include "flow/batches/ticket_ring.hpp"
 #include "flow/chunks/batch_job.hpp"
-#include "flow/chunks/chunk_agenda.hpp"
+#include "flow/chunks/chunk_loader.hpp"
 #include "flow/chunks/look_ahead.hpp"
-#include "flow/chunks/read_ahead.hpp"
 #include "h5feed/trace.hpp"
 
 namespace h5feed {
@@ -29,15 +28,15 @@ class Prefetcher {
   /// Configuration of the prefetcher. The functions and the trace may be empty.
   struct Settings {
     std::int64_t num_workers = 0;  ///< Worker threads; 0 runs every task on the caller's thread
-    std::int64_t io_depth = 0;     ///< Maximum number of stored chunks fetched ahead of decoding
     std::function<void(std::int64_t)> worker_init_fn;
     std::function<void(Batch&)> collate_fn;
     std::shared_ptr<TraceSink> trace;
   };
 
-  /// Starts the workers. `assembler`, `ring` and `look_ahead` must outlive the prefetcher. Throws
+  /// Starts the workers and the read-ahead of `chunks`. All references must outlive the prefetcher. Throws
   /// std::system_error if a thread cannot be started.
-  Prefetcher(const BatchAssembler& assembler, TicketRing& ring, LookAhead& look_ahead, Settings settings);
+  Prefetcher(const BatchAssembler& assembler, ChunkLoader& chunks, TicketRing& ring, LookAhead& look_ahead,
+             Settings settings);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
   /// Blocks until the running tasks end; drops all others.
@@ -77,19 +76,20 @@ class Prefetcher {
   bool run_parked(bool wait) H5FEED_EXCLUDES(parked_mutex_);
   void unpark() H5FEED_EXCLUDES(parked_mutex_);
   void run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
-  ReadAhead::Parts read_ahead_parts();
+  std::vector<VisitRef> visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
+  std::vector<VisitRef> serve(ChunkLoader::Claim claim);
   bool load_ahead();
-  void finish_visits(const BatchAssembler::Outcome& outcome);
+  void finish_visits(const std::vector<VisitRef>& done);
+  void stop() noexcept;
   void complete(BatchJob& job);
 
   const BatchAssembler& assembler_;
+  ChunkLoader& chunks_;
   TicketRing& ring_;
   LookAhead& look_ahead_;
   const Settings settings_;
-  ChunkAgenda agenda_;
   // Shared with whoever wakes a task that waits for a chunk, which may be another loader of the dataset.
   const std::shared_ptr<TaskQueue<Task, Later>> queue_ = std::make_shared<TaskQueue<Task, Later>>();
-  ReadAhead read_ahead_;                    // its threads push to the queue
   BatchAssembler::Scratch caller_scratch_;  // used by run_one()
   Mutex parked_mutex_;
   std::vector<Task> parked_ H5FEED_GUARDED_BY(parked_mutex_);     // plans without a slot
@@ -99,7 +99,7 @@ class Prefetcher {
   std::int64_t uninitialized_
       H5FEED_GUARDED_BY(init_mutex_);  // workers whose worker_init_fn has not returned
   std::exception_ptr init_error_ H5FEED_GUARDED_BY(init_mutex_);
-  std::vector<std::jthread> workers_;  // last: joined before the members they use are destroyed
+  std::vector<std::jthread> workers_;
 };
 
 }  // namespace h5feed

@@ -13,7 +13,6 @@
 #include "base/mutex.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/batch.hpp"
-#include "h5feed/device.hpp"
 #include "plan/epoch_plan.hpp"
 
 namespace h5feed {
@@ -44,11 +43,13 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
     batch.epoch = epoch;
     batch.number = plan->first_number() + number;
   }
+  /// A job of `samples` outside of any epoch, without a plan.
+  explicit BatchJob(std::vector<std::int64_t> samples) { batch.indices = std::move(samples); }
 
-  const std::uint64_t ticket;  ///< Sequence number of the job over all epochs of the loader
-  const std::uint64_t round;   ///< Run through the data; an epoch may run several times
-  const std::shared_ptr<const EpochPlan> plan;
-  const std::uint64_t number;  ///< Number of the batch in `plan`, which may start within the epoch
+  const std::uint64_t ticket = 0;               ///< Sequence number of the job over all epochs of the loader
+  const std::uint64_t round = 0;                ///< Run through the data; an epoch may run several times
+  const std::shared_ptr<const EpochPlan> plan;  ///< Null if the samples were given
+  const std::uint64_t number = 0;  ///< Number of the batch in `plan`, which may start within the epoch
   // These four are set before the job is submitted.
   std::uint64_t first_turn = 0;    ///< Turn of the first sample (flow/chunks/row_future.hpp)
   std::uint64_t seed = 0;          ///< Seed of the loader when the job was issued

@@ -8,12 +8,9 @@
 #include <exception>
 #include <thread>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/byte_units.hpp"
-#include "flow/chunks/batch_job.hpp"
-#include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "plan/group_order.hpp"
 
@@ -24,7 +21,7 @@ constexpr std::chrono::seconds kSayEvery(5);
 
 struct Wanted {
   ChunkKey key;
-  const ChunkReader* reader;
+  std::uint64_t bytes;  // decoded
 };
 
 std::vector<Wanted> wanted_chunks(const DatasetState& dataset, const SampleSubset* chosen) {
@@ -36,7 +33,7 @@ std::vector<Wanted> wanted_chunks(const DatasetState& dataset, const SampleSubse
     const SampleSubset* const own = field.samples_per_row == 1 ? chosen : nullptr;
     for (const ChunkGroup& group : chunk_groups(field.map.rows(), own)) {
       for (std::uint64_t chunk = group.chunk * pieces; chunk < (group.chunk + 1) * pieces; ++chunk) {
-        if (field.map.samples_in(chunk) > 0) wanted.push_back({{number, chunk}, field.reader.get()});
+        if (field.map.samples_in(chunk) > 0) wanted.push_back({{number, chunk}, field.reader->chunk_bytes()});
       }
     }
   };
@@ -69,43 +66,22 @@ class Progress {
       std::chrono::steady_clock::now() + kSayEvery;
 };
 
-// Returns false if the cache is full.
-bool load(const Wanted& chunk, ChunkCache& cache, Counters& counters, ReadScratch& scratch) {
-  const std::uint64_t bytes = chunk.reader->chunk_bytes();
-  if (cache.contains(chunk.key)) return true;
-  if (!cache.has_room(bytes)) return false;
-  ChunkCache::Lookup found = cache.lookup(chunk.key, bytes, [] {});
-  auto* const duty = std::get_if<ChunkCache::Load>(&found);
-  if (duty == nullptr) return true;
-  try {
-    count_read(counters, chunk.reader->read_chunk(chunk.key.chunk, duty->buffer(), scratch));
-  } catch (const Error&) {
-    return true;
-  }
-  Counters::add(counters.bytes_decoded, bytes);
-  Counters::add(counters.cache_misses, 1);
-  if (chunk.key.field == kData) Counters::add(counters.chunk_loads, 1);
-  std::move(*duty).publish();
-  return true;
-}
-
 }  // namespace
 
-void preload_chunks(const DatasetState& dataset, const SampleSubset* chosen, ChunkCache& cache,
-                    Counters& counters, unsigned threads) {
+void preload_chunks(const DatasetState& dataset, const SampleSubset* chosen, ChunkLoader& loader,
+                    unsigned threads) {
   const std::vector<Wanted> wanted = wanted_chunks(dataset, chosen);
   std::uint64_t total_bytes = 0;
-  for (const Wanted& chunk : wanted) total_bytes += chunk.reader->chunk_bytes();
+  for (const Wanted& chunk : wanted) total_bytes += chunk.bytes;
   Progress progress(total_bytes);
   std::atomic<std::size_t> next = 0;
   Mutex mutex;
   std::exception_ptr error;
   const auto work = [&] {
     try {
-      ReadScratch scratch;
       for (std::size_t i = next++; i < wanted.size(); i = next++) {
-        if (!load(wanted[i], cache, counters, scratch)) return;
-        progress.add(wanted[i].reader->chunk_bytes());
+        if (!loader.preload(wanted[i].key)) return;
+        progress.add(wanted[i].bytes);
       }
     } catch (...) {
       const MutexLock lock(mutex);

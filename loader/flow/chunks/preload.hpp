@@ -2,9 +2,8 @@
 // Fills the cache before the first batch.
 #pragma once
 
-#include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
-#include "flow/measure/counters.hpp"
+#include "flow/chunks/chunk_loader.hpp"
 #include "plan/sample_subset.hpp"
 
 namespace h5feed {
@@ -13,7 +12,7 @@ namespace h5feed {
 /// of samples; null selects all. Uses `threads` threads, the caller's included, and blocks until they are
 /// done. Logs its progress every 5 s. Leaves a chunk that cannot be read to the batch that needs it. Throws
 /// std::bad_alloc, std::system_error.
-void preload_chunks(const DatasetState& dataset, const SampleSubset* chosen, ChunkCache& cache,
-                    Counters& counters, unsigned threads);
+void preload_chunks(const DatasetState& dataset, const SampleSubset* chosen, ChunkLoader& loader,
+                    unsigned threads);
 
 }  // namespace h5feed

@@ -20,17 +20,20 @@ class ScratchPool {
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
 
-  /// Owns one scratch and returns it to the pool on destruction. Must not outlive the pool.
+  /// Owns one scratch and returns it to the pool on destruction. Move-only; must not outlive the pool.
   class Lease {
    public:
-    Lease(ScratchPool& pool, ReadScratch scratch) : pool_(pool), scratch_(std::move(scratch)) {}
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
-    ~Lease() { pool_.give_back(std::move(scratch_)); }
+    Lease(ScratchPool& pool, ReadScratch scratch) : pool_(&pool), scratch_(std::move(scratch)) {}
+    Lease(Lease&& other) noexcept
+        : pool_(std::exchange(other.pool_, nullptr)), scratch_(std::move(other.scratch_)) {}
+    Lease& operator=(Lease&&) = delete;
+    ~Lease() {
+      if (pool_ != nullptr) pool_->give_back(std::move(scratch_));
+    }
     ReadScratch& operator*() noexcept { return scratch_; }
 
    private:
-    ScratchPool& pool_;
+    ScratchPool* pool_;  // null once moved from
     ReadScratch scratch_;
   };
 

@@ -28,7 +28,7 @@ constexpr std::int64_t kMaxCopyDepth = 64;
     throw OptionError(fmt::format("device \"{}\": h5feed was built without CUDA", device));
   }
   throw OptionError(fmt::format(
-      "device \"{}\" needs options.device_backend = h5feed::gpu::backend(); link h5feed::gpu", device));
+      "device \"{0}\" needs options.device = h5feed::gpu::device(\"{0}\"); link h5feed::gpu", device));
 }
 
 std::size_t copy_depth(const DataLoaderOptions& options) {
@@ -43,14 +43,15 @@ void check_copy_depth(const DataLoaderOptions& options) {
 
 // Returns the GPU that batches go to; nullopt for the host.
 std::optional<int> choose_gpu(const DataLoaderOptions& options) {
-  if (options.device == "cpu") return std::nullopt;
-  if (options.device_backend) return options.device_backend->choose(options.device);
-  if (options.device != "auto") refuse_device(options.device);
+  const LoaderDevice& device = options.device;
+  if (device.name() == "cpu") return std::nullopt;
+  if (device.backend()) return device.backend()->choose(device.name());
+  if (device.name() != "auto") refuse_device(device.name());
   log_once(LogLevel::warning,
            fmt::format("device \"auto\": batches go to the CPU; {}, or set device \"cpu\"",
                        H5FEED_HAS_CUDA == 0
                            ? "h5feed was built without CUDA; build it with CUDA"
-                           : "to use a GPU, set options.device_backend = h5feed::gpu::backend() and link "
+                           : "to use a GPU, set options.device = h5feed::gpu::device(\"auto\") and link "
                              "h5feed::gpu"));
   return std::nullopt;
 }
@@ -64,12 +65,13 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
   placement.gpu = choose_gpu(options);
   if (!placement.gpu) return placement;
   if (options.collate_fn) {
-    throw OptionError(fmt::format(
-        "collate_fn works on batches in host memory; use device \"cpu\" instead of \"{}\"", options.device));
+    throw OptionError(
+        fmt::format("collate_fn works on batches in host memory; use device \"cpu\" instead of \"{}\"",
+                    options.device.name()));
   }
   const Conversion& conversion = placement.conversion;
   placement.gpu_converts =
-      conversion.changes() && options.device_backend->can_normalize(conversion.from, conversion.to);
+      conversion.changes() && options.device.backend()->can_normalize(conversion.from, conversion.to);
   if (options.echo.factor > 1 && conversion.augmentation && !placement.gpu_converts) {
     throw OptionError(
         fmt::format("echo with augment on a GPU needs a conversion that the GPU does, not {} to {}; use "
@@ -122,7 +124,7 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
   capacity.depth = copy_depth(options);
   capacity.host_slots = resolved.prefetch_batches + assembled.slots_in_transfer;
   capacity.own_outputs = options.output_memory.value_or(OutputMemory::ring) == OutputMemory::ring;
-  return options.device_backend->make(*placement.gpu, format, capacity);
+  return options.device.backend()->make(*placement.gpu, format, capacity);
 }
 
 }  // namespace h5feed

@@ -5,11 +5,11 @@
 #include <memory>
 #include <optional>
 
+#include "batch/device.hpp"
 #include "dataset/dataset_state.hpp"
 #include "flow/resolve/conversion.hpp"
 #include "flow/resolve/resolve_options.hpp"
 #include "h5feed/data_loader.hpp"
-#include "h5feed/device.hpp"
 #include "h5feed/options.hpp"
 
 namespace h5feed {

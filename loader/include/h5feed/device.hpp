@@ -1,21 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices that batches are delivered to: host memory or a GPU.
+// The device that a loader delivers to, and batches in GPU memory.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "h5feed/batch.hpp"
+#include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
 
 struct CUstream_st;
 
 namespace h5feed {
+
+/// A GPU backend. Opaque to users: `h5feed::gpu::device` of <h5feed/gpu.hpp> puts one into a `LoaderDevice`.
+class DeviceBackend;
+
+/// Device that a loader delivers to: a name, and the backend that gives access to a GPU of that name.
+/// Converts implicitly from a name. Immutable; copies share the backend.
+class LoaderDevice {
+ public:
+  /// Creates the device "cpu": batches stay in host memory.
+  LoaderDevice() = default;
+  /// Creates a device without a backend. The loader of <h5feed/torch.hpp> adds the backend; any other loader
+  /// refuses a GPU then, and "auto" selects the CPU.
+  LoaderDevice(std::string name) : name_(std::move(name)) {}  // NOLINT(google-explicit-constructor)
+  /// Creates a device without a backend, as `LoaderDevice(std::string)` does.
+  LoaderDevice(const char* name) : name_(name) {}  // NOLINT(google-explicit-constructor)
+  /// Creates a device with a backend.
+  LoaderDevice(std::string name, std::shared_ptr<const DeviceBackend> backend)
+      : name_(std::move(name)), backend_(std::move(backend)) {}
+
+  /// Returns the name as given, such as "cpu" or "cuda:0".
+  const std::string& name() const noexcept { return name_; }
+  /// Returns the backend; null if none was given.
+  const std::shared_ptr<const DeviceBackend>& backend() const noexcept { return backend_; }
+
+ private:
+  std::string name_ = "cpu";
+  std::shared_ptr<const DeviceBackend> backend_;
+};
 
 /// A CUDA stream, cudaStream_t, without the CUDA headers. Null is the legacy default stream.
 using GpuStream = ::CUstream_st*;
@@ -96,88 +123,5 @@ struct GpuMemory {
   /// Returns the bytes that are neither free nor allocated by the loader: model, contexts, other processes.
   std::uint64_t rest() const noexcept { return total - free > loader ? total - free - loader : 0; }
 };
-
-/// Host and GPU memory that a device uses.
-struct DeviceMemoryUse {
-  std::uint64_t pinned = 0;           ///< bytes of pinned host memory
-  std::uint64_t pageable_slots = 0;   ///< slots taken from pageable memory so far, as no pinned slot was free
-  std::optional<GpuMemory> gpu = {};  ///< memory of the GPU; unset on the CPU
-};
-
-/// Wall time, since the loader was made, in which a batch was due but no GPU slot was free.
-struct SlotWaits {
-  std::uint64_t gpu_ns = 0;       ///< nanoseconds in which copies waited for the consumer's work on the GPU
-  std::uint64_t transfer_ns = 0;  ///< nanoseconds in which copies were running
-};
-
-/// Memory that a worker fills with one batch. Shares ownership of its bytes; pass it on by move.
-struct BatchSlot {
-  /// Memory of the samples.
-  HostTensor data;
-  /// Memory of the targets; undefined if the dataset has no target.
-  HostTensor target;
-  bool free = true;  ///< false: no slot was available, and this one is empty
-};
-
-/// Request of a slot for one batch.
-struct SlotRequest {
-  std::uint64_t epoch = 0;  ///< epoch of the batch, for messages
-  std::uint64_t batch = 0;  ///< number of the batch in its epoch, for messages
-  bool wait = true;         ///< whether to wait for running copies if no slot is free
-};
-
-/// Bytes of the two tensors of a full batch.
-struct SlotBytes {
-  /// Bytes of the samples.
-  std::size_t data = 0;
-  /// Bytes of the targets.
-  std::size_t target = 0;
-};
-
-/// Provides workers with memory to assemble batches in, and turns an assembled batch into the delivered one.
-class H5FEED_EXPORT Device {
- public:
-  virtual ~Device() = default;
-
-  /// Returns memory for one batch of up to `SlotBytes`. Thread-safe; called by workers concurrently. Never
-  /// waits for the consumer to release a batch. A GPU may block until running copies are done, or return a
-  /// slot that is not `free` if `request.wait` is false. Throws std::bad_alloc, DeviceError.
-  virtual BatchSlot acquire_slot(const SlotRequest& request) = 0;
-
-  /// Announces an assembled batch. Called once per batch, by the worker that finished it, in any order,
-  /// before the consumer can take it; `ticket` counts batches over the life of the loader. A GPU starts to
-  /// copy batches that are due soon. `transforms` of the batch holds those of all its deliveries in turn;
-  /// `deliver` keeps those of its own delivery. Does not block. Errors are kept for `deliver`.
-  virtual void stage(std::uint64_t ticket, const std::shared_ptr<Batch>& assembled) noexcept {
-    static_cast<void>(ticket);
-    static_cast<void>(assembled);
-  }
-
-  /// Delivers an assembled batch. Called in delivery order, on the consumer's thread. On a GPU, a non-empty
-  /// `provide` supplies the memory. Throws DeviceError, OptionError, and the exceptions of `provide`.
-  virtual Batch deliver(std::uint64_t ticket, Batch assembled, const ProvideOutput& provide) = 0;
-
-  /// Delivers the batch delivered last once more, made from the data still on the GPU. Only for a GPU that
-  /// was made for several deliveries; others throw std::logic_error. `like` is that batch without its memory,
-  /// with its next transforms; `nth` counts the earlier deliveries. Throws as `deliver`.
-  virtual Batch deliver_again(Batch like, std::uint64_t nth, const ProvideOutput& provide);
-
-  /// Returns a name for display: "cpu", "cuda:0 (PCI 0000:19:00.0)".
-  virtual std::string name() const { return "cpu"; }
-
-  /// Returns the bytes of buffers in use now, by batches in preparation or with the consumer.
-  virtual std::uint64_t lent_bytes() const = 0;
-  /// Returns the number of batch buffers allocated so far.
-  virtual std::uint64_t allocations() const = 0;
-  /// Returns the wall time without a free slot; 0 on the CPU.
-  virtual SlotWaits slot_waits() const { return {}; }
-  /// Returns the memory in use. May call CUDA. Does not throw.
-  virtual DeviceMemoryUse memory() const { return {}; }
-};
-
-/// Returns a device that delivers in CPU memory from a recycled pool. The pool grows if the consumer keeps
-/// batches; allocations are counted, and a warning is logged once when more than `expected_buffers` are in
-/// use.
-H5FEED_EXPORT std::unique_ptr<Device> make_host_device(SlotBytes bytes, std::size_t expected_buffers);
 
 }  // namespace h5feed

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "h5feed/device.hpp"
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/field.hpp"
@@ -96,8 +97,6 @@ struct Echo {
 /// each miss.
 enum class RowReads : std::uint8_t { automatic, always, never };
 
-/// A GPU backend, as `h5feed::gpu::backend()` returns it. Opaque to users.
-class DeviceBackend;
 struct Batch;
 
 /// Owner of the memory that GPU batches are delivered in. `ring`: a few reused buffers of the loader;
@@ -136,69 +135,62 @@ H5FEED_EXPORT std::string_view name_of(CachePolicy policy) noexcept;
 /// Options of `DataLoader`: an aggregate for designated initializers. The constructor of the loader validates
 /// all fields and throws OptionError for a wrong or contradictory value.
 struct DataLoaderOptions {
-  // Batches and their order
+  // Batch
 
   /// Samples per batch, 1 to 2³¹. `std::nullopt` delivers single samples without a batch dimension.
   std::optional<std::int64_t> batch_size = 1;
-  /// Order of the samples of an epoch. Default: sequential.
-  Shuffle shuffle = {};
-  /// Samples of each epoch and their order. Excludes `shuffle`.
-  std::shared_ptr<const Sampler> sampler = {};
+  /// Drops the last batch of an epoch if it is smaller than `batch_size`.
+  bool drop_last = false;
   /// Batches of each epoch. Excludes `batch_size`, `shuffle`, `sampler` and `drop_last`.
   std::shared_ptr<const BatchSampler> batch_sampler = {};
-
-  // Workers, prefetch and delivery
-
-  /// Threads that read, decode and gather, 0 to 1024. They live as long as the loader, over all epochs. 0:
-  /// the thread that calls `next()` does the work.
-  std::int64_t num_workers = 0;
   /// Last step of assembling a batch. May modify `data` and `target` or replace them by other tensors, whose
   /// memory is outside `memory_budget_bytes`. Called once per batch, also for batches that are never
   /// delivered, on the worker that gathered it (with `num_workers = 0` on the caller's thread), for several
   /// batches concurrently; a call occupies its worker. An exception from it is thrown by the `next()` of its
   /// batch. Needs batches on the CPU. Default: the gathered samples are delivered unchanged.
   std::function<void(Batch&)> collate_fn = {};
+  /// Whether batches are delivered in the order of the epoch. `false`: as they become ready, among the
+  /// prefetched ones.
+  bool in_order = true;
+  /// Longest wait in `next()`, above 0; `next()` throws TimeoutError after it. Needs `num_workers > 0`.
+  /// Default: no limit.
+  std::optional<std::chrono::milliseconds> timeout = {};
+  /// Data echoing: repeated delivery of each batch. On the CPU, a factor above 1 adds memory for the repeats
+  /// to every batch in preparation.
+  Echo echo = {};
+
+  // Order
+
+  /// Order of the samples of an epoch. Default: sequential.
+  Shuffle shuffle = {};
+  /// Samples of each epoch and their order. Excludes `shuffle`.
+  std::shared_ptr<const Sampler> sampler = {};
+  /// Determines the order, together with the epoch number. Default: 0; `make_data_loader` of
+  /// <h5feed/torch.hpp> draws an unset seed from Torch's default generator instead. Must be set to the same
+  /// value on every rank if `world_size` is above 1.
+  std::optional<std::uint64_t> seed = {};
+
+  // Workers
+
+  /// Threads that read, decode and gather, 0 to 1024. They live as long as the loader, over all epochs. 0:
+  /// the thread that calls `next()` does the work.
+  std::int64_t num_workers = 0;
   /// Batches prefetched per worker, 1 to 1024. Default: 2. Needs `num_workers > 0`.
   std::optional<std::int64_t> prefetch_factor = {};
   /// Upper bound of the bytes of prefetched batches, regardless of `prefetch_factor`. Needs `num_workers >
   /// 0`. Throws OptionError if it is smaller than one batch. Default: no bound.
   std::optional<std::uint64_t> prefetch_bytes = {};
-  /// Drops the last batch of an epoch if it is smaller than `batch_size`.
-  bool drop_last = false;
-  /// Longest wait in `next()`, above 0; `next()` throws TimeoutError after it. Needs `num_workers > 0`.
-  /// Default: no limit.
-  std::optional<std::chrono::milliseconds> timeout = {};
+  /// Stored chunks read ahead of decoding at once, 0 to 1024. Default: 2 per worker. Reading ahead starts
+  /// when reads have to wait for storage, on at most 8 threads of its own. Fewer chunks are read ahead if
+  /// `memory_budget_bytes` has no room for them. Needs `num_workers > 0`.
+  std::optional<std::int64_t> io_depth = {};
   /// Called once on each worker thread before its first task, with the worker's number, 0 … num_workers−1.
   /// `next()` waits for all of these calls. An exception from one is thrown by the first `next()` and by
   /// every later one.
   std::function<void(std::int64_t)> worker_init_fn = {};
-  /// Whether batches are delivered in the order of the epoch. `false`: as they become ready, among the
-  /// prefetched ones.
-  bool in_order = true;
 
-  // GPU
+  // Ranks
 
-  /// Device that batches are delivered to: "cpu"; with a `device_backend` also "cuda" (= "cuda:0"), "cuda:N"
-  /// with the CUDA ordinal N of this process, and "auto". "auto" selects the program's current CUDA device if
-  /// it has set one, else the GPU with most free memory; without a usable GPU or a backend it selects the
-  /// CPU, with a warning. The `report()` of the loader names the device. For several GPUs in one process,
-  /// make one loader per GPU over one `Dataset`.
-  std::string device = "cpu";
-  /// GPU backend: `h5feed::gpu::backend()` of <h5feed/gpu.hpp>. Unset: no GPU is used.
-  std::shared_ptr<const DeviceBackend> device_backend = {};
-  /// Batches copied to a GPU ahead of the consumer, at least 1. Default: 2. Each takes its stored bytes in
-  /// pinned host memory and on the GPU, and with `OutputMemory::ring` also its delivered bytes on the GPU.
-  std::optional<std::int64_t> copy_depth = {};
-  /// Owner of the memory of GPU batches. Default: `ring`; `consumer` with the loader of <h5feed/torch.hpp>,
-  /// whose GPU batches are tensors of LibTorch's allocator.
-  std::optional<OutputMemory> output_memory = {};
-
-  // Seed and ranks
-
-  /// Determines the order, together with the epoch number. Default: 0; `make_data_loader` of
-  /// <h5feed/torch.hpp> draws an unset seed from Torch's default generator instead. Must be set to the same
-  /// value on every rank if `world_size` is above 1.
-  std::optional<std::uint64_t> seed = {};
   /// Rank of this process in data parallel training, 0 … world_size − 1.
   std::int64_t rank = 0;
   /// Number of processes that train together, 1 to 2²⁰.
@@ -208,7 +200,7 @@ struct DataLoaderOptions {
   /// How shards of different sizes are handled.
   Uneven uneven = Uneven::exact;
 
-  // Memory, cache and read-ahead
+  // Memory
 
   /// Bytes of decoded chunks, or of their rows, kept for reuse. Default: the least of 1 GiB, 25 % of the
   /// available memory, and the rest of `memory_budget_bytes`. Loaders of one opened dataset with the policy
@@ -219,22 +211,20 @@ struct DataLoaderOptions {
   /// `RowReads::always`. Unless all data fits the cache, it also throws OptionError for tiles, samplers, and
   /// the sequential order of a subset that is not in file order.
   CachePolicy cache_policy = CachePolicy::lru;
-  /// Loads all chunks into the cache when the loader is constructed, on as many threads as may decode
-  /// concurrently (`num_workers`, fewer in a small budget). If they do not fit, none are loaded and a warning
-  /// names the `cache_bytes` needed. If rows bypass the cache, none are loaded and a warning says so. A chunk
-  /// that cannot be read is skipped; the batch that needs it throws.
-  bool preload = false;
   /// Upper bound of all memory that the loaders of one opened dataset allocate together: cache, chunks being
   /// read and decoded, and batches being prepared. The largest value given applies; a loader that gives a
   /// different value logs a warning. Batches held by the consumer are not included. Default: 50 % of the
   /// available memory.
   std::optional<std::uint64_t> memory_budget_bytes = {};
-  /// Stored chunks read ahead of decoding at once, 0 to 1024. Default: 2 per worker. Reading ahead starts
-  /// when reads have to wait for storage, on at most 8 threads of its own. Fewer chunks are read ahead if
-  /// `memory_budget_bytes` has no room for them. Needs `num_workers > 0`.
-  std::optional<std::int64_t> io_depth = {};
+  /// Loads all chunks into the cache when the loader is constructed, on as many threads as may decode
+  /// concurrently (`num_workers`, fewer in a small budget). If they do not fit, none are loaded and a warning
+  /// names the `cache_bytes` needed. If rows bypass the cache, none are loaded and a warning says so. A chunk
+  /// that cannot be read is skipped; the batch that needs it throws.
+  bool preload = false;
+  /// Whether rows of uncompressed data bypass the chunk cache and are read directly into the batch.
+  RowReads row_reads = RowReads::automatic;
 
-  // Values, repeats and origins
+  // Values
 
   /// Normalization of the data. Default: none. With it, batches are float32 unless `output_dtype` is set.
   /// With `DatasetOptions::unit_range`, mean and std apply to values in 0 … 1.
@@ -248,24 +238,32 @@ struct DataLoaderOptions {
   OutputLayout output_layout = OutputLayout::nchw;
   /// Random crops and flips. For images only. Unset: no augmentation.
   std::optional<Augment> augment = {};
-  /// Data echoing: repeated delivery of each batch. On the CPU, a factor above 1 adds memory for the repeats
-  /// to every batch in preparation.
-  Echo echo = {};
   /// Element type of the targets. Default: int64 for integers, else the stored type. If an integer type
   /// cannot hold a value, targets that are read at open (at most 64 MiB) throw; larger ones convert as C++
   /// does. Floats round to nearest, and values too large for the type become infinite.
   std::optional<DType> target_dtype = {};
-  /// Fills `Batch::origins`: file, dataset and row of each sample, and of a tile its position in the image.
-  /// Allocates two strings per sample on the workers.
-  bool provenance = false;
 
-  // Reading path
+  // GPU
 
-  /// Whether rows of uncompressed data bypass the chunk cache and are read directly into the batch.
-  RowReads row_reads = RowReads::automatic;
+  /// Device that batches are delivered to: "cpu", or `h5feed::gpu::device(name)` of <h5feed/gpu.hpp> with the
+  /// name "cuda" (= "cuda:0"), "cuda:N" with the CUDA ordinal N of this process, or "auto". "auto" selects
+  /// the program's current CUDA device if it has set one, else the GPU with most free memory; without a
+  /// usable GPU it selects the CPU, with a warning. With the loader of <h5feed/torch.hpp> the name alone
+  /// suffices. The `report()` of the loader names the device. For several GPUs in one process, make one
+  /// loader per GPU over one `Dataset`.
+  LoaderDevice device = {};
+  /// Batches copied to a GPU ahead of the consumer, at least 1. Default: 2. Each takes its stored bytes in
+  /// pinned host memory and on the GPU, and with `OutputMemory::ring` also its delivered bytes on the GPU.
+  std::optional<std::int64_t> copy_depth = {};
+  /// Owner of the memory of GPU batches. Default: `ring`; `consumer` with the loader of <h5feed/torch.hpp>,
+  /// whose GPU batches are tensors of LibTorch's allocator.
+  std::optional<OutputMemory> output_memory = {};
 
   // Observing
 
+  /// Fills `Batch::origins`: file, dataset and row of each sample, and of a tile its position in the image.
+  /// Allocates two strings per sample on the workers.
+  bool provenance = false;
   /// Sink that is told when each stage begins and ends, on every thread. Default: no tracing, at no cost.
   std::shared_ptr<TraceSink> trace = {};
   /// Probe of the GPU in use, for `stats()` and the diagnosis of `report()`. Several loaders may share one

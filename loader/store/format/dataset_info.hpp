@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libhdf5's metadata says about one dataset: plain data, no HDF5 types.
+// Metadata of one dataset as plain data, without HDF5 types.
 #pragma once
 
 #include <cstddef>
@@ -15,68 +15,71 @@ namespace h5feed {
 /// Storage layout of a dataset (HDF5 File Format Specification, "Data Layout" message).
 enum class StorageLayout : std::uint8_t { compact, contiguous, chunked, external, virtual_dataset };
 
+/// Returns "compact", "contiguous", "chunked", "external" or "virtual".
 std::string_view name_of(StorageLayout layout) noexcept;
 
 /// One stage of a filter pipeline, in the order in which it was applied on writing.
 struct FilterSpec {
-  /// Registered filter identification, e.g. 1 = deflate.
+  /// Registered filter number, such as 1 for deflate.
   unsigned id = 0;
-  /// H5Z_FLAG_OPTIONAL set: a chunk may be stored without it.
+  /// Whether a chunk may be stored without the filter (H5Z_FLAG_OPTIONAL).
   bool optional = false;
-  /// The filter's client data.
+  /// Parameters of the filter, called client data by HDF5.
   std::vector<unsigned> params;
-  /// Name for people: "gzip", "shuffle", "fletcher32", or what the file says.
+  /// Name for display: "gzip", "shuffle", "fletcher32"; for other filters the name stored in the file.
   std::string name;
 };
 
-/// `DatasetInfo::index_kind` of the one index without checksums.
+/// `DatasetInfo::index_kind` of version 1, the only chunk index without checksums.
 inline constexpr std::string_view kVersion1Index = "B-tree v1";
 
-/// A numeric dataset. Shapes are in elements, slowest dimension first, as in the file.
+/// Metadata of a numeric dataset. Shapes are in elements, slowest dimension first, as in the file.
 struct DatasetInfo {
-  std::string file;  ///< path as the user gave it, for messages
-  std::string path;  ///< absolute path within the file, "/train/images"
-  DType dtype = DType::u8;
-  bool byte_swapped = false;  ///< stored in the other byte order than the host's
-  /// The last dimension of the shapes below is not one of the file, but the values of an element: 2 for
-  /// complex numbers, which arrive as (real, imaginary). 1: the shapes are those of the file.
+  std::string file;           ///< Path as the user gave it, for messages
+  std::string path;           ///< Absolute path within the file, such as "/train/images"
+  DType dtype = DType::u8;    ///< Type of one value
+  bool byte_swapped = false;  ///< Whether the stored byte order differs from the host's
+  /// Values of one element. Above 1, the shapes below end with a dimension of this size that the file does
+  /// not have: 2 for complex numbers, which are read as (real, imaginary).
   unsigned values_per_element = 1;
-  bool plain_type = true;  ///< false for enumerations, bitfields and complex numbers, which arrive as others
-  std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> max_shape;  ///< ~0 where unlimited
-  StorageLayout layout = StorageLayout::contiguous;
-  std::vector<std::uint64_t> chunk_shape;  ///< empty unless `layout` is chunked
-  std::vector<FilterSpec> filters;         ///< empty unless `layout` is chunked
-  std::string index_kind;  ///< of chunks: "B-tree v1", "fixed array", ...; empty unless chunked
-  /// H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS: chunks that the extent cuts are stored unfiltered.
+  bool plain_type =
+      true;  ///< False for enumerations, bitfields and complex numbers, which are read as `dtype`
+  std::vector<std::uint64_t> shape;                  ///< Current extent
+  std::vector<std::uint64_t> max_shape;              ///< Maximum extent; ~0 in an unlimited dimension
+  StorageLayout layout = StorageLayout::contiguous;  ///< How the values are stored
+  std::vector<std::uint64_t> chunk_shape;            ///< Empty unless `layout` is chunked
+  std::vector<FilterSpec> filters;                   ///< Empty unless `layout` is chunked
+  std::string index_kind;  ///< Kind of the chunk index: "B-tree v1", "fixed array", ...; empty unless chunked
+  /// Whether chunks that extend beyond the dataset are stored unfiltered
+  /// (H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS).
   bool unfiltered_edge_chunks = false;
-  /// One element, of `values_per_element` values, in host byte order; zeros where the file leaves it
-  /// undefined.
+  /// Fill value of one element, `values_per_element` values in host byte order; zeros if the file does not
+  /// define it.
   std::vector<std::byte> fill_value;
-  std::uint64_t stored_bytes = 0;
+  std::uint64_t stored_bytes = 0;  ///< Bytes of the values in the file, after the filters
 
-  /// Elements along dimension 0, i.e. samples. 1 for a scalar.
+  /// Returns the elements along dimension 0, which are the samples; 1 for a scalar.
   std::uint64_t rows() const noexcept { return shape.empty() ? 1 : shape.front(); }
-  /// Dimensions that the file has.
+  /// Returns the number of dimensions in the file.
   std::size_t file_rank() const noexcept { return shape.size() - (values_per_element > 1 ? 1 : 0); }
-  /// Values of one row (one sample).
+  /// Returns the values of one row.
   std::uint64_t row_elements() const noexcept;
-  /// Bytes of one row, decoded.
+  /// Returns the decoded bytes of one row.
   std::uint64_t row_bytes() const noexcept { return row_elements() * size_of(dtype); }
-  /// Bytes of the whole dataset, decoded.
+  /// Returns the decoded bytes of the whole dataset.
   std::uint64_t total_bytes() const noexcept { return rows() * row_bytes(); }
-  /// "20000×3×218×178 u8", as error messages print it.
+  /// Returns shape and type for messages: "20000×3×218×178 u8".
   std::string shape_text() const;
-  /// "train.h5:/images", as error messages begin with it.
+  /// Returns file and path, with which messages begin: "train.h5:/images".
   std::string place() const;
 };
 
-/// A path in a file, or another name, as messages print it: without the middle where it is longer than 120
-/// bytes, "/a/b…/y/z".
+/// Returns a path or another name for messages, without its middle if it is longer than 120 bytes:
+/// "/a/b…/y/z".
 std::string short_path(std::string_view path);
 
-/// "3×218×178"; "scalar" for an empty shape. Without the middle where it is longer than 120 bytes:
-/// "2×3×4×…×5 (32 dimensions)".
+/// Returns "3×218×178", or "scalar" for an empty shape. Leaves out the middle if the text is longer than 120
+/// bytes: "2×3×4×…×5 (32 dimensions)".
 std::string format_shape(const std::vector<std::uint64_t>& shape);
 
 }  // namespace h5feed

@@ -102,10 +102,10 @@ class ListingWalk {
       visit_group(object.get(), path, depth + 1);
       return;
     }
-    entries_.push_back(unreadable(
-        path, fmt::format("{}:{}: groups lie more than {} deep within each other; name a dataset that does "
-                          "not",
-                          calls_.file(), short_path(path), kMaxGroupDepth)));
+    entries_.push_back(
+        unreadable(path, fmt::format("{}:{}: groups are nested more than {} deep; name a dataset that is "
+                                     "not",
+                                     calls_.file(), short_path(path), kMaxGroupDepth)));
     entries_.back().hides_others = true;
   }
 

@@ -61,7 +61,7 @@ void check_external_files(const H5File& file, const DatasetInfo& info) {
     const fs::path place = folder / part.name;
     if (::access(place.c_str(), R_OK) != 0) {
       throw FileError(fmt::format(
-          "{}:{}: its values lie in another file, {}, which cannot be opened: {}; restore it, or set "
+          "{}:{}: its values are stored in another file, {}, which cannot be opened: {}; restore it, or set "
           "HDF5_EXTFILE_PREFIX to the folder that has it",
           info.file, short_path(info.path), place.string(), std::generic_category().message(errno)));
     }
@@ -72,7 +72,7 @@ void check_external_files(const H5File& file, const DatasetInfo& info) {
     const std::uint64_t there = fs::file_size(place, ignored);
     if (ignored || (there >= part.offset && there - part.offset >= wanted)) continue;
     throw FileError(fmt::format(
-        "{}:{}: its values lie in another file, {}, which has {} bytes where {} from byte {} on are "
+        "{}:{}: its values are stored in another file, {}, which has {} bytes where {} from byte {} on are "
         "needed; restore it",
         info.file, short_path(info.path), place.string(), there, wanted, part.offset));
   }

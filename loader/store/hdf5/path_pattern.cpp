@@ -77,7 +77,7 @@ bool has_member(const H5::H5File& file, const std::string& group, const std::vec
   within.has_object(handle, path);
   if (!within.other_file().empty()) {
     throw DatasetError(fmt::format(
-        "{}, which lies in another file, behind a link to {}:{}; open the files that such links "
+        "{}, which is in another file, behind a link to {}:{}; open the files that such links "
         "lead to, {}",
         place, within.other_file(), within.other_path(), option.spelled(within.other_path_to('/' + member))));
   }

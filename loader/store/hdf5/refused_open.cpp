@@ -88,7 +88,7 @@ void refuse_other_file(const H5::H5File& handle, const WithinFile& within, const
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(place, ignored)) continue;
     throw DatasetError(fmt::format(
-        "{}: \"{}\" lies in another file, behind a link to {}:{}; open {} itself, {}", file.string(), name,
+        "{}: \"{}\" is in another file, behind a link to {}:{}; open {} itself, {}", file.string(), name,
         other.string(), within.other_path(), place.string(), option.spelled(within.other_path_to(rest))));
   }
 }
@@ -185,7 +185,7 @@ std::string why_not_opened(const std::string& name, const ByteSource& bytes,
   }
   if (superblock && superblock->open_for_swmr) {
     return fmt::format(
-        "{0} is open in a SWMR writer, beside which h5feed does not read; open it once the writer has closed "
+        "{0} is open in a SWMR writer; read it once the writer has closed "
         "it; "
         "if none runs: h5clear -s {0}",
         name);

@@ -186,7 +186,7 @@ VirtualMapping read_virtual_mapping(const H5File& file, const DatasetInfo& info)
     source.path = mapping.dataset;
     if (source.file.empty() && !pattern) {
       throw FileError(
-          fmt::format("{}:{}: source {} of the virtual dataset, {}, is missing; put it beside the file, or "
+          fmt::format("{}:{}: source {} of the virtual dataset, {}, is missing; put it next to the file, or "
                       "set HDF5_VDS_PREFIX to its folder",
                       info.file, short_path(info.path), i, mapping.file));
     }

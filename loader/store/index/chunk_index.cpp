@@ -16,6 +16,8 @@
 #include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
+#include "store/index/chunk_overlap.hpp"
+#include "store/index/index_damage.hpp"
 #include "store/index/recording_driver.hpp"
 
 namespace h5feed {
@@ -204,8 +206,9 @@ void check_unread(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo&
                                 info.file, short_path(info.path), listed, misplaced));
   }
   if (unreadable > 0) {
-    throw FileError(fmt::format("{}:{}: {} {} of its chunk index cannot be read", info.file,
-                                short_path(info.path), unreadable, unreadable == 1 ? "entry" : "entries"));
+    throw UnreadableChunkIndex(fmt::format("{}:{}: {} {} of its chunk index cannot be read", info.file,
+                                           short_path(info.path), unreadable,
+                                           unreadable == 1 ? "entry" : "entries"));
   }
 }
 
@@ -294,6 +297,18 @@ void mark_unfiltered_edges(const DatasetInfo& info, ChunkIndex& index) {
   }
 }
 
+// Two chunks that share bytes: at least one of them would be read as the other's values.
+void check_overlap(const DatasetInfo& info, const ChunkIndex& index) {
+  const auto overlap = overlapping_chunks(index.locations);
+  if (!overlap) return;
+  const auto [first, second] = *overlap;
+  const std::uint64_t address = std::max(index.locations[first].address, index.locations[second].address);
+  throw DamagedChunkIndex(fmt::format(
+      "{} and chunk ({}) share bytes of the file from byte {} on, so that one of them is lost; {}",
+      describe_chunk_of(info, info.chunk_shape, index.grid, first),
+      fmt::join(chunk_coordinates(second, index.grid), ","), address, kRestore));
+}
+
 }  // namespace
 
 ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
@@ -318,18 +333,33 @@ ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
       // libhdf5 would keep what the walk took of memory.
       H5garbage_collect();
     } catch (const H5::Exception&) {
-      throw FileError(fmt::format("{}:{}: libhdf5 cannot list the chunks: {}", info.file,
-                                  short_path(info.path), session.error()));
+      throw UnreadableChunkIndex(fmt::format("{}:{}: libhdf5 cannot list the chunks: {}", info.file,
+                                             short_path(info.path), session.error()));
     }
   }
   for (const ChunkLocation& location : index.locations) {
     if (!location.allocated()) continue;
     if (location.address > file_bytes || location.stored_bytes > file_bytes - location.address) {
-      throw FileError(fmt::format("{}:{}: a chunk lies outside the file", info.file, short_path(info.path)));
+      throw UnreadableChunkIndex(
+          fmt::format("{}:{}: the address of a chunk is outside the file", info.file, short_path(info.path)));
     }
   }
+  check_overlap(info, index);
   if (info.unfiltered_edge_chunks) mark_unfiltered_edges(info, index);
   return index;
+}
+
+std::string chunk_index_damage(const H5File& file, const DatasetInfo& info) {
+  try {
+    build_chunk_index(file, info);
+  } catch (const DamagedChunkIndex& error) {
+    return error.what();
+  } catch (const UnreadableChunkIndex& error) {
+    return fmt::format("{}; {}", error.what(), kRestore);
+  } catch (const FileError&) {
+    // The chunks cannot be listed, for another reason than damage.
+  }
+  return {};
 }
 
 }  // namespace h5feed

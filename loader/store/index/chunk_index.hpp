@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where every chunk of a dataset lies in its file.
+// Index of the positions of all chunks of a dataset in its file.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +11,43 @@
 
 namespace h5feed {
 
-/// Place of one stored chunk.
+/// Position of one stored chunk.
 struct ChunkLocation {
+  /// `address` of a chunk that is not stored.
   static constexpr std::uint64_t kUnallocated = ~std::uint64_t{0};
+  /// `filter_mask` of a chunk to which no filter was applied.
   static constexpr std::uint32_t kAllFiltersSkipped = ~std::uint32_t{0};
 
-  std::uint64_t address = kUnallocated;  ///< absolute offset in the file, user block included
-  std::uint64_t stored_bytes = 0;
-  std::uint32_t filter_mask = 0;  ///< bit i set: filter i of the pipeline was skipped
+  std::uint64_t address = kUnallocated;  ///< Absolute offset in the file, user block included
+  std::uint64_t stored_bytes = 0;        ///< Bytes in the file, after the filters
+  std::uint32_t filter_mask = 0;         ///< Bit i set: filter i of the pipeline was skipped
 
+  /// Returns whether the chunk is stored.
   bool allocated() const noexcept { return address != kUnallocated; }
 };
 
-/// The chunk grid of a dataset in row-major order; immutable and thread-safe.
+/// Chunk grid of a dataset in row-major order. Immutable once built, hence thread-safe.
 struct ChunkIndex {
-  std::vector<std::uint64_t> grid;       ///< chunks along each dimension
-  std::vector<ChunkLocation> locations;  ///< product of `grid` entries
+  std::vector<std::uint64_t> grid;       ///< Chunks along each dimension
+  std::vector<ChunkLocation> locations;  ///< One location per chunk of the grid
 };
 
-/// The index names chunks that are not of the dataset, while chunks of the dataset are missing in it: libhdf5
-/// gives fill values for these.
+/// Thrown if the index gives wrong values: two chunks share bytes of the file, or the index lists chunks that
+/// the dataset does not have while chunks of the dataset are missing in it. libhdf5 returns fill values for
+/// the missing ones.
 class DamagedChunkIndex : public FileError {
  public:
   using FileError::FileError;
 };
 
-/// Lists all chunks of a chunked dataset: by H5Dchunk_iter where the library has it (1.14, 1.10.10,
-/// 1.12.3 and later), else by a recording file driver (recording_driver.hpp). Unfiltered edge
-/// chunks get a filter mask with every bit set. Holds the HDF5 mutex. Throws DamagedChunkIndex for an index
-/// of version 1 (the newer ones have checksums), FileError where libhdf5 cannot list the chunks, where they
-/// are too many to list (the index was then checked without keeping it), or a location lies outside the file.
-/// Chunks beyond the extent, which an old library may have left there, are ignored where none of the dataset
-/// is missing.
+/// Returns the positions of all chunks of a chunked dataset, listed by H5Dchunk_iter if the library has it
+/// (1.10.10, 1.12.3, 1.14 and later), else by a recording file driver (recording_driver.hpp). Unfiltered edge
+/// chunks get `kAllFiltersSkipped`. Chunks beyond the extent, which an old library may have left in the
+/// index, are ignored unless chunks of the dataset are missing. Holds the HDF5 mutex. Throws
+/// DamagedChunkIndex; only an index of version 1, which has no checksums, is searched for chunks out of
+/// place. Throws UnreadableChunkIndex (index_damage.hpp) if libhdf5 cannot list the chunks or a chunk's
+/// position is outside the file; FileError if there are too many to list (an index of version 1 is checked
+/// even then).
 ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info);
 
 }  // namespace h5feed

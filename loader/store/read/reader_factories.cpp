@@ -95,7 +95,7 @@ std::shared_ptr<const ChunkReader> open_contiguous(std::shared_ptr<H5File> file,
   const std::uint64_t file_bytes = file->bytes()->size();
   if (begin) check_stored_bytes(info);
   if (begin && (*begin > file_bytes || info.total_bytes() > file_bytes - *begin)) {
-    return open_fallback(std::move(file), std::move(info), "its bytes lie outside the file", settings);
+    return open_fallback(std::move(file), std::move(info), "its bytes are outside the file", settings);
   }
   return make_flat_reader(std::move(info), begin, std::move(source));
 }

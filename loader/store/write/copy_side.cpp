@@ -91,7 +91,7 @@ CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const Co
       calls.refuse(path, "a virtual dataset, which HDF5 1.8 cannot read; keep it with --libver latest");
     if (plan.elsewhere && has_relative_sources(plist.getId())) {
       calls.refuse(path,
-                   "its sources are looked up beside this file; write the copy into the same directory");
+                   "its sources are looked up next to this file; write the copy into the same directory");
     }
     return CopyMethod::virtual_view;
   }

@@ -6,8 +6,7 @@
 #include <h5feed/gpu.hpp>
 
 bool delivers_anywhere(const h5feed::Dataset& data) {
-  h5feed::DataLoaderOptions options{.batch_size = 16, .device = "auto"};
-  options.device_backend = h5feed::gpu::backend();
+  const h5feed::DataLoaderOptions options{.batch_size = 16, .device = h5feed::gpu::device("auto")};
   h5feed::DataLoader loader(data, options);
   const auto batch = loader.next();
   std::printf("delivered to %s\n", batch->gpu ? "a GPU" : "the CPU");

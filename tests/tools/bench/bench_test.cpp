@@ -93,8 +93,7 @@ TEST(Bench, passes_the_cache_policy_on) {
   const TempDir dir;
   write_samples(dir);
   const std::vector<std::string> arguments = {"--num-workers", "1",      "--shuffle",    "full",
-                                              "--cache-bytes", "128KiB", "--batch-size", "8",
-                                              "--time-budget", "2s"};
+                                              "--cache-bytes", "128KiB", "--batch-size", "8"};
   const auto decoded = [&](const char* policy) {
     std::vector<std::string> all = arguments;
     all.insert(all.end(), {"--cache-policy", policy});

@@ -40,10 +40,9 @@ void expect_refused_for_memory(const std::filesystem::path& directory) {
   const ProgramResult result = run_program(directory, {"bench", "a.h5", "--cold"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(
-      result.err,
-      "a.h5: cannot be measured cold: 100 % of its pages stay in memory: its file system lies in memory "
-      "(tmpfs); measure a copy on a disk\n");
+  EXPECT_EQ(result.err,
+            "a.h5: cannot be measured cold: 100 % of its pages stay in memory: its file system is in memory "
+            "(tmpfs); measure a copy on a disk\n");
 }
 
 TEST(Bench, drops_pages_before_cold_passes_and_compares_with_bare_reads) {
@@ -149,7 +148,7 @@ TEST(PageCache, names_the_process_that_holds_pages) {
   } catch (const FileError& error) {
     EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr(": process " + std::to_string(::getpid()) +
                                                          " (tools_test) maps it; end that process"),
-                                               HasSubstr("lies in memory (tmpfs)")));
+                                               HasSubstr("is in memory (tmpfs)")));
   }
   ::munmap(mapping, bytes.size());
 }

@@ -102,9 +102,15 @@ TEST(BenchPeer, takes_medians_of_alternating_repetitions) {
   const TempDir dir;
   write_samples(dir);
   write_python(dir, kComplete, answer(512, 2), answer(512, 1));
-  const ProgramResult result =
-      compare(dir, {"--target", "labels", "--shuffle", "chunk:4", "--num-workers", "0,2", "--batch-size",
-                    "64", "--runs", "3", "--warmup", "1", "--time-budget", "400ms", "--json"});
+  ProgramResult result;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    std::filesystem::remove(dir / "asked");
+    result =
+        compare(dir, {"--target", "labels", "--shuffle", "chunk:4", "--num-workers", "0,2", "--batch-size",
+                      "64", "--runs", "3", "--warmup", "1", "--time-budget", "400ms", "--json"});
+    // On a busy machine the stand-in for Python may take seconds to start.
+    if (result.err.find(" repetitions of a row fit --time-budget") == std::string::npos) break;
+  }
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json json = Json::parse(result.out);
   EXPECT_EQ(json.at("peer").at("torch"), "1.13.0");

@@ -305,10 +305,10 @@ TEST(Info, warns_where_samples_span_several_chunks_and_says_what_to_do) {
       result.out,
       ::testing::EndsWith(
           "\n\n"
-          "/celeba: each sample lies in 2 chunks of 11 MiB: a random sample decodes 199 bytes per byte "
+          "/celeba: each sample spans 2 chunks of 11 MiB: a random sample decodes 199 bytes per byte "
           "wanted, whole epochs in chunk order 1.99 with a cache of at least 22 MiB; write it once with "
           "whole samples in a chunk: h5feed repack w.h5 NEW.h5 --dataset /celeba --chunk auto\n"
-          "/galaxies: each sample lies in 192 chunks of 156 KiB: a random sample decodes 1,110 bytes per "
+          "/galaxies: each sample spans 192 chunks of 156 KiB: a random sample decodes 1,110 bytes per "
           "byte wanted, whole epochs in chunk order 1 with a cache of at least 29 MiB; write it once with "
           "whole samples in a chunk: h5feed repack w.h5 NEW.h5 --dataset /galaxies --chunk auto\n"));
   EXPECT_THAT(result.out, ::testing::Not(HasSubstr("/aligned: each")));

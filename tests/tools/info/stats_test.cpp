@@ -225,7 +225,7 @@ TEST(StorageAdvice, names_each_classic_mistake_in_one_sentence) {
   EXPECT_THAT(cli::storage_advice(chunked({300, 100, 100}, {512, 128, 100}), nullptr),
               ElementsAre(HasSubstr("its chunks (512×128×100) exceed its shape (300×100×100)")));
   EXPECT_THAT(cli::storage_advice(chunked({1001, 100, 100}, {667, 100, 100}), nullptr),
-              ElementsAre(HasSubstr("25 % of its chunks' cells lie outside the data")));
+              ElementsAre(HasSubstr("25 % of its chunks' cells are outside the data")));
   EXPECT_THAT(cli::storage_advice(chunked({60000, 28, 28}, {1, 28, 28}), nullptr),
               ElementsAre(HasSubstr("one sample of 784 B in each of 60,000 chunks")));
   EXPECT_THAT(cli::storage_advice(chunked({60000, 28, 28}, {60000, 28, 28}, "gzip:4"), nullptr),

@@ -2,6 +2,7 @@
 // h5feed pack: folders and lists of images, .npy and CIFAR files, and what is wrong with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -227,7 +228,15 @@ TEST(PackImages, explains_wrong_usage) {
             "--fit \"best\": give crop, pad, stretch\n");
   EXPECT_EQ(error({"--images", "nowhere", "--size", "4x4"}, 1),
             "nowhere: there is no such folder; give a folder with one folder for each class\n");
-  EXPECT_THAT(names_in(dir.path()), ElementsAre("photos"));
+  EXPECT_EQ(error({"--images", "photos", "--size", "99999x4"}, 2),
+            "--size \"99999x4\" is too large; give at most 65,536 pixels a side\n");
+  // What is wrong with the source comes before options that are missing.
+  ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(error({"--images", "pipe"}, 1),
+            "pipe: it is no folder; give a folder with one folder for each class\n");
+  EXPECT_THAT(error({"--csv", "pipe"}, 1), ::testing::StartsWith("pipe: "));
+  EXPECT_THAT(error({"--csv", "nowhere.csv"}, 1), ::testing::StartsWith("nowhere.csv: "));
+  EXPECT_THAT(names_in(dir.path()), ElementsAre("photos", "pipe"));
 }
 
 std::string npy(const std::string& header, const std::string& values) {

@@ -152,7 +152,7 @@ TEST(MemoryError, names_file_and_dataset) {
   EXPECT_THAT(told(""), ::testing::StartsWith("a.h5: there"));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose operator new does not throw
+#if !defined(H5FEED_ADDRESS_SANITIZER) && !defined(H5FEED_THREAD_SANITIZER)  // whose operator new does not throw
 TEST_F(FreeSpace, bench_names_the_dataset_whose_chunks_no_memory_can_hold) {
   H5TestFile(dir_ / "a.h5").create({.path = "x", .shape = {1ULL << 50, 4}, .chunk = {1, 4}});
   EXPECT_THAT(refused({"bench", "a.h5", "--data", "x", "--num-workers", "0"}),
@@ -177,6 +177,12 @@ TEST(RunBounds, follow_cores_and_memory) {
   EXPECT_EQ(cli::parse_jobs("64", small), 64U);
   EXPECT_EQ(refusal_of<OptionError>([&] { cli::parse_jobs("100000", small); }),
             "--jobs 100000: too many threads for this machine (1 usable core); give at most 64");
+  for (const std::string text : {"9223372036854775808", "18446744073709551616", "99999999999999999999999"}) {
+    EXPECT_EQ(refusal_of<OptionError>([&] { cli::parse_jobs(text, small); }),
+              "--jobs " + text + ": too many threads for this machine (1 usable core); give at most 64");
+  }
+  EXPECT_EQ(refusal_of<OptionError>([&] { cli::parse_jobs("-1", small); }),
+            "--jobs \"-1\": give a whole number from 1 on");
 }
 
 }  // namespace

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "store/format/dataset_info.hpp"
 #include "support/damage.hpp"
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
@@ -117,6 +121,81 @@ TEST_F(DamagedFile, has_no_values_for_chunks_that_its_index_lost) {
     const ProgramResult result = run({command, "a.h5"});
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.err, HasSubstr("a.h5:/images: chunk (2,0,0) (samples 4-5) is missing in its index"));
+  }
+}
+
+// libhdf5 reads the other chunks, so that the dataset can be opened.
+TEST_F(DamagedFile, is_told_by_info_where_a_part_of_its_index_is_lost) {
+  {
+    H5TestFile file(dir_ / "a.h5");
+    file.create({.path = "good", .shape = {6, 5, 4}, .compact = true});
+    file.create({.path = "images", .shape = {6, 5, 4}, .chunk = {2, 5, 4}});
+    file.write("images", patterned_bytes(120));
+  }
+  set_chunk_address(dir_ / "a.h5", 3, 2, std::uint64_t{1} << 40);
+  const ProgramResult text = run({"info", "a.h5"});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_THAT(text.out,
+              MatchesRegex("(.*\n)*/images +6×5×4 +u8 +chunked +3 × \\(2×5×4\\) .* damaged\n(.*\n)*"));
+  EXPECT_THAT(text.out, MatchesRegex("(.*\n)*/good .* direct\n(.*\n)*"));
+  EXPECT_EQ(text.err,
+            "a.h5:/images: the address of a chunk is outside the file; restore the file from a good copy\n");
+  const Json json = Json::parse(run({"info", "a.h5", "--json"}).out);
+  EXPECT_EQ(json.at("datasets")[1].count("read_path"), 0U);
+  EXPECT_THAT(json.at("datasets")[1].at("problem"),
+              StartsWith("a.h5:/images: the address of a chunk is outside the file"));
+  EXPECT_EQ(run({"info", "a.h5", "--data", "good"}).exit_code, 0);
+}
+
+TEST_F(DamagedFile, is_told_by_info_where_a_chunk_cannot_be_decoded) {
+  {
+    H5TestFile file(dir_ / "a.h5");
+    file.create(
+        {.path = "images",
+         .shape = {6, 5, 4},
+         .chunk = {2, 5, 4},
+         .filters = {{.id = 32008, .optional = true, .params = {0, 4, 1, 0, 2}, .name = "bitshuffle"}}});
+    // Its header: 40 bytes in all, in blocks of 4 elements, which have to be a multiple of 8.
+    std::vector<std::byte> stored(60);
+    stored[7] = std::byte{40};
+    stored[11] = std::byte{4};
+    file.write_chunk("images", std::vector<std::uint64_t>{2, 0, 0}, stored);
+  }
+  const ProgramResult result = run({"info", "a.h5"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, MatchesRegex("(.*\n)*/images .* damaged\n(.*\n)*"));
+  EXPECT_THAT(result.err,
+              MatchesRegex("a.h5:/images: chunk \\(1,0,0\\) \\(samples 2-3\\)[^\n]*bitshuffle: a block of 4 "
+                           "bytes is no multiple of 8 elements[^\n]*\n"));
+}
+
+TEST(LongPaths, are_shown_without_their_middle_except_to_programs) {
+  const TempDir dir;
+  std::string path;
+  {
+    H5TestFile file(dir / "a.h5");
+    Hid group(H5Gopen2(file.id(), "/", H5P_DEFAULT));
+    for (int depth = 0; depth < 200; ++depth) {
+      path += "/g";
+      group = Hid(H5Gcreate2(group.get(), "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    }
+    path += "/images";
+    file.create({.path = path, .shape = {6, 5, 4}, .chunk = {2, 5, 4}});
+  }
+  const std::string shown = short_path(path);
+  for (const char* const command : {"info", "check"}) {
+    SCOPED_TRACE(command);
+    const ProgramResult result = run_program(dir.path(), {command, "a.h5", "--export-csv", "t.csv"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("\n" + shown + "  6×5×4"));
+    // To be copied into a command.
+    const std::size_t option = result.out.find("--data " + path);
+    EXPECT_EQ(option != std::string::npos, std::string(command) == "info");
+    EXPECT_EQ(result.out.find(path), option == std::string::npos ? option : option + 7);
+    const std::vector<std::byte> csv = file_bytes(dir / "t.csv");
+    EXPECT_THAT(std::string(reinterpret_cast<const char*>(csv.data()), csv.size()),
+                HasSubstr("\n" + path + ","));
+    std::filesystem::remove(dir / "t.csv");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,9 @@ TEST(OptionText, calls_large_numbers_too_large_and_not_misformed) {
   using test::refusal_of;
   EXPECT_EQ(refusal_of<OptionError>([] { parse_size("--memory", "99999999999GiB"); }),
             "--memory \"99999999999GiB\" is too large; give less than 16 EiB (2^64 bytes)");
-  for (const char* text : {"99999999999.5 GiB", "18446744073709551616", "99999999999999999999999T"})
+  EXPECT_EQ(parse_size("--memory", "8EiB"), std::uint64_t{1} << 63U);
+  EXPECT_EQ(parse_size("--memory", "2PB"), 2'000'000'000'000'000U);
+  for (const char* text : {"99999999999.5 GiB", "18446744073709551616", "99999999999999999999999T", "16EiB"})
     EXPECT_THAT(refusal_of<OptionError>([&] { parse_size("--memory", text); }), HasSubstr("is too large"));
   for (const char* text : {"99999999999GiG", "-99999999999GiB", "1.2.3GiB", "GiB", "", "1e99"})
     EXPECT_THAT(refusal_of<OptionError>([&] { parse_size("--memory", text); }),
@@ -244,6 +247,34 @@ TEST(RowRequest, reaches_the_measuring_process_unchanged) {
   EXPECT_EQ(arrived.num_workers, 3);
   EXPECT_TRUE(arrived.cold);
   EXPECT_TRUE(arrived.quiet);
+}
+
+TEST(RowRequest, carries_every_setting_of_the_command_line) {
+  const std::map<std::string, std::string> other = {{"input_layout", "NHWC"},
+                                                    {"batch_size", "none"},
+                                                    {"shuffle", "chunk:3"},
+                                                    {"cache_bytes", "5KiB"},
+                                                    {"cache_policy", "keep_first"},
+                                                    {"memory_budget_bytes", "1MiB"},
+                                                    {"seed", "7"},
+                                                    {"runs", "9"},
+                                                    {"warmup", "0"},
+                                                    {"time_budget_s", "250ms"}};
+  std::map<std::string, std::string> texts, defaults;
+  for (const auto& fields : {dataset_fields(), loader_fields()}) {
+    for (const BenchField& field : fields) {
+      const auto found = other.find(field.key);
+      texts[field.key] = found != other.end() ? found->second : "x";
+      defaults[field.key] = field.default_text;
+    }
+  }
+  const Json before = to_json(settings_from(defaults));
+  EXPECT_EQ(before, to_json(BenchSettings()));
+  RowRequest request;
+  request.settings = settings_from(texts);
+  const Json after = to_json(row_request_from(to_arguments(request)).settings);
+  EXPECT_EQ(after, to_json(request.settings));
+  for (const auto& [key, value] : after.items()) EXPECT_NE(value, before.at(key)) << key;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "support/h5_test_file.hpp"
 #include "support/run_program.hpp"
 #include "support/temp_dir.hpp"
+#include "support/tune_runs.hpp"
 #include "tools/measure/sample_cost.hpp"
 
 namespace h5feed::test {
@@ -140,17 +141,64 @@ TEST(RepackAdvice, names_a_filter_where_the_own_one_cannot_be_written) {
             "h5feed repack a.h5 NEW.h5 --dataset /x --filter none");
 }
 
-TEST_F(StoredTypes, of_bitfields_are_copied_by_repack_as_they_are) {
-  const ProgramResult result = run({"repack", "a.h5", "b.h5", "--dataset", "flags", "--chunk", "8"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(result.err,
-            "a.h5:/flags: the elements are bitfield of u8, which repack copies as they are stored; leave out "
-            "--dataset /flags\n");
+TEST_F(StoredTypes, of_bitfields_and_enumerations_move_to_other_chunks) {
+  std::vector<std::byte> colors;
+  {
+    const Hid file(H5Fopen((dir_ / "a.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    const Hid type(H5Tenum_create(H5T_STD_I16BE));
+    for (const short number : {0, 1, 2}) {
+      const auto high_first = static_cast<short>(number << 8);
+      require(
+          H5Tenum_insert(type.get(), std::string(1, static_cast<char>('a' + number)).c_str(), &high_first),
+          "H5Tenum_insert");
+    }
+    const hsize_t shape[] = {40, 6}, chunk[] = {16, 6};
+    const Hid space(H5Screate_simple(2, shape, nullptr));
+    const Hid storage(H5Pcreate(H5P_DATASET_CREATE));
+    require(H5Pset_chunk(storage.get(), 2, chunk), "H5Pset_chunk");
+    const Hid dataset(
+        H5Dcreate2(file.get(), "colors", type.get(), space.get(), H5P_DEFAULT, storage.get(), H5P_DEFAULT));
+    for (std::size_t i = 0; i < kElements; ++i) colors.insert(colors.end(), {std::byte{0}, std::byte(i % 3)});
+    require(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, colors.data()), "H5Dwrite");
+  }
+  const ProgramResult result = run({"repack", "a.h5", "b.h5", "--dataset", "flags", "colors", "--chunk", "8",
+                                    "--filter", "shuffle+gzip:1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  expect_same_values("b.h5");
+  const auto copy = H5File::open(dir_ / "b.h5");
+  EXPECT_EQ(copy->list_one("/flags").type_text, "bitfield of u8");
+  EXPECT_EQ(copy->list_one("/colors").type_text, "enumeration of i16");
+  for (const char* const name : {"flags", "colors"}) {
+    EXPECT_EQ(copy->describe(name).chunk_shape, (std::vector<std::uint64_t>{8, 6}));
+  }
+  EXPECT_EQ(run({"check", "b.h5"}).exit_code, 0);
+  const Hid file(H5Fopen((dir_ / "b.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  const Hid dataset(H5Dopen2(file.get(), "colors", H5P_DEFAULT));
+  const Hid type(H5Dget_type(dataset.get()));
+  std::vector<std::byte> copied(colors.size());
+  require(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, copied.data()), "H5Dread");
+  EXPECT_EQ(copied, colors);
+}
+
+TEST_F(StoredTypes, of_bitfields_are_repacked_in_chunks_and_in_one_file_only) {
+  const auto refusal = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"repack", "a.h5", "b.h5", "--dataset", "flags"});
+    const ProgramResult result = run(options);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(names_in(dir_.path()), std::vector<std::string>{"a.h5"});
+    return result.err;
+  };
+  EXPECT_EQ(refusal({"--chunk", "none"}),
+            "a.h5:/flags: the elements are bitfield of u8, which repack writes in chunks only; give --chunk "
+            "auto, or leave out --dataset /flags\n");
+  EXPECT_EQ(refusal({"--chunk", "8", "--split", "2"}),
+            "a.h5:/flags: the elements are bitfield of u8, which repack does not write in parts; leave out "
+            "--split, --part and --resume, or --dataset /flags\n");
 }
 
 TEST_F(StoredTypes, of_bfloat16_are_tuned) {
-  const ProgramResult result = run({"tune", "a.h5", "--data", "weights", "--time-budget", "5s", "--chunks",
-                                    "10", "--filters", "none", "--json"});
+  const ProgramResult result = tune_with_enough_time(
+      dir_.path(), {"a.h5", "--data", "weights", "--chunks", "10", "--filters", "none", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 

@@ -137,7 +137,7 @@ TEST(RepackParts, go_on_where_an_interruption_left_them) {
   const auto written = std::filesystem::last_write_time(dir / "b.part-1-of-3.h5");
   const ProgramResult result = repack(dir, {"--chunk", "5", "--split", "3", "--resume"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("in 3 parts, kept beside it; 1 is there already"));
+  EXPECT_THAT(result.err, HasSubstr("in 3 parts, kept next to it; 1 is there already"));
   EXPECT_EQ(std::filesystem::last_write_time(dir / "b.part-1-of-3.h5"), written);
   expect_equal(dir, "b.h5");
 }

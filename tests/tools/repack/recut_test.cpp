@@ -146,7 +146,7 @@ TEST(Repack, names_the_least_memory_that_holds_one_chunk_of_each_kind) {
   } catch (const OptionError& error) {
     EXPECT_STREQ(error.what(),
                  "--memory 2 MiB cannot hold one source chunk (7.8 KiB) and one target chunk (7.8 KiB) of /x "
-                 "beside the places of all chunks (1.8 MiB); give at least 4 MiB");
+                 "in addition to the positions of all chunks (1.8 MiB); give at least 4 MiB");
   }
 }
 

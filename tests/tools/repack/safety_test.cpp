@@ -82,6 +82,11 @@ TEST(Repack, explains_wrong_usage) {
             "--chunk 5x3x99x32: /images is 10×3×32×32; give smaller chunks\n");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "99999999999GiB"}),
             "--chunk \"99999999999GiB\" is too large; give less than 16 EiB (2^64 bytes)\n");
+  for (const std::string text : {"8EiB", "4GiB"}) {
+    EXPECT_EQ(
+        usage_error(dir, {"a.h5", "b.h5", "--chunk", text}),
+        "--chunk \"" + text + "\" is too large; HDF5 stores chunks below 4 GiB, choose a smaller size\n");
+  }
   EXPECT_EQ(run_program(dir.path(), {"repack", "missing.h5", "b.h5"}).err,
             "missing.h5: no such file; check the path\n");
   EXPECT_THAT(usage_error(dir, {"a.h5", "b.h5", "--filter", "zip"}),
@@ -170,10 +175,15 @@ TEST(Repack, leaves_nothing_when_interrupted) {
   const TempDir dir;
   generate(dir, "5000");
   for (const int signal : {SIGINT, SIGTERM}) {
-    Program program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "1", "--jobs", "1"});
-    program.wait_for_stderr_line();  // it begins to write now
-    program.send(signal);
-    const ProgramResult result = program.wait();
+    ProgramResult result;
+    for (int attempt = 0; attempt < 20; ++attempt) {
+      Program program(dir.path(), {"repack", "a.h5", "b.h5", "--chunk", "1", "--jobs", "1"});
+      program.wait_for_stderr_line();  // it begins to write now
+      program.send(signal);
+      result = program.wait();
+      // This process was suspended until the program was done.
+      if (result.exit_code != 0 || !std::filesystem::remove(dir / "b.h5")) break;
+    }
     EXPECT_EQ(result.exit_code, signal == SIGINT ? 1 : -1);
     EXPECT_EQ(result.signal, signal == SIGINT ? 0 : signal);
     EXPECT_THAT(result.err, ::testing::EndsWith("\ninterrupted\n"));

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "batch/buffer_pool.hpp"
+#include "batch/device.hpp"
 #include "batch/normalize.hpp"
 #include "batch/row_kernel.hpp"
 #include "batch/stream_copy.hpp"
-#include "h5feed/device.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {

@@ -143,7 +143,7 @@ TEST_F(Fields, larger_than_memory_are_refused) {
       };
       EXPECT_THAT(refusal_of<Error>([&] { DataLoader(open(), {.batch_size = 2}); }),
                   testing::AnyOf(HasSubstr("memory_budget_bytes"),
-                                 HasSubstr("a sample lies in 2,199,023,255,552 chunks")))
+                                 HasSubstr("a sample spans 2,199,023,255,552 chunks")))
           << name;
     }
   }

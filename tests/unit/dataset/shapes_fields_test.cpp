@@ -236,7 +236,7 @@ TEST_F(Fields, belong_to_all_tiles_of_an_image_or_are_cut_with_it) {
 TEST_F(Fields, travel_with_every_echo_in_memory_of_its_own) {
   const Dataset dataset =
       Dataset::open(with({{.name = "pose"}, {.name = "boxes", .collate = Collate::ragged}}));
-  DataLoader loader(dataset, {.batch_size = 4, .num_workers = 2, .echo = {.factor = 2}});
+  DataLoader loader(dataset, {.batch_size = 4, .echo = {.factor = 2}, .num_workers = 2});
   std::vector<float> first;
   for (Batch& batch : loader) {
     const auto pose = batch.field("pose").values.as<float>();

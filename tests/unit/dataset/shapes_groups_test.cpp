@@ -196,7 +196,7 @@ TEST_F(Groups, do_not_reach_into_other_files) {
   }
   for (const char* const name : {"flat", "soft", "all/flat"}) {
     EXPECT_EQ(refusal({.files = {path()}, .data = name}),
-              std::string("demo.hdf5: \"") + name + "\" lies in another file, behind a link to parts.h5:" +
+              std::string("demo.hdf5: \"") + name + "\" is in another file, behind a link to parts.h5:" +
                   (name[0] == 'f' ? "/flat" : "/") + "; open parts.h5 itself, .data = \"/flat\"");
   }
   EXPECT_THAT(refusal({.files = {path()}, .data = "chunked"}),
@@ -206,7 +206,7 @@ TEST_F(Groups, do_not_reach_into_other_files) {
   EXPECT_THAT(refusal({.files = {path()}, .data = "x", .fields = {{.name = "flat"}}}),
               HasSubstr("open parts.h5 itself"));
   EXPECT_THAT(refusal({.files = {path()}, .data = "a*/flat"}),
-              HasSubstr("matches /all, which lies in another file, behind a link to parts.h5:/; open the "
+              HasSubstr("matches /all, which is in another file, behind a link to parts.h5:/; open the "
                         "files that such links lead to, .data = \"/flat\""));
   EXPECT_THAT(refusal({.files = {path()}, .data = "pipe"}), HasSubstr("/pipe is a link to pipe.h5:/x"));
   EXPECT_EQ(Dataset::open({.files = {path()}, .data = "x", .target = "y"}).size(), 4);

@@ -200,7 +200,7 @@ TEST_F(Virtual, names_a_source_that_is_missing) {
        {{"a.h5", "x", {0, 0}, {6, 4}, {6, 4}, {}, {}}, {"empty.h5", "x", {0, 4}, {6, 4}, {6, 4}, {}, {}}});
   EXPECT_EQ(
       refusal("file.h5"),
-      "file.h5:/x: source 1 of the virtual dataset, gone/b.h5, is missing; put it beside the file, or set "
+      "file.h5:/x: source 1 of the virtual dataset, gone/b.h5, is missing; put it next to the file, or set "
       "HDF5_VDS_PREFIX to its folder");
   EXPECT_EQ(refusal("dataset.h5"),
             "dataset.h5:/x: source 1 of the virtual dataset: empty.h5: no dataset \"x\"; it has /y (2 u8)");
@@ -258,7 +258,7 @@ TEST_F(Virtual, whose_source_goes_after_it_was_opened_is_refused) {
   const auto reader = open_chunk_reader(file, file->describe("x"), nullptr, {.log_fallback = false});
   std::filesystem::remove(dir_ / "a.h5");
   EXPECT_THAT(refusal_in<FileError>(dir_.path(), [&] { read_all(*reader, 1); }),
-              HasSubstr("source 0 of the virtual dataset, a.h5, is missing; put it beside the file"));
+              HasSubstr("source 0 of the virtual dataset, a.h5, is missing; put it next to the file"));
 }
 
 TEST_F(Virtual, of_files_by_number_is_read_where_libhdf5_is_to_read_it) {

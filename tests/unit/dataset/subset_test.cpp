@@ -62,8 +62,8 @@ TEST(Subset, is_shuffled_in_every_mode) {
     for (const CachePolicy policy : {CachePolicy::lru, CachePolicy::clairvoyant, CachePolicy::keep_first}) {
       DataLoader loader(part, {.batch_size = 8,
                                .shuffle = shuffle,
-                               .num_workers = 2,
                                .seed = 3,
+                               .num_workers = 2,
                                .cache_bytes = 3 * 480,
                                .cache_policy = policy});
       std::vector<std::int64_t> samples = delivered(loader, set);

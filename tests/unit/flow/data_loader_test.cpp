@@ -81,7 +81,7 @@ TEST(DataLoader, drops_the_last_batch_only_when_it_is_smaller) {
   const SampleSet set(gzip_set());
   EXPECT_EQ(DataLoader(open(set), {.batch_size = 30, .drop_last = true}).size(), 3u);
   EXPECT_EQ(DataLoader(open(set), {.batch_size = 50, .drop_last = true}).size(), 2u);
-  DataLoader none(open(set), {.batch_size = 101, .num_workers = 1, .drop_last = true});
+  DataLoader none(open(set), {.batch_size = 101, .drop_last = true, .num_workers = 1});
   EXPECT_EQ(none.size(), 0u);
   EXPECT_FALSE(none.next());
   EXPECT_FALSE(none.next());
@@ -90,7 +90,7 @@ TEST(DataLoader, drops_the_last_batch_only_when_it_is_smaller) {
 TEST(DataLoader, set_epoch_replays_an_order) {
   const SampleSet set(gzip_set());
   for (const std::int64_t workers : {0, 3}) {
-    DataLoader loader(open(set), {.batch_size = 100, .shuffle = "full", .num_workers = workers, .seed = 5});
+    DataLoader loader(open(set), {.batch_size = 100, .shuffle = "full", .seed = 5, .num_workers = workers});
     std::map<std::uint64_t, std::vector<std::int64_t>> orders;
     for (const std::uint64_t epoch : {0u, 1u, 1u, 0u, 7u, 7u, 1u}) {
       loader.set_epoch(epoch);
@@ -109,7 +109,7 @@ TEST(DataLoader, set_epoch_replays_an_order) {
 
 TEST(DataLoader, replaying_the_running_epoch_out_of_order_keeps_both_apart) {
   const SampleSet set(gzip_set());
-  DataLoader loader(open(set), {.batch_size = 10, .num_workers = 4, .in_order = false});
+  DataLoader loader(open(set), {.batch_size = 10, .in_order = false, .num_workers = 4});
   for (int i = 0; i < 4; ++i) {
     loader.set_epoch(0);
     std::vector<std::int64_t> seen;
@@ -242,7 +242,7 @@ TEST(DataLoaderErrors, arrive_at_the_batch_they_belong_to_and_the_rest_goes_on) 
 TEST(DataLoaderErrors, fail_every_batch_with_a_damaged_sample_and_no_other) {
   const SampleSet set(gzip_set());
   test::damage(set.path(), chunk_offset(set, 5) + 4, 20);
-  DataLoader loader(open(set), {.batch_size = 10, .shuffle = "full", .num_workers = 4, .seed = 1});
+  DataLoader loader(open(set), {.batch_size = 10, .shuffle = "full", .seed = 1, .num_workers = 4});
   DataLoader clean_order(open(SampleSet(gzip_set())), {.batch_size = 10, .shuffle = "full", .seed = 1});
   for (const Batch& expected : clean_order) {
     const bool damaged = std::ranges::any_of(expected.indices, [](std::int64_t i) { return i / 10 == 5; });
@@ -287,8 +287,8 @@ TEST(DataLoaderErrors, a_timeout_names_itself_and_loses_no_batch) {
   std::latch release(1);
   {
     DataLoader loader(open(set), {.batch_size = 50,
-                                  .num_workers = 1,
                                   .timeout = std::chrono::milliseconds(20),
+                                  .num_workers = 1,
                                   .worker_init_fn = [&](int) { release.wait(); }});
     try {
       loader.next();
@@ -312,7 +312,7 @@ TEST(DataLoaderErrors, a_timeout_names_itself_and_loses_no_batch) {
 TEST(DataLoaderErrors, the_longest_timeout_is_no_timeout) {
   const SampleSet set(gzip_set());
   DataLoader loader(open(set),
-                    {.batch_size = 50, .num_workers = 1, .timeout = std::chrono::milliseconds::max()});
+                    {.batch_size = 50, .timeout = std::chrono::milliseconds::max(), .num_workers = 1});
   EXPECT_TRUE(loader.next());
 }
 

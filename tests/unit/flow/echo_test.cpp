@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 
 DataLoaderOptions echo_options(std::int64_t factor, std::int64_t workers = 0) {
-  DataLoaderOptions options{.batch_size = 30, .shuffle = true, .num_workers = workers, .seed = 4};
+  DataLoaderOptions options{.batch_size = 30, .shuffle = true, .seed = 4, .num_workers = workers};
   options.echo = {.factor = factor};
   return options;
 }

@@ -95,7 +95,7 @@ void read_from_threads(const test::SampleSet& set, const SampleReader& reader) {
   for (std::size_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
       std::vector<std::int64_t> samples = all_samples(set);
-      std::ranges::rotate(samples, samples.begin() + static_cast<std::ptrdiff_t>(thread * 17));
+      std::rotate(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(thread * 17), samples.end());
       start.arrive_and_wait();
       for (std::size_t first = 0; first < samples.size(); first += 10) {
         expect_stored(set, reader.read(std::span(samples).subspan(first, 10)));

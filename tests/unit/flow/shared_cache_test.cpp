@@ -36,6 +36,13 @@ std::uint64_t run(DataLoader& loader) {
 
 class SharedCache : public testing::Test {
  protected:
+  /// Whether no loader of `dataset_` lives.
+  bool has_no_group() const {
+    LoaderGroupPlace& place = *dataset_.state()->loaders;
+    const MutexLock lock(place.mutex);
+    return place.group.expired();
+  }
+
   SampleSet set_{gzip_set()};  // 100 samples in 10 chunks
   Dataset dataset_ = open(set_);
 };
@@ -94,9 +101,9 @@ TEST_F(SharedCache, goes_with_the_last_loader) {
   {
     DataLoader loader(dataset_, {.batch_size = 10});
     run(loader);
-    EXPECT_FALSE(dataset_.state()->loaders->group.expired());
+    EXPECT_FALSE(has_no_group());
   }
-  EXPECT_TRUE(dataset_.state()->loaders->group.expired());
+  EXPECT_TRUE(has_no_group());
   DataLoader loader(dataset_, {.batch_size = 10});
   run(loader);
   EXPECT_EQ(loader.stats().chunk_loads, 10u);
@@ -229,7 +236,7 @@ TEST_F(SharedCache, is_foretold_before_the_run) {
   EXPECT_EQ(report.cache_bytes_decode_once, 10 * kChunk);
   EXPECT_GT(report.decodes_per_chunk, report.clairvoyant_decodes_per_chunk);
   EXPECT_GE(report.clairvoyant_decodes_per_chunk, 0.7);
-  EXPECT_TRUE(dataset_.state()->loaders->group.expired()) << "no loader was made";
+  EXPECT_TRUE(has_no_group()) << "no loader was made";
 
   DataLoader loader(dataset_, {.batch_size = 10, .shuffle = "chunk:3", .cache_bytes = 3 * kChunk});
   EXPECT_EQ(loader.plan().decodes_per_chunk, 1.0);

@@ -42,7 +42,7 @@ TEST(ImageCodecs, that_are_missing_are_named_with_every_place_that_was_searched)
   EXPECT_EQ(
       refusal_of({beside, "no_such_images.so"}),
       "images need h5feed_images.so, which is not there (looked for " + beside +
-          ", no_such_images.so); install it with h5feed, put it beside the program, or set H5FEED_IMAGES to "
+          ", no_such_images.so); install it with h5feed, put it next to the program, or set H5FEED_IMAGES to "
           "its path");
 }
 

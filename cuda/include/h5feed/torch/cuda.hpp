@@ -110,9 +110,9 @@ inline ProvideOutput torch_provider(const DataLoaderOptions& options) {
 /// Completes the options of a TorchDataLoader on a GPU: sets h5feed's backend, unless one is set, and memory
 /// of the consumer, unless a kind is set. For "auto", makes LibTorch's current device current for CUDA.
 inline void prepare_for_cuda(DataLoaderOptions& options) {
-  if (!options.device_backend) options.device_backend = gpu::backend();
+  if (!options.device.backend()) options.device = gpu::device(options.device.name());
   // "auto" follows the device that is current for CUDA; LibTorch sets it only with its next CUDA call.
-  if (options.device == "auto" && c10::cuda::device_count() > 0) {
+  if (options.device.name() == "auto" && c10::cuda::device_count() > 0) {
     if (const auto current = c10::cuda::current_device(); current != 0)
       C10_CUDA_CHECK(cudaSetDevice(current));
   }

@@ -54,18 +54,19 @@ namespace h5feed::detail {
 /// Completes `options` for the device they request. Throws OptionError if `device` names a GPU but h5feed or
 /// LibTorch was built without CUDA; `device` "auto" becomes "cpu" then, with one log line.
 inline void prepare_torch_device(DataLoaderOptions& options) {
-  const bool named = options.device.starts_with("cuda");
+  const std::string& name = options.device.name();
+  const bool named = name.starts_with("cuda");
   if constexpr (kTorchHasCuda) {
-    if (named || options.device == "auto") prepare_for_cuda(options);
+    if (named || name == "auto") prepare_for_cuda(options);
   } else {
     if (named) {
       throw OptionError(H5FEED_HAS_CUDA
                             ? "this LibTorch (" TORCH_VERSION
                               ") has no CUDA; configure with -DCMAKE_PREFIX_PATH=… of one that has, "
                               "or use device \"cpu\""
-                            : "device \"" + options.device + "\": h5feed was built without CUDA");
+                            : "device \"" + name + "\": h5feed was built without CUDA");
     }
-    if (options.device == "auto") {
+    if (name == "auto") {
       log_once(LogLevel::warning,
                H5FEED_HAS_CUDA
                    ? "device \"auto\": batches go to the CPU; this LibTorch (" TORCH_VERSION
@@ -75,7 +76,6 @@ inline void prepare_torch_device(DataLoaderOptions& options) {
                      "it with CUDA, or set device \"cpu\"");
       options.device = "cpu";
     }
-    options.device_backend.reset();
   }
 }
 

@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_list.hpp"
+#include "store/index/chunk_index.hpp"
 #include "support/chunk_reader_file.hpp"
 #include "support/damage.hpp"
 
@@ -76,6 +80,53 @@ TEST_F(StoreDamaged, refuses_an_index_whose_entries_are_out_of_order) {
   EXPECT_THAT(
       open_message(),
       StartsWith("train.h5:/images: chunk (1,0) (samples 4-7) is missing in its index, which lists "));
+}
+
+TEST_F(StoreDamaged, refuses_an_index_of_which_two_chunks_share_bytes) {
+  for (const bool filtered : {false, true}) {
+    SCOPED_TRACE(filtered);
+    const auto addresses = [&] {
+      write({.path = "images",
+             .shape = {12, 6},
+             .chunk = {4, 6},
+             .filters = filtered ? kGzip : std::vector<FilterSpec>()});
+      const auto file = H5File::open(path());
+      std::vector<std::uint64_t> result;
+      for (const ChunkLocation& place : build_chunk_index(*file, file->describe("images")).locations)
+        result.push_back(place.address);
+      return result;
+    };
+    const std::uint64_t first = addresses().at(0);
+    const auto refused = [](std::uint64_t address) {
+      return "train.h5:/images: chunk (0,0) (samples 0-3) and chunk (2,0) share bytes of the file from "
+             "byte " +
+             std::to_string(address) + " on, so that one of them is lost; restore the file from a good copy";
+    };
+    test::set_chunk_address(path(), 2, 2, first);
+    EXPECT_EQ(open_message(), refused(first));
+    test::set_chunk_address(path(), 2, 2, first + 1);
+    EXPECT_EQ(open_message(), refused(first + 1));
+  }
+}
+
+TEST_F(StoreDamaged, reads_chunks_that_lie_in_the_file_in_any_order) {
+  const Bytes values = test::patterned_bytes(12 * 6);
+  {
+    H5TestFile file(path());
+    file.create({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
+    for (const std::uint64_t row : {8U, 0U, 4U}) {
+      const std::vector<std::uint64_t> start = {row, 0}, count = {4, 6};
+      file.write_box("images", start, count, std::span(values).subspan(row * 6, 24));
+    }
+  }
+  const auto reader = open();
+  EXPECT_TRUE(reader->direct());
+  for (std::uint64_t chunk = 0; chunk < 3; ++chunk) {
+    Bytes out(24);
+    ReadScratch scratch;
+    reader->read_chunk(chunk, out, scratch);
+    EXPECT_TRUE(std::equal(out.begin(), out.end(), values.begin() + static_cast<std::ptrdiff_t>(chunk * 24)));
+  }
 }
 
 // More chunks than are listed: the entries of the index are looked at all the same.
@@ -218,7 +269,7 @@ TEST_F(StoreDamaged, stops_at_a_depth_and_names_the_path) {
   ASSERT_EQ(entries.size(), 2U);
   EXPECT_EQ(without_directory(entries[0].problem),
             "train.h5:" + short_path(deep.substr(0, 2 * kMaxGroupDepth)) +
-                ": groups lie more than 256 deep within each other; name a dataset that does not");
+                ": groups are nested more than 256 deep; name a dataset that is not");
   EXPECT_LT(entries[0].problem.size(), 300U);
   EXPECT_EQ(entries[0].path, deep.substr(0, 2 * kMaxGroupDepth));
   EXPECT_EQ(entries[1].path, "/images");
@@ -267,15 +318,16 @@ TEST_F(StoreDamaged, says_that_links_lead_in_a_circle) {
 TEST_F(StoreDamaged, names_the_external_file_that_is_missing_or_too_short) {
   write({.path = "images", .shape = {40, 5}, .external_file = (dir_ / "raw").string()});
   std::filesystem::rename(dir_ / "raw", dir_ / "moved");
-  EXPECT_EQ(open_message(),
-            "train.h5:/images: its values lie in another file, raw, which cannot be opened: No such file or "
-            "directory; restore it, or set HDF5_EXTFILE_PREFIX to the folder that has it");
-  std::filesystem::rename(dir_ / "moved", dir_ / "raw");
-  std::filesystem::resize_file(dir_ / "raw", 100);
   EXPECT_EQ(
       open_message(),
-      "train.h5:/images: its values lie in another file, raw, which has 100 bytes where 200 from byte 0 on "
-      "are needed; restore it");
+      "train.h5:/images: its values are stored in another file, raw, which cannot be opened: No such file or "
+      "directory; restore it, or set HDF5_EXTFILE_PREFIX to the folder that has it");
+  std::filesystem::rename(dir_ / "moved", dir_ / "raw");
+  std::filesystem::resize_file(dir_ / "raw", 100);
+  EXPECT_EQ(open_message(),
+            "train.h5:/images: its values are stored in another file, raw, which has 100 bytes where 200 "
+            "from byte 0 on "
+            "are needed; restore it");
 }
 
 TEST_F(StoreDamaged, says_that_a_file_is_one_of_several_parts) {

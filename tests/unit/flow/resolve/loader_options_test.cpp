@@ -48,14 +48,15 @@ TEST_F(OptionErrors, name_the_option_and_what_works) {
   EXPECT_EQ(refuse({.num_workers = 1, .prefetch_factor = 0}), "prefetch_factor must be 1 to 1024; got 0");
   EXPECT_EQ(refuse({.timeout = std::chrono::seconds(1)}),
             "timeout needs workers to wait for; set num_workers > 0, or leave it unset");
-  EXPECT_EQ(refuse({.num_workers = 1, .timeout = std::chrono::milliseconds(0)}),
+  EXPECT_EQ(refuse({.timeout = std::chrono::milliseconds(0), .num_workers = 1}),
             "timeout must be positive; got 0 ms");
   EXPECT_EQ(refuse({.batch_size = std::nullopt, .drop_last = true}),
             "drop_last needs batches; set batch_size, or leave drop_last unset");
   EXPECT_EQ(refuse({.device = "cuda:0"}),
-            H5FEED_HAS_CUDA == 0 ? "device \"cuda:0\": h5feed was built without CUDA"
-                                 : "device \"cuda:0\" needs options.device_backend = h5feed::gpu::backend(); "
-                                   "link h5feed::gpu");
+            H5FEED_HAS_CUDA == 0
+                ? "device \"cuda:0\": h5feed was built without CUDA"
+                : "device \"cuda:0\" needs options.device = h5feed::gpu::device(\"cuda:0\"); "
+                  "link h5feed::gpu");
   EXPECT_EQ(refuse({.device = "tpu"}), "device \"tpu\" is not known; use \"cpu\", \"cuda:N\" or \"auto\"");
   EXPECT_EQ(refuse({.normalize = Normalize{.mean = {1, 2}}}),
             "normalize.mean has 2 values, the data has 1 channel; give one value, or one a channel");

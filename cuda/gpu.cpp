@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA backend: h5feed::gpu::backend().
+// The CUDA backend, and h5feed::gpu::device().
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "batch/device_backend.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/device_choice.hpp"
 #include "cuda/kernels/normalize.hpp"
+#include "h5feed/device.hpp"
 #include "h5feed/gpu.hpp"
 
 namespace h5feed::gpu {
@@ -29,6 +32,6 @@ class CudaBackend final : public DeviceBackend {
 
 }  // namespace
 
-std::shared_ptr<const DeviceBackend> backend() { return std::make_shared<const CudaBackend>(); }
+LoaderDevice device(std::string name) { return {std::move(name), std::make_shared<const CudaBackend>()}; }
 
 }  // namespace h5feed::gpu

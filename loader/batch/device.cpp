@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU device: delivers batches from recycled host buffers.
+#include "batch/device.hpp"
+
 #include <fmt/format.h>
 
 #include <atomic>
@@ -8,13 +9,13 @@
 
 #include "base/byte_units.hpp"
 #include "batch/buffer_pool.hpp"
-#include "h5feed/device.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 
 namespace h5feed {
 namespace {
 
+// Delivers batches from recycled host buffers.
 class HostDevice final : public Device {
  public:
   HostDevice(SlotBytes bytes, std::size_t expected_buffers)

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "batch/device.hpp"
 #include "cuda/memory/device_memory.hpp"
 #include "cuda/runtime/handles.hpp"
 #include "h5feed/device.hpp"
@@ -25,7 +26,7 @@ namespace h5feed::gpu {
 ///
 /// Takes the oldest free slot first, because its events are most likely done. If no slot is free the ring
 /// grows, counts the slot, and logs that once. Thread-safe. Batches may outlive the ring.
-class DeviceRing {
+class OutputRing {
  public:
   /// Settings of a ring.
   struct Settings {
@@ -47,10 +48,10 @@ class DeviceRing {
   };
 
   /// Requires `settings.device` to be current. Allocates all slots. Throws CudaError.
-  DeviceRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger);
-  DeviceRing(const DeviceRing&) = delete;
-  DeviceRing& operator=(const DeviceRing&) = delete;
-  ~DeviceRing();
+  OutputRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger);
+  OutputRing(const OutputRing&) = delete;
+  OutputRing& operator=(const OutputRing&) = delete;
+  ~OutputRing();
 
   /// The stream on which kernels fill the slots.
   cudaStream_t compute_stream() const noexcept;

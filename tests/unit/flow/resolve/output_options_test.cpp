@@ -93,7 +93,7 @@ class Augmented : public testing::TestWithParam<AugmentCase> {};
 
 TEST_P(Augmented, samples_are_the_stored_ones_moved_as_the_transforms_say) {
   const SampleSet set(rgb_set());
-  DataLoaderOptions options{.batch_size = 9, .shuffle = true, .num_workers = 2, .seed = 3};
+  DataLoaderOptions options{.batch_size = 9, .shuffle = true, .seed = 3, .num_workers = 2};
   options.normalize = Normalize{.mean = {0.1, 0.2, 0.3}, .std = {0.5, 0.6, 0.7}};
   options.augment = GetParam().augment;
   options.output_layout = GetParam().layout;

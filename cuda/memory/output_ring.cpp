@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/memory/device_ring.hpp"
+#include "cuda/memory/output_ring.hpp"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ constexpr int kDevicePoison = 0xFB;
 
 }  // namespace
 
-struct DeviceRing::State {
+struct OutputRing::State {
   State(const Settings& from, std::shared_ptr<MemoryLedger> to)
       : settings(from),
         ledger(std::move(to)),
@@ -82,7 +82,7 @@ struct DeviceRing::State {
   bool said H5FEED_GUARDED_BY(mutex) = false;
 };
 
-class DeviceRing::HeldBatch final : public DeviceBatch {
+class OutputRing::HeldBatch final : public DeviceBatch {
  public:
   HeldBatch(std::shared_ptr<State> state, std::unique_ptr<Slot> slot, DeviceTensor data, DeviceTensor target,
             const CallPlace& place)
@@ -125,7 +125,7 @@ class DeviceRing::HeldBatch final : public DeviceBatch {
   std::vector<GpuStream> streams_;  // guarded by `mutex_`; the destructor runs alone
 };
 
-DeviceRing::DeviceRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger)
+OutputRing::OutputRing(const Settings& settings, std::shared_ptr<MemoryLedger> ledger)
     : state_(std::make_shared<State>(settings, std::move(ledger))) {
   std::deque<std::unique_ptr<Slot>> slots;
   for (std::size_t i = 0; i < settings.slots; ++i) slots.push_back(state_->allocate({settings.device}));
@@ -134,11 +134,11 @@ DeviceRing::DeviceRing(const Settings& settings, std::shared_ptr<MemoryLedger> l
   state_->allocated = settings.slots;
 }
 
-DeviceRing::~DeviceRing() = default;
+OutputRing::~OutputRing() = default;
 
-cudaStream_t DeviceRing::compute_stream() const noexcept { return state_->compute.get(); }
+cudaStream_t OutputRing::compute_stream() const noexcept { return state_->compute.get(); }
 
-std::unique_ptr<DeviceRing::Slot> DeviceRing::acquire(const CallPlace& place) {
+std::unique_ptr<OutputRing::Slot> OutputRing::acquire(const CallPlace& place) {
   bool say = false;
   {
     const MutexLock lock(state_->mutex);
@@ -163,12 +163,12 @@ std::unique_ptr<DeviceRing::Slot> DeviceRing::acquire(const CallPlace& place) {
   return slot;
 }
 
-std::shared_ptr<DeviceBatch> DeviceRing::hand_over(std::unique_ptr<Slot> slot, DeviceTensor data,
+std::shared_ptr<DeviceBatch> OutputRing::hand_over(std::unique_ptr<Slot> slot, DeviceTensor data,
                                                    DeviceTensor target, const CallPlace& place) {
   return std::make_shared<HeldBatch>(state_, std::move(slot), std::move(data), std::move(target), place);
 }
 
-void DeviceRing::give_back(std::unique_ptr<Slot> slot) noexcept {
+void OutputRing::give_back(std::unique_ptr<Slot> slot) noexcept {
   slot->consumers = 0;
   try {
     state_->put(std::move(slot));
@@ -177,14 +177,14 @@ void DeviceRing::give_back(std::unique_ptr<Slot> slot) noexcept {
   }
 }
 
-std::size_t DeviceRing::slot_bytes() const noexcept { return state_->slot_bytes; }
+std::size_t OutputRing::slot_bytes() const noexcept { return state_->slot_bytes; }
 
-std::size_t DeviceRing::lent() const {
+std::size_t OutputRing::lent() const {
   const MutexLock lock(state_->mutex);
   return state_->lent;
 }
 
-std::uint64_t DeviceRing::allocated() const {
+std::uint64_t OutputRing::allocated() const {
   const MutexLock lock(state_->mutex);
   return state_->allocated;
 }

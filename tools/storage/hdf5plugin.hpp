@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requirements of Python readers for a file.
+// Which filters need the hdf5plugin package in Python.
 #pragma once
 
 #include <algorithm>

@@ -74,10 +74,10 @@ TEST_F(OrderOptions, exclude_each_other_as_in_pytorch) {
   const std::string exclusive =
       "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last";
   EXPECT_THAT(refused({.batch_size = 2, .batch_sampler = some_batch_sampler()}), HasSubstr(exclusive));
-  EXPECT_THAT(refused({.shuffle = true, .batch_sampler = some_batch_sampler()}), HasSubstr(exclusive));
-  EXPECT_THAT(refused({.sampler = some_sampler(), .batch_sampler = some_batch_sampler()}),
+  EXPECT_THAT(refused({.batch_sampler = some_batch_sampler(), .shuffle = true}), HasSubstr(exclusive));
+  EXPECT_THAT(refused({.batch_sampler = some_batch_sampler(), .sampler = some_sampler()}),
               HasSubstr(exclusive));
-  EXPECT_THAT(refused({.batch_sampler = some_batch_sampler(), .drop_last = true}), HasSubstr(exclusive));
+  EXPECT_THAT(refused({.drop_last = true, .batch_sampler = some_batch_sampler()}), HasSubstr(exclusive));
   EXPECT_THAT(refused({.batch_sampler = some_batch_sampler(), .shard = Shard::contiguous}),
               HasSubstr("leave shard at strided"));
   EXPECT_THAT(refused({.sampler = some_sampler(), .shard = Shard::by_chunk}), HasSubstr("use strided"));
@@ -129,8 +129,8 @@ TEST_F(OrderOptions, deliver_batches_larger_than_the_dataset_when_a_sampler_repe
   for (const std::int64_t workers : {0, 2}) {
     DataLoader loader(dataset_, {.batch_size = 250,
                                  .sampler = std::make_shared<WeightedRandomSampler>(weights, 600),
-                                 .num_workers = workers,
-                                 .seed = 4});
+                                 .seed = 4,
+                                 .num_workers = workers});
     std::vector<std::int64_t> sizes;
     for (Batch& batch : loader) {
       sizes.push_back(batch.size());

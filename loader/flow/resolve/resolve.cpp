@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flow/resolve/resolve.hpp"
+
+#include <utility>
+
+#include "flow/resolve/resolve_order.hpp"
+
+namespace h5feed {
+
+Resolved resolve(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen,
+                 const SystemLimits& limits, MemoryClaim memory) {
+  Resolved resolved;
+  resolved.placement = resolve_placement(options, dataset);
+  const ResolvedOptions order = resolve_order(options, dataset, chosen);
+  resolved.format =
+      assembly_format(resolved.placement, options, dataset, static_cast<std::uint64_t>(order.max_batch_rows));
+  resolved.group = LoaderGroup::of(dataset);
+  resolved.membership = resolved.group->join([&](const MemoryUse& others) {
+    Resolution resolution = resolve_options(options, dataset, order, resolved.format, limits, others);
+    resolved.options = std::move(resolution.options);
+    return memory == MemoryClaim::taken ? resolution.memory : MemoryUse{};
+  });
+  return resolved;
+}
+
+}  // namespace h5feed
