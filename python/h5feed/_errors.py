@@ -54,7 +54,7 @@ class VersionError(Error, ImportError):
 
 # How C++ spells things, and how Python does.
 _SPELLINGS = (
-    (re.compile(r"options\.device_backend = h5feed::gpu::backend\(\)[^;,]*(?:; link h5feed::gpu| and link \S+)?"), "an h5feed with CUDA"),
+    (re.compile(r"options\.device = h5feed::gpu::device\([^)]*\)(?:(?:;| and) link h5feed::gpu)?"), "an h5feed with CUDA"),
     (re.compile(r"(?<![\w/])\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
     (re.compile(r"\boptions\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
     (re.compile(r"(?:(?<![\w/])\.|\boptions\.)(\w+) = (?=[\w\"'])"), r"\1="),

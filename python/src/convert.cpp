@@ -320,7 +320,9 @@ void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   given.take("drop_last", options.drop_last);
   given.take("timeout", options.timeout);
   given.take("in_order", options.in_order);
-  given.take("device", options.device);
+  std::string device = "cpu";
+  given.take("device", device);
+  options.device = LoaderDevice(device);
   given.take("copy_depth", options.copy_depth);
   given.take("seed", options.seed);
   given.take("rank", options.rank);
