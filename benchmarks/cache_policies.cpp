@@ -23,7 +23,7 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
-#include "support/row_simulator.hpp"
+#include "support/loaders/row_simulator.hpp"
 
 namespace {
 

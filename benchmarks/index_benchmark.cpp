@@ -21,8 +21,8 @@
 #include "store/index/chunk_index.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
 
 namespace h5feed {
 namespace {

@@ -228,7 +228,7 @@ void cache_visit(benchmark::State& state) {
   constexpr std::uint64_t kChunks = 64;
   constexpr std::size_t kBytes = 4096;
   ChunkCache cache(fits ? kChunks * kBytes : kChunks / 2 * kBytes);
-  const ChunkCache::Resume nobody_waits = [] {};
+  const ChunkCache::Wake nobody_waits = [] {};
   std::uint64_t chunk = 0;
   for (auto _ : state) {
     auto found = cache.lookup({0, chunk++ % kChunks}, kBytes, nobody_waits);

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a linear classifier on the images and labels of an HDF5 file.
-//   h5feed generate demo.h5 --samples 2000 --shape 3,64,64 && first demo.h5
+// Trains a linear classifier: h5feed generate demo.h5 --samples 2000 --shape 3,64,64 && first demo.h5
 #include <torch/torch.h>
 #include <h5feed/torch.hpp>
-
 #include <iostream>
-
 int main(int argc, char** argv) try {
-  const auto data = h5feed::Dataset::open({.files = {argc > 1 ? argv[1] : "demo.h5"}, .target = "labels"});
-  h5feed::DataLoaderOptions options{.batch_size = 64, .shuffle = true, .seed = 1, .num_workers = 2};
-  options.normalize.emplace();  // float32; uint8 becomes 0 … 1
-  const auto loader = h5feed::make_data_loader(data, options);
-
-  const auto& shape = data.sample_shape();  // channels, height, width
-  torch::nn::Sequential net(torch::nn::Flatten(), torch::nn::Linear(shape[0] * shape[1] * shape[2], 10));
-  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  auto data = h5feed::Dataset::open({.files = {argv + 1, argv + argc}, .target = "labels"});
+  auto loader = h5feed::make_data_loader(data, {.batch_size = 64, .shuffle = true, .num_workers = 2});
+  torch::nn::Linear net(c10::multiply_integers(data.sample_shape()), 10);
+  torch::optim::SGD optimizer(net->parameters(), 0.003);
   for (int epoch = 1; epoch <= 3; ++epoch) {
     double sum = 0;
     for (auto& [images, labels] : *loader) {
-      const auto loss = torch::nn::functional::cross_entropy(net->forward(images), labels);
+      const auto loss = torch::nn::functional::cross_entropy(net(images.flatten(1) / 255.0), labels);
       optimizer.zero_grad();
       loss.backward();
       optimizer.step();

@@ -11,12 +11,13 @@ source=/usr/share/datasets/fashion-mnist  # Debian's package dataset-fashion-mni
 lowest_accuracy=88
 
 tools/install_deps.sh
-tools/scripts/build.sh release h5feed_program -- "$@"
-if ! cmake --build --preset release --target fashion_mnist; then
+tools/scripts/build.sh release demo -- "$@"
+h5feed=build/release/h5feed
+training=build/release/examples/fashion_mnist
+if [ ! -x "$training" ]; then
   echo "tools/demo.sh: the training needs LibTorch; install libtorch-dev, or name one with Torch_DIR" >&2
   exit 1
 fi
-h5feed=build/release/h5feed
 data=build/demo/fashion.h5
 
 if [ ! -f "$data" ]; then
@@ -29,7 +30,7 @@ fi
 "$h5feed" bench "$data" --data train/images --target train/labels --num-workers 0,1,2,4
 
 log=build/demo/training.log
-build/release/examples/fashion_mnist "$data" --epochs 3 --num-workers 2 | tee "$log"
+"$training" "$data" --epochs 3 --num-workers 2 | tee "$log"
 
 accuracy=$(sed -n 's/^test accuracy: \([0-9.]*\) %$/\1/p' "$log")
 waits=$(sed -n 's/.*waited for data \([0-9.]* %\).*/\1/p' "$log" | paste -sd, | sed 's/,/, /g')

@@ -26,7 +26,8 @@ names_torch() {
   done
   return 1
 }
-names_torch || packages+=(libtorch-dev libgloo-dev)
+# Without OpenBLAS, Debian's LibTorch multiplies matrices by the reference BLAS, which is several times slower.
+names_torch || packages+=(libtorch-dev libgloo-dev libopenblas0-pthread)
 for argument in "$@"; do
   case $argument in
     --format) packages+=(clang-format-14) ;;

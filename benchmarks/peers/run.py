@@ -32,7 +32,7 @@ NOTES = {
     "PyTorch + h5py, tuned": "whole chunks (order full: rows in file order), 1 GiB chunk cache, no collation; labels too",
     "LibTorch DataLoader + HDF5 C++": "one row a read under a mutex, 1 GiB chunk cache, Stack; no labels",
     "H5Dread in threads": "a bound: whole chunks (order full: rows) into slots, no batches in order, no labels",
-    "hidefix": "as tuned; index read beforehand, threads of its own; no labels",
+    "hidefix": "as tuned; index read in advance, on its own threads; no labels",
     "pyfive": "as tuned; no labels",
 }
 

@@ -41,7 +41,7 @@ ChunkCache::Pin ChunkCache::Load::publish() && {
   return std::exchange(cache_, nullptr)->publish(key_, std::move(buffer_));
 }
 
-ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Resume& resume) {
+ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Wake& wake) {
   const MutexLock lock(mutex_);
   const auto [at, inserted] = entries_.try_emplace(key);
   Entry& entry = at->second;
@@ -51,7 +51,7 @@ ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Res
     return Load(this, key, bytes);
   }
   if (entry.loading) {
-    entry.waiting.push_back(resume);
+    entry.waiting.push_back(wake);
     return Pending{};
   }
   ++stats_.hits;
@@ -129,7 +129,7 @@ ByteBuffer ChunkCache::take_buffer(std::size_t bytes) {
 }
 
 ChunkCache::Pin ChunkCache::publish(ChunkKey key, ByteBuffer buffer) {
-  std::vector<Resume> waiting;
+  std::vector<Wake> waiting;
   Entry* entry = nullptr;
   {
     const MutexLock lock(mutex_);
@@ -141,12 +141,12 @@ ChunkCache::Pin ChunkCache::publish(ChunkKey key, ByteBuffer buffer) {
     if (entry->stays) staying_bytes_ += entry->buffer.size();
     waiting.swap(entry->waiting);
   }
-  for (const Resume& resume : waiting) resume();
+  for (const Wake& wake : waiting) wake();
   return Pin(this, entry);
 }
 
 void ChunkCache::abandon(ChunkKey key, ByteBuffer buffer) noexcept {
-  std::vector<Resume> waiting;
+  std::vector<Wake> waiting;
   {
     const MutexLock lock(mutex_);
     const auto at = entries_.find(key);
@@ -154,7 +154,7 @@ void ChunkCache::abandon(ChunkKey key, ByteBuffer buffer) noexcept {
     entries_.erase(at);
     entry_bytes_ -= buffer.size();
   }
-  for (const Resume& resume : waiting) resume();
+  for (const Wake& wake : waiting) wake();
 }
 
 void ChunkCache::retire(Entry& entry) noexcept {

@@ -50,7 +50,7 @@ class ChunkCache {
  public:
   /// Called when another thread's load of a chunk has finished or failed: look the chunk up again. Runs on
   /// the loading thread; must not throw.
-  using Resume = std::function<void()>;
+  using Wake = std::function<void()>;
 
   /// Keeps one chunk in memory and readable for its own lifetime. Move-only.
   class Pin {
@@ -72,7 +72,7 @@ class ChunkCache {
   };
 
   /// The exclusive right and duty to load one chunk: fill `buffer()`, then call `publish()`. If destroyed
-  /// without `publish()`, as a rule by an exception, the load is abandoned and waiting lookups are resumed to
+  /// without `publish()`, as a rule by an exception, the load is abandoned and waiting lookups are woken to
   /// try again. Move-only.
   class Load {
    public:
@@ -82,7 +82,7 @@ class ChunkCache {
     /// Returns the memory to decode into, allocated on the first call; may evict idle chunks. Throws
     /// std::bad_alloc.
     std::span<std::byte> buffer();
-    /// Makes the chunk visible to lookups and returns a pin on it. Calls the `Resume` of every waiting
+    /// Makes the chunk visible to lookups and returns a pin on it. Calls the `Wake` of every waiting
     /// lookup.
     Pin publish() &&;
 
@@ -96,7 +96,7 @@ class ChunkCache {
     ByteBuffer buffer_;
   };
 
-  /// Result of a lookup while another thread loads the chunk: the cache has stored the `Resume` and will call
+  /// Result of a lookup while another thread loads the chunk: the cache has stored the `Wake` and will call
   /// it.
   struct Pending {};
 
@@ -125,8 +125,8 @@ class ChunkCache {
   ChunkCache& operator=(const ChunkCache&) = delete;
 
   /// Looks up a chunk of `bytes` decoded bytes. Returns a `Pin` if it is cached, a `Load` if the caller has
-  /// to load it, and `Pending`, keeping `resume`, if another thread is loading it. Throws std::bad_alloc.
-  Lookup lookup(ChunkKey key, std::size_t bytes, const Resume& resume) H5FEED_EXCLUDES(mutex_);
+  /// to load it, and `Pending`, keeping `wake`, if another thread is loading it. Throws std::bad_alloc.
+  Lookup lookup(ChunkKey key, std::size_t bytes, const Wake& wake) H5FEED_EXCLUDES(mutex_);
 
   /// Changes the capacity. Evicts idle chunks until the rest fits; chunks in use leave with their last pin.
   void set_capacity(std::uint64_t capacity_bytes) H5FEED_EXCLUDES(mutex_);
@@ -153,7 +153,7 @@ class ChunkCache {
     bool stays = false;
     ByteBuffer buffer;
     std::list<Entry*>::iterator lru;  // valid in state 3 only
-    std::vector<Resume> waiting;      // non-empty in state 1 only
+    std::vector<Wake> waiting;        // non-empty in state 1 only
   };
 
   ByteBuffer take_buffer(std::size_t bytes) H5FEED_EXCLUDES(mutex_);

@@ -87,6 +87,15 @@ struct DatasetState {
     const NamedField& named = fields[number - kFirstNamed];
     return named.rows ? &*named.rows : nullptr;
   }
+  /// Returns the decoded bytes of one sample in the stored types: its data, target and named fields, without
+  /// ragged ones, whose samples differ in length.
+  std::uint64_t sample_bytes() const noexcept {
+    std::uint64_t bytes = 0;
+    for (std::size_t number = 0; number < num_fields(); ++number) {
+      if (const Field* const rows = field(number)) bytes += rows->map.row_bytes();
+    }
+    return bytes;
+  }
 };
 
 /// Returns the file, dataset and row in which an existing sample is stored. Throws std::bad_alloc.

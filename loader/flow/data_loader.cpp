@@ -92,9 +92,9 @@ std::string DataLoader::report() const {
 }
 
 std::string PlanReport::to_string() const {
-  std::string text =
-      fmt::format("an epoch: {} samples in {} batches from {} {}; mixing {:.2f}\n", format_count(samples),
-                  format_count(batches), format_count(chunks), chunks == 1 ? "chunk" : "chunks", mixing);
+  std::string text = fmt::format("an epoch: {} samples in {} batches from {} {}; mixing {:.2f}\n",
+                                 format_count(static_cast<std::uint64_t>(samples)), format_count(batches),
+                                 format_count(chunks), chunks == 1 ? "chunk" : "chunks", mixing);
   if (decodes_per_chunk) {
     text += fmt::format("decodes per chunk: about {:.1f} with cache_bytes {}", *decodes_per_chunk,
                         format_bytes(cache_bytes));

@@ -15,14 +15,14 @@
 
 namespace h5feed {
 
-std::uint64_t DataLoader::State::plan_identity() const { return identity_with(echo_factor()); }
+std::uint64_t DataLoader::State::plan_identity() const { return identity_with(resolved.options.echo_factor); }
 
 // The echo factor is part of the identity because saved positions count the deliveries of an echo.
-std::uint64_t DataLoader::State::identity_with(std::uint64_t factor) const {
+std::uint64_t DataLoader::State::identity_with(std::int64_t factor) const {
   std::call_once(identity_made, [this] {
     identity = mix_key(dataset_fingerprint(*dataset), kPlanHash, plan_hash(plan_spec()));
   });
-  return factor > 1 ? mix_key(identity, kPlanHash, factor) : identity;
+  return factor > 1 ? mix_key(identity, kPlanHash, static_cast<std::uint64_t>(factor)) : identity;
 }
 
 LoaderState DataLoader::State::state() const {
@@ -44,8 +44,9 @@ LoaderState DataLoader::State::state() const {
     within = false;
     place = upcoming.stretches.front().place_at(upcoming.stretches.front().start);
   }
+  const auto factor = static_cast<std::uint64_t>(resolved.options.echo_factor);
   LoaderState saved{resolved.options.seed, within ? now.epoch : upcoming.epoch,
-                    place.position * echo_factor() + place.repeat, plan_identity(),
+                    place.position * factor + static_cast<std::uint64_t>(place.repeat), plan_identity(),
                     resolved.options.world_size};
   saved.echo_samples = place.echo_samples;
   saved.echo_ahead = place.echo_ahead;
@@ -55,7 +56,7 @@ LoaderState DataLoader::State::state() const {
 // Throws StateError if the saved hash of dataset, order and echo factor differs from this loader's.
 void DataLoader::State::check_identity(const LoaderState& saved) const {
   if (saved.plan == plan_identity()) return;
-  for (std::uint64_t factor = 1; factor <= kMaxEchoFactor; ++factor) {
+  for (std::int64_t factor = 1; factor <= kMaxEchoFactor; ++factor) {
     if (saved.plan != identity_with(factor)) continue;
     throw StateError(fmt::format(
         "the saved state is of a run with echo.factor {}, this loader has {}; a position counts deliveries, "
@@ -74,7 +75,7 @@ void DataLoader::State::check_identity(const LoaderState& saved) const {
 std::deque<Stretch> DataLoader::State::stretches_after(const EpochPlace& place, const PlanSpec& spec,
                                                        std::uint64_t of_epoch) const {
   const std::uint64_t unit = batch_sampler ? 1 : spec.batch_size;
-  std::deque<Stretch> parts = rest_of_echo(place, echo_factor(), unit * spec.world_size);
+  std::deque<Stretch> parts = rest_of_echo(place, resolved.options.echo_factor, unit * spec.world_size);
   PlanSpec part_spec = spec;
   for (const Stretch& part : parts) {
     part_spec.start = part.start;
@@ -109,8 +110,9 @@ void DataLoader::State::restore(const LoaderState& saved) {
         "with shard = strided and uneven = exact, or from an epoch's begin",
         saved.world_size, resolved.options.world_size));
   }
-  const EpochPlace place{saved.position / echo_factor(), saved.position % echo_factor(), saved.echo_samples,
-                         saved.echo_ahead};
+  const auto factor = static_cast<std::uint64_t>(resolved.options.echo_factor);
+  const EpochPlace place{saved.position / factor, static_cast<std::int64_t>(saved.position % factor),
+                         saved.echo_samples, saved.echo_ahead};
   if (place.repeat > 0 && place.echo_samples == 0) {
     throw StateError(
         "the saved state is inside an echo, and as h5feed 0.1 saved it, does not say of how many samples; "
@@ -134,8 +136,9 @@ void DataLoader::State::restore(const LoaderState& saved) {
   resolved.options.seed = saved.seed;
   upcoming = {saved.epoch, std::move(parts)};
   delivering.rest.clear();
-  delivering.repeats = 0;
+  delivering.drop_repeats();
   issuing.plan.reset();
+  issuing.failed = false;
 }
 
 }  // namespace h5feed

@@ -93,7 +93,9 @@ void DataLoader::State::preload() {
   preload_chunks(*dataset, chosen.get(), chunks, static_cast<unsigned>(resolved.options.concurrent_decodes));
 }
 
-Stretch DataLoader::State::whole_epoch() const noexcept { return {.end_repeat = echo_factor()}; }
+Stretch DataLoader::State::whole_epoch() const noexcept {
+  return {.end_repeat = resolved.options.echo_factor};
+}
 
 PlanSpec DataLoader::State::plan_spec() const {
   return make_plan_spec({sampler, batch_sampler, chosen}, *dataset, resolved.options);
@@ -115,7 +117,7 @@ SlotBytes DataLoader::State::slot_bytes() const {
 DataFacts DataLoader::State::data_facts() const {
   DataFacts facts;
   facts.device = device->name();
-  facts.samples = resolved.options.samples_per_epoch;
+  facts.samples = static_cast<std::uint64_t>(resolved.options.samples_per_epoch);
   facts.chunks = resolved.options.chunks_per_epoch * dataset->data.map.pieces();
   facts.fit_bytes = cached_data_bytes(*dataset, resolved.options);
   facts.cache_bytes = own_cache ? resolved.options.cache_bytes : cache.capacity_bytes();
@@ -145,7 +147,7 @@ void DataLoader::State::start_epoch() {
   delivering.running = true;
   epoch_clock.start();
   gpu_window.start();
-  fill();
+  issue_jobs();
 }
 
 void DataLoader::State::start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched) {
@@ -158,7 +160,7 @@ void DataLoader::State::start_round(const Stretch& part, std::uint64_t of_epoch,
     ring.cancel_all();
     issue(part, of_epoch, round);
   }
-  delivering.start(part, issuing.plan);
+  delivering.begin_stretch(part, issuing.plan);
   waiting_since.reset();
 }
 
@@ -182,7 +184,7 @@ void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::
 
 // Fills the ring with up to `prefetch_batches` jobs. With workers, jobs of the next round follow the running
 // one without a gap; if `set_epoch` selects another epoch after that, they are dropped when it starts.
-void DataLoader::State::fill() {
+void DataLoader::State::issue_jobs() {
   while (ring.size() < resolved.options.prefetch_batches) {
     if (issuing.round_issued()) {
       const bool ahead_already = issuing.round > delivering.round;
@@ -219,7 +221,7 @@ bool DataLoader::State::issue_next_round() {
 
 void DataLoader::State::warm_up() {
   if (delivering.running || resolved.options.num_workers == 0 || ring.front() || !issue_next_round()) return;
-  fill();
+  issue_jobs();
 }
 
 Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& provide) {
@@ -237,7 +239,7 @@ Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& prov
 }
 
 Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
-  const std::uint64_t repeat = delivering.repeats++;
+  const std::int64_t repeat = delivering.repeats++;
   Batch batch;
   if (!resolved.placement.gpu) {
     batch = device->deliver(0, std::move(delivering.echoes.back()), provide);
@@ -249,7 +251,8 @@ Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
     if (augmentation) {
       like.transforms = augmentation->draw_all(resolved.options.seed, delivering.epoch, repeat, like.indices);
     }
-    batch = device->deliver_again(like, repeat - delivering.first_repeat, provide);
+    batch =
+        device->deliver_again(like, static_cast<std::uint64_t>(repeat - delivering.first_repeat), provide);
   }
   batch.repeat = repeat;
   return batch;
@@ -268,19 +271,15 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
   try {
     batch = echoed ? next_echo(provide) : first_delivery(*job, provide);
   } catch (...) {
-    delivering.repeats = 0;
+    delivering.drop_repeats();
     Counters::add(counters.errors, 1);
     throw;
   }
   const auto samples = static_cast<std::uint64_t>(batch.size());
-  std::uint64_t sample_bytes = 0;
-  for (std::size_t number = 0; number < dataset->num_fields(); ++number) {
-    if (const Field* const field = dataset->field(number)) sample_bytes += field->info().row_bytes();
-  }
   Counters::add(counters.batches, 1);
   Counters::add(counters.samples, samples);
   if (batch.repeat > 0) Counters::add(counters.samples_echoed, samples);
-  Counters::add(counters.bytes_delivered, samples * sample_bytes);
+  Counters::add(counters.bytes_delivered, samples * dataset->sample_bytes());
   return batch;
 }
 

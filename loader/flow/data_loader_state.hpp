@@ -39,7 +39,7 @@ struct DataLoader::State {
   /// Resolves the options and starts the workers. Throws OptionError or DatasetError.
   State(Dataset handle, const DataLoaderOptions& user);
 
-  /// Starts `next_epoch` and abandons a running one. Rethrows what a sampler throws.
+  /// Starts the epoch `upcoming` and abandons a running one. Rethrows what a sampler throws.
   void start_epoch();
   /// Makes `number` the epoch delivered next, from its start.
   void set_epoch(std::uint64_t number);
@@ -81,10 +81,7 @@ struct DataLoader::State {
   /// Returns the hash of dataset, order and this loader's echo factor.
   std::uint64_t plan_identity() const;
   /// Returns the hash of dataset, order and echo factor `factor`.
-  std::uint64_t identity_with(std::uint64_t factor) const;
-  std::uint64_t echo_factor() const noexcept {
-    return static_cast<std::uint64_t>(resolved.options.echo_factor);
-  }
+  std::uint64_t identity_with(std::int64_t factor) const;
   /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.
@@ -97,7 +94,7 @@ struct DataLoader::State {
   /// Issues the round after the running one. Returns false if that failed, e.g. because a sampler threw.
   bool issue_next_round();
   /// Submits jobs until `prefetch_batches` are in flight or no round can be issued ahead.
-  void fill();
+  void issue_jobs();
   /// Issues jobs of the next epoch. Does nothing while an epoch runs, or without workers.
   void warm_up();
   /// Returns when the `timeout` of the wait for the current batch ends; unset without a timeout. The first
@@ -137,7 +134,7 @@ struct DataLoader::State {
   // The remaining members are used by the consumer's thread only.
   Delivering delivering;
   Issuing issuing;
-  Next upcoming;
+  Upcoming upcoming;
   TicketRing::Deadline waiting_since;  ///< when the wait for the current batch began; unset: not yet
 };
 

@@ -55,7 +55,7 @@ bool DataLoader::State::reach_batch() {
   while (delivering.round_taken() && !delivering.rest.empty()) {
     start_round(delivering.rest.front(), delivering.epoch, true);
     delivering.rest.pop_front();
-    fill();
+    issue_jobs();
   }
   return !delivering.round_taken();
 }
@@ -74,7 +74,7 @@ bool DataLoader::State::wait_ready(std::chrono::milliseconds limit) {
   const bool in_order = resolved.options.in_order;
   auto until = Clock::now() + std::clamp<std::chrono::milliseconds>(limit, {}, kForever);
   if (resolved.options.num_workers == 0) {
-    fill();
+    issue_jobs();
     while (!ring.is_complete(delivering.round, in_order)) {
       if (Clock::now() >= until) return false;
       prefetcher.run_one();
@@ -116,12 +116,12 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   std::shared_ptr<BatchJob> job;
   {
     const CountedWait counted(counters, *device, trace.get(), delivering.taken);
-    if (resolved.options.num_workers == 0) fill();
+    if (resolved.options.num_workers == 0) issue_jobs();
     job = wait_for_batch();
   }
   ++delivering.delivered;
   ++delivering.taken;
-  if (resolved.options.num_workers > 0) fill();
+  if (resolved.options.num_workers > 0) issue_jobs();
   return job;
 }
 

@@ -25,19 +25,26 @@ struct Delivering {
   Stretch stretch;                        ///< Positions of `round`
   std::shared_ptr<const EpochPlan> plan;  ///< Plan of `stretch`; null before the first round
   std::deque<Stretch> rest;               ///< Stretches of the running epoch after `stretch`
-  std::uint64_t delivered = 0;     ///< Batches taken in `round`, including failed ones, excluding repeats
-  std::uint64_t taken = 0;         ///< Batches taken in all rounds, excluding repeats
-  std::uint64_t repeats = 0;       ///< Deliveries of the current batch so far; 0 if there is none to repeat
-  std::uint64_t first_repeat = 0;  ///< Deliveries of the current batch before the run was resumed
-  std::vector<Batch> echoes;       ///< CPU: pending repeats of the current batch, in reverse order
-  Batch echo_like;                 ///< GPU: the current batch without memory, template for its repeats
+  std::uint64_t delivered = 0;    ///< Batches taken in `round`, including failed ones, excluding repeats
+  std::uint64_t taken = 0;        ///< Batches taken in all rounds, excluding repeats
+  std::int64_t repeats = 0;       ///< Deliveries of the current batch so far; 0 if there is none to repeat
+  std::int64_t first_repeat = 0;  ///< Deliveries of the current batch before the run was resumed
+  std::vector<Batch> echoes;      ///< CPU: pending repeats of the current batch, in reverse order
+  Batch echo_like;                ///< GPU: the current batch without memory, template for its repeats
 
-  /// Makes `part` with plan `of_part` the running round `round`, of which nothing was taken.
-  void start(const Stretch& part, std::shared_ptr<const EpochPlan> of_part) {
+  /// Resets the progress to the beginning of `part`, whose plan is `of_part`. `round`, `epoch` and `running`
+  /// are set by the caller.
+  void begin_stretch(const Stretch& part, std::shared_ptr<const EpochPlan> of_part) {
     stretch = part;
     plan = std::move(of_part);
     delivered = 0;
+    drop_repeats();
+  }
+  /// Drops the pending repeats of the current batch and their memory.
+  void drop_repeats() {
     repeats = 0;
+    echoes.clear();
+    echo_like = {};
   }
   /// Whether the current batch has repeats left to deliver.
   bool echo_pending() const noexcept { return repeats > 0 && repeats < stretch.end_repeat; }
@@ -76,7 +83,7 @@ struct Issuing {
 
 /// The epoch that the consumer starts next. It has at least one stretch: the whole epoch, or what a restored
 /// state left of it.
-struct Next {
+struct Upcoming {
   std::uint64_t epoch = 0;
   std::deque<Stretch> stretches;  ///< In order
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "flow/measure/counters.hpp"
 #include "flow/resolve/conversion.hpp"
 #include "flow/resolve/resolve.hpp"
+#include "flow/resolve/resolve_options.hpp"
 #include "h5feed/error.hpp"
 #include "plan/sample_subset.hpp"
 
@@ -25,7 +27,7 @@ namespace {
 DataLoaderOptions as_loader_options(const SampleReaderOptions& options, const SystemLimits& limits) {
   DataLoaderOptions as_loader;
   as_loader.shuffle = true;
-  as_loader.num_workers = limits.cpus;
+  as_loader.num_workers = std::min<std::int64_t>(limits.cpus, kMaxWorkers);
   as_loader.cache_bytes = options.cache_bytes;
   as_loader.memory_budget_bytes = options.memory_budget_bytes;
   as_loader.io_depth = 0;
@@ -92,15 +94,6 @@ struct SampleReader::State {
     assembler.finish(job);
   }
 
-  // Returns the stored bytes of `samples` samples, without ragged fields.
-  std::uint64_t stored_bytes(std::uint64_t samples) const {
-    std::uint64_t sample_bytes = 0;
-    for (std::size_t number = 0; number < dataset.state()->num_fields(); ++number) {
-      if (const Field* const field = dataset.state()->field(number)) sample_bytes += field->map.row_bytes();
-    }
-    return samples * sample_bytes;
-  }
-
   // Order matters: members use those declared before them, and are destroyed first.
   const Dataset dataset;
   const SampleReaderOptions options;
@@ -121,7 +114,7 @@ Batch SampleReader::read(std::span<const std::int64_t> samples) const {
   Counters& counters = state_->counters;
   Counters::add(counters.batches, 1);
   Counters::add(counters.samples, samples.size());
-  Counters::add(counters.bytes_delivered, state_->stored_bytes(samples.size()));
+  Counters::add(counters.bytes_delivered, samples.size() * state_->dataset.state()->sample_bytes());
   return std::move(job.batch);
 }
 

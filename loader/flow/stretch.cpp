@@ -3,12 +3,12 @@
 
 namespace h5feed {
 
-std::deque<Stretch> rest_of_echo(const EpochPlace& place, std::uint64_t factor, std::uint64_t batch_samples) {
+std::deque<Stretch> rest_of_echo(const EpochPlace& place, std::int64_t factor, std::uint64_t batch_samples) {
   std::deque<Stretch> rest;
   if (place.echo_samples == 0) return rest;
   const std::uint64_t begin = place.position;
   const std::uint64_t end = begin + place.echo_samples;
-  std::uint64_t repeat = place.repeat;
+  std::int64_t repeat = place.repeat;
   if (place.echo_ahead > 0) {
     rest.push_back({begin + place.echo_ahead, end, repeat, repeat + 1, begin});
     ++repeat;

@@ -10,7 +10,7 @@ namespace h5feed {
 /// Progress of a run within an epoch. Positions are those of the plan and count the samples of all ranks.
 struct EpochPlace {
   std::uint64_t position = 0;      ///< samples before it are delivered completely, with all repeats
-  std::uint64_t repeat = 0;        ///< past deliveries of the samples [position, position + echo_samples)
+  std::int64_t repeat = 0;         ///< past deliveries of the samples [position, position + echo_samples)
   std::uint64_t echo_samples = 0;  ///< samples of an unfinished echo; 0 if there is none, then `repeat` is 0
   std::uint64_t echo_ahead = 0;    ///< first samples of the echo that were delivered `repeat` + 1 times
 };
@@ -23,8 +23,8 @@ struct Stretch {
 
   std::uint64_t start = 0;
   std::uint64_t end = kToTheEnd;
-  std::uint64_t first_repeat = 0;
-  std::uint64_t end_repeat = 1;
+  std::int64_t first_repeat = 0;
+  std::int64_t end_repeat = 1;
   std::uint64_t echo_begin = 0;  ///< start of the echo that ends at `end`; unused if `end` is kToTheEnd
 
   /// Returns true if the stretch is part of an echo that an earlier run began.
@@ -43,6 +43,6 @@ struct Stretch {
 /// together. If one batch holds all samples of the echo, its remaining whole repeats form one stretch, else
 /// one stretch each: then at any time only a leading part of the samples is one delivery ahead, which a saved
 /// state can express. Empty if `place` is not inside an echo.
-std::deque<Stretch> rest_of_echo(const EpochPlace& place, std::uint64_t factor, std::uint64_t batch_samples);
+std::deque<Stretch> rest_of_echo(const EpochPlace& place, std::int64_t factor, std::uint64_t batch_samples);
 
 }  // namespace h5feed

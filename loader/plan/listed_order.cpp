@@ -21,7 +21,13 @@ auto checked_epoch(const AnySampler& sampler, const char* name, std::uint64_t se
 
 std::shared_ptr<const EpochSamples> epoch_of(const Sampler& sampler, std::uint64_t seed,
                                              std::uint64_t epoch) {
-  return checked_epoch(sampler, "sampler", seed, epoch);
+  auto given = checked_epoch(sampler, "sampler", seed, epoch);
+  if (given->size() < 0) {
+    throw OptionError(
+        fmt::format("the sampler gave {} samples for epoch {}; size() of its EpochSamples must be at least 0",
+                    given->size(), epoch));
+  }
+  return given;
 }
 
 std::shared_ptr<const EpochBatches> epoch_of(const BatchSampler& sampler, std::uint64_t seed,
@@ -39,7 +45,7 @@ std::uint64_t sampled(std::int64_t number, std::uint64_t num_samples, const Samp
 }
 
 std::uint64_t SamplerOrder::at(std::uint64_t position) const {
-  return sampled(samples_->at(position), num_samples_, subset_.get());
+  return sampled(samples_->at(static_cast<std::int64_t>(position)), num_samples_, subset_.get());
 }
 
 }  // namespace h5feed

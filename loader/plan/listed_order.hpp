@@ -60,7 +60,7 @@ class SamplerOrder final : public SampleOrder {
         samples_(std::move(samples)),
         subset_(std::move(subset)),
         num_samples_(num_samples) {}
-  std::uint64_t size() const noexcept override { return samples_->size(); }
+  std::uint64_t size() const noexcept override { return static_cast<std::uint64_t>(samples_->size()); }
   /// Throws OptionError if the sampler gives an invalid sample number, and whatever the sampler throws.
   std::uint64_t at(std::uint64_t position) const override;
   std::optional<std::uint64_t> position_of(std::uint64_t) const noexcept override { return std::nullopt; }
@@ -71,8 +71,8 @@ class SamplerOrder final : public SampleOrder {
   std::uint64_t num_samples_;
 };
 
-/// Returns `sampler.epoch(seed, epoch)`, never null. Throws OptionError if it is null, and whatever the
-/// sampler throws.
+/// Returns `sampler.epoch(seed, epoch)`, never null. Throws OptionError if it is null or its size is
+/// negative, and whatever the sampler throws.
 std::shared_ptr<const EpochSamples> epoch_of(const Sampler& sampler, std::uint64_t seed, std::uint64_t epoch);
 /// Returns `sampler.epoch(seed, epoch)`, never null. Throws OptionError if it is null, and whatever the
 /// sampler throws.

@@ -28,8 +28,8 @@ namespace {
 class ListedSamples final : public EpochSamples {
  public:
   explicit ListedSamples(std::vector<std::int64_t> samples) : samples_(std::move(samples)) {}
-  std::uint64_t size() const noexcept override { return samples_.size(); }
-  std::int64_t at(std::uint64_t position) const override { return samples_[position]; }
+  std::int64_t size() const noexcept override { return static_cast<std::int64_t>(samples_.size()); }
+  std::int64_t at(std::int64_t index) const override { return samples_[static_cast<std::size_t>(index)]; }
 
  private:
   const std::vector<std::int64_t> samples_;
@@ -91,8 +91,10 @@ class PermutedSamples final : public EpochSamples {
  public:
   PermutedSamples(std::shared_ptr<const std::vector<std::int64_t>> samples, std::uint64_t key)
       : samples_(std::move(samples)), order_(samples_->size(), key) {}
-  std::uint64_t size() const noexcept override { return samples_->size(); }
-  std::int64_t at(std::uint64_t position) const override { return (*samples_)[order_.at(position)]; }
+  std::int64_t size() const noexcept override { return static_cast<std::int64_t>(samples_->size()); }
+  std::int64_t at(std::int64_t index) const override {
+    return (*samples_)[order_.at(static_cast<std::uint64_t>(index))];
+  }
 
  private:
   const std::shared_ptr<const std::vector<std::int64_t>> samples_;
@@ -148,11 +150,11 @@ struct WeightedRandomSampler::Table {
 
 namespace {
 
-std::uint64_t checked_count(std::string_view sampler, std::int64_t num_samples) {
+std::int64_t checked_count(std::string_view sampler, std::int64_t num_samples) {
   if (num_samples < 1) {
     throw OptionError(fmt::format("num_samples of {} must be at least 1; got {}", sampler, num_samples));
   }
-  return static_cast<std::uint64_t>(num_samples);
+  return num_samples;
 }
 
 double checked_sum(std::span<const double> weights) {
@@ -217,10 +219,11 @@ void build_alias(std::span<const double> weights, double sum, std::vector<double
 class WeightedDraws final : public EpochSamples {
  public:
   WeightedDraws(std::shared_ptr<const void> owner, std::span<const double> keep,
-                std::span<const std::uint64_t> alias, std::uint64_t num_samples, std::uint64_t key)
+                std::span<const std::uint64_t> alias, std::int64_t num_samples, std::uint64_t key)
       : owner_(std::move(owner)), keep_(keep), alias_(alias), num_samples_(num_samples), key_(key) {}
-  std::uint64_t size() const noexcept override { return num_samples_; }
-  std::int64_t at(std::uint64_t position) const override {
+  std::int64_t size() const noexcept override { return num_samples_; }
+  std::int64_t at(std::int64_t index) const override {
+    const auto position = static_cast<std::uint64_t>(index);
     const double place = unit(mix_key(key_, kWeightedColumn, position)) * static_cast<double>(keep_.size());
     const auto column = std::min(static_cast<std::size_t>(place), keep_.size() - 1);
     const bool own = unit(mix_key(key_, kWeightedSide, position)) < keep_[column];
@@ -231,12 +234,12 @@ class WeightedDraws final : public EpochSamples {
   const std::shared_ptr<const void> owner_;  // owns the memory of the spans
   const std::span<const double> keep_;
   const std::span<const std::uint64_t> alias_;
-  const std::uint64_t num_samples_;
+  const std::int64_t num_samples_;
   const std::uint64_t key_;
 };
 
 // Draws without replacement: the samples with the smallest −log(u)/w, in ascending order of that key.
-std::vector<std::int64_t> draw_without_replacement(std::span<const double> weights, std::uint64_t count,
+std::vector<std::int64_t> draw_without_replacement(std::span<const double> weights, std::int64_t count,
                                                    std::uint64_t key) {
   std::vector<std::pair<double, std::int64_t>> keyed;
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -244,10 +247,10 @@ std::vector<std::int64_t> draw_without_replacement(std::span<const double> weigh
     const double u = 1 - unit(mix_key(key, kWeightedColumn, i));  // (0, 1]
     keyed.emplace_back(-std::log(u) / weights[i], static_cast<std::int64_t>(i));
   }
-  const auto end = keyed.begin() + static_cast<std::ptrdiff_t>(count);
+  const auto end = keyed.begin() + count;
   std::partial_sort(keyed.begin(), end, keyed.end());
   std::vector<std::int64_t> samples;
-  samples.reserve(count);
+  samples.reserve(static_cast<std::size_t>(count));
   for (auto at = keyed.begin(); at != end; ++at) samples.push_back(at->second);
   return samples;
 }
@@ -271,7 +274,8 @@ WeightedRandomSampler::WeightedRandomSampler(std::span<const double> weights, st
     }
     table->weights.assign(weights.begin(), weights.end());
   }
-  table->fingerprint = mix_key(num_samples_, kWeightedColumn, replacement ? 1 : 0);
+  table->fingerprint =
+      mix_key(static_cast<std::uint64_t>(num_samples_), kWeightedColumn, replacement ? 1 : 0);
   for (const double weight : weights)
     table->fingerprint = mix_key(table->fingerprint, kWeightedSide, std::bit_cast<std::uint64_t>(weight));
   table_ = std::move(table);
@@ -295,17 +299,19 @@ TorchRandomSampler::TorchRandomSampler(std::int64_t num_samples)
 // draws 64 bits at a time, upper word first.
 std::shared_ptr<const EpochSamples> TorchRandomSampler::epoch(std::uint64_t seed, std::uint64_t epoch) const {
   std::mt19937 generator(static_cast<std::uint32_t>(seed + epoch));
-  std::vector<std::int64_t> samples(num_samples_);
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(num_samples_));
   std::iota(samples.begin(), samples.end(), 0);
-  const bool wide = num_samples_ >= std::numeric_limits<std::uint32_t>::max() / 20;
-  for (std::uint64_t i = 0; i + 1 < num_samples_; ++i) {
+  const bool wide = samples.size() >= std::numeric_limits<std::uint32_t>::max() / 20;
+  for (std::size_t i = 0; i + 1 < samples.size(); ++i) {
     std::uint64_t random = generator();
     if (wide) random = random << 32 | generator();
-    std::swap(samples[i], samples[i + random % (num_samples_ - i)]);
+    std::swap(samples[i], samples[i + random % (samples.size() - i)]);
   }
   return std::make_shared<const ListedSamples>(std::move(samples));
 }
 
-std::uint64_t TorchRandomSampler::fingerprint() const { return mix_key(num_samples_, kTorchOrder, 0); }
+std::uint64_t TorchRandomSampler::fingerprint() const {
+  return mix_key(static_cast<std::uint64_t>(num_samples_), kTorchOrder, 0);
+}
 
 }  // namespace h5feed

@@ -20,24 +20,14 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/damage.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/damage.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
+#include "support/files/temp_dir.hpp"
 
-namespace h5feed {
-namespace test {
+namespace h5feed::test {
 void PrintTo(const IndexKind& kind, std::ostream* out) { *out << kind.name; }
-}  // namespace test
 namespace {
-
-using test::H5TestFile;
-using test::Hid;
-using test::IndexKind;
-using test::replace_bytes;
-using test::TempDir;
-using test::TestDataset;
-
-using Shape = std::vector<std::uint64_t>;
 
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
@@ -159,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(All, ChunkIndexOf,
                          [](const auto& kind) { return std::string(kind.param.name); });
 
 // A large extensible array stores its entries in pages, and its pages in blocks of growing size.
-TEST(LargeChunkIndex, extensible_array_with_paged_blocks) {
+TEST(LargeChunkIndex, has_the_paged_blocks_of_an_extensible_array) {
   const TempDir dir;
   constexpr std::uint64_t kChunks = 300'000;
   std::vector<std::byte> values(kChunks * 4);
@@ -283,4 +273,4 @@ TEST_F(EditedFile, a_layout_version_that_libhdf5_does_not_know_is_one_error) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

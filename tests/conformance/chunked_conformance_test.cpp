@@ -14,16 +14,11 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::IndexKind;
-using test::Pipeline;
-using test::StorageCase;
-using test::TempDir;
 
 struct Storage {
   IndexKind kind;
@@ -70,7 +65,7 @@ void expect_delivers(const ChunkReader& reader, const std::vector<std::byte>& ex
   }
 }
 
-TEST_P(StorageMatrix, equals_libhdf5) {
+TEST_P(StorageMatrix, delivers_what_libhdf5_reads) {
   for (const StorageCase& stored : test::storage_cases(GetParam().kind, GetParam().pipeline)) {
     SCOPED_TRACE(testing::Message() << name_of(stored.storing) << ", " << stored.type.name);
     const std::filesystem::path path = dir_ / "x.h5";
@@ -114,4 +109,4 @@ TEST(StorageMatrixCoverage, every_type_meets_every_pipeline_and_every_way_of_sto
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

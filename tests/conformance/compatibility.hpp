@@ -14,13 +14,12 @@
 
 #include "h5feed/dataset.hpp"
 #include "store/filters/filters.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/loaded_rows.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/bytes.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/loaders/loaded_rows.hpp"
 
 namespace h5feed::test {
-
-using Bytes = std::vector<std::byte>;
 
 /// A dataset of a file of the test.
 struct Place {

@@ -8,16 +8,10 @@
 
 #include "conformance/compatibility.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::Compatibility;
-using test::gzip;
-using test::H5TestFile;
-using test::Hid;
-using test::Place;
-
-TEST_F(Compatibility, fastdepth_nyu_with_a_file_for_each_frame) {
+TEST_F(Compatibility, reads_fastdepth_nyu_with_a_file_for_each_frame) {
   std::vector<Place> rgb;
   std::vector<Place> depth;
   for (int i = 1; i <= 12; ++i) {
@@ -32,7 +26,7 @@ TEST_F(Compatibility, fastdepth_nyu_with_a_file_for_each_frame) {
                reference(rgb), reference(depth));
 }
 
-TEST_F(Compatibility, robomimic_demonstrations) {
+TEST_F(Compatibility, reads_robomimic_demonstrations) {
   std::vector<Place> images;
   std::vector<Place> actions;
   {
@@ -57,7 +51,7 @@ TEST_F(Compatibility, robomimic_demonstrations) {
       reference(images), reference(actions));
 }
 
-TEST_F(Compatibility, maniskill_trajectories) {
+TEST_F(Compatibility, reads_maniskill_trajectories) {
   std::vector<Place> depth;
   std::vector<Place> success;
   {
@@ -83,7 +77,7 @@ TEST_F(Compatibility, maniskill_trajectories) {
       reference(depth), widened<std::uint8_t>(reference(success)));
 }
 
-TEST_F(Compatibility, act_episodes_in_files) {
+TEST_F(Compatibility, reads_act_episodes_in_files) {
   std::vector<Place> images;
   std::vector<Place> actions;
   for (int i = 0; i < 11; ++i) {
@@ -100,7 +94,7 @@ TEST_F(Compatibility, act_episodes_in_files) {
                reference(images), reference(actions));
 }
 
-TEST_F(Compatibility, fastmri_volumes_by_slice) {
+TEST_F(Compatibility, reads_fastmri_volumes_by_slice) {
   std::vector<Place> kspace;
   std::vector<Place> target;
   const Hid complex(H5Tcreate(H5T_COMPOUND, 8));
@@ -119,7 +113,7 @@ TEST_F(Compatibility, fastmri_volumes_by_slice) {
                reference(target));
 }
 
-TEST_F(Compatibility, femnist_clients) {
+TEST_F(Compatibility, reads_femnist_clients) {
   std::vector<Place> pixels;
   std::vector<Place> labels;
   {
@@ -139,7 +133,7 @@ TEST_F(Compatibility, femnist_clients) {
                reference(pixels), widened<std::int32_t>(reference(labels)));
 }
 
-TEST_F(Compatibility, one_group_for_each_sample) {
+TEST_F(Compatibility, reads_one_group_for_each_sample) {
   std::vector<Place> data;
   std::vector<Place> target;
   {
@@ -158,4 +152,4 @@ TEST_F(Compatibility, one_group_for_each_sample) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

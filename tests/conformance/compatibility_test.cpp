@@ -9,21 +9,14 @@
 #include <vector>
 
 #include "conformance/compatibility.hpp"
-#include "support/image_bytes.hpp"
+#include "support/files/image_bytes.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::Bytes;
-using test::Compatibility;
-using test::gzip;
-using test::H5TestFile;
-using test::Hid;
-using test::Place;
 
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
-TEST_F(Compatibility, fuel_celeba) {
+TEST_F(Compatibility, reads_fuel_celeba) {
   {
     H5TestFile file(dir_ / "celeba_64.hdf5");
     add(file, {.path = "features", .shape = {41, 3, 16, 16}});
@@ -54,7 +47,7 @@ std::vector<Bytes> ragged_through_libhdf5(const std::filesystem::path& path, con
 
 // OpenCV decodes by libraries that ThreadSanitizer does not understand (GDAL's locks).
 #ifndef H5FEED_THREAD_SANITIZER
-TEST_F(Compatibility, fuel_ilsvrc_with_encoded_images) {
+TEST_F(Compatibility, reads_fuel_ilsvrc_with_encoded_images) {
   {
     H5TestFile file(dir_ / "ilsvrc2012.hdf5");
     std::vector<Bytes> jpegs;
@@ -73,7 +66,7 @@ TEST_F(Compatibility, fuel_ilsvrc_with_encoded_images) {
 }
 #endif
 
-TEST_F(Compatibility, fuel_dogs_vs_cats_ragged_with_shapes) {
+TEST_F(Compatibility, reads_fuel_dogs_vs_cats_ragged_with_shapes) {
   {
     H5TestFile file(dir_ / "dogs_vs_cats.hdf5");
     std::vector<Bytes> images;
@@ -101,7 +94,7 @@ TEST_F(Compatibility, fuel_dogs_vs_cats_ragged_with_shapes) {
                pixels, widened<std::uint8_t>(reference({{"dogs_vs_cats.hdf5", "targets"}})));
 }
 
-TEST_F(Compatibility, biggan_ilsvrc128) {
+TEST_F(Compatibility, reads_biggan_ilsvrc128) {
   {
     H5TestFile file(dir_ / "ILSVRC128.hdf5");
     // Created with the first batch and resized as the next come.
@@ -120,7 +113,7 @@ TEST_F(Compatibility, biggan_ilsvrc128) {
                reference({{"ILSVRC128.hdf5", "imgs"}}), reference({{"ILSVRC128.hdf5", "labels"}}));
 }
 
-TEST_F(Compatibility, pcam_in_two_files) {
+TEST_F(Compatibility, reads_pcam_in_two_files) {
   {
     H5TestFile x(dir_ / "camelyonpatch_level_2_split_train_x.h5");
     // h5py's automatic chunks cut the images.
@@ -136,7 +129,7 @@ TEST_F(Compatibility, pcam_in_two_files) {
                widened<std::uint8_t>(reference({{"camelyonpatch_level_2_split_train_y.h5", "y"}})));
 }
 
-TEST_F(Compatibility, nyu_depth_v2_in_matlab_7_3) {
+TEST_F(Compatibility, reads_nyu_depth_v2_in_matlab_7_3) {
   {
     // 512 bytes in front, and axes in MATLAB's order: images are (N,3,W,H).
     H5TestFile file(dir_ / "nyu_depth_v2_labeled.mat", {.user_block = 512});
@@ -152,7 +145,7 @@ TEST_F(Compatibility, nyu_depth_v2_in_matlab_7_3) {
                reference({{"nyu_depth_v2_labeled.mat", "depths"}}));
 }
 
-TEST_F(Compatibility, dlio_in_the_latest_format) {
+TEST_F(Compatibility, reads_dlio_in_the_latest_format) {
   std::vector<Place> records;
   for (int i = 0; i < 3; ++i) {
     const std::string name = "img_" + std::to_string(i) + "_of_3.hdf5";
@@ -164,7 +157,7 @@ TEST_F(Compatibility, dlio_in_the_latest_format) {
   expect_equal({.files = {"img_*.hdf5"}, .data = "records", .target = "labels"}, reference(records));
 }
 
-TEST_F(Compatibility, ann_benchmarks) {
+TEST_F(Compatibility, reads_ann_benchmarks) {
   {
     H5TestFile file(dir_ / "sift-128-euclidean.hdf5");
     add(file, {.path = "train", .file_type = H5T_IEEE_F32LE, .shape = {103, 32}});
@@ -178,7 +171,7 @@ TEST_F(Compatibility, ann_benchmarks) {
                widened<std::int32_t>(reference({{"sift-128-euclidean.hdf5", "neighbors"}})));
 }
 
-TEST_F(Compatibility, panns_audioset_waveforms) {
+TEST_F(Compatibility, reads_panns_audioset_waveforms) {
   {
     H5TestFile file(dir_ / "balanced_train.h5");
     add(file, {.path = "waveform",
@@ -194,7 +187,7 @@ TEST_F(Compatibility, panns_audioset_waveforms) {
                widened<std::uint8_t>(reference({{"balanced_train.h5", "target"}})));
 }
 
-TEST_F(Compatibility, modelnet40_in_shards) {
+TEST_F(Compatibility, reads_modelnet40_in_shards) {
   std::vector<Place> data;
   std::vector<Place> label;
   for (int i = 0; i < 5; ++i) {
@@ -215,4 +208,4 @@ TEST_F(Compatibility, modelnet40_in_shards) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <ostream>
 #include <string>
 
@@ -13,17 +11,12 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
+#include "support/files/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::H5TestFile;
-using test::TempDir;
-using test::TestDataset;
-
-using Shape = std::vector<std::uint64_t>;
 
 struct StoredType {
   test::ElementType type;
@@ -54,9 +47,7 @@ class TypeConformance : public testing::TestWithParam<StoredType> {
   }
 
   std::vector<std::byte> values(const Shape& shape) const {
-    const std::size_t elements =
-        std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
-    std::vector<std::byte> bytes = test::patterned_bytes(elements * size_of(dtype()));
+    std::vector<std::byte> bytes = test::patterned_bytes(test::product(shape) * size_of(dtype()));
     // No bit pattern of a NaN: H5Dread may quiet it while it swaps bytes.
     for (std::byte& byte : bytes) byte &= std::byte{0x3f};
     return bytes;
@@ -94,48 +85,48 @@ class TypeConformance : public testing::TestWithParam<StoredType> {
   TempDir dir_;
 };
 
-TEST_P(TypeConformance, contiguous) {
+TEST_P(TypeConformance, reads_contiguous_data) {
   write(dataset({11, 3, 5}));
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, contiguous_in_several_runs) {
+TEST_P(TypeConformance, reads_contiguous_data_in_several_runs) {
   write(dataset({70000, 5, 4}));
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, contiguous_after_user_block) {
+TEST_P(TypeConformance, reads_contiguous_data_after_a_user_block) {
   write(dataset({11, 3, 5}), true, 512);
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, contiguous_never_written) {
+TEST_P(TypeConformance, reads_contiguous_data_that_were_never_written) {
   TestDataset created = dataset({11, 3, 5});
   created.fill_value = values({1});
   write(created, false);
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, contiguous_never_written_after_user_block) {
+TEST_P(TypeConformance, reads_contiguous_data_after_a_user_block_that_were_never_written) {
   TestDataset created = dataset({11, 3, 5});
   created.fill_value = values({1});
   write(created, false, 512);
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, compact) {
+TEST_P(TypeConformance, reads_compact_data) {
   TestDataset created = dataset({11, 3, 5});
   created.compact = true;
   write(created);
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, scalar) {
+TEST_P(TypeConformance, reads_a_scalar) {
   write(dataset({}));
   expect_equals_libhdf5();
 }
 
-TEST_P(TypeConformance, chunked_and_filtered) {
+TEST_P(TypeConformance, reads_chunked_and_filtered_data) {
   TestDataset created = dataset({11, 3, 5});
   created.chunk = {4, 2, 5};
   created.filters = parse_filters("shuffle+gzip:4+fletcher32", size_of(dtype()));
@@ -171,4 +162,4 @@ TEST(EmptyConformance, zero_extents_deliver_nothing) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

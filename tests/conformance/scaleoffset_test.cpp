@@ -21,15 +21,14 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/scaleoffset_chunk.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/bytes.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/scaleoffset_chunk.hpp"
+#include "support/files/shape.hpp"
+#include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-using Shape = std::vector<std::uint64_t>;
 
 constexpr std::size_t kChunkElements = 111;
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -8,21 +8,14 @@
 #include "store/filters/filters.hpp"
 #include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/bytes.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
 
 namespace h5feed::test {
 namespace {
 
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
-
-using Shape = std::vector<std::uint64_t>;
-using Bytes = std::vector<std::byte>;
-
-std::uint64_t product(const Shape& shape) {
-  std::uint64_t elements = 1;
-  for (const std::uint64_t extent : shape) elements *= extent;
-  return elements;
-}
 
 // Shapes of a case: as created, and as resized in the end.
 struct Extents {

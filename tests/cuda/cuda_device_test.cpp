@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "support/captured_log.hpp"
-#include "support/device_batches.hpp"
 #include "support/fakes/fake_cuda.hpp"
+#include "support/gpu/device_batches.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -10,8 +10,8 @@
 #include "cuda/runtime/check.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
-#include "support/device_batches.hpp"
 #include "support/fakes/fake_cuda.hpp"
+#include "support/gpu/device_batches.hpp"
 #include "support/refusal.hpp"
 
 namespace h5feed::test {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cuda/cuda_device.hpp"
-#include "support/device_batches.hpp"
 #include "support/fakes/fake_cuda.hpp"
+#include "support/gpu/device_batches.hpp"
 
 namespace h5feed::test {
 namespace {

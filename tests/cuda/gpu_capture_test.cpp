@@ -10,11 +10,11 @@
 #include "cuda/runtime/check.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
-#include "support/device_batches.hpp"
 #include "support/fakes/fake_cuda.hpp"
-#include "support/gpu_deliveries.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/gpu/device_batches.hpp"
+#include "support/gpu/gpu_deliveries.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -14,8 +14,8 @@
 #include "h5feed/gpu.hpp"
 #include "support/captured_log.hpp"
 #include "support/fakes/fake_cuda.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
 namespace {

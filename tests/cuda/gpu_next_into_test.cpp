@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,19 +13,17 @@
 #include "h5feed/data_loader_access.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/gpu.hpp"
-#include "support/deliveries.hpp"
-#include "support/device_batches.hpp"
 #include "support/fakes/fake_cuda.hpp"
-#include "support/gpu_deliveries.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/gpu/device_batches.hpp"
+#include "support/gpu/gpu_deliveries.hpp"
+#include "support/loaders/deliveries.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
 namespace {
 
 using testing::HasSubstr;
-
-SampleSetSpec rgb_set() { return {.shape = {50, 6, 5, 3}, .chunk_shape = {5, 6, 5, 3}, .gzip = 1}; }
 
 DataLoaderOptions gpu_options(std::int64_t workers = 2) {
   DataLoaderOptions options{.batch_size = 8, .shuffle = true, .seed = 5, .num_workers = workers};

@@ -12,20 +12,16 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/gpu.hpp"
-#include "support/deliveries.hpp"
 #include "support/fakes/fake_cuda.hpp"
-#include "support/gpu_deliveries.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/gpu/gpu_deliveries.hpp"
+#include "support/loaders/deliveries.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
 namespace {
 
 using testing::HasSubstr;
-
-SampleSetSpec rgb_set(DType dtype = DType::u8) {
-  return {.shape = {50, 6, 5, 3}, .dtype = dtype, .chunk_shape = {5, 6, 5, 3}, .gzip = 1};
-}
 
 DataLoaderOptions on_gpu(DataLoaderOptions options, const std::string& device = "cuda:0") {
   options.device = gpu::device(device);
@@ -161,7 +157,7 @@ TEST(GpuLoaders, one_for_each_gpu_over_one_dataset_deliver_their_shares) {
   const auto expected = by_sample(rest_of_epoch(whole));
   FakeCuda cuda({.devices = 2});
   options.world_size = 2;
-  std::map<std::pair<std::uint64_t, std::int64_t>, std::vector<std::byte>> together;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::byte>> together;
   {
     options.rank = 0;
     DataLoader first(dataset, on_gpu(options, "cuda:0"));

@@ -5,7 +5,7 @@
 
 #include "fuzz/check_decode.hpp"
 #include "fuzz/szip_seeds.hpp"
-#include "support/scaleoffset_chunk.hpp"
+#include "support/files/scaleoffset_chunk.hpp"
 
 namespace h5feed::fuzz {
 namespace {

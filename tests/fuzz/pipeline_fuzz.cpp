@@ -6,7 +6,7 @@
 #include <array>
 
 #include "fuzz/check_decode.hpp"
-#include "support/scaleoffset_chunk.hpp"
+#include "support/files/scaleoffset_chunk.hpp"
 
 namespace h5feed::fuzz {
 namespace {

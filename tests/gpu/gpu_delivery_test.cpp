@@ -11,10 +11,10 @@
 #include "cuda/runtime/handles.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
-#include "support/deliveries.hpp"
-#include "support/first_gpu.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/gpu/first_gpu.hpp"
+#include "support/loaders/deliveries.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::gpu::test {
 namespace {

@@ -19,10 +19,10 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
 #include "support/captured_log.hpp"
-#include "support/first_gpu.hpp"
-#include "support/kernel_oracle.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/gpu/first_gpu.hpp"
+#include "support/gpu/kernel_oracle.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::gpu::test {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "h5feed/torch.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
 namespace {

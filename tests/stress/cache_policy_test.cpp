@@ -23,18 +23,13 @@
 #include "h5feed/error.hpp"
 #include "store/index/chunk_index.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/row_simulator.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
+#include "support/loaders/row_simulator.hpp"
+#include "support/loaders/stored_samples.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::CapturedLog;
-using test::open;
-using test::Requests;
-using test::SampleSet;
-using test::Simulation;
 
 // 1000 compressed chunks of 20 small rows, in full shuffle, in a cache that holds a quarter.
 class ManyChunks : public testing::Test {
@@ -266,12 +261,8 @@ TEST(CachePolicies, deliver_the_right_rows_whatever_epoch_comes_next) {
         for (std::uint64_t taken = 0; taken < stop_at; ++taken) {
           const std::optional<Batch> batch = loader.next();
           ASSERT_TRUE(batch);
-          for (std::size_t i = 0; i < batch->indices.size(); ++i) {
-            ASSERT_EQ(std::memcmp(batch->data.bytes.get() + i * set.sample_bytes(),
-                                  set.sample(batch->indices[i]), set.sample_bytes()),
-                      0)
-                << "sample " << batch->indices[i] << ", round " << round;
-          }
+          expect_stored(set, *batch);
+          ASSERT_FALSE(testing::Test::HasFailure()) << "round " << round;
         }
       }
     }
@@ -299,11 +290,7 @@ TEST(CachePolicies, fail_the_batches_of_a_damaged_chunk_and_no_other) {
           const std::optional<Batch> batch = loader.next();
           ASSERT_TRUE(batch);
           ASSERT_EQ(batch->indices, expected->indices);
-          for (std::size_t i = 0; i < batch->indices.size(); ++i) {
-            ASSERT_EQ(std::memcmp(batch->data.bytes.get() + i * set.sample_bytes(),
-                                  set.sample(batch->indices[i]), set.sample_bytes()),
-                      0);
-          }
+          expect_stored(set, *batch);
         }
         EXPECT_FALSE(loader.next());
       }
@@ -342,13 +329,7 @@ TEST(CachePolicies, read_ahead_only_what_has_to_be_decoded) {
                               .cache_bytes = 340'000,
                               .cache_policy = CachePolicy::clairvoyant});
   for (int epoch = 0; epoch < 3; ++epoch) {
-    while (const std::optional<Batch> batch = loader.next()) {
-      for (std::size_t i = 0; i < batch->indices.size(); ++i) {
-        ASSERT_EQ(std::memcmp(batch->data.bytes.get() + i * set.sample_bytes(), set.sample(batch->indices[i]),
-                              set.sample_bytes()),
-                  0);
-      }
-    }
+    while (const std::optional<Batch> batch = loader.next()) expect_stored(set, *batch);
   }
   const LoaderStats stats = loader.stats();
   EXPECT_GT(stats.cache_hits, 4 * stats.cache_misses);
@@ -358,4 +339,4 @@ TEST(CachePolicies, read_ahead_only_what_has_to_be_decoded) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

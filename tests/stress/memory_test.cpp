@@ -7,24 +7,21 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/byte_units.hpp"
 #include "h5feed/data_loader.hpp"
+#include "h5feed/trace.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::open;
-using test::SampleSet;
 
 std::uint64_t resident_bytes() {
   std::ifstream in("/proc/self/statm");
@@ -34,24 +31,22 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// The most that is resident while it lives.
-class PeakMemory {
+// Watches how much is resident: at the begin and the end of every stage of a loader, on its threads.
+class PeakMemory final : public TraceSink {
  public:
-  std::uint64_t stop() {
-    stopped_ = true;
-    thread_.join();
-    return peak_;
-  }
+  void begin(Stage, std::uint64_t) noexcept override { look(); }
+  void end(Stage, std::uint64_t) noexcept override { look(); }
+  std::uint64_t peak() const noexcept { return peak_; }
 
  private:
-  std::atomic<bool> stopped_ = false;
-  std::uint64_t peak_ = 0;
-  std::thread thread_{[this] {
-    while (!stopped_) {
-      peak_ = std::max(peak_, resident_bytes());
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  void look() noexcept {
+    const std::uint64_t now = resident_bytes();
+    std::uint64_t peak = peak_;
+    while (peak < now && !peak_.compare_exchange_weak(peak, now)) {
     }
-  }};
+  }
+
+  std::atomic<std::uint64_t> peak_ = 0;
 };
 
 // 320 MiB decoded, in chunks of 4 MiB.
@@ -108,12 +103,14 @@ TEST_P(MemoryBudget, bounds_what_the_process_takes) {
   const Dataset dataset = open(large_set());
   malloc_trim(0);
   const std::uint64_t idle = resident_bytes();
-  PeakMemory peak;
+  const auto memory = std::make_shared<PeakMemory>();
+  DataLoaderOptions options = GetParam().options;
+  options.trace = memory;
   std::uint64_t budget = 0;
   std::uint64_t consumer_bytes = 0;
   std::string used;
   {
-    DataLoader loader(dataset, GetParam().options);
+    DataLoader loader(dataset, options);
     budget = loader.options().memory_budget_bytes;
     for (Batch& batch : loader) {
       const std::size_t element = size_of(batch.data.dtype);
@@ -121,7 +118,7 @@ TEST_P(MemoryBudget, bounds_what_the_process_takes) {
     }
     used = loader.report();
   }
-  const std::uint64_t above = peak.stop() - std::min(idle, resident_bytes());
+  const std::uint64_t above = memory->peak() - std::min(idle, resident_bytes());
   // The batch in the consumer's hands, and the one it has just let go, are outside the budget.
   const std::uint64_t allowed = budget + std::max(budget / 20, 32 * kMiB) + 2 * consumer_bytes;
   EXPECT_LE(above, allowed) << format_bytes(above) << " above idle; " << used;
@@ -146,4 +143,4 @@ TEST(MemoryOverTime, stays_the_same_over_200_epochs) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -12,13 +12,10 @@
 
 #include "h5feed/data_loader.hpp"
 #include "support/captured_log.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::SampleSet;
-using test::SampleSetSpec;
 
 struct Layout {
   const char* name;
@@ -204,4 +201,4 @@ TEST(Oracle, unordered_delivery_loses_and_repeats_nothing) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -14,15 +14,15 @@
 
 #include "h5feed/data_loader.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using Random = std::mt19937_64;
 // Deliveries of each (sample, repeat), of all ranks and runs.
-using Count = std::map<std::pair<std::int64_t, std::uint64_t>, int>;
+using Count = std::map<std::pair<std::int64_t, std::int64_t>, int>;
 
 std::int64_t draw(Random& random, std::int64_t lowest, std::int64_t highest) {
   return std::uniform_int_distribution<std::int64_t>(lowest, highest)(random);
@@ -93,7 +93,7 @@ class Ranks {
   std::uint64_t epoch() const { return ranks_.front()->state().epoch; }
 
   void deliver(Count& count) {
-    std::optional<std::uint64_t> repeat;
+    std::optional<std::int64_t> repeat;
     for (const auto& rank : ranks_) {
       const auto batch = rank->next();
       ASSERT_TRUE(batch) << "ranks have equally many batches";
@@ -130,8 +130,7 @@ TEST(ResumedEcho, delivers_every_sample_as_often_as_the_factor_says_whatever_the
     const Count count = one_epoch(order, std::nullopt, random);
     Count expected;
     for (std::int64_t sample = 0; sample < 103; ++sample) {
-      for (std::uint64_t repeat = 0; repeat < static_cast<std::uint64_t>(order.factor); ++repeat)
-        expected[{sample, repeat}] = 1;
+      for (std::int64_t repeat = 0; repeat < order.factor; ++repeat) expected[{sample, repeat}] = 1;
     }
     ASSERT_EQ(count, expected) << "seed " << seed;
   }
@@ -172,4 +171,4 @@ TEST(ResumedEcho, is_complete_where_batches_grow_shrink_and_move_to_fewer_ranks)
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

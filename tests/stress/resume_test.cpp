@@ -13,14 +13,12 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::open;
-using test::SampleSet;
 using testing::HasSubstr;
 
 constexpr std::uint64_t kEpochs = 2;
@@ -324,4 +322,4 @@ TEST(ResumedLoader, needs_batches_in_order) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

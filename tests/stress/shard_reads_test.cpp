@@ -6,14 +6,11 @@
 
 #include "h5feed/data_loader.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::open;
-using test::SampleSet;
 
 // 1000 samples in 100 chunks; each rank is a process of its own, so each opens the file for itself.
 class ShardReads : public testing::TestWithParam<Uneven> {
@@ -67,4 +64,4 @@ INSTANTIATE_TEST_SUITE_P(Modes, ShardReads, testing::Values(Uneven::exact, Uneve
                          });
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

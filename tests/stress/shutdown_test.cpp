@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -11,27 +10,16 @@
 
 #include "h5feed/data_loader.hpp"
 #include "support/captured_log.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
+#include "support/loaders/stored_samples.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::SampleSet;
 
 class Shutdown : public testing::Test {
  protected:
-  Dataset open() const {
-    return Dataset::open({.files = {set_.path()}, .data = "images", .target = "labels"});
-  }
-
-  void expect_right(const Batch& batch) const {
-    ASSERT_EQ(batch.data.elements(), static_cast<std::int64_t>(batch.indices.size() * set_.sample_bytes()));
-    for (std::size_t i = 0; i < batch.indices.size(); ++i) {
-      ASSERT_EQ(std::memcmp(batch.data.bytes.get() + i * set_.sample_bytes(), set_.sample(batch.indices[i]),
-                            set_.sample_bytes()),
-                0);
-    }
-  }
+  Dataset open() const { return test::open(set_); }
 
   test::CapturedLog log_;
   SampleSet set_{{.shape = {400, 16, 16}, .chunk_shape = {10, 16, 16}, .gzip = 4}};
@@ -40,8 +28,16 @@ class Shutdown : public testing::Test {
 TEST_F(Shutdown, destruction_is_clean_after_any_number_of_batches) {
   for (const std::int64_t workers : {0, 1, 4}) {
     for (int taken = 0; taken <= 30; ++taken) {
-      DataLoader loader(open(), {.batch_size = 16, .shuffle = "full", .num_workers = workers});
-      for (int i = 0; i < taken; ++i) loader.next();
+      std::optional<Batch> last;
+      {
+        DataLoader loader(open(), {.batch_size = 16, .shuffle = "full", .num_workers = workers});
+        ASSERT_EQ(loader.size(), 25u);
+        for (int i = 0; i < taken; ++i) {
+          last = loader.next();
+          ASSERT_EQ(last.has_value(), i != 25) << "the call behind the last batch ends the epoch";
+        }
+      }
+      if (last) expect_stored(set_, *last);
     }
   }
 }
@@ -53,7 +49,7 @@ TEST_F(Shutdown, a_break_in_mid_epoch_leaves_a_loader_that_works) {
     for (const Batch& batch : loader) {
       ASSERT_EQ(batch.epoch, stop_at - 1) << "an abandoned epoch counts";
       ASSERT_EQ(batch.number, seen);
-      expect_right(batch);
+      expect_stored(set_, batch);
       if (++seen == stop_at) break;
     }
   }
@@ -74,7 +70,7 @@ TEST_F(Shutdown, batches_that_are_kept_outlive_the_loader) {
   }
   ASSERT_EQ(kept.size(), 25u);
   EXPECT_GE(allocated, 25u);
-  for (const Batch& batch : kept) expect_right(batch);
+  for (const Batch& batch : kept) expect_stored(set_, batch);
 }
 
 TEST_F(Shutdown, batches_that_are_let_go_are_recycled) {
@@ -95,7 +91,7 @@ TEST_F(Shutdown, restarting_at_once_and_often_is_harmless) {
       const std::optional<Batch> batch = loader.next();
       ASSERT_TRUE(batch);
       ASSERT_EQ(batch->epoch, i % 7);
-      expect_right(*batch);
+      expect_stored(set_, *batch);
     }
   }
 }
@@ -110,4 +106,4 @@ TEST_F(Shutdown, a_loader_may_live_in_static_storage) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

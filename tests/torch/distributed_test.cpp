@@ -12,14 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "support/processes.hpp"
-#include "support/sample_set.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/processes.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::lines_with;
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -250,4 +249,4 @@ TEST_F(Distributed, what_is_wrong_is_said_in_one_line) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

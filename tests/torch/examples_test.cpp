@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "support/idx_bytes.hpp"
-#include "support/processes.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/file_text.hpp"
+#include "support/files/idx_bytes.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/processes.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::lines_with;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -108,14 +108,9 @@ TEST_F(Examples, wrong_options_are_named_in_one_line) {
               EndsWith("resnet_training: --batch-size 9 is more than the 8 images\n"));
 }
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 TEST_F(Examples, the_docs_show_the_patch_that_is_tested) {
-  const std::string page = text_of(H5FEED_SOURCE_DIR "/docs/libtorch.md");
-  const std::string patch = text_of(H5FEED_SOURCE_DIR "/tests/torch/mnist/mnist_with_h5feed.patch");
+  const std::string page = test::text_of(H5FEED_SOURCE_DIR "/docs/libtorch.md");
+  const std::string patch = test::text_of(H5FEED_SOURCE_DIR "/tests/torch/mnist/mnist_with_h5feed.patch");
   const std::size_t begin = page.find("```diff\n") + 8;
   const std::string shown = page.substr(begin, page.find("```", begin) - begin);
   ASSERT_GT(shown.size(), 100U);
@@ -158,4 +153,4 @@ TEST_F(Examples, libtorchs_mnist_training_gives_the_same_from_hdf5) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

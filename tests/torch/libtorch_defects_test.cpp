@@ -21,14 +21,12 @@
 #include <vector>
 
 #include "h5feed/torch.hpp"
+#include "support/loaders/torch_sets.hpp"
 #include "support/refusal.hpp"
-#include "support/torch_sets.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::first_samples;
-using test::targets_of_epoch;
 using ::testing::HasSubstr;
 using TorchOptions = torch::data::DataLoaderOptions;
 using torch::data::samplers::RandomSampler;
@@ -202,4 +200,4 @@ TEST_F(Defects, the_loaders_own_shuffle_resumes_the_same_order) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -22,16 +22,14 @@
 
 #include "h5feed/torch.hpp"
 #include "support/captured_log.hpp"
+#include "support/loaders/torch_sets.hpp"
 #include "support/refusal.hpp"
-#include "support/torch_sets.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 namespace transforms = torch::data::transforms;
 namespace samplers = torch::data::samplers;
-using test::first_samples;
-using test::targets_of_epoch;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using TorchOptions = torch::data::DataLoaderOptions;
@@ -394,4 +392,4 @@ TEST_F(TorchFeed, refuses_what_libtorch_cannot_hold_in_a_dataset_too) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

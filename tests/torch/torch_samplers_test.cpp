@@ -20,17 +20,14 @@
 #include <vector>
 
 #include "h5feed/torch.hpp"
+#include "support/loaders/torch_sets.hpp"
 #include "support/refusal.hpp"
-#include "support/torch_sets.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 namespace samplers = torch::data::samplers;
 namespace transforms = torch::data::transforms;
-using test::first_samples;
-using test::refusal_of;
-using test::targets_of_epoch;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using TorchOptions = torch::data::DataLoaderOptions;
@@ -184,4 +181,4 @@ TEST_F(TorchSamplers, next_into_says_what_it_needs) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "h5feed/torch.hpp"
-#include "support/torch_file.hpp"
+#include "support/loaders/torch_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::TorchLoader;
 using testing::HasSubstr;
 
 TEST_F(TorchLoader, delivers_channels_last_images_as_channels_first) {
@@ -184,4 +183,4 @@ TEST_F(TorchLoader, delivers_named_fields_as_tensors_by_name) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -13,12 +13,11 @@
 #include <vector>
 
 #include "support/captured_log.hpp"
-#include "support/torch_file.hpp"
+#include "support/loaders/torch_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::TorchLoader;
 using testing::HasSubstr;
 
 TEST_F(TorchLoader, serves_the_loop_that_libtorch_users_write) {
@@ -233,4 +232,4 @@ TEST_F(TorchLoader, leaves_torchs_thread_settings_alone) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

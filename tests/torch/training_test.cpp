@@ -18,9 +18,9 @@
 
 #include "examples/small_cnn.hpp"
 #include "h5feed/torch.hpp"
-#include "support/torch_sets.hpp"
+#include "support/loaders/torch_sets.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 namespace transforms = torch::data::transforms;
@@ -110,4 +110,4 @@ TEST_F(Training, a_program_may_end_within_an_epoch) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -11,7 +11,7 @@
 #include <ostream>
 #include <string>
 
-#include "support/temp_dir.hpp"
+#include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {

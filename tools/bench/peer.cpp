@@ -205,9 +205,9 @@ class Comparison {
     const std::uint64_t wanted = settings_.warmup + settings_.runs;
     say(fmt::format(
         "measuring {}:{} through h5feed and through PyTorch {} with h5py {} ({}): {} rows in turn, "
-        "about {:.3g} s in all, of which starting Python takes {:.2g}{}; a process of Python is ended {:.2g} "
-        "s after "
-        "its time",
+        "about {:.3g} s in all, of which starting Python takes {:.0f}{}; a process of Python is ended {:.0f} "
+        "s "
+        "after its time",
         printable(settings_.file), printable(data_), python_.versions.at("torch").get<std::string>(),
         python_.versions.at("h5py").get<std::string>(), printable(python_.program), rows_.size(), total,
         starts,

@@ -40,11 +40,11 @@ struct BenchSettings {
 
 /// One setting of `bench`: how it is typed on the command line, and its value in JSON.
 struct BenchField {
-  std::string key;           ///< key in JSON, such as "batch_size"
-  std::string option;        ///< name on the command line, such as "--batch-size"
-  std::string type;          ///< placeholder of the value in --help; empty: a flag, or the file
-  std::string help;          ///< description in --help
-  bool is_path = false;      ///< whether the value is a path, which need not be UTF-8
+  std::string key;       ///< key in JSON, such as "batch_size"
+  std::string option;    ///< name on the command line, such as "--batch-size"
+  std::string type;      ///< kind of the value as --help shows it, such as "N"; empty: a flag, or the file
+  std::string help;      ///< description in --help
+  bool is_path = false;  ///< whether the value is a path, which need not be UTF-8
   std::string default_text;  ///< default as typed; empty: none
   /// Sets the value from text as typed. Throws OptionError.
   std::function<void(BenchSettings& settings, const std::string& text)> parse;

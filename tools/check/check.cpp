@@ -122,13 +122,17 @@ class Watcher {
   void advance(std::uint64_t bytes) {
     progress_.advance(static_cast<double>(bytes));
     entry_done_ += static_cast<double>(bytes);
-    const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+    // The time before the first chunk, such as for reading the chunk index, says nothing about the chunks'
+    // speed.
+    const double elapsed = seconds_since(start_);
+    if (!preparing_s_) preparing_s_ = elapsed;
     const double done = before_s_ + seconds_[entry_] * std::min(1.0, entry_done_ / entry_bytes_);
-    const std::optional<double> all = forecast_.revise(done / all_s_, elapsed);
-    if (!all) return;
+    const std::optional<double> checking = forecast_.revise(done / all_s_, elapsed - *preparing_s_);
+    if (!checking) return;
     progress_.hide();
-    say(fmt::format("about {} s in all from what was measured so far, {} s of them left", whole(*all),
-                    whole(*all - elapsed)));
+    const double all = *preparing_s_ + *checking;
+    say(fmt::format("about {} s in all from what was measured so far, {} s of them left", whole(all),
+                    whole(all - elapsed)));
   }
   void end_entry() { before_s_ += seconds_[entry_++]; }
 
@@ -142,6 +146,7 @@ class Watcher {
   const double all_s_;
   TimeForecast forecast_;
   const Clock::time_point start_ = Clock::now();
+  std::optional<double> preparing_s_;  // seconds before the first chunk was checked
   std::size_t entry_ = 0;
   double before_s_ = 0, entry_bytes_ = 1, entry_done_ = 0;
 };

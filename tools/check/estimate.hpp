@@ -41,9 +41,9 @@ class PieceTimer {
 };
 
 /// Returns the predicted seconds for each entry, in their order. Checks some chunks of each dataset of at
-/// least 64 MiB, spread over it, so that chunks that were never written count by their share. Smaller
-/// datasets, and those for which the time did not suffice, are extrapolated from the others. Blocks for about
-/// `limit`, or longer if a single chunk takes longer. Throws Interrupted.
+/// least 64 MiB or 65,536 chunks, spread over it, so that chunks that were never written count by their
+/// share. Smaller datasets, and those for which the time did not suffice, are extrapolated from the others.
+/// Blocks for about `limit`, or longer if a single chunk takes longer. Throws Interrupted.
 std::vector<double> estimate_check(const std::shared_ptr<H5File>& file,
                                    const std::vector<CheckEntry>& entries, const CheckSettings& settings,
                                    std::chrono::nanoseconds limit);

@@ -140,11 +140,9 @@ class Run {
     if (nvml) {
       gpus_.emplace(nvml, arguments_.gpus);
     } else if (has_command() || has_process) {
-      say(fmt::format("no GPU is watched, only processor, memory and storage{}: {}",
-                      arguments_.gpus.empty()
-                          ? ""
-                          : fmt::format(", and --gpu {} is ignored", fmt::join(arguments_.gpus, ", ")),
-                      why));
+      say(fmt::format(
+          "no GPU is watched{}, only processor, memory and storage: {}",
+          arguments_.gpus.empty() ? "" : fmt::format(" (--gpu {})", fmt::join(arguments_.gpus, ", ")), why));
     } else {
       throw DeviceError(
           fmt::format("{}; without a GPU, monitor watches a command (h5feed monitor -- COMMAND) or a "

@@ -22,8 +22,9 @@ namespace {
   throw OptionError(fmt::format("{} \"{}\": give {}", option, text, accepted));
 }
 
-[[noreturn]] void refuse_large(std::string_view option, std::string_view text, std::uint64_t most) {
-  throw OptionError(fmt::format("{} \"{}\" is too large; give at most {}", option, text, format_count(most)));
+// Names no bound: most options have a smaller one than their integer type, which is checked later.
+[[noreturn]] void refuse_large(std::string_view option, std::string_view text) {
+  throw OptionError(fmt::format("{} \"{}\" is too large; give a smaller number", option, text));
 }
 
 template <typename T>
@@ -81,7 +82,7 @@ TileExtent parse_extent(std::string_view option, std::string_view text, std::int
   const auto height = whole<std::int64_t>(parts.front());
   const auto width = whole<std::int64_t>(parts.back());
   for (const std::string_view part : parts) {
-    if (all_digits(part) && !whole<std::int64_t>(part)) refuse_large(option, part, kLargest);
+    if (all_digits(part) && !whole<std::int64_t>(part)) refuse_large(option, part);
   }
   if (!height || !width || parts.size() > 2 || *height < lowest || *width < lowest)
     refuse(option, text, "pixels, such as 512, or 512x768 for height and width");
@@ -171,7 +172,7 @@ std::uint64_t parse_number(std::string_view option, std::string_view text, std::
   const auto value = whole<std::uint64_t>(text);
   if (value && *value >= lowest && *value <= highest) return *value;
   if (highest >= kLargest) {
-    if (all_digits(text) && (!value || *value > highest)) refuse_large(option, text, highest);
+    if (all_digits(text) && (!value || *value > highest)) refuse_large(option, text);
     refuse(option, text, fmt::format("a whole number from {} on", lowest));
   }
   refuse(option, text, fmt::format("a whole number from {} to {}", lowest, highest));
@@ -180,8 +181,9 @@ std::uint64_t parse_number(std::string_view option, std::string_view text, std::
 std::int64_t parse_integer(std::string_view option, std::string_view text) {
   const auto value = whole<std::int64_t>(text);
   if (value) return *value;
-  if (all_digits(text.starts_with('-') ? text.substr(1) : text))
-    refuse(option, text, "a whole number between -2^63 and 2^63 - 1");
+  if (all_digits(text)) refuse_large(option, text);
+  if (text.starts_with('-') && all_digits(text.substr(1)))
+    throw OptionError(fmt::format("{} \"{}\" is too small; give a larger number", option, text));
   refuse(option, text, "a whole number");
 }
 
@@ -248,7 +250,7 @@ std::vector<std::int64_t> parse_list(std::string_view option, std::string_view t
   std::vector<std::int64_t> values;
   for (const std::string_view part : split(text, ",")) {
     const auto value = whole<std::int64_t>(part);
-    if (all_digits(part) && !value) refuse_large(option, part, kLargest);
+    if (all_digits(part) && !value) refuse_large(option, part);
     if (!value || *value < 0) refuse(option, text, "numbers from 0 on, separated by commas, such as 0,1,2,4");
     values.push_back(*value);
   }
@@ -297,7 +299,7 @@ std::optional<std::uint64_t> parse_chunk(std::string_view option, std::string_vi
   if (allow_auto && text == "auto") return std::nullopt;
   if (text == "none") return 0;
   const auto samples = whole<std::uint64_t>(text);
-  if (all_digits(text) && (!samples || *samples > kLargest)) refuse_large(option, text, kLargest);
+  if (all_digits(text) && (!samples || *samples > kLargest)) refuse_large(option, text);
   if (!samples || *samples == 0) {
     refuse(option, text,
            fmt::format("samples per chunk, {}or none for contiguous storage", allow_auto ? "auto, " : ""));

@@ -67,6 +67,7 @@ void return_freed_memory() {
 int repack(const RepackArguments& arguments) {
   const Clock::time_point start = Clock::now();
   check_arguments(arguments);
+  if (in_parts(arguments)) part_choice(arguments);  // refuses wrong numbers before anything is read
   return_freed_memory();
   RepackSettings settings = make_settings(arguments);
   check_places(arguments);

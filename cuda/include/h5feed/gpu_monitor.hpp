@@ -17,7 +17,7 @@
 namespace h5feed::gpu {
 
 /// Starts monitoring a GPU: reads it immediately and then every `interval`, at least 100 ms, on a thread of
-/// its own until the last owner lets go. `GpuUse` lists the values; SM, tensor and memory activity need
+/// its own until the last owner is destroyed. `GpuUse` lists the values; SM, tensor and memory activity need
 /// Hopper or later (NVML's GPM). `pci_id`: PCI address as cudaDeviceGetPCIBusId and nvidia-smi write it
 /// ("0000:19:00.0"); empty: the only GPU of the machine. The library is libnvidia-ml.so.1, or the one that
 /// the environment variable H5FEED_NVML names. Throws DeviceError if there is no driver, no such GPU, or

@@ -30,7 +30,7 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
   if (!slot.free) return false;
   put_into(job.batch, std::move(slot));
   const bool repeats_here = resolved_.format.outputs > 1;  // a GPU repeats from its own copy
-  for (std::uint64_t repeat = job.first_repeat + 1; repeats_here && repeat < job.end_repeat; ++repeat) {
+  for (std::int64_t repeat = job.first_repeat + 1; repeats_here && repeat < job.end_repeat; ++repeat) {
     Batch& echo = job.echoes.emplace_back();
     echo.indices = job.batch.indices;
     echo.origins = job.batch.origins;
@@ -80,10 +80,10 @@ BatchField BatchOutputs::take_field(std::size_t number, const std::vector<std::i
 void BatchOutputs::draw_transforms(BatchJob& job) const {
   const auto& augmentation = resolved_.placement.conversion.augmentation;
   if (!augmentation) return;
-  const auto draw = [&](std::uint64_t repeat) {
+  const auto draw = [&](std::int64_t repeat) {
     return augmentation->draw_all(job.seed, job.batch.epoch, repeat, job.batch.indices);
   };
-  std::uint64_t repeat = job.first_repeat;
+  std::int64_t repeat = job.first_repeat;
   job.batch.transforms = draw(repeat);
   for (Batch& echo : job.echoes) echo.transforms = draw(++repeat);
   if (!resolved_.placement.gpu_converts) return;

@@ -17,7 +17,10 @@ Prefetcher::Prefetcher(const BatchAssembler& assembler, ChunkLoader& chunks, Tic
       settings_(std::move(settings)),
       uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0) {
   try {
-    chunks_.start_read_ahead([this](ChunkKey key) { finish_visits(serve(chunks_.load_stored(key))); });
+    chunks_.start_read_ahead([this](ChunkKey key) {
+      const std::vector<VisitRef> done = serve(chunks_.load_stored(key));
+      finish_visits(done);
+    });
     for (std::int64_t worker = 0; worker < settings_.num_workers; ++worker) {
       workers_.emplace_back([this, worker] { work(worker); });
     }
@@ -176,10 +179,13 @@ std::vector<VisitRef> Prefetcher::visit(const VisitRef& ref, BatchAssembler::Scr
     assembler_.read_direct(*ref.job, ref.visit(), scratch);
     return {ref};
   }
-  return serve(chunks_.claim(ref, [queue = queue_, ref] { queue->push({ref.job, ref.number + 1}); }));
+  return serve(chunks_.claim(ref, [queue = queue_, ref]() noexcept {
+    queue->push({ref.job, ref.number + 1});
+  }));
 }
 
-// Copies the rows of the claimed visits and returns these.
+// Copies the rows of the claimed visits and returns these. Finish them in a separate statement: until the end
+// of the one with this call, the claim and its memory are held, and finishing runs the user's collate_fn.
 std::vector<VisitRef> Prefetcher::serve(ChunkLoader::Claim claim) {
   for (const VisitRef& ref : claim.visits) {
     if (ref.job->failed.load(std::memory_order_acquire)) continue;
@@ -198,7 +204,8 @@ bool Prefetcher::load_ahead() {
   if (!place) return false;
   const auto still_ahead = [&] { return look_ahead_.is_ahead(*place); };
   for (std::uint64_t piece = 0; piece < chunks_.pieces(); ++piece) {
-    finish_visits(serve(chunks_.load_ahead(place->chunk, piece, still_ahead)));
+    const std::vector<VisitRef> done = serve(chunks_.load_ahead(place->chunk, piece, still_ahead));
+    finish_visits(done);
   }
   return true;
 }

@@ -51,10 +51,10 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   const std::shared_ptr<const EpochPlan> plan;  ///< Null if the samples were given
   const std::uint64_t number = 0;  ///< Number of the batch in `plan`, which may start within the epoch
   // These four are set before the job is submitted.
-  std::uint64_t first_turn = 0;    ///< Turn of the first sample (flow/chunks/row_future.hpp)
-  std::uint64_t seed = 0;          ///< Seed of the loader when the job was issued
-  std::uint64_t first_repeat = 0;  ///< Deliveries of the batch before the run was resumed
-  std::uint64_t end_repeat = 1;    ///< Total deliveries of the batch, earlier ones included
+  std::uint64_t first_turn = 0;   ///< Turn of the first sample (flow/chunks/row_future.hpp)
+  std::uint64_t seed = 0;         ///< Seed of the loader when the job was issued
+  std::int64_t first_repeat = 0;  ///< Deliveries of the batch before the run was resumed
+  std::int64_t end_repeat = 1;    ///< Total deliveries of the batch, earlier ones included
 
   // Written by the plan task and read-only afterwards, except the bytes that `batch` points to: each visit
   // writes the rows that are its own.

@@ -27,7 +27,7 @@ void ChunkAgenda::add(const std::shared_ptr<BatchJob>& job) {
   if (patience_ > 0) work_.notify_all();
 }
 
-ChunkAgenda::Turn ChunkAgenda::begin(const VisitRef& visit, const Resume& resume) {
+ChunkAgenda::Turn ChunkAgenda::begin(const VisitRef& visit, const Wake& wake) {
   const MutexLock lock(mutex_);
   const auto at = entries_.find(key_of(visit.visit()));
   if (at == entries_.end() || std::ranges::find(at->second.visits, visit) == at->second.visits.end()) {
@@ -35,7 +35,7 @@ ChunkAgenda::Turn ChunkAgenda::begin(const VisitRef& visit, const Resume& resume
   }
   Entry& entry = at->second;
   if (entry.state == State::reading) {
-    entry.waiting.push_back(resume);
+    entry.waiting.push_back(wake);
     return Turn::reading;
   }
   if (entry.state == State::announced) {
@@ -53,8 +53,8 @@ ChunkAgenda::Entries::iterator ChunkAgenda::take_off(const VisitRef& visit) {
 }
 
 ChunkCache::Lookup ChunkAgenda::look_up(const VisitRef& visit, ChunkCache& cache, std::size_t bytes,
-                                        const Resume& resume) const {
-  ChunkCache::Lookup found = cache.lookup(key_of(visit.visit()), bytes, resume);
+                                        const Wake& wake) const {
+  ChunkCache::Lookup found = cache.lookup(key_of(visit.visit()), bytes, wake);
   // Since `begin` another worker may have loaded the chunk and done all its visits, and the cache may have
   // let it go. Asked while the load is this thread's, so that nobody else loads the chunk meanwhile.
   if (std::holds_alternative<ChunkCache::Load>(found) && !is_unclaimed(visit)) return ChunkCache::Pending{};
@@ -147,7 +147,7 @@ ByteBuffer ChunkAgenda::buffer(std::size_t bytes) {
 }
 
 void ChunkAgenda::fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) noexcept {
-  std::vector<Resume> waiting;
+  std::vector<Wake> waiting;
   {
     const MutexLock lock(mutex_);
     const auto at = entries_.find(key);
@@ -166,7 +166,7 @@ void ChunkAgenda::fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) no
     }
     if (!wanted || bytes == 0) end_flight(std::move(buffer));
   }
-  for (const Resume& resume : waiting) resume();
+  for (const Wake& wake : waiting) wake();
 }
 
 void ChunkAgenda::stop() {

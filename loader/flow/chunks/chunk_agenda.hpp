@@ -45,7 +45,7 @@ struct VisitRef {
 class ChunkAgenda {
  public:
   /// Called once the chunk being fetched is in memory, or could not be read. Must not throw.
-  using Resume = std::function<void()>;
+  using Wake = std::function<void()>;
 
   /// Fetches at most `depth` chunks ahead; 0 disables fetching ahead.
   explicit ChunkAgenda(std::size_t depth) : depth_(depth) { spare_.reserve(depth); }
@@ -58,16 +58,16 @@ class ChunkAgenda {
   enum class Turn : std::uint8_t {
     go,       ///< Look the chunk up, then claim the visit
     claimed,  ///< Another thread has done or is doing the visit
-    reading   ///< The chunk is being fetched; `resume` is kept and will be called
+    reading   ///< The chunk is being fetched; `wake` is kept and will be called
   };
   /// Starts a worker on a visit. After `go`, no reader thread starts on the chunk.
-  Turn begin(const VisitRef& visit, const Resume& resume) H5FEED_EXCLUDES(mutex_);
+  Turn begin(const VisitRef& visit, const Wake& wake) H5FEED_EXCLUDES(mutex_);
 
   /// Looks up the chunk of a visit for which `begin` returned `go`: `bytes` of `cache`. Returns a load only
   /// while nobody has claimed the visit, so that no chunk is loaded in vain. Pending: another thread did the
-  /// visit, or `resume` was kept and will be called.
+  /// visit, or `wake` was kept and will be called.
   ChunkCache::Lookup look_up(const VisitRef& visit, ChunkCache& cache, std::size_t bytes,
-                             const Resume& resume) const H5FEED_EXCLUDES(mutex_);
+                             const Wake& wake) const H5FEED_EXCLUDES(mutex_);
 
   /// Claims one visit. Returns false if another thread has claimed it.
   bool claim(const VisitRef& visit) H5FEED_EXCLUDES(mutex_);
@@ -97,7 +97,7 @@ class ChunkAgenda {
   /// Returns a buffer of at least `bytes` bytes for a chunk from `next_to_read`. Throws std::bad_alloc.
   ByteBuffer buffer(std::size_t bytes) H5FEED_EXCLUDES(mutex_);
 
-  /// Ends the read of a chunk from `next_to_read` and calls the kept `Resume` functions. `buffer` starts with
+  /// Ends the read of a chunk from `next_to_read` and calls the kept `Wake` functions. `buffer` starts with
   /// the chunk's `bytes` bytes; if `bytes` is 0, the worker reads the chunk itself.
   void fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) noexcept H5FEED_EXCLUDES(mutex_);
 
@@ -121,8 +121,8 @@ class ChunkAgenda {
     State state = State::announced;
     Deadline deadline;
     std::vector<VisitRef> visits;
-    std::vector<Resume> waiting;  // non-empty in state 2 only
-    ByteBuffer buffer;            // in state 3 only
+    std::vector<Wake> waiting;  // non-empty in state 2 only
+    ByteBuffer buffer;          // in state 3 only
     std::size_t bytes = 0;
   };
   using Entries = std::unordered_map<ChunkKey, Entry, ChunkKeyHash>;

@@ -36,13 +36,13 @@ void ChunkLoader::announce(const std::shared_ptr<BatchJob>& job) {
   future_.planned(job->first_turn);
 }
 
-ChunkLoader::Claim ChunkLoader::claim(const VisitRef& ref, const Resume& resume) {
+ChunkLoader::Claim ChunkLoader::claim(const VisitRef& ref, const Wake& wake) {
   const Visit& visit = ref.visit();
   const Lane& lane = lanes_[visit.field];
   Claim claim{.key = {visit.field, visit.chunk}};
   if (lane.keeper && claim_kept(ref, claim)) return claim;
-  if (agenda_.begin(ref, resume) != ChunkAgenda::Turn::go) return claim;
-  ChunkCache::Lookup found = agenda_.look_up(ref, parts_.cache, chunk_bytes(claim.key), resume);
+  if (agenda_.begin(ref, wake) != ChunkAgenda::Turn::go) return claim;
+  ChunkCache::Lookup found = agenda_.look_up(ref, parts_.cache, chunk_bytes(claim.key), wake);
   if (auto* const load = std::get_if<ChunkCache::Load>(&found)) {
     try {
       claim.scratch.emplace(scratch_pool_.acquire());
@@ -86,20 +86,20 @@ ChunkLoader::Claim ChunkLoader::load_ahead(std::uint64_t chunk_of_samples, std::
   claim.scratch.emplace(scratch_pool_.acquire());
   // Batches that were planned meanwhile may have been served already, and the chunk be gone again.
   const auto wanted = [&] { return still_ahead() || agenda_.contains(key); };
-  load_uncached(key, **claim.scratch, wanted, claim);
+  load_if_absent(key, **claim.scratch, wanted, claim);
   return claim;
 }
 
 ChunkLoader::Claim ChunkLoader::load_stored(ChunkKey key) {
   Claim claim{.key = key};
   ReadScratch not_needed;
-  load_uncached(
+  load_if_absent(
       key, not_needed, [&] { return agenda_.contains(key); }, claim);
   return claim;
 }
 
-void ChunkLoader::load_uncached(ChunkKey key, ReadScratch& scratch, const std::function<bool()>& wanted,
-                                Claim& claim) {
+void ChunkLoader::load_if_absent(ChunkKey key, ReadScratch& scratch, const std::function<bool()>& wanted,
+                                 Claim& claim) {
   if (parts_.cache.contains(key)) return;
   try {
     ChunkCache::Lookup found = parts_.cache.lookup(key, chunk_bytes(key), [] {});
@@ -115,14 +115,14 @@ void ChunkLoader::load_uncached(ChunkKey key, ReadScratch& scratch, const std::f
 // Loads the chunk and claims every visit that waits for it, so that their rows are copied while the CPU
 // caches hold it.
 void ChunkLoader::load_claiming(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch, Claim& claim) {
-  fill(key, load, scratch);
+  read_into(key, load, scratch);
   if (lanes_[key.field].keeper) claim.due_times = future_.due_times();
   claim.visits = agenda_.claim_all(key);
   claim.chunk.emplace(std::move(load).publish());
 }
 
 // Fills the buffer of `load` with the decoded chunk.
-void ChunkLoader::fill(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch) {
+void ChunkLoader::read_into(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch) {
   const ChunkReader& reader = *lanes_[key.field].field->reader;
   Counters::add(parts_.counters.cache_misses, 1);
   const std::span<std::byte> out = load.buffer();
@@ -168,7 +168,7 @@ ChunkCache::Pin ChunkLoader::pin(ChunkKey key) {
     }
     if (auto* const load = std::get_if<ChunkCache::Load>(&found)) {
       ScratchPool::Lease scratch = scratch_pool_.acquire();
-      fill(key, *load, *scratch);
+      read_into(key, *load, *scratch);
       return std::move(*load).publish();
     }
     loaded->acquire();
@@ -183,7 +183,7 @@ bool ChunkLoader::preload(ChunkKey key) {
   if (load == nullptr) return true;
   ScratchPool::Lease scratch = scratch_pool_.acquire();
   try {
-    fill(key, *load, *scratch);
+    read_into(key, *load, *scratch);
   } catch (const Error&) {
     return true;
   }

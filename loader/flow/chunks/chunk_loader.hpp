@@ -38,7 +38,7 @@ class ChunkLoader {
     std::uint64_t kept_samples = 0;  ///< Samples whose rows are kept apart from chunks; 0 keeps whole chunks
     Counters& counters;
   };
-  using Resume = ChunkAgenda::Resume;
+  using Wake = ChunkAgenda::Wake;
 
   /// Starts no thread. Throws std::bad_alloc.
   explicit ChunkLoader(const Parts& parts);
@@ -64,15 +64,16 @@ class ChunkLoader {
   /// Puts the visits of a planned job on the agenda. Throws std::bad_alloc.
   void announce(const std::shared_ptr<BatchJob>& job);
 
-  /// Takes a visit off the agenda whose rows nobody needs. Returns false if another thread has claimed it.
+  /// Takes a visit of an abandoned or failed job off the agenda; a direct visit was never on it. Returns
+  /// false if another thread has claimed it.
   bool drop(const VisitRef& ref) { return ref.visit().direct || agenda_.claim(ref); }
 
   /// Claims a visit that is on the agenda, and loads its chunk unless kept rows or the cache have it. If it
-  /// loads the chunk, claims all visits that wait for it. Without visits in the result, another thread does
-  /// the visit, or the chunk is being loaded or fetched; `resume` is then kept and will be called. Blocks for
+  /// loads the chunk, claims all visits that wait for it. Without visits in the result, either another thread
+  /// does the visit, or the chunk is being loaded or fetched and `wake` will be called. Blocks for
   /// reads and decodes. Throws FileError, ChunkError, std::bad_alloc; the visit is then off the agenda, and
   /// the caller counts it as done.
-  Claim claim(const VisitRef& ref, const Resume& resume);
+  Claim claim(const VisitRef& ref, const Wake& wake);
 
   /// Loads one piece of a chunk of samples that no batch in preparation needs yet and the cache lacks.
   /// `still_ahead` returns whether this is still the case; it is asked again before the load. Ignores errors;
@@ -103,7 +104,10 @@ class ChunkLoader {
 
   /// Ends the reader threads; blocks until their current reads end. Call it after other threads have stopped
   /// using the loader. Does nothing without `start_read_ahead`.
-  void stop_read_ahead() noexcept { read_ahead_.reset(); }
+  void stop_read_ahead() noexcept {
+    // Reader threads use `read_ahead_` until they end, so it must stay set.
+    if (read_ahead_) read_ahead_->stop();
+  }
 
   /// Numbers the samples of all rounds and predicts when their rows are due.
   RowFuture& future() noexcept { return future_; }
@@ -127,9 +131,9 @@ class ChunkLoader {
 
   bool in_memory(ChunkKey key) const;
   bool claim_kept(const VisitRef& ref, Claim& claim);
-  void load_uncached(ChunkKey key, ReadScratch& scratch, const std::function<bool()>& wanted, Claim& claim);
+  void load_if_absent(ChunkKey key, ReadScratch& scratch, const std::function<bool()>& wanted, Claim& claim);
   void load_claiming(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch, Claim& claim);
-  void fill(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch);
+  void read_into(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch);
   std::size_t chunk_bytes(ChunkKey key) const noexcept {
     return lanes_[key.field].field->reader->chunk_bytes();
   }

@@ -12,7 +12,11 @@ namespace h5feed {
 ReadAhead::ReadAhead(Parts parts, std::size_t depth)
     : parts_(std::move(parts)), num_threads_(std::min(depth, kMaxThreads)) {}
 
-ReadAhead::~ReadAhead() { parts_.agenda.stop(); }
+// A reader thread may still call `note` and `start`, which then returns at once: it was started itself.
+void ReadAhead::stop() noexcept {
+  parts_.agenda.stop();
+  threads_.clear();
+}
 
 void ReadAhead::note(bool slept) {
   if (parts_.agenda.note_read(slept)) start();

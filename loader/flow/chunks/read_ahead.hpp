@@ -38,8 +38,12 @@ class ReadAhead {
   ReadAhead(Parts parts, std::size_t depth);
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
-  /// Stops the agenda and blocks until the current reads end.
-  ~ReadAhead();
+  /// Does what `stop` does.
+  ~ReadAhead() { stop(); }
+
+  /// Stops the agenda, ends the reader threads and blocks until their current reads end. No thread but these
+  /// may use the ReadAhead meanwhile or later.
+  void stop() noexcept;
 
   /// Records whether a read made its worker wait for storage. Starts the reader threads if it pays off; if
   /// none can be started, the workers go on alone.

@@ -29,7 +29,7 @@ struct ChunkGroups {
 
   ChunkGroups(const Field& data, const ResolvedOptions& options)
       : count(options.chunks_per_epoch),
-        rows(std::max<std::uint64_t>(1, options.samples_per_epoch / count)),
+        rows(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(options.samples_per_epoch) / count)),
         bytes(data.reader->chunk_bytes() * data.map.pieces()) {
     if (!data.map.tiled()) return;
     count *= data.map.pieces();
@@ -137,7 +137,7 @@ bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& op
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options) {
   const bool fits = cached_data_bytes(dataset, options) <= options.cache_bytes;
   const ChunkGroups groups(dataset.data, options);
-  const std::uint64_t samples = options.samples_per_epoch;
+  const auto samples = static_cast<std::uint64_t>(options.samples_per_epoch);
   const std::uint64_t held = cache_layout(dataset, with_policy(options, CachePolicy::clairvoyant)).samples;
   return forecast_rows({.num_samples = samples,
                         .rows_per_chunk = groups.rows,
@@ -179,7 +179,7 @@ PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& opt
   const ChunkGroups groups(dataset.data, options);
   PlanReport report;
   report.samples = options.samples_per_epoch;
-  if (options.drop_last) report.samples = batches * static_cast<std::uint64_t>(options.batch_size);
+  if (options.drop_last) report.samples = static_cast<std::int64_t>(batches) * options.batch_size;
   report.batches = batches;
   report.chunks = groups.count;
   report.cache_bytes_fit = cached_data_bytes(dataset, options);

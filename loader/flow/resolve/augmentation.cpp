@@ -59,9 +59,10 @@ Augmentation::Augmentation(const Augment& augment, std::uint64_t height, std::ui
   sizes_.out_width = window_extent(crop.width, width, padding_, "width");
 }
 
-SampleTransform Augmentation::draw(std::uint64_t seed, std::uint64_t epoch, std::uint64_t repeat,
+SampleTransform Augmentation::draw(std::uint64_t seed, std::uint64_t epoch, std::int64_t repeat,
                                    std::int64_t sample) const noexcept {
-  const std::uint64_t of_epoch = mix_key(mix_key(seed, kAugment, epoch), kAugment, repeat);
+  const std::uint64_t of_epoch =
+      mix_key(mix_key(seed, kAugment, epoch), kAugment, static_cast<std::uint64_t>(repeat));
   const std::uint64_t key = mix_key(of_epoch, kAugment, static_cast<std::uint64_t>(sample));
   SampleTransform transform;
   transform.crop_y = place(mix_key(key, kAugment, kCropY), sizes_.in_height, sizes_.out_height, padding_);
@@ -72,7 +73,7 @@ SampleTransform Augmentation::draw(std::uint64_t seed, std::uint64_t epoch, std:
 }
 
 std::vector<SampleTransform> Augmentation::draw_all(std::uint64_t seed, std::uint64_t epoch,
-                                                    std::uint64_t repeat,
+                                                    std::int64_t repeat,
                                                     const std::vector<std::int64_t>& samples) const {
   std::vector<SampleTransform> transforms;
   transforms.reserve(samples.size());

@@ -24,11 +24,11 @@ class Augmentation {
 
   /// Returns the crop and flip of one sample, a pure function of the arguments. `repeat` numbers the
   /// deliveries of the sample in an epoch (echo).
-  SampleTransform draw(std::uint64_t seed, std::uint64_t epoch, std::uint64_t repeat,
+  SampleTransform draw(std::uint64_t seed, std::uint64_t epoch, std::int64_t repeat,
                        std::int64_t sample) const noexcept;
 
   /// Returns `draw` of every sample of a batch, in order. Throws std::bad_alloc.
-  std::vector<SampleTransform> draw_all(std::uint64_t seed, std::uint64_t epoch, std::uint64_t repeat,
+  std::vector<SampleTransform> draw_all(std::uint64_t seed, std::uint64_t epoch, std::int64_t repeat,
                                         const std::vector<std::int64_t>& samples) const;
 
  private:

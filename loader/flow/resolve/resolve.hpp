@@ -25,7 +25,7 @@ struct Resolved {
   std::unique_ptr<LoaderGroup::Membership> membership;  ///< Holds the memory of `options` in `group`
 };
 
-/// What `resolve` enters into the account of the group.
+/// Memory that `resolve` enters into the account of the group.
 enum class MemoryClaim : std::uint8_t {
   taken,    ///< The memory of the resolved options
   foreseen  ///< Nothing: the options are only looked at
@@ -33,8 +33,9 @@ enum class MemoryClaim : std::uint8_t {
 
 /// Resolves `options` for `dataset`; `chosen` is the subset of samples, null selects all. Resolves within the
 /// memory that the dataset's other loaders leave, one loader at a time, so two cannot count on the same
-/// memory. Calls a sampler for its first epoch, and no other callback of the user. Throws OptionError that
-/// names the option and a value that works, DeviceError if no GPU is usable, and whatever a sampler throws.
+/// memory. Calls the log sink, and a sampler for its first epoch; no other callback of the user. Throws
+/// OptionError that names the option and a value that works, DeviceError if no GPU is usable, and whatever a
+/// sampler throws.
 Resolved resolve(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen,
                  const SystemLimits& limits, MemoryClaim memory = MemoryClaim::taken);
 

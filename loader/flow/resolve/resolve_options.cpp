@@ -21,7 +21,6 @@ namespace {
 constexpr std::int64_t kDefaultPrefetchFactor = 2;
 constexpr std::int64_t kDefaultIoDepth = 2;
 constexpr std::int64_t kMaxIoDepth = 1024;
-constexpr std::int64_t kMaxWorkers = 1024;
 constexpr std::int64_t kMaxPrefetchFactor = 1024;
 
 void check_echo(const Echo& echo) {

@@ -16,6 +16,9 @@ namespace h5feed {
 /// Largest `echo.factor`.
 inline constexpr std::int64_t kMaxEchoFactor = 1024;
 
+/// Largest `num_workers`.
+inline constexpr std::int64_t kMaxWorkers = 1024;
+
 /// Type and size of a named field in a batch.
 struct FieldFormat {
   DType dtype = DType::u8;
@@ -47,8 +50,8 @@ struct Resolution {
 };
 
 /// Fills in defaults and checks every option. `order` is the result of `resolve_order` for the same options;
-/// `others` is the memory of the dataset's other loaders. Calls no user callback. Throws OptionError that
-/// names the option and a value that works.
+/// `others` is the memory of the dataset's other loaders. Calls no callback of the user but the log sink.
+/// Throws OptionError that names the option and a value that works.
 Resolution resolve_options(const DataLoaderOptions& options, const DatasetState& dataset,
                            const ResolvedOptions& order, const DeliveryFormat& format,
                            const SystemLimits& limits, const MemoryUse& others);

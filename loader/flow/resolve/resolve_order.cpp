@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
@@ -48,7 +49,8 @@ void check_samplers(const DataLoaderOptions& options) {
 void check_ranks(const DataLoaderOptions& options) {
   constexpr std::int64_t kMaxWorldSize = 1 << 20;
   if (options.world_size < 1 || options.world_size > kMaxWorldSize) {
-    throw OptionError(fmt::format("world_size must be 1 to {}; got {}", kMaxWorldSize, options.world_size));
+    throw OptionError(
+        fmt::format("{} must be 1 to {}; got {}", spelled("world_size"), kMaxWorldSize, options.world_size));
   }
   if (options.rank < 0 || options.rank >= options.world_size) {
     throw OptionError(
@@ -77,12 +79,12 @@ std::int64_t largest_batch(const BatchSampler& sampler) {
 
 // Whether the start of an epoch follows the file: ascending, and leaving out at most half of the samples.
 bool follows_the_file(const EpochSamples& epoch) {
-  constexpr std::uint64_t kBeginning = 4096;
-  const std::uint64_t end = std::min(epoch.size(), kBeginning);
-  for (std::uint64_t i = 1; i < end; ++i) {
+  constexpr std::int64_t kBeginning = 4096;
+  const std::int64_t end = std::min(epoch.size(), kBeginning);
+  for (std::int64_t i = 1; i < end; ++i) {
     if (epoch.at(i) < epoch.at(i - 1)) return false;
   }
-  return end > 0 && epoch.at(end - 1) - epoch.at(0) <= static_cast<std::int64_t>(2 * end);
+  return end > 0 && epoch.at(end - 1) - epoch.at(0) <= 2 * end;
 }
 
 // Counts the samples and chunks that one rank delivers in an epoch. Takes a sampler's size, and whether it
@@ -92,13 +94,16 @@ void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::u
   const auto ranks = static_cast<std::uint64_t>(resolved.world_size);
   if (options.sampler) {
     const auto epoch = epoch_of(*options.sampler, resolved.seed, 0);
-    samples = epoch->size();
+    samples = static_cast<std::uint64_t>(epoch->size());
     if (follows_the_file(*epoch)) resolved.shuffle = Shuffle(false);
   }
-  if (options.batch_sampler)
-    samples = epoch_of(*options.batch_sampler, resolved.seed, 0)->size() *
-              static_cast<std::uint64_t>(resolved.max_batch_rows);
-  resolved.samples_per_epoch = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
+  if (options.batch_sampler) {
+    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    const auto rows = static_cast<std::uint64_t>(resolved.max_batch_rows);
+    samples = std::min(epoch_of(*options.batch_sampler, resolved.seed, 0)->size(), kMost / rows) * rows;
+  }
+  const std::uint64_t own_samples = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
+  resolved.samples_per_epoch = static_cast<std::int64_t>(own_samples);
   resolved.chunks_taking_part = chunks;
   // A contiguous shard covers few chunks only if the order goes chunk by chunk.
   const bool run_of_chunks =
@@ -106,7 +111,7 @@ void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::u
   std::uint64_t own = chunks;
   if (options.shard == Shard::by_chunk) own = ceil_div(chunks, ranks);
   if (run_of_chunks) own = std::min(chunks, ceil_div(chunks, ranks) + 1);
-  resolved.chunks_per_epoch = std::min(own, resolved.samples_per_epoch);
+  resolved.chunks_per_epoch = std::min(own, own_samples);
 }
 
 void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen) {

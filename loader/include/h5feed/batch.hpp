@@ -45,6 +45,7 @@ struct HostTensor {
     if (dtype_of<T>() != dtype) throw std::invalid_argument("h5feed::HostTensor::as: other dtype");
     return {reinterpret_cast<T*>(bytes.get()), static_cast<std::size_t>(elements())};
   }
+  /// Deleted: the result would refer into a temporary. Name the tensor first.
   template <typename T>
   std::span<T> as() const&& = delete;
 };
@@ -77,13 +78,14 @@ struct BatchField {
 class DeviceBatch;
 
 /// One batch. `data` has the shape (B,C,H,W) or (B, stored shape), `target` (B), (B,K), …; both without B if
-/// `batch_size` is nullopt. On a GPU, `gpu` holds the tensors, and `data` and `target` are undefined.
+/// `batch_size` is nullopt. On a GPU, `gpu` holds the tensors, and `data` and `target` are undefined. Owns
+/// its memory, which stays valid after the loader is destroyed.
 struct Batch {
   /// Samples in host memory; undefined on a GPU.
   HostTensor data;
   /// Targets in host memory; undefined on a GPU and for datasets without a target.
   HostTensor target;
-  std::vector<std::int64_t> indices;  ///< sample numbers in the dataset, in batch order
+  std::vector<std::int64_t> indices;  ///< sample numbers in the whole dataset, also for a subset
   /// Storage location of each sample, in batch order; empty without `DataLoaderOptions::provenance`.
   std::vector<SampleOrigin> origins = {};
   /// Fields of `DatasetOptions::fields`, in the order given there.
@@ -94,7 +96,7 @@ struct Batch {
   /// boxes or masks accordingly; empty without `augment`.
   std::vector<SampleTransform> transforms = {};
   /// Number of earlier deliveries of this batch with `echo`; 0 for the first.
-  std::uint64_t repeat = 0;
+  std::int64_t repeat = 0;
   std::shared_ptr<DeviceBatch> gpu = {};  ///< the batch on a GPU, see h5feed/device.hpp; null on the CPU
 
   /// Returns the number of samples.

@@ -36,7 +36,7 @@ struct ResolvedOptions {
   Shard shard = Shard::strided;     ///< how samples are sharded across the ranks
   Uneven uneven = Uneven::exact;    ///< how shards of different sizes are handled
   /// Samples that this rank delivers per epoch, exact to within one batch.
-  std::uint64_t samples_per_epoch = 0;
+  std::int64_t samples_per_epoch = 0;
   std::uint64_t chunks_per_epoch = 0;    ///< approximate number of sample chunks that this rank reads from
   std::uint64_t chunks_taking_part = 0;  ///< sample chunks that all ranks together read from
   std::int64_t num_workers = 0;          ///< worker threads; 0: the consumer's thread works
@@ -60,7 +60,7 @@ struct ResolvedOptions {
 /// Predicted cost of an epoch, excluding repeats by `echo`. Counts chunks of the data only, not of targets
 /// and fields; if a sample spans several chunks, they count as one.
 struct H5FEED_EXPORT PlanReport {
-  std::uint64_t samples = 0;  ///< upper bound of the samples of this rank
+  std::int64_t samples = 0;   ///< upper bound of the samples of this rank
   std::uint64_t batches = 0;  ///< batches of this rank
   std::uint64_t chunks = 0;   ///< chunks that the samples of this rank come from
   /// Expected decodes per chunk in every epoch after the first. Empty if rows bypass the cache, and for
@@ -92,14 +92,15 @@ H5FEED_EXPORT PlanReport plan(const Dataset& dataset, const DataLoaderOptions& o
 ///
 /// The order depends only on (seed, epoch), not on the number of workers. `next()`, `next_into()`,
 /// `start_epoch()`, `set_epoch()`, `warm_up()`, `state()`, `restore()` and the iterators are for one thread
-/// at a time. `stats()`, `report()`, `size()` and `options()` are thread-safe, except while `restore()` runs.
+/// at a time. `stats()`, `report()`, `plan()`, `size()` and `options()` are thread-safe, except while
+/// `restore()` runs.
 /// The destructor may run at any moment, waits only for tasks that already run, and leaves delivered batches
 /// valid.
 class H5FEED_EXPORT DataLoader {
  public:
   /// Creates the loader and starts its workers; blocks while `preload` loads chunks. Throws OptionError if an
   /// option is invalid, DatasetError if the options do not fit the data, DeviceError if a GPU was requested
-  /// and cannot be used.
+  /// and cannot be used, std::system_error if a thread cannot be started, and whatever a sampler throws.
   DataLoader(Dataset dataset, DataLoaderOptions options);
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
@@ -109,8 +110,9 @@ class H5FEED_EXPORT DataLoader {
   /// the epochs of a sampler differ in size, returns the number for epoch 0.
   std::uint64_t size() const noexcept;
 
-  /// Sets the number of the epoch that the next `begin()` (or first `next()`) starts at its beginning.
-  /// Without this call, epochs count 0, 1, 2, … on every rank.
+  /// Selects the epoch that starts next, from its beginning, by `begin()`, `start_epoch()` or a `next()`
+  /// outside an epoch. Does not affect a running epoch. Without this call, epochs count 0, 1, 2, … on every
+  /// rank.
   void set_epoch(std::uint64_t epoch);
 
   /// Lets the workers prepare the first batches of the next epoch, as they do by themselves towards the end
@@ -138,7 +140,8 @@ class H5FEED_EXPORT DataLoader {
   /// `drop_last` would drop samples of an unfinished echo; the loader is then unchanged.
   void restore(const LoaderState& state);
 
-  /// Starts the next epoch, and abandons an epoch that is running.
+  /// Starts the next epoch and abandons a running one. Does not wait for a batch. Throws what a sampler
+  /// throws.
   void start_epoch();
 
   /// Returns the next batch; blocks until it is ready. Returns nullopt once at the end of an epoch; the
@@ -172,7 +175,8 @@ class H5FEED_EXPORT DataLoader {
   /// Single-pass input iterator with the semantics of LibTorch's data loader: `begin()` starts an epoch, the
   /// batch may be moved from, and moving past the end throws std::out_of_range. After a batch failed, the
   /// next comparison or increment goes on to the batch after it. The iterator and its copies own the batch; a
-  /// temporary iterator, as in `*loader.begin()`, returns a copy, which shares the tensors.
+  /// temporary iterator, as in `*loader.begin()`, returns a copy, which shares the tensors. Borrows the
+  /// loader, which must outlive it. Not thread-safe.
   class H5FEED_EXPORT Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -208,7 +212,8 @@ class H5FEED_EXPORT DataLoader {
     explicit Iterator(std::shared_ptr<Cursor> cursor) : cursor_(std::move(cursor)) {}
     std::shared_ptr<Cursor> cursor_;  // null: the end
   };
-  /// Starts the next epoch and returns an iterator to its first batch. Does not wait for that batch.
+  /// Starts the next epoch, abandons a running one, and returns an iterator to the first batch. Does not wait
+  /// for that batch. Throws what a sampler throws.
   Iterator begin() &;
   /// Returns the end of every epoch.
   Iterator end() & noexcept { return {}; }
@@ -219,7 +224,8 @@ class H5FEED_EXPORT DataLoader {
 
   /// Returns the options in use, with every default filled in. Thread-safe.
   const ResolvedOptions& options() const noexcept;
-  /// Predicts the cost of an epoch of this loader. Blocks for up to about 20 ms of simulation.
+  /// Predicts the cost of an epoch of this loader, excluding repeats. Thread-safe. Blocks for up to about 20
+  /// ms.
   PlanReport plan() const;
   /// Returns a snapshot of the counters. Thread-safe.
   LoaderStats stats() const;

@@ -45,7 +45,8 @@ struct ImageOptions {
   ImageColor color = ImageColor::rgb;
   /// Path of a table (N,3) of integers with the shape of each sample, if the bytes of a sample are pixels and
   /// not an encoded image. Shapes are (H,W,C), or (C,H,W) with `InputLayout::nchw`; with `automatic`, the
-  /// axis of 1, 3 or 4 is C. Ignores `color`: channels stay as stored. Empty: images are encoded.
+  /// axis of 1, 3 or 4 is C. With this table `color` has no effect: channels stay as stored. Empty: images
+  /// are encoded.
   std::string shapes;
 };
 
@@ -56,10 +57,12 @@ struct TileExtent {
   /// Horizontal extent in pixels.
   std::int64_t width = 0;
 
+  /// Creates an extent of 0×0.
   constexpr TileExtent() = default;
   /// Creates an extent of `both` in each direction.
   constexpr TileExtent(std::int64_t both)
       : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
+  /// Creates an extent of `down` by `across` pixels.
   constexpr TileExtent(std::int64_t down, std::int64_t across) : height(down), width(across) {}
 };
 

@@ -20,17 +20,18 @@ namespace h5feed {
 class DeviceBackend;
 
 /// Device that a loader delivers to: a name, and the backend that gives access to a GPU of that name.
-/// Converts implicitly from a name. Immutable; copies share the backend.
+/// Converts implicitly from a name. A value type; copies share the backend.
 class LoaderDevice {
  public:
   /// Creates the device "cpu": batches stay in host memory.
   LoaderDevice() = default;
-  /// Creates a device without a backend. The loader of <h5feed/torch.hpp> adds the backend; any other loader
-  /// refuses a GPU then, and "auto" selects the CPU.
+  /// Creates a device without a backend. The loader of <h5feed/torch.hpp> adds the backend if h5feed and
+  /// LibTorch are built with CUDA; any other loader refuses a GPU then, and "auto" selects the CPU.
   LoaderDevice(std::string name) : name_(std::move(name)) {}  // NOLINT(google-explicit-constructor)
   /// Creates a device without a backend, as `LoaderDevice(std::string)` does.
   LoaderDevice(const char* name) : name_(name) {}  // NOLINT(google-explicit-constructor)
-  /// Creates a device with a backend.
+  /// Creates a device with a backend, which it shares; null is allowed. Users call `h5feed::gpu::device`
+  /// instead.
   LoaderDevice(std::string name, std::shared_ptr<const DeviceBackend> backend)
       : name_(std::move(name)), backend_(std::move(backend)) {}
 
@@ -102,7 +103,9 @@ struct DeviceOutput {
 };
 
 /// Callback that returns memory for a batch on `device`. `data` and `target` give dtype, shape and strides,
-/// without an address; `target` is null if the dataset has no target.
+/// without an address; `target` is null if the dataset has no target. Called once per delivery, on the thread
+/// that calls `next_into` or advances the iterator. If it throws, that call rethrows the exception and the
+/// batch is lost.
 using ProvideOutput =
     std::function<DeviceOutput(int device, const DeviceTensor& data, const DeviceTensor* target)>;
 

@@ -25,16 +25,22 @@ class OptionalBatch : public std::optional<B> {
   /// Deleted: a temporary would be destroyed before the batch is used. Name the result first.
   const B* operator->() const&& = delete;
 
-  /// Returns the batch; undefined behaviour without one. A temporary returns its batch by value.
+  /// Returns the batch; undefined behaviour without one.
   B& operator*() & noexcept { return Base::operator*(); }
+  /// Returns the batch, read-only; undefined behaviour without one.
   const B& operator*() const& noexcept { return Base::operator*(); }
+  /// Returns the batch of a temporary by value; undefined behaviour without one.
   B operator*() && { return *static_cast<Base&&>(*this); }
+  /// Returns a copy of the batch of a temporary; undefined behaviour without one.
   B operator*() const&& { return *static_cast<const Base&>(*this); }
 
-  /// Returns the batch; a temporary returns it by value. Throws std::bad_optional_access without a batch.
+  /// Returns the batch. Throws std::bad_optional_access without a batch.
   B& value() & { return Base::value(); }
+  /// Returns the batch, read-only. Throws std::bad_optional_access without a batch.
   const B& value() const& { return Base::value(); }
+  /// Returns the batch of a temporary by value. Throws std::bad_optional_access without a batch.
   B value() && { return static_cast<Base&&>(*this).value(); }
+  /// Returns a copy of the batch of a temporary. Throws std::bad_optional_access without a batch.
   B value() const&& { return static_cast<const Base&>(*this).value(); }
 };
 

@@ -145,9 +145,10 @@ struct DataLoaderOptions {
   std::shared_ptr<const BatchSampler> batch_sampler = {};
   /// Last step of assembling a batch. May modify `data` and `target` or replace them by other tensors, whose
   /// memory is outside `memory_budget_bytes`. Called once per batch, also for batches that are never
-  /// delivered, on the worker that gathered it (with `num_workers = 0` on the caller's thread), for several
-  /// batches concurrently; a call occupies its worker. An exception from it is thrown by the `next()` of its
-  /// batch. Needs batches on the CPU. Default: the gathered samples are delivered unchanged.
+  /// delivered, for several batches concurrently, on a thread of the loader that need not be a worker, so
+  /// `worker_init_fn` may not have run there (with `num_workers = 0` on the caller's thread). An exception
+  /// from it is thrown by the `next()` of its batch. Needs batches on the CPU. Default: the gathered samples
+  /// are delivered unchanged.
   std::function<void(Batch&)> collate_fn = {};
   /// Whether batches are delivered in the order of the epoch. `false`: as they become ready, among the
   /// prefetched ones.
@@ -163,7 +164,7 @@ struct DataLoaderOptions {
 
   /// Order of the samples of an epoch. Default: sequential.
   Shuffle shuffle = {};
-  /// Samples of each epoch and their order. Excludes `shuffle`.
+  /// Samples of each epoch and their order. Excludes `shuffle` and `batch_sampler`.
   std::shared_ptr<const Sampler> sampler = {};
   /// Determines the order, together with the epoch number. Default: 0; `make_data_loader` of
   /// <h5feed/torch.hpp> draws an unset seed from Torch's default generator instead. Must be set to the same
@@ -248,9 +249,9 @@ struct DataLoaderOptions {
   /// Device that batches are delivered to: "cpu", or `h5feed::gpu::device(name)` of <h5feed/gpu.hpp> with the
   /// name "cuda" (= "cuda:0"), "cuda:N" with the CUDA ordinal N of this process, or "auto". "auto" selects
   /// the program's current CUDA device if it has set one, else the GPU with most free memory; without a
-  /// usable GPU it selects the CPU, with a warning. With the loader of <h5feed/torch.hpp> the name alone
-  /// suffices. The `report()` of the loader names the device. For several GPUs in one process, make one
-  /// loader per GPU over one `Dataset`.
+  /// usable GPU it selects the CPU, with a warning. With the loader of <h5feed/torch.hpp>, if h5feed and
+  /// LibTorch are built with CUDA, the name alone suffices. The `report()` of the loader names the device.
+  /// For several GPUs in one process, make one loader per GPU over one `Dataset`.
   LoaderDevice device = {};
   /// Batches copied to a GPU ahead of the consumer, at least 1. Default: 2. Each takes its stored bytes in
   /// pinned host memory and on the GPU, and with `OutputMemory::ring` also its delivered bytes on the GPU.

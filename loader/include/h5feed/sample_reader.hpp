@@ -37,7 +37,7 @@ struct SampleReaderOptions {
 /// the dataset share. A chunk that several threads need is decoded once, by one of them, while the others
 /// wait. At most as many chunks are decoded concurrently as there are usable CPUs, fewer in a small budget.
 ///
-/// Does not read ahead, as the next samples are unknown. A `DataLoader` does, and is faster.
+/// Does not read ahead, as the next samples are unknown. A `DataLoader` does, and is faster. Thread-safe.
 class H5FEED_EXPORT SampleReader {
  public:
   /// Creates a reader. Throws OptionError if an option is invalid, DatasetError if `options` do not fit the
@@ -57,7 +57,8 @@ class H5FEED_EXPORT SampleReader {
   const Dataset& dataset() const noexcept;
   /// Returns the options as given, except that `normalize` includes the scale of `unit_range`.
   const SampleReaderOptions& options() const noexcept;
-  /// Returns a snapshot of the counters. Thread-safe. Times of waiting and of epochs are 0.
+  /// Returns a snapshot of the counters. Thread-safe. Fields about epochs, waiting, the cache in use, output
+  /// buffers, batches in preparation and GPUs are 0.
   LoaderStats stats() const;
 
  private:

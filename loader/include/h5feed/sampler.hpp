@@ -18,11 +18,11 @@ namespace h5feed {
 class H5FEED_EXPORT EpochSamples {
  public:
   virtual ~EpochSamples();
-  /// Returns the number of samples delivered in the epoch, including repeats.
-  virtual std::uint64_t size() const noexcept = 0;
-  /// Returns the sample number at `position` < `size()`, from 0 to the dataset's size − 1. Samples may repeat
-  /// or be left out. The `next()` that would deliver a number out of range throws.
-  virtual std::int64_t at(std::uint64_t position) const = 0;
+  /// Returns the number of samples delivered in the epoch, including repeats; at least 0.
+  virtual std::int64_t size() const noexcept = 0;
+  /// Returns the sample number at `index`, 0 … `size()` − 1: a number from 0 to the dataset's size − 1.
+  /// Samples may repeat or be left out. The `next()` that would deliver a number out of range throws.
+  virtual std::int64_t at(std::int64_t index) const = 0;
 };
 
 /// Determines the samples of an epoch and their order. With several ranks it gives the global order, which
@@ -69,7 +69,8 @@ class H5FEED_EXPORT BatchSampler {
   virtual std::uint64_t fingerprint() const;
 };
 
-/// Returns a sampler that calls `list_samples` for each epoch. The list takes 8 bytes per sample.
+/// Returns a sampler that calls `list_samples` for each epoch, on the consumer's thread. The list takes 8
+/// bytes per sample. Throws OptionError if the function is empty.
 H5FEED_EXPORT std::shared_ptr<const Sampler> make_sampler(
     std::function<std::vector<std::int64_t>(std::uint64_t epoch)> list_samples);
 
@@ -110,7 +111,7 @@ class H5FEED_EXPORT WeightedRandomSampler final : public Sampler {
  private:
   struct Table;
   std::shared_ptr<const Table> table_;
-  std::uint64_t num_samples_;
+  std::int64_t num_samples_;
 };
 
 /// Delivers the order of `torch.randperm(n)` after `manual_seed(seed + epoch)` on a CPU generator. As
@@ -125,7 +126,7 @@ class H5FEED_EXPORT TorchRandomSampler final : public Sampler {
   std::uint64_t fingerprint() const override;
 
  private:
-  std::uint64_t num_samples_;
+  std::int64_t num_samples_;
 };
 
 }  // namespace h5feed

@@ -62,7 +62,7 @@ inline std::size_t samples_in(const Dataset& dataset) { return static_cast<std::
 template <typename D>
 requires IsTorchChain<D>::value std::size_t samples_in(const D& chain) { return *chain.size(); }
 
-/// Returns a sampler of LibTorch for `size` samples; their constructors take a signed or an unsigned size.
+/// Returns a LibTorch sampler for `size` samples, whether its constructor takes a signed or an unsigned size.
 template <TorchSampler S>
 S sampler_for(std::size_t size) {
   if constexpr (requires { S{size}; }) {
@@ -116,9 +116,9 @@ requires IsTorchChain<D>::value std::pair<Dataset, DataLoaderOptions> resolve_ch
 
 /// Data that `make_data_loader` accepts: an h5feed::Dataset, a TorchDataset, or a chain of `.map()` on a
 /// TorchDataset. A Normalize mapped first is fused into the loader, if that gives the same result, and Stack
-/// costs nothing. Other transforms, of `std::vector<Example<>>` or `Example<>`, run on the worker that
-/// gathered the batch, per example as in LibTorch; Torch manages the threads of their operations. Each thread
-/// has a copy of the transforms. Batches are stacked even without a Stack at the end.
+/// costs nothing. Other transforms, of `std::vector<Example<>>` or `Example<>`, run per example as in
+/// LibTorch, on a thread of the loader; Torch manages the threads of their operations. Each thread of the
+/// loader has a copy of the transforms. Batches are stacked even without a Stack at the end.
 template <typename D>
 concept TorchFeed = std::same_as<D, Dataset> || detail::IsTorchChain<D>::value;
 

@@ -8,9 +8,9 @@
 
 namespace h5feed {
 
-/// Stages that a loader reports. `plan`, `read_decode` and `gather` run on workers (without workers, on the
-/// consumer's thread); `transfer` enqueues copies and kernels for a GPU, whose execution is not traced;
-/// `wait` is the consumer waiting in `next()`.
+/// Stages that a loader reports. `plan` runs on workers, `read_decode` and `gather` on workers or reader
+/// threads (without workers, all run on the consumer's thread); `transfer` enqueues copies and kernels for a
+/// GPU, whose execution is not traced; `wait` is the consumer waiting in `next()`.
 enum class Stage : std::uint8_t { plan, read_decode, gather, transfer, wait };
 
 /// Returns the name of a stage for timelines: "plan", "read+decode", …

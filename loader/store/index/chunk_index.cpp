@@ -68,6 +68,15 @@ std::optional<std::uint64_t> chunk_at(std::span<const hsize_t> offset, const Chu
       misplaced.example.empty() ? "" : fmt::format(", at element ({})", fmt::join(misplaced.example, ","))));
 }
 
+[[noreturn]] void throw_empty(const DatasetInfo& info, std::uint64_t chunk) {
+  throw UnreadableChunkIndex(fmt::format("{}:{}: its chunk index gives chunk {} a size of 0 bytes", info.file,
+                                         short_path(info.path), chunk));
+}
+
+// Whether the entries of the index hold the places of their chunks. Those of arrays are found by their
+// position, and an array may list places outside the dataset.
+bool holds_places(const DatasetInfo& info) { return info.index_kind.starts_with("B-tree"); }
+
 // Meets the chunks of an index in the order in which it lists them.
 class EntryCheck {
  public:
@@ -138,7 +147,7 @@ Misplaced misplaced_chunks(const H5::H5File& file, const DatasetInfo& info, Chun
 
 void list_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index) {
   const Misplaced misplaced = visit_chunks(file, info, index);
-  if (misplaced.count == 0 || info.index_kind != kVersion1Index) return;
+  if (misplaced.count == 0 || !holds_places(info)) return;
   const auto missing = std::ranges::find_if_not(index.locations, &ChunkLocation::allocated);
   if (missing == index.locations.end()) return;
   throw_damaged(info, index, misplaced, static_cast<std::uint64_t>(missing - index.locations.begin()));
@@ -200,7 +209,7 @@ void check_unread(const H5::DataSet& dataset, hsize_t listed, const DatasetInfo&
   }
   const std::uint64_t misplaced = listed - std::min<std::uint64_t>(listed, in_place + unreadable);
   if (misplaced > 0 && missing) {
-    if (info.index_kind == kVersion1Index)
+    if (holds_places(info))
       throw_damaged(info, index, {misplaced, find_misplaced(dataset, listed, info, index)}, *missing);
     throw FileError(fmt::format("{}:{}: its index lists {} chunks, {} of them where libhdf5 finds none",
                                 info.file, short_path(info.path), listed, misplaced));
@@ -278,6 +287,9 @@ void list_chunks(const H5::H5File& named, const DatasetInfo& info, ChunkIndex& i
     if (H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset.data(), &filter_mask, &nothing) < 0) continue;
     const std::optional<RecordedRead> read = take_recorded_read(file);
     if (!read) {
+      hsize_t bytes = 0;
+      if (H5Dget_chunk_storage_size(dataset.getId(), offset.data(), &bytes) >= 0 && bytes == 0)
+        throw_empty(info, chunk);
       throw FileError(fmt::format("{}:{}: libhdf5 does not read chunk {} in one piece", info.file,
                                   short_path(info.path), chunk));
     }
@@ -337,8 +349,10 @@ ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info) {
                                              short_path(info.path), session.error()));
     }
   }
-  for (const ChunkLocation& location : index.locations) {
+  for (std::uint64_t chunk = 0; chunk < index.locations.size(); ++chunk) {
+    const ChunkLocation& location = index.locations[chunk];
     if (!location.allocated()) continue;
+    if (location.stored_bytes == 0) throw_empty(info, chunk);
     if (location.address > file_bytes || location.stored_bytes > file_bytes - location.address) {
       throw UnreadableChunkIndex(
           fmt::format("{}:{}: the address of a chunk is outside the file", info.file, short_path(info.path)));

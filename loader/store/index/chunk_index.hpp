@@ -44,10 +44,9 @@ class DamagedChunkIndex : public FileError {
 /// (1.10.10, 1.12.3, 1.14 and later), else by a recording file driver (recording_driver.hpp). Unfiltered edge
 /// chunks get `kAllFiltersSkipped`. Chunks beyond the extent, which an old library may have left in the
 /// index, are ignored unless chunks of the dataset are missing. Holds the HDF5 mutex. Throws
-/// DamagedChunkIndex; only an index of version 1, which has no checksums, is searched for chunks out of
-/// place. Throws UnreadableChunkIndex (index_damage.hpp) if libhdf5 cannot list the chunks or a chunk's
-/// position is outside the file; FileError if there are too many to list (an index of version 1 is checked
-/// even then).
+/// DamagedChunkIndex; only B-trees are searched for chunks out of place. Throws UnreadableChunkIndex
+/// (index_damage.hpp) if libhdf5 cannot list the chunks, or if a chunk has no bytes or bytes outside the
+/// file; FileError if there are too many to list (an index of version 1 is checked even then).
 ChunkIndex build_chunk_index(const H5File& file, const DatasetInfo& info);
 
 }  // namespace h5feed

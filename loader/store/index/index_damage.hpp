@@ -17,9 +17,9 @@ class UnreadableChunkIndex : public FileError {
   using FileError::FileError;
 };
 
-/// Lists the chunks of a chunked dataset and returns what is damaged in their index: a whole sentence with the
-/// next step, or an empty string if nothing is. A reader that uses libhdf5 does not tell whether it does so
-/// because of damage. Holds the HDF5 mutex.
+/// Lists the chunks of a chunked dataset and returns what is damaged in their index: a whole sentence with
+/// the next step, or an empty string if nothing is. A reader that uses libhdf5 does not tell whether it does
+/// so because of damage. Holds the HDF5 mutex.
 std::string chunk_index_damage(const H5File& file, const DatasetInfo& info);
 
 }  // namespace h5feed

@@ -67,7 +67,7 @@ class RoomBehind {
                                   std::generic_category().message(errno)));
     }
     if (const int error = claim_storage(fd_.get(), size(), kMetadataRoomBytes); error != 0)
-      throw_full(file, error);
+      throw_full(file, kMetadataRoomBytes, error);
   }
   RoomBehind(const RoomBehind&) = delete;
   RoomBehind& operator=(const RoomBehind&) = delete;

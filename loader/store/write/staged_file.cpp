@@ -66,11 +66,15 @@ int claim_storage(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errno : 0;
 }
 
-void throw_full(const std::filesystem::path& file, int error) {
+void throw_full(const std::filesystem::path& file, std::uint64_t bytes, int error) {
   if (error == EFBIG) {
     throw FileError(fmt::format("{}: larger than a file may be here; see ulimit -f", file.string()));
   }
-  throw FileError(fmt::format("{}: no space left on device; free some or write elsewhere", file.string()));
+  std::error_code unknown;
+  const std::filesystem::space_info space = std::filesystem::space(directory_of(file), unknown);
+  throw FileError(fmt::format(
+      "{}: no space left on device: {} are needed there{}; free some or write elsewhere", file.string(),
+      format_bytes(bytes), unknown ? "" : fmt::format(", {} are free", format_bytes(space.available))));
 }
 
 StagedFile::StagedFile(std::filesystem::path target, bool overwrite)
@@ -112,7 +116,7 @@ void StagedFile::probe(std::uint64_t bytes) const {
   }
   const int error = bytes == 0 ? 0 : claim_storage(fd.get(), 0, bytes);
   ::unlink(temporary_.c_str());
-  if (error != 0) throw_full(target_, error);
+  if (error != 0) throw_full(target_, bytes, error);
 }
 
 void StagedFile::reserve(std::uint64_t bytes) {
@@ -125,7 +129,7 @@ void StagedFile::reserve(std::uint64_t bytes) {
     reserved_bytes_ = ahead;
     return;
   }
-  if (const int error = claim_storage(fd.get(), 0, bytes); error != 0) throw_full(target_, error);
+  if (const int error = claim_storage(fd.get(), 0, bytes); error != 0) throw_full(target_, bytes, error);
   reserved_bytes_ = bytes;
 }
 

@@ -17,8 +17,8 @@ inline constexpr std::uint64_t kMetadataRoomBytes = kMiB;
 /// limit) if there is no space. Also returns 0 if the file system does not support it.
 int claim_storage(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
-/// Throws FileError that explains an error of `claim_storage` for `file`.
-[[noreturn]] void throw_full(const std::filesystem::path& file, int error);
+/// Throws FileError that explains an error of `claim_storage` for `bytes` of `file`.
+[[noreturn]] void throw_full(const std::filesystem::path& file, std::uint64_t bytes, int error);
 
 /// A temporary name next to a target, ".NAME.tmp-PID", under which the caller creates the file. Not
 /// thread-safe.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <utility>
 
 #include "support/fakes/fake_cuda_runtime.hpp"
@@ -88,6 +89,15 @@ std::uint64_t FakeCuda::calls_of(const std::string& function) const {
   Runtime& r = rt();
   const Lock lock(r.mutex);
   return r.calls_of[function];
+}
+
+std::vector<std::uint64_t> FakeCuda::calls_by_thread(const std::string& function) const {
+  Runtime& r = rt();
+  const Lock lock(r.mutex);
+  std::vector<std::uint64_t> calls;
+  for (const auto& [thread, count] : r.calls_by_thread[function]) calls.push_back(count);
+  std::ranges::sort(calls, std::greater<>());
+  return calls;
 }
 
 void FakeCuda::fail_operation(std::uint64_t n, cudaError_t error) {

@@ -62,6 +62,8 @@ class FakeCuda {
   void fail_call_of(const std::string& function, std::uint64_t n, cudaError_t error);
   /// Number of calls of one function since the start.
   std::uint64_t calls_of(const std::string& function) const;
+  /// Number of calls of one function since the start by each thread that made any, largest first.
+  std::vector<std::uint64_t> calls_by_thread(const std::string& function) const;
   /// Makes the n-th operation from now on that runs on a stream end the context with `error`.
   void fail_operation(std::uint64_t n, cudaError_t error);
   /// Returns whether a requested failure has happened.

@@ -3,7 +3,7 @@
 #include "cuda/kernels/convert_core.hpp"
 #include "cuda/kernels/normalize.hpp"
 #include "support/fakes/fake_cuda.hpp"
-#include "support/kernel_oracle.hpp"
+#include "support/gpu/kernel_oracle.hpp"
 
 namespace h5feed::gpu {
 

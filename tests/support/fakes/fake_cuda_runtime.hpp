@@ -79,6 +79,7 @@ struct Runtime {
   std::uint64_t calls = 0, fail_at = 0, operations = 0, fail_operation_at = 0, waits = 0, ignored_wait = 0;
   std::uint64_t pageable_copies = 0, pinned_copies = 0, pinned_copy_bytes = 0, host_waits = 0;
   std::map<std::string, std::uint64_t> calls_of;
+  std::map<std::string, std::map<std::thread::id, std::uint64_t>> calls_by_thread;
   // By function name: which call fails, and with which error.
   std::map<std::string, std::pair<std::uint64_t, cudaError_t>> failing;
   cudaError_t fail_with = cudaSuccess;

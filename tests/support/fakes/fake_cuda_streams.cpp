@@ -62,6 +62,7 @@ cudaError_t enter(Runtime& r, const char* call) {
 cudaError_t enter_without_context(Runtime& r, const char* call) {
   ++r.calls;
   const std::uint64_t number = ++r.calls_of[call];
+  ++r.calls_by_thread[call][std::this_thread::get_id()];
   if (r.sticky != cudaSuccess) return remember(r.sticky);
   if (const auto failing = r.failing.find(call);
       failing != r.failing.end() && failing->second.first == number) {

@@ -12,10 +12,10 @@
 
 #include "h5feed/config.hpp"
 #include "store/filters/filters.hpp"
-#include "support/bench_runs.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/bench_runs.hpp"
+#include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -17,10 +17,10 @@
 
 #include "base/file_descriptor.hpp"
 #include "h5feed/error.hpp"
-#include "support/bench_runs.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/bench_runs.hpp"
+#include "support/programs/run_program.hpp"
 #include "tools/measure/page_cache.hpp"
 
 namespace h5feed::test {

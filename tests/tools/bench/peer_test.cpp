@@ -7,15 +7,15 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/file_text.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 #include "tools/bench/peer.hpp"
 
 namespace h5feed::test {
@@ -60,13 +60,6 @@ ProgramResult compare(const TempDir& dir, const std::vector<std::string>& option
   std::vector<std::string> arguments = {"bench", "a.h5", "--peer", "pytorch", "--python", "./python"};
   arguments.insert(arguments.end(), options.begin(), options.end());
   return run_program(dir.path(), arguments);
-}
-
-std::vector<std::string> lines_of(const std::filesystem::path& path) {
-  std::vector<std::string> lines;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
 }
 
 TEST(BenchPeer, names_the_packages_that_python_lacks_and_how_to_install_them) {
@@ -142,7 +135,7 @@ TEST(BenchPeer, takes_medians_of_alternating_repetitions) {
   EXPECT_DOUBLE_EQ(json.at("ratios").at("per_sample"), best / 256);
   EXPECT_DOUBLE_EQ(json.at("ratios").at("tuned"), best / 512);
 
-  const std::vector<std::string> asked = lines_of(dir / "asked");
+  const std::vector<std::string> asked = lines_of(text_so_far(dir / "asked"));
   ASSERT_EQ(asked.size(), 16U) << "two ways, two numbers of workers, four rounds";
   const Json first = Json::parse(asked[0].substr(0, asked[0].find('}') + 1));
   EXPECT_EQ(first.at("mode"), "per_sample");
@@ -167,7 +160,7 @@ TEST(BenchPeer, gives_the_peer_the_usual_settings_and_prints_how_often_it_fits) 
   EXPECT_THAT(result.out, ContainsRegex("is [0-9.e+]+ x PyTorch \\+ h5py, per sample at its best "
                                         "\\(num_workers=4\\)\n"));
   EXPECT_THAT(result.out, HasSubstr("tuned at its best (num_workers=4): the peer is faster here\n"));
-  const std::vector<std::string> asked = lines_of(dir / "asked");
+  const std::vector<std::string> asked = lines_of(text_so_far(dir / "asked"));
   ASSERT_EQ(asked.size(), 2U);
   EXPECT_THAT(asked[0], HasSubstr("\"num_workers\":4,\"batch_size\":512"));
 }
@@ -182,16 +175,14 @@ TEST(BenchPeer, shows_a_file_that_the_peer_cannot_read_as_such) {
   EXPECT_THAT(result.out, ContainsRegex("per sample +sequential +0 +failed"));
   EXPECT_THAT(result.out, HasSubstr("\nPyTorch + h5py, per sample, num_workers=0: no filter 32004\n"));
   EXPECT_THAT(result.out, HasSubstr("tuned, num_workers=0: ./python ended without a result (exit code 3)\n"));
-  EXPECT_EQ(lines_of(dir / "asked").size(), 2U) << "what failed once is not tried again";
-  const auto bytes = file_bytes(dir / "r.json");
-  const Json json = Json::parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  EXPECT_EQ(lines_of(text_so_far(dir / "asked")).size(), 2U) << "what failed once is not tried again";
+  const Json json = Json::parse(text_of(dir / "r.json"));
   EXPECT_TRUE(json.at("ratios").at("tuned").is_null());
 }
 
 // Dead, or dead and not yet waited for by whoever inherited it.
 bool has_ended(const std::string& pid) {
-  std::ifstream stat("/proc/" + pid + "/stat");
-  std::string text((std::istreambuf_iterator<char>(stat)), {});
+  const std::string text = text_so_far("/proc/" + pid + "/stat");
   const auto name_end = text.rfind(')');
   return name_end == std::string::npos || text.compare(name_end + 2, 1, "Z") == 0;
 }
@@ -207,7 +198,7 @@ TEST(BenchPeer, kills_a_peer_that_does_not_end_and_all_that_it_started) {
   EXPECT_THAT(result.out, ContainsRegex("per sample, num_workers=0: ./python did not end within [0-9.]+ s, "
                                         "[0-9.]+ s to start included, and was killed"));
   EXPECT_THAT(result.out, ContainsRegex("tuned +sequential +0 +1 ")) << "the others go on";
-  const std::vector<std::string> worker = lines_of(dir / "worker");
+  const std::vector<std::string> worker = lines_of(text_of(dir / "worker"));
   ASSERT_EQ(worker.size(), 1U);
   EXPECT_TRUE(has_ended(worker.front()));
 }
@@ -236,7 +227,7 @@ TEST(BenchPeer, refuses_more_worker_processes_than_the_machine_holds) {
   const ProgramResult result = compare(dir, {"--num-workers", "1024", "--time-budget", "100ms"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("for this machine ("));
-  EXPECT_EQ(lines_of(dir / "asked").size(), 0U);
+  EXPECT_EQ(lines_of(text_so_far(dir / "asked")).size(), 0U);
 }
 
 TEST(BenchPeer, refuses_what_the_peer_has_no_counterpart_of) {

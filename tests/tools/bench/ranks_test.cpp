@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
 namespace {

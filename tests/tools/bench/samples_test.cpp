@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "support/h5_test_file.hpp"
-#include "support/image_bytes.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/image_bytes.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
 namespace {

@@ -10,8 +10,8 @@
 #include "store/hdf5/h5_file.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
 #include "tools/check/estimate.hpp"
 #include "tools/measure/decode_speed.hpp"
 

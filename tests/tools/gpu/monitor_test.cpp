@@ -9,15 +9,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/file_text.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -45,28 +45,23 @@ class Gpus : public ::testing::Test {
  protected:
   ProgramResult run(const std::vector<std::string>& arguments) { return run_program(dir_.path(), arguments); }
 
-  // The lines of a JSON-lines text; the last one is the summary.
-  static std::vector<json> lines_of(const std::string& text) {
-    std::vector<json> lines;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = text.find('\n', at);
-      lines.push_back(json::parse(text.substr(at, end - at)));
-      at = end + 1;
-    }
-    return lines;
+  // The complete lines of a JSON-lines text; the last one is the summary.
+  static std::vector<json> objects_in(const std::string& text) {
+    std::vector<json> objects;
+    // A program may be writing the next line.
+    const std::string complete = text.substr(0, text.rfind('\n') + 1);
+    for (const std::string& line : lines_of(complete)) objects.push_back(json::parse(line));
+    return objects;
   }
   // Those about GPUs, or about the process.
   static std::vector<json> lines_with(const std::string& text, const std::string& key) {
     std::vector<json> found;
-    for (const json& line : lines_of(text)) {
+    for (const json& line : objects_in(text)) {
       if (line.contains(key) && line.contains("time")) found.push_back(line);
     }
     return found;
   }
-  std::string content_of(const std::string& name) {
-    std::ifstream in(dir_ / name);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string content_of(const std::string& name) const { return text_so_far(dir_ / name); }
 
   TempDir dir_;
   ScopedVariable nvml_{"H5FEED_NVML", FAKE_NVML_PATH};
@@ -86,7 +81,7 @@ TEST_F(Monitor, writes_lines_while_a_command_runs_and_passes_on_its_exit_code) {
   EXPECT_THAT(result.err, HasSubstr("NVIDIA H200"));
   EXPECT_THAT(result.err, HasSubstr("Tesla T4"));
 
-  const std::vector<json> lines = lines_of(content_of("run.jsonl"));
+  const std::vector<json> lines = objects_in(content_of("run.jsonl"));
   ASSERT_GE(lines.size(), 5u);
   const json& first = lines.front();
   EXPECT_GT(first["time"], 1.6e9);
@@ -145,7 +140,7 @@ TEST_F(Monitor, prints_json_lines_of_one_gpu) {
   program.send(SIGINT);
   const ProgramResult result = program.wait();
   EXPECT_EQ(result.exit_code, 0);
-  const std::vector<json> lines = lines_of(result.out);
+  const std::vector<json> lines = objects_in(result.out);
   ASSERT_GE(lines.size(), 2u);
   EXPECT_EQ(lines.front()["gpu"], 1);
   EXPECT_EQ(lines.back()["summary"][0]["pci_id"], "00000000:19:00.0");
@@ -210,7 +205,7 @@ TEST_F(MonitorWithoutDriver, runs_the_command_records_it_and_returns_its_exit_co
                                      "loaded (/no/such/libnvidia-ml.so.1: "));
   EXPECT_THAT(result.err, HasSubstr("peak memory"));
 
-  const std::vector<json> lines = lines_of(content_of("run.jsonl"));
+  const std::vector<json> lines = objects_in(content_of("run.jsonl"));
   ASSERT_GE(lines.size(), 2u);
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
     EXPECT_GT(lines[i]["time"], 1.6e9);
@@ -233,7 +228,7 @@ TEST_F(MonitorWithoutDriver, counts_the_processor_time_of_a_command_that_ends_at
   const ProgramResult result = run({"monitor", "--interval", "60", "-o", "run.jsonl", "--", "sh", "-c",
                                     "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const json summary = lines_of(content_of("run.jsonl")).back()["process"];
+  const json summary = objects_in(content_of("run.jsonl")).back()["process"];
   EXPECT_GT(summary["cpu_s"], 0) << "from the kernel, since there was one reading at most";
   EXPECT_GT(summary["cpu_cores"], 0);
   EXPECT_GT(summary["peak_rss_bytes"], 0);
@@ -243,7 +238,7 @@ TEST_F(MonitorWithoutDriver, tells_of_a_command_no_more_cores_than_there_are_and
   constexpr std::uint64_t kMuchForAShell = 20'000'000;  // the program itself takes more
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(run({"monitor", "-o", "run.jsonl", "--", "sh", "-c", "exit 0"}).exit_code, 0);
-    const json summary = lines_of(content_of("run.jsonl")).back()["process"];
+    const json summary = objects_in(content_of("run.jsonl")).back()["process"];
     EXPECT_LE(summary["cpu_cores"], std::max(1U, std::thread::hardware_concurrency()));
     EXPECT_NE(summary["peak_rss_bytes"], 0) << "null where it is not known";
     EXPECT_LT(summary["peak_rss_bytes"], kMuchForAShell);
@@ -273,7 +268,7 @@ TEST_F(MonitorWithoutDriver, watches_a_process_that_runs_already) {
   const ProgramResult result = watching.wait();
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, HasSubstr("cores busy"));
-  EXPECT_EQ(lines_of(content_of("run.jsonl")).back()["process"]["exit_code"], json());
+  EXPECT_EQ(objects_in(content_of("run.jsonl")).back()["process"]["exit_code"], json());
 }
 
 TEST_F(MonitorWithoutDriver, returns_the_commands_exit_code_where_its_lines_find_no_room_any_more) {
@@ -306,8 +301,8 @@ TEST_F(MonitorWithoutDriver, refuses_what_names_no_gpu) {
   for (const std::string text : {"0", "0000:3b:00.0"}) {
     const ProgramResult result = run({"monitor", "--gpu", text, "--", "true"});
     EXPECT_EQ(result.exit_code, 0);
-    EXPECT_THAT(result.err, StartsWith("no GPU is watched, only processor, memory and storage, and --gpu " +
-                                       text + " is ignored: NVML cannot be loaded ("));
+    EXPECT_THAT(result.err, StartsWith("no GPU is watched (--gpu " + text +
+                                       "), only processor, memory and storage: NVML cannot be loaded ("));
   }
 }
 

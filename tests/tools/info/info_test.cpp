@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 #include "tools/measure/sample_cost.hpp"
 
 namespace h5feed::test {
@@ -188,6 +188,15 @@ TEST(Info, suggests_no_command_for_what_cannot_be_read) {
   const Json json = Json::parse(run_program(dir.path(), {"info", "a.h5", "--json"}).out);
   EXPECT_EQ(json.at("reads_as").size(), 1U);
   EXPECT_EQ(json.at("datasets")[0].at("advice"), Json::array());
+}
+
+TEST(Info, quotes_the_paths_of_its_options_for_a_shell) {
+  const TempDir dir;
+  H5TestFile(dir / "space.h5").create({.path = "my images", .shape = {10, 3, 8, 8}});
+  EXPECT_THAT(run_program(dir.path(), {"info", "space.h5"}).out, HasSubstr(": --data '/my images'\n"));
+  H5TestFile(dir / "quote.h5").create({.path = "a'\x1b[1m", .shape = {10, 3, 8, 8}});
+  EXPECT_THAT(run_program(dir.path(), {"info", "quote.h5"}).out, HasSubstr(R"(: --data $'/a\'\x1b[1m')"
+                                                                           "\n"));
 }
 
 TEST(Info, ends_soon_where_a_dataset_has_more_chunks_than_can_be_counted) {

@@ -15,9 +15,9 @@
 #include "store/hdf5/h5_file.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 #include "tools/storage/channel_stats.hpp"
 #include "tools/storage/storage_advice.hpp"
 

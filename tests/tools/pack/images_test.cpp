@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "store/hdf5/h5_file.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -230,7 +230,7 @@ TEST(PackImages, explains_wrong_usage) {
             "nowhere: there is no such folder; give a folder with one folder for each class\n");
   EXPECT_EQ(error({"--images", "photos", "--size", "99999x4"}, 2),
             "--size \"99999x4\" is too large; give at most 65,536 pixels a side\n");
-  // What is wrong with the source comes before options that are missing.
+  // A source that cannot be read is reported before options that are missing.
   ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(error({"--images", "pipe"}, 1),
             "pipe: it is no folder; give a folder with one folder for each class\n");

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "support/bad_input.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/programs/bad_input.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -159,7 +159,7 @@ TEST_P(Writers, refuse_a_place_that_cannot_be_written_before_they_work) {
 
 INSTANTIATE_TEST_SUITE_P(BadInput, Writers, ::testing::ValuesIn(writers()), kNameOfRow);
 
-TEST(BadInput, a_folder_for_temporary_files_that_cannot_be_written) {
+TEST(BadInput, ends_in_one_line_where_no_temporary_file_can_be_written) {
   std::vector<Mistake> mistakes;
   for (const std::string place : {"none", "good.h5", "/proc/self", "locked"}) {
     if (place == "locked" && !can_obey_modes()) continue;
@@ -172,7 +172,7 @@ TEST(BadInput, a_folder_for_temporary_files_that_cannot_be_written) {
   expect_all_refused(mistakes);
 }
 
-TEST(BadInput, a_file_that_cannot_be_changed) {
+TEST(BadInput, ends_in_one_line_where_a_file_cannot_be_changed) {
   if (!can_obey_modes()) GTEST_SKIP() << "modes of files mean nothing to root here";
   const auto prepare = [](const fs::path& folder) {
     fs::permissions(folder / "good.h5", fs::perms::owner_read);
@@ -186,7 +186,7 @@ TEST(BadInput, a_file_that_cannot_be_changed) {
 }
 
 // No file may grow beyond a size, as where the storage is full.
-TEST(BadInput, full_storage) {
+TEST(BadInput, ends_in_one_line_where_the_storage_is_full) {
   std::vector<Mistake> mistakes;
   const auto add = [&](const Words& arguments, std::uint64_t file_bytes, const std::string& mention,
                        std::size_t notes = 0) {
@@ -216,7 +216,7 @@ TEST(BadInput, full_storage) {
 }
 
 // The device refuses every byte, as a full disk does. Files that are done stay: nothing is wrong with them.
-TEST(BadInput, output_that_is_full) {
+TEST(BadInput, ends_in_one_line_where_the_output_is_full) {
   std::vector<Mistake> mistakes;
   for (const Words& arguments : std::vector<Words>{{},
                                                    {"--help"},

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/bad_input.hpp"
+#include "support/programs/bad_input.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -130,7 +130,7 @@ TEST_P(Commands, refuse_options_that_are_unknown_repeated_or_out_of_range) {
 
 INSTANTIATE_TEST_SUITE_P(BadInput, Commands, ::testing::ValuesIn(commands()), kNameOfRow);
 
-TEST(BadInput, flags_that_are_given_twice) {
+TEST(BadInput, ends_in_one_line_where_a_flag_is_given_twice) {
   std::vector<Mistake> mistakes;
   for (const auto& [arguments, flag] : std::vector<std::pair<Words, std::string>>{
            {{"info", "good.h5"}, "--json"},
@@ -144,7 +144,7 @@ TEST(BadInput, flags_that_are_given_twice) {
   expect_all_refused(mistakes);
 }
 
-TEST(BadInput, names_of_nothing) {
+TEST(BadInput, ends_in_one_line_where_a_name_is_of_nothing) {
   expect_all_refused(
       {{.arguments = {"frobnicate"}, .mention = "\"frobnicate\"", .exit_code = 2},
        {.arguments = {"completion", "fish"}, .mention = "\"fish\"", .exit_code = 2},

@@ -13,10 +13,10 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 #include "support/refusal.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
 #include "tools/program/memory_error.hpp"
 #include "tools/program/run_bounds.hpp"
 #include "tools/storage/free_space.hpp"
@@ -152,7 +152,8 @@ TEST(MemoryError, names_file_and_dataset) {
   EXPECT_THAT(told(""), ::testing::StartsWith("a.h5: there"));
 }
 
-#if !defined(H5FEED_ADDRESS_SANITIZER) && !defined(H5FEED_THREAD_SANITIZER)  // whose operator new does not throw
+#if !defined(H5FEED_ADDRESS_SANITIZER) && \
+    !defined(H5FEED_THREAD_SANITIZER)  // whose operator new does not throw
 TEST_F(FreeSpace, bench_names_the_dataset_whose_chunks_no_memory_can_hold) {
   H5TestFile(dir_ / "a.h5").create({.path = "x", .shape = {1ULL << 50, 4}, .chunk = {1, 4}});
   EXPECT_THAT(refused({"bench", "a.h5", "--data", "x", "--num-workers", "0"}),

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <regex>
@@ -17,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "support/files/file_text.hpp"
 #include "tools/program/commands.hpp"
 
 namespace h5feed::test {
@@ -27,19 +27,6 @@ using Names = std::set<std::string>;
 using ::testing::IsEmpty;
 
 const fs::path kRoot = H5FEED_SOURCE_DIR;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path);
-  EXPECT_TRUE(in) << path << " cannot be read";
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-std::vector<std::string> lines_of(const fs::path& path) {
-  std::vector<std::string> lines;
-  std::istringstream in(text_of(path));
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 // Paths from the root of the repository.
 std::vector<fs::path> pages() {
@@ -134,7 +121,7 @@ std::vector<std::string> shell_of(const fs::path& page) {
   std::string language;
   bool in_block = false;
   bool continues = false;
-  for (std::string line : lines_of(kRoot / page)) {
+  for (std::string line : lines_of(text_of(kRoot / page))) {
     if (line.starts_with("```")) {
       in_block = !in_block;
       language = line.substr(3);
@@ -184,7 +171,7 @@ TEST(Docs, find_faults_in_calls) {
 std::map<std::string, std::string> sections_of(const fs::path& page) {
   std::map<std::string, std::string> sections;
   std::string heading;
-  for (const std::string& line : lines_of(kRoot / page)) {
+  for (const std::string& line : lines_of(text_of(kRoot / page))) {
     if (line.starts_with("## ")) heading = line.substr(3);
     sections[heading] += line + "\n";
   }
@@ -221,7 +208,7 @@ Names fields_of(const std::string& header, const std::string& name) {
   static const std::regex field("  [^/ =][^=]*[ >]([a-z][a-z0-9_]*)( = [^;]*)?;.*");
   Names fields;
   bool inside = false;
-  for (const std::string& line : lines_of(kRoot / "loader/include/h5feed" / header)) {
+  for (const std::string& line : lines_of(text_of(kRoot / "loader/include/h5feed" / header))) {
     if (line == "struct " + name + " {") inside = true;
     if (line == "};") inside = false;
     std::smatch match;
@@ -240,7 +227,7 @@ TEST(Docs, describe_every_option_of_the_library_and_no_other) {
   static const std::regex name("`([a-z0-9_]+)`");
   std::map<std::string, Names> described;
   std::string section;
-  for (const std::string& line : lines_of(kRoot / "docs/options.md")) {
+  for (const std::string& line : lines_of(text_of(kRoot / "docs/options.md"))) {
     if (line.starts_with("#")) {
       const auto found = struct_of.find(line.substr(std::min(line.size(), line.find(' ') + 1)));
       if (found != struct_of.end()) section = found->second;
@@ -257,7 +244,7 @@ TEST(Docs, describe_every_option_of_the_library_and_no_other) {
 // As GitHub makes anchors of headings.
 Names anchors_of(const fs::path& page) {
   Names anchors;
-  for (const std::string& line : lines_of(page)) {
+  for (const std::string& line : lines_of(text_of(page))) {
     if (!line.starts_with("#") || line.find(' ') == std::string::npos) continue;
     std::string anchor;
     for (const char c : line.substr(line.find(' ') + 1)) {

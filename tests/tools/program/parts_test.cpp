@@ -65,11 +65,15 @@ TEST(OptionText, calls_large_numbers_too_large_and_not_misformed) {
     EXPECT_THAT(refusal_of<OptionError>([&] { parse_size("--memory", text); }),
                 HasSubstr("give a size such as"));
   EXPECT_EQ(refusal_of<OptionError>([] { parse_number("--seed", "18446744073709551616"); }),
-            "--seed \"18446744073709551616\" is too large; give at most 18,446,744,073,709,551,615");
+            "--seed \"18446744073709551616\" is too large; give a smaller number");
   EXPECT_EQ(refusal_of<OptionError>([] { parse_list("--num-workers", "1,9223372036854775808"); }),
-            "--num-workers \"9223372036854775808\" is too large; give at most 9,223,372,036,854,775,807");
+            "--num-workers \"9223372036854775808\" is too large; give a smaller number");
   EXPECT_EQ(refusal_of<OptionError>([] { parse_chunk("--chunk", "99999999999999999999", true); }),
-            "--chunk \"99999999999999999999\" is too large; give at most 9,223,372,036,854,775,807");
+            "--chunk \"99999999999999999999\" is too large; give a smaller number");
+  EXPECT_EQ(refusal_of<OptionError>([] { parse_integer("--batch-size", "9223372036854775808"); }),
+            "--batch-size \"9223372036854775808\" is too large; give a smaller number");
+  EXPECT_EQ(refusal_of<OptionError>([] { parse_integer("--low", "-9223372036854775809"); }),
+            "--low \"-9223372036854775809\" is too small; give a larger number");
   EXPECT_EQ(refusal_of<OptionError>([] { parse_shape("--shape", "4294967296,4294967296"); }),
             "--shape \"4294967296,4294967296\" is too large; its product must be below 2^63");
   EXPECT_EQ(refusal_of<OptionError>([] { parse_duration("--time-budget", "90000s"); }),
@@ -84,7 +88,7 @@ TEST(OptionText, reads_layouts_in_any_case) {
   EXPECT_THROW(parse_cache_policy("--cache-policy", "belady"), OptionError);
 }
 
-TEST(Statistics, median_and_spread_of_repetitions) {
+TEST(Statistics, has_the_median_and_the_spread_of_repetitions) {
   EXPECT_EQ(median({3, 1, 2}), 2);
   EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
   EXPECT_EQ(median({}), 0);

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "h5feed/config.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
 namespace {

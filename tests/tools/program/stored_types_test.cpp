@@ -9,10 +9,10 @@
 
 #include "store/filters/filters.hpp"
 #include "store/hdf5/h5_file.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
-#include "support/tune_runs.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
+#include "support/programs/tune_runs.hpp"
 #include "tools/measure/sample_cost.hpp"
 
 namespace h5feed::test {
@@ -146,7 +146,7 @@ TEST_F(StoredTypes, of_bitfields_and_enumerations_move_to_other_chunks) {
   {
     const Hid file(H5Fopen((dir_ / "a.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
     const Hid type(H5Tenum_create(H5T_STD_I16BE));
-    for (const short number : {0, 1, 2}) {
+    for (short number = 0; number < 3; ++number) {
       const auto high_first = static_cast<short>(number << 8);
       require(
           H5Tenum_insert(type.get(), std::string(1, static_cast<char>('a' + number)).c_str(), &high_first),
@@ -165,11 +165,13 @@ TEST_F(StoredTypes, of_bitfields_and_enumerations_move_to_other_chunks) {
                                     "--filter", "shuffle+gzip:1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   expect_same_values("b.h5");
-  const auto copy = H5File::open(dir_ / "b.h5");
-  EXPECT_EQ(copy->list_one("/flags").type_text, "bitfield of u8");
-  EXPECT_EQ(copy->list_one("/colors").type_text, "enumeration of i16");
-  for (const char* const name : {"flags", "colors"}) {
-    EXPECT_EQ(copy->describe(name).chunk_shape, (std::vector<std::uint64_t>{8, 6}));
+  {
+    const auto copy = H5File::open(dir_ / "b.h5");
+    EXPECT_EQ(copy->list_one("/flags").type_text, "bitfield of u8");
+    EXPECT_EQ(copy->list_one("/colors").type_text, "enumeration of i16");
+    for (const char* const name : {"flags", "colors"}) {
+      EXPECT_EQ(copy->describe(name).chunk_shape, (std::vector<std::uint64_t>{8, 6}));
+    }
   }
   EXPECT_EQ(run({"check", "b.h5"}).exit_code, 0);
   const Hid file(H5Fopen((dir_ / "b.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));

@@ -19,9 +19,10 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/repack_runs.hpp"
+#include "support/programs/run_program.hpp"
 #include "tools/repack/part_plan.hpp"
 #include "tools/storage/row_range_reader.hpp"
 
@@ -71,11 +72,6 @@ void expect_equal(const TempDir& dir, const std::string& copy) {
   for (const std::string& name : datasets()) {
     EXPECT_EQ(read_through_libhdf5(dir / copy, name), read_through_libhdf5(dir / "a.h5", name)) << name;
   }
-}
-
-ProgramResult repack(const TempDir& dir, std::vector<std::string> options) {
-  options.insert(options.begin(), {"repack", "a.h5", "b.h5"});
-  return run_program(dir.path(), options);
 }
 
 TEST(RepackParts, split_into_files_with_a_virtual_dataset_over_them) {
@@ -201,6 +197,7 @@ TEST(RepackParts, explain_wrong_usage) {
             "--part 3/3: parts are counted from 0 to 2\n");
   EXPECT_EQ(repack(dir, {"--chunk", "5", "--part", "x"}).err,
             "--part \"x\": give I/N, counted from 0, such as 0/4, or auto\n");
+  EXPECT_EQ(repack(dir, {"--split", "0"}).err, "--split \"0\": give a whole number from 1 to 100000\n");
   EXPECT_EQ(repack(dir, {"--chunk", "5", "--part", "0/3", "--split", "4"}).err,
             "--split 4 and --part 0/3 disagree\n");
   EXPECT_THAT(repack(dir, {"--chunk", "5", "--split", "2", "--shuffle-rows", "1"}).err,

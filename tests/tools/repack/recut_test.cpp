@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <numeric>
 #include <ostream>
 #include <vector>
 
@@ -15,16 +13,15 @@
 #include "store/format/chunk_geometry.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
+#include "support/files/temp_dir.hpp"
 #include "tools/repack/recut.hpp"
 #include "tools/repack/scratch.hpp"
 #include "tools/storage/recut_plan.hpp"
 
 namespace h5feed::test {
 namespace {
-
-using Shape = std::vector<std::uint64_t>;
 
 struct RecutCase {
   Shape shape;
@@ -35,10 +32,6 @@ struct RecutCase {
 void PrintTo(const RecutCase& recut_case, std::ostream* out) {
   *out << format_shape(recut_case.shape) << " from " << format_shape(recut_case.source) << " to "
        << format_shape(recut_case.target);
-}
-
-std::uint64_t product(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, std::multiplies<>());
 }
 
 // Puts delivered chunks together again, and notes how often each came.

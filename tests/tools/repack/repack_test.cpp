@@ -15,9 +15,10 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/run_program.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/repack_runs.hpp"
+#include "support/programs/run_program.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -27,11 +28,6 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
-
-ProgramResult repack(const TempDir& dir, std::vector<std::string> options) {
-  options.insert(options.begin(), {"repack", "a.h5", "b.h5"});
-  return run_program(dir.path(), options);
-}
 
 DatasetInfo info_of(const TempDir& dir, const std::string& file, const std::string& dataset) {
   return H5File::open(dir / file)->describe(dataset);

@@ -17,7 +17,7 @@
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -198,4 +198,4 @@ TEST(Log, once_says_a_line_once_to_each_sink) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -13,7 +13,7 @@
 #include "plan/epoch_plan.hpp"
 #include "plan/sample_subset.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using testing::ElementsAre;
@@ -152,4 +152,4 @@ TEST(IrregularOrder, is_another_plan_than_the_regular_one) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

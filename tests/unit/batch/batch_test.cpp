@@ -19,7 +19,7 @@
 #include "batch/stream_copy.hpp"
 #include "h5feed/error.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 template <typename To, typename From>
@@ -256,4 +256,4 @@ TEST(StreamCopy, is_what_copying_kernels_use_when_asked) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

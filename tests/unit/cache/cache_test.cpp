@@ -8,7 +8,6 @@
 #include <atomic>
 #include <barrier>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -16,12 +15,12 @@
 #include <variant>
 #include <vector>
 
-namespace h5feed {
+#include "support/loaders/no_resume.hpp"
+
+namespace h5feed::test {
 namespace {
 
 constexpr std::size_t kChunk = 1000;
-
-void no_resume() { FAIL() << "nobody waits in this test"; }
 
 /// Looks a chunk up and, where it has to be loaded, fills it with its number.
 ChunkCache::Pin get(ChunkCache& cache, std::uint64_t chunk, std::size_t bytes = kChunk) {
@@ -254,4 +253,4 @@ TEST(ChunkCacheStress, serves_the_right_bytes_to_many_threads) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

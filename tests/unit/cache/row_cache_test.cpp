@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using testing::ElementsAre;
@@ -245,4 +245,4 @@ TEST(RowCacheStress, serves_the_right_bytes_to_many_threads) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

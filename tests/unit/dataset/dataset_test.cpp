@@ -8,13 +8,12 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
+#include "support/files/sample_set.hpp"
 #include "support/refusal.hpp"
-#include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::SampleSet;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -134,4 +133,4 @@ TEST(Dataset, needs_a_file) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -11,19 +11,11 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/sample_reader.hpp"
-#include "support/field_file.hpp"
+#include "support/files/field_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::counted;
-using test::Fields;
-using test::Hid;
-using test::kSamples;
-using test::put;
-using test::put_vlen;
-using test::read_vlen;
-using test::refusal_of;
 using testing::HasSubstr;
 
 TEST_F(Fields, that_do_not_fit_are_refused_in_one_line) {
@@ -194,4 +186,4 @@ TEST_F(Fields, whose_lengths_are_damaged_are_refused) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

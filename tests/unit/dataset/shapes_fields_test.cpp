@@ -14,19 +14,11 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/sample_reader.hpp"
-#include "support/field_file.hpp"
+#include "support/files/field_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::counted;
-using test::Fields;
-using test::Hid;
-using test::kSamples;
-using test::length_of;
-using test::put;
-using test::put_vlen;
-using test::read_vlen;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -308,4 +300,4 @@ TEST_F(Fields, without_any_element_are_delivered_as_such) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -14,19 +14,14 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
 #include "store/read/file_pool.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/loaders/loaded_rows.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::first_difference;
-using test::H5TestFile;
-using test::refusal_in;
-using test::TempDir;
-using test::TestDataset;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -313,4 +308,4 @@ TEST(GrowingFile, brings_new_files_of_a_pattern) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

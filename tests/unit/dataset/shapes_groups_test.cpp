@@ -11,18 +11,14 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/loaders/loaded_rows.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::first_difference;
-using test::H5TestFile;
-using test::refusal_in;
-using test::TempDir;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -284,4 +280,4 @@ TEST_F(Groups, of_masks_are_spoken_of_where_augment_leaves_them_alone) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -11,20 +11,13 @@
 #include <opencv2/imgproc.hpp>
 #include <span>
 
-#include "support/image_bytes.hpp"
-#include "support/image_file.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/image_bytes.hpp"
+#include "support/files/image_file.hpp"
+#include "support/loaders/loaded_rows.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::Bytes;
-using test::decoded;
-using test::encoded;
-using test::first_difference;
-using test::Images;
-using test::picture;
-using test::planes;
 using testing::ElementsAre;
 
 TEST_F(Images, have_their_channels_as_the_option_says) {
@@ -165,4 +158,4 @@ TEST_F(Images, are_turned_as_exif_says) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

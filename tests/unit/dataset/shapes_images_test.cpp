@@ -12,22 +12,13 @@
 
 #include "dataset/dataset_state.hpp"
 #include "h5feed/error.hpp"
-#include "support/image_bytes.hpp"
-#include "support/image_file.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/image_bytes.hpp"
+#include "support/files/image_file.hpp"
+#include "support/loaders/loaded_rows.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::Bytes;
-using test::decoded;
-using test::encoded;
-using test::first_difference;
-using test::H5TestFile;
-using test::Images;
-using test::picture;
-using test::planes;
-using test::write_ragged;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -248,4 +239,4 @@ TEST_F(Images, as_pixels_are_told_by_their_table_of_shapes) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

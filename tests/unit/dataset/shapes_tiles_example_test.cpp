@@ -8,12 +8,11 @@
 #include <filesystem>
 #include <string>
 
-#include "support/image_tiles.hpp"
+#include "support/files/image_tiles.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::Tiles;
 using testing::HasSubstr;
 
 struct Ran {
@@ -78,4 +77,4 @@ TEST_F(Tiles, that_the_example_cannot_make_are_refused_with_its_own_options) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

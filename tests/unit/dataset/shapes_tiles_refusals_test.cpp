@@ -8,14 +8,11 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "support/image_tiles.hpp"
+#include "support/files/image_tiles.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::H5TestFile;
-using test::refusal_of;
-using test::Tiles;
 using testing::HasSubstr;
 
 TEST_F(Tiles, that_do_not_fit_are_refused_in_one_line) {
@@ -87,4 +84,4 @@ TEST_F(Tiles, keep_no_rows_apart_from_their_chunks) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -11,18 +11,13 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/sample_reader.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/image_tiles.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/image_tiles.hpp"
+#include "support/loaders/loaded_rows.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::bytes_of;
-using test::first_difference;
-using test::H5TestFile;
-using test::StoredImages;
-using test::Tiles;
 using testing::HasSubstr;
 
 struct TileCase {
@@ -325,4 +320,4 @@ TEST_F(Tiles, come_at_any_place_from_a_sample_reader_and_in_subsets) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -13,19 +13,14 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/loaders/loaded_rows.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::first_difference;
-using test::H5TestFile;
-using test::Hid;
-using test::refusal_of;
-using test::TempDir;
 using testing::ElementsAre;
 
 // Storage of 13 rows: contiguous, chunks that cut samples, and chunks that libhdf5 has to decode (nbit).
@@ -61,7 +56,7 @@ class Types : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Types, of_every_number_in_either_byte_order) {
+TEST_F(Types, of_every_number_are_read_in_either_byte_order) {
   const std::pair<hid_t, DType> types[] = {
       {H5T_STD_U8LE, DType::u8},    {H5T_STD_I8LE, DType::i8},    {H5T_STD_U16LE, DType::u16},
       {H5T_STD_U16BE, DType::u16},  {H5T_STD_I16LE, DType::i16},  {H5T_STD_I16BE, DType::i16},
@@ -76,7 +71,7 @@ TEST_F(Types, of_every_number_in_either_byte_order) {
 Hid half(H5T_order_t order) { return Hid(test::float16_type(10, 15, order)); }
 Hid brain_float(H5T_order_t order) { return Hid(test::float16_type(7, 127, order)); }
 
-TEST_F(Types, of_half_precision_and_bfloat16) {
+TEST_F(Types, of_half_precision_and_bfloat16_are_read) {
   for (const H5T_order_t order : {H5T_ORDER_LE, H5T_ORDER_BE}) {
     check(half(order).get(), DType::f16, test::patterned_bytes(13 * 12 * 2, 2), {3, 4});
     check(brain_float(order).get(), DType::bf16, test::patterned_bytes(13 * 12 * 2, 2), {3, 4});
@@ -277,4 +272,4 @@ TEST_F(Types, of_labels_may_be_any_number) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -14,19 +14,14 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/loaded_rows.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/loaders/loaded_rows.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::first_difference;
-using test::H5TestFile;
-using test::Hid;
-using test::refusal_in;
-using test::TempDir;
 using testing::HasSubstr;
 
 using Extent = std::vector<hsize_t>;
@@ -339,4 +334,4 @@ TEST_F(Virtual, may_refer_to_others_many_times_but_not_without_end) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -3,13 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <latch>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,18 +17,12 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "store/index/chunk_index.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::chunk_offset;
-using test::gzip_set;
-using test::open;
-using test::refusal;
-using test::SampleSet;
-using test::SampleSetSpec;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -263,85 +255,11 @@ TEST(DataLoaderErrors, a_file_cut_off_after_opening_is_an_error_not_a_crash) {
   EXPECT_THROW(loader.next(), FileError);
 }
 
-TEST(DataLoaderErrors, of_worker_init_fn_arrive_at_the_first_next_and_stay) {
-  const SampleSet set(gzip_set());
-  std::latch asked(1);
-  DataLoader loader(open(set), {.batch_size = 50, .num_workers = 2, .worker_init_fn = [&](int worker) {
-                                  if (worker == 0) return;
-                                  asked.wait();  // late: worker 0 could deliver everything by then
-                                  throw std::runtime_error("no licence for worker 1");
-                                }});
-  asked.count_down();
-  for (int call = 0; call < 3; ++call) {
-    try {
-      loader.next();
-      ADD_FAILURE() << "a batch came although a worker could not be set up";
-    } catch (const std::runtime_error& error) {
-      EXPECT_STREQ(error.what(), "no licence for worker 1");
-    }
-  }
-}
-
-TEST(DataLoaderErrors, a_timeout_names_itself_and_loses_no_batch) {
-  const SampleSet set(gzip_set());
-  std::latch release(1);
-  {
-    DataLoader loader(open(set), {.batch_size = 50,
-                                  .timeout = std::chrono::milliseconds(20),
-                                  .num_workers = 1,
-                                  .worker_init_fn = [&](int) { release.wait(); }});
-    try {
-      loader.next();
-      ADD_FAILURE() << "a batch came from a worker that waits";
-    } catch (const TimeoutError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("no batch within the timeout of 20 ms (epoch 0, batch 0)"));
-    }
-    release.count_down();
-    std::vector<std::int64_t> first;
-    while (first.empty()) {
-      try {
-        first = loader.next().value().indices;
-      } catch (const TimeoutError&) {
-        // A slow machine: ask again.
-      }
-    }
-    EXPECT_EQ(first.front(), 0);
-  }
-}
-
-TEST(DataLoaderErrors, the_longest_timeout_is_no_timeout) {
-  const SampleSet set(gzip_set());
-  DataLoader loader(open(set),
-                    {.batch_size = 50, .timeout = std::chrono::milliseconds::max(), .num_workers = 1});
-  EXPECT_TRUE(loader.next());
-}
-
 TEST(DataLoader, a_moved_from_dataset_stays_usable) {
   const SampleSet set(gzip_set());
   Dataset dataset = open(set);
   const Dataset moved = std::move(dataset);
   EXPECT_EQ(dataset.size(), moved.size());  // NOLINT(bugprone-use-after-move): what is tested
-}
-
-TEST(DataLoader, calls_worker_init_fn_once_on_each_worker) {
-  const SampleSet set(gzip_set());
-  std::mutex mutex;
-  std::vector<int> workers;
-  std::latch called(3);
-  DataLoader loader(open(set), {.num_workers = 3, .worker_init_fn = [&](int worker) {
-                                  {
-                                    const std::lock_guard lock(mutex);
-                                    workers.push_back(worker);
-                                  }
-                                  called.count_down();
-                                }});
-  called.wait();
-  for (int epoch = 0; epoch < 2; ++epoch) {
-    while (loader.next()) {
-    }
-  }
-  const std::lock_guard lock(mutex);
-  EXPECT_THAT(workers, testing::UnorderedElementsAre(0, 1, 2));
 }
 
 TEST(DataLoaderTrace, sees_every_stage_begin_and_end) {
@@ -379,4 +297,4 @@ TEST(DataLoaderReport, names_seed_speed_wait_and_cache) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

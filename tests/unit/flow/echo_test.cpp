@@ -9,9 +9,9 @@
 #include "flow/resolve/augmentation.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "support/deliveries.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/deliveries.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -36,7 +36,7 @@ TEST(Echo, serves_every_batch_so_many_times_in_memory_of_its_own) {
     ASSERT_EQ(batches.size(), 12u);
     for (std::size_t i = 0; i < batches.size(); ++i) {
       Delivery delivery = delivery_of(batches[i]);
-      EXPECT_EQ(delivery.repeat, i % 3);
+      EXPECT_EQ(delivery.repeat, static_cast<std::int64_t>(i % 3));
       delivery.repeat = 0;
       EXPECT_TRUE(delivery == once[i / 3]) << i;
       if (i % 3 > 0) {
@@ -237,7 +237,7 @@ TEST(Echo, may_be_left_at_any_delivery) {
   DataLoader loader(open(set), echo_options(3, 2));
   for (int stop = 0; stop < 12; ++stop) {
     loader.start_epoch();
-    for (int i = 0; i < stop; ++i) EXPECT_EQ(loader.next().value().repeat, static_cast<std::uint64_t>(i % 3));
+    for (int i = 0; i < stop; ++i) EXPECT_EQ(loader.next().value().repeat, i % 3);
   }
 }
 

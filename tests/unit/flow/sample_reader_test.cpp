@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <latch>
 #include <numeric>
 #include <thread>
@@ -14,10 +13,11 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/stored_samples.hpp"
 #include "support/refusal.hpp"
-#include "support/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -32,14 +32,10 @@ std::vector<std::int64_t> all_samples(const test::SampleSet& set) {
   return samples;
 }
 
-void expect_stored(const test::SampleSet& set, const Batch& batch) {
-  for (std::size_t i = 0; i < batch.indices.size(); ++i) {
-    ASSERT_EQ(std::memcmp(batch.data.bytes.get() + i * set.sample_bytes(), set.sample(batch.indices[i]),
-                          set.sample_bytes()),
-              0)
-        << "sample " << batch.indices[i];
+void expect_samples_and_labels(const test::SampleSet& set, const Batch& batch) {
+  expect_stored(set, batch);
+  for (std::size_t i = 0; i < batch.indices.size(); ++i)
     ASSERT_EQ(batch.target.as<std::int64_t>()[i], set.label(batch.indices[i]));
-  }
 }
 
 const std::vector<test::SampleSetSpec>& storages() {
@@ -61,14 +57,14 @@ TEST(SampleReader, reads_samples_in_any_order_and_more_than_once) {
     EXPECT_EQ(batch.indices, samples);
     EXPECT_EQ(batch.data.shape, (std::vector<std::int64_t>{7, 1, 8, 6}));
     EXPECT_EQ(batch.target.shape, (std::vector<std::int64_t>{7}));
-    expect_stored(set, batch);
+    expect_samples_and_labels(set, batch);
   }
 }
 
 TEST(SampleReader, reads_rows_past_the_cache_where_it_is_told_to) {
   const test::SampleSet set(test::SampleSetSpec{});
   const SampleReader reader(open(set), {.row_reads = RowReads::always});
-  expect_stored(set, reader.read(all_samples(set)));
+  expect_samples_and_labels(set, reader.read(all_samples(set)));
   EXPECT_EQ(reader.stats().rows_direct, 100U);
   const SampleReader normalizing(open(set), {.normalize = Normalize{}, .row_reads = RowReads::always});
   EXPECT_EQ(normalizing.read(all_samples(set)).data.dtype, DType::f32);
@@ -98,7 +94,7 @@ void read_from_threads(const test::SampleSet& set, const SampleReader& reader) {
       std::rotate(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(thread * 17), samples.end());
       start.arrive_and_wait();
       for (std::size_t first = 0; first < samples.size(); first += 10) {
-        expect_stored(set, reader.read(std::span(samples).subspan(first, 10)));
+        expect_samples_and_labels(set, reader.read(std::span(samples).subspan(first, 10)));
       }
     });
   }
@@ -124,7 +120,7 @@ TEST(SampleReader, finds_what_a_loader_of_the_dataset_decoded) {
   DataLoader loader(dataset, {.batch_size = 100});
   loader.next();
   const SampleReader reader(dataset);
-  expect_stored(set, reader.read(all_samples(set)));
+  expect_samples_and_labels(set, reader.read(all_samples(set)));
   EXPECT_EQ(reader.stats().chunk_loads, 0U);
 }
 
@@ -135,7 +131,7 @@ TEST(SampleReader, counts_positions_of_a_subset) {
   const std::vector<std::int64_t> positions = {2, 0};
   const Batch batch = reader.read(positions);
   EXPECT_EQ(batch.indices, (std::vector<std::int64_t>{55, 70}));
-  expect_stored(set, batch);
+  expect_samples_and_labels(set, batch);
 }
 
 TEST(SampleReader, reads_no_samples_as_an_empty_batch) {
@@ -162,7 +158,7 @@ TEST(SampleReader, fails_for_the_samples_of_a_damaged_chunk_only) {
   std::size_t failed = 0;
   for (const std::int64_t sample : all_samples(set)) {
     try {
-      expect_stored(set, reader.read(std::span(&sample, 1)));
+      expect_samples_and_labels(set, reader.read(std::span(&sample, 1)));
     } catch (const ChunkError&) {
       ++failed;
     }
@@ -171,4 +167,4 @@ TEST(SampleReader, fails_for_the_samples_of_a_damaged_chunk_only) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

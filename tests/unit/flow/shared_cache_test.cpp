@@ -15,15 +15,12 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::gzip_set;
-using test::open;
-using test::SampleSet;
 using testing::HasSubstr;
 
 constexpr std::uint64_t kChunk = 10 * 48;  // decoded, of gzip_set()
@@ -260,4 +257,4 @@ TEST_F(SharedCache, ranks_are_foretold_their_share) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -15,22 +15,13 @@
 
 #include "images/image_library.hpp"
 #include "images/jpeg_pixels.hpp"
-#include "support/image_bytes.hpp"
-#include "support/image_file.hpp"
+#include "support/files/image_bytes.hpp"
+#include "support/files/image_file.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::Bytes;
-using test::decoded;
-using test::encoded;
-using test::first_difference;
-using test::Images;
-using test::picture;
-using test::planes;
-using test::with_orientation;
 
 std::string refusal_of(const std::vector<std::string>& places) {
   return test::refusal_of<Error>([&] { load_image_calls(places); });
@@ -173,4 +164,4 @@ TEST_F(JpegPixels, that_are_turned_or_unusual_are_left_to_opencv) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

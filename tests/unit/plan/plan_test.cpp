@@ -18,7 +18,7 @@
 #include "plan/permutation.hpp"
 #include "plan/whole_order.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using testing::ElementsAre;
@@ -309,4 +309,4 @@ TEST(ShuffleOption, refuses_unknown_text) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -17,7 +17,7 @@
 #include "plan/epoch_plan.hpp"
 #include "support/refusal.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using testing::ElementsAre;
@@ -27,7 +27,7 @@ using Samples = std::vector<std::int64_t>;
 Samples listed(const Sampler& sampler, std::uint64_t seed, std::uint64_t epoch) {
   const auto samples = sampler.epoch(seed, epoch);
   Samples all;
-  for (std::uint64_t i = 0; i < samples->size(); ++i) all.push_back(samples->at(i));
+  for (std::int64_t i = 0; i < samples->size(); ++i) all.push_back(samples->at(i));
   return all;
 }
 
@@ -187,4 +187,4 @@ TEST(SamplerPlan, takes_batches_from_a_batch_sampler) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -14,7 +14,7 @@
 
 #include "plan/epoch_plan.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using testing::ElementsAre;
@@ -347,4 +347,4 @@ TEST(LargePlans, take_no_memory_for_a_billion_samples) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

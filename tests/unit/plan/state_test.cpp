@@ -11,8 +11,9 @@
 #include "h5feed/state.hpp"
 #include "plan/permutation.hpp"
 #include "plan/streams.hpp"
+#include "support/refusal.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using testing::HasSubstr;
@@ -26,12 +27,7 @@ const LoaderState kState{.seed = 7,
                          .echo_ahead = 100};
 
 std::string refusal(std::string_view bytes) {
-  try {
-    LoaderState::from_bytes(bytes);
-  } catch (const StateError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of<StateError>([&] { LoaderState::from_bytes(bytes); });
 }
 
 TEST(LoaderState, comes_back_from_its_bytes) {
@@ -82,4 +78,4 @@ TEST(LoaderState, refuses_to_save_an_echo_that_it_cannot_hold) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -12,7 +12,7 @@
 #include "plan/epoch_plan.hpp"
 #include "plan/mixing.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 class Turns : public testing::TestWithParam<std::tuple<const char*, std::uint64_t, std::uint64_t, bool>> {};
@@ -102,4 +102,4 @@ TEST(MixingScore, ranges_from_one_chunk_a_batch_to_a_full_shuffle) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

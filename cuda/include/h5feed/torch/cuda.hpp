@@ -44,10 +44,10 @@ inline at::Tensor empty_on_gpu(int device, const DeviceTensor& like) {
   return at::empty_strided(like.shape, like.strides, options);
 }
 
-/// Provides memory for one batch from LibTorch's caching allocator, for the stream that is current for the
+/// Returns memory for one batch from LibTorch's caching allocator, for the stream that is current for the
 /// device on this thread; the batch is produced on that stream, too. This keeps the rule of the allocator:
 /// memory of a released tensor is reused in the order of that stream. As with any tensor, use on other
-/// streams needs `record_stream`.
+/// streams needs `record_stream`. Throws c10::Error if memory runs out.
 inline DeviceOutput torch_output(int device, const DeviceTensor& data, const DeviceTensor* target) {
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
   const auto tensors = std::make_shared<TorchTensors>();
@@ -109,6 +109,7 @@ inline ProvideOutput torch_provider(const DataLoaderOptions& options) {
 
 /// Completes the options of a TorchDataLoader on a GPU: sets h5feed's backend, unless one is set, and memory
 /// of the consumer, unless a kind is set. For "auto", makes LibTorch's current device current for CUDA.
+/// Throws c10::Error if a CUDA call fails.
 inline void prepare_for_cuda(DataLoaderOptions& options) {
   if (!options.device.backend()) options.device = gpu::device(options.device.name());
   // "auto" follows the device that is current for CUDA; LibTorch sets it only with its next CUDA call.

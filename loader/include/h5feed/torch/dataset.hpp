@@ -61,9 +61,9 @@ namespace datasets {
 /// float32 in 0 … 1, as LibTorch's own datasets do and as the mean and std of most examples expect.
 class TorchDataset : public torch::data::datasets::Dataset<TorchDataset> {
  public:
-  /// Throws OptionError if an option is invalid, or if LibTorch lacks `options.target_dtype`; DatasetError if
-  /// `options` do not fit the data, or if its dtype is u16, u32 or u64, which LibTorch lacks, and neither
-  /// `normalize` nor `unit_range` makes it float32.
+  /// Creates a dataset with a reader that all copies share. Throws OptionError if an option is invalid, or if
+  /// LibTorch lacks `options.target_dtype`; DatasetError if `options` do not fit the data, or if its dtype is
+  /// u16, u32 or u64, which LibTorch lacks, and neither `normalize` nor `unit_range` makes it float32.
   explicit TorchDataset(h5feed::Dataset dataset, SampleReaderOptions options = {})
       : reader_(std::make_shared<const SampleReader>(std::move(dataset), std::move(options))) {
     if (!reader_->options().normalize) detail::require_torch_dtype(reader_->dataset().dtype());
@@ -95,6 +95,7 @@ class TorchDataset : public torch::data::datasets::Dataset<TorchDataset> {
 
   /// Returns the reader that all copies of this dataset share. The reference is valid while a copy exists.
   const SampleReader& reader() const& noexcept { return *reader_; }
+  /// Deleted: the result would refer into a temporary. Name the dataset first.
   const SampleReader& reader() const&& = delete;
 
  private:

@@ -41,8 +41,8 @@ namespace h5feed {
 namespace detail {
 
 /// Returns `options` with seed and device filled in. An unset seed is drawn from Torch's default generator if
-/// `world_size` is 1. Throws DatasetError or OptionError for a dtype that LibTorch lacks, before any thread
-/// starts.
+/// `world_size` is 1. Throws DatasetError or OptionError for a dtype that LibTorch lacks, and OptionError if
+/// `device` names a GPU that this build cannot use, before any thread starts.
 inline DataLoaderOptions prepare_for_torch(const Dataset& dataset, DataLoaderOptions options) {
   prepare_torch_device(options);
   if (!options.normalize && !options.output_dtype && !dataset.unit_range())
@@ -142,8 +142,8 @@ inline TorchBatch to_torch(Batch batch) {
 ///
 /// The iterators, `next_into()`, `set_epoch()`, `warm_up()`, `state()`, `restore()`, `save()` and `load()`
 /// are for one thread at a time; `size()`, `options()`, `plan()`, `stats()` and `report()` are thread-safe,
-/// except while `restore()` or `load()` runs. Worker threads run ATen operations only in transforms and
-/// `collate_fn`.
+/// except while `restore()` or `load()` runs. LibTorch operations run only in transforms and `collate_fn`, on
+/// threads of the loader.
 ///
 /// A LibTorch sampler determines the order itself: every `begin()` resets it and drains the whole epoch. The
 /// next epoch therefore is not prepared while one runs, `seed` does not affect the order, and the loader
@@ -161,9 +161,9 @@ class TorchDataLoader {
         options_(loader_.options()) {}
 
   /// Creates a loader whose order comes from a LibTorch sampler, and starts its workers. Throws OptionError
-  /// also if `options.sampler`, `shuffle` or `batch_sampler` is set, or `world_size` is not 1: LibTorch's
-  /// distributed samplers shard by themselves. Throws DatasetError if `options` do not fit the data or
-  /// LibTorch's dtypes.
+  /// if an option is invalid, if `options.sampler`, `shuffle` or `batch_sampler` is set, or if `world_size`
+  /// is not 1, because LibTorch's distributed samplers shard by themselves; DatasetError if `options` do not
+  /// fit the data or LibTorch's dtypes.
   TorchDataLoader(Dataset dataset, std::shared_ptr<detail::TorchOrder> order, DataLoaderOptions options)
       : order_(std::move(order)),
         provide_(detail::torch_provider(options)),
@@ -175,7 +175,7 @@ class TorchDataLoader {
   /// then throws std::out_of_range. A loop may be left early and `begin()` called again. Copies share one
   /// position and own the batch together. On a temporary iterator, as in `loader->begin()->data`, `->` gives
   /// access to LibTorch's example and `*` returns a copy that shares the tensors. A failed batch throws the
-  /// errors of `DataLoader::next()`.
+  /// errors of `DataLoader::next()`. Borrows the loader, which must outlive it. Not thread-safe.
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -196,7 +196,8 @@ class TorchDataLoader {
     /// Returns the current batch as LibTorch's example. Blocks until it is ready.
     Example* operator->() const&& { return &current(); }
 
-    /// Moves to the next batch without waiting for it, except that a batch never accessed is fetched first.
+    /// Moves to the next batch; fetches the current one first if it was never accessed. Throws
+    /// std::out_of_range at the end, and as `DataLoader::next()`.
     Iterator& operator++() {
       ++position_->batches;
       position_->current.reset();
@@ -324,7 +325,7 @@ class TorchDataLoader {
     }
   }
 
-  /// Returns the predicted cost of an epoch, excluding repeats. May block for some 20 ms.
+  /// Returns the predicted cost of an epoch, excluding repeats. Thread-safe. Blocks for up to about 20 ms.
   PlanReport plan() const { return loader_.plan(); }
 
   /// Returns the options with every default filled in, including a seed drawn from Torch's generator or

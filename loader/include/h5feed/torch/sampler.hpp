@@ -40,8 +40,8 @@ namespace detail {
 class TorchOrder final : public Sampler {
   struct List final : EpochSamples {
     explicit List(std::vector<std::int64_t> of) : samples(std::move(of)) {}
-    std::uint64_t size() const noexcept override { return samples.size(); }
-    std::int64_t at(std::uint64_t position) const override { return samples[position]; }
+    std::int64_t size() const noexcept override { return static_cast<std::int64_t>(samples.size()); }
+    std::int64_t at(std::int64_t index) const override { return samples[static_cast<std::size_t>(index)]; }
     const std::vector<std::int64_t> samples;
   };
 
@@ -113,8 +113,9 @@ class TorchOrder final : public Sampler {
   /// Returns a copy of the held order as an int64 tensor of sample numbers. Thread-safe.
   torch::Tensor list() const {
     const Order now = current();
-    torch::Tensor samples = torch::empty({static_cast<std::int64_t>(now.samples->size())}, torch::kInt64);
-    std::memcpy(samples.data_ptr(), now.samples->samples.data(), now.samples->size() * sizeof(std::int64_t));
+    const std::vector<std::int64_t>& numbers = now.samples->samples;
+    torch::Tensor samples = torch::empty({now.samples->size()}, torch::kInt64);
+    std::memcpy(samples.data_ptr(), numbers.data(), numbers.size() * sizeof(std::int64_t));
     return samples;
   }
 

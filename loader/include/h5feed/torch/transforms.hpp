@@ -143,7 +143,8 @@ class TorchCollate {
                 "torch::data::transforms::Stack<>, or give it to torch::data::make_data_loader");
 
  public:
-  /// `batched`: the loader's tensors have a batch dimension. If false, transforms run on a batch of one.
+  /// Creates a collate function from `stages`. `batched`: whether the loader's tensors have a batch
+  /// dimension; if not, transforms run on a batch of one.
   TorchCollate(Stages stages, bool batched)
       : shared_(std::make_shared<Shared>(std::move(stages))), batched_(batched) {}
 

@@ -14,16 +14,15 @@
 #include <vector>
 
 #include "flow/chunks/served_rows.hpp"
+#include "support/loaders/no_resume.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using testing::ElementsAre;
 using Turn = ChunkAgenda::Turn;
 
 constexpr std::size_t kBytes = 10;
-
-void no_resume() { FAIL() << "nobody waits in this test"; }
 
 std::shared_ptr<BatchJob> job_of(std::uint64_t ticket, const std::vector<std::uint64_t>& chunks) {
   static const auto plan = std::make_shared<const EpochPlan>(PlanSpec{.num_samples = 1}, 0);
@@ -241,4 +240,4 @@ TEST(ServedRows, does_not_count_rows_of_two_rounds_together) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -15,18 +15,17 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-#include "support/fault_source.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/fault_source.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/no_resume.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr std::uint64_t kChunkRows = 10;
-
-void no_resume() { FAIL() << "nobody waits in this test"; }
 
 /// 30 samples in three chunks, without reader threads.
 class ChunkLoaderTest : public testing::Test {
@@ -200,4 +199,4 @@ TEST_F(ChunkLoaderTest, serves_kept_rows_without_their_chunk) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

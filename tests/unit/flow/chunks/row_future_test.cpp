@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 constexpr std::uint64_t kSamples = 100, kBatch = 8, kBatches = 13;
@@ -104,4 +104,4 @@ TEST_F(Future, never_gives_one_turn_to_two_samples) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

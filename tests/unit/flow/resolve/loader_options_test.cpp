@@ -14,18 +14,12 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::CapturedLog;
-using test::gzip_set;
-using test::open;
-using test::refusal;
-using test::SampleSet;
-using test::SampleSetSpec;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
@@ -83,7 +77,14 @@ static_assert(kAlike<&DataLoaderOptions::num_workers, &ResolvedOptions::num_work
 static_assert(kAlike<&DataLoaderOptions::rank, &ResolvedOptions::rank>);
 static_assert(kAlike<&DataLoaderOptions::world_size, &ResolvedOptions::world_size>);
 static_assert(std::same_as<decltype(Echo::factor), decltype(ResolvedOptions::echo_factor)>);
+static_assert(std::same_as<decltype(Echo::factor), decltype(Batch::repeat)>);
 static_assert(std::same_as<decltype(ResolvedOptions::batch_size), decltype(ResolvedOptions::max_batch_rows)>);
+static_assert(std::same_as<decltype(std::declval<Dataset>().size()), decltype(PlanReport::samples)>);
+static_assert(std::same_as<decltype(PlanReport::samples), decltype(ResolvedOptions::samples_per_epoch)>);
+static_assert(std::same_as<decltype(std::declval<EpochSamples>().size()), decltype(PlanReport::samples)>);
+static_assert(std::same_as<decltype(std::declval<EpochSamples>().at(0)), std::int64_t>);
+static_assert(std::same_as<decltype(std::declval<EpochBatches>().size()), decltype(PlanReport::batches)>);
+static_assert(std::same_as<decltype(std::declval<DataLoader>().size()), decltype(PlanReport::batches)>);
 static_assert(std::same_as<decltype(LoaderState::world_size), decltype(ResolvedOptions::world_size)>);
 static_assert(std::same_as<decltype(std::declval<DataLoader>().size()), decltype(Batch::number)>);
 static_assert(std::constructible_from<TorchRandomSampler, decltype(std::declval<Dataset>().size())>);
@@ -254,4 +255,4 @@ TEST(AutomaticDevice, without_a_backend_is_the_cpu_and_one_warning_says_so) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -12,15 +12,12 @@
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::gzip_set;
-using test::open;
-using test::SampleSet;
 using testing::HasSubstr;
 
 class OrderOptions : public testing::Test {
@@ -191,6 +188,21 @@ TEST_F(OrderOptions, refuse_a_sampler_that_gives_nothing) {
               HasSubstr("the sampler gave nothing (null) for epoch 0"));
 }
 
+TEST_F(OrderOptions, refuse_a_sampler_with_an_epoch_of_negative_size) {
+  struct Negative final : EpochSamples {
+    std::int64_t size() const noexcept override { return -1; }
+    std::int64_t at(std::int64_t) const override { return 0; }
+  };
+  class Wrong final : public Sampler {
+    std::shared_ptr<const EpochSamples> epoch(std::uint64_t, std::uint64_t) const override {
+      return std::make_shared<const Negative>();
+    }
+  };
+  EXPECT_THAT(
+      refused({.sampler = std::make_shared<Wrong>()}),
+      HasSubstr("the sampler gave -1 samples for epoch 0; size() of its EpochSamples must be at least 0"));
+}
+
 TEST_F(OrderOptions, let_a_sampler_read_the_dataset_it_samples) {
   const auto hard_samples = make_sampler([this](std::uint64_t) {
     std::vector<std::int64_t> chosen;
@@ -263,4 +275,4 @@ TEST_F(OrderOptions, throw_from_next_what_a_sampler_throws) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

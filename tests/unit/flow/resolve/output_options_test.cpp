@@ -13,9 +13,9 @@
 #include "flow/resolve/augmentation.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "support/deliveries.hpp"
-#include "support/loader_cases.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/deliveries.hpp"
+#include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -25,8 +25,6 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kChannels = 3, kHeight = 6, kWidth = 5;
 
-SampleSetSpec rgb_set() { return {.shape = {40, 6, 5, 3}, .chunk_shape = {7, 6, 5, 3}, .gzip = 1}; }
-
 // Pixel (y, x) of channel c as stored, 0 outside of the image.
 std::uint8_t stored(const SampleSet& set, std::int64_t sample, std::int64_t c, std::int64_t y,
                     std::int64_t x) {
@@ -35,7 +33,7 @@ std::uint8_t stored(const SampleSet& set, std::int64_t sample, std::int64_t c, s
 }
 
 TEST(OutputDtype, casts_without_normalize_and_rounds_once_with_it) {
-  const SampleSet set(rgb_set());
+  const SampleSet set(rgb_set(DType::u8, 7));
   const Dataset dataset = open(set);
   const auto first = [&](DataLoaderOptions options) {
     options.batch_size = 4;
@@ -57,7 +55,7 @@ TEST(OutputDtype, casts_without_normalize_and_rounds_once_with_it) {
 }
 
 TEST(OutputDtype, refuses_types_that_are_not_made) {
-  const SampleSet set(rgb_set());
+  const SampleSet set(rgb_set(DType::u8, 7));
   EXPECT_THAT(refusal<OptionError>(open(set), {.output_dtype = DType::i32}),
               HasSubstr("output_dtype must be f32, f16, bf16 or f64, or the stored type; got i32"));
   EXPECT_THAT(refusal<OptionError>(open(set), {.normalize = Normalize{}, .output_dtype = DType::u8}),
@@ -65,7 +63,7 @@ TEST(OutputDtype, refuses_types_that_are_not_made) {
 }
 
 TEST(OutputLayout, of_channels_last_keeps_the_shape_and_says_so_by_strides) {
-  const SampleSet set(rgb_set());
+  const SampleSet set(rgb_set(DType::u8, 7));
   DataLoader loader(open(set), {.batch_size = 2, .output_layout = OutputLayout::channels_last});
   const Batch batch = *loader.next();
   EXPECT_THAT(batch.data.shape, ElementsAre(2, 3, 6, 5));
@@ -92,7 +90,7 @@ struct AugmentCase {
 class Augmented : public testing::TestWithParam<AugmentCase> {};
 
 TEST_P(Augmented, samples_are_the_stored_ones_moved_as_the_transforms_say) {
-  const SampleSet set(rgb_set());
+  const SampleSet set(rgb_set(DType::u8, 7));
   DataLoaderOptions options{.batch_size = 9, .shuffle = true, .seed = 3, .num_workers = 2};
   options.normalize = Normalize{.mean = {0.1, 0.2, 0.3}, .std = {0.5, 0.6, 0.7}};
   options.augment = GetParam().augment;
@@ -123,20 +121,20 @@ TEST_P(Augmented, samples_are_the_stored_ones_moved_as_the_transforms_say) {
       }
     }
   }
-  EXPECT_EQ(seen, 40);
+  EXPECT_EQ(seen, 50);
 }
 
 TEST_P(Augmented, samples_are_the_same_for_any_workers_batch_size_and_world_size) {
-  const SampleSet set(rgb_set());
+  const SampleSet set(rgb_set(DType::u8, 7));
   const Dataset dataset = open(set);
   DataLoaderOptions options{.batch_size = 8, .shuffle = true, .seed = 11};
   options.augment = GetParam().augment;
   options.output_layout = GetParam().layout;
   DataLoader alone(dataset, options);
   const auto expected = by_sample(rest_of_epoch(alone));
-  ASSERT_EQ(expected.size(), 40u);
+  ASSERT_EQ(expected.size(), 50u);
   for (const std::int64_t world_size : {1, 3}) {
-    std::map<std::pair<std::uint64_t, std::int64_t>, std::vector<std::byte>> together;
+    std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::byte>> together;
     for (std::int64_t rank = 0; rank < world_size; ++rank) {
       DataLoaderOptions other = options;
       other.batch_size = 5;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "plan/epoch_plan.hpp"
-#include "support/row_simulator.hpp"
+#include "support/loaders/row_simulator.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 // Decodes per chunk in the first epoch and, on average, in the two that follow.
@@ -68,4 +68,4 @@ TEST(RowForecast, knows_the_ends_of_the_scale) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

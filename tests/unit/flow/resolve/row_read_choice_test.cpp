@@ -10,12 +10,10 @@
 #include "flow/resolve/advice.hpp"
 #include "h5feed/data_loader.hpp"
 #include "support/captured_log.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::SampleSet;
 
 // Says of no byte that it is in memory.
 class ColdSource final : public ByteSource {
@@ -73,4 +71,4 @@ TEST_F(RowReadChoice, sees_whether_a_file_is_in_memory) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "store/filters/codecs.hpp"
-#include "support/filter_decoding.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/filter_decoding.hpp"
+#include "support/files/h5_test_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 // Every pipeline that has an encoder.
@@ -297,4 +297,4 @@ TEST(FilterSupport, excludes_parameters_that_are_not_honoured) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

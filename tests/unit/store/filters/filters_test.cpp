@@ -7,10 +7,10 @@
 #include <algorithm>
 
 #include "store/filters/codecs.hpp"
-#include "support/filter_decoding.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/filter_decoding.hpp"
+#include "support/files/h5_test_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 TEST(FilterPipeline, decodes_what_it_encodes_in_any_order) {
@@ -106,4 +106,4 @@ TEST(FilterPipeline, leaves_out_a_shuffle_of_single_bytes) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

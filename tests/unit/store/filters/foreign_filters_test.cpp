@@ -5,11 +5,12 @@
 
 #include <array>
 
-#include "support/filter_decoding.hpp"
-#include "support/h5_test_file.hpp"
-#include "support/temp_dir.hpp"
+#include "support/files/bytes.hpp"
+#include "support/files/filter_decoding.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 // Chunks of golden_elements() as h5py 3.16 with hdf5plugin 7.1.0 on libhdf5 2.0.0 stored them.
@@ -30,14 +31,6 @@ Bytes golden_elements(const Golden& golden) {
       const std::size_t place = golden.big_endian ? golden.element_bytes - 1 - b : b;
       bytes.push_back(static_cast<std::byte>(value >> (8 * place)));
     }
-  }
-  return bytes;
-}
-
-Bytes from_hex(std::string_view text) {
-  Bytes bytes;
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    bytes.push_back(static_cast<std::byte>(std::stoul(std::string(text.substr(i, 2)), nullptr, 16)));
   }
   return bytes;
 }
@@ -206,4 +199,4 @@ TEST(Szip, decodes_what_libhdf5_writes) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -7,7 +7,7 @@
 #include "h5feed/error.hpp"
 #include "store/filters/entry.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 std::vector<unsigned> ids(const std::vector<FilterSpec>& filters) {
@@ -138,4 +138,4 @@ TEST(FilterTable, lets_the_chunk_size_be_set_again_for_other_chunks) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -7,18 +7,12 @@
 #include <cstring>
 
 #include "h5feed/error.hpp"
-#include "support/chunk_reader_file.hpp"
-#include "support/filter_decoding.hpp"
-#include "support/scaleoffset_chunk.hpp"
+#include "support/files/chunk_reader_file.hpp"
+#include "support/files/filter_decoding.hpp"
+#include "support/files/scaleoffset_chunk.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::H5TestFile;
-using test::refusal_of;
-using test::ScaleOffsetSetUp;
-using test::Shape;
-using test::StoreChunkReader;
 
 constexpr ScaleOffsetSetUp kSetUp{.elements = 9, .element_bytes = 2, .is_signed = true};
 
@@ -162,4 +156,4 @@ TEST_F(StoreChunkReader, refuses_scaleoffset_parameters_that_contradict_the_data
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

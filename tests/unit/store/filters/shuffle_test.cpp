@@ -5,10 +5,10 @@
 #include "store/filters/fletcher32.hpp"
 #include "store/filters/shuffle_bits.hpp"
 #include "store/format/byte_order.hpp"
-#include "support/filter_decoding.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/filter_decoding.hpp"
+#include "support/files/h5_test_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 TEST(Fletcher32, matches_known_sums) {
@@ -105,4 +105,4 @@ TEST(ByteOrder, reverses_each_element) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-#include "support/sample_set.hpp"
+#include "support/files/sample_set.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
 class ByteSourceTest : public testing::Test {
@@ -69,4 +69,4 @@ TEST_F(ByteSourceTest, takes_hints_about_any_bytes) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -11,17 +11,12 @@
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::H5TestFile;
-using test::Hid;
-using test::refusal_in;
-using test::TempDir;
 
 class StoreFile : public testing::Test {
  protected:
@@ -390,4 +385,4 @@ TEST(StoreFileDeathTest, destruction_after_libhdf5_ended_prints_nothing) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -10,20 +10,11 @@
 #include "store/index/chunk_index.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/chunk_reader_file.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/chunk_reader_file.hpp"
+#include "support/files/h5_test_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::Bytes;
-using test::H5TestFile;
-using test::Hid;
-using test::kGzip;
-using test::refusal_of;
-using test::Shape;
-using test::StoreChunkReader;
-using test::TestDataset;
 
 TEST_F(StoreChunkReader, falls_back_for_external_files_and_says_so_once) {
   const Bytes values = write({.path = "images", .shape = {40, 5}, .external_file = (dir_ / "raw").string()});
@@ -211,4 +202,4 @@ TEST_F(StoreChunkReader, names_a_corrupt_chunk_on_the_fallback_path) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -14,19 +14,12 @@
 #include "store/index/chunk_index.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/chunk_reader_file.hpp"
-#include "support/fault_source.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/chunk_reader_file.hpp"
+#include "support/files/fault_source.hpp"
+#include "support/files/h5_test_file.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::Bytes;
-using test::FaultSource;
-using test::H5TestFile;
-using test::kGzip;
-using test::Shape;
-using test::StoreChunkReader;
 
 TEST_F(StoreChunkReader, cuts_contiguous_data_into_runs_of_whole_rows) {
   write({.path = "images", .shape = {5000, 1000}});
@@ -220,4 +213,4 @@ TEST_F(StoreChunkReader, damaged_metadata_never_crashes) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

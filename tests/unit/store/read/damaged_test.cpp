@@ -3,32 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_list.hpp"
-#include "store/index/chunk_index.hpp"
-#include "support/chunk_reader_file.hpp"
-#include "support/damage.hpp"
+#include "support/files/chunk_reader_file.hpp"
+#include "support/files/damage.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
 
-using test::Bytes;
-using test::damage_header;
-using test::H5TestFile;
-using test::Hid;
-using test::kGzip;
-using test::move_chunk;
-using test::refusal_of;
-using test::replace_bytes;
-using test::StoreChunkReader;
 using testing::AllOf;
 using testing::AnyOf;
 using testing::ElementsAre;
@@ -38,10 +25,6 @@ using testing::StartsWith;
 
 class StoreDamaged : public StoreChunkReader {
  protected:
-  std::string open_message(const std::string& name = "images") const {
-    return without_directory(refusal_of<Error>([&] { open(name); }));
-  }
-
   // "/bad", damaged, and "/g/bad", "/images", "/z/images", intact.
   void write_siblings() {
     {
@@ -58,101 +41,6 @@ class StoreDamaged : public StoreChunkReader {
     return paths;
   }
 };
-
-TEST_F(StoreDamaged, refuses_an_index_that_names_a_chunk_outside_the_dataset) {
-  for (const bool filtered : {false, true}) {
-    SCOPED_TRACE(filtered);
-    write({.path = "images",
-           .shape = {12, 6},
-           .chunk = {4, 6},
-           .filters = filtered ? kGzip : std::vector<FilterSpec>()});
-    move_chunk(path(), 2, 2, 400);
-    EXPECT_EQ(open_message(),
-              "train.h5:/images: chunk (2,0) (samples 8-11) is missing in its index, which lists a chunk out "
-              "of place, at element (400,0); restore the file from a good copy, or, if an old "
-              "library has shrunk the dataset, rewrite it with h5repack");
-  }
-}
-
-TEST_F(StoreDamaged, refuses_an_index_whose_entries_are_out_of_order) {
-  write({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
-  move_chunk(path(), 2, 1, 0);
-  EXPECT_THAT(
-      open_message(),
-      StartsWith("train.h5:/images: chunk (1,0) (samples 4-7) is missing in its index, which lists "));
-}
-
-TEST_F(StoreDamaged, refuses_an_index_of_which_two_chunks_share_bytes) {
-  for (const bool filtered : {false, true}) {
-    SCOPED_TRACE(filtered);
-    const auto addresses = [&] {
-      write({.path = "images",
-             .shape = {12, 6},
-             .chunk = {4, 6},
-             .filters = filtered ? kGzip : std::vector<FilterSpec>()});
-      const auto file = H5File::open(path());
-      std::vector<std::uint64_t> result;
-      for (const ChunkLocation& place : build_chunk_index(*file, file->describe("images")).locations)
-        result.push_back(place.address);
-      return result;
-    };
-    const std::uint64_t first = addresses().at(0);
-    const auto refused = [](std::uint64_t address) {
-      return "train.h5:/images: chunk (0,0) (samples 0-3) and chunk (2,0) share bytes of the file from "
-             "byte " +
-             std::to_string(address) + " on, so that one of them is lost; restore the file from a good copy";
-    };
-    test::set_chunk_address(path(), 2, 2, first);
-    EXPECT_EQ(open_message(), refused(first));
-    test::set_chunk_address(path(), 2, 2, first + 1);
-    EXPECT_EQ(open_message(), refused(first + 1));
-  }
-}
-
-TEST_F(StoreDamaged, reads_chunks_that_lie_in_the_file_in_any_order) {
-  const Bytes values = test::patterned_bytes(12 * 6);
-  {
-    H5TestFile file(path());
-    file.create({.path = "images", .shape = {12, 6}, .chunk = {4, 6}});
-    for (const std::uint64_t row : {8U, 0U, 4U}) {
-      const std::vector<std::uint64_t> start = {row, 0}, count = {4, 6};
-      file.write_box("images", start, count, std::span(values).subspan(row * 6, 24));
-    }
-  }
-  const auto reader = open();
-  EXPECT_TRUE(reader->direct());
-  for (std::uint64_t chunk = 0; chunk < 3; ++chunk) {
-    Bytes out(24);
-    ReadScratch scratch;
-    reader->read_chunk(chunk, out, scratch);
-    EXPECT_TRUE(std::equal(out.begin(), out.end(), values.begin() + static_cast<std::ptrdiff_t>(chunk * 24)));
-  }
-}
-
-// More chunks than are listed: the entries of the index are looked at all the same.
-TEST_F(StoreDamaged, refuses_a_damaged_index_of_a_dataset_with_more_chunks_than_can_be_listed) {
-  constexpr std::uint64_t kRows = std::uint64_t{1} << 40;
-  const auto write_sparse = [&] {
-    H5TestFile file(path());
-    file.create({.path = "images", .shape = {kRows, 2}, .chunk = {1, 2}});
-    for (const std::uint64_t row : {3U, 70U, 5000U}) {
-      const std::vector<std::uint64_t> start = {row, 0};
-      const std::vector<std::uint64_t> count = {1, 2};
-      file.write_box("images", start, count, test::patterned_bytes(2, 9));
-    }
-  };
-  write_sparse();
-  EXPECT_EQ(open_message(), "accepted");
-  move_chunk(path(), 2, 2, kRows);
-  EXPECT_EQ(
-      open_message(),
-      "train.h5:/images: its chunk index lists a chunk out of place, at element "
-      "(1099511627776,0); restore the file from a good copy, or, if an old library has shrunk the dataset, "
-      "rewrite it with h5repack");
-  write_sparse();
-  move_chunk(path(), 2, 1, 2);
-  EXPECT_THAT(open_message(), HasSubstr("at element (2,0)")) << "out of order";
-}
 
 TEST_F(StoreDamaged, refuses_chunks_of_another_rank_than_the_data) {
   // Layout message of version 3, chunked, with the size of elements as its last dimension.
@@ -374,4 +262,4 @@ TEST_F(StoreDamaged, says_that_a_file_is_one_of_several_parts) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

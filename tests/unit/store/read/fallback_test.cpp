@@ -13,19 +13,14 @@
 #include "store/read/chunk_reader.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/bytes.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::H5TestFile;
-using test::refusal_of;
-using test::TempDir;
-
-using Shape = std::vector<std::uint64_t>;
-using Bytes = std::vector<std::byte>;
 
 // From the range that the HDF Group leaves to tests; h5feed does not know it.
 constexpr H5Z_filter_t kCountingFilter = 300;
@@ -159,4 +154,4 @@ TEST_F(StoreFallback, reads_on_where_the_name_of_an_open_file_is_gone) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

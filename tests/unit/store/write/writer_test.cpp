@@ -15,17 +15,13 @@
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/write/h5_writer.hpp"
-#include "support/h5_test_file.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/shape.hpp"
+#include "support/files/temp_dir.hpp"
 #include "support/refusal.hpp"
-#include "support/temp_dir.hpp"
 
-namespace h5feed {
+namespace h5feed::test {
 namespace {
-
-using test::Hid;
-using test::TempDir;
-
-using Shape = std::vector<std::uint64_t>;
 
 class StoreWriter : public testing::Test {
  protected:
@@ -242,4 +238,4 @@ TEST(StoreWriterDeathTest, a_full_disk_is_one_error_and_leaves_nothing) {
 }
 
 }  // namespace
-}  // namespace h5feed
+}  // namespace h5feed::test

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Damages files: in the old format, whose structures carry no checksums, and chunk indexes that carry one.
+#pragma once
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/files/h5_test_file.hpp"
+
+namespace h5feed::test {
+
+/// Replaces every run of bytes that equals `from` by `to`, which has the same length. Throws
+/// std::runtime_error unless there are `times` such runs.
+inline void replace_bytes(const std::filesystem::path& path, const std::vector<std::uint8_t>& from,
+                          const std::vector<std::uint8_t>& to, int times = 1) {
+  std::vector<std::byte> bytes = file_bytes(path);
+  const auto same = [](std::byte a, std::uint8_t b) { return std::to_integer<std::uint8_t>(a) == b; };
+  int found = 0;
+  for (auto at = bytes.begin();
+       (at = std::search(at, bytes.end(), from.begin(), from.end(), same)) != bytes.end(); ++at, ++found)
+    std::ranges::transform(to, at, [](std::uint8_t b) { return std::byte{b}; });
+  if (found != times) throw std::runtime_error("replace_bytes: found " + std::to_string(found) + " times");
+  replace_file(path, bytes);
+}
+
+/// Returns the address of an object's header in a file without a user block.
+inline std::uint64_t header_address(const std::filesystem::path& path, const std::string& object) {
+  const Hid file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  hobj_ref_t address = 0;
+  require(H5Rcreate(&address, file.get(), object.c_str(), H5R_OBJECT, -1), "H5Rcreate");
+  return address;
+}
+
+/// Makes libhdf5 unable to open an object: sets its header's version to 9.
+inline void damage_header(const std::filesystem::path& path, const std::string& object) {
+  const std::uint64_t address = header_address(path, object);
+  std::vector<std::byte> bytes = file_bytes(path);
+  bytes.at(address) = std::byte{9};
+  replace_file(path, bytes);
+}
+
+/// Overwrites a number in the only chunk index of the file, a B-tree of one node over `rank` dimensions:
+/// `offset` bytes behind the start of entry `entry`. Throws std::runtime_error if there is no such index.
+inline void change_index(const std::filesystem::path& path, std::size_t rank, std::size_t entry,
+                         std::size_t offset, std::uint64_t number) {
+  constexpr std::size_t kHeaderBytes = 24;
+  std::vector<std::byte> bytes = file_bytes(path);
+  const std::vector<std::byte> chunk_node = {std::byte{'T'}, std::byte{'R'}, std::byte{'E'}, std::byte{'E'},
+                                             std::byte{1}};
+  const auto node = std::search(bytes.begin(), bytes.end(), chunk_node.begin(), chunk_node.end());
+  if (node == bytes.end()) throw std::runtime_error("change_index: no index");
+  // Entry: size and mask, offsets of the chunk with one for the bytes of elements, address.
+  const std::size_t entry_bytes = 8 + (rank + 1) * 8 + 8;
+  const auto at =
+      static_cast<std::size_t>(node - bytes.begin()) + kHeaderBytes + entry * entry_bytes + offset;
+  std::memcpy(&bytes.at(at), &number, sizeof number);
+  replace_file(path, bytes);
+}
+
+/// Sets the first element of entry `entry` along dimension 0 to `first_row`; see `change_index`.
+inline void move_chunk(const std::filesystem::path& path, std::size_t rank, std::size_t entry,
+                       std::uint64_t first_row) {
+  change_index(path, rank, entry, 8, first_row);
+}
+
+/// Sets the address of the bytes of entry `entry`; see `change_index`.
+inline void set_chunk_address(const std::filesystem::path& path, std::size_t rank, std::size_t entry,
+                              std::uint64_t address) {
+  change_index(path, rank, entry, 8 + (rank + 1) * 8, address);
+}
+
+/// Returns the checksum of HDF5's metadata: Jenkins' lookup3 with a start of 0 (HDF5 File Format
+/// Specification; burtleburtle.net/bob/c/lookup3.c).
+inline std::uint32_t metadata_checksum(const std::byte* bytes, std::size_t count) {
+  std::uint32_t a = 0xdeadbeefU + static_cast<std::uint32_t>(count), b = a, c = a;
+  const auto add_block = [&](std::size_t length) {
+    std::array<std::uint8_t, 12> block = {};
+    std::memcpy(block.data(), bytes, length);
+    std::array<std::uint32_t, 3> words = {};
+    std::memcpy(words.data(), block.data(), block.size());
+    a += words[0], b += words[1], c += words[2];
+    bytes += length;
+  };
+  const auto step = [](std::uint32_t& to, std::uint32_t& from, std::uint32_t& grows, int bits) {
+    to -= from;
+    to ^= std::rotl(from, bits);
+    from += grows;
+  };
+  for (; count > 12; count -= 12) {
+    add_block(12);
+    step(a, c, b, 4), step(b, a, c, 6), step(c, b, a, 8), step(a, c, b, 16), step(b, a, c, 19),
+        step(c, b, a, 4);
+  }
+  if (count == 0) return c;
+  add_block(count);
+  const auto last = [](std::uint32_t& to, std::uint32_t from, int bits) {
+    to ^= from;
+    to -= std::rotl(from, bits);
+  };
+  last(c, b, 14), last(a, c, 11), last(b, a, 25), last(c, b, 16), last(a, c, 4), last(b, a, 14),
+      last(c, b, 24);
+  return c;
+}
+
+/// Sets the first coordinate, in chunks, of record `record` of the only version 2 B-tree of the file, which
+/// has one leaf of `records` unfiltered chunks of a dataset of `rank` dimensions, and repairs the leaf's
+/// checksum. Throws std::runtime_error if there is no such leaf.
+inline void move_chunk_of_new_index(const std::filesystem::path& path, std::size_t rank, std::size_t records,
+                                    std::size_t record, std::uint64_t first_chunk) {
+  constexpr std::size_t kHeaderBytes = 6;
+  const std::size_t record_bytes = 8 + 8 * rank;
+  std::vector<std::byte> bytes = file_bytes(path);
+  constexpr std::string_view kLeaf = "BTLF";
+  const auto node = std::search(bytes.begin(), bytes.end(), kLeaf.begin(), kLeaf.end(),
+                                [](std::byte a, char b) { return std::to_integer<char>(a) == b; });
+  const auto start = static_cast<std::size_t>(node - bytes.begin());
+  const std::size_t end = start + kHeaderBytes + records * record_bytes;
+  if (end + 4 > bytes.size()) throw std::runtime_error("move_chunk_of_new_index: no such leaf");
+  std::memcpy(&bytes.at(start + kHeaderBytes + record * record_bytes + 8), &first_chunk, sizeof first_chunk);
+  const std::uint32_t checksum = metadata_checksum(&bytes.at(start), end - start);
+  std::memcpy(&bytes.at(end), &checksum, sizeof checksum);
+  replace_file(path, bytes);
+}
+
+}  // namespace h5feed::test
