@@ -7,9 +7,16 @@ import h5py
 import numpy as np
 import pytest
 
+import h5feed
+
 
 def images(samples: int, shape=(3, 8, 6), seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (samples, *shape), dtype=np.uint8)
+
+
+def targets(loader) -> list[list[int]]:
+    """The targets of an epoch, batch by batch."""
+    return [batch.target.tolist() for batch in loader]
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +36,18 @@ def gzip_file(folder) -> pathlib.Path:
         for row in range(100):
             ragged[row] = np.arange(row % 5 + 1)
     return path
+
+
+@pytest.fixture(scope="module")
+def dataset(gzip_file) -> h5feed.Dataset:
+    return h5feed.Dataset.open(gzip_file, data="images", target="labels")
+
+
+@pytest.fixture(scope="module")
+def stored(gzip_file) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of `gzip_file` as h5py reads them."""
+    with h5py.File(gzip_file) as file:
+        return file["images"][:], file["labels"][:]
 
 
 @pytest.fixture(scope="session")

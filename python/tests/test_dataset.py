@@ -9,17 +9,6 @@ import pytest
 import h5feed
 
 
-@pytest.fixture(scope="module")
-def dataset(gzip_file):
-    return h5feed.Dataset.open(gzip_file, data="images", target="labels")
-
-
-@pytest.fixture(scope="module")
-def stored(gzip_file):
-    with h5py.File(gzip_file) as file:
-        return file["images"][:], file["labels"][:]
-
-
 def test_a_dataset_says_what_was_found(dataset, gzip_file):
     assert len(dataset) == 100
     assert dataset.shape == (100, 3, 8, 6)

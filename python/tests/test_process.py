@@ -3,24 +3,17 @@
 
 import multiprocessing
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import h5py
 import numpy as np
 import pytest
 
 import h5feed
-
-
-@pytest.fixture(scope="module")
-def dataset(gzip_file):
-    return h5feed.Dataset.open(gzip_file, data="images", target="labels")
 
 
 def run(script: str, *arguments: object, timeout: float = 60) -> subprocess.CompletedProcess:
@@ -197,6 +190,20 @@ def test_a_loader_of_the_parent_says_so_in_a_forked_child(dataset):
     assert next(iterator).number == 1
 
 
+def test_a_killed_child_leaves_the_parent_alone(dataset):
+    loader = h5feed.DataLoader(dataset, batch_size=4, num_workers=2)
+    iterator = iter(loader)
+    next(iterator)
+
+    def child():
+        own = h5feed.DataLoader(dataset, num_workers=2)
+        next(iter(own))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_child(child) == -signal.SIGKILL
+    assert [batch.number for batch in iterator] == list(range(1, 25))
+
+
 def test_a_forked_child_ends_as_any_program(gzip_file):
     outcome = run("""
         import os, sys, h5feed
@@ -304,6 +311,27 @@ def test_loaders_come_and_go_without_growth(dataset):
     before = resources()
     make(40)
     assert resources() == before
+
+
+def test_100000_batches_need_no_more_memory_than_20000(folder):
+    path = folder / "many.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.zeros((20_000, 4), np.uint8), chunks=(1000, 4), compression="gzip")
+    outcome = run("""
+        import os, sys, h5feed
+        def resources():
+            pages = int(open("/proc/self/statm").read().split()[1])
+            return pages * os.sysconf("SC_PAGESIZE"), len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        loader = h5feed.DataLoader(sys.argv[1], data="x", shuffle=True, num_workers=1)
+        marks = []
+        for epoch in range(5):
+            for batch in loader:
+                pass
+            marks.append(resources())
+        print(marks[4][0] - marks[0][0], marks[4][1:] == marks[0][1:])
+    """, path, timeout=300)
+    grown, same = outcome.stdout.split()
+    assert int(grown) <= 2 * 2**20 and same == "True", outcome.stdout
 
 
 def test_no_object_of_the_core_leaks(gzip_file):

@@ -10,11 +10,6 @@ import h5feed  # noqa: E402
 import h5feed.torch  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def dataset(gzip_file):
-    return h5feed.Dataset.open(gzip_file, data="images", target="labels")
-
-
 def test_batches_are_tensors(dataset, gzip_file):
     loader = h5feed.torch.DataLoader(dataset, batch_size=40, num_workers=2, normalize={"mean": 0.5, "std": 0.5})
     data, target = next(iter(loader))
@@ -64,8 +59,10 @@ def test_world_size_in_the_environment_needs_a_group(dataset, monkeypatch):
     h5feed.torch.DataLoader(dataset, rank=1, world_size=2, seed=1)
 
 
-def test_pytorchs_loader_reads_a_dataset(dataset):
-    loader = torch.utils.data.DataLoader(dataset, batch_size=30, num_workers=2)
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_pytorchs_loader_reads_a_dataset(dataset, method):
+    dataset[0]  # a reader of the parent is not used by the workers
+    loader = torch.utils.data.DataLoader(dataset, batch_size=30, num_workers=2, multiprocessing_context=method)
     targets = torch.cat([target for _, target in loader])
     assert targets.tolist() == list(range(0, 300, 3))
 

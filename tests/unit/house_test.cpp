@@ -64,6 +64,11 @@ TEST_F(House, has_no_source_without_a_licence_line) {
   expect_violation("loader/base/a.cpp:1: no licence line");
 }
 
+TEST_F(House, has_the_same_rules_for_python) {
+  plant("python/h5feed/a.py", "import os\n");
+  expect_violation("python/h5feed/a.py:1: no licence line");
+}
+
 TEST_F(House, has_no_long_source) {
   std::string text = kLicence;
   for (int line = 0; line < 400; ++line) text += "\n";
@@ -140,6 +145,10 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"cuda/a.cpp", "\"tools/program/cli.hpp\"", "cuda must not use tools/program"},
         Planted{"cuda/include/h5feed/gpu.hpp", "\"cuda/runtime/check.hpp\"", "must not use cuda/runtime"},
         Planted{"examples/a.cpp", "\"flow/batches/prefetcher.hpp\"", "examples must not use flow/batches"},
+        Planted{"python/src/a.cpp", "\"h5feed/data_loader.hpp\"", ""},
+        Planted{"python/src/a.cpp", "\"flow/batches/prefetcher.hpp\"",
+                "python/src must not use flow/batches"},
+        Planted{"loader/flow/a.cpp", "<nanobind/nanobind.h>", "Python has no place there"},
         Planted{"benchmarks/gpu/a.cpp", "\"gpu/results.hpp\"", ""},
         Planted{"tests/unit/a.cpp", "\"tools/program/cli.hpp\"", ""},
         Planted{"loader/extras/a.cpp", "<vector>", "loader/extras/a.cpp: its folder is not in the table"},

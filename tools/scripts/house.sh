@@ -9,8 +9,13 @@ readonly most_sources=32 most_lines=400 most_readme_lines=150
 tables=$(cd "$(dirname "$0")/../.." && pwd)/docs/rooms.md
 cd "${1:-$(dirname "$0")/../..}"
 
-mapfile -t sources < <(find . -mindepth 1 \( -path './.*' -o -path './build*' \) -prune -o -type f \
-  -regextype posix-extended -regex '.*\.(cpp|hpp|h|cu|cuh|cc|inl)' -print | sed 's|^\./||' | LC_ALL=C sort)
+# files_named SUFFIXES: lists the files of the tree that end in one of them, "a|b".
+files_named() {
+  find . -mindepth 1 \( -path './.*' -o -path './build*' \) -prune -o -type f \
+    -regextype posix-extended -regex ".*\.($1)" -print | sed 's|^\./||' | LC_ALL=C sort
+}
+mapfile -t sources < <(files_named 'cpp|hpp|h|cu|cuh|cc|inl')
+mapfile -t python < <(files_named 'py|pyi')
 violations=$(mktemp)
 trap 'rm -f "$violations"' EXIT
 
@@ -21,12 +26,17 @@ printf '%s\n' "${sources[@]}" | awk -v most="$most_sources" '
     for (folder in count) if (count[folder] > most) printf "%s: %d sources, at most %d\n", folder, count[folder], most
   }' >>"$violations"
 
-if [ ${#sources[@]} -gt 0 ]; then
+if [ $((${#sources[@]} + ${#python[@]})) -gt 0 ]; then
   awk -v most="$most_lines" '
-    FNR == 1 && !/SPDX-License-Identifier: Apache-2.0/ { print FILENAME ":1: no licence line (SPDX-License-Identifier)" }
+    FNR == 1 { first = /^#!/ ? 2 : 1 }
+    FNR == first && !/SPDX-License-Identifier: Apache-2.0/ {
+      print FILENAME ":" FNR ": no licence line (SPDX-License-Identifier)"
+    }
     FNR == most + 1 { print FILENAME ":" FNR ": more than " most " lines; split it by purpose" }
-  ' "${sources[@]}" >>"$violations"
+  ' "${sources[@]}" "${python[@]}" >>"$violations"
+fi
 
+if [ ${#sources[@]} -gt 0 ]; then
   awk '
     function words(text, into,    n, parts, i) {  # the texts between backquotes
       split("", into)
@@ -129,5 +139,5 @@ fi
 folders=$(printf '%s\n' "${sources[@]}" | sed -nE 's,^((loader|cuda|tools)/.*)/[^/]*$,\1,p' | sort | uniq -c | sort -rn |
   awk 'NR == 1 { printf "%d sources (%s)", $1, $2 }')
 longest=$(wc -l "${sources[@]}" | sort -rn | awk '$2 != "total" { printf "%d lines (%s)", $1, $2; exit }')
-echo "house: ${#sources[@]} sources; fullest folder $folders of at most $most_sources; longest file $longest of at most" \
+echo "house: ${#sources[@]} sources and ${#python[@]} of Python; fullest folder $folders of at most $most_sources; longest file $longest of at most" \
   "$most_lines; README $readme_lines lines of at most $most_readme_lines; every include is allowed by docs/rooms.md"
