@@ -26,17 +26,21 @@ class EpochOrder:
         self._iterates = hasattr(sampler, "__iter__")
         if not self._iterates and not callable(sampler):
             raise TypeError(f"expected a function of the epoch or a sampler of PyTorch, got {type(sampler).__name__}")
+        # PyTorch's BatchSampler iterates the sampler that depends on the epoch.
+        inner = (sampler, getattr(sampler, "sampler", None))
+        self._of_epoch = next((one for one in inner if hasattr(one, "set_epoch")), None)
         #: Whether the order can be made again from the number of the epoch: a saved state needs that.
         self.is_function_of_epoch = (not self._iterates or isinstance(sampler, (list, tuple, range, np.ndarray))
-                                     or hasattr(sampler, "set_epoch") or type(sampler).__name__ == "SequentialSampler")
+                                     or self._of_epoch is not None
+                                     or any(type(one).__name__ == "SequentialSampler" for one in inner))
 
     def __call__(self, epoch: int) -> Any:
         """Returns the converted order of an epoch."""
         if epoch in self._known:
             return self._known[epoch]
         if self._iterates:
-            if hasattr(self._sampler, "set_epoch"):
-                self._sampler.set_epoch(epoch)
+            if self._of_epoch is not None:
+                self._of_epoch.set_epoch(epoch)
             order = self._convert(self._sampler)
         else:
             order = self._convert(self._sampler(epoch))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/convert.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -21,6 +22,11 @@ struct Word {
   const char* text;
   Enum value;
 };
+
+constexpr std::array<Word<Shard>, 3> kShards = {
+    {{"strided", Shard::strided}, {"contiguous", Shard::contiguous}, {"by_chunk", Shard::by_chunk}}};
+constexpr std::array<Word<Uneven>, 3> kUneven = {
+    {{"exact", Uneven::exact}, {"pad", Uneven::pad}, {"drop", Uneven::drop}}};
 
 template <typename Enum, std::size_t N>
 void convert_word(const char* name, nb::handle value, const std::array<Word<Enum>, N>& words, Enum& into) {
@@ -195,17 +201,13 @@ void convert(const char* name, nb::handle value, Collate& into) {
   convert_word(name, value, kWords, into);
 }
 
-void convert(const char* name, nb::handle value, Shard& into) {
-  static constexpr std::array<Word<Shard>, 3> kWords = {
-      {{"strided", Shard::strided}, {"contiguous", Shard::contiguous}, {"by_chunk", Shard::by_chunk}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, Shard& into) { convert_word(name, value, kShards, into); }
 
-void convert(const char* name, nb::handle value, Uneven& into) {
-  static constexpr std::array<Word<Uneven>, 3> kWords = {
-      {{"exact", Uneven::exact}, {"pad", Uneven::pad}, {"drop", Uneven::drop}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, Uneven& into) { convert_word(name, value, kUneven, into); }
+
+const char* word_of(Shard shard) { return std::ranges::find(kShards, shard, &Word<Shard>::value)->text; }
+
+const char* word_of(Uneven uneven) { return std::ranges::find(kUneven, uneven, &Word<Uneven>::value)->text; }
 
 void convert(const char* name, nb::handle value, CachePolicy& into) {
   static constexpr std::array<Word<CachePolicy>, 3> kWords = {{{"lru", CachePolicy::lru},

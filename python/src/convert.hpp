@@ -60,6 +60,10 @@ void convert(const char* name, nb::handle value, std::optional<T>& into) {
   convert(name, value, into.emplace());
 }
 
+/// Returns the word of a value, as `convert` takes it.
+const char* word_of(Shard shard);
+const char* word_of(Uneven uneven);
+
 /// The keyword arguments of a call, each taken once.
 class Keywords {
  public:

@@ -141,12 +141,16 @@ std::uint64_t PyLoader::start() {
 }
 
 OptionalBatch<Batch> PyLoader::wait_for_next(DataLoader& loader) {
-  const nb::gil_scoped_release release;
-  while (!loader.wait_ready(kSignalInterval)) {
-    if (closing_) throw std::runtime_error("this DataLoader was closed while a batch was awaited");
-    const nb::gil_scoped_acquire gil;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  {
+    const nb::gil_scoped_release release;
+    while (!loader.wait_ready(kSignalInterval)) {
+      if (closing_) throw std::runtime_error("this DataLoader was closed while a batch was awaited");
+      const nb::gil_scoped_acquire gil;
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
   }
+  deliver_log();  // while the loader still has the batch: a handler that raises loses none
+  const nb::gil_scoped_release release;
   return loader.next();
 }
 
@@ -165,11 +169,12 @@ nb::object PyLoader::next(std::uint64_t number) {
       batch = wait_for_next(*loader);
     } catch (...) {
       // An interrupted wait loses no batch.
-      delivered_ = had_delivered || loader->stats().errors > 0;
+      const std::uint64_t errors = loader->stats().errors;
+      delivered_ = had_delivered || errors > errors_;
+      errors_ = errors;
       throw;
     }
   }
-  deliver_log();
   if (!batch) {
     running_ = false;
     ++epoch_;

@@ -34,7 +34,8 @@ class PyLoader {
   /// end starts again from its beginning, or from the restored position.
   std::uint64_t start();
   /// Returns the next batch of iteration `number`, None at its end. Raises RuntimeError if a newer iteration
-  /// has started, or the loader is closed. Waits without the GIL, and handles signals every 50 ms.
+  /// has started, or the loader is closed. Waits without the GIL, and handles signals every 50 ms. What a
+  /// signal handler or a handler of the log raises loses no batch.
   nb::object next(std::uint64_t number);
   /// Returns the batches of a whole epoch.
   std::uint64_t size();
@@ -97,9 +98,10 @@ class PyLoader {
   std::atomic<bool> closing_ = false;
   std::uint64_t iteration_ = 0;
   std::uint64_t epoch_ = 0;
-  bool running_ = false;    // the iteration started and has not ended
-  bool delivered_ = false;  // the running iteration delivered or failed at least once
-  bool restored_ = false;   // the position of `restore` was not started yet
+  bool running_ = false;      // the iteration started and has not ended
+  bool delivered_ = false;    // the running iteration delivered or failed at least once
+  std::uint64_t errors_ = 0;  // batches known to have failed
+  bool restored_ = false;     // the position of `restore` was not started yet
 };
 
 /// Binds the loader and `plan`.

@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "python/src/convert.hpp"
+
 namespace h5feed::python {
 
 namespace nb = nanobind;
@@ -64,6 +66,9 @@ nb::dict to_dict(const ResolvedOptions& options) {
   dict["seed"] = options.seed;
   dict["rank"] = options.rank;
   dict["world_size"] = options.world_size;
+  dict["shard"] = word_of(options.shard);
+  dict["uneven"] = word_of(options.uneven);
+  dict["provenance"] = options.provenance;
   dict["samples_per_epoch"] = options.samples_per_epoch;
   dict["chunks_per_epoch"] = options.chunks_per_epoch;
   dict["cache_bytes"] = options.cache_bytes;

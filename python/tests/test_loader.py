@@ -253,13 +253,32 @@ def test_stats_plan_and_report(dataset):
     assert "an epoch: 100 samples" in str(plan)
     assert h5feed.plan(dataset, batch_size=10, shuffle=True).batches == 10
     assert "samples/s" in loader.report()
-    assert loader.options["shuffle"] == "full"
+    assert (loader.options["shuffle"], loader.options["shard"], loader.options["uneven"]) == ("full", "strided", "exact")
 
 
 def test_the_log_reaches_logging(dataset, caplog):
     with caplog.at_level(logging.INFO, "h5feed"):
         h5feed.DataLoader(dataset, batch_size=200, drop_last=True)
     assert any("no batches" in record.message and record.levelno == logging.WARNING for record in caplog.records)
+
+
+def test_a_handler_of_the_log_that_raises_loses_no_batch(gzip_file):
+    class Strict(logging.Handler):
+        def emit(self, record):
+            raise UserWarning(record.getMessage())
+
+    dataset = h5feed.Dataset.open(gzip_file, data="images")
+    loader = h5feed.DataLoader(dataset, batch_size=50, cache_bytes=2**21)
+    iterator = iter(loader)
+    h5feed.plan(dataset, cache_bytes=2**20)  # leaves a line for the next batch to deliver: the loader has another cache
+    handler = Strict()
+    logging.getLogger("h5feed").addHandler(handler)
+    try:
+        with pytest.raises(UserWarning, match="cache_bytes"):
+            next(iterator)
+    finally:
+        logging.getLogger("h5feed").removeHandler(handler)
+    assert [batch.number for batch in iterator] == [0, 1]
 
 
 def test_a_loader_cannot_be_pickled(dataset):

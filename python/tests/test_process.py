@@ -17,7 +17,8 @@ import h5feed
 
 
 def run(script: str, *arguments: object, timeout: float = 60) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)], text=True,
+    quiet = ("-W", "ignore:This process:DeprecationWarning")  # Python 3.12 and later warn of every fork beside threads
+    return subprocess.run([sys.executable, *quiet, "-c", textwrap.dedent(script), *map(str, arguments)], text=True,
                           capture_output=True, timeout=timeout, check=False)
 
 

@@ -19,6 +19,12 @@ def test_batches_are_tensors(dataset, gzip_file):
     data.zero_()  # writable
 
 
+def test_tensors_share_the_memory_of_the_loader(dataset):
+    loader = h5feed.torch.DataLoader(dataset, batch_size=10)
+    tensor = loader._loader.next(loader._loader.start()).tensors()[0]
+    assert h5feed.torch._tensor(tensor).data_ptr() == tensor.numpy().ctypes.data
+
+
 def test_a_batch_moves_as_a_whole(dataset):
     batch = next(iter(h5feed.torch.DataLoader(dataset, batch_size=4)))
     moved = batch.to(torch.float64)
@@ -75,6 +81,25 @@ def test_pytorchs_samplers_are_samplers(dataset):
     batches = torch.utils.data.BatchSampler(torch.utils.data.SequentialSampler(dataset), 8, drop_last=True)
     loader = h5feed.torch.DataLoader(dataset, batch_sampler=batches)
     assert len(loader) == 12
+
+
+def test_a_batch_sampler_over_a_sampler_of_the_epoch_follows_it(dataset):
+    sampler = torch.utils.data.distributed.DistributedSampler(dataset, num_replicas=2, rank=0, shuffle=True, seed=4)
+    batches = torch.utils.data.BatchSampler(sampler, 10, drop_last=False)
+    loader = h5feed.torch.DataLoader(dataset, batch_sampler=batches, num_workers=1)
+    epochs = [[batch.indices.tolist() for batch in loader] for _ in range(2)]
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        assert epochs[epoch] == list(batches)
+    loader.set_epoch(1)
+    next(iter(loader))
+    loader.load_state_dict(loader.state_dict())
+    assert [batch.indices.tolist() for batch in loader] == epochs[1][1:]
+
+
+def test_the_last_batch_of_a_rank_may_be_empty(dataset):
+    loader = h5feed.torch.DataLoader(dataset, batch_size=33, rank=2, world_size=3, seed=1)
+    assert [tuple(data.shape) for data, target in loader] == [(33, 3, 8, 6), (0, 3, 8, 6)]
 
 
 def test_an_epoch_feeds_pytorchs_own_loader(dataset):
