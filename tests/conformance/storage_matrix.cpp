@@ -101,7 +101,7 @@ constexpr Pipeline kPipelines[] = {
      [](unsigned element, unsigned) {
        return std::vector{filter(32008, {0, 4, element, 0, 3, 3})};
      }},
-    {"bzip2", [](unsigned, unsigned) { return std::vector{filter(307, {9})}; }},
+    {"bzip2", [](unsigned, unsigned) { return std::vector{filter(307, {1})}; }},
 };
 
 constexpr const char* kStoringNames[] = {"aligned",         "ragged",
