@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds everything that h5feed builds on. Required: the Debian packages in tools/install_deps.sh. Optional:
 # LibTorch and CUDA. The summary (H5feedSummary.cmake) reports the results.
-foreach(switch H5FEED_WITH_TORCH H5FEED_WITH_CUDA)
+foreach(switch H5FEED_BUILD_PYTHON H5FEED_WITH_TORCH H5FEED_WITH_CUDA)
   if(NOT ${switch} MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "${switch} is \"${${switch}}\"; it takes AUTO, ON or OFF")
   endif()

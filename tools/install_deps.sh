@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages (12 and 13) that h5feed is built from. If they are installed already, does nothing
 # and needs no root; otherwise uses sudo, or prints the command to run and exits 1.
-#   tools/install_deps.sh [--format] [--sanitizers]
+#   tools/install_deps.sh [--format] [--sanitizers] [--python]
 #     --format      also the formatter that .ci/run checks with
 #     --sanitizers  also Clang, the compiler of the sanitizer presets, with its sanitizers and libFuzzer
+#     --python      also the headers of Python and its module venv, for the Python package
 set -euo pipefail
 
 packages=(
@@ -32,6 +33,7 @@ for argument in "$@"; do
   case $argument in
     --format) packages+=(clang-format-14) ;;
     --sanitizers) packages+=(clang-14 libclang-rt-14-dev) ;;
+    --python) packages+=(python3-dev python3-venv) ;;
     *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
   esac
 done

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/log_lock.hpp"
 #include "base/mutex.hpp"
 
 namespace h5feed {
@@ -28,6 +29,13 @@ class Log {
     const MutexLock lock(mutex_);
     if (said_.emplace(line).second) write_locked(level, line);
   }
+
+  void hold() {
+    auto held = std::make_unique<MutexLock>(mutex_);
+    held_ = std::move(held);
+  }
+
+  void release() { const auto held = std::move(held_); }
 
   void write(LogLevel level, std::string_view line) {
     const MutexLock lock(mutex_);
@@ -50,6 +58,7 @@ class Log {
   }
 
   Mutex mutex_;
+  std::unique_ptr<MutexLock> held_;  // between hold() and release(), whose callers hold another mutex
   LogSink sink_ H5FEED_GUARDED_BY(mutex_);
   // Lines that `write_once` has written to the current sink.
   std::set<std::string> said_ H5FEED_GUARDED_BY(mutex_);
@@ -63,6 +72,10 @@ Log& process_log() {
 }
 
 }  // namespace
+
+void hold_log() { process_log().hold(); }
+
+void release_log() { process_log().release(); }
 
 void set_log_sink(LogSink sink) { process_log().set_sink(std::move(sink)); }
 

@@ -40,6 +40,8 @@ void DataLoader::start_epoch() { state_->start_epoch(); }
 
 OptionalBatch<Batch> DataLoader::next() { return state_->next({}); }
 
+bool DataLoader::wait_ready(std::chrono::milliseconds limit) { return state_->wait_ready(limit); }
+
 OptionalBatch<Batch> DataLoader::next_into(const ProvideOutput& provide) {
   if (!provide) throw OptionError("next_into() needs a function that provides memory; got an empty one");
   return state_->next(provide);

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/byte_units.hpp"
@@ -25,10 +24,6 @@ bool has_masks(const DatasetState& dataset) {
          std::ranges::any_of(dataset.fields,
                              [&](const NamedField& field) { return field.rows && is_mask(*field.rows); });
 }
-
-using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::hours kForever(24 * 365 * 10);
 
 }  // namespace
 
@@ -165,6 +160,7 @@ void DataLoader::State::start_round(const Stretch& part, std::uint64_t of_epoch,
     issue(part, of_epoch, round);
   }
   delivering.begin_stretch(part, issuing.plan);
+  waiting_since.reset();
 }
 
 RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of_plan,
@@ -227,50 +223,6 @@ void DataLoader::State::warm_up() {
   issue_jobs();
 }
 
-std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
-  if (resolved.options.num_workers == 0) {
-    while (true) {
-      if (auto job = ring.try_take(delivering.round, resolved.options.in_order)) return job;
-      prefetcher.run_one();
-    }
-  }
-  TicketRing::Deadline deadline;
-  // Clock::now() plus the largest duration would overflow into the past.
-  if (resolved.options.timeout && *resolved.options.timeout < kForever)
-    deadline = Clock::now() + *resolved.options.timeout;
-  std::shared_ptr<BatchJob> job;
-  if (prefetcher.wait_initialized(deadline))
-    job = ring.take(delivering.round, resolved.options.in_order, deadline);
-  if (!job) {
-    throw TimeoutError(
-        fmt::format("no batch within the timeout of {} ms (epoch {}, batch {}); call next() again to go "
-                    "on waiting, or raise timeout or num_workers",
-                    resolved.options.timeout->count(), delivering.epoch, delivering.delivered));
-  }
-  return job;
-}
-
-std::shared_ptr<BatchJob> DataLoader::State::take_job() {
-  std::shared_ptr<BatchJob> job;
-  {
-    const TimeInto waited(counters.wait_ns);
-    const SlotWaits before = device->slot_waits();
-    const Stopwatch watch;
-    const TraceSpan span(trace.get(), Stage::wait, delivering.taken);
-    if (resolved.options.num_workers == 0) issue_jobs();
-    job = wait_for_batch();
-    const SlotWaits after = device->slot_waits();
-    const std::uint64_t all = watch.elapsed_ns();
-    const std::uint64_t for_gpu = std::min(all, after.gpu_ns - before.gpu_ns);
-    Counters::add(counters.wait_gpu_ns, for_gpu);
-    Counters::add(counters.wait_transfer_ns, std::min(all - for_gpu, after.transfer_ns - before.transfer_ns));
-  }
-  ++delivering.delivered;
-  ++delivering.taken;
-  if (resolved.options.num_workers > 0) issue_jobs();
-  return job;
-}
-
 Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& provide) {
   if (const std::exception_ptr error = job.take_error()) std::rethrow_exception(error);
   delivering.echoes = std::move(job.echoes);
@@ -306,19 +258,13 @@ Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
 }
 
 OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
-  if (!delivering.running) start_epoch();
-  const bool echoed = delivering.echo_pending();
-  while (!echoed && delivering.round_taken() && !delivering.rest.empty()) {
-    start_round(delivering.rest.front(), delivering.epoch, true);
-    delivering.rest.pop_front();
-    issue_jobs();
-  }
-  if (!echoed && delivering.round_taken()) {
+  if (!reach_batch()) {
     delivering.running = false;
     epoch_clock.stop();
     gpu_window.stop();
     return std::nullopt;
   }
+  const bool echoed = delivering.echo_pending();
   const std::shared_ptr<BatchJob> job = echoed ? nullptr : take_job();
   Batch batch;
   try {

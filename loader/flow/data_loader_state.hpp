@@ -2,6 +2,7 @@
 // Private state of a DataLoader. Issues epochs as jobs, which workers prepare and `next()` delivers.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -45,6 +46,11 @@ struct DataLoader::State {
   /// Returns the next batch or repeat; nullopt at the end of an epoch. Blocks until it is ready. A GPU batch
   /// is written to the memory of `provide`, or to the loader's own if it is empty.
   OptionalBatch<Batch> next(const ProvideOutput& provide);
+  /// Waits until `next` does not block, for at most about `limit`; returns whether it does not.
+  bool wait_ready(std::chrono::milliseconds limit);
+  /// Starts an epoch if none is running, and enters its next round if the running one is delivered. Returns
+  /// false at the end of the epoch.
+  bool reach_batch();
   /// Waits for the next job of the round, counts the waiting time and submits further jobs.
   std::shared_ptr<BatchJob> take_job();
   /// Delivers the batch of `job` and keeps what its repeats need. Rethrows the error of the job.
@@ -91,6 +97,9 @@ struct DataLoader::State {
   void issue_jobs();
   /// Issues jobs of the next epoch. Does nothing while an epoch runs, or without workers.
   void warm_up();
+  /// Returns when the `timeout` of the wait for the current batch ends; unset without a timeout. The first
+  /// call for a batch begins the wait.
+  TicketRing::Deadline wait_deadline();
   /// Blocks until a job of the running round is ready; without workers, runs jobs on this thread. Throws
   /// TimeoutError.
   std::shared_ptr<BatchJob> wait_for_batch();
@@ -126,6 +135,7 @@ struct DataLoader::State {
   Delivering delivering;
   Issuing issuing;
   Upcoming upcoming;
+  TicketRing::Deadline waiting_since;  ///< when the wait for the current batch began; unset: not yet
 };
 
 }  // namespace h5feed

@@ -91,6 +91,15 @@ TEST_F(House, has_no_rooms_that_include_each_other_in_a_circle) {
   expect_violation("docs/rooms.md: the folders include each other in a circle: loader/");
 }
 
+TEST_F(House, has_the_same_rules_for_python) {
+  plant("python/h5feed/a.pyi", "import os\n");
+  expect_violation("python/h5feed/a.pyi:1: no license line");
+  std::string text = "# SPDX-License-Identifier: Apache-2.0\n";
+  for (int line = 0; line < 400; ++line) text += "\n";
+  plant("python/h5feed/b.py", text);
+  expect_violation("python/h5feed/b.py:401: more than 400 lines");
+}
+
 TEST_F(House, has_no_long_source) {
   std::string text = kLicense;
   for (int line = 0; line < 400; ++line) text += "\n";
@@ -182,6 +191,10 @@ INSTANTIATE_TEST_SUITE_P(
         Planted{"cuda/a.cpp", "\"tools/program/cli.hpp\"", "cuda must not use tools/program"},
         Planted{"cuda/include/h5feed/gpu.hpp", "\"cuda/runtime/check.hpp\"", "must not use cuda/runtime"},
         Planted{"examples/a.cpp", "\"flow/batches/prefetcher.hpp\"", "examples must not use flow/batches"},
+        Planted{"python/src/a.cpp", "\"h5feed/data_loader.hpp\"", ""},
+        Planted{"python/src/a.cpp", "\"flow/batches/prefetcher.hpp\"",
+                "python/src must not use flow/batches"},
+        Planted{"loader/flow/a.cpp", "<nanobind/nanobind.h>", "Python has no place there"},
         Planted{"benchmarks/gpu/a.cpp", "\"gpu/results.hpp\"", ""},
         Planted{"tests/unit/a.cpp", "\"tools/program/cli.hpp\"", ""},
         Planted{"loader/extras/a.cpp", "<vector>", "loader/extras/a.cpp: its folder is not in the table"},

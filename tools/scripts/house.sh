@@ -18,7 +18,8 @@ files_like() {
     sed 's|^\./||' | LC_ALL=C sort
 }
 mapfile -t sources < <(files_like '.*\.(cpp|hpp|h|cu|cuh|cc|inl)')
-mapfile -t scripts < <(files_like '.*(\.(sh|py|cmake|in)|/CMakeLists\.txt)')
+mapfile -t python < <(files_like '.*\.(py|pyi)')
+mapfile -t scripts < <(files_like '.*(\.(sh|pyi?|cmake|in)|/CMakeLists\.txt)')
 [ ! -f .ci/run ] || scripts+=(.ci/run)
 violations=$(mktemp)
 trap 'rm -f "$violations"' EXIT
@@ -39,12 +40,14 @@ if [ ${#scripts[@]} -gt 0 ]; then
   ' "${scripts[@]}" >>"$violations"
 fi
 
-if [ ${#sources[@]} -gt 0 ]; then
+if [ $((${#sources[@]} + ${#python[@]})) -gt 0 ]; then
   awk -v most="$most_lines" '
-    FNR == 1 && !/SPDX-License-Identifier: Apache-2.0/ { print FILENAME ":1: no license line (SPDX-License-Identifier)" }
+    FNR == 1 && FILENAME !~ /[.]pyi?$/ && !/SPDX-License-Identifier: Apache-2.0/ { print FILENAME ":1: no license line (SPDX-License-Identifier)" }
     FNR == most + 1 { print FILENAME ":" FNR ": more than " most " lines; split it by purpose" }
-  ' "${sources[@]}" >>"$violations"
+  ' "${sources[@]}" "${python[@]}" >>"$violations"
+fi
 
+if [ ${#sources[@]} -gt 0 ]; then
   awk '
     function words(text, into,    n, parts, i) {  # the texts between backquotes
       split("", into)
@@ -184,5 +187,5 @@ folders=$(printf '%s\n' "${sources[@]}" | awk '
 longest=$(wc -l "${sources[@]}" | awk '
   $2 != "total" && $1 > most { most = $1; file = $2 }
   END { printf "%d lines (%s)", most, file }')
-echo "house: ${#sources[@]} sources; fullest folder $folders of at most $most_sources; longest file $longest of at most" \
-  "$most_lines; README $readme_lines lines of at most $most_readme_lines; every include is allowed by docs/rooms.md"
+echo "house: ${#sources[@]} sources and ${#python[@]} of Python; fullest folder $folders of at most $most_sources;" \
+  "longest file $longest of at most $most_lines; README $readme_lines lines of at most $most_readme_lines; every include is allowed by docs/rooms.md"

@@ -71,6 +71,22 @@ class TicketRing {
     }
   }
 
+  /// Returns whether `try_take` would return a job now.
+  bool is_complete(std::uint64_t round, bool in_order) const H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return find_complete(round, in_order) != slots_.end();
+  }
+
+  /// Blocks until `try_take` would return a job, or until `deadline`; returns whether it would.
+  bool wait(std::uint64_t round, bool in_order, std::chrono::steady_clock::time_point deadline)
+      H5FEED_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    while (find_complete(round, in_order) == slots_.end()) {
+      if (!completed_.wait_until(lock, deadline)) return find_complete(round, in_order) != slots_.end();
+    }
+    return true;
+  }
+
   /// Removes all jobs and marks them as cancelled.
   void cancel_all() H5FEED_EXCLUDES(mutex_) {
     std::deque<Slot> slots;  // destroyed after the lock
@@ -85,16 +101,22 @@ class TicketRing {
     bool complete = false;
   };
 
-  std::shared_ptr<BatchJob> take_complete(std::uint64_t round, bool in_order) H5FEED_REQUIRES(mutex_) {
+  // Returns the slot that a consumer of `round` may take; the end if there is none now.
+  std::deque<Slot>::const_iterator find_complete(std::uint64_t round, bool in_order) const
+      H5FEED_REQUIRES(mutex_) {
     for (auto slot = slots_.begin(); slot != slots_.end() && slot->job->round == round; ++slot) {
-      if (slot->complete) {
-        std::shared_ptr<BatchJob> job = std::move(slot->job);
-        slots_.erase(slot);
-        return job;
-      }
+      if (slot->complete) return slot;
       if (in_order) break;
     }
-    return nullptr;
+    return slots_.end();
+  }
+
+  std::shared_ptr<BatchJob> take_complete(std::uint64_t round, bool in_order) H5FEED_REQUIRES(mutex_) {
+    const auto slot = find_complete(round, in_order);
+    if (slot == slots_.end()) return nullptr;
+    std::shared_ptr<BatchJob> job = slot->job;
+    slots_.erase(slot);
+    return job;
   }
 
   mutable Mutex mutex_;

@@ -152,6 +152,14 @@ class H5FEED_EXPORT DataLoader {
   /// when it is returned; see `DeviceBatch::use_on`.
   OptionalBatch<Batch> next();
 
+  /// Waits until `next()` can return or throw without waiting for workers, for at most about `limit`; returns
+  /// whether it can. Starts the next epoch if none is running, as `next()` does. The batch stays in the
+  /// loader: a caller that returns to its own event loop in between loses nothing. With `num_workers = 0`,
+  /// prepares the batch on the calling thread and checks `limit` between chunks. Counts as waiting: `timeout`
+  /// of the following `next()` begins with the first call, and `stats()` include the time. Throws what a
+  /// sampler throws when an epoch starts.
+  bool wait_ready(std::chrono::milliseconds limit);
+
   /// Returns the next batch in GPU memory of the consumer, which `provide` supplies, written on a stream of
   /// the consumer. Work on that stream needs no further synchronization; other streams call
   /// `DeviceBatch::use_on`. Blocks and throws as `next()`; also throws OptionError if the loader delivers to

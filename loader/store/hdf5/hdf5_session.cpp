@@ -2,12 +2,16 @@
 #include "store/hdf5/hdf5_session.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <utility>
 
+#include "base/log_lock.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
 
@@ -21,6 +25,21 @@ namespace {
 bool library_ended H5FEED_GUARDED_BY(hdf5_mutex) = false;
 
 std::atomic<bool> call_failed = false;
+
+// The lock of the thread that forks: a child then finds the mutex free and libhdf5 between two calls.
+std::unique_ptr<MutexLock> fork_lock;
+
+// Takes the log last: lines are written while the HDF5 mutex is held, never the other way round.
+void before_fork() {
+  auto lock = std::make_unique<MutexLock>(hdf5_mutex);
+  fork_lock = std::move(lock);
+  hold_log();
+}
+
+void after_fork() {
+  release_log();
+  const auto lock = std::move(fork_lock);
+}
 
 void note_end_of_library() {
   const MutexLock lock(hdf5_mutex);
@@ -38,6 +57,7 @@ bool start_library() {
   H5open();
   H5::H5Library::open();
   std::atexit(note_end_of_library);
+  pthread_atfork(before_fork, after_fork, after_fork);
   return true;
 }
 

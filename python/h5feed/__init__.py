@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""h5feed feeds deep-learning training from HDF5 files.
+
+    loader = h5feed.DataLoader("train.h5", data="images", target="labels", batch_size=256, shuffle="chunk:16",
+                               num_workers=4)
+    for data, target in loader:
+        ...
+
+h5feed.DataLoader delivers NumPy arrays, h5feed.torch.DataLoader tensors, h5feed.jax.DataLoader JAX arrays.
+"""
+
+from ._batch import Batch, Field
+from ._core import PlanReport, SampleOrigin
+from ._dataset import Dataset, SampleReader, TileGrid
+from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, MissingFileError, OptionError, StateError,
+                      TimeoutError, VersionError)
+from ._loader import DataLoader, plan
+from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, RandomCrop, TileOptions
+
+__version__ = "0.2.0"
+__all__ = [
+    "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceError", "Echo", "Error", "Field",
+    "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport", "RandomCrop",
+    "SampleOrigin", "SampleReader", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError", "plan",
+]

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Datasets, and random access to their samples."""
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from . import _core
+from ._batch import Batch
+from ._errors import FileError, MissingFileError, none_exists
+from ._options import (DTypeLike, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, TileOptions,
+                       dtype_name, plain_fields, plain_paths)
+
+# One step that leads from the opened files to a dataset: open, subset or split.
+_Step = tuple[Any, ...]
+
+
+class TileGrid(NamedTuple):
+    """How each image is split into tiles; extents in pixels."""
+
+    image_height: int
+    image_width: int
+    rows: int
+    columns: int
+
+
+class Dataset:
+    """An opened dataset, or a subset of its samples. Make it with `Dataset.open`.
+
+    Holds metadata, the address of every chunk, and small fields (labels) in memory. Thread-safe. May be
+    pickled, and used in a forked process: it is opened again there.
+    """
+
+    def __init__(self, *, _opened: "_core.Dataset", _steps: tuple[_Step, ...]) -> None:
+        self._opened = _opened
+        self._steps = _steps
+        self._generation = _core.fork_generation()
+        self._reader: _core.SampleReader | None = None
+
+    @staticmethod
+    def open(files: PathLike | Sequence[PathLike], *, data: str = "", target: str = "",
+             target_files: PathLike | Sequence[PathLike] = (), sample: SampleUnit = "row",
+             input_layout: InputLayout = "automatic", unit_range: bool = False,
+             images: ImageOptions | Mapping[str, Any] = ImageOptions(),
+             tiles: TileOptions | Mapping[str, Any] | None = None,
+             fields: Sequence[FieldOptions | Mapping[str, Any]] = ()) -> "Dataset":
+        """Opens a dataset of one file or several, whose samples follow each other.
+
+        `files` may hold patterns ("train/*.h5"); `data` and `target` are paths within each file, or patterns.
+        Without `data`, opens the only dataset that looks like images. Blocks while it reads the metadata and
+        small fields (at most 64 MiB each); takes no file lock. Raises FileError (an OSError; MissingFileError
+        is a FileNotFoundError), DatasetError or OptionError (ValueErrors).
+        """
+        options = {
+            "files": plain_paths(files), "data": data, "target": target, "target_files": plain_paths(target_files),
+            "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
+            "tiles": tiles, "fields": plain_fields(fields),
+        }
+        steps: tuple[_Step, ...] = (("open", options),)
+        return Dataset(_opened=_replay(steps), _steps=steps)
+
+    def __len__(self) -> int:
+        """The number of samples when the dataset was opened."""
+        return self._live.size()
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of one sample as delivered: (C, H, W) for images."""
+        return self._live.sample_shape()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(number of samples, *sample_shape)."""
+        return (len(self), *self.sample_shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Stored element type of the data."""
+        return np.dtype(_NUMPY_NAMES[self._live.dtype()])
+
+    @property
+    def has_target(self) -> bool:
+        """Whether the dataset has a target."""
+        return self._live.has_target()
+
+    @property
+    def unit_range(self) -> bool:
+        """Whether the data is scaled to 0 … 1."""
+        return self._live.unit_range()
+
+    @property
+    def tile_grid(self) -> TileGrid | None:
+        """How images are split into tiles; None without `tiles`."""
+        grid = self._live.tile_grid()
+        return None if grid is None else TileGrid(*grid)
+
+    def origin(self, sample: int) -> "_core.SampleOrigin":
+        """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`."""
+        return self._live.origin(operator.index(sample))
+
+    def subset(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> "Dataset":
+        """Returns a dataset of these samples, in this order if read sequentially. 8 bytes per sample."""
+        numbers = as_numbers(samples)
+        return Dataset(_opened=self._live.subset(numbers), _steps=(*self._steps, ("subset", numbers)))
+
+    def split(self, fractions: Sequence[float], seed: int) -> "list[Dataset]":
+        """Splits into disjoint random parts, a function of `seed` alone; `fractions` sum to 1."""
+        shares = [float(fraction) for fraction in fractions]
+        parts = self._live.split(shares, seed)
+        return [Dataset(_opened=part, _steps=(*self._steps, ("split", shares, seed, number)))
+                for number, part in enumerate(parts)]
+
+    def refresh(self) -> None:
+        """Opens the dataset again, with the samples appended since. Loaders made before keep their samples."""
+        self._opened = self._live.refreshed()
+        self._reader = None
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Any, ...]: ...
+    @overload
+    def __getitem__(self, index: "slice | Sequence[int] | np.ndarray[Any, Any]") -> Batch[Any]: ...
+    def __getitem__(self, index: Any) -> Any:
+        """Returns the sample `(data, target)` of a number, or a batch of those of a slice or list.
+
+        Reads on the calling thread, without reading ahead: a DataLoader is faster. IndexError if out of range.
+        """
+        if isinstance(index, slice):
+            return self._read(np.arange(*index.indices(len(self)), dtype=np.int64))
+        if hasattr(index, "__index__") and getattr(index, "ndim", 0) == 0:
+            number = operator.index(index)
+            return tuple(array[0] for array in self._read(self._checked(np.array([number], dtype=np.int64))))
+        array = np.asarray(index)
+        if array.dtype == np.bool_:
+            if array.shape != (len(self),):
+                raise IndexError(f"a mask of shape {array.shape} does not fit {len(self)} samples")
+            array = np.flatnonzero(array)
+        return self._read(self._checked(as_numbers(array)))
+
+    def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Returns the samples with these numbers, as PyTorch's DataLoader asks for them: one read for all."""
+        batch = self._read(self._checked(as_numbers(indices)))
+        return list(zip(*batch))
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for number in range(len(self)):
+            yield self[number]
+
+    def __repr__(self) -> str:
+        options = self._steps[0][1]
+        files = options["files"]
+        where = repr(files[0]) if len(files) == 1 else f"{len(files)} files from {files[0]!r}"
+        path = options["data"] or (self._live.origin(0).path if len(self) > 0 else "")
+        shape = " × ".join(str(extent) for extent in self.sample_shape) or "scalar"
+        text = f"Dataset({where}, data={path!r}: {len(self):,} samples of {shape} {self._live.dtype()}"
+        if options["target"]:
+            text += f", target={options['target']!r}"
+        if options["fields"]:
+            text += f", fields={[named['name'] for named in options['fields']]!r}"
+        return text + (", part of the dataset)" if len(self._steps) > 1 else ")")
+
+    def __reduce__(self) -> Any:
+        return _reopen, (self._steps,)
+
+    def _checked(self, numbers: "np.ndarray[Any, np.dtype[np.int64]]") -> "np.ndarray[Any, np.dtype[np.int64]]":
+        size = len(self)
+        if numbers.size and (numbers.min() < -size or numbers.max() >= size):
+            wrong = numbers[(numbers < -size) | (numbers >= size)][0]
+            raise IndexError(f"sample {wrong} is out of range for {size} samples")
+        return np.where(numbers < 0, numbers + size, numbers)
+
+    def _read(self, numbers: "np.ndarray[Any, np.dtype[np.int64]]") -> Batch[Any]:
+        live = self._live  # drops a reader of before a fork
+        if self._reader is None:
+            self._reader = _core.SampleReader(live, {})
+        raw = self._reader.read(numbers)
+        return Batch._of(raw.arrays(), raw)
+
+    @property
+    def _live(self) -> "_core.Dataset":
+        if self._generation != _core.fork_generation():
+            self._opened = _replay(self._steps)
+            self._reader = None
+            self._generation = _core.fork_generation()
+        return self._opened
+
+
+class SampleReader:
+    """Random access to a dataset with options of its own; thread-safe. `ds[i]` suffices without options."""
+
+    def __init__(self, dataset: Dataset, *, normalize: Normalize | Mapping[str, Any] | None = None,
+                 unit_range: bool = False, target_dtype: DTypeLike = None, cache_bytes: int | None = None,
+                 memory_budget_bytes: int | None = None,
+                 row_reads: Literal["automatic", "always", "never"] = "automatic") -> None:
+        self.dataset = dataset
+        self._reader = _core.SampleReader(dataset._live, {
+            "normalize": normalize, "unit_range": unit_range, "target_dtype": dtype_name(target_dtype),
+            "cache_bytes": cache_bytes, "memory_budget_bytes": memory_budget_bytes, "row_reads": row_reads,
+        })
+
+    def read(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> Batch[Any]:
+        """Returns the samples with these numbers, 0 to len(dataset) − 1, as one batch. Numbers may repeat."""
+        raw = self._reader.read(as_numbers(samples))
+        return Batch._of(raw.arrays(), raw)
+
+    def stats(self) -> dict[str, float]:
+        """Returns the counters as a flat dict."""
+        return self._reader.stats()
+
+
+_NUMPY_NAMES = {"u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16", "u32": "uint32", "i32": "int32",
+                "u64": "uint64", "i64": "int64", "f16": "float16", "f32": "float32", "f64": "float64"}
+
+
+def as_numbers(samples: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Returns sample numbers as the core takes them: a contiguous array of int64."""
+    array = np.asarray(samples)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"sample numbers must be integers, got {array.dtype}")
+    return np.ascontiguousarray(array, dtype=np.int64).reshape(-1)
+
+
+def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":
+    options = steps[0][1]
+    try:
+        opened = _core.open_dataset(options)
+    except FileError as error:
+        if not isinstance(error, MissingFileError) and none_exists([*options["files"], *options["target_files"]]):
+            raise MissingFileError(str(error)) from None
+        raise
+    for step in steps[1:]:
+        if step[0] == "subset":
+            opened = opened.subset(step[1])
+        else:
+            opened = opened.split(step[1], step[2])[step[3]]
+    return opened
+
+
+def _reopen(steps: tuple[_Step, ...]) -> Dataset:
+    return Dataset(_opened=_replay(steps), _steps=steps)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exceptions of h5feed, each below the built-in one that Python code catches for the same fault."""
+
+import builtins
+import glob
+import logging
+import os
+import re
+from collections.abc import Iterable
+from typing import NoReturn
+
+_log = logging.getLogger("h5feed")
+
+
+class Error(Exception):
+    """Base class. The message is one line: what, where, and what to do about it."""
+
+
+class FileError(Error, OSError):
+    """A file cannot be opened, is not HDF5, is truncated, or cannot be read."""
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """A file does not exist, or a pattern matches no file."""
+
+
+class DatasetError(Error, ValueError):
+    """A dataset is missing or cannot provide samples."""
+
+
+class ChunkError(Error, OSError):
+    """The stored bytes of a chunk cannot be decoded or fail their checksum."""
+
+
+class OptionError(Error, ValueError):
+    """An option has an invalid value, or two options exclude each other."""
+
+
+class TimeoutError(Error, builtins.TimeoutError):
+    """`timeout` elapsed before the next batch was ready. The batch is not lost: a later `next()` returns it."""
+
+
+class DeviceError(Error, RuntimeError):
+    """A GPU cannot be used or failed."""
+
+
+class StateError(Error, ValueError):
+    """A saved state is damaged, or of another dataset, order or sharding."""
+
+
+class VersionError(Error, ImportError):
+    """The libhdf5 loaded is not the version that h5feed was compiled against."""
+
+
+# How C++ spells things, and how Python does.
+_SPELLINGS = (
+    (re.compile(r"options\.device = h5feed::gpu::device\([^)]*\)(?:(?:;| and) link h5feed::gpu)?"), "an h5feed with CUDA"),
+    (re.compile(r"(?<![\w/])\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
+    (re.compile(r"\boptions\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
+    (re.compile(r"(?:(?<![\w/])\.|\boptions\.)(\w+) = (?=[\w\"'])"), r"\1="),
+    (re.compile(r"\boptions\.(\w+)"), r"\1"),
+    (re.compile(r"\b(?:DataLoaderOptions|DatasetOptions|SampleReaderOptions)::(\w+)"), r"\1"),
+    (re.compile(r"\b(\w+)::(\w+)"), r"\1.\2"),
+    (re.compile(r"=true\b"), "=True"),
+    (re.compile(r"=false\b"), "=False"),
+    (re.compile(r"\b(\w+) = true\b"), r"\1=True"),
+    (re.compile(r"\b(\w+) = false\b"), r"\1=False"),
+    (re.compile(r"\bstd\.nullopt\b"), "None"),
+)
+
+
+def in_python_terms(message: str) -> str:
+    """Returns a message of the C++ library with options spelled as keyword arguments.
+
+    >>> in_python_terms('two datasets look like images; set .data = "train/images"')
+    'two datasets look like images; set data="train/images"'
+    >>> in_python_terms("a state needs in_order = true")
+    'a state needs in_order=True'
+    """
+    for pattern, spelling in _SPELLINGS:
+        message = pattern.sub(spelling, message)
+    return message
+
+
+def raise_from_core(name: str, message: str) -> NoReturn:
+    """Called by the core to raise the exception class `name`."""
+    raise globals()[name](in_python_terms(message)) from None
+
+
+def log_from_core(is_warning: bool, line: str) -> None:
+    """Called by the core for each line of its log."""
+    _log.log(logging.WARNING if is_warning else logging.INFO, "%s", in_python_terms(line))
+
+
+def none_exists(files: Iterable[str]) -> bool:
+    """Returns whether one of the files, or of the patterns, names nothing that exists."""
+    return any(not os.path.exists(file) and not glob.glob(file) for file in files)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader, with NumPy arrays."""
+
+import atexit
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from . import _core
+from ._batch import Batch
+from ._dataset import Dataset
+from ._errors import DatasetError, OptionError, StateError
+from ._options import Augment, DTypeLike, Echo, Normalize, PathLike, dtype_name
+from ._samplers import EpochOrder, as_batches, as_samples, largest_batch, shards_itself
+
+Item = TypeVar("Item")
+#: A function from the epoch to sample numbers, or a sampler of PyTorch.
+SamplerLike: TypeAlias = Any
+
+_alive: "weakref.WeakSet[Loader[Any]]" = weakref.WeakSet()
+
+
+class Loader(Generic[Item]):
+    """What the loaders of all frameworks share. Use h5feed.DataLoader, h5feed.torch.DataLoader or h5feed.jax.DataLoader."""
+
+    def __init__(self, dataset: Dataset | PathLike | Sequence[PathLike], *, data: str = "", target: str = "",
+                 batch_size: int | None = 1, shuffle: bool | str = False, sampler: SamplerLike = None,
+                 batch_sampler: SamplerLike = None, num_workers: int = 0,
+                 collate_fn: Callable[[Any], Any] | None = None, prefetch_factor: int | None = None,
+                 prefetch_bytes: int | None = None, drop_last: bool = False, timeout: float | None = None,
+                 worker_init_fn: Callable[[int], object] | None = None, in_order: bool = True, device: str = "cpu",
+                 pin_memory: bool = False, copy_depth: int | None = None, seed: int | None = None, rank: int | None = None,
+                 world_size: int | None = None, shard: Literal["strided", "contiguous", "by_chunk"] = "strided",
+                 uneven: Literal["exact", "pad", "drop"] = "exact", cache_bytes: int | None = None,
+                 cache_policy: Literal["lru", "clairvoyant", "keep_first"] = "lru", preload: bool = False,
+                 memory_budget_bytes: int | None = None, io_depth: int | None = None,
+                 normalize: Normalize | Mapping[str, Any] | None = None, output_dtype: DTypeLike = None,
+                 output_layout: Literal["nchw", "channels_last"] = "nchw",
+                 augment: Augment | Mapping[str, Any] | None = None, echo: Echo | int = 1,
+                 target_dtype: DTypeLike = None, provenance: bool = False,
+                 row_reads: Literal["automatic", "always", "never"] = "automatic") -> None:
+        if isinstance(dataset, Dataset):
+            if data or target:
+                raise OptionError("data and target belong to Dataset.open, which was already called")
+        else:
+            dataset = Dataset.open(dataset, data=data, target=target)
+        self.dataset: Dataset = dataset
+        self.batch_size = batch_size if batch_sampler is None else None
+        self._collate_fn = collate_fn
+        rank, world_size = self._ranks(rank, world_size)
+        options: dict[str, Any] = {
+            "batch_size": batch_size, "shuffle": shuffle, "num_workers": num_workers,
+            "prefetch_factor": prefetch_factor, "prefetch_bytes": prefetch_bytes, "drop_last": drop_last,
+            "timeout": timeout or None, "worker_init_fn": worker_init_fn, "in_order": in_order, "device": device,
+            "pin_memory": pin_memory, "copy_depth": copy_depth, "seed": seed, "rank": rank, "world_size": world_size, "shard": shard,
+            "uneven": uneven, "cache_bytes": cache_bytes, "cache_policy": cache_policy, "preload": preload,
+            "memory_budget_bytes": memory_budget_bytes, "io_depth": io_depth, "normalize": normalize,
+            "output_dtype": dtype_name(output_dtype), "output_layout": output_layout, "augment": augment,
+            "echo": echo, "target_dtype": dtype_name(target_dtype), "provenance": provenance, "row_reads": row_reads,
+        }
+        self._order: EpochOrder | None = None
+        if sampler is not None:
+            self._order = EpochOrder(sampler, as_samples)
+            options["sampler"] = self._order
+        if batch_sampler is not None:
+            if sampler is not None:
+                raise OptionError("batch_sampler excludes sampler")
+            self._order = EpochOrder(batch_sampler, as_batches)
+            options["batch_sampler"] = self._order
+            options["max_batch_size"] = largest_batch(batch_sampler, self._order)
+        if shards_itself(sampler if sampler is not None else batch_sampler):
+            options["rank"], options["world_size"] = 0, 1  # else each rank would get its part of a part
+        self._batched = batch_size is not None or batch_sampler is not None
+        self._adapt(options)
+        self._loader = _core.Loader(dataset._live, options)
+        _alive.add(self)
+
+    # What the frameworks differ in.
+
+    def _ranks(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
+        return rank or 0, 1 if world_size is None else world_size
+
+    def _adapt(self, options: dict[str, Any]) -> None:
+        """Completes the options for the framework."""
+
+    def _item(self, raw: "_core.Batch") -> Item:
+        raise NotImplementedError
+
+    # Iteration
+
+    def __iter__(self) -> Iterator[Item]:
+        """Starts an epoch: the next one if the last was delivered to its end, else the same again.
+
+        Ends the iterators made before: they raise RuntimeError.
+        """
+        return _Iteration(self)
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch, also after load_state_dict()."""
+        return self._loader.size()
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch being delivered, else of the next one."""
+        return self._loader.epoch()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Selects the epoch of the next iteration. Without it, epochs count 0, 1, 2, …
+
+        After load_state_dict(), selecting the epoch of the state keeps its position.
+        """
+        self._loader.set_epoch(epoch)
+
+    def warm_up(self) -> None:
+        """Lets the workers prepare the first batches of the next epoch. Does not block."""
+        self._loader.warm_up()
+
+    # Position
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position after the last batch delivered; at the end of an epoch, the next one's beginning.
+
+        The same on every rank. Plain values: torch.save, JSON and pickle take it.
+        """
+        if self._order is not None and not self._order.is_function_of_epoch:
+            raise StateError("the order of this sampler cannot be made again from the number of an epoch, so a position in "
+                             "it means nothing; use shuffle and seed, a function of the epoch, or a sampler with set_epoch")
+        return {"h5feed": 1, "epoch": self.epoch, "state": self._loader.state().hex()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Goes on from a position: the next iteration delivers the batch after it.
+
+        Workers, cache and device may differ from the saved run; with shard="strided" and uneven="exact" also
+        batch size and world size. Raises StateError, a ValueError, for a state of other data or another order.
+        """
+        try:
+            saved = bytes.fromhex(state_dict["state"])
+        except (KeyError, TypeError, ValueError):
+            raise StateError("this is no state_dict() of an h5feed DataLoader") from None
+        self._loader.restore(saved)
+
+    # What it does
+
+    def stats(self) -> dict[str, float]:
+        """Returns the counters since the loader was made as a flat dict, ready for a logger. Thread-safe."""
+        return self._loader.stats()
+
+    def report(self) -> str:
+        """Returns a summary of a few lines for display. Thread-safe."""
+        return self._loader.report()
+
+    def plan(self) -> "_core.PlanReport":
+        """Returns the predicted cost of an epoch."""
+        return self._loader.plan()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options in use, with every default filled in."""
+        return self._loader.options()
+
+    # End
+
+    def close(self) -> None:
+        """Ends the worker threads. Batches stay valid. Does nothing the second time."""
+        self._loader.close()
+
+    def __enter__(self) -> "Loader[Item]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._loader.closed():
+            return f"<closed {type(self).__name__}>"
+        used = self.options
+        return (f"{type(self).__name__}({self.dataset!r}, batch_size={used['batch_size']}, "
+                f"shuffle={used['shuffle']!r}, num_workers={used['num_workers']}, {len(self):,} batches)")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a DataLoader has threads and cannot be pickled; pickle its dataset, and make a loader in the other "
+                        "process")
+
+    def _collated(self, batch: Batch[Any]) -> Any:
+        """Returns what `collate_fn` makes of the samples of a batch."""
+        assert self._collate_fn is not None
+        return self._collate_fn(list(zip(*batch)) if self._batched else tuple(batch))
+
+
+class _Iteration(Iterator[Any]):
+    """One pass over an epoch."""
+
+    __slots__ = ("_item", "_loader", "_next", "_number")
+
+    def __init__(self, loader: Loader[Any]) -> None:
+        self._loader = loader
+        self._item = loader._item
+        self._next = loader._loader.next
+        self._number = loader._loader.start()
+
+    def __next__(self) -> Any:
+        raw = self._next(self._number)
+        if raw is None:
+            raise StopIteration
+        return self._item(raw)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+class DataLoader(Loader[Batch[Any]]):
+    """Delivers a dataset in batches of NumPy arrays, epoch after epoch.
+
+    `dataset` is a Dataset, or files, with `data` and `target` as for Dataset.open. The options are those of the
+    C++ library; docs/options.md describes them. The order depends only on (seed, epoch). Worker threads
+    persist over all epochs. For one thread at a time; stats() and report() are thread-safe.
+
+    `collate_fn` gets the list of samples of a batch, on the consumer's thread: it costs the training that time.
+    `sampler` and `batch_sampler` are functions from the epoch to sample numbers (lists of them), or samplers of
+    PyTorch.
+    """
+
+    def _adapt(self, options: dict[str, Any]) -> None:
+        if options["output_dtype"] in ("bfloat16", "bf16"):
+            raise DatasetError('NumPy has no bfloat16; use output_dtype="float32" or "float16", or h5feed.torch.DataLoader')
+
+    def _item(self, raw: "_core.Batch") -> Any:
+        batch: Batch[Any] = Batch._of(raw.arrays(), raw)
+        return batch if self._collate_fn is None else self._collated(batch)
+
+
+def plan(dataset: Dataset, **options: Any) -> "_core.PlanReport":
+    """Predicts the cost of an epoch of a loader with these options, without making the loader."""
+    for name in ("output_dtype", "target_dtype"):
+        if name in options:
+            options[name] = dtype_name(options[name])
+    return _core.plan(dataset._live, options)
+
+
+@atexit.register
+def _close_all() -> None:
+    for loader in list(_alive):
+        loader.close()

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of options. Wherever one is taken, a dict of its fields is too."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, Union
+
+import numpy as np
+
+PathLike: TypeAlias = Union[str, "os.PathLike[str]"]
+#: A NumPy dtype, a torch dtype, or a name: "float32", "bfloat16".
+DTypeLike: TypeAlias = Any
+InputLayout: TypeAlias = Literal["automatic", "nchw", "nhwc", "nhw", "none"]
+SampleUnit: TypeAlias = Literal["row", "dataset"]
+Extent: TypeAlias = Union[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalize:
+    """Values become (x * scale - mean) / std, per channel, computed in float64 and rounded once."""
+
+    #: Factor of every stored value; default: 1/255 for uint8 data, 1 for other types.
+    scale: float | None = None
+    #: Mean after scaling: one value, or one per channel.
+    mean: float | Sequence[float] = ()
+    #: Standard deviation after scaling: one value, or one per channel.
+    std: float | Sequence[float] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageOptions:
+    """Decoding of variable-length bytes into images."""
+
+    #: Height in pixels to scale to; 0: that of the first image.
+    height: int = 0
+    #: Width in pixels to scale to; 0: that of the first image.
+    width: int = 0
+    color: Literal["rgb", "bgr", "gray", "unchanged"] = "rgb"
+    #: Path of a table (N,3) of shapes, if the bytes are pixels and not an encoded image.
+    shapes: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TileOptions:
+    """Splits images into tiles, which are the samples. Extents are pixels: one number, or (height, width)."""
+
+    size: Extent
+    stride: Extent | None = None
+    overlap: Extent | None = None
+    edges: Literal["drop", "pad", "shift"] = "drop"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldOptions:
+    """A further dataset of each sample, delivered in `Batch.fields`."""
+
+    name: str
+    #: Path of the dataset; empty: `name`.
+    data: str = ""
+    files: Sequence[PathLike] = ()
+    sample: SampleUnit | None = None
+    input_layout: InputLayout = "none"
+    images: ImageOptions | Mapping[str, Any] | None = None
+    collate: Literal["stack", "pad", "ragged"] = "stack"
+    dtype: DTypeLike = None
+    normalize: Normalize | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomCrop:
+    """A crop at a random position, in pixels; 0: the extent of the image."""
+
+    height: int = 0
+    width: int = 0
+    #: Pixels of value 0 added on each side before cropping.
+    padding: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augment:
+    """Random crops and flips: a function of (seed, epoch, sample number)."""
+
+    #: Probability, 0 to 1, that a sample is mirrored left to right.
+    horizontal_flip: float = 0.0
+    random_crop: RandomCrop | Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Echo:
+    """Data echoing: each batch is delivered `factor` times in a row."""
+
+    factor: int = 1
+
+
+def dtype_name(dtype: DTypeLike) -> str | None:
+    """Returns the name of an element type.
+
+    >>> dtype_name(np.float32), dtype_name("bfloat16"), dtype_name(np.dtype("<i8"))
+    ('float32', 'bfloat16', 'int64')
+    """
+    if dtype is None or isinstance(dtype, str):
+        return dtype
+    text = str(dtype)
+    if text.startswith("torch."):
+        return text.removeprefix("torch.")
+    return np.dtype(dtype).name
+
+
+def plain_fields(fields: Sequence[FieldOptions | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the fields as the core takes them: with names of types and lists of paths."""
+    plain = []
+    for given in fields:
+        values = dict(given) if isinstance(given, Mapping) else dict(vars(given))
+        if "files" in values:
+            values["files"] = plain_paths(values["files"])
+        if "dtype" in values:
+            values["dtype"] = dtype_name(values["dtype"])
+        plain.append(values)
+    return plain
+
+
+def plain_paths(files: PathLike | Sequence[PathLike]) -> list[str]:
+    """Returns one path or several as a list of strings.
+
+    >>> plain_paths("a.h5"), plain_paths(["a.h5", "b.h5"])
+    (['a.h5'], ['a.h5', 'b.h5'])
+    """
+    if isinstance(files, (str, bytes)) or hasattr(files, "__fspath__"):
+        return [os.fsdecode(files)]
+    return [os.fsdecode(file) for file in files]

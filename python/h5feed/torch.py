@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader for PyTorch: batches of tensors."""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import torch
+import torch.utils._pytree
+import torch.utils.data
+import torch.utils.dlpack
+
+from . import _core
+from ._batch import Batch as _Batch
+from ._dataset import Dataset
+from ._errors import DatasetError, OptionError
+from ._loader import Loader
+from ._options import PathLike
+
+_from_dlpack = torch.utils.dlpack.from_dlpack
+_NO_TYPES_OF_TORCH = {"u16": "uint16", "u32": "uint32", "u64": "uint64"}
+
+
+class Batch(_Batch[torch.Tensor]):
+    """A batch of tensors: the tuple `(data, target)`, or `(data,)`."""
+
+    def to(self, *args: Any, **kwargs: Any) -> "Batch":
+        """Returns the batch with `Tensor.to` applied to data and target."""
+        return Batch._of(tuple(tensor.to(*args, **kwargs) for tensor in self), self._raw)
+
+    def pin_memory(self) -> "Batch":
+        """Returns a copy in pinned memory, for asynchronous copies to a GPU."""
+        return Batch._of(tuple(tensor.pin_memory() for tensor in self), self._raw)
+
+    @staticmethod
+    def _field_array(tensor: "_core.Tensor") -> torch.Tensor:
+        return _tensor(tensor)
+
+
+class DataLoader(Loader[Batch]):
+    """Delivers a dataset in batches of tensors; options as for h5feed.DataLoader.
+
+    Rank and world size default to those of torch.distributed, if a process group is initialized. An unset
+    `seed` is drawn from torch's default generator, so that `torch.manual_seed` determines the order; with
+    several ranks it must be set, to the same value on each.
+    """
+
+    def _ranks(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
+        if rank is not None or world_size is not None:
+            return super()._ranks(rank, world_size)
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_rank(), torch.distributed.get_world_size()
+        launched = int(os.environ.get("WORLD_SIZE", "1"))
+        if launched > 1:
+            raise RuntimeError(f"WORLD_SIZE is {launched}, but torch.distributed is not initialized; call init_process_group() "
+                               "before making the loader, or give rank and world_size")
+        return 0, 1
+
+    def _adapt(self, options: dict[str, Any]) -> None:
+        # The core is built without CUDA; torch pins the batches.
+        self._pin = options.pop("pin_memory") and torch.cuda.is_available()
+        stored = self.dataset._live.dtype()
+        converted = options["output_dtype"] or options["normalize"] is not None or self.dataset.unit_range
+        if stored in _NO_TYPES_OF_TORCH and not converted:
+            raise DatasetError(f"the data is {_NO_TYPES_OF_TORCH[stored]}, a type that few operations of torch take; set "
+                               'normalize={"scale": 1.0} to get its values as float32')
+        if options["target_dtype"] in (*_NO_TYPES_OF_TORCH, *_NO_TYPES_OF_TORCH.values()):
+            raise OptionError(f"target_dtype {options['target_dtype']}: few operations of torch take this type; leave "
+                              "target_dtype unset for int64")
+        if options["seed"] is None and options["world_size"] == 1:
+            options["seed"] = int(torch.empty((), dtype=torch.int64).random_().item())
+
+    def _item(self, raw: "_core.Batch") -> Any:
+        batch = Batch._of(tuple(_tensor(tensor) for tensor in raw.tensors()), raw)
+        if self._pin:
+            batch = batch.pin_memory()
+        return batch if self._collate_fn is None else self._collated(batch)
+
+
+class IterableDataset(torch.utils.data.IterableDataset[Any]):
+    """An epoch of an h5feed loader as an iterable dataset, for code bound to torch.utils.data.DataLoader.
+
+    Give it to `torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=0 or 1)`. A worker process makes
+    its own loader, and copies each batch to the training process: `h5feed.torch.DataLoader` is faster.
+
+    `shard` says who divides the samples: "ranks", torch.distributed's ranks; "workers", those and PyTorch's
+    worker processes; "none", nobody, because each process shall deliver all samples.
+    """
+
+    def __init__(self, dataset: Dataset, *, shard: Literal["ranks", "workers", "none"], seed: int, **options: Any) -> None:
+        if shard not in ("ranks", "workers", "none"):
+            raise OptionError(f'shard: "{shard}" is not one of "ranks", "workers", "none"')
+        self._dataset = dataset
+        self._shard = shard
+        self._options = dict(options, seed=seed)
+        self._epoch = 0
+        self._loader: DataLoader | None = None
+        self._process = 0
+        self._rank, self._world = 0, 1
+        if shard != "none" and torch.distributed.is_available() and torch.distributed.is_initialized():
+            self._rank, self._world = torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Selects the epoch of the next iteration."""
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        rank, world = self._rank, self._world
+        worker = torch.utils.data.get_worker_info()
+        if worker is not None and worker.num_workers > 1:
+            if self._shard != "workers":
+                raise OptionError(f'{worker.num_workers} worker processes would each deliver all samples; use shard="workers", '
+                                  "or num_workers=1 of torch's and num_workers of h5feed's loader")
+            rank, world = rank * worker.num_workers + worker.id, world * worker.num_workers
+        if self._loader is None or self._process != os.getpid():
+            self._loader = DataLoader(self._dataset, rank=rank, world_size=world, **self._options)
+            self._process = os.getpid()
+        self._loader.set_epoch(self._epoch)
+        self._epoch += 1
+        for batch in self._loader:
+            yield tuple(batch)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loader": None}
+
+
+def _tensor(tensor: "_core.Tensor") -> torch.Tensor:
+    return _from_dlpack(tensor.__dlpack__())
+
+
+def _flatten(batch: Batch) -> tuple[list[Any], Any]:
+    return list(batch), batch._raw
+
+
+def _unflatten(values: Any, raw: Any) -> Batch:
+    return Batch._of(tuple(values), raw)
+
+
+_pytree: Any = torch.utils._pytree
+# torch before 2.2 names the function with an underscore.
+_register = _pytree.register_pytree_node if hasattr(_pytree, "register_pytree_node") else _pytree._register_pytree_node
+_register(Batch, _flatten, _unflatten)

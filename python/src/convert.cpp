@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/convert.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "h5feed/error.hpp"
+
+namespace h5feed::python {
+namespace {
+
+[[noreturn]] void wrong_type(const char* name, const char* expected, nb::handle value) {
+  PyErr_Clear();
+  const nb::str given(nb::type_name(value.type()));
+  nb::raise_type_error("%s: expected %s, got %s", name, expected, given.c_str());
+}
+
+template <typename Enum>
+struct Word {
+  const char* text;
+  Enum value;
+};
+
+constexpr std::array<Word<Shard>, 3> kShards = {
+    {{"strided", Shard::strided}, {"contiguous", Shard::contiguous}, {"by_chunk", Shard::by_chunk}}};
+constexpr std::array<Word<Uneven>, 3> kUneven = {
+    {{"exact", Uneven::exact}, {"pad", Uneven::pad}, {"drop", Uneven::drop}}};
+
+template <typename Enum, std::size_t N>
+void convert_word(const char* name, nb::handle value, const std::array<Word<Enum>, N>& words, Enum& into) {
+  std::string choices;
+  for (const Word<Enum>& word : words) {
+    choices += (choices.empty() ? "\"" : ", \"") + std::string(word.text) + "\"";
+  }
+  if (!nb::isinstance<nb::str>(value)) wrong_type(name, choices.c_str(), value);
+  const nb::str text = nb::borrow<nb::str>(value);
+  for (const Word<Enum>& word : words) {
+    if (std::string_view(word.text) == text.c_str()) {
+      into = word.value;
+      return;
+    }
+  }
+  throw OptionError(std::string(name) + ": \"" + text.c_str() + "\" is not one of " + choices);
+}
+
+nb::object as_index(const char* name, nb::handle value) {
+  PyObject* const number = PyNumber_Index(value.ptr());
+  if (number == nullptr) wrong_type(name, "int", value);
+  return nb::steal(number);
+}
+
+// Returns the fields of an options dataclass, or a dictionary of them.
+Keywords fields_of(const char* name, nb::handle value) {
+  if (nb::isinstance<nb::dict>(value)) return Keywords(nb::borrow<nb::dict>(value));
+  if (!nb::hasattr(value, "__dataclass_fields__"))
+    wrong_type(name, "a dict or the class of this option", value);
+  return Keywords(nb::cast<nb::dict>(value.attr("__dict__")));
+}
+
+}  // namespace
+
+void convert(const char* name, nb::handle value, bool& into) {
+  const int truth = nb::isinstance<nb::str>(value) ? -1 : PyObject_IsTrue(value.ptr());
+  if (truth < 0) wrong_type(name, "bool", value);
+  into = truth == 1;
+}
+
+void convert(const char* name, nb::handle value, double& into) {
+  into = PyFloat_AsDouble(value.ptr());
+  if (PyErr_Occurred() != nullptr) wrong_type(name, "float", value);
+}
+
+void convert(const char* name, nb::handle value, std::int64_t& into) {
+  into = PyLong_AsLongLong(as_index(name, value).ptr());
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+}
+
+void convert(const char* name, nb::handle value, std::uint64_t& into) {
+  const nb::object number = as_index(name, value);
+  into = PyLong_AsUnsignedLongLong(number.ptr());
+  if (PyErr_Occurred() == nullptr) return;
+  PyErr_Clear();
+  const nb::str text(number);
+  throw OptionError(std::string(name) + " is " + text.c_str() + "; use a number from 0 to 2^64 - 1");
+}
+
+void convert(const char* name, nb::handle value, std::string& into) {
+  if (!nb::isinstance<nb::str>(value)) wrong_type(name, "str", value);
+  into = nb::borrow<nb::str>(value).c_str();
+}
+
+void convert(const char* name, nb::handle value, std::chrono::milliseconds& into) {
+  double seconds = 0;
+  convert(name, value, seconds);
+  constexpr double kMost = 1e12;  // far beyond any run, and within the range of milliseconds
+  into = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(std::fmin(seconds, kMost) * 1000)));
+}
+
+void convert(const char* name, nb::handle value, std::vector<double>& into) {
+  into.clear();
+  if (value.is_none()) return;
+  if (PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr())) {
+    convert(name, value, into.emplace_back());
+    return;
+  }
+  for (const nb::handle element : nb::iter(value)) convert(name, element, into.emplace_back());
+}
+
+void convert(const char* name, nb::handle value, std::vector<std::filesystem::path>& into) {
+  into.clear();
+  for (const nb::handle element : nb::iter(value)) {
+    std::string path;
+    convert(name, element, path);
+    into.emplace_back(std::move(path));
+  }
+}
+
+void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into) {
+  into.clear();
+  for (const nb::handle element : nb::iter(value)) {
+    FieldOptions& field = into.emplace_back();
+    Keywords given = fields_of(name, element);
+    given.take("name", field.name);
+    given.take("data", field.data);
+    given.take("files", field.files);
+    given.take("sample", field.sample);
+    given.take("input_layout", field.input_layout);
+    given.take("images", field.images);
+    given.take("collate", field.collate);
+    given.take("dtype", field.dtype);
+    given.take("normalize", field.normalize);
+    given.finish("FieldOptions");
+  }
+}
+
+void convert(const char* name, nb::handle value, DType& into) {
+  std::string text;
+  convert(name, value, text);
+  const std::optional<DType> dtype = dtype_from_name(text);
+  if (!dtype)
+    throw OptionError(std::string(name) + ": no element type \"" + text + "\"; use e.g. \"float32\"");
+  into = *dtype;
+}
+
+void convert(const char* name, nb::handle value, TileExtent& into) {
+  if (nb::isinstance<nb::tuple>(value) || nb::isinstance<nb::list>(value)) {
+    if (nb::len(value) != 2) wrong_type(name, "int or (height, width)", value);
+    convert(name, value[0], into.height);
+    convert(name, value[1], into.width);
+    return;
+  }
+  convert(name, value, into.height);
+  into.width = into.height;
+}
+
+void convert(const char* name, nb::handle value, Shuffle& into) {
+  if (nb::isinstance<nb::str>(value)) {
+    into = Shuffle(nb::borrow<nb::str>(value).c_str());
+    return;
+  }
+  bool full = false;
+  convert(name, value, full);
+  into = Shuffle(full);
+}
+
+void convert(const char* name, nb::handle value, InputLayout& into) {
+  static constexpr std::array<Word<InputLayout>, 6> kWords = {{{"automatic", InputLayout::automatic},
+                                                               {"auto", InputLayout::automatic},
+                                                               {"nchw", InputLayout::nchw},
+                                                               {"nhwc", InputLayout::nhwc},
+                                                               {"nhw", InputLayout::nhw},
+                                                               {"none", InputLayout::none}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, SampleUnit& into) {
+  static constexpr std::array<Word<SampleUnit>, 2> kWords = {
+      {{"row", SampleUnit::row}, {"dataset", SampleUnit::dataset}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, ImageColor& into) {
+  static constexpr std::array<Word<ImageColor>, 4> kWords = {{{"rgb", ImageColor::rgb},
+                                                              {"bgr", ImageColor::bgr},
+                                                              {"gray", ImageColor::gray},
+                                                              {"unchanged", ImageColor::unchanged}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, TileEdges& into) {
+  static constexpr std::array<Word<TileEdges>, 3> kWords = {
+      {{"drop", TileEdges::drop}, {"pad", TileEdges::pad}, {"shift", TileEdges::shift}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, Collate& into) {
+  static constexpr std::array<Word<Collate>, 3> kWords = {
+      {{"stack", Collate::stack}, {"pad", Collate::pad}, {"ragged", Collate::ragged}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, Shard& into) { convert_word(name, value, kShards, into); }
+
+void convert(const char* name, nb::handle value, Uneven& into) { convert_word(name, value, kUneven, into); }
+
+const char* word_of(Shard shard) { return std::ranges::find(kShards, shard, &Word<Shard>::value)->text; }
+
+const char* word_of(Uneven uneven) { return std::ranges::find(kUneven, uneven, &Word<Uneven>::value)->text; }
+
+void convert(const char* name, nb::handle value, CachePolicy& into) {
+  static constexpr std::array<Word<CachePolicy>, 3> kWords = {{{"lru", CachePolicy::lru},
+                                                               {"clairvoyant", CachePolicy::clairvoyant},
+                                                               {"keep_first", CachePolicy::keep_first}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, RowReads& into) {
+  static constexpr std::array<Word<RowReads>, 4> kWords = {{{"automatic", RowReads::automatic},
+                                                            {"auto", RowReads::automatic},
+                                                            {"always", RowReads::always},
+                                                            {"never", RowReads::never}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, OutputLayout& into) {
+  static constexpr std::array<Word<OutputLayout>, 2> kWords = {
+      {{"nchw", OutputLayout::nchw}, {"channels_last", OutputLayout::channels_last}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, Normalize& into) {
+  Keywords given = fields_of(name, value);
+  given.take("scale", into.scale);
+  given.take("mean", into.mean);
+  given.take("std", into.std);
+  given.finish("Normalize");
+}
+
+void convert(const char* name, nb::handle value, ImageOptions& into) {
+  Keywords given = fields_of(name, value);
+  given.take("height", into.height);
+  given.take("width", into.width);
+  given.take("color", into.color);
+  given.take("shapes", into.shapes);
+  given.finish("ImageOptions");
+}
+
+void convert(const char* name, nb::handle value, TileOptions& into) {
+  Keywords given = fields_of(name, value);
+  given.take("size", into.size);
+  given.take("stride", into.stride);
+  given.take("overlap", into.overlap);
+  given.take("edges", into.edges);
+  given.finish("TileOptions");
+}
+
+void convert(const char* name, nb::handle value, Augment::RandomCrop& into) {
+  Keywords given = fields_of(name, value);
+  given.take("height", into.height);
+  given.take("width", into.width);
+  given.take("padding", into.padding);
+  given.finish("RandomCrop");
+}
+
+void convert(const char* name, nb::handle value, Augment& into) {
+  Keywords given = fields_of(name, value);
+  given.take("horizontal_flip", into.horizontal_flip);
+  given.take("random_crop", into.random_crop);
+  given.finish("Augment");
+}
+
+void convert(const char* name, nb::handle value, Echo& into) {
+  if (PyLong_Check(value.ptr())) {
+    convert(name, value, into.factor);
+    return;
+  }
+  Keywords given = fields_of(name, value);
+  given.take("factor", into.factor);
+  given.finish("Echo");
+}
+
+Keywords::Keywords(const nb::dict& given) { given_.update(given); }
+
+nb::object Keywords::pop(const char* name) {
+  if (!given_.contains(name)) return {};
+  nb::object value = given_[name];
+  nb::del(given_[name]);
+  return value;
+}
+
+void Keywords::finish(const char* function) const {
+  for (const auto [name, value] : given_) {
+    nb::raise_type_error("%s() got an unexpected keyword argument '%s'", function, nb::str(name).c_str());
+  }
+}
+
+DatasetOptions dataset_options(const nb::dict& dict) {
+  Keywords given(dict);
+  DatasetOptions options;
+  given.take("files", options.files);
+  given.take("data", options.data);
+  given.take("target", options.target);
+  given.take("target_files", options.target_files);
+  given.take("sample", options.sample);
+  given.take("input_layout", options.input_layout);
+  given.take("unit_range", options.unit_range);
+  given.take("images", options.images);
+  given.take("tiles", options.tiles);
+  given.take("fields", options.fields);
+  given.finish("Dataset.open");
+  return options;
+}
+
+void take_loader_options(Keywords& given, DataLoaderOptions& options) {
+  given.take("batch_size", options.batch_size);
+  given.take("shuffle", options.shuffle);
+  given.take("num_workers", options.num_workers);
+  given.take("prefetch_factor", options.prefetch_factor);
+  given.take("prefetch_bytes", options.prefetch_bytes);
+  given.take("drop_last", options.drop_last);
+  given.take("timeout", options.timeout);
+  given.take("in_order", options.in_order);
+  std::string device = "cpu";
+  given.take("device", device);
+  options.device = LoaderDevice(device);
+  given.take("pin_memory", options.pin_memory);
+  given.take("copy_depth", options.copy_depth);
+  given.take("seed", options.seed);
+  given.take("rank", options.rank);
+  given.take("world_size", options.world_size);
+  given.take("shard", options.shard);
+  given.take("uneven", options.uneven);
+  given.take("cache_bytes", options.cache_bytes);
+  given.take("cache_policy", options.cache_policy);
+  given.take("preload", options.preload);
+  given.take("memory_budget_bytes", options.memory_budget_bytes);
+  given.take("io_depth", options.io_depth);
+  given.take("normalize", options.normalize);
+  given.take("output_dtype", options.output_dtype);
+  given.take("output_layout", options.output_layout);
+  given.take("augment", options.augment);
+  given.take("echo", options.echo);
+  given.take("target_dtype", options.target_dtype);
+  given.take("provenance", options.provenance);
+  given.take("row_reads", options.row_reads);
+}
+
+SampleReaderOptions reader_options(const nb::dict& dict) {
+  Keywords given(dict);
+  SampleReaderOptions options;
+  given.take("normalize", options.normalize);
+  given.take("unit_range", options.unit_range);
+  given.take("target_dtype", options.target_dtype);
+  given.take("cache_bytes", options.cache_bytes);
+  given.take("memory_budget_bytes", options.memory_budget_bytes);
+  given.take("row_reads", options.row_reads);
+  given.finish("SampleReader");
+  return options;
+}
+
+}  // namespace h5feed::python

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/dataset.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/src/batch.hpp"
+#include "python/src/convert.hpp"
+#include "python/src/stats.hpp"
+
+namespace h5feed::python {
+namespace {
+
+// Random access to samples; not to be used in a forked child.
+class PyReader {
+ public:
+  PyReader(const PyDataset& dataset, const nb::dict& given) {
+    const Dataset& data = dataset.get();
+    SampleReaderOptions options = reader_options(given);
+    std::shared_ptr<SampleReader> reader;
+    {
+      const nb::gil_scoped_release release;
+      reader = std::make_shared<SampleReader>(data, std::move(options));
+    }
+    held_ = std::make_unique<OfProcess<SampleReader>>(std::move(reader));
+    deliver_log();
+  }
+
+  Batch read(const Numbers& samples) const {
+    const std::shared_ptr<SampleReader> reader = get();
+    Batch batch;
+    {
+      const nb::gil_scoped_release release;
+      batch = reader->read(span_of(samples));
+    }
+    deliver_log();
+    return batch;
+  }
+
+  nb::dict stats() const { return to_dict(get()->stats()); }
+
+ private:
+  const std::shared_ptr<SampleReader>& get() const {
+    if (held_->inherited()) {
+      throw std::runtime_error(
+          "this SampleReader was made before the process forked; make one in the child process");
+    }
+    return held_->get();
+  }
+
+  std::unique_ptr<OfProcess<SampleReader>> held_;
+};
+
+PyDataset open(const nb::dict& given) {
+  const DatasetOptions options = dataset_options(given);
+  const auto opened = [&] {
+    const nb::gil_scoped_release release;
+    return Dataset::open(options);
+  }();
+  deliver_log();
+  return PyDataset(opened);
+}
+
+std::vector<PyDataset*> split(const PyDataset& dataset, const std::vector<double>& fractions,
+                              std::uint64_t seed) {
+  std::vector<PyDataset*> parts;
+  for (Dataset& part : dataset.get().split(fractions, seed)) parts.push_back(new PyDataset(std::move(part)));
+  return parts;
+}
+
+nb::object tile_grid(const PyDataset& dataset) {
+  const std::optional<TileGrid> grid = dataset.get().tile_grid();
+  if (!grid) return nb::none();
+  return nb::make_tuple(grid->image_height, grid->image_width, grid->rows, grid->columns);
+}
+
+}  // namespace
+
+Dataset& PyDataset::get() const {
+  if (held_->inherited()) throw std::runtime_error("this Dataset was opened before the process forked");
+  return *held_->get();
+}
+
+void bind_dataset(nb::module_& module) {
+  using namespace nb::literals;
+  nb::class_<PyDataset>(module, "Dataset", "An opened dataset.")
+      .def("size", [](const PyDataset& self) { return self.get().size(); })
+      .def("sample_shape",
+           [](const PyDataset& self) { return nb::tuple(nb::cast(self.get().sample_shape())); })
+      .def("dtype", [](const PyDataset& self) { return std::string(name_of(self.get().dtype())); })
+      .def("unit_range", [](const PyDataset& self) { return self.get().unit_range(); })
+      .def("has_target", [](const PyDataset& self) { return self.get().has_target(); })
+      .def("tile_grid", &tile_grid)
+      .def(
+          "origin", [](const PyDataset& self, std::int64_t sample) { return self.get().origin(sample); },
+          "sample"_a)
+      .def(
+          "subset",
+          [](const PyDataset& self, const Numbers& samples) {
+            return PyDataset(self.get().subset(span_of(samples)));
+          },
+          "samples"_a)
+      .def("split", &split, "fractions"_a, "seed"_a, nb::rv_policy::take_ownership)
+      .def("refreshed", [](const PyDataset& self) {
+        Dataset copy = self.get();
+        {
+          const nb::gil_scoped_release release;
+          copy.refresh();
+        }
+        deliver_log();
+        return PyDataset(std::move(copy));
+      });
+  module.def("open_dataset", &open, "options"_a);
+  nb::class_<PyReader>(module, "SampleReader", "Random access to samples.")
+      .def(nb::init<const PyDataset&, const nb::dict&>(), "dataset"_a, "options"_a)
+      .def("read", &PyReader::read, "samples"_a)
+      .def("stats", &PyReader::stats);
+}
+
+}  // namespace h5feed::python

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/loader.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "python/src/batch.hpp"
+#include "python/src/convert.hpp"
+#include "python/src/errors.hpp"
+#include "python/src/stats.hpp"
+
+namespace h5feed::python {
+namespace {
+
+constexpr std::chrono::milliseconds kSignalInterval(50);
+
+struct Callbacks {
+  nb::object sampler;
+  nb::object batch_sampler;
+  nb::object worker_init_fn;
+};
+
+std::vector<std::int64_t> to_vector(nb::handle array) {
+  const auto numbers = nb::cast<Numbers>(array);
+  const std::span<const std::int64_t> span = span_of(numbers);
+  return {span.begin(), span.end()};
+}
+
+std::vector<std::int64_t> call_sampler(nb::handle sampler, std::uint64_t epoch) {
+  return with_gil([&] { return to_vector(sampler(epoch)); });
+}
+
+std::vector<std::vector<std::int64_t>> call_batch_sampler(nb::handle sampler, std::uint64_t epoch) {
+  return with_gil([&] {
+    const nb::object result = sampler(epoch);
+    const std::vector<std::int64_t> samples = to_vector(result[0]);
+    std::vector<std::vector<std::int64_t>> batches;
+    auto from = samples.begin();
+    for (const std::int64_t size : to_vector(result[1])) {
+      batches.emplace_back(from, from + size);
+      from += size;
+    }
+    return batches;
+  });
+}
+
+// Fills `options`; the callbacks in it borrow those that `callbacks` then owns.
+void take_options(const nb::dict& dict, DataLoaderOptions& options, Callbacks& callbacks) {
+  Keywords given(dict);
+  const auto take_callback = [&](const char* name, nb::object& into) {
+    nb::object value = given.pop(name);
+    if (value.is_valid() && !value.is_none()) into = std::move(value);
+  };
+  take_callback("sampler", callbacks.sampler);
+  take_callback("batch_sampler", callbacks.batch_sampler);
+  take_callback("worker_init_fn", callbacks.worker_init_fn);
+  std::int64_t max_batch_size = 1;
+  given.take("max_batch_size", max_batch_size);
+  take_loader_options(given, options);
+  given.finish("DataLoader");
+  // A handle is not released with the closure, so C++ may drop the closure without the GIL.
+  if (const nb::handle call = callbacks.sampler; call.is_valid()) {
+    options.sampler = make_sampler([call](std::uint64_t epoch) { return call_sampler(call, epoch); });
+  }
+  if (const nb::handle call = callbacks.batch_sampler; call.is_valid()) {
+    options.batch_sampler = make_batch_sampler(
+        [call](std::uint64_t epoch) { return call_batch_sampler(call, epoch); }, max_batch_size);
+  }
+  if (const nb::handle call = callbacks.worker_init_fn; call.is_valid()) {
+    options.worker_init_fn = [call](std::int64_t worker) { with_gil([&] { call(worker); }); };
+  }
+}
+
+}  // namespace
+
+PyLoader::Use::Use(PyLoader& loader) : loader_(loader) {
+  if (loader.user_.load() == std::thread::id()) {
+    loader.user_ = std::this_thread::get_id();
+    return;
+  }
+  if (loader.user_.load() == std::this_thread::get_id()) {
+    throw std::runtime_error("a callback of this DataLoader used the DataLoader itself");
+  }
+  throw std::runtime_error(
+      "another thread is using this DataLoader; give each thread its own, over one Dataset");
+}
+
+PyLoader::PyLoader(const PyDataset& dataset, const nb::dict& given) {
+  const Dataset data = dataset.get();
+  DataLoaderOptions options;
+  Callbacks callbacks;
+  take_options(given, options, callbacks);
+  std::shared_ptr<DataLoader> loader;
+  {
+    const nb::gil_scoped_release release;
+    loader = std::make_shared<DataLoader>(data, std::move(options));
+  }
+  sampler_ = std::move(callbacks.sampler);
+  batch_sampler_ = std::move(callbacks.batch_sampler);
+  worker_init_fn_ = std::move(callbacks.worker_init_fn);
+  held_ = std::make_unique<OfProcess<DataLoader>>(std::move(loader));
+  deliver_log();
+}
+
+PyLoader::Lease::~Lease() {
+  if (loader_.use_count() > 1) return;
+  const nb::gil_scoped_release release;
+  loader_.reset();
+}
+
+PyLoader::Lease PyLoader::get() const {
+  if (closed()) throw std::runtime_error("this DataLoader is closed");
+  if (held_->inherited()) {
+    throw std::runtime_error(
+        "this DataLoader was made before the process forked, and its threads do not exist in the child; make "
+        "one in the child, or start the process with the spawn method");
+  }
+  return Lease(held_->get());
+}
+
+std::uint64_t PyLoader::start() {
+  const Lease loader = get();
+  const Use use(*this);
+  if (running_ && !delivered_) return ++iteration_;  // nothing is lost by going on
+  if (running_) loader->set_epoch(epoch_);
+  running_ = false;
+  {
+    const nb::gil_scoped_release release;
+    loader->start_epoch();
+  }
+  running_ = true;
+  delivered_ = false;
+  restored_ = false;
+  deliver_log();
+  return ++iteration_;
+}
+
+OptionalBatch<Batch> PyLoader::wait_for_next(DataLoader& loader) {
+  {
+    const nb::gil_scoped_release release;
+    while (!loader.wait_ready(kSignalInterval)) {
+      if (closing_) throw std::runtime_error("this DataLoader was closed while a batch was awaited");
+      const nb::gil_scoped_acquire gil;
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+  }
+  deliver_log();  // while the loader still has the batch: a handler that raises loses none
+  const nb::gil_scoped_release release;
+  return loader.next();
+}
+
+nb::object PyLoader::next(std::uint64_t number) {
+  const Lease loader = get();
+  if (number != iteration_) {
+    throw std::runtime_error(
+        "this iterator ended when a newer iter() of its DataLoader began, or its state was loaded");
+  }
+  if (!running_) return nb::none();
+  OptionalBatch<Batch> batch;
+  {
+    const Use use(*this);
+    const bool had_delivered = std::exchange(delivered_, true);
+    try {
+      batch = wait_for_next(*loader);
+    } catch (...) {
+      // An interrupted wait loses no batch.
+      const std::uint64_t errors = loader->stats().errors;
+      delivered_ = had_delivered || errors > errors_;
+      errors_ = errors;
+      throw;
+    }
+  }
+  if (!batch) {
+    running_ = false;
+    ++epoch_;
+    return nb::none();
+  }
+  return nb::cast(std::move(*batch));
+}
+
+std::uint64_t PyLoader::size() { return get()->size(); }
+
+void PyLoader::set_epoch(std::uint64_t epoch) {
+  const Lease loader = get();
+  const Use use(*this);
+  if (restored_ && epoch == epoch_) return;
+  loader->set_epoch(epoch);
+  epoch_ = epoch;
+  running_ = false;
+  restored_ = false;
+  ++iteration_;
+}
+
+void PyLoader::warm_up() {
+  const Lease loader = get();
+  const Use use(*this);
+  const nb::gil_scoped_release release;
+  loader->warm_up();
+}
+
+nb::bytes PyLoader::state() {
+  const Lease loader = get();
+  const Use use(*this);
+  const std::string saved = loader->state().to_bytes();
+  return nb::bytes(saved.data(), saved.size());
+}
+
+void PyLoader::restore(const nb::bytes& saved) {
+  const Lease loader = get();
+  const Use use(*this);
+  const LoaderState state = LoaderState::from_bytes({saved.c_str(), saved.size()});
+  {
+    const nb::gil_scoped_release release;
+    loader->restore(state);
+  }
+  epoch_ = state.epoch;
+  running_ = false;
+  restored_ = true;
+  ++iteration_;
+}
+
+nb::dict PyLoader::stats() { return to_dict(get()->stats()); }
+
+nb::dict PyLoader::options() { return to_dict(get()->options()); }
+
+std::string PyLoader::report() {
+  const Lease loader = get();
+  const nb::gil_scoped_release release;
+  return loader->report();
+}
+
+PlanReport PyLoader::plan() {
+  const Lease loader = get();
+  const nb::gil_scoped_release release;
+  return loader->plan();
+}
+
+void PyLoader::close() {
+  if (closed()) return;
+  const std::unique_ptr<OfProcess<DataLoader>> held = std::move(held_);
+  if (held->inherited()) return;  // ~OfProcess leaks it
+  closing_ = true;
+  const auto busy = [this] {
+    const std::thread::id user = user_.load();
+    return user != std::thread::id() && user != std::this_thread::get_id();
+  };
+  if (!busy()) return;
+  const nb::gil_scoped_release release;
+  for (int tries = 0; tries < 100 && busy(); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+int PyLoader::traverse(visitproc visit, void* arg) const {
+  Py_VISIT(sampler_.ptr());
+  Py_VISIT(batch_sampler_.ptr());
+  Py_VISIT(worker_init_fn_.ptr());
+  return 0;
+}
+
+void PyLoader::clear() {
+  close();
+  sampler_.reset();
+  batch_sampler_.reset();
+  worker_init_fn_.reset();
+}
+
+namespace {
+
+int traverse_loader(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  return nb::inst_ptr<PyLoader>(self)->traverse(visit, arg);
+}
+
+int clear_loader(PyObject* self) {
+  nb::inst_ptr<PyLoader>(self)->clear();
+  return 0;
+}
+
+const PyType_Slot kLoaderSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_loader)},
+                                    {Py_tp_clear, reinterpret_cast<void*>(clear_loader)},
+                                    {0, nullptr}};
+
+PlanReport plan_of(const PyDataset& dataset, const nb::dict& given) {
+  const Dataset data = dataset.get();
+  DataLoaderOptions options;
+  Callbacks callbacks;
+  take_options(given, options, callbacks);
+  const nb::gil_scoped_release release;
+  return plan(data, options);
+}
+
+}  // namespace
+
+void bind_loader(nb::module_& module) {
+  using namespace nb::literals;
+  nb::class_<PyLoader>(module, "Loader", nb::type_slots(kLoaderSlots), "A loader of the core.")
+      .def(nb::init<const PyDataset&, const nb::dict&>(), "dataset"_a, "options"_a)
+      .def("start", &PyLoader::start)
+      .def("next", &PyLoader::next, "number"_a)
+      .def("size", &PyLoader::size)
+      .def("epoch", &PyLoader::epoch)
+      .def("set_epoch", &PyLoader::set_epoch, "epoch"_a)
+      .def("warm_up", &PyLoader::warm_up)
+      .def("state", &PyLoader::state)
+      .def("restore", &PyLoader::restore, "saved"_a)
+      .def("stats", &PyLoader::stats)
+      .def("options", &PyLoader::options)
+      .def("report", &PyLoader::report)
+      .def("plan", &PyLoader::plan)
+      .def("closed", &PyLoader::closed)
+      .def("close", &PyLoader::close);
+  module.def("plan", &plan_of, "dataset"_a, "options"_a);
+}
+
+}  // namespace h5feed::python

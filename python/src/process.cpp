@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/src/process.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "h5feed/log.hpp"
+
+namespace h5feed::python {
+namespace {
+
+std::atomic<std::uint64_t> generation = 0;
+
+struct Line {
+  LogLevel level;
+  std::string text;
+};
+
+// Lines wait here because a worker must not take the GIL to log: the consumer may hold it while it waits.
+struct Lines {
+  static constexpr std::size_t kMost = 1000;
+  std::mutex mutex;
+  std::vector<Line> lines;
+  std::atomic<bool> any = false;
+};
+
+// Never destroyed: a loader may log while the process exits.
+Lines& lines() {
+  static Lines* const waiting = new Lines;
+  return *waiting;
+}
+
+void collect(LogLevel level, std::string_view text) {
+  Lines& waiting = lines();
+  const std::lock_guard lock(waiting.mutex);
+  if (waiting.lines.size() < Lines::kMost) waiting.lines.push_back({level, std::string(text)});
+  waiting.any = true;
+}
+
+}  // namespace
+
+std::uint64_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
+
+void deliver_log() {
+  Lines& waiting = lines();
+  if (!waiting.any.load(std::memory_order_relaxed)) return;
+  std::vector<Line> taken;
+  {
+    const std::lock_guard lock(waiting.mutex);
+    taken.swap(waiting.lines);
+    waiting.any = false;
+  }
+  const nb::object log = nb::module_::import_("h5feed._errors").attr("log_from_core");
+  for (const Line& line : taken) {
+    log(line.level == LogLevel::warning, nb::str(line.text.data(), line.text.size()));
+  }
+}
+
+void bind_process(nb::module_& module) {
+  pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+  set_log_sink(collect);
+  module.def("fork_generation", &fork_generation,
+             "How often this process and its ancestors forked since the module was loaded.");
+  module.def("deliver_log", &deliver_log, "Sends the lines logged so far to the logger h5feed.");
+}
+
+}  // namespace h5feed::python

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What belongs to the process: its log, and whether it is a forked child.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace h5feed::python {
+
+namespace nb = nanobind;
+
+/// Returns how often this process, and those it was forked from, were forked. Threads do not survive a fork:
+/// an object made under another number must neither be used nor destroyed.
+std::uint64_t fork_generation() noexcept;
+
+/// Shared ownership of a C++ object that was made in this process. In a forked child it is never destroyed.
+template <typename T>
+class OfProcess {
+ public:
+  OfProcess() = default;
+  explicit OfProcess(std::shared_ptr<T> object) : object_(std::move(object)) {}
+  OfProcess(const OfProcess&) = delete;
+  OfProcess& operator=(const OfProcess&) = delete;
+  /// Destroys the object, if this is the last owner, without the GIL. Call with the GIL held.
+  ~OfProcess() { reset(); }
+
+  /// Returns whether the process was forked since the object was made.
+  bool inherited() const noexcept { return generation_ != fork_generation(); }
+  /// Returns the object; null after `reset`.
+  const std::shared_ptr<T>& get() const noexcept { return object_; }
+
+  /// Drops the object, without the GIL. Call with the GIL held.
+  void reset() {
+    auto object = std::move(object_);
+    if (!object) return;
+    if (inherited()) {
+      new std::shared_ptr<T>(std::move(object));  // leaked on purpose: its threads do not exist here
+      return;
+    }
+    const nb::gil_scoped_release release;
+    object.reset();
+  }
+
+ private:
+  std::shared_ptr<T> object_;
+  std::uint64_t generation_ = fork_generation();
+};
+
+/// Sends the lines that h5feed logged since the last call to Python's `logging`. Call with the GIL held. May
+/// raise what a handler raises.
+void deliver_log();
+
+/// Binds the functions of the log and of forks, and starts collecting the log.
+void bind_process(nb::module_& module);
+
+}  // namespace h5feed::python

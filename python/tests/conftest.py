@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that the tests read, written by h5py."""
+
+import pathlib
+
+import h5py
+import numpy as np
+import pytest
+
+import h5feed
+
+
+def images(samples: int, shape=(3, 8, 6), seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (samples, *shape), dtype=np.uint8)
+
+
+def targets(loader) -> list[list[int]]:
+    """The targets of an epoch, batch by batch."""
+    return [batch.target.tolist() for batch in loader]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("h5feed")
+
+
+@pytest.fixture(scope="session")
+def gzip_file(folder) -> pathlib.Path:
+    """/images (100, 3, 8, 6) uint8 in chunks of 7 rows, gzip; /labels (100,) int32; /boxes; /lengths; /text."""
+    path = folder / "gzip.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("images", data=images(100), chunks=(7, 3, 8, 6), compression="gzip")
+        file["labels"] = np.arange(100, dtype=np.int32) * 3
+        file["boxes"] = np.arange(400, dtype=np.float32).reshape(100, 4)
+        ragged = file.create_dataset("text", (100,), dtype=h5py.vlen_dtype(np.int32))
+        for row in range(100):
+            ragged[row] = np.arange(row % 5 + 1)
+    return path
+
+
+@pytest.fixture(scope="module")
+def dataset(gzip_file) -> h5feed.Dataset:
+    return h5feed.Dataset.open(gzip_file, data="images", target="labels")
+
+
+@pytest.fixture(scope="module")
+def stored(gzip_file) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of `gzip_file` as h5py reads them."""
+    with h5py.File(gzip_file) as file:
+        return file["images"][:], file["labels"][:]
+
+
+@pytest.fixture(scope="session")
+def plain_file(folder) -> pathlib.Path:
+    """/data (64, 5) float32, contiguous, without a target."""
+    path = folder / "plain.h5"
+    with h5py.File(path, "w") as file:
+        file["data"] = np.random.default_rng(2).random((64, 5), dtype=np.float32)
+    return path
+
+
+@pytest.fixture(scope="session")
+def damaged_file(folder) -> pathlib.Path:
+    """/images of 40 rows in chunks of 10, of which the third is damaged."""
+    path = folder / "damaged.h5"
+    with h5py.File(path, "w") as file:
+        stored = file.create_dataset("images", data=images(40), chunks=(10, 3, 8, 6), compression="gzip", fletcher32=True)
+        place = stored.id.get_chunk_info(2).byte_offset
+    with open(path, "r+b") as file:
+        file.seek(place + 20)
+        file.write(b"damage")
+    return path

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import h5py  # noqa: E402
+import numpy as np  # noqa: E402
+
+import h5feed.jax  # noqa: E402
+
+
+def test_images_are_channels_last_and_targets_int32(gzip_file):
+    loader = h5feed.jax.DataLoader(gzip_file, data="images", target="labels", batch_size=10, num_workers=1)
+    batch = next(iter(loader))
+    images, labels = batch
+    assert isinstance(images, jax.Array) and images.shape == (10, 8, 6, 3) and labels.dtype == np.int32
+    with h5py.File(gzip_file) as file:
+        np.testing.assert_array_equal(images, file["images"][:10].transpose(0, 2, 3, 1))
+    doubled = jax.tree_util.tree_map(lambda array: array * 2, batch)
+    assert isinstance(doubled, h5feed.jax.Batch)
+    np.testing.assert_array_equal(doubled.target, labels * 2)
+
+
+def test_arrays_stay_as_they_are_when_the_loader_goes_on(gzip_file):
+    loader = h5feed.jax.DataLoader(gzip_file, data="images", batch_size=10)
+    batches = [batch.data for batch in loader]
+    with h5py.File(gzip_file) as file:
+        for number, images in enumerate(batches):
+            np.testing.assert_array_equal(images, file["images"][number * 10:number * 10 + 10].transpose(0, 2, 3, 1))
+
+
+def test_what_is_no_image_stays_as_stored(plain_file):
+    assert next(iter(h5feed.jax.DataLoader(plain_file, data="data", batch_size=4))).data.shape == (4, 5)

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import gc
+import inspect
+import logging
+import pathlib
+import pickle
+import re
+
+import numpy as np
+import pytest
+from conftest import targets
+
+import h5feed
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_epoch_delivers_what_is_stored(dataset, stored, num_workers):
+    loader = h5feed.DataLoader(dataset, batch_size=32, num_workers=num_workers)
+    assert len(loader) == 4
+    batches = list(loader)
+    np.testing.assert_array_equal(np.concatenate([data for data, _ in batches]), stored[0])
+    np.testing.assert_array_equal(np.concatenate([target for _, target in batches]), stored[1])
+    assert batches[0].target.dtype == np.int64
+    assert batches[3].data.shape == (4, 3, 8, 6)
+
+
+def test_a_loader_opens_paths(gzip_file):
+    loader = h5feed.DataLoader(str(gzip_file), data="images", target="labels", batch_size=100)
+    assert isinstance(loader.dataset, h5feed.Dataset)
+    assert targets(loader) == [list(range(0, 300, 3))]
+    with pytest.raises(ValueError, match="Dataset.open"):
+        h5feed.DataLoader(loader.dataset, data="images")
+
+
+def test_a_batch_is_a_tuple_with_names(dataset, plain_file):
+    batch = next(iter(h5feed.DataLoader(dataset, batch_size=5, shuffle=True, seed=3, provenance=True)))
+    data, target = batch
+    assert data is batch.data and target is batch.target and isinstance(batch, tuple)
+    np.testing.assert_array_equal(batch.indices * 3, target)
+    assert [origin.row for origin in batch.origins] == batch.indices.tolist()
+    assert (batch.epoch, batch.number, batch.repeat) == (0, 0, 0)
+    assert repr(batch) == "Batch(data: uint8 (5, 3, 8, 6), target: int64 (5,))"
+    alone = next(iter(h5feed.DataLoader(plain_file, data="data")))
+    assert len(alone) == 1 and alone.target is None
+
+
+def test_a_batch_can_be_pickled(dataset):
+    batch = next(iter(h5feed.DataLoader(dataset, batch_size=5)))
+    copy = pickle.loads(pickle.dumps(batch))
+    assert type(copy) is h5feed.Batch
+    np.testing.assert_array_equal(copy.data, batch.data)
+
+
+def test_arrays_are_writable_and_outlive_the_loader(dataset, stored):
+    loader = h5feed.DataLoader(dataset, batch_size=10, num_workers=2)
+    batches = list(loader)
+    loader.close()
+    del loader
+    batches[0].data[:] = 0
+    for number, batch in enumerate(batches[1:], 1):
+        np.testing.assert_array_equal(batch.data, stored[0][10 * number:10 * number + 10])
+
+
+def test_batches_are_not_copied(dataset):
+    raw = h5feed.DataLoader(dataset, batch_size=10)
+    core = raw._loader.next(raw._loader.start())
+    first, second = core.arrays()[0], core.arrays()[0]
+    assert np.shares_memory(first, second)
+
+
+def test_dlpack_shares_the_memory(dataset):
+    loader = h5feed.DataLoader(dataset, batch_size=10)
+    raw = loader._loader.next(loader._loader.start())
+    tensor = raw.tensors()[0]
+    assert tensor.__dlpack_device__() == (1, 0)
+    array = np.from_dlpack(tensor)
+    assert np.shares_memory(array, tensor.numpy()) and array.flags.writeable
+    unversioned = tensor.__dlpack__()
+    versioned = tensor.__dlpack__(max_version=(1, 0))
+    assert '"dltensor"' in repr(unversioned) and '"dltensor_versioned"' in repr(versioned)
+    with pytest.raises(BufferError, match="host memory"):
+        tensor.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(ValueError, match="stream"):
+        tensor.__dlpack__(stream=1)
+    del raw, tensor, loader
+    gc.collect()
+    assert array.shape == (10, 3, 8, 6)
+
+
+def test_single_samples_without_a_batch_size(dataset, stored):
+    data, target = next(iter(h5feed.DataLoader(dataset, batch_size=None)))
+    assert data.shape == (3, 8, 6) and target.shape == ()
+    np.testing.assert_array_equal(data, stored[0][0])
+
+
+def test_fields_arrive_by_name(gzip_file):
+    dataset = h5feed.Dataset.open(gzip_file, data="images", fields=[
+        {"name": "boxes", "dtype": np.float64}, h5feed.FieldOptions(name="words", data="text", collate="ragged"),
+        h5feed.FieldOptions(name="padded", data="text", collate="pad")])
+    fields = next(iter(h5feed.DataLoader(dataset, batch_size=3))).fields
+    assert fields["boxes"].values.dtype == np.float64 and fields["boxes"].values.shape == (3, 4)
+    assert fields["words"].offsets.tolist() == [0, 1, 3, 6]
+    assert fields["words"].values.tolist() == [0, 0, 1, 0, 1, 2]
+    assert fields["padded"].lengths.tolist() == [1, 2, 3]
+
+
+def test_values_are_normalized_and_converted(dataset, stored):
+    loader = h5feed.DataLoader(dataset, batch_size=4, normalize={"mean": [0.1, 0.2, 0.3], "std": 0.5},
+                               output_layout="channels_last", target_dtype=np.float32)
+    data, target = next(iter(loader))
+    assert data.shape == (4, 3, 8, 6) and data.strides[1] == 4 and target.dtype == np.float32
+    mean = np.array([0.1, 0.2, 0.3]).reshape(3, 1, 1)
+    np.testing.assert_allclose(data, (stored[0][:4] / 255 - mean) / 0.5, rtol=1e-5, atol=1e-6)
+    half = next(iter(h5feed.DataLoader(dataset, output_dtype="float16")))
+    assert half.data.dtype == np.float16
+    with pytest.raises(ValueError, match="bfloat16"):
+        h5feed.DataLoader(dataset, output_dtype="bfloat16")
+
+
+def test_augment_reports_its_crops(dataset, stored):
+    loader = h5feed.DataLoader(dataset, batch_size=8, seed=1,
+                               augment=h5feed.Augment(horizontal_flip=1.0, random_crop={"height": 4, "width": 4}))
+    batch = next(iter(loader))
+    assert batch.data.shape == (8, 3, 4, 4)
+    y, x, flipped = batch.transforms[0]
+    assert flipped
+    np.testing.assert_array_equal(batch.data[0], stored[0][0][:, y:y + 4, x:x + 4][:, :, ::-1])
+
+
+def test_echo_repeats_each_batch(dataset):
+    loader = h5feed.DataLoader(dataset, batch_size=50, echo=2)
+    assert len(loader) == 4
+    assert [batch.repeat for batch in loader] == [0, 1, 0, 1]
+
+
+def test_collate_fn_gets_the_samples(dataset):
+    loader = h5feed.DataLoader(dataset, batch_size=3, collate_fn=lambda samples: [int(target) for _, target in samples])
+    assert next(iter(loader)) == [0, 3, 6]
+
+
+# Epochs and iterators
+
+def test_a_full_epoch_leads_to_the_next(dataset):
+    loader = h5feed.DataLoader(dataset, batch_size=50, shuffle=True, seed=1, num_workers=2)
+    assert loader.epoch == 0
+    first = targets(loader)
+    assert loader.epoch == 1
+    assert first != targets(loader)
+    loader.set_epoch(0)
+    assert targets(loader) == first
+
+
+def test_an_unfinished_epoch_starts_again(dataset):
+    loader = h5feed.DataLoader(dataset, batch_size=20, shuffle=True, seed=1, num_workers=2)
+    first = next(iter(loader)).target.tolist()
+    assert next(iter(loader)).target.tolist() == first
+    assert targets(loader)[0] == first
+    assert loader.epoch == 1
+
+
+def test_a_newer_iterator_ends_the_older(dataset):
+    loader = h5feed.DataLoader(dataset, batch_size=20)
+    older = iter(loader)
+    next(older)
+    newer = iter(loader)
+    with pytest.raises(RuntimeError, match="newer iter"):
+        next(older)
+    assert next(newer).number == 0
+
+
+def test_an_iterator_stays_at_its_end(dataset):
+    loader = h5feed.DataLoader(dataset, batch_size=100)
+    iterator = iter(loader)
+    next(iterator)
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(iterator)
+    assert loader.epoch == 1
+
+
+def test_a_closed_loader_says_so(dataset):
+    with h5feed.DataLoader(dataset, num_workers=1) as loader:
+        iterator = iter(loader)
+        next(iterator)
+    loader.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        next(iterator)
+    assert repr(loader) == "<closed DataLoader>"
+
+
+# Errors and options
+
+def test_a_damaged_chunk_raises_at_its_batch_and_the_loader_goes_on(damaged_file):
+    loader = h5feed.DataLoader(damaged_file, data="images", batch_size=10, num_workers=2)
+    iterator = iter(loader)
+    assert [next(iterator).number for _ in range(2)] == [0, 1]
+    with pytest.raises(h5feed.ChunkError, match="damaged.h5") as caught:
+        next(iterator)
+    assert isinstance(caught.value, OSError)
+    assert next(iterator).number == 3
+    assert loader.stats()["errors"] == 1
+
+
+@pytest.mark.parametrize(("options", "error", "message"), [
+    ({"batch_size": 0}, ValueError, "batch_size"),
+    ({"batch_size": "4"}, TypeError, "batch_size: expected int, got str"),
+    ({"shuffle": "sometimes"}, ValueError, "sometimes"),
+    ({"cache_policy": "mru"}, ValueError, 'cache_policy: "mru" is not one of "lru", "clairvoyant", "keep_first"'),
+    ({"cache_bytes": -1}, ValueError, "cache_bytes is -1"),
+    ({"shuffle": True, "sampler": [1]}, ValueError, "sampler"),
+    ({"prefetch_factor": 2}, ValueError, "num_workers"),
+    ({"output_dtype": "float31"}, ValueError, "float31"),
+    ({"normalize": {"means": 1}}, TypeError, "means"),
+    ({"world_size": 2}, ValueError, "seed=1"),
+    ({"device": "cuda:0"}, ValueError, "needs an h5feed with CUDA"),
+    ({"workers": 3}, TypeError, "workers"),
+    ({"sampler": 3}, TypeError, "function of the epoch"),
+])
+def test_a_wrong_option_is_named(dataset, options, error, message):
+    with pytest.raises(error, match=message) as caught:
+        h5feed.DataLoader(dataset, **options)
+    assert "::" not in str(caught.value) and "options." not in str(caught.value)
+
+
+def test_every_option_of_cpp_is_an_argument():
+    page = pathlib.Path(__file__).parents[2] / "docs" / "options.md"
+    text = page.read_text()
+    loader = set(inspect.signature(h5feed.DataLoader).parameters)
+    dataset = set(inspect.signature(h5feed.Dataset.open).parameters)
+    only_cpp = {"device_backend", "output_memory", "trace", "gpu_probe"}
+
+    def names(part):
+        return {name for row in re.findall(r"^\| (`[^|]*) \|", part, re.M) for name in re.findall(r"`(\w+)`", row)}
+
+    of_loader = names(text[text.index("## Loader"):text.index("## Dataset")])
+    assert of_loader - only_cpp <= loader
+    of_dataset = names(text[text.index("## Dataset"):text.index("### Encoded images")])
+    assert of_dataset <= dataset
+    for heading, options in {"Encoded images": h5feed.ImageOptions, "Tiles": h5feed.TileOptions,
+                             "Named fields": h5feed.FieldOptions}.items():
+        part = text[text.index(f"### {heading}"):]
+        assert names(part[:part.index("\n#", 1)]) == {field.name for field in dataclasses.fields(options)}
+
+
+def test_stats_plan_and_report(dataset):
+    loader = h5feed.DataLoader(dataset, batch_size=10, shuffle=True)
+    list(loader)
+    stats = loader.stats()
+    assert stats["samples"] == 100 and all(isinstance(value, (int, float)) for value in stats.values())
+    plan = loader.plan()
+    assert (plan.samples, plan.batches, plan.chunks) == (100, 10, 15)
+    assert "an epoch: 100 samples" in str(plan)
+    assert h5feed.plan(dataset, batch_size=10, shuffle=True).batches == 10
+    assert "samples/s" in loader.report()
+    assert (loader.options["shuffle"], loader.options["shard"], loader.options["uneven"]) == ("full", "strided", "exact")
+
+
+def test_the_log_reaches_logging(dataset, caplog):
+    with caplog.at_level(logging.INFO, "h5feed"):
+        h5feed.DataLoader(dataset, batch_size=200, drop_last=True)
+    assert any("no batches" in record.message and record.levelno == logging.WARNING for record in caplog.records)
+
+
+def test_pin_memory_without_cuda_warns_and_delivers(dataset, caplog):
+    assert len(list(h5feed.DataLoader(dataset, batch_size=50, pin_memory=True))) == 2
+    assert any(record.message.startswith("pin_memory: batches are in pageable memory") for record in caplog.records)
+
+
+def test_a_handler_of_the_log_that_raises_loses_no_batch(gzip_file):
+    class Strict(logging.Handler):
+        def emit(self, record):
+            raise UserWarning(record.getMessage())
+
+    dataset = h5feed.Dataset.open(gzip_file, data="images")
+    loader = h5feed.DataLoader(dataset, batch_size=50, cache_bytes=2**21)
+    iterator = iter(loader)
+    h5feed.plan(dataset, cache_bytes=2**20)  # leaves a line for the next batch to deliver: the loader has another cache
+    handler = Strict()
+    logging.getLogger("h5feed").addHandler(handler)
+    try:
+        with pytest.raises(UserWarning, match="cache_bytes"):
+            next(iterator)
+    finally:
+        logging.getLogger("h5feed").removeHandler(handler)
+    assert [batch.number for batch in iterator] == [0, 1]
+
+
+def test_a_loader_cannot_be_pickled(dataset):
+    with pytest.raises(TypeError, match="pickle its dataset"):
+        pickle.dumps(h5feed.DataLoader(dataset))

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m h5feed`."""
+
+import pytest
+
+import h5feed.__main__
+
+
+def test_info_says_what_is_found_and_what_it_costs(gzip_file, capsys):
+    assert h5feed.__main__.main(["info", str(gzip_file), "--data", "images", "--target", "labels"]) == 0
+    shown = capsys.readouterr().out
+    assert "100 samples of 3 × 8 × 6 u8" in shown and "an epoch: 100 samples in 4 batches" in shown
+
+
+def test_a_failure_is_one_line_and_exit_code_1(folder, capsys):
+    assert h5feed.__main__.main(["info", str(folder / "none.h5")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_wrong_usage_is_exit_code_2(capsys):
+    with pytest.raises(SystemExit) as ended:
+        h5feed.__main__.main(["infos"])
+    assert ended.value.code == 2

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting in small steps, as a host program with an event loop does, and forking meanwhile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <latch>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "h5feed/data_loader.hpp"
+#include "h5feed/error.hpp"
+#include "h5feed/log.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(WaitReady, is_false_until_a_worker_has_the_batch_and_loses_nothing) {
+  const SampleSet set(gzip_set());
+  std::latch release(1);
+  DataLoaderOptions options;
+  options.batch_size = 50;
+  options.num_workers = 1;
+  options.worker_init_fn = [&](std::int64_t) { release.wait(); };
+  DataLoader loader(open(set), options);
+  EXPECT_FALSE(loader.wait_ready(milliseconds(0)));
+  EXPECT_FALSE(loader.wait_ready(milliseconds(1)));
+  release.count_down();
+  for (std::int64_t first = 0; first < 100; first += 50) {
+    while (!loader.wait_ready(milliseconds(1000))) {
+    }
+    EXPECT_EQ(loader.next().value().indices.front(), first);
+  }
+  EXPECT_TRUE(loader.wait_ready(milliseconds(0))) << "the end of an epoch needs no waiting";
+  EXPECT_FALSE(loader.next());
+  EXPECT_GT(loader.stats().wait_ns, 1000000u) << "the time spent in wait_ready counts";
+}
+
+TEST(WaitReady, without_workers_does_a_part_of_the_work_each_time) {
+  const SampleSet set(gzip_set());
+  for (const bool in_order : {true, false}) {
+    DataLoaderOptions options;
+    options.batch_size = 100;
+    options.in_order = in_order;
+    DataLoader loader(open(set), options);
+    EXPECT_FALSE(loader.wait_ready(milliseconds(0)));
+    while (!loader.wait_ready(milliseconds(1))) {
+    }
+    EXPECT_EQ(loader.next().value().size(), 100);
+  }
+}
+
+TEST(WaitReady, counts_towards_the_timeout_of_next) {
+  const SampleSet set(gzip_set());
+  std::latch release(1);
+  DataLoaderOptions options;
+  options.num_workers = 1;
+  options.timeout = std::chrono::hours(1);
+  options.worker_init_fn = [&](std::int64_t) { release.wait(); };
+  DataLoader patient(open(set), options);
+  EXPECT_FALSE(patient.wait_ready(milliseconds(1)));
+  options.timeout = milliseconds(5);
+  DataLoader hasty(open(set), options);
+  while (!hasty.wait_ready(milliseconds(2))) {
+  }
+  EXPECT_THROW(hasty.next(), TimeoutError);
+  release.count_down();
+}
+
+TEST(WaitReady, leaves_what_worker_init_fn_throws_to_next) {
+  const SampleSet set(gzip_set());
+  DataLoaderOptions options;
+  options.num_workers = 1;
+  options.worker_init_fn = [](std::int64_t) { throw std::runtime_error("no licence"); };
+  DataLoader loader(open(set), options);
+  while (!loader.wait_ready(milliseconds(1000))) {
+  }
+  EXPECT_THROW(loader.next(), std::runtime_error);
+}
+
+// Sanitizers do not support a child of several threads that goes on: ThreadSanitizer ends it at its first
+// thread, and the allocator of AddressSanitizer may be locked in it.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kForksAreSupported = false;
+#elif defined(__has_feature)
+constexpr bool kForksAreSupported = !__has_feature(thread_sanitizer) && !__has_feature(address_sanitizer);
+#else
+constexpr bool kForksAreSupported = true;
+#endif
+
+TEST(Fork, leaves_the_child_able_to_open_and_to_log) {
+  if (!kForksAreSupported) GTEST_SKIP() << "not under a sanitizer";
+  const SampleSet set(gzip_set());
+  std::atomic<bool> stop = false;
+  set_log_sink([](LogLevel, std::string_view) {});
+  std::thread opener([&] {
+    while (!stop) open(set);
+  });
+  std::thread writer([&] {
+    while (!stop) log(LogLevel::info, "a line");
+  });
+  for (int child = 0; child < 8; ++child) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      alarm(30);  // ends a child that hangs
+      log(LogLevel::info, "a line");
+      _exit(open(set).size() == 100 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  stop = true;
+  opener.join();
+  writer.join();
+  set_log_sink({});
+}
+
+}  // namespace
+}  // namespace h5feed::test
