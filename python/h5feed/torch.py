@@ -2,7 +2,7 @@
 """The loader for PyTorch: batches of tensors."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import torch
@@ -15,7 +15,6 @@ from ._batch import Batch as _Batch
 from ._dataset import Dataset
 from ._errors import DatasetError, OptionError
 from ._loader import Loader
-from ._options import PathLike
 
 _from_dlpack = torch.utils.dlpack.from_dlpack
 _NO_TYPES_OF_TORCH = {"u16": "uint16", "u32": "uint32", "u64": "uint64"}
