@@ -249,7 +249,7 @@ void add_check(CLI::App& app, Action& action) {
   command->add_option("--jobs", arguments->jobs, "Threads; default: the usable cores")->type_name("N");
   command
       ->add_option("--time-budget", arguments->time_budget,
-                   "Start no chunk after this time; default: no limit")
+                   "Start no chunk after this time; reading a chunk index comes on top; default: no limit")
       ->type_name("TIME");
   add_output_options(*command, arguments->output);
   command->footer(kCheckFooter);

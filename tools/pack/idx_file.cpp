@@ -94,6 +94,20 @@ class IdxFile::Stream {
   std::uint64_t file_bytes() const noexcept { return file_bytes_; }
   bool compressed() const noexcept { return compressed_; }
 
+  // Returns what a whole gzip file of one member has at its end: the length of its content modulo 2^32.
+  // https://www.rfc-editor.org/rfc/rfc1952, section 2.3.1.
+  std::uint32_t length_at_end() const noexcept {
+    std::array<std::uint8_t, 4> raw{};
+    if (file_bytes_ < raw.size() ||
+        ::pread(file_.get(), raw.data(), raw.size(), static_cast<off_t>(file_bytes_ - raw.size())) !=
+            static_cast<ssize_t>(raw.size())) {
+      return 0;
+    }
+    std::uint32_t length = 0;
+    for (std::size_t i = raw.size(); i-- > 0;) length = length << 8U | raw[i];
+    return length;
+  }
+
   // Returns the bytes read, fewer only at the end; sets `reason` on damage.
   std::size_t read(std::span<std::byte> out, std::string& reason) {
     std::size_t done = 0;
@@ -192,6 +206,25 @@ IdxFile::IdxFile(std::filesystem::path path) : path_(std::move(path)) {
     refuse(fmt::format("is cut short or damaged: its header promises {} {}, more than its {} can hold",
                        format_shape(shape_), name_of(dtype_), format_bytes(stream_->file_bytes())));
   }
+  if (!stream_->compressed() && header_bytes + bytes < stream_->file_bytes()) refuse_more();
+  // Otherwise the file is damaged, or it has several members.
+  if (stream_->compressed() && stream_->length_at_end() != static_cast<std::uint32_t>(header_bytes + bytes)) {
+    read_ahead(header_bytes, bytes);
+  }
+}
+
+void IdxFile::read_ahead(std::uint64_t header_bytes, std::uint64_t bytes) {
+  std::vector<std::byte> block(std::size_t{256} * 1024);
+  while (bytes > 0) {
+    const std::size_t count = std::min<std::uint64_t>(block.size(), bytes);
+    read_bytes(std::span(block).first(count), "its data");
+    bytes -= count;
+  }
+  expect_end();
+  std::string reason;
+  stream_ = Stream::open(path_, reason);
+  if (!stream_) refuse(reason);
+  read_bytes(std::span(block).first(static_cast<std::size_t>(header_bytes)), "its header");
 }
 
 void IdxFile::read(std::span<std::byte> out) {
@@ -205,10 +238,7 @@ void IdxFile::expect_end() {
   const std::size_t count = stream_->read(more, reason);
   if (!reason.empty()) refuse(fmt::format("is damaged ({})", reason));
   if (!stream_->complete()) refuse("is cut short: it ends within its checksum");
-  if (count != 0) {
-    refuse(fmt::format("continues after the {} {} that its header promises", format_shape(shape_),
-                       name_of(dtype_)));
-  }
+  if (count != 0) refuse_more();
 }
 
 void IdxFile::read_bytes(std::span<std::byte> out, const char* what) {
@@ -216,6 +246,11 @@ void IdxFile::read_bytes(std::span<std::byte> out, const char* what) {
   const std::size_t count = stream_->read(out, reason);
   if (!reason.empty()) refuse(fmt::format("is damaged ({})", reason));
   if (count < out.size()) refuse(fmt::format("is cut short: it ends within {}", what));
+}
+
+void IdxFile::refuse_more() const {
+  refuse(fmt::format("continues after the {} {} that its header promises", format_shape(shape_),
+                     name_of(dtype_)));
 }
 
 void IdxFile::refuse(const std::string& reason) const {

@@ -20,8 +20,9 @@ namespace h5feed::cli {
 /// one thread.
 class IdxFile final : public ArraySource {
  public:
-  /// Opens the file and reads its header. Throws FileError if the file cannot be read, is not IDX, or has a
-  /// header that disagrees with its length.
+  /// Opens the file and reads its header; reads a gzip file whole if the length at its end is not that of the
+  /// data. Throws FileError if the file cannot be read, is not IDX, or has a header that disagrees with its
+  /// length.
   explicit IdxFile(std::filesystem::path path);
   ~IdxFile() override;
 
@@ -40,6 +41,10 @@ class IdxFile final : public ArraySource {
  private:
   class Stream;
   void read_bytes(std::span<std::byte> out, const char* what);
+  // Reads the elements to the end of the file and returns to the first, so that damage is found before
+  // anything is written.
+  void read_ahead(std::uint64_t header_bytes, std::uint64_t bytes);
+  [[noreturn]] void refuse_more() const;
   [[noreturn]] void refuse(const std::string& reason) const;
 
   std::filesystem::path path_;

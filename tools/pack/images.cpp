@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 #include <tbb/parallel_pipeline.h>
 #include <tbb/task_arena.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/byte_buffer.hpp"
@@ -49,6 +52,11 @@ std::size_t images_under_way(const ImageTarget& target) {
       target.store_bytes ? kMiB : 3 * std::max<std::uint64_t>(1, target.format.bytes());
   const std::uint64_t fit = system_limits().available_bytes / 4 / each;
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(fit, 1, 4 * std::uint64_t{target.jobs}));
+}
+
+[[noreturn]] void refuse_image(const std::filesystem::path& file, std::string_view problem) {
+  throw FileError(fmt::format("{} {}; repair or remove it, or leave bad images out with --on-error skip",
+                              file.string(), problem));
 }
 
 class ImagePacker {
@@ -143,9 +151,7 @@ class ImagePacker {
     const ImageItem& item = set_.items[loaded.item];
     if (!loaded.problem.empty()) {
       if (!target_.skip_bad) {
-        throw FileError(
-            fmt::format("{} {}; repair or remove it, or leave bad images out with --on-error skip",
-                        item.file.string(), loaded.problem));
+        refuse_image(item.file, loaded.problem);
       }
       result_.skipped.push_back({item.file, std::move(loaded.problem)});
       return nullptr;
@@ -217,6 +223,14 @@ class ImagePacker {
 };
 
 }  // namespace
+
+void require_images(const ImageSet& set) {
+  for (const ImageItem& item : set.items) {
+    check_interrupted();
+    if (::access(item.file.c_str(), R_OK) == 0) continue;
+    refuse_image(item.file, fmt::format("cannot be opened ({})", std::strerror(errno)));
+  }
+}
 
 PackedImages pack_images(H5Writer& writer, const ImageSet& set, const ImageTarget& target,
                          Progress& progress) {

@@ -41,6 +41,9 @@ struct PackedImages {
   DatasetStats stats;  ///< statistics of pixel data
 };
 
+/// Throws FileError for the first file of the set that cannot be opened. Opens nothing.
+void require_images(const ImageSet& set);
+
 /// Creates and fills the dataset `target.images`. Memory is bounded: a few images and two chunks per job are
 /// in flight. The bytes written do not depend on the number of jobs. Blocks; advances `progress` by one for
 /// each image. Throws FileError that names a bad image unless bad images are skipped, FileError if all are

@@ -223,6 +223,7 @@ std::string pack_image_sets(const PackArguments& arguments) {
   for (const ImageSet& set : sets.sets) rows.push_back(set.items.size());
   check_chunk(arguments, rows);
   for (const ImageSet& set : sets.sets) {
+    if (!arguments.csv.empty() && !target.skip_bad) require_images(set);
     images += set.items.size();
     targets.push_back(target_for(set, target, arguments));
     add_to(space, image_space(set, targets.back()));

@@ -74,6 +74,8 @@ class TuneRun {
     on_scratch([&] {
       require_free_space(scratch_file(settings_), one_file(wanted_rows() * data_.row_bytes, false));
     });
+    refuse_too_little_memory();
+    finish_step();
   }
 
   TuneResult run() {
@@ -130,6 +132,17 @@ class TuneRun {
     throw OptionError(fmt::format("--chunks {}: the sample has {} rows; give smaller chunks",
                                   largest_chunk_rows_, sample_rows));
   }
+  std::vector<std::uint64_t> chunk_rows_for(const RowShape& data) const {
+    constexpr std::size_t kSizes = 6;
+    return settings_.chunk_rows.empty() ? chunk_rows_to_try(data, kSizes) : settings_.chunk_rows;
+  }
+  // Refuses, before anything is announced, what does not suffice for a loader of the smallest chunks.
+  void refuse_too_little_memory() const {
+    DatasetInfo rows = info();
+    rows.shape.front() = most_rows();
+    const std::uint64_t smallest = std::ranges::min(chunk_rows_for({most_rows(), data_.row_bytes}));
+    on_scratch([&] { CandidateFile(rows, smallest, scratch_file(settings_)).check(settings_.use); });
+  }
   // Stores the sample in a candidate's way.
   CandidateFile stored(const Candidate& candidate) const {
     return on_scratch([&] { return CandidateFile(sample_, candidate, scratch_file(settings_)); });
@@ -148,7 +161,6 @@ class TuneRun {
   }
 
   void read_sample() {
-    finish_step();
     sample_ = sample_rows(reader(), wanted_rows(), budget_.part(kSampleEnd));
     finish_step();
     refuse_larger_chunks(sample_.rows());
@@ -188,10 +200,7 @@ class TuneRun {
   }
 
   void make_trials() {
-    constexpr std::size_t kSizes = 6;
-    std::vector<std::uint64_t> rows = settings_.chunk_rows;
-    if (rows.empty()) rows = chunk_rows_to_try(sample_data_, kSizes);
-    for (const std::uint64_t chunk_rows : rows) {
+    for (const std::uint64_t chunk_rows : chunk_rows_for(sample_data_)) {
       for (const std::string& filter : settings_.filters) {
         trials_.push_back({.candidate = {chunk_rows, filter}});
       }
@@ -205,7 +214,7 @@ class TuneRun {
     const bool plain = std::ranges::find(settings_.filters, "none") != settings_.filters.end();
     {
       const CandidateFile file = stored({trials_.back().candidate.chunk_rows, "none"});
-      // Before anything is measured: whether the loader takes batches and a cache of these sizes.
+      // Before anything is measured: whether the loader takes the largest chunks, too.
       file.check(sample_use_);
       machine_.serve_s = 1 / file.measure_cached(calibration_use(), calibration_slot());
       finish_step();

@@ -104,6 +104,19 @@ double loader_seconds(const Dataset& dataset, const DataLoaderOptions& options, 
   return by_clock ? elapsed : worked_since(before, threads);
 }
 
+NewDataset new_dataset(const DatasetInfo& info, const Candidate& candidate) {
+  NewDataset dataset{.path = kDataset, .dtype = info.dtype, .shape = info.shape};
+  dataset.chunk_shape = dataset.shape;
+  dataset.chunk_shape.front() = std::min(candidate.chunk_rows, info.rows());
+  dataset.filters = parse_filters(candidate.filter, size_of(dataset.dtype));
+  return dataset;
+}
+
+std::uint64_t chunks_of(const NewDataset& dataset) {
+  const std::uint64_t chunk_rows = dataset.chunk_shape.front();
+  return (dataset.shape.front() + chunk_rows - 1) / chunk_rows;
+}
+
 // Returns the CPU seconds of this thread.
 double worked_seconds() {
   timespec now = {};
@@ -208,11 +221,8 @@ FilterSpeed filter_speed(const RowSample& sample, const std::string& filter) {
 
 CandidateFile::CandidateFile(const RowSample& sample, const Candidate& candidate, std::filesystem::path path)
     : path_(std::move(path)) {
-  NewDataset dataset{.path = kDataset, .dtype = sample.info.dtype, .shape = sample.info.shape};
-  dataset.chunk_shape = dataset.shape;
-  dataset.chunk_shape.front() = std::min(candidate.chunk_rows, sample.rows());
-  chunks_ = (sample.rows() + dataset.chunk_shape.front() - 1) / dataset.chunk_shape.front();
-  dataset.filters = parse_filters(candidate.filter, size_of(dataset.dtype));
+  const NewDataset dataset = new_dataset(sample.info, candidate);
+  chunks_ = chunks_of(dataset);
   const std::uint64_t row_bytes = sample.info.row_bytes();
   H5Writer writer(path_, true);
   Progress quiet("", ProgressUnit::bytes, 0);
@@ -222,6 +232,15 @@ CandidateFile::CandidateFile(const RowSample& sample, const Candidate& candidate
         std::memcpy(out.data(), sample.values.data() + first * row_bytes, out.size());
       },
       quiet);
+  writer.commit();
+}
+
+CandidateFile::CandidateFile(const DatasetInfo& info, std::uint64_t chunk_rows, std::filesystem::path path)
+    : path_(std::move(path)) {
+  const NewDataset dataset = new_dataset(info, {chunk_rows, "none"});
+  chunks_ = chunks_of(dataset);
+  H5Writer writer(path_, true);
+  writer.create_dataset(dataset);
   writer.commit();
 }
 

@@ -47,6 +47,8 @@ class CandidateFile {
  public:
   /// Encodes the sample in parallel and writes the file. Blocks. Throws FileError, Interrupted.
   CandidateFile(const RowSample& sample, const Candidate& candidate, std::filesystem::path path);
+  /// Writes a file of the rows of `info` that holds none of their chunks: for `check` only. Throws FileError.
+  CandidateFile(const DatasetInfo& info, std::uint64_t chunk_rows, std::filesystem::path path);
   CandidateFile(const CandidateFile&) = delete;
   CandidateFile& operator=(const CandidateFile&) = delete;
   ~CandidateFile();

@@ -198,6 +198,11 @@ TEST(PackImages, takes_paths_labels_and_groups_from_csv) {
   write_text(dir / "bad.csv", "photos/dog/b.png\n");
   EXPECT_EQ(run_program(dir.path(), {"pack", "q.h5", "--csv", "bad.csv", "--size", "2x2"}).err,
             "bad.csv: record 1 has no path and label; give lines of path,label\n");
+  write_text(dir / "missing.csv", "photos/dog/b.png,1\nnowhere.png,1\n");
+  EXPECT_EQ(
+      run_program(dir.path(), {"pack", "q.h5", "--csv", "missing.csv", "--size", "2x2"}).err,
+      "nowhere.png cannot be opened (No such file or directory); repair or remove it, or leave bad images "
+      "out with --on-error skip\n");
   write_text(dir / "empty.csv", "");
   EXPECT_EQ(run_program(dir.path(), {"pack", "q.h5", "--csv", "empty.csv", "--size", "2x2"}).err,
             "empty.csv: lists no image; give lines of path,label\n");

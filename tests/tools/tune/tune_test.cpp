@@ -227,9 +227,8 @@ TEST(Tune, refuses_a_time_that_is_too_short_and_says_which_suffices) {
       run_program(dir.path(), {"tune", "a.h5", "--time-budget", "0.1ms", "--scratch", "."});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
-              ::testing::MatchesRegex("tuning [^\n]*; ends within 0.0001 s\n--time-budget 0.0001s "
-                                      "is too short for this file on this machine; give at least "
-                                      "[0-9.]+s\n"));
+              ::testing::MatchesRegex("--time-budget 0.0001s is too short for this file on this machine; "
+                                      "give at least [0-9.]+s\n"));
   EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
 }
 
@@ -253,13 +252,15 @@ TEST(Tune, names_the_option_where_the_memory_does_not_suffice) {
     arguments.insert(arguments.begin(), {"tune", "a.h5", "--scratch", "."});
     const ProgramResult result = run_program(dir.path(), arguments);
     EXPECT_EQ(result.exit_code, 2) << result.err;
-    return result.err.substr(result.err.find('\n') + 1);
+    EXPECT_THAT(names_in(dir.path()), ElementsAre("a.h5"));
+    return result.err;
   };
   EXPECT_THAT(error({"--cache-bytes", "1000TiB"}),
               ::testing::MatchesRegex(
                   "--memory-budget-bytes [^\n]* cannot hold --batch-size [^\n]* \\+ "
                   "--cache-bytes 1000 TiB[^\n]*; use --cache-bytes ≤ [0-9]+MiB or at least [^\n]*\n"));
-  EXPECT_THAT(error({"--memory-budget-bytes", "1KiB"}), HasSubstr("--memory-budget-bytes 1 KiB cannot hold"));
+  EXPECT_THAT(error({"--memory-budget-bytes", "1KiB"}),
+              ::testing::StartsWith("--memory-budget-bytes 1 KiB cannot hold"));
 }
 
 TEST(Tune, explains_wrong_usage) {
