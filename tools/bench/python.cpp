@@ -61,7 +61,7 @@ Python find_python(const std::string& named) {
   if (!incomplete) {
     throw Error(
         fmt::format("--peer pytorch: {} was not found; install it: apt-get install python3 "
-                    "python3-torch python3-h5py",
+                    "python3-torch python3-h5py, or name another: --python PROGRAM",
                     printable(candidates.front())));
   }
   const std::vector<std::string> missing = missing_modules(incomplete->versions);
@@ -72,7 +72,8 @@ Python find_python(const std::string& named) {
     wheels += ' ' + name;
   }
   throw Error(
-      fmt::format("--peer pytorch: {} has no {}; install it: apt-get install{} (or: {} -m pip install{})",
+      fmt::format("--peer pytorch: {} has no {}; install it: apt-get install{} (or: {} -m pip install{}), or "
+                  "name another: --python PROGRAM",
                   printable(incomplete->program), modules, packages, printable(incomplete->program), wheels));
 }
 

@@ -37,7 +37,7 @@ StoredType classify_integer(const H5::IntType& type) {
   const std::size_t bits = type.getPrecision();
   const bool is_signed = type.getSign() != H5T_SGN_NONE;
   const std::optional<DType> dtype = dtype_from_name(fmt::format("{}{}", is_signed ? 'i' : 'u', bits));
-  if (!dtype || !whole_bytes(type)) return {{}, false, fmt::format("{}-bit integer", bits)};
+  if (!dtype || !whole_bytes(type)) return {{}, false, fmt::format("{}-bit integers", bits)};
   return numeric(*dtype, type);
 }
 

@@ -71,14 +71,14 @@ TEST(BenchPeer, names_the_packages_that_python_lacks_and_how_to_install_them) {
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err,
             "--peer pytorch: ./python has no torch and h5py; install it: apt-get install python3-torch "
-            "python3-h5py (or: ./python -m pip install torch h5py)\n");
+            "python3-h5py (or: ./python -m pip install torch h5py), or name another: --python PROGRAM\n");
 
   write_python(dir, R"({"python": "3.11.2", "torch": "1.13.0", "h5py": null})");
   result = compare(dir, {});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err,
             "--peer pytorch: ./python has no h5py; install it: apt-get install python3-h5py (or: ./python -m "
-            "pip install h5py)\n");
+            "pip install h5py), or name another: --python PROGRAM\n");
 }
 
 TEST(BenchPeer, says_where_there_is_no_python) {
@@ -88,7 +88,7 @@ TEST(BenchPeer, says_where_there_is_no_python) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err,
             "--peer pytorch: ./python was not found; install it: apt-get install python3 python3-torch "
-            "python3-h5py\n");
+            "python3-h5py, or name another: --python PROGRAM\n");
 }
 
 TEST(BenchPeer, takes_medians_of_alternating_repetitions) {

@@ -250,7 +250,7 @@ TEST_F(StoreFile, refuses_every_type_that_is_not_numeric) {
       {H5T_C_S1, "string"},
       {compound.get(), "compound"},
       {array.get(), "array"},
-      {odd.get(), "12-bit integer"},
+      {odd.get(), "12-bit integers"},
       {short_float.get(), "20-bit floats (6 exponent and 13 mantissa bits, bias 31)"},
       {biased.get(), "16-bit floats (8 exponent and 7 mantissa bits, bias 15)"},
       {H5T_NATIVE_LDOUBLE, "long double (80-bit floats)"},
