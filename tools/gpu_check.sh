@@ -116,7 +116,7 @@ if [ -n "$prebuilt" ]; then
   bundled=$(sed -n 's/^commit //p' "$prebuilt/facts" 2>/dev/null) ||
     fail "--prebuilt $prebuilt is no bundle; make one with --bundle"
   [ "${commit:-$bundled}" = "$bundled" ] ||
-    fail "--prebuilt $prebuilt is of commit $bundled, not of $commit; make it anew"
+    fail "--prebuilt $prebuilt is of commit $bundled, not of $commit; make it again"
   commit=$bundled
 fi
 [ -n "$commit" ] || fail "no git here; name the commit with --commit SHA"

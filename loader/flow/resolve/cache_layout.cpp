@@ -25,7 +25,7 @@ std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptio
   for_each_cached(dataset, options, [&](const Field& field) {
     const bool is_data = &field == &dataset.data;
     const std::uint64_t chunks =
-        is_data ? options.chunks_taking_part * field.map.pieces() : field.reader->num_chunks();
+        is_data ? options.chunks_of_all_ranks * field.map.pieces() : field.reader->num_chunks();
     bytes += chunks * field.reader->chunk_bytes();
   });
   return bytes;

@@ -63,7 +63,7 @@ void check_ranks(const DataLoaderOptions& options) {
   }
 }
 
-std::uint64_t chunks_taking_part(const DatasetState& dataset, const SampleSubset* chosen) {
+std::uint64_t chunks_of_all_ranks(const DatasetState& dataset, const SampleSubset* chosen) {
   const RowLayout& layout = dataset.data.map.rows();
   return chosen == nullptr ? layout.num_chunks() : chunk_groups(layout, chosen).size();
 }
@@ -105,7 +105,7 @@ void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::u
   }
   const std::uint64_t own_samples = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
   resolved.samples_per_epoch = static_cast<std::int64_t>(own_samples);
-  resolved.chunks_taking_part = chunks;
+  resolved.chunks_of_all_ranks = chunks;
   // A contiguous shard covers few chunks only if the order goes chunk by chunk.
   const bool run_of_chunks =
       options.shard == Shard::contiguous && resolved.shuffle.kind() != Shuffle::Kind::full && ranks > 1;
@@ -122,7 +122,7 @@ void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset,
     throw OptionError("shard = by_chunk has an order of its own in every chunk; use strided with a sampler");
   }
   if (!windows && !by_chunk) return;
-  const std::uint64_t chunks = chunks_taking_part(dataset, chosen);
+  const std::uint64_t chunks = chunks_of_all_ranks(dataset, chosen);
   if (windows && options.shuffle.window_chunks() > chunks) {
     throw OptionError(fmt::format("{} \"{}\": the data has {} {}; use \"chunk:{}\" or less, or \"full\"",
                                   spelled("shuffle"), options.shuffle.to_string(), format_count(chunks),
@@ -167,7 +167,7 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   resolved.world_size = options.world_size;
   resolved.shard = options.shard;
   resolved.uneven = options.uneven;
-  count_share(options, samples, chunks_taking_part(dataset, chosen), resolved);
+  count_share(options, samples, chunks_of_all_ranks(dataset, chosen), resolved);
   return resolved;
 }
 

@@ -39,7 +39,7 @@ struct ResolvedOptions {
   /// Samples that this rank delivers per epoch, exact to within one batch.
   std::int64_t samples_per_epoch = 0;
   std::uint64_t chunks_per_epoch = 0;    ///< approximate number of chunks of the data that this rank reads
-  std::uint64_t chunks_taking_part = 0;  ///< chunks of the data that all ranks together read
+  std::uint64_t chunks_of_all_ranks = 0;  ///< chunks of the data that all ranks together read
   std::int64_t num_workers = 0;          ///< worker threads; 0: the thread that calls `next()` does the work
   std::uint64_t prefetch_batches = 1;    ///< batches in preparation or ready at once
   bool drop_last = false;                ///< whether a last batch smaller than `batch_size` is dropped

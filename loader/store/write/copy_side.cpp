@@ -103,7 +103,7 @@ CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const Co
     check_chunk_rank(calls.file(), path, static_cast<std::size_t>(chunk_rank),
                      static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(space.get()))));
   }
-  const bool anew = shape.has_references || H5Tcommitted(type.get()) > 0;
+  const bool rewritten = shape.has_references || H5Tcommitted(type.get()) > 0;
   unsigned options = 0;
   if (plist.getLayout() == H5D_CHUNKED) H5Pget_chunk_opts(plist.getId(), &options);
   // H5Ocopy keeps the layout's version; HDF5 1.8 knows versions up to 3.
@@ -111,7 +111,7 @@ CopyMethod CopySide::method_of(const TreeObject& object, hid_t dataset, const Co
   const bool newer =
       newer_than_1_8 || (plist.getLayout() == H5D_CHUNKED && H5Dget_chunk_index_type(dataset, &index) >= 0 &&
                          index != H5D_CHUNK_IDX_BTREE);
-  if (!anew && (!newer || plan.latest)) return CopyMethod::verbatim;
+  if (!rewritten && (!newer || plan.latest)) return CopyMethod::verbatim;
   if (const auto missing = missing_filters(plist); !missing.empty()) {
     calls.refuse(path,
                  fmt::format("copying it needs filter {} ({}), which libhdf5 does not find; install its "

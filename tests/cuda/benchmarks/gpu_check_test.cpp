@@ -156,7 +156,7 @@ TEST_F(GpuCheck, measures_in_a_second_call_what_the_first_one_lacks) {
   EXPECT_EQ(check("--commit c1 bench"), 0) << content("out");
   EXPECT_EQ(row(result(), "h2d_idle")["value"], 4);
   EXPECT_EQ(content("asked"), "h2d_idle\n");
-  // Another commit begins anew.
+  // Another commit starts with empty results.
   EXPECT_EQ(check("--commit c2 bench"), 0);
   EXPECT_EQ(content("asked"), "h2d_idle\nh2d_idle\nh2d_loaded\nsoak,soak_host_growth\n");
 }
@@ -222,7 +222,7 @@ TEST_F(GpuCheck, builds_what_does_not_start_from_a_bundle) {
   EXPECT_EQ(check("--prebuilt nowhere all"), 1);
   EXPECT_THAT(content("out"), HasSubstr("nowhere is no bundle; make one with --bundle"));
   EXPECT_EQ(check("--prebuilt bundle --commit c2 all"), 1);
-  EXPECT_THAT(content("out"), HasSubstr("is of commit c1, not of c2; make it anew"));
+  EXPECT_THAT(content("out"), HasSubstr("is of commit c1, not of c2; make it again"));
 }
 
 TEST_F(GpuCheck, goes_on_with_what_could_be_built) {

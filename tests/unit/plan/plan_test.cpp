@@ -212,7 +212,7 @@ TEST(LookAhead, goes_through_the_plan_beyond_what_is_in_preparation) {
   EXPECT_EQ(next(), 9u) << "and no further than the epoch";
   EXPECT_EQ(next(), std::nullopt);
   look_ahead.advance(std::make_shared<const EpochPlan>(spec, 1), 0);
-  EXPECT_EQ(next(), 1u) << "the next epoch begins anew";
+  EXPECT_EQ(next(), 1u) << "the next epoch starts from the first sample";
   LookAhead no_room(0);
   no_room.advance(plan, 0);
   EXPECT_FALSE(no_room.next());

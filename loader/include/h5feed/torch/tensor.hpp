@@ -77,9 +77,9 @@ inline torch::Tensor to_tensor(HostTensor host) {
   if (!host.defined()) return {};
   void* const bytes = host.bytes.get();
   const auto options = torch::TensorOptions().dtype(torch_dtype(host.dtype).value());
-  const auto let_go = [owner = std::move(host.bytes)](void*) mutable { owner.reset(); };
-  if (host.strides.empty()) return torch::from_blob(bytes, host.shape, let_go, options);
-  return torch::from_blob(bytes, host.shape, host.strides, let_go, options);
+  const auto release = [owner = std::move(host.bytes)](void*) mutable { owner.reset(); };
+  if (host.strides.empty()) return torch::from_blob(bytes, host.shape, release, options);
+  return torch::from_blob(bytes, host.shape, host.strides, release, options);
 }
 
 /// Converts a Torch tensor to row-major host memory; copies only if it is on a GPU or not contiguous, else

@@ -228,7 +228,7 @@ TEST(ServedRows, tells_when_a_round_has_taken_every_row_of_a_chunk) {
   EXPECT_FALSE(served.add(1, 1, 6, 10));
   EXPECT_FALSE(served.add(0, 1, 4, 10));
   EXPECT_TRUE(served.add(1, 1, 4, 10));
-  EXPECT_FALSE(served.add(1, 2, 4, 10)) << "the next round begins anew";
+  EXPECT_FALSE(served.add(1, 2, 4, 10)) << "the next round starts from nothing";
   EXPECT_TRUE(served.add(1, 2, 6, 10));
 }
 
