@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Longer runs than .ci/run: the LibTorch adapter and the commands that measure under AddressSanitizer, 200 kills of
-# repack at random moments, and two minutes of every fuzz target.
+# Longer runs than .ci/run: each header of the LibTorch adapter alone, this adapter and the commands that measure under
+# AddressSanitizer, 200 kills of repack at random moments, and two minutes of every fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 tools/install_deps.sh --sanitizers
-tools/scripts/build.sh release
+tools/scripts/build.sh release -- -DH5FEED_LONG_TESTS=ON
+ctest --preset release -R '^public_headers_compile_alone$'
 H5FEED_TEST_KILLS=200 build/release/tests/tools/tools_test --gtest_filter=Repack.loses_nothing_when_killed_at_any_moment
 
 # Debian's LibTorch needs GCC, unlike the rest of the preset.
