@@ -155,8 +155,11 @@ void gather(benchmark::State& state, const RowKernelSpec& spec) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(from_bytes * kRows));
 }
 
-RowKernelSpec image(bool normalize, bool channels_last) {
-  RowKernelSpec spec{.channels = 3, .pixels = 128 * 128, .channels_last = channels_last};
+RowKernelSpec image(bool normalize, bool channels_last, bool to_channels_last = false) {
+  RowKernelSpec spec{.channels = 3,
+                     .pixels = 128 * 128,
+                     .channels_last = channels_last,
+                     .to_channels_last = to_channels_last};
   if (normalize) {
     spec.to = DType::f32;
     spec.normalize =
@@ -168,6 +171,7 @@ BENCHMARK_CAPTURE(gather, copy, image(false, false));
 BENCHMARK_CAPTURE(gather, nhwc_to_nchw, image(false, true));
 BENCHMARK_CAPTURE(gather, normalize, image(true, false));
 BENCHMARK_CAPTURE(gather, normalize_nhwc_to_nchw, image(true, true));
+BENCHMARK_CAPTURE(gather, normalize_nhwc, image(true, true, true));
 
 // Plans a batch of 256 indices, as a worker does.
 void plan(benchmark::State& state, const char* shuffle) {

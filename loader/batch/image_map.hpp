@@ -60,33 +60,34 @@ inline Columns columns_of(const ImageMap& map, const SampleTransform& transform)
   return columns;
 }
 
-/// Maps one row of an output whose channels are interleaved (H,W,C). `kChannels`: number of channels, or 0 if
-/// it is known at run time only.
-template <int kChannels, typename Element>
-void map_row_last(const ImageMap& map, const Columns& columns, std::ptrdiff_t in_row,
-                  std::ptrdiff_t in_channel, std::ptrdiff_t in_step, std::ptrdiff_t out_row,
-                  const Element& element) noexcept {
-  const std::ptrdiff_t channels = kChannels > 0 ? kChannels : map.channels;
-  for (std::ptrdiff_t x = columns.first; x < columns.last; ++x) {
-    const std::ptrdiff_t in = in_row + x * in_step;
-    const std::ptrdiff_t out = out_row + x * channels;
-    for (std::ptrdiff_t c = 0; c < channels; ++c) element(in + c * in_channel, c, out + c);
-  }
-}
-
 }  // namespace detail
 
-/// Calls `element(source index, channel, output index)` for every delivered element that has a source, and
-/// `padding(channel, output index)` for every other.
-template <typename Element, typename Padding>
-void map_image(const ImageMap& map, const SampleTransform& transform, const Element& element,
-               const Padding& padding) noexcept {
+/// Delivered elements of one channel with equal distances. Indices count elements from the begin of the
+/// sample; `source` and `step` have no meaning if the elements have no source.
+struct ElementRun {
+  std::ptrdiff_t channel = 0;
+  std::ptrdiff_t source = 0;       ///< Index of the first stored element
+  std::ptrdiff_t source_step = 0;  ///< Distance from one stored element to the next; negative if flipped
+  std::ptrdiff_t output = 0;       ///< Index of the first delivered element
+  std::ptrdiff_t output_step = 1;  ///< Distance from one delivered element to the next
+  std::ptrdiff_t count = 0;
+};
+
+/// Calls `convert(run)` for runs that together hold each delivered element that has a source, and
+/// `pad(run)` for runs of all others.
+template <typename Convert, typename Pad>
+void for_each_run(const ImageMap& map, const SampleTransform& transform, const Convert& convert,
+                  const Pad& pad) noexcept {
   const detail::Columns columns = detail::columns_of(map, transform);
   const std::ptrdiff_t in_pixel = map.in_last ? map.channels : 1;
   const std::ptrdiff_t in_channel = map.in_last ? 1 : map.in_height * map.in_width;
   const std::ptrdiff_t out_pixel = map.out_last ? map.channels : 1;
   const std::ptrdiff_t out_channel = map.out_last ? 1 : map.out_height * map.out_width;
-  const std::ptrdiff_t in_step = columns.step * in_pixel;
+  // Channels that are interleaved on a side are converted one after the other; short stretches stay in the
+  // cache.
+  constexpr std::ptrdiff_t kStretch = 512;
+  const std::ptrdiff_t stretch =
+      map.in_last || map.out_last ? kStretch : std::max<std::ptrdiff_t>(1, map.out_width);
   for (std::ptrdiff_t y = 0; y < map.out_height; ++y) {
     const std::ptrdiff_t in_y = y + transform.crop_y;
     const bool inside = in_y >= 0 && in_y < map.in_height;
@@ -94,27 +95,19 @@ void map_image(const ImageMap& map, const SampleTransform& transform, const Elem
     const std::ptrdiff_t last = inside ? columns.last : map.out_width;
     const std::ptrdiff_t in_row = (in_y * map.in_width + columns.source) * in_pixel;
     const std::ptrdiff_t out_row = y * map.out_width * out_pixel;
-    for (std::ptrdiff_t c = 0; c < map.channels; ++c) {
-      const std::ptrdiff_t out = out_row + c * out_channel;
-      for (std::ptrdiff_t x = 0; x < first; ++x) padding(c, out + x * out_pixel);
-      for (std::ptrdiff_t x = last; x < map.out_width; ++x) padding(c, out + x * out_pixel);
-    }
-    if (!inside) continue;
-    if (map.out_last) {
-      if (map.channels == 3) {
-        detail::map_row_last<3>(map, columns, in_row, in_channel, in_step, out_row, element);
-      } else {
-        detail::map_row_last<0>(map, columns, in_row, in_channel, in_step, out_row, element);
-      }
-      continue;
-    }
-    for (std::ptrdiff_t c = 0; c < map.channels; ++c) {
-      const std::ptrdiff_t in = in_row + c * in_channel;
-      const std::ptrdiff_t out = out_row + c * out_channel;
-      if (in_step == 1) {  // a loop of its own, so that the compiler can vectorize it
-        for (std::ptrdiff_t x = first; x < last; ++x) element(in + x, c, out + x);
-      } else {
-        for (std::ptrdiff_t x = first; x < last; ++x) element(in + x * in_step, c, out + x);
+    for (std::ptrdiff_t begin = 0; begin < map.out_width; begin += stretch) {
+      const std::ptrdiff_t end = std::min(begin + stretch, map.out_width);
+      for (std::ptrdiff_t c = 0; c < map.channels; ++c) {
+        ElementRun run{.channel = c, .source_step = columns.step * in_pixel, .output_step = out_pixel};
+        const auto take = [&](std::ptrdiff_t from, std::ptrdiff_t to) {
+          run.source = in_row + c * in_channel + from * run.source_step;
+          run.output = out_row + c * out_channel + from * out_pixel;
+          run.count = to - from;
+          return run.count > 0;
+        };
+        if (take(begin, std::min(end, first))) pad(run);
+        if (take(std::max(begin, first), std::min(end, last))) convert(run);
+        if (take(std::max(begin, last), end)) pad(run);
       }
     }
   }

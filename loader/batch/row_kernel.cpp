@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -20,15 +23,15 @@ namespace {
 
 // Loads an element at any byte offset: samples are not aligned in chunks and batches.
 template <typename T>
-T load(const std::byte* from, std::size_t index) noexcept {
+T load(const std::byte* from, std::ptrdiff_t index) noexcept {
   T value;
-  std::memcpy(&value, from + index * sizeof(T), sizeof(T));
+  std::memcpy(&value, from + index * static_cast<std::ptrdiff_t>(sizeof(T)), sizeof(T));
   return value;
 }
 
 template <typename T>
-void store(std::byte* to, std::size_t index, T value) noexcept {
-  std::memcpy(to + index * sizeof(T), &value, sizeof(T));
+void store(std::byte* to, std::ptrdiff_t index, T value) noexcept {
+  std::memcpy(to + index * static_cast<std::ptrdiff_t>(sizeof(T)), &value, sizeof(T));
 }
 
 // The 16-bit float types, which C++20 lacks.
@@ -96,16 +99,17 @@ class StreamKernel final : public RowKernel {
   std::size_t bytes_;
 };
 
-// A value conversion has the types From and To, and `here()`, which returns a function of a From and a
-// channel that gives the To. The function holds its parameters in registers: stores of bytes may alias any
-// object in memory.
+// A value conversion has the types From and To, `kVectorizes`, whether neighbours deserve a loop of their
+// own, and `of(channel)`, which returns a function of a From that gives the To. The function holds its
+// parameters in registers: stores of bytes may alias any object in memory.
 
 template <typename F, typename T>
 struct Converted {
   using From = F;
   using To = T;
-  auto here() const noexcept {
-    return [](From value, std::ptrdiff_t) {
+  static constexpr bool kVectorizes = true;
+  auto of(std::ptrdiff_t) const noexcept {
+    return [](From value) {
       if constexpr (std::is_same_v<From, To>) {
         return value;
       } else {
@@ -119,11 +123,11 @@ template <typename T>
 struct FromTable {
   using From = std::uint8_t;
   using To = T;
+  static constexpr bool kVectorizes =
+      false;  // GCC would gather lookups into vectors, which takes half again as long
   std::vector<To> table;
-  auto here() const noexcept {
-    return [entries = table.data()](From value, std::ptrdiff_t channel) {
-      return entries[channel * 256 + value];
-    };
+  auto of(std::ptrdiff_t channel) const noexcept {
+    return [entries = table.data() + channel * 256](From value) { return entries[value]; };
   }
 };
 
@@ -131,46 +135,78 @@ template <typename F, typename T>
 struct Normalized {
   using From = F;
   using To = T;
+  static constexpr bool kVectorizes = true;
   NormalizeParameters parameters;
-  auto here() const noexcept {
-    return [this](From value, std::ptrdiff_t channel) {
+  auto of(std::ptrdiff_t channel) const noexcept {
+    return [this, channel](From value) {
       return rounded_once<To>(parameters.apply(to_double(value), static_cast<std::uint64_t>(channel)));
     };
   }
 };
 
-template <typename Value>
-class MapKernel final : public RowKernel {
+// Finds the elements of a conversion, which a derived class converts: there are some 170 of these, so that
+// they hold nothing but the loops.
+class MapKernel : public RowKernel {
  public:
-  MapKernel(const RowKernelSpec& spec, Value value)
-      : map_(spec), transforms_(spec.crop.has_value()), value_(std::move(value)) {}
+  explicit MapKernel(const RowKernelSpec& spec)
+      : map_(spec),
+        transforms_(spec.crop.has_value()),
+        from_bytes_(static_cast<std::ptrdiff_t>(size_of(spec.from))),
+        to_bytes_(static_cast<std::ptrdiff_t>(size_of(spec.to))) {}
 
  private:
-  using From = typename Value::From;
-  using To = typename Value::To;
+  // Converts `count` elements of one channel. Steps count elements.
+  virtual void convert_run(const std::byte* from, std::ptrdiff_t from_step, std::byte* to,
+                           std::ptrdiff_t to_step, std::ptrdiff_t count,
+                           std::ptrdiff_t channel) const noexcept = 0;
 
   void do_run(const std::byte* from, std::byte* to,
               const SampleTransform& transform) const noexcept override {
-    const auto value = value_.here();
-    const ImageMap map = map_;
-    map_image(
-        map, transforms_ ? transform : SampleTransform{},
-        [=](std::ptrdiff_t i, std::ptrdiff_t c, std::ptrdiff_t o) {
-          store(to, static_cast<std::size_t>(o), value(load<From>(from, static_cast<std::size_t>(i)), c));
+    static constexpr std::array<std::byte, sizeof(std::uint64_t)> kZero = {};
+    const auto target = [&](const ElementRun& run) { return to + run.output * to_bytes_; };
+    for_each_run(
+        map_, transforms_ ? transform : SampleTransform{},
+        [&](const ElementRun& run) {
+          convert_run(from + run.source * from_bytes_, run.source_step, target(run), run.output_step,
+                      run.count, run.channel);
         },
-        [=](std::ptrdiff_t c, std::ptrdiff_t o) {
-          store(to, static_cast<std::size_t>(o), value(From{}, c));
+        [&](const ElementRun& run) {
+          convert_run(kZero.data(), 0, target(run), run.output_step, run.count, run.channel);
         });
   }
 
   ImageMap map_;
   bool transforms_;
+  std::ptrdiff_t from_bytes_, to_bytes_;
+};
+
+template <typename Value>
+class ValueKernel final : public MapKernel {
+ public:
+  ValueKernel(const RowKernelSpec& spec, Value value) : MapKernel(spec), value_(std::move(value)) {}
+
+ private:
+  using From = typename Value::From;
+  using To = typename Value::To;
+
+  void convert_run(const std::byte* from, std::ptrdiff_t from_step, std::byte* to, std::ptrdiff_t to_step,
+                   std::ptrdiff_t count, std::ptrdiff_t channel) const noexcept override {
+    const auto value = value_.of(channel);
+    if constexpr (Value::kVectorizes) {
+      if (from_step == 1 && to_step == 1) {
+        for (std::ptrdiff_t i = 0; i < count; ++i) store(to, i, value(load<From>(from, i)));
+        return;
+      }
+    }
+    for (std::ptrdiff_t i = 0; i < count; ++i) store(to, i * to_step, value(load<From>(from, i * from_step)));
+  }
+
   Value value_;
 };
 
 template <typename Value>
 std::unique_ptr<const RowKernel> map_kernel(const RowKernelSpec& spec, Value value) {
-  return std::make_unique<MapKernel<Value>>(spec, std::move(value));
+  return std::make_unique<ValueKernel<Value>>(spec, std::move(value));
 }
 
 template <typename To>
@@ -206,6 +242,11 @@ std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec) {
     if (spec.past_caches) return std::make_unique<StreamKernel>(bytes);
     return std::make_unique<CopyKernel>(bytes);
   }
+  RowKernelSpec elements = spec;
+  if (same_order && !spec.crop) {  // channels do not matter
+    elements.pixels *= elements.channels;
+    elements.channels = 1;
+  }
   return with_type_of(spec.from, [&](auto from) {
     return with_type_of(spec.to, [&](auto to) -> std::unique_ptr<const RowKernel> {
       using From = decltype(from);
@@ -215,7 +256,7 @@ std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec) {
             fmt::format("h5feed does not convert {} to {} on the CPU without normalize; use f32",
                         name_of(spec.from), name_of(spec.to)));
       } else {
-        return map_kernel(spec, Converted<From, To>{});
+        return map_kernel(elements, Converted<From, To>{});
       }
     });
   });
@@ -229,8 +270,9 @@ std::optional<std::size_t> first_out_of_range(DType from, std::span<const std::b
       using From = decltype(from_value);
       using To = decltype(to_value);
       if constexpr (std::is_integral_v<To>) {
-        for (std::size_t i = 0; i < values.size() / sizeof(From); ++i) {
-          if (!fits<To>(load<From>(values.data(), i))) return i;
+        const auto count = static_cast<std::ptrdiff_t>(values.size() / sizeof(From));
+        for (std::ptrdiff_t i = 0; i < count; ++i) {
+          if (!fits<To>(load<From>(values.data(), i))) return static_cast<std::size_t>(i);
         }
       }
       return std::nullopt;

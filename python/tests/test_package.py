@@ -30,7 +30,7 @@ def fashion(folder) -> pathlib.Path:
     with h5py.File(path, "w") as file:
         for part, samples in (("train", 400), ("test", 100)):
             images = random.integers(0, 256, (samples, 28, 28), dtype=np.uint8)
-            file.create_dataset(f"{part}/images", data=images, chunks=(50, 28, 28), compression="gzip")
+            file.create_dataset(f"{part}/images", data=images, chunks=(20, 28, 28), compression="gzip")
             file[f"{part}/labels"] = random.integers(0, 10, samples, dtype=np.uint8)
     return path
 

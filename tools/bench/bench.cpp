@@ -2,6 +2,7 @@
 // h5feed bench: measures how fast a file feeds by number of workers, and how close that is to the machine's
 // limits.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -2,6 +2,7 @@
 // h5feed check: compares what h5feed reads from a file with what libhdf5 reads, and prints digests of the
 // values.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>

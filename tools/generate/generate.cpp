@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // h5feed generate: writes files of any size for trials, tests and measurements.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <filesystem>
 #include <fstream>

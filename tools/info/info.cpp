@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // h5feed info: prints what a file holds, how it is stored, and whether it can be read at full speed.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <filesystem>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // h5feed pack: puts images and arrays in other formats into one HDF5 file.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>

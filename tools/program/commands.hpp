@@ -3,10 +3,13 @@
 // which runs after the whole command line has been parsed.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace h5feed::cli {
 

@@ -2,6 +2,7 @@
 // h5feed completion: prints what shells need to complete the program's commands and options.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 #include <string>

@@ -2,6 +2,7 @@
 #include "tools/program/output.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cerrno>

@@ -2,7 +2,6 @@
 // Writes results: to stdout as a table or JSON, and to export files.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +10,10 @@
 
 #include "h5feed/log.hpp"
 #include "tools/program/table.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace h5feed::cli {
 

@@ -2,6 +2,7 @@
 // h5feed repack: rewrites a file with other chunks and filters.
 #include <fmt/format.h>
 #include <malloc.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>

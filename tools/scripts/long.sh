@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Longer runs than .ci/run: each header of the LibTorch adapter alone, this adapter and the commands that measure under
-# AddressSanitizer, 200 kills of repack at random moments, and two minutes of every fuzz target.
+# Longer runs than .ci/run: each header of the LibTorch adapter alone, this adapter, the command line and the commands that
+# measure under AddressSanitizer, 200 kills of repack at random moments, and two minutes of every fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -14,8 +14,8 @@ H5FEED_TEST_KILLS=200 build/release/tests/tools/tools_test --gtest_filter=Repack
 torch=build/asan-torch
 cmake --preset asan-ubsan -B "$torch" -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DH5FEED_WERROR=OFF \
   -DH5FEED_SANITIZE=address,undefined -DH5FEED_BUILD_FUZZERS=OFF -DH5FEED_WITH_TORCH=ON -DH5FEED_LONG_TESTS=ON
-cmake --build "$torch" --target torch_test torch_feed_test resnet_test measuring_test
-HDF5_PLUGIN_PRELOAD=:: ctest --test-dir "$torch" -R '^(torch_test|torch_feed_test|resnet_test|measuring_test)$' \
+cmake --build "$torch" --target torch_test torch_feed_test resnet_test command_line_test measuring_test
+HDF5_PLUGIN_PRELOAD=:: ctest --test-dir "$torch" -R '^(torch_test|torch_feed_test|resnet_test|command_line_test|measuring_test)$' \
   --output-on-failure
 
 tools/scripts/fuzz.sh 120

@@ -2,7 +2,6 @@
 // A new file written by `generate` or `pack`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +15,10 @@
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/storage/parallel_write.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace h5feed::cli {
 

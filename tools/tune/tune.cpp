@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // h5feed tune: finds the chunks and filters that would feed a training run best.
+#include <CLI/CLI.hpp>
+
 #include <filesystem>
 #include <memory>
 #include <string>

@@ -204,8 +204,8 @@ TEST(BadInput, ends_in_one_line_where_the_storage_is_full) {
     add({"pack", "out.h5", "--idx", "images=good.idx", "--filter", "none"}, room, "out.h5", begun);
     add({"repack", "good.h5", "out.h5", "--filter", "none"}, room, "out.h5", 3 * begun);
     add({"repack", "good.h5", "out.h5", "--filter", "none", "--split", "2"}, room, "out", 3 * begun);
-    add({"tune", "good.h5", "--scratch", ".", "--time-budget", "10s", "--filters", "none"}, room, "--scratch",
-        begun);
+    add({"tune", "good.h5", "--scratch", ".", "--time-budget", "10s", "--filters", "none"}, room,
+        "--scratch");
   }
   add({"info", "good.h5", "--stats", "--write-attributes"}, 1000, "good.h5");
   add({"info", "good.h5", "--export-json", "out"}, 100, "out");

@@ -81,11 +81,15 @@ TEST_F(StoreFallback, decodes_each_chunk_once_an_epoch) {
     const auto file = H5File::open(path());
     const auto reader = open_chunk_reader(file, file->describe("x"));
     ASSERT_FALSE(reader->direct());
-    decoded_chunks = 0;
-    for (int epoch = 1; epoch <= 2; ++epoch) {
-      const ByteBuffer bytes = read_all(*reader, 2);
-      EXPECT_TRUE(std::equal(values.begin(), values.end(), bytes.data(), bytes.data() + bytes.size()));
-      EXPECT_EQ(decoded_chunks, epoch * 12);
+    for (const int threads : {1, 2}) {
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        decoded_chunks = 0;
+        const ByteBuffer bytes = read_all(*reader, threads);
+        EXPECT_TRUE(std::equal(values.begin(), values.end(), bytes.data(), bytes.data() + bytes.size()));
+        // The chunk that libhdf5 keeps may be the first of the next epoch if a thread was late with it.
+        EXPECT_LE(decoded_chunks, 12);
+        EXPECT_GE(decoded_chunks, threads == 1 ? 12 : 11);
+      }
     }
   }
 }
@@ -107,7 +111,7 @@ TEST_F(StoreFallback, gives_libhdf5_a_cache_of_one_chunk_and_counts_it) {
   H5FileAccess::reader(*file, info, 0).getAccessPlist().getChunkCache(slots, bytes, preemption);
   EXPECT_EQ(bytes, chunk_bytes);
   EXPECT_EQ(slots, 101U) << "a prime of about 100 times the chunks that fit";
-  // Not 1, with which libhdf5 1.10 would keep the chunks at the edge: DecodesEachChunkOnceAnEpoch, where
+  // Not 1, with which libhdf5 1.10 would keep the chunks at the edge: decodes_each_chunk_once_an_epoch, where
   // the second epoch would then find six of twelve.
   EXPECT_EQ(preemption, 0.0);
 }
