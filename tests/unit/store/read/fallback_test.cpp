@@ -81,7 +81,7 @@ TEST_F(StoreFallback, decodes_each_chunk_once_an_epoch) {
     const auto file = H5File::open(path());
     const auto reader = open_chunk_reader(file, file->describe("x"));
     ASSERT_FALSE(reader->direct());
-    for (const int threads : {1, 2}) {
+    for (const unsigned threads : {1U, 2U}) {
       for (int epoch = 0; epoch < 2; ++epoch) {
         decoded_chunks = 0;
         const ByteBuffer bytes = read_all(*reader, threads);
