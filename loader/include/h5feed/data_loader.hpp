@@ -38,11 +38,11 @@ struct ResolvedOptions {
   Uneven uneven = Uneven::exact;    ///< how shards of different sizes are handled
   /// Samples that this rank delivers per epoch, exact to within one batch.
   std::int64_t samples_per_epoch = 0;
-  std::uint64_t chunks_per_epoch = 0;    ///< approximate number of chunks of the data that this rank reads
+  std::uint64_t chunks_per_epoch = 0;     ///< approximate number of chunks of the data that this rank reads
   std::uint64_t chunks_of_all_ranks = 0;  ///< chunks of the data that all ranks together read
-  std::int64_t num_workers = 0;          ///< worker threads; 0: the thread that calls `next()` does the work
-  std::uint64_t prefetch_batches = 1;    ///< batches in preparation or ready at once
-  bool drop_last = false;                ///< whether a last batch smaller than `batch_size` is dropped
+  std::int64_t num_workers = 0;           ///< worker threads; 0: the thread that calls `next()` does the work
+  std::uint64_t prefetch_batches = 1;     ///< batches in preparation or ready at once
+  bool drop_last = false;                 ///< whether a last batch smaller than `batch_size` is dropped
   std::optional<std::chrono::milliseconds> timeout;  ///< longest wait in `next()`; unset: no limit
   bool in_order = true;           ///< whether batches are delivered in the order of the epoch
   bool provenance = false;        ///< whether `Batch::origins` is filled
