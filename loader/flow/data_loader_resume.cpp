@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "flow/data_loader_state.hpp"
@@ -78,6 +79,8 @@ std::deque<Stretch> DataLoader::State::stretches_after(const EpochPlace& place, 
   const std::uint64_t unit = batch_sampler ? 1 : spec.batch_size;
   std::deque<Stretch> parts = rest_of_echo(place, resolved.options.echo_factor, unit * spec.world_size);
   PlanSpec part_spec = spec;
+  std::uint64_t fits_all = 0;  // a global batch that cuts each part into full ones
+  for (const Stretch& part : parts) fits_all = std::gcd(fits_all, part.end - part.start);
   for (const Stretch& part : parts) {
     part_spec.start = part.start;
     part_spec.end = part.end;
@@ -87,7 +90,7 @@ std::deque<Stretch> DataLoader::State::stretches_after(const EpochPlace& place, 
         "the saved state is inside an echo of {} samples, which batch_size {} with world_size {} "
         "and drop_last does not cut into full batches; use a batch_size × world_size that "
         "divides {}, leave drop_last unset, or save after a multiple of echo.factor {} deliveries",
-        place.echo_samples, resolved.options.batch_size, resolved.options.world_size, part.end - part.start,
+        place.echo_samples, resolved.options.batch_size, resolved.options.world_size, fits_all,
         resolved.options.echo_factor));
   }
   Stretch last = whole_epoch();

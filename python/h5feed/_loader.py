@@ -125,7 +125,8 @@ class Loader(Generic[Item]):
         if self._order is not None and not self._order.is_function_of_epoch:
             raise StateError("the order of this sampler cannot be made again from the number of an epoch, so a position in "
                              "it means nothing; use shuffle and seed, a function of the epoch, or a sampler with set_epoch")
-        return {"h5feed": 1, "epoch": self.epoch, "state": self._loader.state().hex()}
+        epoch, state = self._loader.state()
+        return {"h5feed": 1, "epoch": epoch, "state": state.hex()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Goes on from a position: the next iteration delivers the batch after it.

@@ -203,11 +203,12 @@ void PyLoader::warm_up() {
   loader->warm_up();
 }
 
-nb::bytes PyLoader::state() {
+nb::tuple PyLoader::state() {
   const Lease loader = get();
   const Use use(*this);
-  const std::string saved = loader->state().to_bytes();
-  return nb::bytes(saved.data(), saved.size());
+  const LoaderState state = loader->state();
+  const std::string saved = state.to_bytes();
+  return nb::make_tuple(state.epoch, nb::bytes(saved.data(), saved.size()));
 }
 
 void PyLoader::restore(const nb::bytes& saved) {

@@ -44,7 +44,7 @@ class PyLoader {
   /// Selects the epoch that starts next. Does nothing for the epoch that `restore` selected.
   void set_epoch(std::uint64_t epoch);
   void warm_up();
-  nb::bytes state();
+  nb::tuple state();
   void restore(const nb::bytes& saved);
   nb::dict stats();
   nb::dict options();

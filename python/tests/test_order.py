@@ -46,6 +46,19 @@ def test_every_world_size_resumes_with_the_remaining_samples(dataset):
     assert sorted(seen) == list(range(0, 300, 3))
 
 
+def test_a_state_behind_the_last_batch_is_of_the_next_epoch(dataset):
+    loader = h5feed.DataLoader(dataset, batch_size=60, shuffle=True, seed=1)
+    iterator = iter(loader)
+    epochs = []
+    for _ in range(2):
+        next(iterator)
+        epochs.append(loader.state_dict()["epoch"])
+    assert epochs == [0, 1]
+    resumed = h5feed.DataLoader(dataset, batch_size=60, shuffle=True, seed=1)
+    resumed.load_state_dict(loader.state_dict())
+    assert resumed.epoch == 1
+
+
 def test_a_wrong_state_is_refused(dataset, plain_file):
     loader = h5feed.DataLoader(dataset)
     other = h5feed.DataLoader(plain_file, data="data")

@@ -237,8 +237,8 @@ void IdxFile::expect_end() {
   std::string reason;
   const std::size_t count = stream_->read(more, reason);
   if (!reason.empty()) refuse(fmt::format("is damaged ({})", reason));
-  if (!stream_->complete()) refuse("is cut short: it ends within its checksum");
   if (count != 0) refuse_more();
+  if (!stream_->complete()) refuse("is cut short: it ends within its checksum");
 }
 
 void IdxFile::read_bytes(std::span<std::byte> out, const char* what) {

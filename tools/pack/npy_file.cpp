@@ -83,6 +83,7 @@ NpyFile::NpyFile(std::filesystem::path path) : path_(std::move(path)), bytes_(op
   if (bytes > file_bytes - position_) {
     refuse(fmt::format("is cut short: its header promises {} {}", format_shape(shape_), name_of(dtype_)));
   }
+  if (bytes < file_bytes - position_) refuse("continues after its array");
 }
 
 void NpyFile::parse_header(const std::string& header) {
@@ -129,7 +130,7 @@ void NpyFile::read(std::span<std::byte> out) {
 }
 
 void NpyFile::expect_end() {
-  if (position_ != bytes_->size()) refuse("continues after its array");
+  if (position_ != bytes_->size()) refuse("became longer while it was read");
 }
 
 void NpyFile::refuse(const std::string& reason) const {

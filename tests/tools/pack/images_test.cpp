@@ -305,7 +305,8 @@ TEST(PackNpy, refuses_what_it_cannot_store) {
   EXPECT_THAT(error(npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2, 3), }", "1234")),
               HasSubstr("x.npy is cut short: its header promises 2×3 i64"));
   EXPECT_THAT(error(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", "123")),
-              HasSubstr("x.npy continues after its array"));
+              ::testing::StartsWith("x.npy continues after its array"))
+      << "before anything is announced";
 }
 
 TEST(PackCifar, stores_images_labels_and_names_of_both_kinds) {

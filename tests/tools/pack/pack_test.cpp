@@ -256,6 +256,8 @@ std::vector<Hostile> hostile_files() {
       {"ShortGzip", gzip(idx_bytes(0x08, {50001}, data)), "is cut short: it ends within its data"},
       {"LongGzip", gzip(idx_bytes(0x08, {49999}, data)),
        "continues after the 49999 u8 that its header promises"},
+      {"MuchLongerGzip", gzip(idx_bytes(0x08, {49000}, data)),
+       "continues after the 49000 u8 that its header promises"},
       {"CutGzip", cut(gzip(idx_bytes(0x08, {50000}, data)), 30000), "is cut short: it ends within its data"},
       {"CutChecksum", cut(whole, whole.size() - 2), "is cut short: it ends within its checksum"},
       {"BytesBehindGzip", followed, "is damaged (its gzip stream is followed by something else)"},

@@ -166,6 +166,26 @@ TEST(Echo, resumed_between_two_deliveries_delivers_the_rest_of_them_in_batches_o
   EXPECT_EQ(smaller[1].repeat, 1u);
 }
 
+TEST(Echo, advises_a_batch_that_fits_all_that_is_left_of_two_batches) {
+  const SampleSet set(gzip_set());
+  const Dataset dataset = open(set);
+  const auto loader_of = [&](std::int64_t batch_size) {
+    DataLoaderOptions options = echo_options(3);
+    options.drop_last = true;
+    options.batch_size = batch_size;
+    return DataLoader(dataset, options);
+  };
+  DataLoader first = loader_of(8);
+  first.next();
+  DataLoader second = loader_of(1);
+  second.restore(first.state());
+  for (int delivery = 0; delivery < 3; ++delivery) second.next();
+  DataLoader third = loader_of(48);
+  EXPECT_THAT(refusal_of<StateError>([&] { third.restore(second.state()); }), HasSubstr(" that divides 1,"));
+  DataLoader fourth = loader_of(1);
+  fourth.restore(second.state());
+}
+
 TEST(Echo, resumes_with_drop_last_only_in_full_batches) {
   const SampleSet set(gzip_set());
   const Dataset dataset = open(set);
