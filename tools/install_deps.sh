@@ -32,7 +32,7 @@ names_torch || packages+=(libtorch-dev libgloo-dev libopenblas0-pthread)
 for argument in "$@"; do
   case $argument in
     --format) packages+=(clang-format-14) ;;
-    --sanitizers) packages+=(clang-14 libclang-rt-14-dev) ;;
+    --sanitizers) packages+=(clang-14 libclang-rt-14-dev lld) ;;
     --python) packages+=(python3-dev python3-venv) ;;
     *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
   esac

@@ -20,6 +20,7 @@
 #include "dataset/tile_reader.hpp"
 #include "h5feed/error.hpp"
 #include "plan/sample_subset.hpp"
+#include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"
 
 namespace h5feed {
@@ -39,18 +40,19 @@ std::string count_word(std::size_t count) {
 
 // Returns the path of the only dataset that looks like images, for users who named none.
 std::string only_image_dataset(const H5File& file) {
+  const std::vector<DatasetEntry> entries = file.list_datasets();
   std::vector<DatasetEntry> images;
-  for (DatasetEntry& entry : file.list_datasets()) {
+  for (const DatasetEntry& entry : entries) {
     // The hidden datasets may be images too, so which dataset is meant cannot be decided.
     if (entry.hides_others) throw FileError(entry.problem + ", or name a dataset outside it with data");
     const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
-    if (dtype && looks_like_images(entry.shape, *dtype)) images.push_back(std::move(entry));
+    if (dtype && looks_like_images(entry.shape, *dtype)) images.push_back(entry);
   }
   if (images.size() == 1) return images.front().path;
   if (images.empty()) {
-    throw DatasetError(fmt::format(
-        "{}: no dataset looks like images; name one with {}, and its {} if its shape is ambiguous",
-        file.path().string(), spelled("data"), spelled("input_layout")));
+    throw DatasetError(fmt::format("{}. Name one with {}, and its {} if its shape is ambiguous",
+                                   no_images_text(file.path().string(), entries), spelled("data"),
+                                   spelled("input_layout")));
   }
   const auto largest =
       std::ranges::max_element(images, {}, [](const auto& entry) { return entry.shape.front(); });

@@ -132,9 +132,9 @@ std::vector<std::string> finding_lines(const CheckEntry& entry, const std::strin
   if (!entry.result || entry.result->clean()) return {};
   const CheckResult& result = *entry.result;
   std::vector<std::string> lines = result.findings;
-  lines.push_back(fmt::format("{}:{}: {} of {} compared chunks{}", printable(file),
+  lines.push_back(fmt::format("{}:{}: {} of {} {} chunks{}", printable(file),
                               printable(short_path(entry.listed.path)), failures_text(result),
-                              format_count(result.visited),
+                              format_count(result.visited), compared_chunks(entry) > 0 ? "compared" : "read",
                               result.differing + result.corrupt > lines.size()
                                   ? fmt::format("; the first {} are named above", lines.size())
                                   : ""));

@@ -54,11 +54,6 @@ std::size_t images_under_way(const ImageTarget& target) {
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(fit, 1, 4 * std::uint64_t{target.jobs}));
 }
 
-[[noreturn]] void refuse_image(const std::filesystem::path& file, std::string_view problem) {
-  throw FileError(fmt::format("{} {}; repair or remove it, or leave bad images out with --on-error skip",
-                              file.string(), problem));
-}
-
 class ImagePacker {
  public:
   ImagePacker(H5Writer& writer, const ImageSet& set, const ImageTarget& target, Progress& progress)
@@ -223,6 +218,11 @@ class ImagePacker {
 };
 
 }  // namespace
+
+void refuse_image(const std::filesystem::path& file, std::string_view problem) {
+  throw FileError(fmt::format("{} {}; repair or remove it, or leave bad images out with --on-error skip",
+                              file.string(), problem));
+}
 
 void require_images(const ImageSet& set) {
   for (const ImageItem& item : set.items) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/write/h5_writer.hpp"
@@ -40,6 +41,9 @@ struct PackedImages {
   std::uint64_t stored_bytes = 0;
   DatasetStats stats;  ///< statistics of pixel data
 };
+
+/// Throws FileError: `file` cannot be used because of `problem`, such as "is empty".
+[[noreturn]] void refuse_image(const std::filesystem::path& file, std::string_view problem);
 
 /// Throws FileError for the first file of the set that cannot be opened. Opens nothing.
 void require_images(const ImageSet& set);

@@ -20,6 +20,8 @@
 namespace h5feed::cli {
 namespace {
 
+constexpr std::size_t kMostDimensions = 32;  // H5S_MAX_RANK
+
 // Returns the absolute path of a name: "train/images" → "/train/images". Refuses ".", "" and "..", which HDF5
 // would interpret in its own way.
 std::optional<std::string> absolute_path(std::string_view name) {
@@ -120,6 +122,13 @@ std::vector<PackInput> open_arrays(const ArrayArguments& arguments, const std::s
   open_named<NpyFile>("--npy", "train/images=x_train.npy", arguments.npy, out, inputs);
   open_cifar_arrays("--cifar10", arguments.cifar10, CifarKind::ten, out, inputs);
   open_cifar_arrays("--cifar100", arguments.cifar100, CifarKind::hundred, out, inputs);
+  for (const PackInput& input : inputs) {
+    const std::size_t rank = input.source->shape().size();
+    if (rank > kMostDimensions) {
+      throw OptionError(fmt::format("{} {}: the array has {} dimensions; HDF5 stores at most {}",
+                                    input.option, input.path.substr(1), rank, kMostDimensions));
+    }
+  }
   std::vector<NamedArray> named;
   for (const PackInput& input : inputs) named.push_back({input.option, input.path, input.source->shape()});
   check_pairs(named);

@@ -62,7 +62,8 @@ SpaceNeed image_space(const ImageSet& set, const ImageTarget& target) {
       try {
         decode_image(read_image_file(set.items[set.items.size() * i / looks].file), target.format,
                      pixels.span());
-      } catch (const BadImage&) {
+      } catch (const BadImage& bad) {
+        if (!target.skip_bad) refuse_image(set.items[set.items.size() * i / looks].file, bad.what());
         continue;
       }
       sum += measure_stored_share(dataset, pixels.span());

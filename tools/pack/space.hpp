@@ -23,7 +23,7 @@ SpaceNeed array_space(const NewDataset& dataset, const SourceOpener& open);
 
 /// Returns the bytes that the images of `set` will take. Exact without filters; otherwise estimated by
 /// decoding and encoding a few images spread over the set. Files stored as they are count with the mean size
-/// of up to 1,000 of them. Ignores images that cannot be read; `pack_images` reports them.
+/// of up to 1,000 of them. Throws FileError that names a bad image it meets, unless bad images are skipped.
 SpaceNeed image_space(const ImageSet& set, const ImageTarget& target);
 
 }  // namespace h5feed::cli

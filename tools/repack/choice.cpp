@@ -199,9 +199,7 @@ std::vector<std::string> chosen_paths(const H5File& file, std::vector<DatasetEnt
     if (dtype && looks_like_images(entry.shape, *dtype)) paths.push_back(entry.path);
   }
   if (paths.empty()) {
-    throw DatasetError(
-        fmt::format("{}: no dataset looks like images; it has {}. Name those to repack with --dataset",
-                    arguments.in, list_text(entries)));
+    throw DatasetError(no_images_text(arguments.in, entries) + ". Name those to repack with --dataset");
   }
   return paths;
 }

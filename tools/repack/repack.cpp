@@ -45,6 +45,7 @@ RepackSettings make_settings(const RepackArguments& arguments) {
                           .jobs = parse_jobs(arguments.jobs, limits),
                           .verify = !arguments.no_verify};
   if (!arguments.memory.empty()) settings.memory_bytes = parse_size("--memory", arguments.memory);
+  if (settings.memory_bytes == 0) throw OptionError("--memory 0 holds no chunk; give a size such as 512MiB");
   return settings;
 }
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Longer runs than .ci/run: each header of the LibTorch adapter alone, this adapter, the command line and the commands that
-# measure under AddressSanitizer, 200 kills of repack at random moments, and two minutes of every fuzz target.
+# Longer runs than .ci/run: each header of the LibTorch adapter alone; h5feed as a subproject and as a shared library; the
+# tests' own code under UndefinedBehaviorSanitizer; the LibTorch adapter, the command line and the commands that measure under
+# AddressSanitizer; 200 kills of repack at random moments; and two minutes of every fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 tools/install_deps.sh --sanitizers
 tools/scripts/build.sh release -- -DH5FEED_LONG_TESTS=ON
-ctest --preset release -R '^public_headers_compile_alone$'
+ctest --preset release -R '^(public_headers_compile_alone|package_works_by_add_subdirectory_.*|package_of_shared_library_.*)$'
 H5FEED_TEST_KILLS=200 build/release/tests/tools/tools_test --gtest_filter=Repack.loses_nothing_when_killed_at_any_moment
 
 # Debian's LibTorch needs GCC, unlike the rest of the preset.
@@ -18,4 +19,6 @@ cmake --build "$torch" --target torch_test torch_feed_test resnet_test command_l
 HDF5_PLUGIN_PRELOAD=:: ctest --test-dir "$torch" -R '^(torch_test|torch_feed_test|resnet_test|command_line_test|measuring_test)$' \
   --output-on-failure
 
+tools/scripts/build.sh asan-ubsan -- -DH5FEED_LONG_TESTS=ON
+ctest --preset asan-ubsan -j "$(nproc)"
 tools/scripts/fuzz.sh 120

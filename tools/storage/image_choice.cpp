@@ -73,8 +73,7 @@ std::string choice_error(const DatasetOptions& options, std::string_view command
   };
   if (images.size() > 1)
     return which_images(file, images) + suggestion(largest(images), datasets, file, command);
-  return fmt::format("{}: no dataset looks like images; it has {}{}", file, list_text(datasets),
-                     suggestion(largest(datasets), datasets, file, command));
+  return no_images_text(file, datasets) + suggestion(largest(datasets), datasets, file, command);
 }
 
 }  // namespace

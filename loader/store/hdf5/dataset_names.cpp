@@ -66,6 +66,13 @@ std::string list_text(const std::vector<DatasetEntry>& entries) {
   return text;
 }
 
+std::string no_images_text(const std::string& file, const std::vector<DatasetEntry>& entries) {
+  const auto damaged =
+      std::ranges::find_if(entries, [](const auto& entry) { return !entry.problem.empty(); });
+  return fmt::format("{}: no dataset looks like images; it has {}{}", file, list_text(entries),
+                     damaged == entries.end() ? "" : "; " + damaged->problem);
+}
+
 std::string closest_dataset(const std::vector<DatasetEntry>& entries, std::string_view wanted,
                             bool want_images) {
   const std::string name = lower(without_leading_slashes(wanted));

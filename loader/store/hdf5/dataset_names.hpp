@@ -18,6 +18,10 @@ std::string shape_text(const DatasetEntry& entry);
 /// more"; "no datasets" if empty.
 std::string list_text(const std::vector<DatasetEntry>& entries);
 
+/// Returns that no dataset of `file` looks like images, with a list of its datasets and, if some cannot be
+/// read, why the first of them cannot.
+std::string no_images_text(const std::string& file, const std::vector<DatasetEntry>& entries);
+
 /// Returns the path, without its leading slash, of the numeric dataset that the user most likely meant by
 /// `wanted`: one with the same last component, else the one with the fewest edits, else one whose name
 /// contains it, else, with `want_images`, the only one that looks like images. Empty if none is similar.

@@ -268,6 +268,15 @@ std::vector<Hostile> hostile_files() {
 INSTANTIATE_TEST_SUITE_P(Pack, HostileIdx, ::testing::ValuesIn(hostile_files()),
                          [](const auto& param_info) { return param_info.param.name; });
 
+TEST(Pack, refuses_more_dimensions_than_hdf5_has) {
+  const TempDir dir;
+  replace_file(dir / "x.idx", idx_bytes(0x08, std::vector<std::uint32_t>(33, 1), random_bytes(1)));
+  const ProgramResult result = run_program(dir.path(), {"pack", "out.h5", "--idx", "x=x.idx"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err, "--idx x: the array has 33 dimensions; HDF5 stores at most 32\n");
+  EXPECT_THAT(names_in(dir.path()), ElementsAre("x.idx"));
+}
+
 TEST(Pack, reads_a_file_of_several_gzip_members) {
   const TempDir dir;
   const auto values = random_bytes(5000);

@@ -66,7 +66,7 @@ const std::vector<Command>& commands() {
       {"pack_images", {"pack", "out.h5", "--images", ".", "--size", "8x8"}, {{"--jobs", kPositive}}},
       {"repack_chunk",
        {"repack", "good.h5", "out.h5"},
-       {{"--chunk", join(kPositive, {"11", "999999999", "0MiB"})}}},
+       {{"--chunk", join(kPositive, {"11", "999999999", "0MiB"})}, {"--memory", {"0"}, "1GiB"}}},
       {"repack",
        {"repack", "good.h5", "out.h5", "--chunk", "2"},
        {{"--memory", join(kSize, {"0"}), "1GiB"},

@@ -86,6 +86,22 @@ TEST_F(DamagedFile, is_done_with_an_intact_dataset_that_is_named) {
   }
 }
 
+TEST_F(DamagedFile, says_why_the_only_images_cannot_be_read) {
+  {
+    H5TestFile file(dir_ / "a.h5");
+    file.create({.path = "images", .shape = {6, 5, 4}});
+    file.create({.path = "labels", .shape = {6}});
+  }
+  damage_header(dir_ / "a.h5", "images");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"bench", "a.h5"}, {"tune", "a.h5"}, {"info", "a.h5", "--stats"}}) {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("a.h5:/images: libhdf5 cannot open it: bad object header "))
+        << arguments[0];
+  }
+}
+
 // libhdf5's exit handler finds what it left open, and prints or crashes.
 TEST_F(DamagedFile, has_nothing_said_behind_its_error) {
   {

@@ -115,7 +115,7 @@ TEST(Dataset, names_both_when_two_look_like_images) {
 TEST(Dataset, says_so_when_nothing_looks_like_images) {
   const SampleSet set({.shape = {20, 8}, .dtype = DType::f32});
   EXPECT_THAT(test::refusal_of<DatasetError>([&] { Dataset::open({.files = {set.path()}}); }),
-              HasSubstr("no dataset looks like images; name one with data"));
+              HasSubstr(". Name one with data"));
 }
 
 TEST(Dataset, refuses_labels_of_another_length) {

@@ -107,6 +107,16 @@ TEST_F(StoreDamaged, lists_what_is_intact_beside_a_damaged_dataset) {
       "train.h5: no dataset \"none\"; it has /bad (unreadable), /images (4×5×6 u8), /z/images (4×5×6 u8)");
 }
 
+TEST_F(StoreDamaged, says_why_the_only_images_cannot_be_read) {
+  write({.path = "images", .shape = {4, 5, 6}, .chunk = {4, 5, 6}});
+  // Layout message of version 3: extents of the chunks and size of the elements.
+  replace_bytes(path(), {4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 1, 0, 0, 0},
+                {0, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 1, 0, 0, 0});
+  EXPECT_THAT(without_directory(refusal_of<DatasetError>([&] { Dataset::open({.files = {path()}}); })),
+              AllOf(StartsWith("train.h5: no dataset looks like images; it has /images (unreadable); "),
+                    HasSubstr("/images: libhdf5 cannot open it: "), HasSubstr(". Name one with data, ")));
+}
+
 TEST_F(StoreDamaged, lists_what_is_intact_beside_a_damaged_group) {
   {
     H5TestFile file(path());
