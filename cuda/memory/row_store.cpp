@@ -110,10 +110,14 @@ std::size_t RowStore::room(const CallPlace& place) {
   if (room_ > 0) return room_;
   const std::uint64_t rows = std::min(block_bytes_, left_) / kDeviceAlignment * kDeviceAlignment / pitch_;
   const std::uint64_t bytes = aligned_for_device(rows * pitch_);
-  growing_ = false;
-  if (rows == 0) return 0;
+  if (rows == 0) {
+    growing_ = false;
+    return 0;
+  }
   const FreeMemory memory = memory_now();
-  if (!memory.known || memory.free < bytes + memory.reserve) {
+  if (!memory.known) return 0;  // until the next batch
+  if (memory.free < bytes + memory.reserve) {
+    growing_ = false;
     say(settings_.device, fmt::format("no further block of {}, to leave {} free", format_bytes(bytes),
                                       format_bytes(memory.reserve)));
     return 0;
@@ -123,16 +127,18 @@ std::size_t RowStore::room(const CallPlace& place) {
     block = std::make_shared<Block>(bytes, place, ledger_);
   } catch (const CudaError& error) {
     if (error.code() != cudaErrorMemoryAllocation) throw;
+    growing_ = false;
     say(settings_.device,
         fmt::format("no further block of {}, which cannot be allocated", format_bytes(bytes)));
     return 0;
   }
-  growing_ = true;
+  block->samples.reserve(rows);
+  {
+    const MutexLock lock(mutex_);
+    blocks_.push_back(std::move(block));
+  }
   left_ -= bytes;
   room_ = rows;
-  block->samples.reserve(room_);
-  const MutexLock lock(mutex_);
-  blocks_.push_back(std::move(block));
   return room_;
 }
 

@@ -234,6 +234,36 @@ TEST(GpuCache, goes_on_with_what_it_has_where_memory_runs_out) {
   }
 }
 
+TEST(GpuCache, serves_no_sample_whose_copy_failed) {
+  const SampleSet set(small_set());
+  const Dataset dataset = open(set);
+  const auto expected = epochs_on_cpu(dataset, small_options(0), 2);
+  int failed = 0;
+  for (std::uint64_t call = 1; call <= 60; call += 3) {
+    FakeCuda cuda;
+    {
+      DataLoader loader(dataset, small_options(50 * kRowBytes));
+      GpuReader reader(cuda, 0);
+      cuda.fail_call(call, cudaErrorLaunchOutOfResources);
+      for (int epoch = 0; epoch < 2;) {
+        try {
+          const auto batch = loader.next();
+          if (batch) reader.read(*batch);
+          if (!batch) ++epoch;
+        } catch (const DeviceError&) {
+          ++failed;
+        }
+      }
+      EXPECT_TRUE(cuda.failed()) << call;
+      for (const Delivery& delivery : reader.wait())
+        EXPECT_TRUE(delivery == expected[delivery.epoch * 8 + delivery.number]) << call;
+      EXPECT_GE(loader.stats().gpu_cache_hits, 36u) << call;
+    }
+    EXPECT_EQ(cuda.live(), FakeCudaLive{}) << call;
+  }
+  EXPECT_GT(failed, 10);
+}
+
 TEST(GpuCache, gives_memory_back_to_the_model) {
   const SampleSet set(small_set());
   const Dataset dataset = open(set);
