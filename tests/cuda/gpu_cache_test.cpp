@@ -159,10 +159,12 @@ TEST(GpuCache, that_holds_all_samples_leaves_the_host_nothing_to_do) {
       FakeCuda cuda;
       DataLoaderOptions options = small_options(1 << 20, workers);
       options.shuffle = shuffle;
+      options.cache_bytes = 8 * 5 * kRowBytes;  // of ten chunks eight, so that workers look ahead
       DataLoader loader(dataset, options);
       // Workers plan the first batches of the second epoch before the last ones of the first are copied.
       epochs_on_gpu(cuda, loader, 2);
       const LoaderStats before = loader.stats();
+      EXPECT_GE(before.bytes_decoded, 50 * kRowBytes);
       const std::uint64_t bytes = cuda.pinned_copy_bytes();
       constexpr std::uint64_t kEpochs = 3;
       EXPECT_EQ(epochs_on_gpu(cuda, loader, kEpochs).size(), kEpochs * 8);
