@@ -28,8 +28,10 @@ Converter::Converter(const DeviceFormat& format, int device, cudaStream_t upload
         "cudaDeviceGetAttribute", {device});
   check(cudaDeviceGetAttribute(&l2_cache_bytes_, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute",
         {device});
-  if (!format.converts()) return;
-  const std::vector<std::byte> bytes = normalize_coefficients(parameters_of(format), format.from, format.to);
+  if (!format.converts() && !format.gathers) return;
+  const std::vector<std::byte> bytes =
+      format.converts() ? normalize_coefficients(parameters_of(format), format.from, format.to)
+                        : normalize_coefficients({.mean = {0}, .std = {1}}, DType::u8, DType::u8);
   coefficients_ = CountedMemory(bytes.size(), CallPlace{device}, std::move(ledger));
   // The only wait for the GPU, before the first batch: `bytes` is destroyed when this function returns.
   check(cudaMemcpyAsync(coefficients_.get(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice, upload),
@@ -47,28 +49,35 @@ void Converter::enqueue(const StagedBatch& from, void* data, void* target, cudaS
 
 void Converter::convert_data(const StagedBatch& from, void* data, cudaStream_t stream,
                              const CallPlace& place) const {
-  if (!format_.converts()) {
+  if (!format_.converts() && from.rows == nullptr) {
     const std::size_t bytes = static_cast<std::size_t>(from.samples) * staged_sample_bytes();
     check(cudaMemcpyAsync(data, from.data, bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync",
           place);
     return;
   }
-  const CropSizes& sizes = format_.sizes;
   NormalizeJob job;
   job.in = from.data;
-  job.from = format_.from;
+  job.rows = from.rows;
   job.out = data;
-  job.to = format_.to;
   job.coefficients = coefficients_.get();
-  job.transforms = from.transforms;
   job.layout.samples = from.samples;
-  job.layout.channels = static_cast<std::int64_t>(format_.channels);
-  job.layout.in_height = static_cast<std::int64_t>(sizes.in_height);
-  job.layout.in_width = static_cast<std::int64_t>(sizes.in_width);
-  job.layout.out_height = static_cast<std::int64_t>(sizes.out_height);
-  job.layout.out_width = static_cast<std::int64_t>(sizes.out_width);
-  job.layout.in_channels_last = format_.in_channels_last;
-  job.layout.out_channels_last = format_.out_channels_last;
+  if (format_.converts()) {
+    const CropSizes& sizes = format_.sizes;
+    job.from = format_.from;
+    job.to = format_.to;
+    job.transforms = from.transforms;
+    job.layout.channels = static_cast<std::int64_t>(format_.channels);
+    job.layout.in_height = static_cast<std::int64_t>(sizes.in_height);
+    job.layout.in_width = static_cast<std::int64_t>(sizes.in_width);
+    job.layout.out_height = static_cast<std::int64_t>(sizes.out_height);
+    job.layout.out_width = static_cast<std::int64_t>(sizes.out_width);
+    job.layout.in_channels_last = format_.in_channels_last;
+    job.layout.out_channels_last = format_.out_channels_last;
+  } else {
+    // Gathers samples of any type as bytes.
+    job.from = job.to = DType::u8;
+    job.layout.in_width = job.layout.out_width = static_cast<std::int64_t>(staged_sample_bytes());
+  }
   // A batch that fits stays in the cache for the first layer of the model; a larger one would only evict
   // what else is there.
   job.past_caches = static_cast<std::uint64_t>(job.layout.out_elements()) * size_of(job.to) >

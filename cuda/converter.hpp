@@ -16,6 +16,7 @@ namespace h5feed::gpu {
 /// A batch in GPU memory as copied from the host. All pointers are device addresses.
 struct StagedBatch {
   const std::byte* data = nullptr;
+  const std::byte* const* rows = nullptr;  ///< Address of each sample; null: they follow each other at `data`
   const std::byte* target = nullptr;
   const SampleTransform* transforms = nullptr;  ///< Transforms of this delivery; null if the format has none
   /// Number of samples.

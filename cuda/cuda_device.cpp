@@ -11,16 +11,19 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.hpp"
 #include "batch/strides.hpp"
 #include "cuda/converter.hpp"
+#include "cuda/copied_batch.hpp"
 #include "cuda/device_choice.hpp"
 #include "cuda/memory/given_batch.hpp"
 #include "cuda/memory/output_ring.hpp"
 #include "cuda/memory/pinned_pool.hpp"
+#include "cuda/memory/row_store.hpp"
 #include "cuda/memory/slot_layout.hpp"
 #include "cuda/memory/staged_ring.hpp"
 #include "cuda/runtime/check.hpp"
@@ -35,29 +38,6 @@ std::uint64_t used_bytes(int device) {
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", {device});
   return total - free;
 }
-
-// A batch that has been copied but not delivered yet.
-class StagedOnly final : public DeviceBatch {
- public:
-  StagedOnly(int device, std::shared_ptr<OutputRing> ring) : device_(device), ring_(std::move(ring)) {}
-  ~StagedOnly() override {
-    if (output) ring_->give_back(std::move(output));
-  }
-
-  int device() const noexcept override { return device_; }
-  const DeviceTensor& data() const noexcept override { return none_; }
-  const DeviceTensor& target() const noexcept override { return none_; }
-  void use_on(GpuStream) override { throw DeviceError("the batch is not delivered yet"); }
-
-  StagedRing::Lease staged;
-  // The batch converted ahead of its delivery; null if it was not.
-  std::unique_ptr<OutputRing::Slot> output;
-
- private:
-  const int device_;
-  const std::shared_ptr<OutputRing> ring_;
-  const DeviceTensor none_ = {};
-};
 
 PinnedPool::Settings pool_settings(const CudaDeviceSettings& settings, std::size_t slot_bytes) {
   return {.slot_bytes = slot_bytes,
@@ -93,6 +73,12 @@ class CudaDevice final : public Device {
                                  .poison = settings.poison},
             ledger_)),
         converts_ahead_(settings.capacity.own_outputs) {
+    if (settings.format.gathers) {
+      store_ = std::make_unique<RowStore>(RowStore::Settings{.device = settings.device,
+                                                             .row_bytes = converter_.staged_sample_bytes(),
+                                                             .size = settings.capacity.cache},
+                                          ledger_);
+    }
     guard_at_start_.reset();
   }
 
@@ -107,6 +93,10 @@ class CudaDevice final : public Device {
       if (!slot.free) return slot;
       slot.data.bytes = {memory, memory.get() + layout_.data_offset};
       if (has_target()) slot.target.bytes = memory;
+      if (auto kept = store_ ? store_->find(request.samples) : nullptr) {
+        slot.places = places_of(*kept);
+        slot.gpu = std::make_shared<CopiedBatch>(settings_.device, ring_, std::move(kept));
+      }
       return slot;
     } catch (const CudaError& error) {
       note_if_lost(error);
@@ -145,24 +135,30 @@ class CudaDevice final : public Device {
       }
     }
     if (provide) converts_ahead_.store(false, std::memory_order_relaxed);
-    if (!error && !assembled.gpu) transfer(assembled);
+    if (!error && !is_copied(assembled)) transfer(assembled);
     for (const auto& [due_ticket, batch] : due) {
       if (batch) stage(due_ticket, batch);
     }
     if (error) std::rethrow_exception(error);
-    repeated_ = {};
-    const auto staged = std::static_pointer_cast<StagedOnly>(std::exchange(assembled.gpu, nullptr));
-    assembled.gpu = finish(assembled, staged->staged, std::move(staged->output), 0, provide);
-    if (settings_.format.deliveries > 1) repeated_ = std::move(staged->staged);
+    repeated_.reset();
+    auto copied = std::static_pointer_cast<CopiedBatch>(std::exchange(assembled.gpu, nullptr));
+    assembled.gpu = finish(assembled, *copied, 0, provide);
+    if (store_) {
+      const DeviceGuard guard(settings_.device);
+      store_->delivered(num_kept(copied->kept.get()));
+    }
+    if (settings_.format.deliveries > 1) repeated_ = std::move(copied);
     if (settings_.format.augments) assembled.transforms.resize(assembled.indices.size());
     return assembled;
   }
 
   Batch deliver_again(Batch like, std::uint64_t nth, const ProvideOutput& provide) override {
-    like.gpu = finish(like, repeated_, nullptr, nth, provide);
-    if (nth + 1 == settings_.format.deliveries) repeated_ = {};
+    like.gpu = finish(like, *repeated_, nth, provide);
+    if (nth + 1 == settings_.format.deliveries) repeated_.reset();
     return like;
   }
+
+  bool holds(std::int64_t sample) const override { return store_ && store_->holds(sample); }
 
   std::string name() const override {
     return fmt::format("cuda:{} (PCI {})", settings_.device, pci_id_of(settings_.device));
@@ -189,6 +185,10 @@ class CudaDevice final : public Device {
       // The device has failed; the values counted here are all that is known.
     }
     use.gpu = gpu;
+    if (store_) {
+      use.cache_bytes = store_->bytes();
+      use.cache_hits = store_->served();
+    }
     return use;
   }
 
@@ -199,21 +199,21 @@ class CudaDevice final : public Device {
     try {
       const DeviceGuard guard(settings_.device);
       const CallPlace place = CallPlace::of(settings_.device, batch);
-      auto staged = std::make_shared<StagedOnly>(settings_.device, ring_);
+      auto copied = std::make_shared<CopiedBatch>(settings_.device, ring_, kept_of(batch));
       try {
-        staged->staged = staged_.acquire(place);
+        copied->staged = with_memory([&] { return staged_.acquire(place); });
         // Without the mutex: the copy of a pageable slot blocks until the earlier ones are done.
-        enqueue_copy(batch, *staged->staged, place);
+        enqueue_copy(batch, *copied, place);
         if (converts_ahead_.load(std::memory_order_relaxed)) {
           const MutexLock lock(enqueue_mutex_);
-          staged->output = ring_->acquire(place);
-          convert(batch, staged->staged, *staged->output, 0, place);
+          copied->output = with_memory([&] { return ring_->acquire(place); });
+          convert(batch, *copied, *copied->output, 0, place);
         }
       } catch (...) {
         settle();
         throw;
       }
-      batch.gpu = std::move(staged);
+      batch.gpu = std::move(copied);
       batch.data.bytes.reset();
       batch.target.bytes.reset();
     } catch (const CudaError& error) {
@@ -228,24 +228,41 @@ class CudaDevice final : public Device {
     ignore_error(cudaStreamSynchronize(ring_->compute_stream()));
   }
 
-  // Fills in the target and transforms in front of the data in the slot and copies everything at once.
-  void enqueue_copy(const Batch& batch, StagedRing::Slot& slot, const CallPlace& place) {
+  // Calls `allocate` again as long as the kept samples have memory to give back for it.
+  template <typename F>
+  std::invoke_result_t<F> with_memory(F&& allocate) {
+    while (true) {
+      try {
+        return allocate();
+      } catch (const CudaError& error) {
+        if (error.code() != cudaErrorMemoryAllocation || !store_ || !store_->give_back()) throw;
+      }
+    }
+  }
+
+  // Fills in what is in front of the data in the slot, copies everything at once, and keeps its samples.
+  void enqueue_copy(const Batch& batch, CopiedBatch& copied, const CallPlace& place) {
     const cudaStream_t stream = staged_.copy_stream();
+    const StagedRing::Slot& slot = *copied.staged;
     if (batch.size() > 0) {
       std::byte* const begin = batch.data.bytes.get() - layout_.data_offset;
       if (settings_.format.augments) {
         std::memcpy(begin + layout_.transforms_offset, batch.transforms.data(),
                     batch.transforms.size() * sizeof(SampleTransform));
       }
-      pinned_.copy(slot.memory.get(), begin,
-                   layout_.data_offset + batch.indices.size() * converter_.staged_sample_bytes(), stream,
-                   place);
+      const std::size_t sample_bytes = converter_.staged_sample_bytes();
+      std::size_t samples = batch.indices.size();
+      if (copied.kept) {
+        samples = write_addresses(*copied.kept, slot.data, sample_bytes, begin + layout_.rows_offset);
+      }
+      pinned_.copy(slot.memory.get(), begin, layout_.data_offset + samples * sample_bytes, stream, place);
+      if (store_) store_->keep(copied_samples(batch.indices, copied.kept.get()), slot.data, stream, place);
     }
     check(cudaEventRecord(slot.copied.get(), stream), "cudaEventRecord", place);
   }
 
   // Converts a batch into a slot of the ring, on the stream of the ring.
-  void convert(const Batch& batch, StagedRing::Lease& staged, OutputRing::Slot& slot, std::uint64_t nth,
+  void convert(const Batch& batch, CopiedBatch& copied, OutputRing::Slot& slot, std::uint64_t nth,
                const CallPlace& place) {
     const cudaStream_t stream = ring_->compute_stream();
     // The kernel overwrites memory that the consumer of the slot's previous batch may still read.
@@ -253,15 +270,17 @@ class CudaDevice final : public Device {
       check(cudaStreamWaitEvent(stream, slot.consumed[i].get(), 0), "cudaStreamWaitEvent", place);
     }
     slot.consumers = 0;  // whatever uses the slot next comes after these waits, on the same stream
-    convert_on(stream, batch, staged, slot.data, slot.target, nth, place);
+    convert_on(stream, batch, copied, slot.data, slot.target, nth, place);
     check(cudaEventRecord(slot.ready.get(), stream), "cudaEventRecord", place);
   }
 
-  void convert_on(cudaStream_t stream, const Batch& batch, StagedRing::Lease& staged, void* data,
-                  void* target, std::uint64_t nth, const CallPlace& place) {
+  void convert_on(cudaStream_t stream, const Batch& batch, CopiedBatch& copied, void* data, void* target,
+                  std::uint64_t nth, const CallPlace& place) {
+    StagedRing::Lease& staged = copied.staged;
     check(cudaStreamWaitEvent(stream, staged->copied.get(), 0), "cudaStreamWaitEvent", place);
     StagedBatch from{.data = staged->data, .target = staged->target, .samples = batch.size()};
     if (settings_.format.augments) from.transforms = staged->transforms + nth * batch.indices.size();
+    if (copied.kept) from.rows = staged->rows;
     if (has_target()) from.target_elements = batch.target.elements();
     converter_.enqueue(from, data, target, stream, place);
     staged.read_on(stream, place);
@@ -269,9 +288,9 @@ class CudaDevice final : public Device {
 
   // Returns the batch for the consumer: in memory that `provide` gives, else in a slot of the ring, converted
   // before or now.
-  std::shared_ptr<DeviceBatch> finish(const Batch& batch, StagedRing::Lease& staged,
-                                      std::unique_ptr<OutputRing::Slot> output, std::uint64_t nth,
+  std::shared_ptr<DeviceBatch> finish(const Batch& batch, CopiedBatch& copied, std::uint64_t nth,
                                       const ProvideOutput& provide) {
+    std::unique_ptr<OutputRing::Slot>& output = copied.output;
     refuse_if_lost();
     const CallPlace place = CallPlace::of(settings_.device, batch);
     const DeviceFormat& format = settings_.format;
@@ -291,7 +310,7 @@ class CudaDevice final : public Device {
         data.data = given.data;
         target.data = given.target;
         try {
-          convert_on(given.stream, batch, staged, given.data, given.target, nth, place);
+          convert_on(given.stream, batch, copied, given.data, given.target, nth, place);
         } catch (...) {
           ignore_error(cudaStreamSynchronize(given.stream));
           throw;
@@ -301,9 +320,9 @@ class CudaDevice final : public Device {
       const MutexLock lock(enqueue_mutex_);
       const DeviceGuard guard(settings_.device);
       if (!output) {
-        output = ring_->acquire(place);
+        output = with_memory([&] { return ring_->acquire(place); });
         try {
-          convert(batch, staged, *output, nth, place);
+          convert(batch, copied, *output, nth, place);
         } catch (...) {
           settle();
           ring_->give_back(std::move(output));
@@ -356,8 +375,10 @@ class CudaDevice final : public Device {
   const Converter converter_;
   const std::shared_ptr<OutputRing> ring_;
   std::atomic<bool> converts_ahead_;
+  // Samples that stay on the device; null without a cache.
+  std::unique_ptr<RowStore> store_;
   // The batch delivered last, while it is to be repeated. Used by the consumer's thread only.
-  StagedRing::Lease repeated_;
+  std::shared_ptr<CopiedBatch> repeated_;
 
   Mutex enqueue_mutex_;  // keeps the calls that convert one batch together
   Mutex mutex_;

@@ -74,6 +74,7 @@ Sizes Sizes::tiny() {
   sizes.chunk_samples = 8;
   sizes.window_chunks = 2;
   sizes.batch_size = 8;
+  sizes.cached_step = std::chrono::milliseconds(1);
   sizes.limit_time = std::chrono::milliseconds(5);
   sizes.soak_batches = 60;
   sizes.soak_samples = 64;
@@ -132,10 +133,12 @@ std::vector<Benchmark> plain_benchmarks() {
                                 {{"u8_vs_f32_h2d"}, measure_u8_against_f32},
                                 normalize[0],
                                 normalize[1],
+                                normalize[2],
                                 {{"overlap_worst"}, measure_overlap},
+                                {{"epoch_cached"}, measure_cached_epoch},
                                 {{"threads_16"}, measure_threads},
                                 {{"soak", "soak_device_growth", "soak_host_growth"}, measure_soak}};
-  all.insert(all.end(), normalize.begin() + 2, normalize.end());
+  all.insert(all.end(), normalize.begin() + 3, normalize.end());
   return all;
 }
 

@@ -37,6 +37,7 @@ struct Sizes {
   int epoch_repetitions = 3;
   /// Epochs timed on end. Up to 32 batches are ready before the clock starts: more epochs, a smaller share.
   int epochs_on_end = 4;
+  std::chrono::milliseconds cached_step{2};    ///< work for each batch of samples that stay on the GPU
   std::chrono::milliseconds limit_time{2000};  ///< least time of a run that only decodes
   // Soak.
   std::uint64_t soak_batches = 100'000;
@@ -107,10 +108,11 @@ std::vector<Row> measure_h2d_idle(Bench& bench);
 std::vector<Row> measure_h2d_loaded(Bench& bench);
 std::vector<Row> measure_u8_against_f32(Bench& bench);
 std::vector<Row> measure_overlap(Bench& bench);
+std::vector<Row> measure_cached_epoch(Bench& bench);
 std::vector<Row> measure_threads(Bench& bench);
 std::vector<Row> measure_soak(Bench& bench);
 
-/// Returns one benchmark for each variant of the normalize kernel; first the two of docs/results.md.
+/// Returns one benchmark for each variant of the normalize kernel; first the three of docs/results.md.
 std::vector<Benchmark> normalize_benchmarks();
 
 /// Returns the benchmarks that need no LibTorch.

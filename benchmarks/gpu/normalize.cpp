@@ -22,10 +22,15 @@ Row measure(Bench& bench, const NormalizeCase& what) {
 }  // namespace
 
 std::vector<Benchmark> normalize_benchmarks() {
-  // The first two use the kernel as the loader launches it.
+  // The first three use the kernel as the loader launches it.
   static constexpr NormalizeCase kCases[] = {
       {.name = "normalize_plain", .to = DType::f32},
       {.name = "normalize_augmented", .to = DType::f32, .augmented = true, .in_channels_last = true},
+      {.name = "gather_augmented",
+       .to = DType::f32,
+       .augmented = true,
+       .in_channels_last = true,
+       .gathered = true},
       {.name = "normalize_plain_streaming", .to = DType::f32, .past_caches = true},
       {.name = "normalize_plain_f16", .to = DType::f16},
       {.name = "normalize_plain_bf16", .to = DType::bf16},
@@ -36,6 +41,12 @@ std::vector<Benchmark> normalize_benchmarks() {
        .in_channels_last = true},
       {.name = "normalize_augmented_f16", .to = DType::f16, .augmented = true, .in_channels_last = true},
       {.name = "normalize_augmented_bf16", .to = DType::bf16, .augmented = true, .in_channels_last = true},
+      {.name = "gather_plain", .to = DType::f32, .gathered = true},
+      {.name = "gather_augmented_f16",
+       .to = DType::f16,
+       .augmented = true,
+       .in_channels_last = true,
+       .gathered = true},
       {.name = "channels_last", .to = DType::f32, .in_channels_last = true, .out_channels_last = true},
       {.name = "channels_last_augmented",
        .to = DType::f32,

@@ -53,6 +53,15 @@ std::vector<SampleTransform> random_transforms(std::int64_t samples) {
   return transforms;
 }
 
+// Returns the addresses of the uint8 samples of a batch in random order.
+std::vector<const std::byte*> shuffled_rows(const std::byte* batch, const gpu::ImageLayout& layout) {
+  std::vector<const std::byte*> rows;
+  const std::int64_t sample_bytes = layout.in_elements() / layout.samples;
+  for (std::int64_t i = 0; i < layout.samples; ++i) rows.push_back(batch + i * sample_bytes);
+  std::ranges::shuffle(rows, std::mt19937(3));
+  return rows;
+}
+
 }  // namespace
 
 NormalizeSetup::NormalizeSetup(const Bench& bench, const NormalizeCase& what, cudaStream_t stream)
@@ -93,6 +102,11 @@ NormalizeSetup::NormalizeSetup(const Bench& bench, const NormalizeCase& what, cu
     crops_ = upload(transforms.data(), transforms.size() * sizeof(SampleTransform), device_, stream);
     job_.transforms = static_cast<const SampleTransform*>(crops_.get());
   }
+  if (what.gathered) {
+    const auto rows = shuffled_rows(static_cast<const std::byte*>(in_.get()), job_.layout);
+    rows_ = upload(rows.data(), rows.size() * sizeof(rows[0]), device_, stream);
+    job_.rows = static_cast<const std::byte* const*>(rows_.get());
+  }
   // A GPU without work runs at a fraction of its clock, and takes longer to leave it than some launches take.
   const auto spin_time = static_cast<std::uint64_t>(std::chrono::nanoseconds(bench.sizes.spin_time).count());
   check(launch_spin(spin_time, multiprocessors_, stream), "spin", {device_});
@@ -121,10 +135,11 @@ double NormalizeSetup::seconds(const std::function<void()>& launch) {
 
 std::string NormalizeSetup::description() const {
   const auto layout = [](bool channels_last) { return channels_last ? "NHWC" : "NCHW"; };
-  return fmt::format("u8 to {} of {}x{}x{}x{}, {} to {}{}{}", h5feed::name_of(what_.to), job_.layout.samples,
-                     kChannels, job_.layout.in_height, job_.layout.in_width, layout(what_.in_channels_last),
-                     layout(what_.out_channels_last), what_.augmented ? " with flip and crop" : "",
-                     what_.past_caches ? ", streaming stores" : "");
+  return fmt::format(
+      "u8 to {} of {}x{}x{}x{}, {} to {}{}{}{}", h5feed::name_of(what_.to), job_.layout.samples, kChannels,
+      job_.layout.in_height, job_.layout.in_width, layout(what_.in_channels_last),
+      layout(what_.out_channels_last), what_.augmented ? " with flip and crop" : "",
+      what_.gathered ? ", samples in random order" : "", what_.past_caches ? ", streaming stores" : "");
 }
 
 }  // namespace h5feed::bench

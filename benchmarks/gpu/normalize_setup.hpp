@@ -22,6 +22,7 @@ struct NormalizeCase {
   bool past_caches = false;        ///< with streaming stores, which bypass the caches
   bool in_channels_last = false;   ///< input is NHWC, else NCHW
   bool out_channels_last = false;  ///< output is NHWC, else NCHW
+  bool gathered = false;           ///< samples in random order, by their addresses
 };
 
 /// Owns the memory of the kernel and of the copy. For one thread.
@@ -56,7 +57,7 @@ class NormalizeSetup {
   int multiprocessors_ = 1;
   std::size_t moved_bytes_ = 0;
   gpu::NormalizeJob job_;
-  gpu::DeviceMemory in_, out_, coefficients_, crops_, copy_from_, copy_to_;
+  gpu::DeviceMemory in_, out_, coefficients_, crops_, rows_, copy_from_, copy_to_;
 };
 
 }  // namespace h5feed::bench

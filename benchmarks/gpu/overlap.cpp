@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <stdexcept>
 #include <utility>
 
 #include "cuda/runtime/handles.hpp"
@@ -58,19 +60,27 @@ class Consumer {
   int multiprocessors_ = 1;
 };
 
+Dataset images_and_labels(Bench& bench) {
+  const auto file = bench.file({.samples = bench.sizes.overlap_samples, .side = bench.sizes.side});
+  return Dataset::open({.files = {file}, .data = "images", .target = "labels"});
+}
+
+DataLoaderOptions delivered_options(const Bench& bench) {
+  DataLoaderOptions options = bench.decoding_options(bench.sizes.batch_size);
+  options.normalize = Normalize{.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+  options.device = gpu::device(fmt::format("cuda:{}", bench.device));
+  return options;
+}
+
 }  // namespace
 
 std::vector<Row> measure_overlap(Bench& bench) {
-  const auto file = bench.file({.samples = bench.sizes.overlap_samples, .side = bench.sizes.side});
-  const Dataset data = Dataset::open({.files = {file}, .data = "images", .target = "labels"});
-  DataLoaderOptions options = bench.decoding_options(bench.sizes.batch_size);
+  DataLoaderOptions options = delivered_options(bench);
   options.shuffle = bench.window();
   options.cache_bytes = std::uint64_t{256}
                         << 20;  // holds the chunks of a window, a fifth of the file at most
   options.cache_policy = CachePolicy::lru;
-  options.normalize = Normalize{.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
-  options.device = gpu::device(fmt::format("cuda:{}", bench.device));
-  DataLoader loader(data, options);
+  DataLoader loader(images_and_labels(bench), options);
   Consumer consumer(bench.device);
   const int epochs = bench.sizes.epochs_on_end;
   const std::uint64_t batches = loader.size() * static_cast<std::uint64_t>(epochs);
@@ -101,6 +111,36 @@ std::vector<Row> measure_overlap(Bench& bench) {
   }
   rows.push_back(std::move(worst));
   return rows;
+}
+
+std::vector<Row> measure_cached_epoch(Bench& bench) {
+  DataLoaderOptions options = delivered_options(bench);
+  options.shuffle = true;
+  options.augment = Augment{.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.padding = 4}};
+  // As many bytes again: a row of the cache may be a little longer than a sample.
+  options.gpu_cache_bytes = 2 * bench.sizes.overlap_samples * 3 * bench.sizes.side * bench.sizes.side;
+  DataLoader loader(images_and_labels(bench), options);
+  Consumer consumer(bench.device);
+  const int epochs = bench.sizes.epochs_on_end;
+  const std::uint64_t batches = loader.size() * static_cast<std::uint64_t>(epochs);
+  const auto nanoseconds =
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(bench.sizes.cached_step).count());
+
+  // In the second epoch, batches that were planned before the end of the first are still copied.
+  consumer.epochs(2, loader, 1000);
+  const LoaderStats filled = loader.stats();
+  Row row{.name = "epoch_cached", .unit = "s"};
+  row.pairs = alternate(
+      bench.sizes.epoch_repetitions, [&] { return consumer.epochs(epochs, loader, nanoseconds); },
+      [&] { return consumer.compute_alone(batches, nanoseconds); });
+  const LoaderStats stats = loader.stats();
+  if (stats.gpu_cache_hits - filled.gpu_cache_hits != stats.samples - filled.samples) {
+    throw std::runtime_error("not all samples stayed on the GPU: it has too little free memory");
+  }
+  row.note = fmt::format(
+      "{} epochs on end, {} batches, a kernel of {} ns each, all samples on the GPU; against computing alone",
+      epochs, batches, nanoseconds);
+  return {row};
 }
 
 }  // namespace h5feed::bench

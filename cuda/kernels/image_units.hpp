@@ -3,12 +3,14 @@
 // the kernel for interleaved images of 3 or 4 channels.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/cuda_macros.hpp"
 #include "batch/normalize.hpp"
 #include "cuda/kernels/divisor.hpp"
 #include "cuda/kernels/image_layout.hpp"
+#include "cuda/kernels/normalize.hpp"
 #include "cuda/kernels/runs.hpp"
 #include "cuda/kernels/tiles.hpp"
 #include "cuda/kernels/values.hpp"
@@ -16,7 +18,8 @@
 namespace h5feed::gpu {
 
 /// Common base of the image kernels. `Index`: type of positions within one sample, unsigned; arithmetic
-/// wraps, so that −1 exceeds all extents.
+/// wraps, so that −1 exceeds all extents. The samples of the source follow each other at `in`, or lie where
+/// `rows` says.
 template <typename From, typename To, typename Index>
 struct Images {
   using Source = From;
@@ -33,6 +36,7 @@ struct Images {
   };
 
   const From* in;
+  const std::byte* const* rows;  ///< Address of each sample; null: they follow each other at `in`
   To* out;
   const SampleTransform* transforms;  ///< One per sample; null: no crop, no flip
   std::int64_t in_elements;
@@ -44,19 +48,21 @@ struct Images {
   Geometry geometry;
   bool past_caches;  ///< Use streaming stores, which leave the L2 cache to other data
 
-  /// A sample of the output consists of `rows` rows of `pitch` elements. An item has up to `runs` runs of 16
-  /// bytes, spaced by the number of items of a row, so that neighbouring threads store neighbouring runs.
-  Images(const From* from, To* to, const SampleTransform* of_samples, const ImageLayout& layout, bool past,
-         std::int64_t rows, std::int64_t pitch, std::int64_t runs) noexcept
-      : in(from),
-        out(to),
-        transforms(of_samples),
+  /// A sample of the output consists of `out_rows` rows of `pitch` elements. An item has up to `runs` runs of
+  /// 16 bytes, spaced by the number of items of a row, so that neighbouring threads store neighbouring runs.
+  /// `layout` may describe the images of `job` in another way.
+  Images(const NormalizeJob& job, const ImageLayout& layout, std::int64_t out_rows, std::int64_t pitch,
+         std::int64_t runs) noexcept
+      : in(static_cast<const From*>(job.in)),
+        rows(job.rows),
+        out(static_cast<To*>(job.out)),
+        transforms(job.transforms),
         in_elements(layout.in_elements()),
-        items(layout.samples * rows * items_of(pitch, runs)),
-        items_per_sample(static_cast<std::uint64_t>(rows * items_of(pitch, runs))),
+        items(layout.samples * out_rows * items_of(pitch, runs)),
+        items_per_sample(static_cast<std::uint64_t>(out_rows * items_of(pitch, runs))),
         items_per_row(static_cast<std::uint64_t>(items_of(pitch, runs))),
         out_height(static_cast<std::uint64_t>(layout.out_height)),
-        past_caches(past) {
+        past_caches(job.past_caches) {
     const auto index = [](std::int64_t value) { return static_cast<Index>(value); };
     const std::int64_t in_plane = layout.in_height * layout.in_width;
     geometry.in_sample = in_plane * layout.channels;
@@ -86,6 +92,18 @@ struct Images {
     const auto [samples, in_sample] = items_per_sample.split(place.rest + thread);
     const auto [row, item] = items_per_row.split(in_sample);
     return {place.sample + static_cast<std::int64_t>(samples), row, item * Index{kRun}};
+  }
+
+  /// The source of one sample. Elements from `begin` up to, but not including, `end` can be read, counted
+  /// from its first one: all samples of the batch if they follow each other, else those of the sample itself.
+  struct Sample {
+    const From* first;
+    std::int64_t begin, end;
+  };
+  H5FEED_HOST_DEVICE Sample sample_at(std::int64_t sample) const noexcept {
+    if (rows != nullptr) return {reinterpret_cast<const From*>(rows[sample]), 0, geometry.in_sample};
+    const std::int64_t offset = sample * geometry.in_sample;
+    return {in + offset, -offset, in_elements - offset};
   }
 
   /// Source of the first pixel of an output row, and the step from one output pixel to the next. Rows and
@@ -137,9 +155,8 @@ struct PlanarUnits : Images<From, To, std::uint32_t> {
   using Base::kRun;
   static constexpr bool kSharedTable = true;
 
-  PlanarUnits(const From* from, To* to, const SampleTransform* of_samples, const ImageLayout& layout,
-              bool past) noexcept
-      : Base(from, to, of_samples, layout, past, layout.out_height, layout.out_width, 1) {}
+  PlanarUnits(const NormalizeJob& job, const ImageLayout& layout) noexcept
+      : Base(job, layout, layout.out_height, layout.out_width, 1) {}
 
   H5FEED_HOST_DEVICE void operator()(std::int64_t tile, std::uint32_t thread,
                                      const Values<From, To>& values) const noexcept {
@@ -149,23 +166,22 @@ struct PlanarUnits : Images<From, To, std::uint32_t> {
     const std::uint32_t start = origin.x + first * origin.step;
     const bool backward = origin.step != 1;
     const bool row_inside = origin.y < geometry.in_height;
+    const auto source = this->sample_at(sample);
     // The source window with the pixels of the run. Part of it may be outside the row, which does no harm
-    // while it is inside the batch.
+    // while it can be read.
     const std::uint32_t left = backward ? start - (kRun - 1) : start;
-    const std::int64_t window = sample * geometry.in_sample +
-                                static_cast<std::int64_t>(origin.y) * geometry.in_row +
+    const std::int64_t window = static_cast<std::int64_t>(origin.y) * geometry.in_row +
                                 static_cast<std::int64_t>(static_cast<std::int32_t>(left)) * kChannels;
-    const bool readable = row_inside && window >= 0 && window + kRun * kChannels <= this->in_elements;
+    const bool readable = row_inside && window >= source.begin && window + kRun * kChannels <= source.end;
     To* const to = this->out + sample * geometry.out_sample + row * geometry.out_row + first;
     const std::uint32_t count = geometry.out_row - first;
 
     if (row_inside && !readable) {
-      edge(this->in + sample * geometry.in_sample + std::int64_t{origin.y} * geometry.in_row, start,
-           origin.step, values, to, count);
+      edge(source.first + std::int64_t{origin.y} * geometry.in_row, start, origin.step, values, to, count);
       return;
     }
     Loaded<From, kRun * kChannels> pixels;
-    if (readable) pixels = Loaded<From, kRun * kChannels>(this->in + window);
+    if (readable) pixels = Loaded<From, kRun * kChannels>(source.first + window);
     const std::uint32_t width = row_inside ? geometry.in_width : 0;
     H5FEED_UNROLL
     for (std::uint32_t c = 0; c < kChannels; ++c) {
@@ -182,8 +198,8 @@ struct PlanarUnits : Images<From, To, std::uint32_t> {
   }
 
  private:
-  /// Converts a run at the very start or end of the batch element by element. `row`: the source row; `x`: the
-  /// source column of the first pixel.
+  /// Converts a run at the very start or end of what can be read element by element. `row`: the source row;
+  /// `x`: the source column of the first pixel.
   H5FEED_HOST_DEVICE void edge(const From* row, std::uint32_t x, std::uint32_t step,
                                const Values<From, To>& values, To* to, std::uint32_t count) const noexcept {
     for (std::uint32_t i = 0; i < count && i < kRun; ++i) {

@@ -25,10 +25,13 @@ bool can_normalize(DType from, DType to) noexcept;
 /// or if scale/std or mean/std of a source other than u8 is outside the range of float32.
 std::vector<std::byte> normalize_coefficients(const NormalizeParameters& parameters, DType from, DType to);
 
-/// One launch of the kernel. Pointers are addresses of the current device. `in` and `out` are aligned to
-/// their elements; the 4-byte words that contain the first and last element of `in` must be readable in full.
+/// One launch of the kernel. Pointers are addresses of the current device. Sources and `out` are aligned to
+/// their elements; the 4-byte words that contain the first and last element of a source must be readable in
+/// full.
 struct NormalizeJob {
-  const void* in = nullptr;
+  const void* in = nullptr;  ///< The samples, one after the other; unused with `rows`
+  /// Gathers: the address of each sample, whose elements are dense. Same results as from a dense batch.
+  const std::byte* const* rows = nullptr;
   DType from = DType::u8;
   void* out = nullptr;
   DType to = DType::f32;

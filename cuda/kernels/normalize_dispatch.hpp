@@ -44,8 +44,6 @@ FlatUnits<From, To> flat_units(const NormalizeJob& job, const ImageLayout& layou
 
 template <typename From, typename To, typename F>
 void with_units(const NormalizeJob& job, F&& f) {
-  const auto* const in = static_cast<const From*>(job.in);
-  auto* const out = static_cast<To*>(job.out);
   ImageLayout layout = job.layout;
   if (layout.channels == 1) layout.in_channels_last = layout.out_channels_last = false;
   const bool whole = job.transforms == nullptr && layout.in_height == layout.out_height &&
@@ -61,16 +59,18 @@ void with_units(const NormalizeJob& job, F&& f) {
   const bool large =
       pixels * layout.channels > kMost32Bit || table_bytes<Rows>(layout.channels) > kMostSharedBytes;
   const bool to_planes = layout.in_channels_last && !layout.out_channels_last;
+  // The flat kernel does not know where a sample begins.
+  const bool flat = job.rows == nullptr && whole && layout.in_channels_last == layout.out_channels_last;
   if (large) {
-    f(RowUnits<From, To, std::uint64_t>(in, out, job.transforms, layout, job.past_caches));
-  } else if (whole && layout.in_channels_last == layout.out_channels_last) {
+    f(RowUnits<From, To, std::uint64_t>(job, layout));
+  } else if (flat) {
     f(flat_units<From, To>(job, layout));
   } else if (to_planes && layout.channels == 3) {
-    f(PlanarUnits<From, To, 3>(in, out, job.transforms, layout, job.past_caches));
+    f(PlanarUnits<From, To, 3>(job, layout));
   } else if (to_planes && layout.channels == 4) {
-    f(PlanarUnits<From, To, 4>(in, out, job.transforms, layout, job.past_caches));
+    f(PlanarUnits<From, To, 4>(job, layout));
   } else {
-    f(Rows(in, out, job.transforms, layout, job.past_caches));
+    f(Rows(job, layout));
   }
 }
 

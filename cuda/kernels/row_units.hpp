@@ -22,10 +22,8 @@ struct RowUnits : Images<From, To, Index> {
   Divisor<Index> cycle;  ///< Divides by the number of channels interleaved in an output row
   bool together;         ///< Neighbours in an output row are neighbours in the source, in reverse if flipped
 
-  RowUnits(const From* from, To* to, const SampleTransform* of_samples, const ImageLayout& layout,
-           bool past) noexcept
-      : Base(from, to, of_samples, layout, past,
-             layout.out_height * (layout.out_channels_last ? 1 : layout.channels),
+  RowUnits(const NormalizeJob& job, const ImageLayout& layout) noexcept
+      : Base(job, layout, layout.out_height * (layout.out_channels_last ? 1 : layout.channels),
              layout.out_width * (layout.out_channels_last ? layout.channels : 1), 4),
         cycle(static_cast<std::uint64_t>(layout.out_channels_last ? layout.channels : 1)),
         together(layout.in_channels_last == layout.out_channels_last) {}
@@ -36,7 +34,7 @@ struct RowUnits : Images<From, To, Index> {
     const auto [sample, row, item] = this->item_of(tile, thread);
     const auto [image, y] = this->out_height.split(row);
     const auto origin = this->origin(sample, y);
-    const Row at{sample * geometry.in_sample,
+    const Row at{this->sample_at(sample),
                  image * geometry.in_channel + origin.y * geometry.in_row,
                  origin.y < geometry.in_height ? geometry.in_width : 0,
                  origin.x,
@@ -53,17 +51,17 @@ struct RowUnits : Images<From, To, Index> {
 
  private:
   struct Row {
-    std::int64_t sample;  ///< Offset of the sample in the source
-    Index start;          ///< Offset of the source row and channel in the sample
-    Index width;          ///< Width of the source in pixels; 0: the row is padding
-    Index x, step;        ///< See `Origin`
+    typename Base::Sample source;  ///< The sample
+    Index start;                   ///< Offset of the source row and channel in the sample
+    Index width;                   ///< Width of the source in pixels; 0: the row is padding
+    Index x, step;                 ///< See `Origin`
     /// Output plane, hence the first channel, for (N,C,H,W); 0 for (N,H,W,C).
     Index image;
   };
 
   /// Converts a run whose elements are contiguous in the source, forward or backward. Part of this window may
-  /// be outside the row and hence padding, but not outside the batch. Otherwise returns false and does
-  /// nothing.
+  /// be outside the row and hence padding, but not outside of what can be read. Otherwise returns false and
+  /// does nothing.
   H5FEED_HOST_DEVICE bool from_window(const Row& row, Index first, const Values<From, To>& values,
                                       To (&result)[kRun]) const noexcept {
     const bool forward = row.step == 1;
@@ -71,10 +69,10 @@ struct RowUnits : Images<From, To, Index> {
     const Index element = row.x * cycle.value() + first * row.step;
     const Index left = forward ? element : element - (kRun - 1);
     const std::int64_t window =
-        row.sample + static_cast<std::int64_t>(row.start) + static_cast<std::make_signed_t<Index>>(left);
-    if (row.width > 0 && (window < 0 || window + kRun > this->in_elements)) return false;
+        static_cast<std::int64_t>(row.start) + static_cast<std::make_signed_t<Index>>(left);
+    if (row.width > 0 && (window < row.source.begin || window + kRun > row.source.end)) return false;
     Loaded<From, kRun> elements;
-    if (row.width > 0) elements = Loaded<From, kRun>(this->in + window);
+    if (row.width > 0) elements = Loaded<From, kRun>(row.source.first + window);
     const Index in_row = row.width * cycle.value();
     Index in_cycle = cycle.split(first).rest;
     H5FEED_UNROLL
@@ -90,7 +88,7 @@ struct RowUnits : Images<From, To, Index> {
   H5FEED_HOST_DEVICE void by_element(const Row& row, Index first, const Values<From, To>& values,
                                      To (&result)[kRun]) const noexcept {
     auto [x, in_cycle] = cycle.split(first);
-    const From* const from = this->in + row.sample;
+    const From* const from = row.source.first;
     const Index next_pixel = row.step * geometry.in_pixel - cycle.value() * geometry.in_channel;
     Index column = row.x + x * row.step;
     Index at = row.start + column * geometry.in_pixel + in_cycle * geometry.in_channel;

@@ -23,6 +23,7 @@ struct StagedRing::State {
     slot->memory = CountedMemory(layout.bytes, place, ledger);
     slot->target = slot->memory.get();
     slot->transforms = reinterpret_cast<const SampleTransform*>(slot->target + layout.transforms_offset);
+    slot->rows = reinterpret_cast<const std::byte* const*>(slot->target + layout.rows_offset);
     slot->data = slot->target + layout.data_offset;
     return slot;
   }

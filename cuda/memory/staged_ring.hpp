@@ -34,7 +34,8 @@ class StagedRing {
     const std::byte* data = nullptr;
     const std::byte* target = nullptr;
     const SampleTransform* transforms = nullptr;
-    Event copied;  ///< Recorded after the copy
+    const std::byte* const* rows = nullptr;  ///< Addresses of the samples of a batch that is gathered
+    Event copied;                            ///< Recorded after the copy
 
     /// A stream with kernels that read the slot; `done` is recorded after them.
     struct Reader {

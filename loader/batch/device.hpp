@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "base/sample_place.hpp"
 #include "h5feed/batch.hpp"
 #include "h5feed/device.hpp"
 #include "h5feed/export.hpp"
@@ -19,6 +22,8 @@ struct DeviceMemoryUse {
   std::uint64_t pinned = 0;           ///< bytes of pinned host memory
   std::uint64_t pageable_slots = 0;   ///< slots taken from pageable memory so far, as no pinned slot was free
   std::optional<GpuMemory> gpu = {};  ///< memory of the GPU; unset on the CPU
+  std::uint64_t cache_bytes = 0;      ///< bytes of GPU memory in which samples stay; part of `gpu`
+  std::uint64_t cache_hits = 0;       ///< samples of delivered batches that came from there
 };
 
 /// Wall time, since the loader was made, in which a batch was due but no GPU slot was free.
@@ -31,6 +36,10 @@ struct SlotWaits {
 struct BatchSlot {
   /// Memory of the samples.
   HostTensor data;
+  /// Place of each sample in `data`, counted in samples, or `kOnDevice`. Empty: they follow each other.
+  std::vector<std::uint32_t> places = {};
+  /// What the device keeps with the batch until it is staged; may be null.
+  std::shared_ptr<DeviceBatch> gpu = {};
   /// Memory of the targets; undefined if the dataset has no target.
   HostTensor target;
   bool free = true;  ///< false: no slot was available, and this one is empty
@@ -38,9 +47,10 @@ struct BatchSlot {
 
 /// Request of a slot for one batch.
 struct SlotRequest {
-  std::uint64_t epoch = 0;  ///< epoch of the batch, for messages
-  std::uint64_t batch = 0;  ///< number of the batch in its epoch, for messages
-  bool wait = true;         ///< whether to wait for running copies if no slot is free
+  std::uint64_t epoch = 0;                     ///< epoch of the batch, for messages
+  std::uint64_t batch = 0;                     ///< number of the batch in its epoch, for messages
+  bool wait = true;                            ///< whether to wait for running copies if no slot is free
+  std::span<const std::int64_t> samples = {};  ///< samples of the batch; empty: nothing is known of them
 };
 
 /// Bytes of the two tensors of a full batch.
@@ -59,6 +69,8 @@ class H5FEED_EXPORT Device {
   /// Returns memory for one batch of up to `SlotBytes`. Thread-safe; called by workers concurrently. Never
   /// waits for the consumer to release a batch. A GPU may block until running copies are done, or return a
   /// slot that is not `free` if `request.wait` is false. Throws std::bad_alloc, DeviceError.
+  /// A GPU may ask for fewer samples than `request.samples`: `places` says which. The caller then keeps
+  /// `BatchSlot::gpu` as `Batch::gpu` until the batch is staged or delivered.
   virtual BatchSlot acquire_slot(const SlotRequest& request) = 0;
 
   /// Announces an assembled batch. Called once per batch, by the worker that finished it, in any order,
@@ -78,6 +90,13 @@ class H5FEED_EXPORT Device {
   /// was made for several deliveries; others throw std::logic_error. `like` is that batch without its memory,
   /// with its next transforms; `nth` counts the earlier deliveries. Throws as `deliver`.
   virtual Batch deliver_again(Batch like, std::uint64_t nth, const ProvideOutput& provide);
+
+  /// Returns whether the device has kept the sample, so that a batch requested now would not need it.
+  /// Thread-safe.
+  virtual bool holds(std::int64_t sample) const {
+    static_cast<void>(sample);
+    return false;
+  }
 
   /// Returns a name for display: "cpu", "cuda:0 (PCI 0000:19:00.0)".
   virtual std::string name() const { return "cpu"; }

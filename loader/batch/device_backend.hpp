@@ -12,6 +12,7 @@
 #include "batch/normalize.hpp"
 #include "batch/row_kernel.hpp"
 #include "h5feed/dtype.hpp"
+#include "h5feed/options.hpp"
 
 namespace h5feed {
 
@@ -27,6 +28,7 @@ struct DeviceFormat {
   bool out_channels_last = false;                ///< The device delivers (B,H,W,C), else (B,C,H,W)
   std::optional<NormalizeParameters> normalize;  ///< Unset: values are not normalized
   bool augments = false;                         ///< Batches come with a crop and flip per sample
+  bool gathers = false;  ///< Batches come with the address of each sample, for those that stay on the device
   DType target_from = DType::i64;
   DType target_to = DType::i64;
   /// Deliveries of each batch (echo): the first by `deliver`, the others by `deliver_again`.
@@ -44,6 +46,7 @@ struct DeviceCapacity {
   std::size_t depth = 2;       ///< Batches that are copied ahead of the consumer
   /// True: the loader allocates memory for delivered batches at once and converts ahead.
   bool own_outputs = true;
+  GpuCacheBytes cache = {};  ///< Memory for samples that stay on the device; needs `DeviceFormat::gathers`
 };
 
 /// Creates GPU devices. Thread-safe.

@@ -84,6 +84,8 @@ LoaderStats DataLoader::stats() const {
   stats.pinned_bytes = memory.pinned;
   stats.pageable_batches = memory.pageable_slots;
   stats.gpu_memory = memory.gpu;
+  stats.gpu_cache_bytes = memory.cache_bytes;
+  stats.gpu_cache_hits = memory.cache_hits;
   return stats;
 }
 

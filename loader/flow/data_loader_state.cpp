@@ -45,7 +45,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       cache(own_cache ? *own_cache : resolved.group->cache()),
       device(make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes())),
       assembler(*dataset, resolved, device.get(), counters),
-      chunks({*dataset, resolved.options, cache, layout.samples, counters}),
+      chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device(user)}),
       look_ahead(look_ahead_room(*dataset, resolved.options)),
       prefetcher(assembler, chunks, ring, look_ahead,
                  {resolved.options.num_workers, user.worker_init_fn, user.collate_fn, user.trace}) {
@@ -106,6 +106,11 @@ std::shared_ptr<const EpochPlan> DataLoader::State::plan_of(const Stretch& part,
   spec.start = part.start;
   spec.end = part.end;
   return std::make_shared<const EpochPlan>(spec, of_epoch);
+}
+
+RowKeeper::OnDevice DataLoader::State::on_device(const DataLoaderOptions& user) const {
+  if (!resolved.placement.gpu || !user.gpu_cache_bytes.enabled()) return {};
+  return [this](std::uint64_t sample) { return device->holds(static_cast<std::int64_t>(sample)); };
 }
 
 SlotBytes DataLoader::State::slot_bytes() const {

@@ -82,6 +82,8 @@ struct DataLoader::State {
   std::uint64_t plan_identity() const;
   /// Returns the hash of dataset, order and echo factor `factor`.
   std::uint64_t identity_with(std::int64_t factor) const;
+  /// Returns the function that knows which samples stay on the GPU; empty if none can.
+  RowKeeper::OnDevice on_device(const DataLoaderOptions& user) const;
   /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.

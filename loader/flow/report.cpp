@@ -119,6 +119,11 @@ std::string gpu_memory(const LoaderStats& stats) {
         gpu.device, format_bytes(gpu.loader), format_bytes(gpu.loader_peak), format_bytes(gpu.rest()),
         format_bytes(gpu.at_start), format_bytes(gpu.free), format_bytes(gpu.total));
   }
+  if (stats.gpu_cache_hits > 0 || stats.gpu_cache_bytes > 0) {
+    text += fmt::format("\nGPU cache: {:.1f} % of the samples were on the GPU, {} taken",
+                        ratio(stats.gpu_cache_hits, stats.samples - stats.samples_echoed) * 100,
+                        format_bytes(stats.gpu_cache_bytes));
+  }
   return text;
 }
 

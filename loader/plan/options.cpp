@@ -52,6 +52,17 @@ std::string Shuffle::to_string() const {
   return "unknown";
 }
 
+GpuCacheBytes::GpuCacheBytes(std::string_view text) : automatic_(text == "auto") {
+  if (automatic_) return;
+  throw OptionError(fmt::format("{} \"{}\" is not a size; use a number of bytes, or \"auto\"",
+                                spelled("gpu_cache_bytes"), text));
+}
+
+void GpuCacheBytes::refuse_negative() {
+  throw OptionError(fmt::format("{} is negative; use a number of bytes, 0 for none, or \"auto\"",
+                                spelled("gpu_cache_bytes")));
+}
+
 std::string_view name_of(CachePolicy policy) noexcept {
   switch (policy) {
     case CachePolicy::lru:

@@ -38,7 +38,8 @@ class Loader(Generic[Item]):
                  output_layout: Literal["nchw", "channels_last"] = "nchw",
                  augment: Augment | Mapping[str, Any] | None = None, echo: Echo | int = 1,
                  target_dtype: DTypeLike = None, provenance: bool = False,
-                 row_reads: Literal["automatic", "always", "never"] = "automatic") -> None:
+                 row_reads: Literal["automatic", "always", "never"] = "automatic",
+                 gpu_cache_bytes: int | Literal["auto"] = 0) -> None:
         if isinstance(dataset, Dataset):
             if data or target:
                 raise OptionError("data and target belong to Dataset.open, which was already called")
@@ -57,6 +58,7 @@ class Loader(Generic[Item]):
             "memory_budget_bytes": memory_budget_bytes, "io_depth": io_depth, "normalize": normalize,
             "output_dtype": dtype_name(output_dtype), "output_layout": output_layout, "augment": augment,
             "echo": echo, "target_dtype": dtype_name(target_dtype), "provenance": provenance, "row_reads": row_reads,
+            "gpu_cache_bytes": gpu_cache_bytes,
         }
         self._order: EpochOrder | None = None
         if sampler is not None:

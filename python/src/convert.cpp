@@ -155,6 +155,16 @@ void convert(const char* name, nb::handle value, TileExtent& into) {
   into.width = into.height;
 }
 
+void convert(const char* name, nb::handle value, GpuCacheBytes& into) {
+  if (nb::isinstance<nb::str>(value)) {
+    into = GpuCacheBytes(nb::borrow<nb::str>(value).c_str());
+    return;
+  }
+  std::uint64_t bytes = 0;
+  convert(name, value, bytes);
+  into = bytes;
+}
+
 void convert(const char* name, nb::handle value, Shuffle& into) {
   if (nb::isinstance<nb::str>(value)) {
     into = Shuffle(nb::borrow<nb::str>(value).c_str());
@@ -345,6 +355,7 @@ void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   given.take("target_dtype", options.target_dtype);
   given.take("provenance", options.provenance);
   given.take("row_reads", options.row_reads);
+  given.take("gpu_cache_bytes", options.gpu_cache_bytes);
 }
 
 SampleReaderOptions reader_options(const nb::dict& dict) {

@@ -33,6 +33,7 @@ void convert(const char* name, nb::handle value, std::vector<std::filesystem::pa
 void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into);
 void convert(const char* name, nb::handle value, DType& into);
 void convert(const char* name, nb::handle value, TileExtent& into);
+void convert(const char* name, nb::handle value, GpuCacheBytes& into);
 void convert(const char* name, nb::handle value, Shuffle& into);
 void convert(const char* name, nb::handle value, InputLayout& into);
 void convert(const char* name, nb::handle value, SampleUnit& into);

@@ -44,6 +44,8 @@ nb::dict to_dict(const LoaderStats& stats) {
   dict["cache_hit_rate"] = stats.cache_hit_rate();
   dict["wait_fraction"] = stats.wait_fraction();
   dict["read_amplification"] = stats.read_amplification();
+  dict["gpu_cache_hits"] = stats.gpu_cache_hits;
+  dict["gpu_cache_bytes"] = stats.gpu_cache_bytes;
   if (stats.gpu_memory) {
     dict["gpu_memory_total"] = stats.gpu_memory->total;
     dict["gpu_memory_free"] = stats.gpu_memory->free;

@@ -208,6 +208,7 @@ def test_a_damaged_chunk_raises_at_its_batch_and_the_loader_goes_on(damaged_file
     ({"shuffle": "sometimes"}, ValueError, "sometimes"),
     ({"cache_policy": "mru"}, ValueError, 'cache_policy: "mru" is not one of "lru", "clairvoyant", "keep_first"'),
     ({"cache_bytes": -1}, ValueError, "cache_bytes is -1"),
+    ({"gpu_cache_bytes": "all"}, ValueError, "gpu_cache_bytes.*auto"),
     ({"shuffle": True, "sampler": [1]}, ValueError, "sampler"),
     ({"prefetch_factor": 2}, ValueError, "num_workers"),
     ({"output_dtype": "float31"}, ValueError, "float31"),

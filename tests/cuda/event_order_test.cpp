@@ -86,6 +86,47 @@ Played play_given(const std::vector<std::size_t>& preference, std::uint64_t igno
   return finish(cuda, preference, before, consumer, deliveries * kBatches);
 }
 
+// Returns batch `ticket` once more, made of samples that stay on the device: only labels are filled in.
+std::shared_ptr<Batch> assemble_kept(const BatchKind& kind, Device& device, std::uint64_t ticket) {
+  auto batch = std::make_shared<Batch>();
+  for (std::int64_t i = 0; i < kind.samples; ++i)
+    batch->indices.push_back(static_cast<std::int64_t>(ticket) * kind.samples + i);
+  BatchSlot slot = device.acquire_slot({.batch = ticket, .samples = batch->indices});
+  EXPECT_EQ(slot.places, std::vector<std::uint32_t>(4, kOnDevice));
+  batch->gpu = std::move(slot.gpu);
+  batch->data = std::move(slot.data);
+  batch->data.shape = {kind.samples, 3, kind.pixels};
+  batch->target = std::move(slot.target);
+  batch->target.shape = {kind.samples};
+  for (std::int64_t i = 0; i < kind.samples; ++i)
+    batch->target.bytes.get()[i] = static_cast<std::byte>(BatchKind::byte_of(ticket, i));
+  return batch;
+}
+
+// Every batch twice, the second time of samples that stay on the device since the first.
+Played play_kept(const std::vector<std::size_t>& preference, std::uint64_t ignored_wait) {
+  FakeCuda cuda({.manual = true});
+  const BatchKind kind;
+  Consumer consumer(cuda, kind);
+  const TestStream first, second;
+  auto settings = kind.settings(2 * kBatches, 1);
+  settings.format.gathers = true;
+  settings.capacity.cache = 1 << 16;
+  const auto device = gpu::make_cuda_device(settings);
+  cuda.ignore_stream_wait(ignored_wait);
+  const std::uint64_t before = cuda.stream_waits();
+  for (std::uint64_t turn = 0; turn < 2 * kBatches; ++turn) {
+    const std::uint64_t ticket = turn % kBatches;
+    const auto assembled =
+        turn < kBatches ? kind.assemble(*device, ticket) : assemble_kept(kind, *device, ticket);
+    device->stage(turn, assembled);
+    const Batch batch = device->deliver(turn, std::move(*assembled), {});
+    consumer.use(batch, ticket, first.get());
+    consumer.use(batch, ticket, second.get());
+  }
+  return finish(cuda, preference, before, consumer, 4 * kBatches);
+}
+
 std::vector<std::vector<std::size_t>> all_orders(std::size_t streams = 4) {
   std::vector<std::size_t> order;  // one or two of the consumer, copy, compute
   for (std::size_t i = 0; i < streams; ++i) order.push_back(i);
@@ -100,6 +141,13 @@ TEST(EventOrder, keeps_batches_whole_whichever_stream_runs_first) {
   for (const bool poison : {false, true}) {
     for (const auto& order : all_orders()) EXPECT_EQ(play(order, 0, poison).wrong, 0);
   }
+}
+
+TEST(EventOrder, keeps_samples_whole_that_stay_on_the_device) {
+  for (const auto& order : all_orders()) EXPECT_EQ(play_kept(order, 0).wrong, 0);
+  const std::uint64_t waits = play_kept(all_orders().front(), 0).stream_waits;
+  EXPECT_EQ(waits, play(all_orders().front(), 0, false).stream_waits + 6 * kBatches)
+      << "none for the samples themselves";
 }
 
 TEST(EventOrder, needs_every_single_wait) {

@@ -70,6 +70,35 @@ TEST_F(DeliveryOnGpu, is_that_of_the_cpu_for_every_type_layout_crop_and_echo) {
   }
 }
 
+TEST_F(DeliveryOnGpu, of_samples_that_stay_on_the_gpu_is_that_of_the_cpu) {
+  constexpr std::uint64_t kSampleBytes = 19 * 23 * 3;
+  for (const DType dtype : {DType::u8, DType::f32, DType::f16}) {
+    for (const bool augmented : {false, true}) {
+      for (const std::uint64_t samples : {80u, 400u}) {
+        DataLoaderOptions options{.batch_size = 17, .shuffle = true, .seed = 6, .num_workers = 2};
+        if (dtype != DType::u8) options.normalize = Normalize{.mean = {0.3, 0.4, 0.5}, .std = {0.25}};
+        options.output_dtype = dtype;
+        options.cache_bytes = 0;
+        if (augmented) {
+          options.augment =
+              Augment{.horizontal_flip = 0.5,
+                      .random_crop = Augment::RandomCrop{.height = 16, .width = 25, .padding = 3}};
+        }
+        DataLoader on_cpu(dataset_, options);
+        options.gpu_cache_bytes = samples * kSampleBytes;
+        DataLoader loader(dataset_, on_gpu(options));
+        for (int epoch = 0; epoch < 3; ++epoch) {
+          const auto expected = rest_of_epoch(on_cpu);
+          std::vector<Delivery> delivered;
+          while (const auto batch = loader.next()) delivered.push_back(read(*batch));
+          ASSERT_TRUE(delivered == expected) << name_of(dtype) << (augmented ? ", augmented" : "");
+        }
+        EXPECT_GT(loader.stats().gpu_cache_hits, 100u);
+      }
+    }
+  }
+}
+
 TEST_F(DeliveryOnGpu, into_the_same_buffers_is_that_of_the_cpu) {
   DataLoaderOptions options{.batch_size = 16, .shuffle = true, .seed = 6, .num_workers = 2};
   options.normalize = Normalize{};

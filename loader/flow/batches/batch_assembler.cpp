@@ -94,7 +94,7 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
 void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::byte* row,
                            std::uint32_t position) const {
   const Lane& lane = lanes_[lane_number];
-  const std::size_t offset = position * lane.row_bytes;
+  const std::size_t offset = job.place_of(lane_number, position) * lane.row_bytes;
   const auto run = [&](const Batch& batch) {
     lane.kernel->run(row, BatchOutputs::bytes_of(batch, lane_number) + offset,
                      batch.transforms.empty() ? SampleTransform{} : batch.transforms[position]);
@@ -109,6 +109,7 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   const auto& indices = job.batch.indices;
   if (lane.field->is_resident()) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (job.on_device(lane_number, i)) continue;
       const std::uint64_t row = lane.field->row_of(static_cast<std::uint64_t>(indices[i]));
       place(job, lane_number, lane.field->resident.data() + row * map.row_bytes(),
             static_cast<std::uint32_t>(i));
@@ -119,9 +120,11 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   std::vector<RowAt>& rows = job.rows[lane_number];
   rows.reserve(indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (job.on_device(lane_number, i)) continue;
     rows.push_back(
         {lane.field->row_of(static_cast<std::uint64_t>(indices[i])), static_cast<std::uint32_t>(i)});
   }
+  if (rows.empty()) return;
   std::ranges::sort(rows, [](const RowAt& a, const RowAt& b) {
     return std::pair(a.row, a.position) < std::pair(b.row, b.position);
   });
@@ -194,6 +197,7 @@ void BatchAssembler::finish(BatchJob& job) const {
     const TimeInto gathering(counters_.gather_ns);
     std::byte* const staged = job.staging[lane_number].get();
     for (std::size_t i = 0; i < job.batch.indices.size(); ++i) {
+      if (job.on_device(lane_number, i)) continue;
       std::byte* const sample = staged + i * lane.field->map.row_bytes();
       lane.field->map.fill_edges(lane.field->row_of(static_cast<std::uint64_t>(job.batch.indices[i])),
                                  sample);

@@ -28,6 +28,7 @@ BatchOutputs::BatchOutputs(const DatasetState& dataset, const Resolved& resolved
 bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
   BatchSlot slot = take_slot(job.batch, wait);
   if (!slot.free) return false;
+  job.data_places = std::move(slot.places);
   put_into(job.batch, std::move(slot));
   const bool repeats_here = resolved_.format.outputs > 1;  // a GPU repeats from its own copy
   for (std::int64_t repeat = job.first_repeat + 1; repeats_here && repeat < job.end_repeat; ++repeat) {
@@ -50,12 +51,14 @@ BatchSlot BatchOutputs::take_slot(const Batch& batch, bool wait) const {
       own.target.bytes = make_bytes(batch.indices.size() * resolved_.format.target_row_bytes);
     return own;
   }
-  return device_->acquire_slot({.epoch = batch.epoch, .batch = batch.number, .wait = wait});
+  return device_->acquire_slot(
+      {.epoch = batch.epoch, .batch = batch.number, .wait = wait, .samples = batch.indices});
 }
 
 void BatchOutputs::put_into(Batch& batch, BatchSlot slot) const {
   const std::size_t count = batch.indices.size();
   const Conversion& conversion = resolved_.placement.conversion;
+  batch.gpu = std::move(slot.gpu);
   batch.data = std::move(slot.data);
   batch.data.dtype = resolved_.format.data_dtype;
   batch.data.shape = batch_shape(count, resolved_.options.batched, conversion.shape);

@@ -70,7 +70,8 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, c
     if (parts_.as_they_are) {
       scratch.outs.clear();
       for (const RowAt& at : places)
-        scratch.outs.emplace_back(out + at.position * parts_.row_bytes, parts_.row_bytes);
+        scratch.outs.emplace_back(out + job.place_of(visit.field, at.position) * parts_.row_bytes,
+                                  parts_.row_bytes);
       count_read(parts_.counters, reader.read_rows(places.front().row, run, scratch.outs));
     } else {
       scratch.rows.resize_discard(run * stored_row_bytes);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "base/sample_place.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/batch.hpp"
 #include "plan/epoch_plan.hpp"
@@ -59,8 +60,9 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   // Written by the plan task and read-only afterwards, except the bytes that `batch` points to: each visit
   // writes the rows that are its own.
   Batch batch;
-  std::vector<Batch> echoes;             ///< Further deliveries of the same samples, each in its own memory
-  std::vector<std::vector<RowAt>> rows;  ///< Rows per field, in file order; for tiles, grouped by visit
+  std::vector<std::uint32_t> data_places;  ///< `BatchSlot::places` of `batch`
+  std::vector<Batch> echoes;               ///< Further deliveries of the same samples, each in its own memory
+  std::vector<std::vector<RowAt>> rows;    ///< Rows per field, in file order; for tiles, grouped by visit
   std::vector<std::shared_ptr<std::byte>>
       staging;  ///< Stored rows per field; null unless samples span chunks
   std::vector<Visit> visits;
@@ -68,6 +70,15 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   std::atomic<std::size_t> remaining = 0;  ///< Visits not yet done
   std::atomic<bool> cancelled = false;     ///< No consumer will take the batch; tasks drop it
   std::atomic<bool> failed = false;        ///< An exception is kept; tasks skip their work
+
+  /// Returns the place of the sample at `position` of the batch in the memory of a field.
+  std::uint32_t place_of(std::size_t field, std::uint32_t position) const noexcept {
+    return field == kData && !data_places.empty() ? data_places[position] : position;
+  }
+  /// Returns whether the field of the sample at `position` stays on the GPU and is not needed.
+  bool on_device(std::size_t field, std::size_t position) const noexcept {
+    return place_of(field, static_cast<std::uint32_t>(position)) == kOnDevice;
+  }
 
   /// Marks the job as failed and keeps `exception` if it is the first. Thread-safe.
   void fail(std::exception_ptr exception) H5FEED_EXCLUDES(error_mutex_) {

@@ -26,7 +26,8 @@ ChunkLoader::ChunkLoader(const Parts& parts)
     lane.served = ServedRows(field->reader->num_chunks());
     const bool bypassed = number == kData && parts.options.row_reads;
     if (!bypassed && parts.kept_samples > 0) {
-      lane.keeper = std::make_unique<RowKeeper>(*field, future_, parts.kept_samples);
+      lane.keeper = std::make_unique<RowKeeper>(*field, future_, parts.kept_samples,
+                                                number == kData ? parts.on_device : RowKeeper::OnDevice());
     }
   }
 }
@@ -83,6 +84,7 @@ ChunkLoader::Claim ChunkLoader::load_ahead(std::uint64_t chunk_of_samples, std::
   // The chunk was planned in the meantime: its tasks load it, or a reader thread is fetching it.
   if (agenda_.contains(key)) return claim;
   if (lane.keeper && lane.keeper->holds_due_rows(key.chunk)) return claim;
+  if (all_on_device(chunk_of_samples)) return claim;
   claim.scratch.emplace(scratch_pool_.acquire());
   // Batches that were planned meanwhile may have been served already, and the chunk be gone again.
   const auto wanted = [&] { return still_ahead() || agenda_.contains(key); };
@@ -207,6 +209,16 @@ bool ChunkLoader::in_memory(ChunkKey key) const {
   return keeper != nullptr && std::ranges::all_of(agenda_.unclaimed(key), [&](const VisitRef& ref) {
            return keeper->holds(*ref.job, ref.visit());
          });
+}
+
+// Returns whether no batch will need the chunk, because a GPU keeps all of its samples.
+bool ChunkLoader::all_on_device(std::uint64_t chunk_of_samples) const {
+  if (!parts_.on_device) return false;
+  const RowLayout::Rows rows = lanes_[kData].field->map.rows().rows_of(chunk_of_samples);
+  for (std::uint64_t row = rows.first; row < rows.end; ++row) {
+    if (!parts_.on_device(row)) return false;
+  }
+  return true;
 }
 
 void ChunkLoader::forget_before(std::uint64_t turn) noexcept {

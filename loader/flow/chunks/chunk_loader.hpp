@@ -37,6 +37,7 @@ class ChunkLoader {
     ChunkCache& cache;
     std::uint64_t kept_samples = 0;  ///< Samples whose rows are kept apart from chunks; 0 keeps whole chunks
     Counters& counters;
+    RowKeeper::OnDevice on_device = {};  ///< Of the samples of the data; empty: none is on a GPU
   };
   using Wake = ChunkAgenda::Wake;
 
@@ -130,6 +131,7 @@ class ChunkLoader {
   };
 
   bool in_memory(ChunkKey key) const;
+  bool all_on_device(std::uint64_t chunk_of_samples) const;
   bool claim_kept(const VisitRef& ref, Claim& claim);
   void load_if_absent(ChunkKey key, ReadScratch& scratch, const std::function<bool()>& wanted, Claim& claim);
   void load_claiming(ChunkKey key, ChunkCache::Load& load, ReadScratch& scratch, Claim& claim);

@@ -21,8 +21,18 @@ std::uint32_t slots(std::uint64_t samples, const Field& field) noexcept {
 
 }  // namespace
 
-RowKeeper::RowKeeper(const Field& field, const RowFuture& future, std::uint64_t samples)
-    : field_(field), future_(future), cache_(field.map.chunk_row_bytes(), slots(samples, field)) {}
+RowKeeper::RowKeeper(const Field& field, const RowFuture& future, std::uint64_t samples, OnDevice on_device)
+    : field_(field),
+      future_(future),
+      on_device_(std::move(on_device)),
+      cache_(field.map.chunk_row_bytes(), slots(samples, field)) {}
+
+// Returns the turn at which a row is due next; nullopt if it is not.
+std::optional<std::uint64_t> RowKeeper::due(const RowFuture::DueTimes& due_times, std::uint64_t row,
+                                            std::span<const std::uint64_t> served) const {
+  if (on_device_ && on_device_(row)) return std::nullopt;
+  return due_times.due(row, served);
+}
 
 RowLayout::Rows RowKeeper::rows_in(std::uint64_t chunk) const noexcept {
   return field_.map.rows().rows_of(chunk / pieces());
@@ -47,8 +57,8 @@ void RowKeeper::give_back(const BatchJob& job, const Visit& visit, RowCache::Lea
   keys.reserve(visit.num_rows);
   for (const RowAt& at : rows_of(job, visit)) {
     const std::uint64_t served = job.first_turn + at.position;
-    const std::optional<std::uint64_t> due = due_times.due(at.row, std::span(&served, 1));
-    keys.push_back(due ? key(*due, visit.piece) : RowCache::kNever);
+    const std::optional<std::uint64_t> turn = due(due_times, at.row, std::span(&served, 1));
+    keys.push_back(turn ? key(*turn, visit.piece) : RowCache::kNever);
   }
   std::move(lease).give_back(keys);
 } catch (const std::bad_alloc&) {
@@ -67,7 +77,7 @@ bool RowKeeper::holds_due_rows(std::uint64_t chunk) const noexcept try {
   std::vector<std::uint64_t> keys;
   keys.reserve(rows.end - rows.first);
   for (std::uint64_t row = rows.first; row < rows.end; ++row) {
-    if (const auto due = due_times.due(row, {})) keys.push_back(key(*due, chunk % pieces()));
+    if (const auto turn = due(due_times, row, {})) keys.push_back(key(*turn, chunk % pieces()));
   }
   return cache_.contains(keys);
 } catch (const std::bad_alloc&) {
@@ -91,8 +101,8 @@ void RowKeeper::keep(std::uint64_t chunk, const std::byte* bytes, std::span<cons
   std::vector<RowCache::Candidate> candidates;
   candidates.reserve(rows.end - rows.first);
   for (std::uint64_t row = rows.first; row < rows.end; ++row) {
-    const std::optional<std::uint64_t> due = due_times.due(row, turns);
-    if (due) candidates.push_back({key(*due, piece), field_.map.row_in_chunk(bytes, row)});
+    const std::optional<std::uint64_t> turn = due(due_times, row, turns);
+    if (turn) candidates.push_back({key(*turn, piece), field_.map.row_in_chunk(bytes, row)});
   }
   std::ranges::sort(candidates, {}, &RowCache::Candidate::turn);
   cache_.put(candidates);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -21,8 +22,12 @@ namespace h5feed {
 /// found. Thread-safe.
 class RowKeeper {
  public:
-  /// Keeps at most `samples` samples. `field` and `future` must outlive the keeper. Throws std::bad_alloc.
-  RowKeeper(const Field& field, const RowFuture& future, std::uint64_t samples);
+  /// Returns whether the row of a sample is not needed in host memory, because a GPU keeps it.
+  using OnDevice = std::function<bool(std::uint64_t sample)>;
+
+  /// Keeps at most `samples` samples. `field` and `future` must outlive the keeper. `on_device` may be empty.
+  /// Throws std::bad_alloc.
+  RowKeeper(const Field& field, const RowFuture& future, std::uint64_t samples, OnDevice on_device);
 
   /// Takes all rows of the visit, in its order. Returns nullopt if one of them is not held.
   std::optional<RowCache::Lease> take(const BatchJob& job, const Visit& visit) noexcept;
@@ -57,8 +62,12 @@ class RowKeeper {
   RowLayout::Rows rows_in(std::uint64_t chunk) const noexcept;
   std::vector<std::uint64_t> keys_of(const BatchJob& job, const Visit& visit) const;
 
+  std::optional<std::uint64_t> due(const RowFuture::DueTimes& due_times, std::uint64_t row,
+                                   std::span<const std::uint64_t> served) const;
+
   const Field& field_;
   const RowFuture& future_;
+  const OnDevice on_device_;
   RowCache cache_;
 };
 

@@ -85,11 +85,14 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
   const Conversion& conversion = placement.conversion;
   placement.gpu_converts =
       conversion.changes() && options.device.backend()->can_normalize(conversion.from, conversion.to);
-  if (options.echo.factor > 1 && conversion.augmentation && !placement.gpu_converts) {
+  // What the CPU crops is another image each time, and of no use to keep.
+  const bool crops_again = options.echo.factor > 1 || options.gpu_cache_bytes.enabled();
+  if (crops_again && conversion.augmentation && !placement.gpu_converts) {
     throw OptionError(fmt::format(
-        "echo with augment on a GPU needs a conversion that the GPU does, not {} to {}; use "
+        "{} with augment on a GPU needs a conversion that the GPU does, not {} to {}; use "
         "output_dtype f32, f16 or bf16 of u8, u16, i16, f16, bf16 or f32 data, or device = \"cpu\"",
-        name_of(conversion.from), name_of(conversion.to)));
+        options.echo.factor > 1 ? "echo" : "gpu_cache_bytes", name_of(conversion.from),
+        name_of(conversion.to)));
   }
   return placement;
 }
@@ -134,7 +137,9 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
     format.sizes.in_width = format.sizes.out_width;
     format.in_channels_last = format.out_channels_last;
   }
+  format.gathers = options.gpu_cache_bytes.enabled();
   DeviceCapacity capacity;
+  capacity.cache = options.gpu_cache_bytes;
   capacity.depth = copy_depth(options);
   capacity.host_slots = resolved.prefetch_batches + assembled.slots_in_transfer;
   capacity.own_outputs = options.output_memory.value_or(OutputMemory::ring) == OutputMemory::ring;

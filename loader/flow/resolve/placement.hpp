@@ -25,8 +25,8 @@ struct Placement {
 };
 
 /// Resolves device and conversion. Throws OptionError for an unknown device, a device without its backend, a
-/// `copy_depth` out of range, `collate_fn` with a GPU, a combination of echo and augment that the GPU cannot
-/// do, and whatever `resolve_conversion` refuses; DeviceError if no GPU is usable.
+/// `copy_depth` out of range, `collate_fn` with a GPU, a combination of echo or `gpu_cache_bytes` and augment
+/// that the GPU cannot do, and whatever `resolve_conversion` refuses; DeviceError if no GPU is usable.
 Placement resolve_placement(const DataLoaderOptions& options, const DatasetState& dataset);
 
 /// Returns the format of the batches that workers assemble. `max_batch_rows` is the number of samples of the

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "h5feed/device.hpp"
 #include "h5feed/dtype.hpp"
@@ -105,6 +107,41 @@ struct Batch;
 /// such as tensors of LibTorch's allocator; conversion runs on the consumer's stream. Both allow `next()` and
 /// `next_into()`; the chosen kind is preallocated.
 enum class OutputMemory : std::uint8_t { ring, consumer };
+
+/// Size of the cache of samples in GPU memory: a number of bytes, 0 for no cache, or "auto". Converts
+/// implicitly from integers and from "auto".
+class H5FEED_EXPORT GpuCacheBytes {
+ public:
+  /// Creates the size 0.
+  GpuCacheBytes() = default;
+  /// Creates a size in bytes. Throws OptionError if `bytes` is negative.
+  template <std::integral Integer>
+  requires(!std::same_as<Integer, bool>) GpuCacheBytes(Integer bytes)  // NOLINT(google-explicit-constructor)
+      : bytes_(static_cast<std::uint64_t>(bytes)) {
+    if (std::cmp_less(bytes, 0)) refuse_negative();
+  }
+  /// Accepts "auto". Throws OptionError for any other text.
+  GpuCacheBytes(std::string_view text);  // NOLINT(google-explicit-constructor)
+  /// Accepts "auto". Throws OptionError for any other text.
+  GpuCacheBytes(const char* text)
+      : GpuCacheBytes(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  /// Accepts "auto". Throws OptionError for any other text.
+  GpuCacheBytes(const std::string& text)
+      : GpuCacheBytes(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+
+  /// Returns whether the size is "auto".
+  bool automatic() const noexcept { return automatic_; }
+  /// Returns the size in bytes; 0 if it is "auto".
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  /// Returns whether there is a cache.
+  bool enabled() const noexcept { return automatic_ || bytes_ > 0; }
+
+ private:
+  [[noreturn]] static void refuse_negative();
+
+  bool automatic_ = false;
+  std::uint64_t bytes_ = 0;
+};
 
 /// How the samples of an epoch are sharded across the ranks of data parallel training.
 ///
@@ -267,6 +304,14 @@ struct DataLoaderOptions {
   /// Owner of the memory of GPU batches. Default: `ring`; `consumer` with the loader of <h5feed/torch.hpp>,
   /// whose GPU batches are tensors of LibTorch's allocator.
   std::optional<OutputMemory> output_memory = {};
+  /// GPU memory for samples that stay there: a sample that was copied once is not read, decoded or copied
+  /// again, and its crops, flips and normalization are made on the GPU from its stored bytes. What does not
+  /// fit comes as before. Delivered values are the same with and without it. At most this many bytes, taken
+  /// in blocks as samples come. "auto": what is free after the first 16 batches. A sixteenth of the GPU's
+  /// memory stays free in both cases; if less than half of that is free, or an allocation of the loader
+  /// fails, blocks go back. Takes about 100 bytes of host memory per sample. No effect on the CPU. Throws
+  /// OptionError with `augment` if the CPU has to crop, because the GPU does not convert to the type.
+  GpuCacheBytes gpu_cache_bytes = {};
 
   // Observing
 

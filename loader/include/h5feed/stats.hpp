@@ -53,6 +53,9 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t pageable_batches = 0;
   /// Memory of the GPU that the loader delivers to; unset on the CPU.
   std::optional<GpuMemory> gpu_memory = {};
+  /// Samples delivered whose data was on the GPU already (`gpu_cache_bytes`), repeats of a batch excluded.
+  std::uint64_t gpu_cache_hits = 0;
+  std::uint64_t gpu_cache_bytes = 0;  ///< bytes of GPU memory taken for samples that stay there, now
 
   /// Readings of `gpu_probe` while epochs ran; none without a probe.
   GpuUse gpu;

@@ -63,8 +63,26 @@ struct Launched {
   std::size_t shared_bytes = 0;
 };
 
-// Launches `job` on random bytes and compares with the units run without any launch.
-Launched check_launch(NormalizeJob job, bool augmented) {
+// The samples of a dense batch in memory of their own, in reverse order. The words of a sample can be read in
+// full, and no more: AddressSanitizer sees reads beyond them.
+class Scattered {
+ public:
+  Scattered(const std::byte* batch, std::int64_t samples, std::size_t sample_bytes) {
+    for (std::int64_t i = samples - 1; i >= 0; --i) {
+      const std::byte* const begin = batch + static_cast<std::size_t>(i) * sample_bytes;
+      memory_.emplace_back(begin, begin + sample_bytes).resize((sample_bytes + 3) / 4 * 4);
+    }
+    for (auto row = memory_.rbegin(); row != memory_.rend(); ++row) rows_.push_back(row->data());
+  }
+  const std::byte* const* rows() const { return rows_.data(); }
+
+ private:
+  std::vector<std::vector<std::byte>> memory_;
+  std::vector<const std::byte*> rows_;
+};
+
+// Launches `job` on random bytes and compares with the units run without any launch on a dense batch.
+Launched check_launch(NormalizeJob job, bool augmented, bool gathered = false) {
   std::mt19937 random(5);
   OffsetBytes in(static_cast<std::size_t>(job.layout.in_elements()) * size_of(job.from), 0);
   const std::size_t out_bytes = static_cast<std::size_t>(job.layout.out_elements()) * size_of(job.to);
@@ -93,6 +111,13 @@ Launched check_launch(NormalizeJob job, bool augmented) {
   job.out = expected.data();
   EXPECT_TRUE(run_on_cpu(job));
   job.out = out.data();
+  const std::size_t sample_bytes =
+      static_cast<std::size_t>(job.layout.in_elements() / job.layout.samples) * size_of(job.from);
+  const Scattered scattered(in.data(), job.layout.samples, sample_bytes);
+  if (gathered) {
+    job.in = nullptr;
+    job.rows = scattered.rows();
+  }
 
   Launched launched;
   {
@@ -143,6 +168,28 @@ TEST(NormalizeLaunch, covers_the_batch_for_every_type_and_layout) {
   }
 }
 
+TEST(NormalizeLaunch, gathers_scattered_samples_to_the_bits_of_a_dense_batch) {
+  for (const DType from : {DType::u8, DType::u16, DType::f32}) {
+    for (const DType to : {DType::f32, DType::f16, DType::u8}) {
+      if (!can_normalize(from, to)) continue;
+      for (const std::int64_t channels : {1, 3, 4, 5}) {
+        for (int variant = 0; variant < 16; ++variant) {
+          const bool in_last = (variant & 1) != 0, out_last = (variant & 2) != 0;
+          const bool augmented = (variant & 4) != 0;
+          ImageLayout layout = images(3, channels, in_last, out_last);
+          // Extents that no run divides.
+          if ((variant & 8) != 0) layout.in_height = layout.out_height = 7;
+          if ((variant & 8) != 0) layout.in_width = layout.out_width = 13;
+          SCOPED_TRACE(::testing::Message() << name_of(from) << " to " << name_of(to) << ", " << channels
+                                            << " channels, variant " << variant);
+          EXPECT_EQ(check_launch({.from = from, .to = to, .layout = layout}, augmented, true).count, 1);
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 TEST(NormalizeLaunch, of_more_tiles_than_blocks_covers_the_batch) {
   EXPECT_EQ(check_launch({.layout = images(90, 3, false, false)}, false).count, 1);
   EXPECT_EQ(check_launch({.layout = images(60, 3, true, false)}, true).count, 1);
@@ -161,6 +208,8 @@ TEST(NormalizeLaunch, chooses_the_kernel_of_the_layout) {
   EXPECT_THAT(kernel(5, true, false, false), HasSubstr("RowUnits"));
   EXPECT_THAT(kernel(3, false, true, false), HasSubstr("RowUnits"));
   EXPECT_THAT(kernel(3, true, true, true), HasSubstr("RowUnits"));
+  EXPECT_THAT(check_launch({.layout = images(2, 3, false, false)}, false, true).kernel, HasSubstr("RowUnits"))
+      << "samples that lie apart are not one array";
 }
 
 TEST(NormalizeLaunch, leaves_tables_beyond_24_kib_in_global_memory) {

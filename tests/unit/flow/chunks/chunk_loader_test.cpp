@@ -36,12 +36,14 @@ class ChunkLoading : public testing::Test {
   }
 
   // Opens the dataset with `fault` in the reads of its data.
-  void open(std::uint64_t kept_samples = 0, const test::Fault& fault = {}) {
+  void open(std::uint64_t kept_samples = 0, const test::Fault& fault = {},
+            RowKeeper::OnDevice on_device = {}) {
     const auto wrap = [&](std::shared_ptr<const ByteSource> source) {
       return std::make_shared<test::FaultSource>(std::move(source), fault);
     };
     dataset_.emplace(DatasetAccess::open({.files = {set_.path()}, .data = "images"}, wrap));
-    loader_.emplace(ChunkLoader::Parts{*dataset_->state(), options_, cache_, kept_samples, counters_});
+    loader_.emplace(ChunkLoader::Parts{*dataset_->state(), options_, cache_, kept_samples, counters_,
+                                       std::move(on_device)});
   }
 
   // Returns a job that is on the agenda, with one visit of `rows` samples per chunk.
@@ -149,6 +151,27 @@ TEST_F(ChunkLoading, loads_ahead_what_is_neither_cached_nor_on_the_agenda) {
   const auto job = announce(0, {2});
   EXPECT_FALSE(loader_->load_ahead(2, 0, always).chunk) << "its visit loads it";
   EXPECT_EQ(counters_.chunk_loads, 1u);
+}
+
+TEST_F(ChunkLoading, loads_nothing_ahead_whose_samples_are_all_on_a_gpu) {
+  open(0, {}, [](std::uint64_t sample) { return sample < 19; });
+  const auto always = [] { return true; };
+  EXPECT_FALSE(loader_->load_ahead(0, 0, always).chunk);
+  EXPECT_TRUE(loader_->load_ahead(1, 0, always).chunk) << "sample 19 is not there";
+  EXPECT_EQ(counters_.chunk_loads, 1u);
+}
+
+TEST_F(ChunkLoading, keeps_no_rows_of_samples_on_a_gpu) {
+  for (const std::uint64_t on_gpu : {6u, 20u}) {
+    open(10, {}, [on_gpu](std::uint64_t sample) { return sample == on_gpu; });
+    loader_->future().issue({.plan = plan_}, {});
+    cache_.set_capacity(0);
+    ChunkLoader::Claim first = loader_->claim({announce(0, {0}), 0}, no_resume);
+    loader_->finish(first);
+    const ChunkLoader::Claim second = loader_->claim({announce(1, {0}, 5), 0}, no_resume);
+    EXPECT_EQ(second.rows.has_value(), on_gpu == 20) << "samples 5 to 9";
+    EXPECT_EQ(second.chunk.has_value(), on_gpu == 6);
+  }
 }
 
 TEST_F(ChunkLoading, pins_a_chunk_once_the_thread_that_loads_it_is_done) {

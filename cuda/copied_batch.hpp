@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A batch on its way to a GPU, before it is delivered.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/sample_place.hpp"
+#include "cuda/memory/output_ring.hpp"
+#include "cuda/memory/row_store.hpp"
+#include "cuda/memory/staged_ring.hpp"
+#include "h5feed/batch.hpp"
+#include "h5feed/device.hpp"
+#include "h5feed/error.hpp"
+
+namespace h5feed::gpu {
+
+/// A batch that is not delivered yet: with `staged` it was copied, else it is being assembled.
+class CopiedBatch final : public DeviceBatch {
+ public:
+  CopiedBatch(int device, std::shared_ptr<OutputRing> ring, std::shared_ptr<const RowStore::Rows> rows)
+      : kept(std::move(rows)), device_(device), ring_(std::move(ring)) {}
+  ~CopiedBatch() override {
+    if (output) ring_->give_back(std::move(output));
+  }
+
+  int device() const noexcept override { return device_; }
+  const DeviceTensor& data() const noexcept override { return none_; }
+  const DeviceTensor& target() const noexcept override { return none_; }
+  void use_on(GpuStream) override { throw DeviceError("the batch is not delivered yet"); }
+
+  /// Samples that were on the device when the batch was planned; null if none was.
+  const std::shared_ptr<const RowStore::Rows> kept;
+  StagedRing::Lease staged;
+  /// The batch converted ahead of its delivery; null if it was not.
+  std::unique_ptr<OutputRing::Slot> output;
+
+ private:
+  const int device_;
+  const std::shared_ptr<OutputRing> ring_;
+  const DeviceTensor none_ = {};
+};
+
+/// Returns whether the batch was copied to the device.
+inline bool is_copied(const Batch& batch) noexcept {
+  return batch.gpu && static_cast<const CopiedBatch&>(*batch.gpu).staged;
+}
+
+/// Returns the samples that were on the device when the batch was planned; null if none was.
+inline std::shared_ptr<const RowStore::Rows> kept_of(const Batch& batch) noexcept {
+  return batch.gpu ? static_cast<const CopiedBatch&>(*batch.gpu).kept : nullptr;
+}
+
+/// Returns the number of samples of a batch that were on the device; `kept` may be null.
+inline std::size_t num_kept(const RowStore::Rows* kept) noexcept {
+  if (kept == nullptr) return 0;
+  return static_cast<std::size_t>(
+      std::ranges::count_if(*kept, [](const RowStore::Row& row) { return row != nullptr; }));
+}
+
+/// Returns the place in the slot of each sample of a batch: those that are not on the device follow each
+/// other.
+inline std::vector<std::uint32_t> places_of(const RowStore::Rows& kept) {
+  std::vector<std::uint32_t> places;
+  places.reserve(kept.size());
+  std::uint32_t next = 0;
+  for (const RowStore::Row& row : kept) places.push_back(row ? kOnDevice : next++);
+  return places;
+}
+
+/// Returns those of the samples that are copied with their batch, in this order; all if `kept` is null.
+inline std::vector<std::int64_t> copied_samples(const std::vector<std::int64_t>& samples,
+                                                const RowStore::Rows* kept) {
+  if (kept == nullptr) return samples;
+  std::vector<std::int64_t> copied;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (!(*kept)[i]) copied.push_back(samples[i]);
+  }
+  return copied;
+}
+
+/// Writes the address of each sample to `table`: of its kept row, else of the next of the samples that follow
+/// each other at `data`, `sample_bytes` each. Returns the number of the latter.
+inline std::size_t write_addresses(const RowStore::Rows& kept, const std::byte* data,
+                                   std::size_t sample_bytes, std::byte* table) noexcept {
+  std::size_t copied = 0;
+  for (const RowStore::Row& row : kept) {
+    const std::byte* const address = row ? row.get() : data + copied++ * sample_bytes;
+    std::memcpy(table, &address, sizeof(address));
+    table += sizeof(address);
+  }
+  return copied;
+}
+
+}  // namespace h5feed::gpu
