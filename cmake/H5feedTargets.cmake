@@ -60,7 +60,7 @@ endfunction()
 
 # h5feed_add_header_holder(NAME HEADERS ... LINK ... [TEST]): adds an executable that is never run. Its
 # precompiled headers serve the programs that name it in h5feed_share_precompiled_headers. They must have its
-# compiler options: those of tests with TEST, and those of the libraries in LINK.
+# compiler options: those of h5feed_compile_fast, or with TEST of h5feed_compile_as_test, and those of the libraries in LINK.
 function(h5feed_add_header_holder name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TEST" "" "HEADERS;LINK")
   set(source "${PROJECT_BINARY_DIR}/${name}.cpp")
@@ -69,6 +69,8 @@ function(h5feed_add_header_holder name)
   h5feed_configure_target(${name})
   if(arg_TEST)
     h5feed_compile_as_test(${name})
+  else()
+    h5feed_compile_fast(${name})
   endif()
   target_link_libraries(${name} PRIVATE ${arg_LINK})
   h5feed_precompile_headers(${name} ${arg_HEADERS})

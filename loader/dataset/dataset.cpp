@@ -44,7 +44,9 @@ std::string only_image_dataset(const H5File& file) {
   std::vector<DatasetEntry> images;
   for (const DatasetEntry& entry : entries) {
     // The hidden datasets may be images too, so which dataset is meant cannot be decided.
-    if (entry.hides_others) throw FileError(entry.problem + ", or name a dataset outside it with data");
+    if (entry.hides_others)
+      throw FileError(
+          fmt::format("{}, or name a dataset outside it with {}", entry.problem, spelled("data")));
     const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
     if (dtype && looks_like_images(entry.shape, *dtype)) images.push_back(entry);
   }

@@ -28,10 +28,10 @@ void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first)
     return shape.shape_text();
   };
   throw DatasetError(
-      fmt::format("{}:{} is {}, {}:{} is {}; datasets that are read as one need the same type and the same "
-                  "shape{}, leave it out or open it by itself",
+      fmt::format("{}:{} is {}, {}:{} is {}; datasets that are read as one need the same type and{} the same "
+                  "shape; leave it out or open it by itself",
                   info.file, short_path(info.path), shown(info), first.file, short_path(first.path),
-                  shown(first), spec().unit == SampleUnit::row ? " but for the first dimension" : ""));
+                  shown(first), spec().unit == SampleUnit::row ? ", except for the first dimension," : ""));
 }
 
 std::shared_ptr<const ChunkReader> FieldOpener::open_one(const std::shared_ptr<H5File>& file,

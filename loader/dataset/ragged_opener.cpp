@@ -49,10 +49,11 @@ std::uint64_t RaggedOpener::look(const std::shared_ptr<H5File>& file, const Data
     auto part = open_one(file, path);
     const RaggedPart& first = !parts_.empty() ? *parts_.front() : !found_.empty() ? *found_.front() : *part;
     if (part->dtype() != first.dtype() || part->element_shape() != first.element_shape()) {
-      throw DatasetError(fmt::format(
-          "{}, {}; datasets that are read as one need the same type and the same shape but for the "
-          "first dimension, leave it out or open it by itself",
-          described(*part), described(first)));
+      throw DatasetError(
+          fmt::format("{}, {}; datasets that are read as one need the same type and, except for the first "
+                      "dimension, the same "
+                      "shape; leave it out or open it by itself",
+                      described(*part), described(first)));
     }
     rows += part->rows();
     note_part(path, part->rows());

@@ -34,7 +34,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       batch_sampler(user.batch_sampler),
       limits(system_limits()),
       resolved(resolve(user, *dataset, chosen.get(), limits)),
-      budget_given(user.memory_budget_bytes.has_value()),
+      given_budget(user.memory_budget_bytes),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       gpu_window(user.gpu_probe),
@@ -125,7 +125,10 @@ DataFacts DataLoader::State::data_facts() const {
   facts.chunks = resolved.options.chunks_per_epoch * dataset->data.map.pieces();
   facts.fit_bytes = cached_data_bytes(*dataset, resolved.options);
   facts.cache_bytes = own_cache ? resolved.options.cache_bytes : cache.capacity_bytes();
-  facts.budget_bound_by = budget_given ? "memory_budget_bytes" : limits.memory_bound_by;
+  const std::uint64_t own_budget = given_budget.value_or(limits.available_bytes / 2);
+  facts.budget_bound_by = resolved.options.memory_budget_bytes > own_budget ? "another loader of the dataset"
+                          : given_budget                                    ? "memory_budget_bytes"
+                                                                            : limits.memory_bound_by;
   for (std::size_t number = 0; number < dataset->num_fields(); ++number) {
     const Field* const field = dataset->field(number);
     if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;

@@ -112,8 +112,8 @@ struct DataLoader::State {
   const std::shared_ptr<const Sampler> sampler;
   const std::shared_ptr<const BatchSampler> batch_sampler;
   const SystemLimits limits;
-  Resolved resolved;        ///< constant, except that `restore` changes the seed
-  const bool budget_given;  ///< `memory_budget_bytes` was set by the user
+  Resolved resolved;                                ///< constant, except that `restore` changes the seed
+  const std::optional<std::uint64_t> given_budget;  ///< `memory_budget_bytes` as set by the user
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;
   Counters counters;

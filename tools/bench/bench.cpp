@@ -236,8 +236,8 @@ batches of 512, 4 workers for PyTorch and 12 s per row. Starting Python takes ad
 left out if starting would take more than twice a row's time and more than 5 s. A process that exceeds its time
 by more than five times the start-up time (at least 2 s) is killed, and its row fails.
 
---world-size adds up the rates of processes that run at the same time, each for the row's time, but for at
-least one epoch, which is cut if it takes more than twice the row's time. "read" is the number of bytes that
+--world-size adds up the rates of processes that run at the same time, each for the row's time and at least
+one epoch; an epoch that takes more than twice that time is cut short. "read" is the number of bytes that
 all processes together read in one epoch, divided by the bytes that the file stores: 1 if each chunk is read
 by one process.
 

@@ -211,10 +211,12 @@ double parse_share(std::string_view option, std::string_view text) {
 }
 
 std::uint64_t parse_size(std::string_view option, std::string_view text) {
+  constexpr std::uint64_t kMost = std::uint64_t{1}
+                                  << 62U;  // as for the bytes of a dataset; sums do not overflow
   const auto value = parse_bytes(text);
-  if (value) return *value;
-  if (!size_too_large(text)) refuse(option, text, "a size such as 512MiB or 1.5GiB");
-  throw OptionError(fmt::format("{} \"{}\" is too large; give less than 16 EiB (2^64 bytes)", option, text));
+  if (value && *value <= kMost) return *value;
+  if (!value && !size_too_large(text)) refuse(option, text, "a size such as 512MiB or 1.5GiB");
+  throw OptionError(fmt::format("{} \"{}\" is too large; give at most 4 EiB (2^62 bytes)", option, text));
 }
 
 std::chrono::nanoseconds parse_duration(std::string_view option, std::string_view text) {

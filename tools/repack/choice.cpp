@@ -14,6 +14,7 @@
 #include "plan/permutation.hpp"
 #include "store/filters/filters.hpp"
 #include "store/hdf5/dataset_names.hpp"
+#include "store/index/index_damage.hpp"
 #include "store/read/reader_factories.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
@@ -227,6 +228,16 @@ std::optional<RepackJob> untouched_job(const std::shared_ptr<H5File>& file, cons
   return RepackJob{.reader = std::move(reader), .storage = std::move(storage)};
 }
 
+// Throws FileError if the chunk index of a dataset that libhdf5 copies is damaged: its copy would crash
+// there.
+void refuse_damaged_index(const H5File& file, const DatasetEntry& entry) {
+  if (!entry.numeric || entry.shape.empty()) return;
+  const DatasetInfo info = file.describe(entry.path);
+  if (info.layout != StorageLayout::chunked) return;
+  const std::string damage = chunk_index_damage(file, info);
+  if (!damage.empty()) throw FileError(damage);
+}
+
 }  // namespace
 
 void check_arguments(const RepackArguments& arguments) {
@@ -294,7 +305,11 @@ std::vector<RepackJob> choose_jobs(const std::shared_ptr<H5File>& file, const Re
   std::vector<RepackJob> jobs;
   for (const DatasetEntry& entry : entries) {
     if (std::find(chosen.begin(), chosen.end(), entry.path) == chosen.end()) {
-      if (auto job = untouched_job(file, entry, arguments.latest())) jobs.push_back(std::move(*job));
+      if (auto job = untouched_job(file, entry, arguments.latest())) {
+        jobs.push_back(std::move(*job));
+      } else {
+        refuse_damaged_index(*file, entry);
+      }
       continue;
     }
     DatasetInfo info = file->describe(entry.path, {.name = "dataset"});

@@ -103,8 +103,7 @@ class ListingWalk {
       return;
     }
     entries_.push_back(
-        unreadable(path, fmt::format("{}:{}: groups are nested more than {} deep; name a dataset that is "
-                                     "not",
+        unreadable(path, fmt::format("{}:{}: groups are nested more than {} deep; move what is in them up",
                                      calls_.file(), short_path(path), kMaxGroupDepth)));
     entries_.back().hides_others = true;
   }

@@ -82,7 +82,7 @@ void refuse_other_file(const H5::H5File& handle, const WithinFile& within, const
   if (within.other_file().empty()) return;
   const std::string rest = behind_link(handle, within, absolute_path(name));
   const std::filesystem::path other = within.other_file();
-  // As libhdf5 looks for it, but for prefixes that a program sets.
+  // As libhdf5 looks for it, except for prefixes that a program sets.
   for (const std::filesystem::path& place :
        {other, file.parent_path() / other, file.parent_path() / other.filename()}) {
     std::error_code ignored;

@@ -39,10 +39,18 @@ std::filesystem::path temporary_name(const std::filesystem::path& target) {
   throw FileError(fmt::format("{} exists; choose another name, or --force to replace it", target.string()));
 }
 
+[[noreturn]] void fail_irregular(const std::filesystem::path& target) {
+  throw FileError(fmt::format("{}: not a regular file; choose another name", target.string()));
+}
+
 // Returns what a link points at, so that the link itself is not replaced; other paths unchanged.
 std::filesystem::path behind_link(std::filesystem::path path) {
   std::error_code error;
   if (!std::filesystem::is_symlink(path, error)) return path;
+  // Links such as /dev/stdout lead to what is open: the file behind it, if it is one, holds what others wrote
+  // there.
+  const std::string text = path.string();
+  if (text.starts_with("/dev/") || text.starts_with("/proc/")) fail_irregular(path);
   std::filesystem::path target = std::filesystem::canonical(path, error);
   if (error) {
     throw FileError(fmt::format("{}: a link that leads nowhere ({}); choose another name", path.string(),
@@ -84,9 +92,7 @@ StagedFile::StagedFile(std::filesystem::path target, bool overwrite)
   if (std::filesystem::is_directory(status)) {
     throw FileError(fmt::format("{}: is a directory; name a file in it", target_.string()));
   }
-  if (std::filesystem::is_other(status)) {
-    throw FileError(fmt::format("{}: not a regular file; choose another name", target_.string()));
-  }
+  if (std::filesystem::is_other(status)) fail_irregular(target_);
   if (std::filesystem::exists(status) && !overwrite_) fail_existing(target_);
   const std::filesystem::path directory = directory_of(target_);
   if (!std::filesystem::is_directory(directory, ignored)) {

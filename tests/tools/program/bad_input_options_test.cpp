@@ -24,7 +24,7 @@ const Words kAtLeastZero = join(kNoNumber, {"-1", "18446744073709551616"});  // 
 const Words kNotNegative = join(kNoNumber, {"-1", "9223372036854775808"});   // 2^63
 const Words kPositive = join(kNotNegative, {"0"});
 const Words kTime = join(kPositive, {"0s", "-1s", "1e400s", "9223372036854775808s"});
-const Words kSize = join(kNoNumber, {"-1", "16EiB", "99999999999GiB"});
+const Words kSize = join(kNoNumber, {"-1", "9223372036854775808", "16EiB", "99999999999GiB"});
 const Words kMemory = join(kSize, {"0", "1", "1KiB"});
 
 struct Option {
@@ -81,7 +81,7 @@ const std::vector<Command>& commands() {
        {{"--chunks", join(kPositive, {"999999999"})},
         {"--num-workers", join(kNotNegative, {"100000"})},
         {"--batch-size", kPositive},
-        {"--cache-bytes", join(kSize, {"9223372036854775808"})},
+        {"--cache-bytes", kSize},
         {"--memory-budget-bytes", join(kSize, {"0", "1KiB"}), "1GiB"},
         {"--time-budget", join(kTime, {"0.1ms"}), "1s"}}},
       {"bench",
@@ -92,7 +92,7 @@ const std::vector<Command>& commands() {
         {"--num-workers", join(kNotNegative, {"100000"})},
         {"--tile-size", kPositive},
         {"--world-size", join(kPositive, {"100000"})},
-        {"--cache-bytes", join(kSize, {"9223372036854775808"})},
+        {"--cache-bytes", kSize},
         {"--memory-budget-bytes", kMemory, "1GiB"},
         {"--time-budget", kTime, "1s"},
         {"--seed", kAtLeastZero}}},

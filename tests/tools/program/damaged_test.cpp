@@ -126,6 +126,21 @@ TEST_F(DamagedFile, is_not_repacked) {
   EXPECT_EQ(names_in(dir_.path()), std::vector<std::string>{"a.h5"});
 }
 
+// libhdf5 would copy it, and could crash.
+TEST_F(DamagedFile, is_not_repacked_where_the_index_of_another_dataset_is_damaged) {
+  {
+    H5TestFile file(dir_ / "a.h5");
+    file.create({.path = "images", .shape = {6, 5, 4}});
+    file.create({.path = "points", .shape = {6, 4}, .chunk = {2, 4}});
+    file.write("points", patterned_bytes(24));
+  }
+  set_chunk_address(dir_ / "a.h5", 2, 2, std::uint64_t{1} << 40);
+  const ProgramResult result = run({"repack", "a.h5", "b.h5", "--chunk", "auto"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, MatchesRegex("a.h5:/points: [^\n]*; restore the file from a good copy\n"));
+  EXPECT_EQ(names_in(dir_.path()), std::vector<std::string>{"a.h5"});
+}
+
 TEST_F(DamagedFile, has_no_values_for_chunks_that_its_index_lost) {
   {
     H5TestFile file(dir_ / "a.h5");

@@ -81,8 +81,8 @@ TEST(Repack, explains_wrong_usage) {
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "5x3x99x32"}),
             "--chunk 5x3x99x32: /images is 10×3×32×32; give smaller chunks\n");
   EXPECT_EQ(usage_error(dir, {"a.h5", "b.h5", "--chunk", "99999999999GiB"}),
-            "--chunk \"99999999999GiB\" is too large; give less than 16 EiB (2^64 bytes)\n");
-  for (const std::string text : {"8EiB", "4GiB"}) {
+            "--chunk \"99999999999GiB\" is too large; give at most 4 EiB (2^62 bytes)\n");
+  for (const std::string text : {"1EiB", "4GiB"}) {
     EXPECT_EQ(
         usage_error(dir, {"a.h5", "b.h5", "--chunk", text}),
         "--chunk \"" + text + "\" is too large; HDF5 stores chunks below 4 GiB, choose a smaller size\n");

@@ -171,9 +171,10 @@ TEST(FileList, names_what_does_not_belong) {
     options.files.push_back(dir / name);
     return refusal_in<Error>(dir.path(), [&] { Dataset::open(options); });
   };
-  EXPECT_EQ(refuse("other.h5"),
-            "other.h5:/images is 3×6×4 u8, a.h5:/images is 7×5×4 u8; datasets that are read as one need the "
-            "same type and the same shape but for the first dimension, leave it out or open it by itself");
+  EXPECT_EQ(
+      refuse("other.h5"),
+      "other.h5:/images is 3×6×4 u8, a.h5:/images is 7×5×4 u8; datasets that are read as one need the "
+      "same type and, except for the first dimension, the same shape; leave it out or open it by itself");
   EXPECT_EQ(refuse("short.h5"),
             "short.h5: /labels has 2 rows, /images has 3; a target needs one row per sample");
   EXPECT_EQ(refuse("empty.h5"), "empty.h5: no dataset \"images\"; it has no datasets");

@@ -75,6 +75,8 @@ TEST_F(SharedCache, says_once_which_figure_holds_where_a_loader_asks_for_less_or
   for (int i = 0; i < 2; ++i) {
     DataLoader validation(dataset_, {.batch_size = 10, .cache_bytes = 1 << 20, .memory_budget_bytes = 1});
     EXPECT_EQ(validation.options().memory_budget_bytes, 64u << 20);
+    EXPECT_THAT(validation.report(),
+                testing::HasSubstr("budget 64 MiB (bound by another loader of the dataset)"));
     EXPECT_EQ(validation.options().cache_bytes, 8u << 20);
   }
   for (int i = 0; i < 2; ++i) {

@@ -167,7 +167,7 @@ TEST_F(StoreDamaged, stops_at_a_depth_and_names_the_path) {
   ASSERT_EQ(entries.size(), 2U);
   EXPECT_EQ(without_directory(entries[0].problem),
             "train.h5:" + short_path(deep.substr(0, 2 * kMaxGroupDepth)) +
-                ": groups are nested more than 256 deep; name a dataset that is not");
+                ": groups are nested more than 256 deep; move what is in them up");
   EXPECT_LT(entries[0].problem.size(), 300U);
   EXPECT_EQ(entries[0].path, deep.substr(0, 2 * kMaxGroupDepth));
   EXPECT_EQ(entries[1].path, "/images");

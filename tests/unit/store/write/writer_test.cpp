@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "store/filters/filters.hpp"
 #include "store/read/chunk_reader.hpp"
@@ -17,6 +19,7 @@
 #include "store/read/reader_factories.hpp"
 #include "store/write/attributes.hpp"
 #include "store/write/h5_writer.hpp"
+#include "store/write/staged_file.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/shape.hpp"
 #include "support/files/temp_dir.hpp"
@@ -185,6 +188,14 @@ TEST_F(StoreWriter, refuses_an_existing_target_unless_asked_to_overwrite) {
   EXPECT_EQ(test::file_bytes(path()).size(), 10U) << "replaced before it is complete";
   writer.commit();
   EXPECT_NO_THROW(H5File::open(path()));
+}
+
+// As /dev/stdout is, where it was redirected to a file.
+TEST_F(StoreWriter, does_not_replace_a_file_behind_a_link_to_what_is_open) {
+  test::replace_file(path(), test::patterned_bytes(4));
+  const FileDescriptor open(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
+  const std::string link = "/dev/fd/" + std::to_string(open.get());
+  EXPECT_EQ(refusal([&] { StagedFile(link, true); }), link + ": not a regular file; choose another name");
 }
 
 TEST_F(StoreWriter, does_not_replace_a_target_that_appeared_meanwhile) {
