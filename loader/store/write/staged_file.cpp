@@ -50,7 +50,9 @@ std::filesystem::path behind_link(std::filesystem::path path) {
   // Links such as /dev/stdout lead to what is open: the file behind it, if it is one, holds what others wrote
   // there.
   const std::string text = path.string();
-  if (text.starts_with("/dev/") || text.starts_with("/proc/")) fail_irregular(path);
+  if (text.starts_with("/dev/std") || text.starts_with("/dev/fd/") || text.starts_with("/proc/")) {
+    fail_irregular(path);
+  }
   std::filesystem::path target = std::filesystem::canonical(path, error);
   if (error) {
     throw FileError(fmt::format("{}: a link that leads nowhere ({}); choose another name", path.string(),

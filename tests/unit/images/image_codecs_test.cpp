@@ -23,7 +23,7 @@
 namespace h5feed::test {
 namespace {
 
-std::string refusal_of(const std::vector<std::string>& places) {
+std::string refusal_of_places(const std::vector<std::string>& places) {
   return test::refusal_of<Error>([&] { load_image_calls(places); });
 }
 
@@ -31,7 +31,7 @@ TEST(ImageCodecs, that_are_missing_are_named_with_every_place_that_was_searched)
   const test::TempDir dir;
   const std::string beside = (dir / "h5feed_images.so").string();
   EXPECT_EQ(
-      refusal_of({beside, "no_such_images.so"}),
+      refusal_of_places({beside, "no_such_images.so"}),
       "images need h5feed_images.so, which is not there (looked for " + beside +
           ", no_such_images.so); install it with h5feed, put it next to the program, or set H5FEED_IMAGES to "
           "its path");
@@ -42,13 +42,13 @@ TEST(ImageCodecs, that_cannot_be_loaded_are_named_with_the_reason) {
   const std::string path = (dir / "h5feed_images.so").string();
   std::ofstream(path) << "no object";
   EXPECT_EQ(
-      refusal_of({path}),
+      refusal_of_places({path}),
       "images need " + path + ", which cannot be loaded: " + path +
           ": file too short; install the libraries of OpenCV that it was built with, or build h5feed again");
 }
 
 TEST(ImageCodecs, of_another_version_are_refused) {
-  EXPECT_EQ(refusal_of({OTHER_IMAGES_PATH}),
+  EXPECT_EQ(refusal_of_places({OTHER_IMAGES_PATH}),
             "images need " OTHER_IMAGES_PATH
             ", which is of another version of h5feed; install the one that was "
             "built with this library, or set H5FEED_IMAGES to its path");

@@ -11,21 +11,21 @@
 #include <vector>
 
 #include "h5feed/error.hpp"
-#include "support/files/sample_set.hpp"
+#include "support/files/temp_dir.hpp"
 
 namespace h5feed::test {
 namespace {
 
 class ByteSourceTest : public testing::Test {
  protected:
-  ByteSourceTest() : path_(test::unique_path(".bin")), bytes_(5000) {
+  ByteSourceTest() : path_(dir_ / "a.bin"), bytes_(5000) {
     for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<char>(i * 7);
     std::ofstream(path_, std::ios::binary).write(bytes_.data(), static_cast<std::streamsize>(bytes_.size()));
     source_ = open_file_source(path_);
   }
-  ~ByteSourceTest() override { std::filesystem::remove(path_); }
 
-  std::filesystem::path path_;
+  const TempDir dir_;
+  const std::filesystem::path path_;
   std::vector<char> bytes_;
   std::shared_ptr<const ByteSource> source_;
 };
