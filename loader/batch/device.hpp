@@ -38,7 +38,8 @@ struct BatchSlot {
   HostTensor data;
   /// Place of each sample in `data`, counted in samples, or `kOnDevice`. Empty: they follow each other.
   std::vector<std::uint32_t> places = {};
-  /// What the device keeps with the batch until it is staged; may be null.
+  /// State of the batch on its device, which `Batch::gpu` takes over when the batch is staged; null on the
+  /// CPU.
   std::shared_ptr<DeviceBatch> gpu = {};
   /// Memory of the targets; undefined if the dataset has no target.
   HostTensor target;

@@ -13,10 +13,10 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
-#include "h5feed/gpu.hpp"
 #include "support/fakes/fake_cuda.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/gpu/gpu_deliveries.hpp"
+#include "support/gpu/on_gpu.hpp"
 #include "support/loaders/deliveries.hpp"
 #include "support/loaders/loader_cases.hpp"
 #include "support/refusal.hpp"
@@ -25,11 +25,6 @@ namespace h5feed::test {
 namespace {
 
 using testing::HasSubstr;
-
-DataLoaderOptions on_gpu(DataLoaderOptions options, const std::string& device = "cuda:0") {
-  options.device = gpu::device(device);
-  return options;
-}
 
 // 50 samples of 256 bytes in 10 chunks, of which the host keeps none.
 SampleSetSpec small_set() { return {.shape = {50, 16, 16}, .chunk_shape = {5, 16, 16}, .gzip = 1}; }

@@ -15,6 +15,7 @@
 #include "support/fakes/fake_cuda.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/gpu/gpu_deliveries.hpp"
+#include "support/gpu/on_gpu.hpp"
 #include "support/loaders/deliveries.hpp"
 #include "support/loaders/loader_cases.hpp"
 
@@ -22,11 +23,6 @@ namespace h5feed::test {
 namespace {
 
 using testing::HasSubstr;
-
-DataLoaderOptions on_gpu(DataLoaderOptions options, const std::string& device = "cuda:0") {
-  options.device = gpu::device(device);
-  return options;
-}
 
 Augment augment() {
   return {.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.height = 5, .width = 7, .padding = 2}};

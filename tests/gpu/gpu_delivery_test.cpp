@@ -10,9 +10,9 @@
 
 #include "cuda/runtime/handles.hpp"
 #include "h5feed/data_loader.hpp"
-#include "h5feed/gpu.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/gpu/first_gpu.hpp"
+#include "support/gpu/on_gpu.hpp"
 #include "support/loaders/deliveries.hpp"
 #include "support/loaders/loader_cases.hpp"
 
@@ -34,11 +34,6 @@ class DeliveryOnGpu : public FirstGpu {
     delivery.data = values_of(batch.gpu->data());
     delivery.target = values_of(batch.gpu->target());
     return delivery;
-  }
-
-  static DataLoaderOptions on_gpu(DataLoaderOptions options) {
-    options.device = gpu::device("cuda:0");
-    return options;
   }
 
   const SampleSet set_{{.shape = {200, 19, 23, 3}, .chunk_shape = {5, 19, 23, 3}, .gzip = 1}};
