@@ -9,8 +9,10 @@
 
 namespace h5feed::test {
 
-TempDir::TempDir() {
-  std::string name = (std::filesystem::path(testing::TempDir()) / "h5feed_XXXXXX").string();
+TempDir::TempDir() : TempDir(std::filesystem::path(testing::TempDir())) {}
+
+TempDir::TempDir(const std::filesystem::path& parent) {
+  std::string name = (parent / "h5feed_XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary directory: " + name);
   path_ = name;
 }

@@ -7,11 +7,14 @@
 
 namespace h5feed::test {
 
-/// A new directory below GoogleTest's temporary directory; the destructor removes it with everything in it.
+/// A new directory; the destructor removes it with everything in it.
 class TempDir {
  public:
-  /// Throws std::runtime_error if it cannot be created.
+  /// Creates the directory in GoogleTest's temporary directory. Throws std::runtime_error if it cannot be
+  /// created.
   TempDir();
+  /// Creates the directory in `parent`. Throws std::runtime_error if it cannot be created.
+  explicit TempDir(const std::filesystem::path& parent);
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;
   ~TempDir();

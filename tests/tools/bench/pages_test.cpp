@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // h5feed bench: cold and warm rows.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
-#include <sys/mman.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -15,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
-#include "h5feed/error.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/bench_runs.hpp"
@@ -112,12 +107,9 @@ TEST(Bench, measures_both_kinds_of_rows_side_by_side) {
 
 TEST(Bench, refuses_cold_rows_where_the_file_lies_in_memory) {
   ASSERT_TRUE(lies_in_memory("/dev/shm"));
-  std::string pattern = "/dev/shm/h5feed-test-XXXXXX";
-  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path directory = pattern;
-  H5TestFile(directory / "a.h5").create({.path = "images", .shape = {10, 4, 4}, .early_allocation = true});
-  expect_refused_for_memory(directory);
-  std::filesystem::remove_all(directory);
+  const TempDir dir("/dev/shm");
+  H5TestFile(dir / "a.h5").create({.path = "images", .shape = {10, 4, 4}, .early_allocation = true});
+  expect_refused_for_memory(dir.path());
 }
 
 TEST(Bench, warm_rows_begin_with_the_file_in_memory) {
@@ -132,25 +124,6 @@ TEST(Bench, warm_rows_begin_with_the_file_in_memory) {
   EXPECT_EQ(json.at("rows")[0].at("resident_share"), 1);
   EXPECT_EQ(json.at("rows")[0].at("cold_limit"), nullptr);
   EXPECT_EQ(json.at("limits").at("cold_sequential_bytes_per_s"), nullptr);
-}
-
-TEST(PageCache, names_the_process_that_holds_pages) {
-  const TempDir dir;
-  const std::vector<std::byte> bytes = random_bytes(100'000);
-  replace_file(dir / "a.h5", bytes);
-  EXPECT_EQ(cli::resident_share(dir / "a.h5"), 1.0) << "it was just written";
-  const FileDescriptor fd(::open((dir / "a.h5").c_str(), O_RDONLY | O_CLOEXEC));
-  void* const mapping = ::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
-  ASSERT_NE(mapping, MAP_FAILED);
-  try {
-    cli::require_droppable(dir / "a.h5");
-    ADD_FAILURE() << "mapped pages were dropped";
-  } catch (const FileError& error) {
-    EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr(": process " + std::to_string(::getpid()) +
-                                                         " (measuring_test) maps it; end that process"),
-                                               HasSubstr("is in memory (tmpfs)")));
-  }
-  ::munmap(mapping, bytes.size());
 }
 
 }  // namespace

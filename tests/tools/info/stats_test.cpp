@@ -19,7 +19,6 @@
 #include "support/files/temp_dir.hpp"
 #include "support/programs/run_program.hpp"
 #include "tools/storage/channel_stats.hpp"
-#include "tools/storage/storage_advice.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -95,7 +94,7 @@ TEST(InfoStats, are_those_of_the_definition_for_every_element_type) {
 }
 
 TEST(InfoStats, are_exact_where_a_sum_of_squares_would_cancel) {
-  // A variance of 1/4 beside a square of 2^62: nothing of it would be left in a double.
+  // A variance of 1/4 next to a square of 2^62: nothing of it would be left in a double.
   std::vector<std::uint32_t> values(10'000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 4'000'000'000U + i % 2;
   const TempDir dir;
@@ -199,50 +198,6 @@ TEST(InfoStats, say_before_the_long_pass_that_the_file_cannot_be_written) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(result.err, ::testing::MatchesRegex("a.h5:/: its attributes cannot be written [^\n]*\n"));
-}
-
-DatasetInfo chunked(std::vector<std::uint64_t> shape, std::vector<std::uint64_t> chunk,
-                    const std::string& filters = "none") {
-  return {.file = "f.h5",
-          .path = "/x",
-          .shape = std::move(shape),
-          .layout = StorageLayout::chunked,
-          .chunk_shape = std::move(chunk),
-          .filters = parse_filters(filters, 1)};
-}
-
-TEST(StorageAdvice, knows_the_chunks_that_h5py_chooses) {
-  // h5py 3.7's guess_chunk for these shapes of bytes.
-  EXPECT_THAT(cli::h5py_auto_chunk({262144, 96, 96, 3}, 1), ElementsAre(8192, 6, 6, 1));
-  EXPECT_THAT(cli::h5py_auto_chunk({202599, 3, 218, 178}, 1), ElementsAre(6332, 1, 7, 6));
-  EXPECT_THAT(cli::h5py_auto_chunk({17736, 256, 256, 3}, 1), ElementsAre(555, 16, 16, 1));
-  EXPECT_THAT(cli::h5py_auto_chunk({10000, 224, 224, 3}, 4), ElementsAre(313, 14, 14, 1));
-  EXPECT_THAT(cli::storage_advice(chunked({262144, 96, 96, 3}, {8192, 6, 6, 1}), nullptr),
-              ElementsAre(HasSubstr("h5py chose these chunks by itself")));
-}
-
-TEST(StorageAdvice, names_each_classic_mistake_in_one_sentence) {
-  EXPECT_THAT(cli::storage_advice(chunked({300, 100, 100}, {512, 128, 100}), nullptr),
-              ElementsAre(HasSubstr("its chunks (512×128×100) exceed its shape (300×100×100)")));
-  EXPECT_THAT(cli::storage_advice(chunked({1001, 100, 100}, {667, 100, 100}), nullptr),
-              ElementsAre(HasSubstr("25 % of its chunks' cells are outside the data")));
-  EXPECT_THAT(cli::storage_advice(chunked({60000, 28, 28}, {1, 28, 28}), nullptr),
-              ElementsAre(HasSubstr("one sample of 784 B in each of 60,000 chunks")));
-  EXPECT_THAT(cli::storage_advice(chunked({60000, 28, 28}, {60000, 28, 28}, "gzip:4"), nullptr),
-              ElementsAre(HasSubstr("all of it is one compressed chunk of 45 MiB")));
-  EXPECT_THAT(cli::storage_advice(chunked({60000, 64, 64}, {6000, 64, 64}), nullptr),
-              ElementsAre(HasSubstr("chunks of 23 MiB make random order and many workers need much memory")));
-  DatasetInfo useless = chunked({6000, 64, 64}, {100, 64, 64}, "gzip:4");
-  useless.stored_bytes = useless.total_bytes() - 1000;
-  EXPECT_THAT(cli::storage_advice(useless, nullptr),
-              ElementsAre(HasSubstr("gzip:4 saves 0.0 % of the space and costs decoding")));
-}
-
-TEST(StorageAdvice, says_nothing_of_sound_or_small_data) {
-  EXPECT_TRUE(cli::storage_advice(chunked({6000, 64, 64}, {250, 64, 64}, "gzip:4"), nullptr).empty());
-  EXPECT_TRUE(cli::storage_advice(chunked({30, 28, 28}, {1, 28, 28}), nullptr).empty());
-  EXPECT_EQ(cli::padding_share(chunked({100, 10}, {100, 10})), 0);
-  EXPECT_DOUBLE_EQ(cli::padding_share(chunked({75, 10}, {50, 10})), 0.25);
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ TEST(Pack, refuses_names_that_collide) {
   EXPECT_EQ(error("x", "/x"), "--idx names /x twice; give each file its own name\n");
   EXPECT_EQ(error("x", "x/y"), "--idx x and --idx x/y: a dataset cannot contain another; rename one\n");
   EXPECT_EQ(run_program(dir.path(), {"pack", "i", "--idx", "x=i", "--force"}).err,
-            "i is to be read and to be written; choose another name for the output\n");
+            "i is both input and output; choose another name for the output\n");
 }
 
 TEST(Pack, refuses_labels_of_another_number_of_rows_than_their_images_and_options_of_images) {

@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 class DamagedFile : public ::testing::Test {
  protected:
-  // A damaged object beside intact images.
+  // A damaged object next to intact images.
   void write(bool group) const {
     {
       H5TestFile file(dir_ / "a.h5");

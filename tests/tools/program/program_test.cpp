@@ -214,7 +214,7 @@ TEST(Program, never_exports_onto_its_input) {
     for (const std::string option : {"--export-json", "--export-csv", "--export-markdown"}) {
       const ProgramResult result = run_program(dir.path(), {command, "a.h5", option, "link"});
       EXPECT_EQ(result.exit_code, 2);
-      EXPECT_EQ(result.err, "link is to be read and to be written; choose another export file\n");
+      EXPECT_EQ(result.err, "link is both input and output; choose another export file\n");
     }
   }
   EXPECT_EQ(run_program(dir.path(), {"info", "a.h5"}).exit_code, 0);

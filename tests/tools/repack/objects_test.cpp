@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed repack: everything beside the values comes over, or is refused by its name.
+// h5feed repack: everything but the values comes over, or is refused by its name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

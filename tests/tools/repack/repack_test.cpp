@@ -316,7 +316,8 @@ TEST(Repack, stays_within_its_memory_where_one_row_of_source_chunks_does_not_fit
   EXPECT_LE(json["estimate"]["memory_bytes"], 16 << 20);
   EXPECT_THAT(result.err, ::testing::AnyOf(HasSubstr("scratch file"), HasSubstr("times on average")));
 #if !defined(H5FEED_ADDRESS_SANITIZER) && !defined(H5FEED_THREAD_SANITIZER)
-  // Beside --memory, what the allocator keeps for each thread: up to 6 MiB was seen on a busy machine.
+  // In addition to --memory, what the allocator keeps for each thread: up to 6 MiB was seen on a busy
+  // machine.
   constexpr std::uint64_t kAllocatorBytes = 8 << 20;
   EXPECT_LE(result.peak_rss_bytes, idle + (16 << 20) + kAllocatorBytes);
 #else

@@ -51,7 +51,7 @@ TEST(Repack, refuses_to_replace_its_source_however_it_is_named) {
   std::filesystem::create_hard_link(dir / "a.h5", dir / "hard.h5");
   for (const std::string out : {"a.h5", "./a.h5", "link.h5", "hard.h5"}) {
     EXPECT_EQ(usage_error(dir, {"a.h5", out, "--chunk", "5", "--force"}),
-              out + " is to be read and to be written; choose another name for the output\n");
+              out + " is both input and output; choose another name for the output\n");
   }
   EXPECT_EQ(file_bytes(dir / "a.h5"), before);
 }

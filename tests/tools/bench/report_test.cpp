@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// h5feed bench: what it says of its rows, and how a row's settings reach the process that measures it.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tools/bench/report.hpp"
+#include "tools/bench/settings.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using namespace cli;  // NOLINT: this file tests it
+
+Json row(std::int64_t workers, double samples_per_s, double share) {
+  return {{"num_workers", workers},  {"samples_per_s", samples_per_s},
+          {"share_of_limit", share}, {"read_amplification", 1.0},
+          {"limit", "decode"},       {"share_of_cold_limit", nullptr},
+          {"cold_limit", nullptr},   {"page_cache", "warm"}};
+}
+
+TEST(BenchVerdict, names_the_fastest_row_and_the_code) {
+  const Json rows = {row(0, 1000, 0.9), row(1, 3000, 0.95), row(4, 6420.4, 0.94)};
+  EXPECT_EQ(bench_verdict(rows, "chunk:16"),
+            "best: num_workers=4 (6,420 samples/s, 94 % of the decode limit)\n"
+            "put into your code: options.num_workers = 4; options.shuffle = \"chunk:16\";\n");
+  EXPECT_EQ(bench_verdict(Json::array({rows[0]}), "sequential"),
+            "best: num_workers=0 (1,000 samples/s, 90 % of the decode limit)\n"
+            "put into your code: options.num_workers = 0;\n");
+}
+
+TEST(BenchVerdict, prefers_fewer_workers_that_are_as_fast) {
+  EXPECT_EQ(best_row({row(0, 500, 1), row(2, 980, 1), row(4, 1000, 1), row(8, 900, 1)}).at("num_workers"), 2);
+}
+
+TEST(BenchVerdict, claims_no_limit_where_nothing_was_decoded) {
+  Json cached = row(2, 5000, 0);
+  cached["share_of_limit"] = nullptr;
+  cached["read_amplification"] = 0.0;
+  EXPECT_EQ(bench_verdict(Json::array({cached}), "sequential"),
+            "best: num_workers=2 (5,000 samples/s, from the cache)\n"
+            "put into your code: options.num_workers = 2;\n");
+}
+
+TEST(BenchVerdict, tells_warm_rows_from_cold_ones_and_recommends_for_the_cold) {
+  Json cold = row(4, 2000, 0);
+  cold["share_of_limit"] = nullptr;
+  cold["share_of_cold_limit"] = 0.93;
+  cold["cold_limit"] = "sequential";
+  cold["page_cache"] = "cold";
+  EXPECT_EQ(bench_verdict(Json::array({row(2, 5000, 0.9), cold}), "sequential"),
+            "best with warm pages: num_workers=2 (5,000 samples/s, 90 % of the decode limit)\n"
+            "best with cold pages: num_workers=4 (2,000 samples/s, 93 % of the cold sequential limit)\n"
+            "put into your code: options.num_workers = 4;\n");
+}
+
+TEST(RowWarnings, say_where_pages_were_neither_all_cold_nor_all_warm) {
+  Json warm = row(2, 5000, 0.9);
+  warm["repetitions"] = {5000.0, 5010.0};
+  warm["epoch_share"] = 1.0;
+  warm["resident_share"] = 1.0;
+  EXPECT_EQ(row_warnings(warm), "");
+  warm["resident_share"] = 0.4;
+  EXPECT_EQ(row_warnings(warm),
+            "num_workers=2: 40 % of the file's pages were in memory; it is not all warm\n");
+  Json cold = warm;
+  cold["page_cache"] = "cold";
+  cold["resident_share"] = 0.01;
+  EXPECT_EQ(row_warnings(cold), "");
+  cold["resident_share"] = 0.05;
+  EXPECT_EQ(row_warnings(cold),
+            "num_workers=2: up to 5 % of the file's pages stayed in memory; it is not all cold\n");
+  cold["resident_share"] = nullptr;
+  EXPECT_EQ(row_warnings(cold), "");
+}
+
+TEST(RowRequest, reaches_the_measuring_process_unchanged) {
+  RowRequest request{
+      .settings = {.file = "caf\xe9 \"b\".h5", .data = "x", .batch_size = 7, .shuffle = "chunk:3"}};
+  request.settings.cache_bytes = 5;
+  request.settings.normalize = true;
+  request.cold = true;
+  request.settings.seed = 0xFFFFFFFFFFFFFFFF;
+  request.settings.time_budget = std::chrono::milliseconds(250);
+  request.num_workers = 3;
+  request.quiet = true;
+  const RowRequest arrived = row_request_from(to_arguments(request));
+  EXPECT_EQ(arrived.settings.file, request.settings.file) << "a name that is not UTF-8";
+  EXPECT_EQ(to_json(arrived.settings), to_json(request.settings));
+  EXPECT_EQ(arrived.num_workers, 3);
+  EXPECT_TRUE(arrived.cold);
+  EXPECT_TRUE(arrived.quiet);
+}
+
+TEST(RowRequest, carries_every_setting_of_the_command_line) {
+  const std::map<std::string, std::string> other = {{"input_layout", "NHWC"},
+                                                    {"batch_size", "none"},
+                                                    {"shuffle", "chunk:3"},
+                                                    {"cache_bytes", "5KiB"},
+                                                    {"cache_policy", "keep_first"},
+                                                    {"memory_budget_bytes", "1MiB"},
+                                                    {"seed", "7"},
+                                                    {"runs", "9"},
+                                                    {"warmup", "0"},
+                                                    {"time_budget_s", "250ms"}};
+  std::map<std::string, std::string> texts, defaults;
+  for (const auto& fields : {dataset_fields(), loader_fields()}) {
+    for (const BenchField& field : fields) {
+      const auto found = other.find(field.key);
+      texts[field.key] = found != other.end() ? found->second : "x";
+      defaults[field.key] = field.default_text;
+    }
+  }
+  const Json before = to_json(settings_from(defaults));
+  EXPECT_EQ(before, to_json(BenchSettings()));
+  RowRequest request;
+  request.settings = settings_from(texts);
+  const Json after = to_json(row_request_from(to_arguments(request)).settings);
+  EXPECT_EQ(after, to_json(request.settings));
+  for (const auto& [key, value] : after.items()) EXPECT_NE(value, before.at(key)) << key;
+}
+
+}  // namespace
+}  // namespace h5feed::test

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chunk sizes, labels and advice that the program finds for a dataset.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "store/filters/filters.hpp"
+#include "tools/storage/image_choice.hpp"
+#include "tools/storage/parallel_write.hpp"
+#include "tools/storage/storage_advice.hpp"
+#include "tools/storage/storage_model.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using namespace cli;  // NOLINT: this file tests it
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(AutomaticChunks, are_about_a_mebibyte_of_whole_samples_in_round_numbers) {
+  EXPECT_EQ(automatic_chunk_rows(60000, 28 * 28), 1000U);
+  EXPECT_EQ(automatic_chunk_rows(60000, 3 * 224 * 224), 5U);
+  EXPECT_EQ(automatic_chunk_rows(60000, 1), 20000U);
+  EXPECT_EQ(automatic_chunk_rows(300, 1), 300U);
+  EXPECT_EQ(automatic_chunk_rows(10, 64 * kMiB), 1U);
+}
+
+DatasetEntry entry(const std::string& path, std::vector<std::uint64_t> shape, bool numeric = true) {
+  return {.path = path, .shape = std::move(shape), .type_text = "u8", .numeric = numeric};
+}
+
+TEST(ImageChoice, finds_the_labels_beside_images) {
+  const DatasetEntry images = entry("/train/images", {30, 4, 4});
+  EXPECT_EQ(labels_beside(images, {images, entry("/train/ids", {30}), entry("/train/labels", {30})}),
+            "/train/labels");
+  EXPECT_EQ(labels_beside(images, {images, entry("/train/ids", {30, 1})}), "/train/ids");
+  EXPECT_EQ(labels_beside(images, {images, entry("/test/labels", {30}), entry("/train/labels", {29}),
+                                   entry("/train/boxes", {30, 4}), entry("/train/names", {30}, false)}),
+            "");
+}
+
+TEST(ImageChoice, tells_why_labels_are_none) {
+  const DatasetEntry images = entry("/train/images", {30, 4, 4});
+  const auto why = [&](const DatasetEntry& labels) { return why_no_labels(images, {images, labels}); };
+  EXPECT_EQ(why(entry("/train/labels", {29})), "/train/labels has 29 rows, not 30");
+  EXPECT_EQ(why(entry("/train/y", {})), "/train/y is a single value");
+  EXPECT_EQ(why(entry("/train/targets", {30, 10})),
+            "/train/targets has several numbers per row; --target /train/targets delivers them as stored");
+  EXPECT_EQ(why(entry("/train/labels", {30}, false)), "/train/labels holds no numbers (u8)");
+  for (const DatasetEntry& none :
+       {entry("/train/labels", {30}), entry("/test/labels", {29}), entry("/train/ids", {29})})
+    EXPECT_EQ(why(none), "") << none.path;
+}
+
+DatasetInfo chunked(std::vector<std::uint64_t> shape, std::vector<std::uint64_t> chunk,
+                    const std::string& filters = "none") {
+  return {.file = "f.h5",
+          .path = "/x",
+          .shape = std::move(shape),
+          .layout = StorageLayout::chunked,
+          .chunk_shape = std::move(chunk),
+          .filters = parse_filters(filters, 1)};
+}
+
+TEST(StorageAdvice, knows_the_chunks_that_h5py_chooses) {
+  // h5py 3.7's guess_chunk for these shapes of bytes.
+  EXPECT_THAT(h5py_auto_chunk({262144, 96, 96, 3}, 1), ElementsAre(8192, 6, 6, 1));
+  EXPECT_THAT(h5py_auto_chunk({202599, 3, 218, 178}, 1), ElementsAre(6332, 1, 7, 6));
+  EXPECT_THAT(h5py_auto_chunk({17736, 256, 256, 3}, 1), ElementsAre(555, 16, 16, 1));
+  EXPECT_THAT(h5py_auto_chunk({10000, 224, 224, 3}, 4), ElementsAre(313, 14, 14, 1));
+  EXPECT_THAT(storage_advice(chunked({262144, 96, 96, 3}, {8192, 6, 6, 1}), nullptr),
+              ElementsAre(HasSubstr("h5py chose these chunks by itself")));
+}
+
+TEST(StorageAdvice, names_each_classic_mistake_in_one_sentence) {
+  EXPECT_THAT(storage_advice(chunked({300, 100, 100}, {512, 128, 100}), nullptr),
+              ElementsAre(HasSubstr("its chunks (512×128×100) exceed its shape (300×100×100)")));
+  EXPECT_THAT(storage_advice(chunked({1001, 100, 100}, {667, 100, 100}), nullptr),
+              ElementsAre(HasSubstr("25 % of its chunks' cells are outside the data")));
+  EXPECT_THAT(storage_advice(chunked({60000, 28, 28}, {1, 28, 28}), nullptr),
+              ElementsAre(HasSubstr("one sample of 784 B in each of 60,000 chunks")));
+  EXPECT_THAT(storage_advice(chunked({60000, 28, 28}, {60000, 28, 28}, "gzip:4"), nullptr),
+              ElementsAre(HasSubstr("all of it is one compressed chunk of 45 MiB")));
+  EXPECT_THAT(storage_advice(chunked({60000, 64, 64}, {6000, 64, 64}), nullptr),
+              ElementsAre(HasSubstr("chunks of 23 MiB make random order and many workers need much memory")));
+  DatasetInfo useless = chunked({6000, 64, 64}, {100, 64, 64}, "gzip:4");
+  useless.stored_bytes = useless.total_bytes() - 1000;
+  EXPECT_THAT(storage_advice(useless, nullptr),
+              ElementsAre(HasSubstr("gzip:4 saves 0.0 % of the space and costs decoding")));
+}
+
+TEST(StorageAdvice, says_nothing_of_sound_or_small_data) {
+  EXPECT_TRUE(storage_advice(chunked({6000, 64, 64}, {250, 64, 64}, "gzip:4"), nullptr).empty());
+  EXPECT_TRUE(storage_advice(chunked({30, 28, 28}, {1, 28, 28}), nullptr).empty());
+  EXPECT_EQ(padding_share(chunked({100, 10}, {100, 10})), 0);
+  EXPECT_DOUBLE_EQ(padding_share(chunked({75, 10}, {50, 10})), 0.25);
+}
+
+}  // namespace
+}  // namespace h5feed::test
