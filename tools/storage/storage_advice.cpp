@@ -151,9 +151,8 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
   const double ratio = info.stored_bytes > 0
                            ? static_cast<double>(info.total_bytes()) / static_cast<double>(info.stored_bytes)
                            : 0;
-  const bool compressed = std::any_of(info.filters.begin(), info.filters.end(), [](const FilterSpec& filter) {
-    return filter.id != filter_id::kShuffle && filter.id != filter_id::kFletcher32;
-  });
+  const bool compressed = std::any_of(info.filters.begin(), info.filters.end(),
+                                      [](const FilterSpec& filter) { return compresses(filter.id); });
   if (compressed && ratio > 0 && ratio < kWorthwhileRatio && padding_share(info) < 0.01) {
     advice.push_back(fmt::format("{}: {} saves {:.1f} % of the space and costs decoding; store it plain: {}",
                                  name, format_filters(info.filters), 100 * (1 - 1 / ratio),

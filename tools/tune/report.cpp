@@ -43,20 +43,7 @@ std::string h5py_lines(const TuneResult& result, const Trial& best) {
   const std::string tail = chunk.size() == 1 ? "," : "";
   std::string options;
   for (const FilterSpec& filter : parse_filters(best.candidate.filter, size_of(result.info.dtype))) {
-    if (filter.id == filter_id::kShuffle) {
-      options += ", shuffle=True";
-    } else if (filter.id == filter_id::kDeflate) {
-      options += fmt::format(", compression=\"gzip\", compression_opts={}", filter.params.front());
-    } else if (filter.id == filter_id::kFletcher32) {
-      options += ", fletcher32=True";
-    } else if (filter.id == filter_id::kLzf) {
-      options += ", compression=\"lzf\"";
-    } else {
-      options += fmt::format(", compression={}", filter.id);
-      if (filter.id != filter_id::kLz4) {
-        options += fmt::format(", compression_opts=({},)", fmt::join(filter.params, ", "));
-      }
-    }
+    options += ", " + h5py_arguments(filter);
   }
   const bool plugin = needs_plugin(best.candidate.filter);
   return fmt::format(

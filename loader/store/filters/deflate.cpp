@@ -59,6 +59,7 @@ extern constinit const FilterEntry deflate_filter = {
         [](std::string_view stage, const StageContext&) {
           return level_params(stage, "gzip", {0, 9, 4});
         },
-    .parameter_text = level_text};
+    .parameter_text = level_text,
+    .h5py = "compression=\"gzip\", compression_opts={}"};
 
 }  // namespace h5feed

@@ -113,6 +113,13 @@ struct FilterEntry {
 
   /// Returns the grammar's text for the parameters, to follow the filter's name: ":4". Null: no text.
   std::string (*parameter_text)(const std::vector<unsigned>& params) = nullptr;
+
+  /// Whether the filter makes data smaller. False for filters that only rearrange or check it.
+  bool compresses = true;
+
+  /// Keyword arguments of h5py's `create_dataset` that write the filter; "{}" stands for its first parameter.
+  /// Default: the filter is given by its number.
+  std::string_view h5py = {};
 };
 
 /// Returns every filter that h5feed decodes, in the order in which the grammar's message lists them.

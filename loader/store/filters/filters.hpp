@@ -150,4 +150,11 @@ std::vector<unsigned> named_filters();
 /// Returns whether h5feed itself decodes the filter, at least with some parameters.
 bool has_own_decoder(unsigned id) noexcept;
 
+/// Returns whether the filter is a compressor; true for a filter that h5feed does not know.
+bool compresses(unsigned id) noexcept;
+
+/// Returns the keyword arguments of h5py's `create_dataset` that write the filter:
+/// `compression="gzip", compression_opts=4`. Throws std::bad_alloc.
+std::string h5py_arguments(const FilterSpec& filter);
+
 }  // namespace h5feed

@@ -83,6 +83,8 @@ extern constinit const FilterEntry fletcher32_filter = {
         },
     .spelling = {.after = "fletcher32"},
     .parse = [](std::string_view stage,
-                const StageContext&) { return params_of_name(stage, "fletcher32", {}); }};
+                const StageContext&) { return params_of_name(stage, "fletcher32", {}); },
+    .compresses = false,
+    .h5py = "fletcher32=True"};
 
 }  // namespace h5feed

@@ -118,6 +118,7 @@ extern constinit const FilterEntry lzf_filter = {
     .parse =
         [](std::string_view stage, const StageContext&) {
           return params_of_name(stage, "lzf", {kLzfFilterVersion, kLzfLibraryVersion, 0});
-        }};
+        },
+    .h5py = "compression=\"lzf\""};
 
 }  // namespace h5feed

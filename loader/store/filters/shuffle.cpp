@@ -177,6 +177,8 @@ extern constinit const FilterEntry shuffle_filter = {
     .parse =
         [](std::string_view stage, const StageContext& context) {
           return params_of_name(stage, "shuffle", {static_cast<unsigned>(context.element_bytes)});
-        }};
+        },
+    .compresses = false,
+    .h5py = "shuffle=True"};
 
 }  // namespace h5feed

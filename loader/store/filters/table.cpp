@@ -2,6 +2,7 @@
 // The filters that h5feed decodes, each defined next to its codec, and the names of filters that it does not
 // decode.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -83,5 +84,15 @@ std::vector<unsigned> named_filters() {
 }
 
 bool has_own_decoder(unsigned id) noexcept { return &filter_entry(id) != &kNotBuiltIn; }
+
+bool compresses(unsigned id) noexcept { return filter_entry(id).compresses; }
+
+std::string h5py_arguments(const FilterSpec& filter) {
+  const std::string_view keywords = filter_entry(filter.id).h5py;
+  if (!keywords.empty()) return fmt::format(fmt::runtime(keywords), param(filter, 0, 0));
+  const std::string number = fmt::format("compression={}", filter.id);
+  if (filter.params.empty()) return number;
+  return fmt::format("{}, compression_opts=({},)", number, fmt::join(filter.params, ", "));
+}
 
 }  // namespace h5feed

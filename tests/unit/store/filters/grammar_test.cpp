@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "h5feed/error.hpp"
 #include "store/filters/entry.hpp"
@@ -127,6 +129,25 @@ TEST(FilterTable, has_every_filter_once_with_all_that_its_spelling_needs) {
     EXPECT_TRUE(has_own_decoder(filter->id)) << filter->name;
   }
   for (const unsigned id : named_filters()) EXPECT_EQ(has_own_decoder(id), numbers.contains(id)) << id;
+}
+
+TEST(FilterTable, spells_filters_as_h5py_does) {
+  const auto spelled = [](std::string_view text) {
+    std::vector<std::string> arguments;
+    for (const FilterSpec& filter : parse_filters(text, 2)) arguments.push_back(h5py_arguments(filter));
+    return arguments;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(spelled("shuffle+gzip:7+fletcher32"),
+            (Texts{"shuffle=True", "compression=\"gzip\", compression_opts=7", "fletcher32=True"}));
+  EXPECT_EQ(spelled("lzf"), Texts{"compression=\"lzf\""});
+  EXPECT_EQ(spelled("lz4"), Texts{"compression=32004"});
+  EXPECT_EQ(spelled("zstd:5"), Texts{"compression=32015, compression_opts=(5,)"});
+}
+
+TEST(FilterTable, tells_compressors_from_filters_that_rearrange_or_check) {
+  for (const unsigned id : named_filters())
+    EXPECT_EQ(compresses(id), id != filter_id::kShuffle && id != filter_id::kFletcher32) << id;
 }
 
 TEST(FilterTable, lets_the_chunk_size_be_set_again_for_other_chunks) {
