@@ -3,8 +3,9 @@
 # Installs the Debian packages (12 and 13) that h5feed is built from. If they are installed already, does nothing
 # and needs no root; otherwise uses sudo, or prints the command to run and exits 1.
 #   tools/install_deps.sh [--format] [--sanitizers] [--python]
-#     --format      also the formatter that .ci/run checks with
-#     --sanitizers  also Clang, the compiler of the sanitizer presets, with its sanitizers and libFuzzer
+#     --format      also the formatter that .ci/run checks with, clang-format 14; Debian 12 only
+#     --sanitizers  also Clang 14, the compiler of the sanitizer presets, with its sanitizers and libFuzzer;
+#                   Debian 12 only
 #     --python      also the headers of Python and its module venv, for the Python package
 set -euo pipefail
 
