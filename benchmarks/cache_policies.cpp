@@ -47,7 +47,7 @@ double median(std::vector<double> values) {
 }
 
 void run(const h5feed::Dataset& dataset, Policy& policy, int num_workers, int epochs) {
-  const h5feed::Field& data = dataset.state()->data;
+  const h5feed::Field& data = h5feed::DatasetAccess::state(dataset)->data;
   h5feed::DataLoader loader(dataset, {.batch_size = kBatch,
                                       .shuffle = "full",
                                       .seed = kSeed,
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     const int num_workers = number(2, 2);
     const int epochs = number(4, 3);
     const h5feed::Dataset dataset = h5feed::Dataset::open({.files = {argv[1]}});
-    const h5feed::Field& data = dataset.state()->data;
+    const h5feed::Field& data = h5feed::DatasetAccess::state(dataset)->data;
 
     std::array<Policy, 3> policies{Policy{CachePolicy::lru, {}, {}},
                                    {CachePolicy::clairvoyant, {}, {}},

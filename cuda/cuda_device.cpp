@@ -210,7 +210,7 @@ class CudaDevice final : public Device {
           convert(batch, *copied, *copied->output, 0, place);
         }
       } catch (...) {
-        settle();
+        wait_for_streams();
         throw;
       }
       batch.gpu = std::move(copied);
@@ -223,7 +223,7 @@ class CudaDevice final : public Device {
   }
 
   // Waits until the streams have finished with a failed batch, so that its memory can be reused.
-  void settle() const noexcept {
+  void wait_for_streams() const noexcept {
     ignore_error(cudaStreamSynchronize(staged_.copy_stream()));
     ignore_error(cudaStreamSynchronize(ring_->compute_stream()));
   }
@@ -324,7 +324,7 @@ class CudaDevice final : public Device {
         try {
           convert(batch, copied, *output, nth, place);
         } catch (...) {
-          settle();
+          wait_for_streams();
           ring_->give_back(std::move(output));
           throw;
         }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Everything that needs a GPU, in one sitting: tests, benchmarks, compute-sanitizer, and a profile of the kernels.
-# Writes one JSON file, anew after each test and benchmark.
+# Writes one JSON file, rewritten after each test and benchmark.
 #   tools/gpu_check.sh [OPTION ...] [build|test|bench|sanitize|profile|all]
 #     build     configures the preset gpu and builds tests and benchmarks; needs nvcc, but no GPU
 #     test      runs the tests labelled gpu

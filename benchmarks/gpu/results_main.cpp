@@ -52,13 +52,13 @@ void merge(const std::vector<std::string>& words) {
     }
   }
   const OrderedJson result = h5feed::bench::merged(read(path), facts, tests, rows, words.at(2));
-  const std::string beside = path + ".tmp";
+  const std::string temporary = path + ".tmp";
   {
-    std::ofstream out(beside, std::ios::trunc);
+    std::ofstream out(temporary, std::ios::trunc);
     out << result.dump(1) << '\n';
-    if (!out.flush()) throw std::runtime_error(beside + ": cannot be written; choose another place");
+    if (!out.flush()) throw std::runtime_error(temporary + ": cannot be written; choose another place");
   }
-  std::filesystem::rename(beside, path);
+  std::filesystem::rename(temporary, path);
 }
 
 int run(const std::vector<std::string>& words) {

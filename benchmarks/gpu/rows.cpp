@@ -52,13 +52,14 @@ void ResultFile::add(const Row& row) {
 
 void ResultFile::save() const {
   if (path_.empty()) return;
-  const std::filesystem::path beside = path_.string() + ".tmp";
+  const std::filesystem::path temporary = path_.string() + ".tmp";
   {
-    std::ofstream out(beside, std::ios::trunc);
+    std::ofstream out(temporary, std::ios::trunc);
     out << nlohmann::ordered_json{{"rows", rows_}}.dump(1) << '\n';
-    if (!out.flush()) throw std::runtime_error(beside.string() + ": cannot be written; choose another place");
+    if (!out.flush())
+      throw std::runtime_error(temporary.string() + ": cannot be written; choose another place");
   }
-  std::filesystem::rename(beside, path_);
+  std::filesystem::rename(temporary, path_);
 }
 
 }  // namespace h5feed::bench

@@ -170,7 +170,7 @@ std::vector<Row> measure_soak(Bench& bench) {
   AdversarialConsumer consumer(bench.device);
   DataLoader loader(data, options);
 
-  const std::uint64_t settled = bench.sizes.soak_batches / 5;
+  const std::uint64_t warm_batches = bench.sizes.soak_batches / 5;
   Memory before, after;
   const Seconds clock;
   for (std::uint64_t taken = 0; taken < bench.sizes.soak_batches;) {
@@ -178,7 +178,7 @@ std::vector<Row> measure_soak(Bench& bench) {
     if (!batch) continue;  // end of an epoch: the next call starts another one
     if (taken == 0) consumer.prove_that_it_notices(*batch);
     consumer.take(std::move(*batch));
-    if (++taken == settled) before = Memory();
+    if (++taken == warm_batches) before = Memory();
   }
   const std::uint32_t wrong = consumer.wrong_samples();
   after = Memory();

@@ -26,7 +26,7 @@ Row measure(Bench& bench, const char* name, const char* filter) {
     return static_cast<double>(loader.stats().bytes_decoded - before) / clock.elapsed();
   };
   const auto threads = static_cast<unsigned>(bench.workers);
-  const Field& field = data.state()->data;
+  const Field& field = DatasetAccess::state(data)->data;
   const cli::LimitSetup setup{.threads = threads,
                               .slot_bytes = (loader.options().prefetch_batches + 1) *
                                             static_cast<std::uint64_t>(bench.sizes.batch_size) *

@@ -148,7 +148,7 @@ h5feed::DataLoaderOptions loader_options(const Settings& settings) {
 
 // Returns the rows of h5feed's first epoch, in order.
 std::vector<std::size_t> rows_of(const h5feed::Dataset& dataset, const h5feed::DataLoaderOptions& options) {
-  const h5feed::DatasetState& state = *dataset.state();
+  const h5feed::DatasetState& state = *h5feed::DatasetAccess::state(dataset);
   const auto resolved = h5feed::resolve_order(options, state, nullptr);
   const h5feed::EpochPlan plan(h5feed::make_plan_spec({}, state, resolved), 0);
   std::vector<std::size_t> rows;

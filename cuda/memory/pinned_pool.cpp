@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/memory/pinned_pool.hpp"
+#include "base/clock.hpp"
 
 #include <fmt/format.h>
 
@@ -88,10 +89,9 @@ struct PinnedPool::State {
     const auto oldest = oldest_copy();
     const cudaError_t begun = cudaEventQuery(oldest->begun.get());
     ignore_error(begun == cudaErrorNotReady ? cudaSuccess : begun);
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     returned.wait_until(lock, start + interval);
-    const auto slept =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);
+    const auto slept = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
     std::atomic<std::uint64_t>& counter = begun == cudaErrorNotReady ? waited_for_gpu_ns : waited_for_copy_ns;
     counter.fetch_add(static_cast<std::uint64_t>(slept.count()), std::memory_order_relaxed);
   }

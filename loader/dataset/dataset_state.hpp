@@ -105,7 +105,7 @@ SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample);
 /// who named no dataset.
 std::string which_images(const std::string& file, std::vector<DatasetEntry> images);
 
-/// Opens datasets over bytes other than those of the file, for tests and benchmarks.
+/// Access to what the public handle keeps private.
 struct DatasetAccess {
   /// Maps the byte source of a file to the source that the chunks of the data are read from.
   using WrapSource = std::function<std::shared_ptr<const ByteSource>(std::shared_ptr<const ByteSource>)>;
@@ -113,6 +113,15 @@ struct DatasetAccess {
   /// Opens a dataset like `Dataset::open`, with `wrap` applied to the byte source of the data, not of the
   /// other fields. An empty `wrap` changes nothing. Throws OptionError, FileError, DatasetError, ChunkError.
   static Dataset open(const DatasetOptions& options, const WrapSource& wrap);
+
+  /// Returns the state that all handles of the opened dataset share.
+  static const std::shared_ptr<const DatasetState>& state(const Dataset& dataset) noexcept {
+    return dataset.state_;
+  }
+  /// Returns the samples of a subset; null if the dataset is not a subset.
+  static const std::shared_ptr<const SampleSubset>& chosen(const Dataset& dataset) noexcept {
+    return dataset.chosen_;
+  }
 };
 
 }  // namespace h5feed

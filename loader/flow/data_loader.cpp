@@ -59,11 +59,11 @@ OptionalBatch<Batch> DataLoader::next_into(const DeviceTensor& data, const Devic
 const ResolvedOptions& DataLoader::options() const noexcept { return state_->resolved.options; }
 
 PlanReport plan(const Dataset& dataset, const DataLoaderOptions& options) {
-  const DatasetState& state = *dataset.state();
+  const DatasetState& state = *DatasetAccess::state(dataset);
   const Resolved resolved =
-      resolve(options, state, dataset.chosen().get(), system_limits(), MemoryClaim::foreseen);
-  const PlanSpec spec =
-      make_plan_spec({options.sampler, options.batch_sampler, dataset.chosen()}, state, resolved.options);
+      resolve(options, state, DatasetAccess::chosen(dataset).get(), system_limits(), MemoryClaim::foreseen);
+  const PlanSpec spec = make_plan_spec(
+      {options.sampler, options.batch_sampler, DatasetAccess::chosen(dataset)}, state, resolved.options);
   return predict_epoch(state, resolved.options, EpochPlan(spec, 0).num_batches());
 }
 

@@ -28,8 +28,8 @@ bool has_masks(const DatasetState& dataset) {
 }  // namespace
 
 DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
-    : dataset(handle.state()),
-      chosen(handle.chosen()),
+    : dataset(DatasetAccess::state(handle)),
+      chosen(DatasetAccess::chosen(handle)),
       sampler(user.sampler),
       batch_sampler(user.batch_sampler),
       limits(system_limits()),

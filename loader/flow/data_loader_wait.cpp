@@ -14,8 +14,6 @@
 namespace h5feed {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::chrono::hours kForever(24 * 365 * 10);
 
 // Charges the time of its scope to the counters of waiting, and reports it to the trace.

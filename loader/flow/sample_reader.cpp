@@ -46,7 +46,8 @@ SampleReaderOptions with_scale(SampleReaderOptions options, const DatasetState& 
 
 Resolved resolve_reads(const SampleReaderOptions& options, const Dataset& dataset) {
   const SystemLimits limits = system_limits();
-  return resolve(as_loader_options(options, limits), *dataset.state(), dataset.chosen().get(), limits);
+  return resolve(as_loader_options(options, limits), *DatasetAccess::state(dataset),
+                 DatasetAccess::chosen(dataset).get(), limits);
 }
 
 }  // namespace
@@ -54,21 +55,21 @@ Resolved resolve_reads(const SampleReaderOptions& options, const Dataset& datase
 struct SampleReader::State {
   State(Dataset handle, SampleReaderOptions user)
       : dataset(std::move(handle)),
-        options(with_scale(std::move(user), *dataset.state())),
+        options(with_scale(std::move(user), *DatasetAccess::state(dataset))),
         resolved(resolve_reads(options, dataset)),
-        assembler(*dataset.state(), resolved, nullptr, counters),
-        chunks({.dataset = *dataset.state(),
+        assembler(*DatasetAccess::state(dataset), resolved, nullptr, counters),
+        chunks({.dataset = *DatasetAccess::state(dataset),
                 .options = resolved.options,
                 .cache = resolved.group->cache(),
                 .counters = counters}) {}
 
   std::vector<std::int64_t> file_samples(std::span<const std::int64_t> samples) const {
-    const SampleSubset* const chosen = dataset.chosen().get();
+    const SampleSubset* const chosen = DatasetAccess::chosen(dataset).get();
     std::vector<std::int64_t> numbers;
     numbers.reserve(samples.size());
     for (const std::int64_t sample : samples) {
       if (sample < 0 || sample >= dataset.size()) {
-        const DatasetInfo& info = dataset.state()->data.info();
+        const DatasetInfo& info = DatasetAccess::state(dataset)->data.info();
         throw OptionError(fmt::format("{}:{}: there is no sample {}; use 0 to {}", info.file,
                                       short_path(info.path), sample, dataset.size() - 1));
       }
@@ -114,7 +115,8 @@ Batch SampleReader::read(std::span<const std::int64_t> samples) const {
   Counters& counters = state_->counters;
   Counters::add(counters.batches, 1);
   Counters::add(counters.samples, samples.size());
-  Counters::add(counters.bytes_delivered, samples.size() * state_->dataset.state()->sample_bytes());
+  Counters::add(counters.bytes_delivered,
+                samples.size() * DatasetAccess::state(state_->dataset)->sample_bytes());
   return std::move(job.batch);
 }
 

@@ -96,7 +96,7 @@ class TargetDecoder final : public ImageDecoder {
     if (from.height < 1 || from.height > kMaxSide || from.width < 1 || from.width > kMaxSide ||
         from.channels < 1 || from.channels > 4 || pixels.size() != from.bytes()) {
       throw ImageError(
-          fmt::format("{} bytes are no image of {}×{}×{}; correct its row of the table of shapes",
+          fmt::format("{} bytes cannot be an image of {}×{}×{}; correct its row in the table of shapes",
                       pixels.size(), from.height, from.width, from.channels));
     }
     check(scaled(from), extent);
@@ -130,11 +130,11 @@ class TargetDecoder final : public ImageDecoder {
   static void check(const ImageExtent& is, const ImageExtent& wanted) {
     if (is == wanted) return;
     const bool size = is.height != wanted.height || is.width != wanted.width;
-    throw ImageError(fmt::format("it is {}×{}×{} {}, the first is {}×{}×{} {}; {}", is.height, is.width,
-                                 is.channels, name_of(is.dtype), wanted.height, wanted.width, wanted.channels,
-                                 name_of(wanted.dtype),
-                                 size ? fmt::format("set {} to scale all alike", spelled(kImageSize))
-                                      : "choose a color that makes all alike"));
+    throw ImageError(fmt::format(
+        "it is {}×{}×{} {}, but the first image is {}×{}×{} {}; {}", is.height, is.width, is.channels,
+        name_of(is.dtype), wanted.height, wanted.width, wanted.channels, name_of(wanted.dtype),
+        size ? fmt::format("set {} to scale all images to one size", spelled(kImageSize))
+             : fmt::format("set {} so that all images have the same channels", spelled("images.color"))));
   }
 
   const ImageTarget target_;

@@ -113,10 +113,10 @@ const ImageCalls& load_image_calls(const std::vector<std::string>& places) {
     const auto entry = reinterpret_cast<ImageEntry>(::dlsym(handle, kImageEntry));
     const ImageCalls* const calls = entry != nullptr ? entry() : nullptr;
     if (calls == nullptr || calls->version != kImageCallsVersion) {
-      throw Error(
-          fmt::format("images need {}, which is of another version of h5feed; install the one that was built "
-                      "with this library, or set {} to its path",
-                      place, kImagePlace));
+      throw Error(fmt::format(
+          "images need {}, but that file belongs to another version of h5feed; install the file that was "
+          "built with this library, or set {} to its path",
+          place, kImagePlace));
     }
     return *calls;
   }

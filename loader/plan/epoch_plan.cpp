@@ -70,11 +70,11 @@ struct OwnChunks {
 
 OwnChunks own_chunks(const PlanSpec& spec, std::uint64_t epoch) {
   const std::vector<ChunkGroup> all = chunk_groups(layout_of(spec), spec.subset.get());
-  const Permutation deal(all.size(), mix_key(spec.seed, kChunkOwner, 0));
+  const Permutation turns(all.size(), mix_key(spec.seed, kChunkOwner, 0));
   std::vector<std::uint64_t> rows(spec.world_size, 0);
   OwnChunks own;
   for (std::uint64_t group = 0; group < all.size(); ++group) {
-    const std::uint64_t owner = (deal.position_of(group) + epoch % spec.world_size) % spec.world_size;
+    const std::uint64_t owner = (turns.position_of(group) + epoch % spec.world_size) % spec.world_size;
     rows[owner] += all[group].count;
     if (owner == spec.rank) own.groups.push_back(all[group]);
   }
@@ -118,7 +118,7 @@ EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
     order_ = std::make_shared<const GroupOrder>(std::move(own.groups), spec.subset, layout_of(spec),
                                                 spec.shuffle, key);
     size_ = order_->size();
-    deal(size_, own.fewest_rows, own.most_rows);
+    set_places(size_, own.fewest_rows, own.most_rows);
   } else {
     if (spec.batch_sampler) {
       batches_ = epoch_of(*spec.batch_sampler, spec.seed, epoch);
@@ -136,7 +136,7 @@ EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
     const std::uint64_t left = size_ - origin_;
     const std::uint64_t shorter = left / ranks;
     const std::uint64_t longer_ranks = left % ranks;
-    deal(shorter + (spec.rank < longer_ranks ? 1 : 0), shorter, ceil_div(left, ranks));
+    set_places(shorter + (spec.rank < longer_ranks ? 1 : 0), shorter, ceil_div(left, ranks));
     if (spec.shard == Shard::contiguous) {
       origin_ = spec.uneven == Uneven::exact ? spec.rank * shorter + std::min(spec.rank, longer_ranks)
                                              : spec.rank * longest_;
@@ -153,7 +153,7 @@ void EpochPlan::cut(std::uint64_t start, std::uint64_t end) noexcept {
   longest_ = std::min(longest_, end);
 }
 
-void EpochPlan::deal(std::uint64_t own, std::uint64_t shortest, std::uint64_t longest) noexcept {
+void EpochPlan::set_places(std::uint64_t own, std::uint64_t shortest, std::uint64_t longest) noexcept {
   places_ = own;
   shortest_ = shortest;
   longest_ = longest;

@@ -111,7 +111,7 @@ class EpochPlan {
   std::uint64_t chunk_in_order(std::uint64_t place) const noexcept { return order_->chunk_in_order(place); }
 
  private:
-  void deal(std::uint64_t own, std::uint64_t shortest, std::uint64_t longest) noexcept;
+  void set_places(std::uint64_t own, std::uint64_t shortest, std::uint64_t longest) noexcept;
   void cut(std::uint64_t start, std::uint64_t end) noexcept;
   std::uint64_t batch_size() const noexcept { return batches_ ? 1 : spec_.batch_size; }
   std::uint64_t position_at(std::uint64_t place) const noexcept;

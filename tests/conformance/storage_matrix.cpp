@@ -136,7 +136,7 @@ bool exists(const IndexKind& kind, const std::vector<FilterSpec>& filters, Stori
 }
 
 // What libhdf5 can do with a filter: the bits of H5Zget_filter_info, 0 where it has none. Remembered,
-// as it searches its plugins anew for each question.
+// because it searches its plugins again at each call.
 unsigned abilities(unsigned id) {
   static std::map<unsigned, unsigned> known;
   const auto [found, is_new] = known.try_emplace(id, 0);

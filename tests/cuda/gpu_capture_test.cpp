@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loader beside a program that captures CUDA graphs.
+// A loader in a program that captures CUDA graphs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA graphs beside a loader, on the first GPU of the machine: captured while its workers prepare batches,
+// CUDA graphs next to a loader, on the first GPU of the machine: captured while its workers prepare batches,
 // replayed on the batches that next_into() brings to their addresses.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slow storage: reads go on beside decoding, every chunk is decoded once, and errors reach their batch.
+// Slow storage: reads go on during decoding, every chunk is decoded once, and errors reach their batch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

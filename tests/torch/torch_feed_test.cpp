@@ -234,7 +234,7 @@ TEST_F(TorchFeed, has_the_values_of_libtorchs_own_datasets_by_unit_range) {
   const auto unscaled = dataset().map(transforms::Normalize<>(kMean, kStd)).map(transforms::Stack<>());
   auto loader = h5feed::make_data_loader<samplers::SequentialSampler>(unscaled, TorchOptions(1));
   EXPECT_THAT(log.lines(), ::testing::ElementsAre(AllOf(
-                               HasSubstr("normalize: mean 0.1307 and std 0.3081 are of values in 0 … 1"),
+                               HasSubstr("normalize: mean 0.1307 and std 0.3081 are for values in 0 … 1"),
                                HasSubstr("open the dataset with .unit_range = true"))));
 }
 

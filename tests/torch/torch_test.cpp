@@ -114,7 +114,7 @@ TEST_F(TorchLoader, a_run_that_is_resumed_goes_on_with_its_seed) {
 }
 
 // The global order of torch.utils.data.DistributedSampler(shuffle=True): a permutation from a generator with
-// seed + epoch, filled up from its beginning, dealt in turn.
+// seed + epoch, padded from its beginning, assigned round-robin.
 TEST_F(TorchLoader, reproduces_the_order_of_distributed_sampler) {
   constexpr std::int64_t kSamples = 103;
   const Dataset dataset =

@@ -39,7 +39,7 @@ TEST(TorchTransforms, warn_of_unscaled_integers_wherever_normalize_gets_them) {
     return log.lines();
   };
   const auto warned = ::testing::ElementsAre(
-      AllOf(HasSubstr("Normalize: mean 0.1307 and std 0.3081 are of values in 0 … 1, but the data is u8 "),
+      AllOf(HasSubstr("Normalize: mean 0.1307 and std 0.3081 are for values in 0 … 1, but the data is u8 "),
             HasSubstr("open the dataset with .unit_range = true")));
   EXPECT_THAT(run(dataset().map(flip).map(normalize).map(transforms::Stack<>())), warned) << "once";
   const test::SampleSet vectors({.shape = {20, 6}});

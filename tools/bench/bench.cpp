@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
@@ -78,12 +79,12 @@ std::vector<std::int64_t> default_workers(unsigned cpus) {
 std::string plan_text(const BenchSettings& settings, const std::vector<std::int64_t>& workers,
                       const std::vector<bool>& pages) {
   const ScopedLogSink quiet(ignore_log);  // the rows say it
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const Dataset dataset = name_where_memory_ends(
       settings.file, settings.data, [&] { return open_dataset(dataset_options(settings), "bench"); });
-  const std::chrono::duration<double> opening = std::chrono::steady_clock::now() - start;
+  const std::chrono::duration<double> opening = Clock::now() - start;
   check_interrupted();
-  const DatasetInfo& data = dataset.state()->data.info();
+  const DatasetInfo& data = DatasetAccess::state(dataset)->data.info();
   name_where_memory_ends(settings.file, data.path, [&] {
     for (const std::int64_t num_workers : workers) {
       DataLoader(dataset, loader_options(settings, num_workers));
@@ -95,8 +96,8 @@ std::string plan_text(const BenchSettings& settings, const std::vector<std::int6
       "measuring {}:{} ({}, {} stored){}: {} {} of about {:.3g} s, {:.3g} s in all; each pass starts with an "
       "empty cache and reads {}{}",
       printable(settings.file), printable(data.path), data.shape_text(), format_bytes(data.stored_bytes),
-      dataset.has_target() ? " with " + printable(dataset.state()->target->info().path) : "", rows,
-      rows == 1 ? "row" : "rows", budget.count(), budget.count() * static_cast<double>(rows),
+      dataset.has_target() ? " with " + printable(DatasetAccess::state(dataset)->target->info().path) : "",
+      rows, rows == 1 ? "row" : "rows", budget.count(), budget.count() * static_cast<double>(rows),
       pages_text(pages),
       opening.count() > 1
           ? fmt::format("; opening the file took {:.1f} s, which each row adds", opening.count())
@@ -112,9 +113,9 @@ struct RowOutcome {
 RowOutcome run_row(const RowRequest& request, Progress& progress) {
   std::vector<std::string> arguments = to_arguments(request);
   arguments.insert(arguments.begin(), kBenchRowCommand);
-  auto last = std::chrono::steady_clock::now();
+  auto last = Clock::now();
   const ChildResult child = run_self(arguments, [&] {
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = Clock::now();
     progress.advance(std::chrono::duration<double>(now - last).count());
     last = now;
   });

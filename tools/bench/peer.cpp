@@ -180,8 +180,8 @@ class Comparison {
     for (const std::int64_t workers : request.loader_workers) {
       DataLoader(dataset, loader_options(settings_, workers));
     }
-    data_ = dataset.state()->data.info().path;
-    if (dataset.has_target()) target_ = dataset.state()->target->info().path;
+    data_ = DatasetAccess::state(dataset)->data.info().path;
+    if (dataset.has_target()) target_ = DatasetAccess::state(dataset)->target->info().path;
     // Successive rounds run the loaders in opposite order, so that drift of the machine affects both.
     const std::size_t longest = std::max(request.loader_workers.size(), request.peer_workers.size());
     for (std::size_t i = 0; i < longest; ++i) {
@@ -250,9 +250,9 @@ class Comparison {
   int measure(PeerRow& row, bool counts, Progress& progress) {
     if (!row.error().empty()) return kDone;
     if (cold_) drop_pages(settings_.file);
-    auto last = std::chrono::steady_clock::now();
+    auto last = Clock::now();
     const auto tick = [&] {
-      const auto now = std::chrono::steady_clock::now();
+      const auto now = Clock::now();
       progress.advance(std::chrono::duration<double>(now - last).count());
       last = now;
     };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/python.hpp"
+#include "base/clock.hpp"
 
 #include <fmt/format.h>
 
@@ -28,7 +29,7 @@ std::vector<std::string> missing_modules(const Json& versions) {
 
 // Returns what an interpreter can import; nullopt if there is no such interpreter.
 std::optional<Python> probe(const std::string& program) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   const ChildResult child =
       run_program(program, {"-c", kPytorchPeerScript, "--versions"}, kProbeLimit, [] {});
   if (child.exit_code == kNoSuchProgram) return std::nullopt;
@@ -43,7 +44,7 @@ std::optional<Python> probe(const std::string& program) {
         fmt::format("{} cannot run the peer; see its message above, or name another: --python PROGRAM",
                     printable(program)));
   }
-  return Python{program, versions, std::chrono::steady_clock::now() - begin};
+  return Python{program, versions, Clock::now() - begin};
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ void check(const RanksRequest& request) {
                                                                         .shard = request.shard}));
       // Estimate per process: a cache of its own, and the program.
       constexpr std::uint64_t kProcessBytes = 64 * kMiB;
-      const std::uint64_t data_bytes = dataset.state()->data.info().total_bytes();
+      const std::uint64_t data_bytes = DatasetAccess::state(dataset)->data.info().total_bytes();
       check_processes("--world-size", world_size, kProcessBytes + std::min(report.cache_bytes, data_bytes));
       check_threads("--num-workers", num_workers);
       check_threads("--world-size times --num-workers", world_size * num_workers);

@@ -165,15 +165,15 @@ class Row {
       load_pages(settings_.file, settings_.time_budget);
   }
 
-  const Field& data() const { return dataset_.state()->data; }
+  const Field& data() const { return DatasetAccess::state(dataset_)->data; }
   // A target too large to be read at open goes through the cache, like the data.
   bool target_through_cache() const {
-    return dataset_.has_target() && !dataset_.state()->target->is_resident();
+    return dataset_.has_target() && !DatasetAccess::state(dataset_)->target->is_resident();
   }
   // Bytes per sample that count as decoded or read directly.
   double cached_row_bytes() const {
     std::size_t bytes = data().map.row_bytes();
-    if (target_through_cache()) bytes += dataset_.state()->target->map.row_bytes();
+    if (target_through_cache()) bytes += DatasetAccess::state(dataset_)->target->map.row_bytes();
     return static_cast<double>(bytes);
   }
   bool rows_readable() const { return data().reader->rows_readable(); }

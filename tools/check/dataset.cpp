@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/check/dataset.hpp"
+#include "base/clock.hpp"
 
 #include <fmt/format.h>
 #include <tbb/enumerable_thread_specific.h>
@@ -120,8 +121,7 @@ class DatasetCheck {
   CheckedChunk* take(tbb::flow_control& control) {
     check_interrupted();
     const std::optional<ChunkVisit> visit = next_visit();
-    if (visit && settings_.deadline && std::chrono::steady_clock::now() >= *settings_.deadline)
-      stopped_ = true;
+    if (visit && settings_.deadline && Clock::now() >= *settings_.deadline) stopped_ = true;
     if (!visit || stopped_) {
       control.stop();
       return nullptr;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/read/chunk_reader.hpp"
 
@@ -21,7 +22,7 @@ struct CheckSettings {
   std::uint64_t memory_bytes = 0;
   double sample = 1;  ///< share of the chunks to compare, above 0 and at most 1
   /// No chunk is started after this time.
-  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  std::optional<Clock::time_point> deadline = {};
 };
 
 /// Result of checking one dataset.

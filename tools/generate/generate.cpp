@@ -14,6 +14,7 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "h5feed/error.hpp"
 #include "store/write/h5_writer.hpp"
 #include "tools/program/cli.hpp"
@@ -159,7 +160,7 @@ SpaceNeed space_for(const Plan& plan) {
 
 int generate(const GenerateArguments& arguments) {
   const Plan plan = make_plan(arguments);
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const std::uint64_t sample_bytes = row_bytes(plan.data);
   NewFile file(arguments.out, arguments.force);
   require_free_space(arguments.out, space_for(plan));

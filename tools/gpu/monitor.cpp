@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/file_descriptor.hpp"
 #include "cuda/nvml/nvml.hpp"
 #include "h5feed/error.hpp"
@@ -130,8 +131,6 @@ class Run {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   bool has_command() const noexcept { return !arguments_.command.empty(); }
 
   // A run must not be lost because a GPU is missing: records what is available.

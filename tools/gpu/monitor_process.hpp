@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/process_tree.hpp"
 #include "tools/program/table.hpp"
@@ -37,8 +38,6 @@ class ProcessUse {
   static Table live_table();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   double seconds() const { return std::chrono::duration<double>(last_time_ - start_).count(); }
   std::optional<double> mean_cores() const;
   std::optional<std::uint64_t> since_start(const std::optional<std::uint64_t> TreeUse::*member) const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/measure/page_cache.hpp"
+#include "base/clock.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -168,7 +169,6 @@ void require_droppable(const std::filesystem::path& file) {
 }
 
 bool load_pages(const std::filesystem::path& file, std::chrono::nanoseconds limit) {
-  using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   const auto source = open_file_source(file);
   ByteBuffer buffer(static_cast<std::size_t>(std::min(source->size(), 4 * kMiB)));

@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "base/clock.hpp"
+
 namespace h5feed::cli {
 
 /// Counts from its construction on. Copyable. Thread-safe.
@@ -16,7 +18,7 @@ class TimeBudget {
   /// Seconds since the start.
   double elapsed_s() const noexcept;
   /// When that share of the time is over.
-  std::chrono::steady_clock::time_point part(double share) const noexcept;
+  Clock::time_point part(double share) const noexcept;
   /// Seconds until then; below 0 behind it.
   double left_s(double share) const noexcept;
   /// That share of the time.
@@ -30,7 +32,7 @@ class TimeBudget {
   [[noreturn]] void refuse(double least_s) const;
 
  private:
-  std::chrono::steady_clock::time_point start_;
+  Clock::time_point start_;
   std::chrono::nanoseconds budget_;
 };
 

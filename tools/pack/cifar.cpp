@@ -117,17 +117,17 @@ std::vector<CifarArray> open_cifar(const std::vector<std::filesystem::path>& fil
     opened->push_back({path, std::move(bytes), size / record_bytes});
   }
   const Files all = opened;
-  const std::filesystem::path beside = files.front().parent_path();
+  const std::filesystem::path folder = files.front().parent_path();
   std::vector<CifarArray> arrays;
   const auto add = [&](std::string name, const Part& part, std::vector<std::string> names) {
     arrays.push_back({std::move(name), std::make_unique<CifarPart>(all, part, std::move(names))});
   };
   add("images", {record_bytes, labels, kPixels, 0}, {});
   if (kind == CifarKind::ten) {
-    add("labels", {record_bytes, 0, 1, 10}, names_from(beside / "batches.meta.txt", 10));
+    add("labels", {record_bytes, 0, 1, 10}, names_from(folder / "batches.meta.txt", 10));
   } else {
-    add("labels", {record_bytes, 1, 1, 100}, names_from(beside / "fine_label_names.txt", 100));
-    add("coarse_labels", {record_bytes, 0, 1, 20}, names_from(beside / "coarse_label_names.txt", 20));
+    add("labels", {record_bytes, 1, 1, 100}, names_from(folder / "fine_label_names.txt", 100));
+    add("coarse_labels", {record_bytes, 0, 1, 20}, names_from(folder / "coarse_label_names.txt", 20));
   }
   return arrays;
 }

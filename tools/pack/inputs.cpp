@@ -55,7 +55,7 @@ void refuse_output(const std::filesystem::path& input, const std::string& out) {
   std::error_code error;
   if (!std::filesystem::equivalent(input, out, error)) return;
   throw OptionError(
-      fmt::format("{} is to be read and to be written; choose another name for the output", out));
+      fmt::format("{} is both input and output; choose another name for the output", out));
 }
 
 // Opens arrays given as NAME=FILE.

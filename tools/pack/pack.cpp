@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "tools/pack/images.hpp"
@@ -82,7 +83,7 @@ void check_chunk(const PackArguments& arguments, const std::vector<std::uint64_t
 }
 
 std::string pack_arrays(const PackArguments& arguments, std::vector<PackInput> inputs) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   std::vector<NewDataset> datasets;
   std::uint64_t total_bytes = 0;
   SpaceNeed space;
@@ -210,7 +211,7 @@ ImageTarget target_for(const ImageSet& set, const ImageTarget& common, const Pac
 }
 
 std::string pack_image_sets(const PackArguments& arguments) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   // Before the options: a source that cannot be read makes them meaningless.
   check_image_sources(arguments.images, arguments.csv);
   const ImageTarget target = image_target(arguments);

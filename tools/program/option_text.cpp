@@ -109,13 +109,14 @@ ImageColor parse_color(std::string_view option, std::string_view text) {
 }  // namespace
 
 std::optional<std::string> command_line_option(std::string_view name) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kOptions = {{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kOptions = {{
       {"data", "--data"},
       {"target", "--target"},
       {"dataset", "--dataset"},
       {"sample", "--sample"},
       {"input_layout", "--input-layout"},
       {kImageSize, "--image-size"},
+      {"images.color", "--image-color"},
       {"images.shapes", "--image-shapes"},
       {"tiles.size", "--tile-size"},
       {"tiles.stride", "--tile-stride"},

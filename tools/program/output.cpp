@@ -39,7 +39,7 @@ void check_export_places(const OutputOptions& options, const std::filesystem::pa
     std::error_code error;
     if (std::filesystem::equivalent(path, input, error)) {
       throw OptionError(
-          fmt::format("{} is to be read and to be written; choose another export file", path.string()));
+          fmt::format("{} is both input and output; choose another export file", path.string()));
     }
     std::filesystem::path place = std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
     if (error) place = path;

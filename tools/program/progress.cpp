@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/program/progress.hpp"
+#include "base/clock.hpp"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -59,14 +60,14 @@ Progress::Progress(std::string label, ProgressUnit unit, double total)
       unit_(unit),
       total_(total),
       terminal_(::isatty(STDERR_FILENO) == 1),
-      start_(std::chrono::steady_clock::now()),
+      start_(Clock::now()),
       next_draw_(start_ + kSilence) {}
 
 Progress::~Progress() { hide(); }
 
 void Progress::advance(double amount) {
   done_ += amount;
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = Clock::now();
   if (!terminal_ || now < next_draw_) return;
   const std::chrono::duration<double> elapsed = now - start_;
   // "\x1b[K" wipes the rest of a longer previous line.

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.hpp"
+
 namespace h5feed::cli {
 
 /// Unit of a bar's amounts.
@@ -41,8 +43,8 @@ class Progress {
   double done_ = 0;
   bool terminal_;
   bool drawn_ = false;
-  std::chrono::steady_clock::time_point start_;
-  std::chrono::steady_clock::time_point next_draw_;
+  Clock::time_point start_;
+  Clock::time_point next_draw_;
 };
 
 }  // namespace h5feed::cli

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/program/watched_process.hpp"
+#include "base/clock.hpp"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -28,7 +29,7 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
   sigset_t standard;
   ::sigemptyset(&standard);
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaddset(&standard, signal);
-  const auto begun = std::chrono::steady_clock::now();
+  const auto begun = Clock::now();
   posix_spawnattr_t attributes;
   int code = ::posix_spawnattr_init(&attributes);
   pid_t pid = -1;
@@ -50,7 +51,7 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
 WatchedProcess WatchedProcess::running(pid_t pid) {
   const auto stat = process_stat(pid);
   if (!stat) throw OptionError(fmt::format("--pid {}: there is no such process", pid));
-  return {pid, false, stat->started, 0, std::chrono::steady_clock::now()};
+  return {pid, false, stat->started, 0, Clock::now()};
 }
 
 std::optional<int> WatchedProcess::exit_code() {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
+
 namespace h5feed::cli {
 
 /// Resources that a command used in its life, including all of its descendants that were waited for.
@@ -32,7 +34,7 @@ class WatchedProcess {
 
   pid_t pid() const noexcept { return pid_; }
   /// Returns the time when the command was started, or the running process was found.
-  std::chrono::steady_clock::time_point begun() const noexcept { return begun_; }
+  Clock::time_point begun() const noexcept { return begun_; }
   /// Returns the exit code once the process has ended, else nothing; does not block. For a started command,
   /// 128 + the signal's number if a signal ended it, as in shells. 0 for other processes, whose code only
   /// their parent learns.
@@ -44,14 +46,14 @@ class WatchedProcess {
 
  private:
   WatchedProcess(pid_t pid, bool ours, std::uint64_t started, std::uint64_t own_peak_bytes,
-                 std::chrono::steady_clock::time_point begun) noexcept
+                 Clock::time_point begun) noexcept
       : pid_(pid), ours_(ours), started_(started), own_peak_bytes_(own_peak_bytes), begun_(begun) {}
 
   pid_t pid_;
   bool ours_;
   std::uint64_t started_;         // distinguishes the process from a later one with the same pid
   std::uint64_t own_peak_bytes_;  // peak memory of this program once it had started the command
-  std::chrono::steady_clock::time_point begun_;
+  Clock::time_point begun_;
   std::optional<int> exit_code_;
   std::optional<LifetimeUse> lifetime_;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
 #include "base/system_limits.hpp"
 #include "h5feed/error.hpp"
 #include "store/write/h5_writer.hpp"
@@ -36,8 +37,6 @@
 namespace h5feed::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 RepackSettings make_settings(const RepackArguments& arguments) {
   const SystemLimits limits = system_limits();
   RepackSettings settings{.out = arguments.out,
@@ -54,7 +53,7 @@ void check_places(const RepackArguments& arguments) {
   std::error_code error;
   if (std::filesystem::equivalent(arguments.in, arguments.out, error)) {
     throw OptionError(
-        fmt::format("{} is to be read and to be written; choose another name for the output", arguments.out));
+        fmt::format("{} is both input and output; choose another name for the output", arguments.out));
   }
   StagedFile(arguments.out, arguments.force).probe(arguments.dry_run ? 0 : kMetadataRoomBytes);
 }

@@ -34,8 +34,8 @@ FileDescriptor open_nameless(const std::filesystem::path& directory) {
 
 }  // namespace
 
-ScratchFile::ScratchFile(const std::filesystem::path& beside, std::uint64_t bytes)
-    : directory_(beside.has_parent_path() ? beside.parent_path() : std::filesystem::path(".")),
+ScratchFile::ScratchFile(const std::filesystem::path& neighbor, std::uint64_t bytes)
+    : directory_(neighbor.has_parent_path() ? neighbor.parent_path() : std::filesystem::path(".")),
       bytes_(bytes),
       fd_(open_nameless(directory_)) {
   rlimit limit = {};

@@ -18,9 +18,9 @@ namespace h5feed::cli {
 /// An unnamed file, so that nothing of it stays however the process ends. Thread-safe for distinct ranges.
 class ScratchFile final : public ByteSource {
  public:
-  /// Creates the file in the directory of `beside` and reserves `bytes` if the file system supports that.
+  /// Creates the file in the directory of `neighbor` and reserves `bytes` if the file system supports that.
   /// Throws FileError.
-  ScratchFile(const std::filesystem::path& beside, std::uint64_t bytes);
+  ScratchFile(const std::filesystem::path& neighbor, std::uint64_t bytes);
 
   /// Writes `bytes` at `offset`. Throws FileError.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);

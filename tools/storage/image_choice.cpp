@@ -42,7 +42,7 @@ bool needs_layout(const DatasetEntry& entry) {
   return entry.shape.size() > 2 && !(dtype && looks_like_images(entry.shape, *dtype));
 }
 
-// Returns the options that settle the choice; offers the largest dataset, usually the training set. Empty if
+// Returns the options that name a dataset; offers the largest dataset, usually the training set. Empty if
 // no dataset of the file can be fed.
 std::string suggestion(const DatasetEntry* chosen, const std::vector<DatasetEntry>& datasets,
                        const std::string& file, std::string_view command) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/storage/new_file.hpp"
+#include "base/clock.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -59,9 +60,9 @@ void NewFile::note_skipped(const std::filesystem::path& file, const std::string&
   skipped_.push_back({{"file", file.string()}, {"reason", reason}});
 }
 
-std::string NewFile::commit(std::chrono::steady_clock::time_point start, bool as_json) {
+std::string NewFile::commit(Clock::time_point start, bool as_json) {
   writer_.commit();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const std::chrono::duration<double> elapsed = Clock::now() - start;
   const std::uint64_t file_bytes = std::filesystem::file_size(path_);
   if (as_json) {
     Json json = {{"out", path_.string()}, {"datasets", datasets_}};

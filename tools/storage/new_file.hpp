@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "h5feed/dtype.hpp"
 #include "store/write/h5_writer.hpp"
 #include "tools/program/interrupt.hpp"
@@ -61,7 +62,7 @@ class NewFile {
 
   /// Finishes the file and gives it its name. Returns a report with the time since `start`: a line for each
   /// dataset and one for the file, or the same as JSON. Throws FileError.
-  std::string commit(std::chrono::steady_clock::time_point start, bool as_json);
+  std::string commit(Clock::time_point start, bool as_json);
 
  private:
   std::filesystem::path path_;

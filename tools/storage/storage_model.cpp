@@ -51,8 +51,8 @@ Prediction predict(const RowShape& data, const Candidate& candidate, const Candi
       std::clamp<double>(static_cast<double>(use.num_workers), 1, static_cast<double>(machine.cpus));
   // Chunks without filters are read directly to their destination: nothing is left to decode.
   const bool plain = candidate.filter == "none";
-  const MachineCosts::PerChunk& beside = plain ? machine.plain : machine.coded;
-  const double read_s = beside.seconds(static_cast<double>(chunk_bytes));
+  const MachineCosts::PerChunk& costs_per_chunk = plain ? machine.plain : machine.coded;
+  const double read_s = costs_per_chunk.seconds(static_cast<double>(chunk_bytes));
   double chunk_work = decodes * (read_s + (plain ? 0 : costs.decode_s)) / threads;
   prediction.decoded_bytes = decodes * static_cast<double>(chunk_bytes);
   const double row_work = rows * machine.plain.seconds(static_cast<double>(data.row_bytes)) / threads;

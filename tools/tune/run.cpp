@@ -114,7 +114,7 @@ class TuneRun {
   // speed of the filters, serving, starting, a size of chunks, a prediction.
   static constexpr double kLeastSteps = 7;
 
-  const ChunkReader& reader() const { return *dataset_.state()->data.reader; }
+  const ChunkReader& reader() const { return *DatasetAccess::state(dataset_)->data.reader; }
   const DatasetInfo& info() const { return reader().info(); }
   // Of the largest sample.
   std::uint64_t most_rows() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/byte_buffer.hpp"
+#include "base/clock.hpp"
 #include "h5feed/dataset.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "tools/storage/storage_model.hpp"
@@ -25,8 +26,7 @@ struct RowSample {
 
 /// Reads up to `rows` rows until `deadline`; fewer if chunks are slow, at least one. Decodes each chunk that
 /// holds one of the rows as a whole. Blocks. Throws Interrupted and the errors of ChunkReader::read_chunk.
-RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows,
-                      std::chrono::steady_clock::time_point deadline);
+RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows, Clock::time_point deadline);
 
 /// Measures the costs on a few chunks from the front of the sample, about `bytes` of them. Blocks. Throws
 /// OptionError for a wrong filter.

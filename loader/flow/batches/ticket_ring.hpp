@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/mutex.hpp"
 #include "flow/chunks/batch_job.hpp"
 
@@ -20,7 +21,7 @@ namespace h5feed {
 /// Thread-safe.
 class TicketRing {
  public:
-  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+  using Deadline = std::optional<Clock::time_point>;
 
   /// Returns the number of jobs in the ring. The consumer issues no job while it is at its limit.
   std::size_t size() const H5FEED_EXCLUDES(mutex_) {
@@ -78,8 +79,7 @@ class TicketRing {
   }
 
   /// Blocks until `try_take` would return a job, or until `deadline`; returns whether it would.
-  bool wait(std::uint64_t round, bool in_order, std::chrono::steady_clock::time_point deadline)
-      H5FEED_EXCLUDES(mutex_) {
+  bool wait(std::uint64_t round, bool in_order, Clock::time_point deadline) H5FEED_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     while (find_complete(round, in_order) == slots_.end()) {
       if (!completed_.wait_until(lock, deadline)) return find_complete(round, in_order) != slots_.end();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/chunks/preload.hpp"
+#include "base/clock.hpp"
 
 #include <fmt/format.h>
 
@@ -50,7 +51,7 @@ class Progress {
 
   void add(std::uint64_t bytes) {
     const std::uint64_t done = done_bytes_.fetch_add(bytes) + bytes;
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = Clock::now();
     const MutexLock lock(mutex_);
     if (now < next_) return;
     next_ = now + kSayEvery;
@@ -62,8 +63,7 @@ class Progress {
   const std::uint64_t total_bytes_;
   std::atomic<std::uint64_t> done_bytes_ = 0;
   Mutex mutex_;
-  std::chrono::steady_clock::time_point next_ H5FEED_GUARDED_BY(mutex_) =
-      std::chrono::steady_clock::now() + kSayEvery;
+  Clock::time_point next_ H5FEED_GUARDED_BY(mutex_) = Clock::now() + kSayEvery;
 };
 
 }  // namespace

@@ -119,7 +119,7 @@ std::string unscaled_line(const DatasetInfo& info, const NormalizeParameters& no
   if (!is_integer(info.dtype) || normalize.scale != 1 || !expects_unit_range(normalize)) return {};
   const std::optional<double> scale = unit_scale(info.dtype);
   return fmt::format(
-      "{}: mean {:.6g} and std {:.6g} are of values in 0 … 1, but {}:{} is {} and nothing scales it; {}{}",
+      "{}: mean {:.6g} and std {:.6g} are for values in 0 … 1, but {}:{} is {} and is not scaled; {}{}",
       setting, normalize.mean.front(), normalize.std.front(), info.file, short_path(info.path),
       name_of(info.dtype), scale ? cure : "set normalize.scale",
       scale ? fmt::format("normalize.scale = 1.0 / {:.0f}", 1 / *scale) : std::string());

@@ -42,7 +42,7 @@ RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& op
 /// would lower it. Throws std::bad_alloc.
 PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches);
 
-/// Returns a one-line warning if the data or a named field holds integers that nothing scales and is
+/// Returns a one-line warning if the data or a named field holds integers that are not scaled and is
 /// normalized by a mean and std meant for values in 0 … 1; empty otherwise.
 std::string normalize_advice(const DatasetState& dataset, const Conversion& conversion);
 

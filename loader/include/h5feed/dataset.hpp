@@ -245,11 +245,6 @@ class H5FEED_EXPORT Dataset {
   /// Returns whether the dataset has a target.
   bool has_target() const noexcept;
 
-  /// Returns the shared state, for h5feed's own parts. Not a stable interface.
-  const std::shared_ptr<const DatasetState>& state() const noexcept { return state_; }
-  /// Returns the samples of a subset; null if the dataset is not a subset. Not a stable interface.
-  const std::shared_ptr<const SampleSubset>& chosen() const noexcept { return chosen_; }
-
  private:
   friend struct DatasetAccess;
   explicit Dataset(std::shared_ptr<const DatasetState> state) : state_(std::move(state)) {}

@@ -306,11 +306,12 @@ struct DataLoaderOptions {
   std::optional<OutputMemory> output_memory = {};
   /// GPU memory for samples that stay there: a sample that was copied once is not read, decoded or copied
   /// again, and its crops, flips and normalization are made on the GPU from its stored bytes. What does not
-  /// fit comes as before. Delivered values are the same with and without it. At most this many bytes, taken
-  /// in blocks as samples come. "auto": what is free after the first 16 batches. A sixteenth of the GPU's
-  /// memory stays free in both cases; if less than half of that is free, or an allocation of the loader
-  /// fails, blocks go back. Takes about 100 bytes of host memory per sample. No effect on the CPU. Throws
-  /// OptionError with `augment` if the CPU has to crop, because the GPU does not convert to the type.
+  /// fit is read, decoded and copied in every epoch. Delivered values are the same with and without it. At
+  /// most this many bytes, taken in blocks as samples come. "auto": what is free after the first 16 batches.
+  /// A sixteenth of the GPU's memory stays free in both cases; if less than half of that is free, or an
+  /// allocation of the loader fails, blocks go back. Takes about 100 bytes of host memory per sample. No
+  /// effect on the CPU. Throws OptionError with `augment` if the CPU has to crop, because the GPU does not
+  /// convert to the type.
   GpuCacheBytes gpu_cache_bytes = {};
 
   // Observing

@@ -186,8 +186,8 @@ TEST(PinnedPool, takes_pageable_memory_rather_than_wait_for_the_consumer) {
   PinnedPool pool({.slot_bytes = 64, .slots = 1});
   const auto held = pool.acquire(kHere);
   {
-    const auto beside = pool.acquire(kHere);
-    EXPECT_NE(beside.get(), held.get());
+    const auto second = pool.acquire(kHere);
+    EXPECT_NE(second.get(), held.get());
     EXPECT_EQ(pool.overflows(), 1u);
     EXPECT_EQ(pool.lent(), 2u);
     EXPECT_TRUE(pool.check_invariants());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads one epoch of the file named on the command line and an image of photos.h5 beside it, and expects a
-// typed error for another file.
+// Reads one epoch of the file named on the command line and an image of photos.h5 in its folder, and expects
+// a typed error for another file.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -52,7 +52,7 @@ LoadedRows load_rows(const Dataset& dataset, const DataLoaderOptions& options) {
 std::string first_difference(const Dataset& dataset, const std::vector<std::byte>& expected,
                              const std::vector<std::byte>& expected_target) {
   const auto count = static_cast<std::size_t>(dataset.size());
-  const std::uint64_t chunk_bytes = dataset.state()->data.reader->chunk_bytes();
+  const std::uint64_t chunk_bytes = DatasetAccess::state(dataset)->data.reader->chunk_bytes();
   struct Case {
     Shuffle shuffle;
     std::int64_t workers;
@@ -68,9 +68,9 @@ std::string first_difference(const Dataset& dataset, const std::vector<std::byte
     if (!dataset.tile_grid())
       cases.push_back({true, workers, 2 * chunk_bytes, CachePolicy::clairvoyant, RowReads::never});
     cases.push_back({true, workers, chunk_bytes, CachePolicy::keep_first, RowReads::never});
-    if (dataset.state()->data.map.rows().num_chunks() > 1)
+    if (DatasetAccess::state(dataset)->data.map.rows().num_chunks() > 1)
       cases.push_back({"chunk:2", workers, ample, CachePolicy::lru, RowReads::never});
-    if (dataset.state()->data.reader->rows_readable())
+    if (DatasetAccess::state(dataset)->data.reader->rows_readable())
       cases.push_back({true, workers, 0, CachePolicy::lru, RowReads::always});
   }
   for (const Case& run : cases) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values in 0 … 1 by one word, and the warning where mean and std are meant for them and nothing scales.
+// Values in 0 … 1 by one word, and the warning where mean and std are meant for them and the data is not scaled.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -101,9 +101,9 @@ TEST(UnitRange, is_missed_once_where_mean_and_std_expect_it) {
   loader.next();
   ASSERT_THAT(log.lines(), SizeIs(1));
   EXPECT_THAT(log.lines()[0],
-              HasSubstr("normalize: mean 0.1307 and std 0.3081 are of values in 0 … 1, but "));
+              HasSubstr("normalize: mean 0.1307 and std 0.3081 are for values in 0 … 1, but "));
   EXPECT_THAT(log.lines()[0],
-              HasSubstr("/images is u8 and nothing scales it; open the dataset with .unit_range = true (a "
+              HasSubstr("/images is u8 and is not scaled; open the dataset with .unit_range = true (a "
                         "TorchDataset may set it too), or set normalize.scale = 1.0 / 255"));
 }
 
@@ -119,7 +119,7 @@ TEST(UnitRange, is_missed_for_named_fields_and_other_integers_too) {
   DataLoader fields(dataset, {});
   ASSERT_THAT(log.lines(), SizeIs(1));
   EXPECT_THAT(log.lines()[0], HasSubstr("normalize of field \"more\": mean 0.5 and std 0.25"));
-  EXPECT_THAT(log.lines()[0], HasSubstr("is i16 and nothing scales it; set normalize.scale"));
+  EXPECT_THAT(log.lines()[0], HasSubstr("is i16 and is not scaled; set normalize.scale"));
 }
 
 TEST(UnitRange, is_not_missed_where_values_are_scaled_floats_or_left_alone) {

@@ -91,7 +91,7 @@ TEST(Dataset, reads_labels_at_open) {
   EXPECT_THAT(dataset.sample_shape(), ElementsAre(1, 8, 6));
   EXPECT_EQ(dataset.dtype(), DType::u8);
   ASSERT_TRUE(dataset.has_target());
-  const Field& target = *dataset.state()->target;
+  const Field& target = *DatasetAccess::state(dataset)->target;
   ASSERT_TRUE(target.is_resident());
   for (std::int64_t i = 0; i < 50; ++i) {
     EXPECT_EQ(std::to_integer<std::int64_t>(target.resident.data()[i]), set.label(i));
@@ -101,7 +101,7 @@ TEST(Dataset, reads_labels_at_open) {
 TEST(Dataset, finds_the_only_images_itself) {
   const SampleSet set({.shape = {20, 8, 6}});
   const Dataset dataset = Dataset::open({.files = {set.path()}});
-  EXPECT_EQ(dataset.state()->data.info().path, "/images");
+  EXPECT_EQ(DatasetAccess::state(dataset)->data.info().path, "/images");
   EXPECT_FALSE(dataset.has_target());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named fields beside data and target: each with its own type, transform and collate.
+// Named fields in addition to data and target: each with its own type, transform and collate.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>

@@ -84,7 +84,7 @@ TEST(FileList, reads_files_of_different_length_and_storage_as_one) {
   many.add("e.h5", 4, {.chunk = {4, 5, 4}});
   const Dataset dataset = Dataset::open(many.options());
   EXPECT_EQ(dataset.size(), 24);
-  EXPECT_TRUE(dataset.state()->data.reader->direct());
+  EXPECT_TRUE(DatasetAccess::state(dataset)->data.reader->direct());
   EXPECT_EQ(first_difference(dataset, many.images(), many.labels()), "");
 }
 
@@ -108,7 +108,7 @@ TEST(FileList, reads_files_that_only_libhdf5_can_read) {
   many.add("b.h5", 5, {.chunk = {3, 5, 4}, .filters = {gzip_filter(1)}});
   many.add("c.h5", 6, {.chunk = {3, 5, 4}, .filters = {{.id = 5}}});
   const Dataset dataset = Dataset::open(many.options());
-  EXPECT_FALSE(dataset.state()->data.reader->direct());
+  EXPECT_FALSE(DatasetAccess::state(dataset)->data.reader->direct());
   EXPECT_EQ(first_difference(dataset, many.images(), many.labels()), "");
 }
 

@@ -252,7 +252,7 @@ TEST_F(Groups, of_targets_with_dimensions_of_one_give_one_number_a_sample) {
     add(file, "y", {4, 1, 1, 1});
   }
   const Dataset dataset = Dataset::open({.files = {path()}, .data = "x", .target = "y"});
-  EXPECT_TRUE(dataset.state()->target->geometry.shape.empty());
+  EXPECT_TRUE(DatasetAccess::state(dataset)->target->geometry.shape.empty());
   EXPECT_EQ(refusal({.files = {path()}, .data = "x", .images = {.height = 8, .width = 8}}),
             "images.height and images.width: only encoded images are scaled; leave it unset");
 }

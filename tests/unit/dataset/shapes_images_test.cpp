@@ -37,7 +37,7 @@ TEST_F(Images, in_jpeg_are_decoded_from_any_storage) {
          {test::TestFileOptions{}, {.latest = true}, {.latest = false, .user_block = 512}}) {
       write(jpegs, storage, options);
       const Dataset dataset = open();
-      EXPECT_TRUE(dataset.state()->data.reader->direct());
+      EXPECT_TRUE(DatasetAccess::state(dataset)->data.reader->direct());
       EXPECT_THAT(dataset.sample_shape(), ElementsAre(3, 24, 30));
       EXPECT_EQ(first_difference(dataset, expected), "");
     }
@@ -114,13 +114,13 @@ TEST_F(Images, that_do_not_decode_are_named) {
             "JPEG or PNG, or leave it out");
   write({good, encoded(picture(24, 31, 3, 1), ".png")});
   EXPECT_EQ(refusal(),
-            "x.h5:/encoded: sample 1 does not decode: it is 24×31×3 u8, the first is 24×30×3 u8; set "
-            "images.height and images.width to scale all alike");
+            "x.h5:/encoded: sample 1 does not decode: it is 24×31×3 u8, but the first image is "
+            "24×30×3 u8; set images.height and images.width to scale all images to one size");
   write({good, encoded(picture(24, 30, 1, 1), ".png")});
   EXPECT_EQ(
       refusal({.color = ImageColor::unchanged}),
-      "x.h5:/encoded: sample 1 does not decode: it is 24×30×1 u8, the first is 24×30×3 u8; choose a color "
-      "that makes all alike");
+      "x.h5:/encoded: sample 1 does not decode: it is 24×30×1 u8, but the first image is "
+      "24×30×3 u8; set images.color so that all images have the same channels");
   write({});
   EXPECT_THAT(refusal(), HasSubstr("holds no samples"));
 }

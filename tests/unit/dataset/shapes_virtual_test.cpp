@@ -87,7 +87,7 @@ class Virtual : public testing::Test {
     // First: libhdf5 does not open a file twice with different settings for locks.
     const std::vector<std::byte> expected = test::read_through_libhdf5(dir_ / name, "x");
     const Dataset dataset = open(name);
-    EXPECT_EQ(dataset.state()->data.reader->direct(), direct);
+    EXPECT_EQ(DatasetAccess::state(dataset)->data.reader->direct(), direct);
     EXPECT_EQ(first_difference(dataset, expected), "");
   }
 

@@ -35,7 +35,7 @@ class SharedCache : public testing::Test {
  protected:
   /// Returns whether no loader of `dataset_` lives.
   bool has_no_group() const {
-    LoaderGroupPlace& place = *dataset_.state()->loaders;
+    LoaderGroupPlace& place = *DatasetAccess::state(dataset_)->loaders;
     const MutexLock lock(place.mutex);
     return place.group.expired();
   }

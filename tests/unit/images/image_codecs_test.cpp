@@ -29,10 +29,10 @@ std::string refusal_of_places(const std::vector<std::string>& places) {
 
 TEST(ImageCodecs, that_are_missing_are_named_with_every_place_that_was_searched) {
   const test::TempDir dir;
-  const std::string beside = (dir / "h5feed_images.so").string();
+  const std::string next_to_library = (dir / "h5feed_images.so").string();
   EXPECT_EQ(
-      refusal_of_places({beside, "no_such_images.so"}),
-      "images need h5feed_images.so, which is not there (looked for " + beside +
+      refusal_of_places({next_to_library, "no_such_images.so"}),
+      "images need h5feed_images.so, which is not there (looked for " + next_to_library +
           ", no_such_images.so); install it with h5feed, put it next to the program, or set H5FEED_IMAGES to "
           "its path");
 }
@@ -50,7 +50,7 @@ TEST(ImageCodecs, that_cannot_be_loaded_are_named_with_the_reason) {
 TEST(ImageCodecs, of_another_version_are_refused) {
   EXPECT_EQ(refusal_of_places({OTHER_IMAGES_PATH}),
             "images need " OTHER_IMAGES_PATH
-            ", which is of another version of h5feed; install the one that was "
+            ", but that file belongs to another version of h5feed; install the file that was "
             "built with this library, or set H5FEED_IMAGES to its path");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How samples are dealt to ranks: multisets, equal counts, positions, and the place of each sample.
+// How samples are sharded across ranks: multisets, equal counts, positions, and the place of each sample.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

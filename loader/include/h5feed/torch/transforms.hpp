@@ -46,8 +46,8 @@ inline void warn_of_unscaled(const std::vector<torch::data::Example<>>& examples
   if (most(mean) == 0 && least(stddev) == 1) return;  // changes nothing
   std::ostringstream line;
   line << "torch::data::transforms::Normalize: mean " << mean.flatten()[0].item<double>() << " and std "
-       << stddev.flatten()[0].item<double>() << " are of values in 0 … 1, but the data is "
-       << name_of(dataset.dtype()) << " and nothing scales it; "
+       << stddev.flatten()[0].item<double>() << " are for values in 0 … 1, but the data is "
+       << name_of(dataset.dtype()) << " and is not scaled; "
        << (dataset.dtype() == DType::u8
                ? "open the dataset with .unit_range = true (a TorchDataset may set it too)"
                : "set normalize.scale in the options of the TorchDataset");

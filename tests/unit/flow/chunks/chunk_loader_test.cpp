@@ -42,8 +42,8 @@ class ChunkLoading : public testing::Test {
       return std::make_shared<test::FaultSource>(std::move(source), fault);
     };
     dataset_.emplace(DatasetAccess::open({.files = {set_.path()}, .data = "images"}, wrap));
-    loader_.emplace(ChunkLoader::Parts{*dataset_->state(), options_, cache_, kept_samples, counters_,
-                                       std::move(on_device)});
+    loader_.emplace(ChunkLoader::Parts{*DatasetAccess::state(*dataset_), options_, cache_, kept_samples,
+                                       counters_, std::move(on_device)});
   }
 
   // Returns a job that is on the agenda, with one visit of `rows` samples per chunk.

@@ -66,8 +66,8 @@ TEST_F(RowReadChoice, weighs_random_reads_of_cold_storage_against_whole_chunks) 
 
 TEST_F(RowReadChoice, sees_whether_a_file_is_in_memory) {
   // Just written: the page cache has it.
-  EXPECT_TRUE(warm_.state()->data.reader->row_resident(0));
-  EXPECT_TRUE(warm_.state()->data.reader->row_resident(3999));
+  EXPECT_TRUE(DatasetAccess::state(warm_)->data.reader->row_resident(0));
+  EXPECT_TRUE(DatasetAccess::state(warm_)->data.reader->row_resident(3999));
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST_F(StoreFile, says_that_a_swmr_writer_has_the_file) {
   test::require(H5Pset_file_locking(locks.get(), false, true), "H5Pset_file_locking");
   {
     const Hid writer(H5Fopen(path().c_str(), H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE, locks.get()));
-    // Beside the writer: in this process libhdf5 would give the file that it has open.
+    // While the writer has it open: in this process libhdf5 would give the file that it has open.
     test::replace_file(dir_ / "copy.h5", test::file_bytes(path()));
     EXPECT_EQ(test::refusal_in<FileError>(dir_.path(), [&] { H5File::open(dir_ / "copy.h5"); }),
               "copy.h5 is open in a SWMR writer; read it once the writer has "
