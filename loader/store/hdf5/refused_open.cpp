@@ -131,9 +131,9 @@ std::optional<std::filesystem::path> metadata_part(const std::filesystem::path& 
   for (const auto& [own, other] : kEndings) {
     const std::size_t at = name.rfind(own);
     if (at == std::string::npos) continue;
-    const std::filesystem::path beside =
+    const std::filesystem::path sibling =
         file.parent_path() / (name.substr(0, at) + std::string(other) + name.substr(at + own.size()));
-    if (driver_of(beside) == "multi") return beside;
+    if (driver_of(sibling) == "multi") return sibling;
   }
   return std::nullopt;
 }
