@@ -54,8 +54,7 @@ void check_paths(const std::vector<PackInput>& inputs, const std::string& option
 void refuse_output(const std::filesystem::path& input, const std::string& out) {
   std::error_code error;
   if (!std::filesystem::equivalent(input, out, error)) return;
-  throw OptionError(
-      fmt::format("{} is both input and output; choose another name for the output", out));
+  throw OptionError(fmt::format("{} is both input and output; choose another name for the output", out));
 }
 
 // Opens arrays given as NAME=FILE.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values in 0 … 1 by one word, and the warning where mean and std are meant for them and the data is not scaled.
+// Values in 0 … 1 by one word, and the warning where mean and std are meant for them and the data is not
+// scaled.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

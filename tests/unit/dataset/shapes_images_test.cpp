@@ -117,10 +117,9 @@ TEST_F(Images, that_do_not_decode_are_named) {
             "x.h5:/encoded: sample 1 does not decode: it is 24×31×3 u8, but the first image is "
             "24×30×3 u8; set images.height and images.width to scale all images to one size");
   write({good, encoded(picture(24, 30, 1, 1), ".png")});
-  EXPECT_EQ(
-      refusal({.color = ImageColor::unchanged}),
-      "x.h5:/encoded: sample 1 does not decode: it is 24×30×1 u8, but the first image is "
-      "24×30×3 u8; set images.color so that all images have the same channels");
+  EXPECT_EQ(refusal({.color = ImageColor::unchanged}),
+            "x.h5:/encoded: sample 1 does not decode: it is 24×30×1 u8, but the first image is "
+            "24×30×3 u8; set images.color so that all images have the same channels");
   write({});
   EXPECT_THAT(refusal(), HasSubstr("holds no samples"));
 }
