@@ -41,6 +41,9 @@ void after_fork() {
   const auto lock = std::move(fork_lock);
 }
 
+// Registered when the library is loaded, not with the first file: a thread may fork while another opens it.
+[[maybe_unused]] const int fork_handlers = pthread_atfork(before_fork, after_fork, after_fork);
+
 void note_end_of_library() {
   const MutexLock lock(hdf5_mutex);
   library_ended = true;
@@ -57,7 +60,6 @@ bool start_library() {
   H5open();
   H5::H5Library::open();
   std::atexit(note_end_of_library);
-  pthread_atfork(before_fork, after_fork, after_fork);
   return true;
 }
 

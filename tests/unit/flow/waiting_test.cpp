@@ -100,6 +100,33 @@ constexpr bool kForksAreSupported = !__has_feature(thread_sanitizer) && !__has_f
 constexpr bool kForksAreSupported = true;
 #endif
 
+// Alone in its process, it forks before any file was opened.
+TEST(Fork, waits_for_the_line_that_another_thread_writes) {
+  if (!kForksAreSupported) GTEST_SKIP() << "not under a sanitizer";
+  std::latch writing(1);
+  std::atomic<bool> forking = false;
+  set_log_sink([&](LogLevel, std::string_view) {
+    writing.count_down();
+    forking.wait(false);
+    std::this_thread::sleep_for(milliseconds(50));  // the other thread is now in fork()
+  });
+  std::thread writer([] { log(LogLevel::info, "a line"); });
+  writing.wait();
+  forking = true;
+  forking.notify_all();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    alarm(30);  // ends a child that hangs
+    set_log_sink({});
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+  writer.join();
+  set_log_sink({});
+}
+
 TEST(Fork, leaves_the_child_able_to_open_and_to_log) {
   if (!kForksAreSupported) GTEST_SKIP() << "not under a sanitizer";
   const SampleSet set(gzip_set());
