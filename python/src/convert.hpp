@@ -45,6 +45,7 @@ void convert(const char* name, nb::handle value, Uneven& into);
 void convert(const char* name, nb::handle value, CachePolicy& into);
 void convert(const char* name, nb::handle value, RowReads& into);
 void convert(const char* name, nb::handle value, OutputLayout& into);
+void convert(const char* name, nb::handle value, OutputMemory& into);
 void convert(const char* name, nb::handle value, Normalize& into);
 void convert(const char* name, nb::handle value, ImageOptions& into);
 void convert(const char* name, nb::handle value, TileOptions& into);
