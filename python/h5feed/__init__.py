@@ -20,6 +20,6 @@ from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, Rand
 __version__ = "0.2.0"
 __all__ = [
     "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo", "Error",
-    "Field", "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport", "RandomCrop",
-    "SampleOrigin", "SampleReader", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError", "plan",
+    "Field", "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport",
+    "RandomCrop", "SampleOrigin", "SampleReader", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError", "plan",
 ]

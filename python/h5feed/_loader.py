@@ -29,8 +29,9 @@ class Loader(Generic[Item]):
                  collate_fn: Callable[[Any], Any] | None = None, prefetch_factor: int | None = None,
                  prefetch_bytes: int | None = None, drop_last: bool = False, timeout: float | None = None,
                  worker_init_fn: Callable[[int], object] | None = None, in_order: bool = True,
-                 device: DeviceLike = "cpu", pin_memory: bool = False, copy_depth: int | None = None, seed: int | None = None, rank: int | None = None,
-                 world_size: int | None = None, shard: Literal["strided", "contiguous", "by_chunk"] = "strided",
+                 device: DeviceLike = "cpu", pin_memory: bool = False, copy_depth: int | None = None,
+                 seed: int | None = None, rank: int | None = None, world_size: int | None = None,
+                 shard: Literal["strided", "contiguous", "by_chunk"] = "strided",
                  uneven: Literal["exact", "pad", "drop"] = "exact", cache_bytes: int | None = None,
                  cache_policy: Literal["lru", "clairvoyant", "keep_first"] = "lru", preload: bool = False,
                  memory_budget_bytes: int | None = None, io_depth: int | None = None,
@@ -233,7 +234,8 @@ class DataLoader(Loader[Batch[Any]]):
 
     def _adapt(self, options: dict[str, Any]) -> None:
         if self._collate_fn is not None and options["device"] != "cpu":
-            raise OptionError(f"collate_fn works on arrays in host memory; use device=\"cpu\" instead of \"{options['device']}\"")
+            raise OptionError('collate_fn works on arrays in host memory; use device="cpu" instead of '
+                              f"\"{options['device']}\"")
         if options["output_dtype"] in ("bfloat16", "bf16") and not options["device"].startswith("cuda"):
             raise DatasetError('NumPy has no bfloat16; use output_dtype="float32" or "float16", or h5feed.torch.DataLoader')
 

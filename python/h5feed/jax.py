@@ -19,14 +19,14 @@ class Batch(_Batch[jax.Array]):
 class DataLoader(Loader[Batch]):
     """Delivers a dataset in batches of JAX arrays; options as for h5feed.DataLoader.
 
-    Images have the shape (B, H, W, C), which is how JAX's convolutions take them, and integer targets are int32. JAX puts
-    the arrays on its default device itself, so `device` stays "cpu".
+    Images have the shape (B, H, W, C), which is how JAX's convolutions take them, and integer targets are int32. JAX copies
+    the arrays to its default device itself, so `device` stays "cpu".
     """
 
     def _adapt(self, options: dict[str, Any]) -> None:
         if options["device"] != "cpu":
-            raise OptionError(f"device \"{options['device']}\": JAX puts batches on its default device itself; leave device=\"cpu\", "
-                              "or take the arrays of h5feed.DataLoader over with jax.dlpack.from_dlpack")
+            raise OptionError(f"device \"{options['device']}\": JAX copies batches to its default device itself; leave "
+                              'device="cpu"')
         self._images = len(self.dataset.sample_shape) == 3
         if self._images and options["output_layout"] == "nchw":
             try:

@@ -21,6 +21,7 @@ _from_dlpack = torch.utils.dlpack.from_dlpack
 _NO_TYPES_OF_TORCH = {"u16": "uint16", "u32": "uint32", "u64": "uint64"}
 _TYPES_OF_TORCH = {"u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
                    "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+_cuda: Any = torch.cuda  # not all of it has types
 _log = logging.getLogger("h5feed")
 # A dtype, a shape, and strides in elements.
 _Description = tuple[str, tuple[int, ...], tuple[int, ...]]
@@ -89,11 +90,11 @@ class DataLoader(Loader[Batch]):
         options["output_memory"] = "consumer"
         if torch.version.cuda is None:
             if name != "auto":
-                raise OptionError(f'device "{name}": this PyTorch ({torch.__version__}) has no CUDA; install one that has, or use '
-                                  'device="cpu"')
+                raise OptionError(f'device "{name}": this PyTorch ({torch.__version__}) has no CUDA; install one that has, '
+                                  'or use device="cpu"')
             _log.warning('device "auto": batches go to the CPU; this PyTorch (%s) has no CUDA', torch.__version__)
             options["device"] = "cpu"
-        elif (name == "cuda" and torch.cuda.is_available()) or (name == "auto" and torch.cuda.is_initialized()):
+        elif (name == "cuda" and torch.cuda.is_available()) or (name == "auto" and _cuda.is_initialized()):
             options["device"] = f"cuda:{torch.cuda.current_device()}"
 
     def _fetch(self) -> Callable[[int], Any]:

@@ -59,8 +59,8 @@ def test_without_a_copy_memory_is_shared(tensor):
     ({"stream": 1}, ValueError, "stream must be None"),
     ({"stream": -1}, ValueError, "stream must be None"),
     ({"dl_device": (2, 0)}, BufferError, "host memory"),
-    ({"dl_device": 1}, TypeError, "subscriptable"),
-    ({"max_version": 1}, TypeError, "subscriptable"),
+    ({"dl_device": 1}, TypeError, "indexing"),
+    ({"max_version": 1}, TypeError, "indexing"),
     ({"max_version": ("1", 0)}, TypeError, "integer"),
 ])
 def test_what_dlpack_cannot_do_in_host_memory_is_refused(tensor, arguments, error, message):

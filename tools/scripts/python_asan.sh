@@ -13,8 +13,12 @@ python=$(tools/scripts/python_env.sh)
 build=build/python-asan
 runtime=$(clang++-14 -print-file-name=libclang_rt.asan-x86_64.so)
 mkdir -p "$build"
-cmake --preset asan-ubsan -B "$build" -DH5FEED_COMPILE_TOGETHER=ON -DH5FEED_BUILD_FUZZERS=OFF -DH5FEED_BUILD_TOOLS=OFF \
-  -DH5FEED_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$python" -DCMAKE_MODULE_LINKER_FLAGS=-shared-libasan >"$build/configure.log"
+if ! cmake --preset asan-ubsan -B "$build" -DH5FEED_COMPILE_TOGETHER=ON -DH5FEED_BUILD_FUZZERS=OFF -DH5FEED_BUILD_TOOLS=OFF \
+  -DH5FEED_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$python" -DCMAKE_MODULE_LINKER_FLAGS=-shared-libasan >"$build/configure.log" 2>&1
+then
+  cat "$build/configure.log" >&2
+  exit 1
+fi
 targets=(h5feed_python h5feed_images)
 ! grep -q 'h5feed::gpu is on' "$build/configure.log" || targets+=(h5feed_python_fake_gpu)
 cmake --build "$build" --target "${targets[@]}"
