@@ -249,6 +249,8 @@ def plan(dataset: Dataset, **options: Any) -> "_core.PlanReport":
     for name in ("output_dtype", "target_dtype"):
         if name in options:
             options[name] = dtype_name(options[name])
+    if "device" in options:
+        options["device"] = str(options["device"])
     return _core.plan(dataset._live, options)
 
 

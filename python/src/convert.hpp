@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
@@ -59,7 +60,9 @@ void convert(const char* name, nb::handle value, std::optional<T>& into) {
     into.reset();
     return;
   }
-  convert(name, value, into.emplace());
+  T converted{};  // not into.emplace(): Clang 14 finds no constructor of a class within a class
+  convert(name, value, converted);
+  into = std::move(converted);
 }
 
 /// Returns the word of a value, as `convert` takes it.

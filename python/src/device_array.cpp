@@ -70,12 +70,12 @@ nb::object device_arrays(const Batch& batch) {
   return nb::make_tuple(data, DeviceArray(batch.gpu, true));
 }
 
-void leak_in_forked_child(Batch& batch) {
+void keep_in_forked_child(Batch& batch) {
   if (!batch.gpu) return;
   DeviceBatch* const address = batch.gpu.get();
   batch.gpu = std::shared_ptr<DeviceBatch>(
       address, [held = batch.gpu, generation = fork_generation()](DeviceBatch*) mutable noexcept {
-        if (generation != fork_generation()) new std::shared_ptr<DeviceBatch>(std::move(held));
+        if (generation != fork_generation()) keep_forever(std::move(held));
       });
 }
 

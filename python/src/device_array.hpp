@@ -36,8 +36,8 @@ class DeviceArray {
 /// Returns (data, target), or (data,), of a batch in GPU memory.
 nb::object device_arrays(const Batch& batch);
 
-/// Makes a batch in GPU memory safe against forks: the child, which cannot use CUDA, leaks it.
-void leak_in_forked_child(Batch& batch);
+/// Makes a batch in GPU memory safe against forks: the child, which cannot use CUDA, never frees it.
+void keep_in_forked_child(Batch& batch);
 
 /// Binds DeviceArray.
 void bind_device_array(nb::module_& module);

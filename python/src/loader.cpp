@@ -219,7 +219,7 @@ nb::object PyLoader::take(std::uint64_t number, nb::handle provide) {
     ++epoch_;
     return nb::none();
   }
-  leak_in_forked_child(*batch);
+  keep_in_forked_child(*batch);
   return nb::cast(std::move(*batch));
 }
 

@@ -42,7 +42,7 @@ def fake_library() -> ctypes.CDLL:
             ("start", None, [number]), ("stop", None, []), ("objects", size, []), ("calls", size, [ctypes.c_char_p]),
             ("fail", None, [ctypes.c_char_p]), ("allocate", address, [size, number]), ("free", None, [address]),
             ("make_stream", address, [number]), ("end_stream", None, [address]),
-            ("read", None, [address, address, address, size]), ("synchronize", None, [address])]:
+            ("read", None, [address, address, address, size]), ("synchronize", None, [address]), ("wait", None, [])]:
         function = getattr(library, f"fake_gpu_{name}")
         function.restype, function.argtypes = result, arguments
     return library

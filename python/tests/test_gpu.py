@@ -4,6 +4,7 @@
 import gc
 import logging
 import os
+import signal
 import sys
 import threading
 import types
@@ -120,8 +121,10 @@ def test_a_batch_is_not_freed_in_a_forked_child(gpu, dataset):
     array = first_array(dataset)
     array.use_on(gpu.stream(1))
     records = gpu.calls("cudaEventRecord")
+    gpu.library.fake_gpu_wait()
     child = os.fork()
     if child == 0:
+        signal.alarm(60)
         del array
         gc.collect()
         os._exit(0 if gpu.calls("cudaEventRecord") == records else 1)

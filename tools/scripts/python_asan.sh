@@ -27,9 +27,10 @@ cmake --build "$build" --target "${targets[@]}"
 # sees.
 rm -f "$build"/report.*
 failed=0
+memory_test=python/tests/test_process.py::test_100000_batches_need_no_more_memory_than_20000  # the sanitizer keeps freed memory
 env LD_PRELOAD="$runtime" PYTHONMALLOC=malloc PYTHONPATH="$PWD/$build/python" PYTHONDONTWRITEBYTECODE=1 HDF5_PLUGIN_PRELOAD=:: \
   ASAN_OPTIONS="log_path=$PWD/$build/report:detect_leaks=1" LSAN_OPTIONS=exitcode=0 UBSAN_OPTIONS=print_stacktrace=1 \
-  "$python" -m pytest -q -p no:cacheprovider "${@:-python/tests}" || failed=1
+  "$python" -m pytest -q -p no:cacheprovider --deselect "$memory_test" "${@:-python/tests}" || failed=1
 
 # Prints the errors, and the leaks whose first frame outside of allocator, standard library and nanobind is h5feed's.
 cat "$build"/report.* 2>/dev/null | awk -v root="$PWD/" '
@@ -47,7 +48,7 @@ cat "$build"/report.* 2>/dev/null | awk -v root="$PWD/" '
   inside && !decided && /^ *#[0-9]+/ && !/ in (operator new|malloc|calloc|realloc|posix_memalign|aligned_alloc|std::)/ &&
       !/\/(c\+\+|nanobind)\// {
     decided = 1
-    ours = index($0, root "loader/") > 0 || index($0, root "cuda/") > 0 || index($0, root "python/src/") > 0
+    ours = / [^ ]*\/(loader|cuda|python\/src)\/[^ ]*[.][ch]pp:/ && index($0, root) > 0
   }
   END { finish(); exit found > 0 }
 ' || failed=1

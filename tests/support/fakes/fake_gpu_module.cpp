@@ -76,6 +76,11 @@ FAKE_GPU void fake_gpu_read(void* stream, void* to, const void* from, std::size_
   machine->enqueue(static_cast<cudaStream_t>(stream), [=] { std::memcpy(to, from, bytes); });
 }
 
+/// Waits until no thread of the runtime has work, so that none holds a lock in a forked child.
+FAKE_GPU void fake_gpu_wait() {
+  for (const cudaStream_t stream : machine->streams()) static_cast<void>(cudaStreamSynchronize(stream));
+}
+
 FAKE_GPU void fake_gpu_synchronize(void* stream) {
   static_cast<void>(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
 }
