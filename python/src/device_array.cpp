@@ -97,6 +97,12 @@ void bind_device_array(nb::module_& module) {
       .def_prop_ro(
           "device", [](const DeviceArray& array) { return array.batch()->device(); },
           "CUDA ordinal of the GPU in this process.")
+      .def("__repr__",
+           [](const DeviceArray& array) {
+             return nb::str("DeviceArray({}, {}, cuda:{})")
+                 .format(std::string(name_of(array.tensor().dtype)), shape_of(array),
+                         array.batch()->device());
+           })
       .def("use_on", &DeviceArray::use_on, "stream"_a,
            "Makes work enqueued from now on on a stream (cudaStream_t as int) wait for the batch, and reuse "
            "of "

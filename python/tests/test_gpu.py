@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Delivery to GPUs, on a fake CUDA runtime, and machines and installations without one."""
 
+import ctypes
 import gc
 import logging
 import os
@@ -58,7 +59,7 @@ def test_an_array_taken_over_outlives_batch_and_loader_and_ends_on_any_thread_wi
 
 def test_dlpack_states_device_type_and_version(gpu, dataset):
     array = first_array(dataset, output_layout="channels_last")
-    assert array.__dlpack_device__() == (2, 1)
+    assert array.__dlpack_device__() == (2, 1) and repr(array) == "DeviceArray(u8, (10, 3, 8, 6), cuda:1)"
     for version, form in [(None, None), ((0, 8), None), ((1, 0), (1, 0)), ((1, 3), (1, 0)), ((2, 0), (1, 0))]:
         taken = Taken(array.__dlpack__(max_version=version))
         assert (taken.version, taken.device, taken.type) == (form, (2, 1), (1, 8))
@@ -228,6 +229,15 @@ def test_without_the_gpu_part_gpus_are_refused_and_the_rest_works(dataset, monke
 def test_a_gpu_part_that_cannot_be_used_is_named(dataset, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5feed._gpu", types.ModuleType("h5feed._gpu"))
     with pytest.raises(h5feed.DeviceError, match="h5feed._gpu is not a part of h5feed; install h5feed again"):
+        h5feed.DataLoader(dataset, device="cuda:0")
+
+    text = ctypes.create_string_buffer(b"h5feed 0.0.1")
+    calls = (ctypes.c_size_t * 4)(len(text.value), ctypes.addressof(text), 0, 0)  # a std::string_view, and two functions
+    make_capsule = ctypes.pythonapi.PyCapsule_New
+    make_capsule.restype, make_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    name = b"h5feed._gpu.calls"
+    sys.modules["h5feed._gpu"].calls = make_capsule(ctypes.addressof(calls), name, None)
+    with pytest.raises(h5feed.DeviceError, match="h5feed._gpu is of another build than h5feed._core; install h5feed again"):
         h5feed.DataLoader(dataset, device="cuda:0")
 
     class Finder:
