@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small CNN on the file that tools/demo.sh writes, with PyTorch.
 
-    python examples/python/fashion_mnist.py build/demo/fashion.h5
+    python examples/python/fashion_mnist.py build/demo/fashion.h5 [--device cuda:0]
 """
 
 import argparse
@@ -29,14 +29,16 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="where to train; the loader delivers there")
     given = parser.parse_args()
     torch.manual_seed(7)
-    common = {"num_workers": given.workers, "normalize": {"mean": MEAN, "std": STD}}
+    common = {"num_workers": given.workers, "device": given.device, "normalize": {"mean": MEAN, "std": STD}}
     train = h5feed.torch.DataLoader(given.file, data="train/images", target="train/labels", batch_size=128, shuffle="chunk:16",
                                     seed=7, **common)
     test = h5feed.torch.DataLoader(given.file, data="test/images", target="test/labels", batch_size=500, **common)
     model = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
                           nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 7 * 7, 128), nn.ReLU(), nn.Linear(128, 10))
+    model.to(given.device)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for epoch in range(given.epochs):
         model.train()

@@ -10,7 +10,7 @@ h5feed.DataLoader delivers NumPy arrays, h5feed.torch.DataLoader tensors, h5feed
 """
 
 from ._batch import Batch, Field
-from ._core import PlanReport, SampleOrigin
+from ._core import DeviceArray, PlanReport, SampleOrigin
 from ._dataset import Dataset, SampleReader, TileGrid
 from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, MissingFileError, OptionError, StateError,
                       TimeoutError, VersionError)
@@ -19,7 +19,7 @@ from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, Rand
 
 __version__ = "0.2.0"
 __all__ = [
-    "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceError", "Echo", "Error", "Field",
-    "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport", "RandomCrop",
-    "SampleOrigin", "SampleReader", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError", "plan",
+    "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo", "Error",
+    "Field", "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport",
+    "RandomCrop", "SampleOrigin", "SampleReader", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError", "plan",
 ]

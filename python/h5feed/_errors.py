@@ -54,13 +54,13 @@ class VersionError(Error, ImportError):
 
 # How C++ spells things, and how Python does.
 _SPELLINGS = (
-    (re.compile(r"options\.device = h5feed::gpu::device\([^)]*\)(?:(?:;| and) link h5feed::gpu)?"), "an h5feed with CUDA"),
     (re.compile(r"(?<![\w/])\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
     (re.compile(r"\boptions\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
     (re.compile(r"(?:(?<![\w/])\.|\boptions\.)(\w+) = (?=[\w\"'])"), r"\1="),
     (re.compile(r"\boptions\.(\w+)"), r"\1"),
     (re.compile(r"\b(?:DataLoaderOptions|DatasetOptions|SampleReaderOptions)::(\w+)"), r"\1"),
     (re.compile(r"\b(\w+)::(\w+)"), r"\1.\2"),
+    (re.compile(r'\bdevice = (?=")'), "device="),
     (re.compile(r"=true\b"), "=True"),
     (re.compile(r"=false\b"), "=False"),
     (re.compile(r"\b(\w+) = true\b"), r"\1=True"),

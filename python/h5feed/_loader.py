@@ -10,7 +10,7 @@ from . import _core
 from ._batch import Batch
 from ._dataset import Dataset
 from ._errors import DatasetError, OptionError, StateError
-from ._options import Augment, DTypeLike, Echo, Normalize, PathLike, dtype_name
+from ._options import Augment, DeviceLike, DTypeLike, Echo, Normalize, PathLike, dtype_name
 from ._samplers import EpochOrder, as_batches, as_samples, largest_batch, shards_itself
 
 Item = TypeVar("Item")
@@ -28,9 +28,10 @@ class Loader(Generic[Item]):
                  batch_sampler: SamplerLike = None, num_workers: int = 0,
                  collate_fn: Callable[[Any], Any] | None = None, prefetch_factor: int | None = None,
                  prefetch_bytes: int | None = None, drop_last: bool = False, timeout: float | None = None,
-                 worker_init_fn: Callable[[int], object] | None = None, in_order: bool = True, device: str = "cpu",
-                 pin_memory: bool = False, copy_depth: int | None = None, seed: int | None = None, rank: int | None = None,
-                 world_size: int | None = None, shard: Literal["strided", "contiguous", "by_chunk"] = "strided",
+                 worker_init_fn: Callable[[int], object] | None = None, in_order: bool = True,
+                 device: DeviceLike = "cpu", pin_memory: bool = False, copy_depth: int | None = None,
+                 seed: int | None = None, rank: int | None = None, world_size: int | None = None,
+                 shard: Literal["strided", "contiguous", "by_chunk"] = "strided",
                  uneven: Literal["exact", "pad", "drop"] = "exact", cache_bytes: int | None = None,
                  cache_policy: Literal["lru", "clairvoyant", "keep_first"] = "lru", preload: bool = False,
                  memory_budget_bytes: int | None = None, io_depth: int | None = None,
@@ -52,7 +53,7 @@ class Loader(Generic[Item]):
         options: dict[str, Any] = {
             "batch_size": batch_size, "shuffle": shuffle, "num_workers": num_workers,
             "prefetch_factor": prefetch_factor, "prefetch_bytes": prefetch_bytes, "drop_last": drop_last,
-            "timeout": timeout or None, "worker_init_fn": worker_init_fn, "in_order": in_order, "device": device,
+            "timeout": timeout or None, "worker_init_fn": worker_init_fn, "in_order": in_order, "device": str(device),
             "pin_memory": pin_memory, "copy_depth": copy_depth, "seed": seed, "rank": rank, "world_size": world_size,
             "shard": shard, "uneven": uneven, "cache_bytes": cache_bytes, "cache_policy": cache_policy, "preload": preload,
             "memory_budget_bytes": memory_budget_bytes, "io_depth": io_depth, "normalize": normalize,
@@ -85,7 +86,12 @@ class Loader(Generic[Item]):
     def _adapt(self, options: dict[str, Any]) -> None:
         """Completes the options for the framework."""
 
-    def _item(self, raw: "_core.Batch") -> Item:
+    def _fetch(self) -> Callable[[int], Any]:
+        """Returns what gets the next batch of an iteration, which has a number; None at its end."""
+        return self._loader.next
+
+    def _item(self, fetched: Any) -> Item:
+        """Returns what users get of a batch that `_fetch` got."""
         raise NotImplementedError
 
     # Iteration
@@ -198,14 +204,14 @@ class _Iteration(Iterator[Any]):
     def __init__(self, loader: Loader[Any]) -> None:
         self._loader = loader
         self._item = loader._item
-        self._next = loader._loader.next
+        self._next = loader._fetch()
         self._number = loader._loader.start()
 
     def __next__(self) -> Any:
-        raw = self._next(self._number)
-        if raw is None:
+        fetched = self._next(self._number)
+        if fetched is None:
             raise StopIteration
-        return self._item(raw)
+        return self._item(fetched)
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -221,14 +227,20 @@ class DataLoader(Loader[Batch[Any]]):
     `collate_fn` gets the list of samples of a batch, on the consumer's thread: it costs the training that time.
     `sampler` and `batch_sampler` are functions from the epoch to sample numbers (lists of them), or samplers of
     PyTorch.
+
+    With device="cuda:N" a batch holds DeviceArrays in the memory of that GPU, for other libraries to take over:
+    `cupy.from_dlpack(batch.data)`.
     """
 
     def _adapt(self, options: dict[str, Any]) -> None:
-        if options["output_dtype"] in ("bfloat16", "bf16"):
+        if self._collate_fn is not None and options["device"] != "cpu":
+            raise OptionError('collate_fn works on arrays in host memory; use device="cpu" instead of '
+                              f"\"{options['device']}\"")
+        if options["output_dtype"] in ("bfloat16", "bf16") and not options["device"].startswith("cuda"):
             raise DatasetError('NumPy has no bfloat16; use output_dtype="float32" or "float16", or h5feed.torch.DataLoader')
 
-    def _item(self, raw: "_core.Batch") -> Any:
-        batch: Batch[Any] = Batch._of(raw.arrays(), raw)
+    def _item(self, fetched: "_core.Batch") -> Any:
+        batch: Batch[Any] = Batch._of(fetched.arrays(), fetched)
         return batch if self._collate_fn is None else self._collated(batch)
 
 
@@ -237,6 +249,8 @@ def plan(dataset: Dataset, **options: Any) -> "_core.PlanReport":
     for name in ("output_dtype", "target_dtype"):
         if name in options:
             options[name] = dtype_name(options[name])
+    if "device" in options:
+        options["device"] = str(options["device"])
     return _core.plan(dataset._live, options)
 
 

@@ -11,6 +11,8 @@ import numpy as np
 PathLike: TypeAlias = Union[str, "os.PathLike[str]"]
 #: A NumPy dtype, a torch dtype, or a name: "float32", "bfloat16".
 DTypeLike: TypeAlias = Any
+#: "cpu", "cuda:N", "auto", or what has such a name, as torch.device has.
+DeviceLike: TypeAlias = Any
 InputLayout: TypeAlias = Literal["automatic", "nchw", "nhwc", "nhw", "none"]
 SampleUnit: TypeAlias = Literal["row", "dataset"]
 Extent: TypeAlias = Union[int, tuple[int, int]]

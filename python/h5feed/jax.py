@@ -19,10 +19,14 @@ class Batch(_Batch[jax.Array]):
 class DataLoader(Loader[Batch]):
     """Delivers a dataset in batches of JAX arrays; options as for h5feed.DataLoader.
 
-    Images have the shape (B, H, W, C), which is how JAX's convolutions take them, and integer targets are int32.
+    Images have the shape (B, H, W, C), which is how JAX's convolutions take them, and integer targets are int32. JAX copies
+    the arrays to its default device itself, so `device` stays "cpu".
     """
 
     def _adapt(self, options: dict[str, Any]) -> None:
+        if options["device"] != "cpu":
+            raise OptionError(f"device \"{options['device']}\": JAX copies batches to its default device itself; leave "
+                              'device="cpu"')
         self._images = len(self.dataset.sample_shape) == 3
         if self._images and options["output_layout"] == "nchw":
             try:
@@ -33,12 +37,12 @@ class DataLoader(Loader[Batch]):
         if options["target_dtype"] is None and self.dataset.has_target:
             options["target_dtype"] = "int32"
 
-    def _item(self, raw: "_core.Batch") -> Any:
-        arrays = raw.arrays()
+    def _item(self, fetched: "_core.Batch") -> Any:
+        arrays = fetched.arrays()
         data = arrays[0]
         if self._images:
             data = data.transpose((0, 2, 3, 1) if self._batched else (1, 2, 0))
-        batch = Batch._of(tuple(jnp.asarray(array) for array in (data, *arrays[1:])), raw)
+        batch = Batch._of(tuple(jnp.asarray(array) for array in (data, *arrays[1:])), fetched)
         return batch if self._collate_fn is None else self._collated(batch)
 
 

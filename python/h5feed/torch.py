@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loader for PyTorch: batches of tensors."""
 
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import torch
@@ -18,6 +19,12 @@ from ._loader import Loader
 
 _from_dlpack = torch.utils.dlpack.from_dlpack
 _NO_TYPES_OF_TORCH = {"u16": "uint16", "u32": "uint32", "u64": "uint64"}
+_TYPES_OF_TORCH = {"u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
+                   "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+_cuda: Any = torch.cuda  # not all of it has types
+_log = logging.getLogger("h5feed")
+# A dtype, a shape, and strides in elements.
+_Description = tuple[str, tuple[int, ...], tuple[int, ...]]
 
 
 class Batch(_Batch[torch.Tensor]):
@@ -42,6 +49,10 @@ class DataLoader(Loader[Batch]):
     Rank and world size default to those of torch.distributed, if a process group is initialized. An unset
     `seed` is drawn from torch's default generator, so that `torch.manual_seed` determines the order; with
     several ranks it must be set, to the same value on each.
+
+    With device="cuda:N" the tensors are on that GPU, in memory of torch's allocator. They are made on the stream that
+    is current for the GPU when the batch is taken: use them on that stream, or call record_stream(), as for any
+    tensor. "cuda" is torch's current device. With pin_memory=True the tensors are in memory that torch pinned.
     """
 
     def _ranks(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
@@ -56,8 +67,11 @@ class DataLoader(Loader[Batch]):
         return 0, 1
 
     def _adapt(self, options: dict[str, Any]) -> None:
-        # The core is built without CUDA; torch pins the batches.
-        self._pin = options.pop("pin_memory") and torch.cuda.is_available()
+        self._choose_device(options)
+        self._pin = options["pin_memory"] and torch.cuda.is_available()
+        options["pin_memory"] = self._pin and _core.why_no_gpu_part() is None
+        if options["pin_memory"]:
+            options["pinned_allocator"] = _pinned_memory
         stored = self.dataset._live.dtype()
         converted = options["output_dtype"] or options["normalize"] is not None or self.dataset.unit_range
         if stored in _NO_TYPES_OF_TORCH and not converted:
@@ -69,10 +83,47 @@ class DataLoader(Loader[Batch]):
         if options["seed"] is None and options["world_size"] == 1:
             options["seed"] = int(torch.empty((), dtype=torch.int64).random_().item())
 
-    def _item(self, raw: "_core.Batch") -> Any:
-        batch = Batch._of(tuple(_tensor(tensor) for tensor in raw.tensors()), raw)
-        if self._pin:
-            batch = batch.pin_memory()
+    def _choose_device(self, options: dict[str, Any]) -> None:
+        name = options["device"]
+        if name != "auto" and not name.startswith("cuda"):
+            return
+        options["output_memory"] = "consumer"
+        if torch.version.cuda is None:
+            if name != "auto":
+                raise OptionError(f'device "{name}": this PyTorch ({torch.__version__}) has no CUDA; install one that has, '
+                                  'or use device="cpu"')
+            _log.warning('device "auto": batches go to the CPU; this PyTorch (%s) has no CUDA', torch.__version__)
+            options["device"] = "cpu"
+        elif (name == "cuda" and torch.cuda.is_available()) or (name == "auto" and _cuda.is_initialized()):
+            options["device"] = f"cuda:{torch.cuda.current_device()}"
+
+    def _fetch(self) -> Callable[[int], Any]:
+        if self._loader.device() is None:
+            return super()._fetch()
+        next_into = self._loader.next_into
+
+        def next_on_gpu(number: int) -> "tuple[_core.Batch, list[torch.Tensor]] | None":
+            tensors: list[torch.Tensor] = []
+
+            def provide(device: int, *described: _Description) -> tuple[int, ...]:
+                where = torch.device("cuda", device)
+                for dtype, shape, strides in described:
+                    tensors.append(torch.empty_strided(shape, strides, dtype=_TYPES_OF_TORCH[dtype], device=where))
+                return torch.cuda.current_stream(where).cuda_stream, *(tensor.data_ptr() for tensor in tensors)
+
+            raw = next_into(number, provide)
+            return None if raw is None else (raw, tensors)
+
+        return next_on_gpu
+
+    def _item(self, fetched: Any) -> Any:
+        if isinstance(fetched, tuple):
+            raw, tensors = fetched
+            batch = Batch._of(tuple(tensors), raw)
+        else:
+            batch = Batch._of(tuple(_tensor(tensor) for tensor in fetched.tensors()), fetched)
+            if self._pin:
+                batch = batch.pin_memory()  # copies what is not pinned
         return batch if self._collate_fn is None else self._collated(batch)
 
 
@@ -124,7 +175,19 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
 
 def _tensor(tensor: "_core.Tensor") -> torch.Tensor:
-    return _from_dlpack(tensor.__dlpack__())
+    pinned: torch.Tensor | None = tensor.pinned_by
+    if pinned is None:
+        return _from_dlpack(tensor.__dlpack__())
+    # A view of torch's own storage: torch notes there which copies from it run, and reuses it after them.
+    dtype = _TYPES_OF_TORCH[tensor.dtype]
+    flat = pinned[:tensor.nbytes].view(dtype)
+    return flat.as_strided(tensor.shape, tensor.strides) if tensor.strides else flat.view(tensor.shape)
+
+
+def _pinned_memory(size: int) -> tuple[int, torch.Tensor]:
+    """Allocates for the core: returns the address, and what owns it."""
+    tensor = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    return tensor.data_ptr(), tensor
 
 
 def _flatten(batch: Batch) -> tuple[list[Any], Any]:

@@ -9,7 +9,9 @@
 #include <memory>
 #include <vector>
 
+#include "python/src/device_array.hpp"
 #include "python/src/dlpack.hpp"
+#include "python/src/gpu.hpp"
 
 namespace h5feed::python {
 namespace {
@@ -44,11 +46,13 @@ nb::object tensor_or_none(const HostTensor& tensor) {
 }
 
 nb::object arrays(const Batch& batch) {
+  if (batch.gpu) return device_arrays(batch);
   if (!batch.target.defined()) return nb::make_tuple(to_numpy(batch.data));
   return nb::make_tuple(to_numpy(batch.data), to_numpy(batch.target));
 }
 
 nb::object tensors(const Batch& batch) {
+  if (batch.gpu) return device_arrays(batch);
   if (!batch.target.defined()) return nb::make_tuple(nb::cast(batch.data));
   return nb::make_tuple(nb::cast(batch.data), nb::cast(batch.target));
 }
@@ -105,6 +109,12 @@ void bind_batch(nb::module_& module) {
                          "An array in memory of the loader, for other libraries to take over by DLPack.")
       .def_prop_ro("dtype", [](const HostTensor& tensor) { return std::string(name_of(tensor.dtype)); })
       .def_prop_ro("shape", [](const HostTensor& tensor) { return nb::tuple(nb::cast(tensor.shape)); })
+      .def_prop_ro("strides", [](const HostTensor& tensor) { return nb::tuple(nb::cast(tensor.strides)); })
+      .def_prop_ro("nbytes",
+                   [](const HostTensor& tensor) {
+                     return static_cast<std::size_t>(tensor.elements()) * size_of(tensor.dtype);
+                   })
+      .def_prop_ro("pinned_by", [](const HostTensor& tensor) { return owner_of_pinned(tensor.bytes); })
       .def("numpy", [](const HostTensor& tensor) { return to_numpy(tensor); })
       .def("__dlpack__", &dlpack_of, nb::kw_only(), "stream"_a = nb::none(), "max_version"_a = nb::none(),
            "dl_device"_a = nb::none(), "copy"_a = nb::none())

@@ -240,6 +240,12 @@ void convert(const char* name, nb::handle value, OutputLayout& into) {
   convert_word(name, value, kWords, into);
 }
 
+void convert(const char* name, nb::handle value, OutputMemory& into) {
+  static constexpr std::array<Word<OutputMemory>, 2> kWords = {
+      {{"ring", OutputMemory::ring}, {"consumer", OutputMemory::consumer}}};
+  convert_word(name, value, kWords, into);
+}
+
 void convert(const char* name, nb::handle value, Normalize& into) {
   Keywords given = fields_of(name, value);
   given.take("scale", into.scale);
@@ -337,6 +343,7 @@ void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   options.device = LoaderDevice(device);
   given.take("pin_memory", options.pin_memory);
   given.take("copy_depth", options.copy_depth);
+  given.take("output_memory", options.output_memory);
   given.take("seed", options.seed);
   given.take("rank", options.rank);
   given.take("world_size", options.world_size);

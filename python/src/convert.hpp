@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
@@ -45,6 +46,7 @@ void convert(const char* name, nb::handle value, Uneven& into);
 void convert(const char* name, nb::handle value, CachePolicy& into);
 void convert(const char* name, nb::handle value, RowReads& into);
 void convert(const char* name, nb::handle value, OutputLayout& into);
+void convert(const char* name, nb::handle value, OutputMemory& into);
 void convert(const char* name, nb::handle value, Normalize& into);
 void convert(const char* name, nb::handle value, ImageOptions& into);
 void convert(const char* name, nb::handle value, TileOptions& into);
@@ -58,7 +60,9 @@ void convert(const char* name, nb::handle value, std::optional<T>& into) {
     into.reset();
     return;
   }
-  convert(name, value, into.emplace());
+  T converted{};  // not into.emplace(): Clang 14 finds no constructor of a class within a class
+  convert(name, value, converted);
+  into = std::move(converted);
 }
 
 /// Returns the word of a value, as `convert` takes it.

@@ -2,8 +2,10 @@
 #include "python/src/loader.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <utility>
@@ -11,7 +13,9 @@
 
 #include "python/src/batch.hpp"
 #include "python/src/convert.hpp"
+#include "python/src/device_array.hpp"
 #include "python/src/errors.hpp"
+#include "python/src/gpu.hpp"
 #include "python/src/stats.hpp"
 
 namespace h5feed::python {
@@ -23,6 +27,7 @@ struct Callbacks {
   nb::object sampler;
   nb::object batch_sampler;
   nb::object worker_init_fn;
+  nb::object pinned_allocator;
 };
 
 std::vector<std::int64_t> to_vector(nb::handle array) {
@@ -59,10 +64,12 @@ void take_options(const nb::dict& dict, DataLoaderOptions& options, Callbacks& c
   take_callback("sampler", callbacks.sampler);
   take_callback("batch_sampler", callbacks.batch_sampler);
   take_callback("worker_init_fn", callbacks.worker_init_fn);
+  take_callback("pinned_allocator", callbacks.pinned_allocator);
   std::int64_t max_batch_size = 1;
   given.take("max_batch_size", max_batch_size);
   take_loader_options(given, options);
   given.finish("DataLoader");
+  use_gpu_part(options, callbacks.pinned_allocator);
   // A handle is not released with the closure, so C++ may drop the closure without the GIL.
   if (const nb::handle call = callbacks.sampler; call.is_valid()) {
     options.sampler = make_sampler([call](std::uint64_t epoch) { return call_sampler(call, epoch); });
@@ -74,6 +81,26 @@ void take_options(const nb::dict& dict, DataLoaderOptions& options, Callbacks& c
   if (const nb::handle call = callbacks.worker_init_fn; call.is_valid()) {
     options.worker_init_fn = [call](std::int64_t worker) { with_gil([&] { call(worker); }); };
   }
+}
+
+nb::object description_of(const DeviceTensor& tensor) {
+  return nb::make_tuple(std::string(name_of(tensor.dtype)), nb::tuple(nb::cast(tensor.shape)),
+                        nb::tuple(nb::cast(tensor.strides)));
+}
+
+DeviceOutput call_provide(nb::handle provide, int device, const DeviceTensor& data,
+                          const DeviceTensor* target) {
+  return with_gil([&] {
+    const auto address = [](nb::handle number) {
+      return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(number));
+    };
+    const nb::object given = target == nullptr
+                                 ? provide(device, description_of(data))
+                                 : provide(device, description_of(data), description_of(*target));
+    return DeviceOutput{.data = address(given[1]),
+                        .target = target == nullptr ? nullptr : address(given[2]),
+                        .stream = static_cast<GpuStream>(address(given[0]))};
+  });
 }
 
 }  // namespace
@@ -103,6 +130,8 @@ PyLoader::PyLoader(const PyDataset& dataset, const nb::dict& given) {
   sampler_ = std::move(callbacks.sampler);
   batch_sampler_ = std::move(callbacks.batch_sampler);
   worker_init_fn_ = std::move(callbacks.worker_init_fn);
+  pinned_allocator_ = std::move(callbacks.pinned_allocator);
+  if (const auto& gpu = loader->stats().gpu_memory) device_ = gpu->device;
   held_ = std::make_unique<OfProcess<DataLoader>>(std::move(loader));
   deliver_log();
 }
@@ -140,7 +169,7 @@ std::uint64_t PyLoader::start() {
   return ++iteration_;
 }
 
-OptionalBatch<Batch> PyLoader::wait_for_next(DataLoader& loader) {
+OptionalBatch<Batch> PyLoader::wait_for_next(DataLoader& loader, nb::handle provide) {
   {
     const nb::gil_scoped_release release;
     while (!loader.wait_ready(kSignalInterval)) {
@@ -150,11 +179,21 @@ OptionalBatch<Batch> PyLoader::wait_for_next(DataLoader& loader) {
     }
   }
   deliver_log();  // while the loader still has the batch: a handler that raises loses none
+  release_owners();
   const nb::gil_scoped_release release;
-  return loader.next();
+  if (!provide.is_valid()) return loader.next();
+  return loader.next_into([&](int device, const DeviceTensor& data, const DeviceTensor* target) {
+    return call_provide(provide, device, data, target);
+  });
 }
 
-nb::object PyLoader::next(std::uint64_t number) {
+nb::object PyLoader::next(std::uint64_t number) { return take(number, {}); }
+
+nb::object PyLoader::next_into(std::uint64_t number, const nb::object& provide) {
+  return take(number, provide);
+}
+
+nb::object PyLoader::take(std::uint64_t number, nb::handle provide) {
   const Lease loader = get();
   if (number != iteration_) {
     throw std::runtime_error(
@@ -166,7 +205,7 @@ nb::object PyLoader::next(std::uint64_t number) {
     const Use use(*this);
     const bool had_delivered = std::exchange(delivered_, true);
     try {
-      batch = wait_for_next(*loader);
+      batch = wait_for_next(*loader, provide);
     } catch (...) {
       // An interrupted wait loses no batch.
       const std::uint64_t errors = loader->stats().errors;
@@ -180,6 +219,7 @@ nb::object PyLoader::next(std::uint64_t number) {
     ++epoch_;
     return nb::none();
   }
+  keep_in_forked_child(*batch);
   return nb::cast(std::move(*batch));
 }
 
@@ -260,6 +300,7 @@ int PyLoader::traverse(visitproc visit, void* arg) const {
   Py_VISIT(sampler_.ptr());
   Py_VISIT(batch_sampler_.ptr());
   Py_VISIT(worker_init_fn_.ptr());
+  Py_VISIT(pinned_allocator_.ptr());
   return 0;
 }
 
@@ -268,6 +309,7 @@ void PyLoader::clear() {
   sampler_.reset();
   batch_sampler_.reset();
   worker_init_fn_.reset();
+  pinned_allocator_.reset();
 }
 
 namespace {
@@ -304,6 +346,8 @@ void bind_loader(nb::module_& module) {
       .def(nb::init<const PyDataset&, const nb::dict&>(), "dataset"_a, "options"_a)
       .def("start", &PyLoader::start)
       .def("next", &PyLoader::next, "number"_a)
+      .def("next_into", &PyLoader::next_into, "number"_a, "provide"_a)
+      .def("device", &PyLoader::device)
       .def("size", &PyLoader::size)
       .def("epoch", &PyLoader::epoch)
       .def("set_epoch", &PyLoader::set_epoch, "epoch"_a)

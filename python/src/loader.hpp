@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,8 +26,8 @@ namespace nb = nanobind;
 class PyLoader {
  public:
   /// Makes the loader. `given` has the options, and as callbacks `sampler` (epoch → int64 array),
-  /// `batch_sampler` (epoch → (int64 array, int64 array of batch sizes)) with `max_batch_size`, and
-  /// `worker_init_fn`.
+  /// `batch_sampler` (epoch → (int64 array, int64 array of batch sizes)) with `max_batch_size`,
+  /// `worker_init_fn`, and `pinned_allocator` as `use_gpu_part` takes it.
   PyLoader(const PyDataset& dataset, const nb::dict& given);
   ~PyLoader() { close(); }
 
@@ -37,6 +38,12 @@ class PyLoader {
   /// has started, or the loader is closed. Waits without the GIL, and handles signals every 50 ms. What a
   /// signal handler or a handler of the log raises loses no batch.
   nb::object next(std::uint64_t number);
+  /// Returns the next batch as `next` does, in GPU memory that `provide` supplies: a function from the
+  /// ordinal of the GPU and (dtype, shape, strides in elements) of the data, and of the target if there is
+  /// one, to (stream, address of the data[, address of the target]).
+  nb::object next_into(std::uint64_t number, const nb::object& provide);
+  /// Returns the ordinal of the GPU that batches are delivered to; None for the CPU.
+  nb::object device() const { return device_ ? nb::cast(*device_) : nb::object(nb::none()); }
   /// Returns the batches of a whole epoch.
   std::uint64_t size();
   /// Returns the number of the epoch being delivered, else of the next one.
@@ -88,11 +95,14 @@ class PyLoader {
 
   // Returns the loader. Raises RuntimeError if it is closed, or was made before the process forked.
   Lease get() const;
-  OptionalBatch<Batch> wait_for_next(DataLoader& loader);
+  nb::object take(std::uint64_t number, nb::handle provide);
+  OptionalBatch<Batch> wait_for_next(DataLoader& loader, nb::handle provide);
 
   nb::object sampler_;
   nb::object batch_sampler_;
   nb::object worker_init_fn_;
+  nb::object pinned_allocator_;
+  std::optional<int> device_;                    // the GPU that batches are delivered to
   std::unique_ptr<OfProcess<DataLoader>> held_;  // null once closed
   std::atomic<std::thread::id> user_ = {};       // the thread inside a call; none by default
   std::atomic<bool> closing_ = false;

@@ -4,7 +4,9 @@
 
 #include "python/src/batch.hpp"
 #include "python/src/dataset.hpp"
+#include "python/src/device_array.hpp"
 #include "python/src/errors.hpp"
+#include "python/src/gpu.hpp"
 #include "python/src/loader.hpp"
 #include "python/src/process.hpp"
 #include "python/src/stats.hpp"
@@ -14,6 +16,8 @@ NB_MODULE(_core, module) {
   h5feed::python::bind_errors(module);
   h5feed::python::bind_process(module);
   h5feed::python::bind_batch(module);
+  h5feed::python::bind_device_array(module);
+  h5feed::python::bind_gpu(module);
   h5feed::python::bind_plan(module);
   h5feed::python::bind_dataset(module);
   h5feed::python::bind_loader(module);

@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "h5feed/log.hpp"
@@ -43,7 +45,21 @@ void collect(LogLevel level, std::string_view text) {
   waiting.any = true;
 }
 
+struct Kept {
+  std::shared_ptr<void> object;
+  Kept* next = nullptr;
+};
+
+// Never destroyed, and reachable, so that leak checkers do not take it for a leak.
+std::atomic<Kept*> kept = nullptr;
+
 }  // namespace
+
+void keep_forever(std::shared_ptr<void> object) noexcept {
+  auto* const added = new Kept{std::move(object), kept.load(std::memory_order_relaxed)};
+  while (!kept.compare_exchange_weak(added->next, added)) {
+  }
+}
 
 std::uint64_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
 

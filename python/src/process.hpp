@@ -16,6 +16,10 @@ namespace nb = nanobind;
 /// an object made under another number must neither be used nor destroyed.
 std::uint64_t fork_generation() noexcept;
 
+/// Keeps an inherited object until the process ends: its threads do not exist here, so it cannot be
+/// destroyed. Thread-safe; needs no GIL.
+void keep_forever(std::shared_ptr<void> object) noexcept;
+
 /// Shared ownership of a C++ object that was made in this process. In a forked child it is never destroyed.
 template <typename T>
 class OfProcess {
@@ -37,7 +41,7 @@ class OfProcess {
     auto object = std::move(object_);
     if (!object) return;
     if (inherited()) {
-      new std::shared_ptr<T>(std::move(object));  // leaked on purpose: its threads do not exist here
+      keep_forever(std::move(object));
       return;
     }
     const nb::gil_scoped_release release;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the tests read, written by h5py."""
+"""Files that the tests read, written by h5py, and the fake machine with GPUs."""
 
 import pathlib
 
@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 import h5feed
+from fake_gpu import machine
+
+# Options whose batches the fixture `expected` has.
+GPU_OPTIONS = {"batch_size": 16, "shuffle": True, "seed": 5, "normalize": {"mean": 0.5, "std": 0.25}}
 
 
 def images(samples: int, shape=(3, 8, 6), seed: int = 1) -> np.ndarray:
@@ -70,3 +74,16 @@ def damaged_file(folder) -> pathlib.Path:
         file.seek(place + 20)
         file.write(b"damage")
     return path
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A machine with two GPUs."""
+    with machine(monkeypatch, 2) as made:
+        yield made
+
+
+@pytest.fixture
+def expected(dataset) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The batches of GPU_OPTIONS on the CPU."""
+    return [(data, target) for data, target in h5feed.DataLoader(dataset, **GPU_OPTIONS)]

@@ -31,3 +31,8 @@ def test_arrays_stay_as_they_are_when_the_loader_goes_on(gzip_file):
 
 def test_what_is_no_image_stays_as_stored(plain_file):
     assert next(iter(h5feed.jax.DataLoader(plain_file, data="data", batch_size=4))).data.shape == (4, 5)
+
+
+def test_jax_moves_batches_itself(dataset):
+    with pytest.raises(h5feed.OptionError, match="default device"):
+        h5feed.jax.DataLoader(dataset, device="cuda:0")

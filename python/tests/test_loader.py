@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
-import gc
 import inspect
 import logging
 import pathlib
@@ -67,25 +66,6 @@ def test_batches_are_not_copied(dataset):
     core = raw._loader.next(raw._loader.start())
     first, second = core.arrays()[0], core.arrays()[0]
     assert np.shares_memory(first, second)
-
-
-def test_dlpack_shares_the_memory(dataset):
-    loader = h5feed.DataLoader(dataset, batch_size=10)
-    raw = loader._loader.next(loader._loader.start())
-    tensor = raw.tensors()[0]
-    assert tensor.__dlpack_device__() == (1, 0)
-    array = np.from_dlpack(tensor)
-    assert np.shares_memory(array, tensor.numpy()) and array.flags.writeable
-    unversioned = tensor.__dlpack__()
-    versioned = tensor.__dlpack__(max_version=(1, 0))
-    assert '"dltensor"' in repr(unversioned) and '"dltensor_versioned"' in repr(versioned)
-    with pytest.raises(BufferError, match="host memory"):
-        tensor.__dlpack__(dl_device=(2, 0))
-    with pytest.raises(ValueError, match="stream"):
-        tensor.__dlpack__(stream=1)
-    del raw, tensor, loader
-    gc.collect()
-    assert array.shape == (10, 3, 8, 6)
 
 
 def test_single_samples_without_a_batch_size(dataset, stored):
@@ -214,7 +194,7 @@ def test_a_damaged_chunk_raises_at_its_batch_and_the_loader_goes_on(damaged_file
     ({"output_dtype": "float31"}, ValueError, "float31"),
     ({"normalize": {"means": 1}}, TypeError, "means"),
     ({"world_size": 2}, ValueError, "seed=1"),
-    ({"device": "cuda:0"}, ValueError, "cuda:0.*CUDA"),  # the text depends on whether CUDA was there at the build
+    ({"device": "gpu"}, ValueError, 'device "gpu" is not known; use "cpu", "cuda:N" or "auto"'),
     ({"workers": 3}, TypeError, "workers"),
     ({"sampler": 3}, TypeError, "function of the epoch"),
 ])
@@ -261,11 +241,6 @@ def test_the_log_reaches_logging(dataset, caplog):
     with caplog.at_level(logging.INFO, "h5feed"):
         h5feed.DataLoader(dataset, batch_size=200, drop_last=True)
     assert any("no batches" in record.message and record.levelno == logging.WARNING for record in caplog.records)
-
-
-def test_pin_memory_without_cuda_warns_and_delivers(dataset, caplog):
-    assert len(list(h5feed.DataLoader(dataset, batch_size=50, pin_memory=True))) == 2
-    assert any(record.message.startswith("pin_memory: batches are in pageable memory") for record in caplog.records)
 
 
 def test_a_handler_of_the_log_that_raises_loses_no_batch(gzip_file):

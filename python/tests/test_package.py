@@ -36,9 +36,21 @@ def fashion(folder) -> pathlib.Path:
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="binutils are not installed")
-def test_other_modules_see_nothing_but_the_init_function():
-    lines = output_of("nm", "-D", "--defined-only", h5feed._core.__file__).splitlines()
-    assert [line.split()[-1] for line in lines] == ["PyInit__core"]
+@pytest.mark.parametrize("module", ["_core", "_gpu"])
+def test_other_modules_see_nothing_but_the_init_function(module):
+    path = pathlib.Path(h5feed._core.__file__.replace("_core", module))
+    if not path.exists():
+        pytest.skip("h5feed was built without CUDA")
+    lines = output_of("nm", "-D", "--defined-only", path).splitlines()
+    assert [line.split()[-1] for line in lines] == [f"PyInit_{module}"]
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="binutils are not installed")
+def test_the_gpu_part_has_no_second_libhdf5_and_the_rest_no_cuda():
+    core = pathlib.Path(h5feed._core.__file__)
+    assert "cuda" not in output_of("nm", "-D", core)
+    gpu = pathlib.Path(str(core).replace("_core", "_gpu"))
+    assert not gpu.exists() or "H5" not in output_of("nm", "-D", "--undefined-only", gpu)
 
 
 def test_the_types_are_complete(tmp_path):

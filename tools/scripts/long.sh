@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Longer runs than .ci/run: each header of the LibTorch adapter alone; h5feed as a subproject and as a shared library; the
 # tests' own code under UndefinedBehaviorSanitizer; the LibTorch adapter, the command line and the commands that measure under
-# AddressSanitizer; 200 kills of repack at random moments; and two minutes of every fuzz target.
+# AddressSanitizer; the Python package there, too; 200 kills of repack at random moments; and two minutes of every fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-tools/install_deps.sh --sanitizers
+tools/install_deps.sh --sanitizers --python
 tools/scripts/build.sh release -- -DH5FEED_LONG_TESTS=ON
 ctest --preset release -R '^(public_headers_compile_alone|package_works_by_add_subdirectory_.*|package_of_shared_library_.*)$'
 H5FEED_TEST_KILLS=200 build/release/tests/tools/tools_test --gtest_filter=Repack.loses_nothing_when_killed_at_any_moment
@@ -21,4 +21,5 @@ HDF5_PLUGIN_PRELOAD=:: ctest --test-dir "$torch" -R '^(torch_test|torch_feed_tes
 
 tools/scripts/build.sh asan-ubsan -- -DH5FEED_LONG_TESTS=ON
 ctest --preset asan-ubsan -j "$(nproc)"
+tools/scripts/python_asan.sh
 tools/scripts/fuzz.sh 120

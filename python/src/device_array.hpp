@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays in GPU memory of the loader, for other libraries to take over.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "h5feed/batch.hpp"
+#include "h5feed/device.hpp"
+
+namespace h5feed::python {
+
+namespace nb = nanobind;
+
+/// The data or the target of a batch in GPU memory, which it keeps alive.
+class DeviceArray {
+ public:
+  DeviceArray(std::shared_ptr<DeviceBatch> batch, bool is_target)
+      : batch_(std::move(batch)), is_target_(is_target) {}
+
+  const std::shared_ptr<DeviceBatch>& batch() const noexcept { return batch_; }
+  const DeviceTensor& tensor() const noexcept { return is_target_ ? batch_->target() : batch_->data(); }
+
+  /// Makes work enqueued from now on on a stream wait for the batch, and reuse of its memory for that stream.
+  /// `stream` is a cudaStream_t, or 1 or 2, CUDA's default streams. Raises ValueError for other numbers below
+  /// 3. Call with the GIL held.
+  void use_on(std::int64_t stream) const;
+
+ private:
+  std::shared_ptr<DeviceBatch> batch_;
+  bool is_target_;
+};
+
+/// Returns (data, target), or (data,), of a batch in GPU memory.
+nb::object device_arrays(const Batch& batch);
+
+/// Makes a batch in GPU memory safe against forks: the child, which cannot use CUDA, never frees it.
+void keep_in_forked_child(Batch& batch);
+
+/// Binds DeviceArray.
+void bind_device_array(nb::module_& module);
+
+}  // namespace h5feed::python
