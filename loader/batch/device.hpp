@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,12 +48,28 @@ struct BatchSlot {
   bool free = true;  ///< false: no slot was available, and this one is empty
 };
 
+/// When samples are delivered next, as far as a loader foresees it. A turn is the number of a sample among
+/// all that the loader delivers, over all its epochs.
+struct DueTurns {
+  /// Turn of a sample of which no delivery is foreseen.
+  static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+  std::vector<std::uint64_t> turns = {};  ///< next turn of each sample asked for, or `kNever`
+  std::uint64_t past = 0;                 ///< the batches of all turns before this one are planned
+  std::uint64_t end = 0;                  ///< first turn of which nothing is foreseen
+};
+
+/// Returns the turns, at `after` at the earliest, at which samples are delivered next. Thread-safe. Throws
+/// std::bad_alloc.
+using ForeseeTurns = std::function<DueTurns(std::span<const std::int64_t> samples, std::uint64_t after)>;
+
 /// Request of a slot for one batch.
 struct SlotRequest {
   std::uint64_t epoch = 0;                     ///< epoch of the batch, for messages
   std::uint64_t batch = 0;                     ///< number of the batch in its epoch, for messages
   bool wait = true;                            ///< whether to wait for running copies if no slot is free
   std::span<const std::int64_t> samples = {};  ///< samples of the batch; empty: nothing is known of them
+  std::uint64_t first_turn = 0;                ///< turn of its first sample; the others follow it
 };
 
 /// Bytes of the two tensors of a full batch.

@@ -7,12 +7,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/runtime/handles.hpp"
 #include "support/fakes/fake_cuda.hpp"
 #include "support/gpu/device_batches.hpp"
 #include "support/gpu/gpu_deliveries.hpp"
+#include "support/gpu/known_order.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -26,19 +31,34 @@ constexpr std::uint64_t kReserve = (std::uint64_t{1} << 20) / 16;
 // A store on a GPU of 1 MiB, and batches in device memory to keep: every byte of a sample is its number.
 class RowStores : public testing::Test {
  protected:
-  RowStore& make(std::size_t row_bytes, GpuCacheBytes size) {
+  RowStore& make(std::size_t row_bytes, GpuCacheBytes size, ForeseeTurns foresee = {}) {
     row_bytes_ = row_bytes;
-    store_ = std::make_unique<RowStore>(RowStore::Settings{.row_bytes = row_bytes, .size = size}, ledger_);
+    const RowStore::Settings settings{.row_bytes = row_bytes, .size = size, .foresee = std::move(foresee)};
+    store_ = std::make_unique<RowStore>(settings, ledger_);
     return *store_;
   }
 
-  void keep(const std::vector<std::int64_t>& samples) {
+  // A store with room for so many samples, which come in `order_`.
+  RowStore& make_foreseeing(std::uint64_t rows, std::vector<std::int64_t> samples) {
+    order_.samples = std::move(samples);
+    order_.past = 0;
+    return make(256, rows * 256, order_.foresee());
+  }
+
+  // Keeps the next `count` samples of `order_`, as their batch.
+  void keep_next(std::uint64_t count) {
+    const auto begin = order_.samples.begin() + static_cast<std::ptrdiff_t>(order_.past);
+    order_.past += count;
+    keep({begin, begin + static_cast<std::ptrdiff_t>(count)}, order_.past);
+  }
+
+  void keep(const std::vector<std::int64_t>& samples, std::uint64_t end_turn = 0) {
     const gpu::DeviceGuard guard(0);
     batches_.emplace_back(samples.size() * row_bytes_, 0);
     auto* const rows = static_cast<std::byte*>(batches_.back().get());
     for (std::size_t i = 0; i < samples.size(); ++i)
       std::fill_n(rows + i * row_bytes_, row_bytes_, static_cast<std::byte>(samples[i]));
-    store_->keep(samples, rows, stream_.get(), {});
+    store_->keep(samples, end_turn, rows, stream_.get(), {});
   }
 
   // Returns the first and last byte of each kept row; −1 where there is none.
@@ -67,6 +87,7 @@ class RowStores : public testing::Test {
   const std::shared_ptr<MemoryLedger> ledger_ = std::make_shared<MemoryLedger>();
   TestStream stream_;
   std::size_t row_bytes_ = 0;
+  KnownOrder order_;
   std::vector<GpuBuffer> batches_;
   std::unique_ptr<RowStore> store_;
 };
@@ -192,6 +213,153 @@ TEST_F(RowStores, give_back_what_the_model_lacks) {
   deliver(1);
   EXPECT_EQ(store_->bytes(), before - 64 * 1024);
   EXPECT_THAT(found({191, 192}), ElementsAre(191, -1));
+}
+
+TEST_F(RowStores, replace_the_sample_that_is_due_last_by_one_that_is_due_sooner) {
+  make_foreseeing(3, {1, 2, 3, 4, 5, 4, 1, 3, 5, 2});
+  keep_next(3);
+  EXPECT_THAT(found({1, 2, 3}), ElementsAre(1, 2, 3)) << "due at turns 6, 9 and 7";
+  keep_next(1);
+  EXPECT_THAT(found({1, 2, 3, 4}), ElementsAre(1, -1, 3, 4)) << "4 is due at turn 5";
+  keep_next(1);
+  EXPECT_THAT(found({1, 3, 4, 5}), ElementsAre(1, 3, 4, -1)) << "5 is due at turn 8, after all others";
+  order_.past = 6;
+  keep({5}, 5);
+  EXPECT_THAT(found({1, 3, 4, 5}), ElementsAre(1, 3, -1, 5)) << "4 was served and does not come again";
+}
+
+TEST_F(RowStores, give_the_rows_to_the_samples_of_a_batch_that_are_due_soonest) {
+  RowStore& store = make_foreseeing(2, {1, 2, 3, 4, 3, 2, 4, 1});
+  keep_next(4);
+  EXPECT_THAT(found({1, 2, 3, 4}), ElementsAre(-1, 2, 3, -1));
+  EXPECT_EQ(store.bytes(), 2u * 256);
+}
+
+TEST_F(RowStores, keep_the_first_samples_of_those_that_are_not_foreseen) {
+  make_foreseeing(2, {1, 2, 3, 4, 5, 6, 5});
+  keep_next(2);
+  keep_next(2);
+  EXPECT_THAT(found({1, 2, 3, 4}), ElementsAre(1, 2, -1, -1));
+  keep_next(2);
+  EXPECT_THAT(found({1, 5, 6}), ElementsAre(1, 5, -1)) << "what goes to another rank gives its row first";
+}
+
+TEST_F(RowStores, learn_with_every_epoch_when_a_sample_comes_after_all) {
+  make_foreseeing(2, {1, 2, 3, 4, 1, 3, 4, 2});
+  order_.end = 4;
+  keep_next(2);
+  EXPECT_THAT(found({1, 2}), ElementsAre(1, 2));
+  order_.end = 8;
+  keep_next(1);
+  EXPECT_THAT(found({1, 2, 3}), ElementsAre(1, -1, 3)) << "2 is due last";
+}
+
+TEST_F(RowStores, replace_no_row_that_a_batch_has_still_to_read) {
+  RowStore& store = make_foreseeing(2, {1, 2, 3, 4, 3, 4, 2, 1});
+  keep_next(2);
+  auto rows = store.find(std::vector<std::int64_t>{1, 5});
+  auto again = store.find(std::vector<std::int64_t>{1});
+  keep_next(2);
+  EXPECT_THAT(found({1, 2, 3, 4}), ElementsAre(1, -1, 3, -1));
+  EXPECT_EQ((*rows)[0].get()[0], std::byte{1});
+  EXPECT_FALSE((*rows)[1]);
+  rows.reset();
+  keep({4}, 4);
+  EXPECT_THAT(found({1, 4}), ElementsAre(1, -1)) << "there is another reader";
+  again.reset();
+  keep({4}, 4);
+  EXPECT_THAT(found({1, 3, 4}), ElementsAre(-1, 3, 4));
+}
+
+TEST_F(RowStores, give_a_block_back_whose_rows_are_being_read_and_replaced) {
+  RowStore& store = make_foreseeing(3, {1, 2, 3, 4, 4, 1, 2, 3});
+  keep_next(3);
+  auto rows = store.find(std::vector<std::int64_t>{1, 2, 3});
+  stream_.wait();
+  EXPECT_TRUE(store.give_back());
+  keep_next(1);
+  EXPECT_THAT(found({1, 2, 3, 4}), ElementsAre(1, 2, -1, -1)) << "all rows are being read";
+  EXPECT_EQ((*rows)[2].get()[0], std::byte{3});
+  EXPECT_EQ(ledger_->bytes(), 3u * 256);
+  rows.reset();
+  EXPECT_EQ(ledger_->bytes(), 2u * 256);
+  keep({4}, 4);
+  EXPECT_THAT(found({1, 2, 4}), ElementsAre(1, -1, 4));
+  EXPECT_TRUE(store.give_back());
+  EXPECT_TRUE(store.give_back());
+  EXPECT_THAT(found({1, 2, 4}), ElementsAre(-1, -1, -1));
+  EXPECT_EQ(ledger_->bytes(), 0u);
+}
+
+TEST_F(RowStores, use_a_row_again_whose_copy_failed) {
+  for (const char* const call : {"cudaMemcpyAsync", "cudaStreamWaitEvent"}) {
+    RowStore& store = make_foreseeing(2, {1, 2, 3, 4, 3, 4, 1, 2});
+    keep_next(2);
+    const TestStream kernels;
+    const gpu::DeviceGuard guard(0);
+    store.read_on(kernels.get(), {});
+    cuda_.fail_call_of(call, 1, cudaErrorLaunchOutOfResources);
+    EXPECT_THROW(keep_next(2), gpu::CudaError);
+    EXPECT_TRUE(cuda_.failed());
+    EXPECT_THAT(found({1, 2, 3, 4}), ElementsAre(-1, -1, -1, -1));
+    const std::uint64_t waits = cuda_.stream_waits();
+    keep({3}, 4);
+    keep({4}, 4);
+    EXPECT_THAT(found({3, 4}), ElementsAre(3, 4));
+    EXPECT_EQ(cuda_.stream_waits() - waits, call == std::string("cudaMemcpyAsync") ? 0u : 1u)
+        << "the wait is made up for";
+    EXPECT_EQ(store.bytes(), 2u * 256);
+  }
+}
+
+TEST_F(RowStores, wait_for_kernels_only_where_rows_are_replaced) {
+  RowStore& store = make_foreseeing(3, {1, 2, 3, 4, 5, 4, 5, 1, 2, 3});
+  const TestStream first, second;
+  const gpu::DeviceGuard guard(0);
+  store.read_on(first.get(), {});
+  keep_next(3);
+  EXPECT_EQ(cuda_.stream_waits(), 0u);
+  store.read_on(second.get(), {});
+  store.read_on(first.get(), {});
+  keep_next(1);
+  EXPECT_EQ(cuda_.stream_waits(), 2u) << "for each stream once";
+  keep_next(1);
+  EXPECT_EQ(cuda_.stream_waits(), 2u) << "nothing was read meanwhile";
+  store.read_on(second.get(), {});
+  keep({1}, 5);
+  EXPECT_EQ(cuda_.stream_waits(), 2u) << "nothing is replaced";
+  EXPECT_THAT(found({1, 4, 5}), ElementsAre(1, 4, 5));
+}
+
+// Belady's algorithm written down plainly: of what is kept and what is new, those stay that are due soonest.
+TEST_F(RowStores, serve_as_many_as_the_best_choice_in_any_order) {
+  std::mt19937 random(7);
+  for (const std::uint64_t rows : {1u, 5u, 12u, 29u}) {
+    std::vector<std::int64_t> epoch, samples;
+    for (std::int64_t sample = 0; sample < 30; ++sample) epoch.push_back(sample);
+    for (int number = 0; number < 8; ++number) {
+      std::ranges::shuffle(epoch, random);
+      samples.insert(samples.end(), epoch.begin(), epoch.end());
+    }
+    const RowStore& store = make_foreseeing(rows, samples);
+    std::vector<std::int64_t> best;
+    for (const std::uint64_t batch : {3u, 1u, 5u, 7u, 2u}) {
+      for (int times = 0; times < 9; ++times) {
+        const std::uint64_t begin = order_.past;
+        keep_next(batch);
+        for (std::uint64_t turn = begin; turn < order_.past; ++turn) {
+          if (std::ranges::find(best, samples[turn]) == best.end()) best.push_back(samples[turn]);
+        }
+        std::ranges::sort(best, {}, [&](std::int64_t sample) { return order_.due(sample, order_.past); });
+        best.resize(std::min<std::size_t>(best.size(), rows));
+        for (std::int64_t sample = 0; sample < 30; ++sample)
+          ASSERT_EQ(store.holds(sample), std::ranges::find(best, sample) != best.end())
+              << sample << " at " << order_.past << " of " << rows;
+        for (const std::int64_t sample : best) ASSERT_THAT(found({sample}), ElementsAre(sample));
+        batches_.clear();
+      }
+    }
+  }
 }
 
 }  // namespace
