@@ -28,7 +28,7 @@ class CopiedBatch final : public DeviceBatch {
     /// Those that were on the device when the batch was planned; null if none was. They stay there until the
     /// last batch with these rows is destroyed.
     std::shared_ptr<const RowStore::Rows> kept;
-    std::uint64_t end_turn = 0;  ///< one past their turns; see DueTurns
+    std::uint64_t end_turn = 0;  ///< one past their turns; see Foresee
   };
 
   CopiedBatch(int device, std::shared_ptr<OutputRing> ring, Samples of_batch)
@@ -80,15 +80,19 @@ inline std::vector<std::uint32_t> places_of(const RowStore::Rows& kept) {
   return places;
 }
 
-/// Returns those of the samples that are copied with their batch, in this order; all if `kept` is null.
-inline std::vector<std::int64_t> copied_samples(const std::vector<std::int64_t>& samples,
-                                                const RowStore::Rows* kept) {
-  if (kept == nullptr) return samples;
-  std::vector<std::int64_t> copied;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    if (!(*kept)[i]) copied.push_back(samples[i]);
-  }
-  return copied;
+/// The samples of a batch, in its order.
+struct SplitSamples {
+  std::vector<std::int64_t> copied;  ///< Those that are copied with the batch
+  std::vector<std::int64_t> served;  ///< Those that were on the device
+};
+
+/// Returns the samples of a batch; `kept` may be null.
+inline SplitSamples split(const std::vector<std::int64_t>& samples, const RowStore::Rows* kept) {
+  if (kept == nullptr) return {.copied = samples, .served = {}};
+  SplitSamples split;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    ((*kept)[i] ? split.served : split.copied).push_back(samples[i]);
+  return split;
 }
 
 /// Writes the address of each sample to `table`: of its kept row, else of the next of the samples that follow

@@ -241,7 +241,8 @@ class CudaDevice final : public Device {
         samples = write_addresses(*kept, slot.data, sample_bytes, begin + layout_.rows_offset);
       pinned_.copy(slot.memory.get(), begin, layout_.data_offset + samples * sample_bytes, stream, place);
       if (store_) {
-        store_->keep(copied_samples(batch.indices, kept), copied.samples.end_turn, slot.data, stream, place);
+        const SplitSamples of_batch = split(batch.indices, kept);
+        store_->keep(of_batch.copied, of_batch.served, copied.samples.end_turn, slot.data, stream, place);
       }
     }
     check(cudaEventRecord(slot.copied.get(), stream), "cudaEventRecord", place);

@@ -24,9 +24,8 @@ constexpr std::uint64_t kBlocks = 8;
 // work spaces with the first batches of each shape. From then on memory is looked at as often.
 constexpr std::uint64_t kFirstBatches = 16;
 
-// Rows whose turn has passed that are looked at with one batch, at least: after a jump to another epoch these
-// are all rows, and other threads wait meanwhile.
-constexpr std::size_t kMostFiledAgain = 1024;
+// Kept samples that are asked for with one batch, at least; other threads wait meanwhile.
+constexpr std::size_t kMostLookedAt = 1024;
 
 // The share of a device's memory that is left free: one part of so many.
 constexpr std::uint64_t kReserve = 16;
@@ -108,38 +107,41 @@ std::vector<RowStore::Newcomer> RowStore::not_kept(std::span<const std::int64_t>
   return newcomers;
 }
 
-// Fills in when the newcomers are due, and files the rows again whose turn has passed.
-void RowStore::foresee(std::span<const std::int64_t> samples, std::uint64_t end_turn,
-                       std::vector<Newcomer>& newcomers) {
+// Notes which kept samples are due at turn `after` or later.
+void RowStore::mark(std::span<const std::int64_t> samples, std::uint64_t after) {
+  if (samples.empty()) return;
+  const Foreseen now = settings_.foresee(samples, after);
+  const MutexLock lock(mutex_);
+  for (std::size_t i = 0; i < samples.size(); ++i) table_.mark(samples[i], now.due[i]);
+}
+
+// Fills in which newcomers are due. Where there are not enough rows, asks for kept samples, too: for those
+// that the batch was served, and in every epoch for all, a part of them with each batch.
+void RowStore::foresee(std::span<const std::int64_t> samples, std::span<const std::int64_t> served,
+                       std::uint64_t end_turn, std::vector<Newcomer>& newcomers) {
   if (!settings_.foresee) return;
   std::vector<std::int64_t> asked;
   for (const Newcomer& newcomer : newcomers) asked.push_back(samples[newcomer.number]);
-  const DueTurns now = settings_.foresee(asked, end_turn);
-  for (std::size_t i = 0; i < newcomers.size(); ++i) newcomers[i].due = now.turns[i];
-
-  std::vector<RowTable::Entry> outdated;
+  const Foreseen now = settings_.foresee(asked, end_turn);
+  for (std::size_t i = 0; i < newcomers.size(); ++i) newcomers[i].due = now.due[i];
+  const std::size_t most = std::max(kMostLookedAt, 4 * (samples.size() + served.size()));
   {
     const MutexLock lock(mutex_);
-    if (table_.num_free() >= newcomers.size()) return;  // nothing is replaced
-    outdated = table_.outdated(now.past, now.end, std::max(kMostFiledAgain, 4 * samples.size()));
+    if (table_.num_free() >= newcomers.size()) return;
+    if (std::exchange(foreseen_end_, now.end) != now.end) table_.begin_tour();
+    asked = table_.next_of_tour(most);
   }
-  if (outdated.empty()) return;
-  asked.clear();
-  for (const RowTable::Entry& entry : outdated) asked.push_back(entry.sample);
-  const DueTurns later = settings_.foresee(asked, 0);
-  const MutexLock lock(mutex_);
-  for (std::size_t i = 0; i < outdated.size(); ++i) table_.file_again(outdated[i].place, later.turns[i]);
+  mark(asked, 0);
+  mark(served, end_turn);
 }
 
-// Claims rows for the newcomers that are due soonest, and removes the others from the list.
+// Claims rows for newcomers, first for those that are due, and removes those without a row from the list.
 RowTable::Claim RowStore::claim(std::vector<Newcomer>& newcomers) {
-  std::ranges::stable_sort(newcomers, {}, &Newcomer::due);
-  std::vector<std::uint64_t> due;
-  for (const Newcomer& newcomer : newcomers) due.push_back(newcomer.due);
+  const auto others = std::ranges::stable_partition(newcomers, &Newcomer::due);
   RowTable::Claim claim;
   {
     const MutexLock lock(mutex_);
-    claim = table_.claim(due);
+    claim = table_.claim(newcomers.size(), newcomers.size() - others.size());
   }
   newcomers.resize(claim.places.size());
   // Neighbours in the batch become neighbours in the block, so that they travel together.
@@ -225,12 +227,13 @@ void RowStore::write(const RowTable::Claim& claim, std::span<const Newcomer> new
   }
 }
 
-void RowStore::keep(std::span<const std::int64_t> samples, std::uint64_t end_turn, const std::byte* rows,
-                    cudaStream_t stream, const CallPlace& place) {
+void RowStore::keep(std::span<const std::int64_t> samples, std::span<const std::int64_t> served,
+                    std::uint64_t end_turn, const std::byte* rows, cudaStream_t stream,
+                    const CallPlace& place) {
   const MutexLock filling(fill_mutex_);
   std::vector<Newcomer> newcomers = not_kept(samples);
   if (newcomers.empty() || !make_room(newcomers.size(), place)) return;
-  foresee(samples, end_turn, newcomers);
+  foresee(samples, served, end_turn, newcomers);
   const RowTable::Claim claimed = claim(newcomers);
   std::size_t filed = 0;
   try {

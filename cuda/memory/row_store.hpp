@@ -25,11 +25,10 @@ namespace h5feed::gpu {
 /// samples come, up to the size asked for, and at most until a sixteenth of the device's memory is left free
 /// for the rest of the program.
 ///
-/// Once all rows are taken, a sample replaces the one that is due last, if that is due later than itself
-/// (RowTable). In the same order each epoch none does: the sample just delivered is the one that comes last.
-/// With a new permutation each epoch, room for a share c of the samples, at most a third, serves up to about
-/// (3c)^(2/3) / 2 of them, where keeping the first would serve c. A sample that goes to another rank is
-/// replaced first.
+/// Once all rows are taken, a sample that is foreseen to come again replaces one that is not, as far as the
+/// running epoch and the next one tell. With several ranks these are the samples that go to another rank;
+/// with one rank and all samples in every epoch there are none, and the first samples stay, which no choice
+/// surpasses (RowTable).
 ///
 /// Rows are written on the stream of the copies and read by kernels on other streams. A row is replaced when
 /// no batch has to enqueue a kernel for it any more, and after the stream of the copies was made to wait for
@@ -45,7 +44,7 @@ class RowStore {
     int device = 0;
     std::size_t row_bytes = 0;  ///< Bytes of one sample as copied
     GpuCacheBytes size;         ///< "auto": all that is free after the first batches
-    ForeseeTurns foresee = {};  ///< Empty: no sample is due ever, and the first ones stay
+    Foresee foresee = {};       ///< Empty: no sample is ever due, and the first ones stay
   };
   /// Rows of the samples of a batch, null where a sample is not kept. To be destroyed when the kernels that
   /// read them are enqueued and recorded by `read_on`, or will not be.
@@ -67,11 +66,13 @@ class RowStore {
 
   /// Keeps those of the samples that are not kept yet and are worth it: enqueues copies from `rows`, device
   /// memory that holds the samples one after the other, on `stream`, which must be the same for all calls.
-  /// `end_turn` is one past the turns of their batch. Rows that `find` returns from then on are complete for
-  /// work that waits for a later event of `stream`. Requires the device to be current. Throws CudaError,
-  /// std::bad_alloc; running out of device memory only ends the growth.
-  void keep(std::span<const std::int64_t> samples, std::uint64_t end_turn, const std::byte* rows,
-            cudaStream_t stream, const CallPlace& place) H5FEED_EXCLUDES(fill_mutex_, readers_mutex_, mutex_);
+  /// `end_turn` is one past the turns of their batch; `served` are the other samples of the batch. Rows that
+  /// `find` returns from then on are complete for work that waits for a later event of `stream`. Requires the
+  /// device to be current. Throws CudaError, std::bad_alloc; running out of device memory only ends the
+  /// growth.
+  void keep(std::span<const std::int64_t> samples, std::span<const std::int64_t> served,
+            std::uint64_t end_turn, const std::byte* rows, cudaStream_t stream, const CallPlace& place)
+      H5FEED_EXCLUDES(fill_mutex_, readers_mutex_, mutex_);
 
   /// Counts a delivered batch, `served` of whose samples were kept rows. From time to time looks at the free
   /// memory of the device, and gives blocks back if there is too little. Requires the device to be current.
@@ -89,14 +90,17 @@ class RowStore {
   // A sample of a batch that is not kept, by its number in the batch.
   struct Newcomer {
     std::size_t number = 0;
-    std::uint64_t due = DueTurns::kNever;
+    bool due = false;
   };
 
   void open(std::uint64_t bytes) H5FEED_REQUIRES(fill_mutex_);
   void look_at_memory() H5FEED_EXCLUDES(fill_mutex_, mutex_);
   std::vector<Newcomer> not_kept(std::span<const std::int64_t> samples) const H5FEED_EXCLUDES(mutex_);
-  void foresee(std::span<const std::int64_t> samples, std::uint64_t end_turn,
-               std::vector<Newcomer>& newcomers) H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(mutex_);
+  void mark(std::span<const std::int64_t> samples, std::uint64_t after) H5FEED_REQUIRES(fill_mutex_)
+      H5FEED_EXCLUDES(mutex_);
+  void foresee(std::span<const std::int64_t> samples, std::span<const std::int64_t> served,
+               std::uint64_t end_turn, std::vector<Newcomer>& newcomers) H5FEED_REQUIRES(fill_mutex_)
+      H5FEED_EXCLUDES(mutex_);
   RowTable::Claim claim(std::vector<Newcomer>& newcomers) H5FEED_REQUIRES(fill_mutex_)
       H5FEED_EXCLUDES(mutex_);
   bool make_room(std::size_t rows, const CallPlace& place) H5FEED_REQUIRES(fill_mutex_)
@@ -118,6 +122,7 @@ class RowStore {
   bool growing_ H5FEED_GUARDED_BY(fill_mutex_) = false;
   std::uint64_t left_ H5FEED_GUARDED_BY(fill_mutex_) = 0;  // bytes that may still be taken
   std::uint64_t block_bytes_ H5FEED_GUARDED_BY(fill_mutex_) = 0;
+  std::uint64_t foreseen_end_ H5FEED_GUARDED_BY(fill_mutex_) = 0;  // `Foreseen::end` when last asked
   // Kernels may still read rows that were replaced, and the stream of the copies does not wait for them yet.
   bool must_wait_ H5FEED_GUARDED_BY(fill_mutex_) = false;
 

@@ -2,9 +2,6 @@
 #include "cuda/memory/row_table.hpp"
 
 #include <algorithm>
-#include <iterator>
-
-#include "batch/device.hpp"
 
 namespace h5feed::gpu {
 
@@ -16,11 +13,10 @@ std::shared_ptr<RowBlock> RowTable::drop_newest() noexcept {
   open_ = std::min(open_, blocks_.size());
   std::erase_if(free_, [&](Place place) { return place.block == last; });
   for (std::uint32_t number = 0; number < block->rows.size(); ++number) {
-    const RowBlock::Row& held = block->rows[number];
     const Place place{last, number};
-    const auto found = places_.find(held.sample);
+    const auto found = places_.find(block->rows[number].sample);
     if (found == places_.end() || found->second != place) continue;  // a free row
-    filed_.erase({held.due, place});
+    not_due_.erase(place);
     places_.erase(found);
   }
   return block;
@@ -65,12 +61,12 @@ std::optional<RowTable::Place> RowTable::take_free() {
   return std::nullopt;
 }
 
-RowTable::Claim RowTable::claim(std::span<const std::uint64_t> due) {
+RowTable::Claim RowTable::claim(std::size_t samples, std::size_t due) {
   Claim claim;
-  claim.places.reserve(due.size());
-  free_.reserve(free_.size() + due.size());
+  claim.places.reserve(samples);
+  free_.reserve(free_.size() + samples);
   try {
-    while (claim.places.size() < due.size()) {
+    while (claim.places.size() < samples) {
       const std::optional<Place> place = take_free();
       if (!place) break;
       claim.places.push_back(*place);
@@ -79,60 +75,55 @@ RowTable::Claim RowTable::claim(std::span<const std::uint64_t> due) {
     for (const Place place : claim.places) release(place);
     throw;
   }
-  // From the sample that is due last; rows that batches still have to read are passed over.
-  for (auto at = filed_.end(); at != filed_.begin() && claim.places.size() < due.size();) {
-    const auto last = std::prev(at);
-    const RowBlock::Row& held = row(last->second);
+  for (auto at = not_due_.begin(); at != not_due_.end() && claim.places.size() < due;) {
+    const RowBlock::Row& held = blocks_[at->block]->rows[at->row];
     if (held.users.load(std::memory_order_acquire) > 0) {
-      at = last;
+      ++at;
       continue;
     }
-    if (due[claim.places.size()] >= last->first) break;
-    claim.places.push_back(last->second);
+    claim.places.push_back(*at);
     claim.replaces = true;
     places_.erase(held.sample);
-    at = filed_.erase(last);
+    at = not_due_.erase(at);
   }
   return claim;
 }
 
-void RowTable::put(Place place, std::int64_t sample, std::uint64_t due) {
-  const auto filed = filed_.insert({due, place}).first;
+void RowTable::put(Place place, std::int64_t sample, bool due) {
+  if (!due) not_due_.insert(place);
   try {
     places_.insert_or_assign(sample, place);
   } catch (...) {
-    filed_.erase(filed);
+    not_due_.erase(place);
     throw;
   }
-  row(place).sample = sample;
-  row(place).due = due;
+  blocks_[place.block]->rows[place.row].sample = sample;
 }
 
-std::vector<RowTable::Entry> RowTable::outdated(std::uint64_t past, std::uint64_t end, std::size_t most) {
-  std::vector<Entry> rows;
-  for (const auto& [due, place] : filed_) {
-    if (due >= past || rows.size() == most) break;
-    rows.push_back({place, row(place).sample});
+void RowTable::mark(std::int64_t sample, bool due) {
+  const auto found = places_.find(sample);
+  if (found == places_.end()) return;
+  if (due) {
+    not_due_.erase(found->second);
+  } else {
+    not_due_.insert(found->second);
   }
-  if (end != end_) {
-    end_ = end;
-    unseen_ = {};
-    all_seen_ = false;
-  }
-  if (all_seen_) return rows;
-  auto at = filed_.lower_bound({DueTurns::kNever, unseen_});
-  for (; at != filed_.end() && rows.size() < most; ++at) rows.push_back({at->second, row(at->second).sample});
-  all_seen_ = at == filed_.end();
-  if (!all_seen_) unseen_ = at->second;
-  return rows;
 }
 
-void RowTable::file_again(Place place, std::uint64_t due) {
-  RowBlock::Row& held = row(place);
-  if (held.due == due) return;
-  filed_.insert({due, place});
-  filed_.erase({held.due, place});
-  held.due = due;
+std::vector<std::int64_t> RowTable::next_of_tour(std::size_t most) {
+  std::vector<std::int64_t> samples;
+  while (tour_.block < blocks_.size() && samples.size() < most) {
+    const std::deque<RowBlock::Row>& rows = blocks_[tour_.block]->rows;
+    if (tour_.row >= rows.size()) {
+      tour_ = {tour_.block + 1, 0};
+      continue;
+    }
+    const std::int64_t sample = rows[tour_.row].sample;
+    const auto found = places_.find(sample);
+    if (found != places_.end() && found->second == tour_) samples.push_back(sample);
+    ++tour_.row;
+  }
+  return samples;
 }
 
 }  // namespace h5feed::gpu

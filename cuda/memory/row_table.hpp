@@ -24,7 +24,6 @@ struct RowBlock {
   /// State of a row that is or was in use.
   struct Row {
     std::int64_t sample = 0;
-    std::uint64_t due = 0;                 ///< turn under which the row is filed
     std::atomic<std::uint32_t> users = 0;  ///< batches that still have to read the row
   };
 
@@ -73,13 +72,15 @@ class KeptRow {
   std::atomic<std::uint32_t>* users_ = nullptr;
 };
 
-/// The rows of all blocks by sample, and by the turn at which their sample is due (see DueTurns). Free rows
-/// are used first; then the sample that is due last is replaced, by one that is due sooner: as Belady's
-/// algorithm, so that no choice would serve more as far as the turns are known. Samples that are due never
-/// neither replace another nor each other.
+/// The rows of all blocks by sample, and which of them hold a sample that is due: one that is foreseen to
+/// come again. Free rows are used first; then a sample that is due replaces one that is not.
 ///
-/// A row stays filed under its turn when that has passed, until it is asked for by `outdated` and filed
-/// again. Not thread-safe; only `KeptRow` may be used and destroyed by any thread meanwhile.
+/// A sample that is due is never replaced, because that would serve no more: every sample comes once per
+/// epoch, so whatever is served in an epoch was held when the epoch began, and no choice serves more samples
+/// than there are rows. Which of the samples that are due stay makes no difference to the number, so the
+/// first do: they are spread over the epoch, and nothing is copied in vain.
+///
+/// Not thread-safe; only `KeptRow` may be used and destroyed by any thread meanwhile.
 class RowTable {
  public:
   /// Number of a row.
@@ -92,11 +93,6 @@ class RowTable {
   struct Claim {
     std::vector<Place> places;
     bool replaces = false;  ///< some of them held samples, which kernels may still read
-  };
-  /// A sample and the row that holds it.
-  struct Entry {
-    Place place;
-    std::int64_t sample = 0;
   };
 
   /// Adds the rows of a block, all free. Throws std::bad_alloc.
@@ -117,34 +113,30 @@ class RowTable {
   KeptRow find(std::int64_t sample) const;
   std::byte* address(Place place) const noexcept;
 
-  /// Returns rows for the first of the samples that are due at the turns `due`, which ascend: as many as may
-  /// have one. What these rows held is forgotten. Throws std::bad_alloc; nothing is claimed then.
-  Claim claim(std::span<const std::uint64_t> due);
-  /// Files a claimed row that holds `sample` now. Throws std::bad_alloc; the row is then still claimed.
-  void put(Place place, std::int64_t sample, std::uint64_t due);
+  /// Returns rows for `samples` new samples, the first `due` of which are due: as many as may have one. What
+  /// these rows held is forgotten. Throws std::bad_alloc; nothing is claimed then.
+  Claim claim(std::size_t samples, std::size_t due);
+  /// Notes that a claimed row holds `sample` now. Throws std::bad_alloc; the row is then still claimed.
+  void put(Place place, std::int64_t sample, bool due);
   /// Makes a claimed row free.
   void release(Place place) noexcept { free_.push_back(place); }
+  /// Notes whether a sample is due; has no effect if it is in no row. Throws std::bad_alloc.
+  void mark(std::int64_t sample, bool due);
 
-  /// Returns at most `most` rows whose turn is before `past`, or, once for every value of `end`, is never.
-  std::vector<Entry> outdated(std::uint64_t past, std::uint64_t end, std::size_t most);
-  /// Files a row that holds a sample under another turn. Throws std::bad_alloc.
-  void file_again(Place place, std::uint64_t due);
+  /// Begins a tour of all rows.
+  void begin_tour() noexcept { tour_ = {}; }
+  /// Returns at most `most` further samples of the tour; none at its end. Throws std::bad_alloc.
+  std::vector<std::int64_t> next_of_tour(std::size_t most);
 
  private:
-  using Filed = std::pair<std::uint64_t, Place>;  // turn and row
-
-  RowBlock::Row& row(Place place) const noexcept { return blocks_[place.block]->rows[place.row]; }
   std::optional<Place> take_free();
 
   std::vector<std::shared_ptr<RowBlock>> blocks_;
   std::unordered_map<std::int64_t, Place> places_;  // by sample
-  std::set<Filed> filed_;                           // all rows that hold a sample
+  std::set<Place> not_due_;                         // rows with samples that are not due
   std::vector<Place> free_;                         // rows that were in use; has room for those claimed
   std::size_t open_ = 0;                            // first block that may have rows that never were in use
-  // For this value of `end`, `outdated` has returned the rows due never that are before `unseen_`, or all.
-  std::uint64_t end_ = 0;
-  Place unseen_;
-  bool all_seen_ = true;
+  Place tour_;                                      // next row of the tour
 };
 
 }  // namespace h5feed::gpu

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,20 +47,15 @@ struct BatchSlot {
   bool free = true;  ///< false: no slot was available, and this one is empty
 };
 
-/// When samples are delivered next, as far as a loader foresees it. A turn is the number of a sample among
-/// all that the loader delivers, over all its epochs.
-struct DueTurns {
-  /// Turn of a sample of which no delivery is foreseen.
-  static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-
-  std::vector<std::uint64_t> turns = {};  ///< next turn of each sample asked for, or `kNever`
-  std::uint64_t past = 0;                 ///< the batches of all turns before this one are planned
-  std::uint64_t end = 0;                  ///< first turn of which nothing is foreseen
+/// Whether samples are delivered again, as far as a loader foresees it: in the running epoch or the next one.
+struct Foreseen {
+  std::vector<bool> due = {};  ///< of each sample asked for
+  std::uint64_t end = 0;       ///< first turn of which nothing is foreseen; changes with every epoch
 };
 
-/// Returns the turns, at `after` at the earliest, at which samples are delivered next. Thread-safe. Throws
-/// std::bad_alloc.
-using ForeseeTurns = std::function<DueTurns(std::span<const std::int64_t> samples, std::uint64_t after)>;
+/// Returns whether samples are delivered at turn `after` or later. A turn is the number of a sample among all
+/// that the loader delivers, over all its epochs. Thread-safe. Throws std::bad_alloc.
+using Foresee = std::function<Foreseen(std::span<const std::int64_t> samples, std::uint64_t after)>;
 
 /// Request of a slot for one batch.
 struct SlotRequest {

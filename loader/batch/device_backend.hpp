@@ -46,8 +46,8 @@ struct DeviceCapacity {
   std::size_t depth = 2;       ///< Batches that are copied ahead of the consumer
   /// True: the loader allocates memory for delivered batches at once and converts ahead.
   bool own_outputs = true;
-  GpuCacheBytes cache = {};   ///< Memory for samples that stay on the device; needs `DeviceFormat::gathers`
-  ForeseeTurns foresee = {};  ///< Tells which samples are worth keeping; empty: the first
+  GpuCacheBytes cache = {};  ///< Memory for samples that stay on the device; needs `DeviceFormat::gathers`
+  Foresee foresee = {};      ///< Tells which samples are worth keeping; empty: the first that come
 };
 
 /// Creates GPU devices. Thread-safe.

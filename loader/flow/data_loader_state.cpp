@@ -116,16 +116,15 @@ RowKeeper::OnDevice DataLoader::State::on_device() const {
   return [this](std::uint64_t sample) { return device->holds(static_cast<std::int64_t>(sample)); };
 }
 
-ForeseeTurns DataLoader::State::foresee() {
+Foresee DataLoader::State::foresee() {
   if (!keeps_on_gpu) return {};
   return [this](std::span<const std::int64_t> samples, std::uint64_t after) {
     const RowFuture::DueTimes times = chunks.future().due_times();
-    DueTurns due{.past = times.past(), .end = times.end()};
-    due.turns.reserve(samples.size());
+    Foreseen foreseen{.end = times.end()};
+    foreseen.due.reserve(samples.size());
     for (const std::int64_t sample : samples)
-      due.turns.push_back(
-          times.due_after(static_cast<std::uint64_t>(sample), after).value_or(DueTurns::kNever));
-    return due;
+      foreseen.due.push_back(times.due_after(static_cast<std::uint64_t>(sample), after).has_value());
+    return foreseen;
   };
 }
 

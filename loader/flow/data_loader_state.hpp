@@ -84,8 +84,8 @@ struct DataLoader::State {
   std::uint64_t identity_with(std::int64_t factor) const;
   /// Returns the function that knows which samples stay on the GPU; empty if none can.
   RowKeeper::OnDevice on_device() const;
-  /// Returns the function that tells the GPU when samples are due; empty if none can stay there.
-  ForeseeTurns foresee();
+  /// Returns the function that tells the GPU which samples come again; empty if none can stay there.
+  Foresee foresee();
   /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.

@@ -177,14 +177,12 @@ TEST(GpuCache, that_holds_all_samples_leaves_the_host_nothing_to_do) {
   }
 }
 
-TEST(GpuCache, of_part_of_the_samples_in_order_serves_as_many_in_every_epoch_and_copies_the_others) {
+TEST(GpuCache, of_part_of_the_samples_serves_as_many_in_every_epoch_and_copies_the_others) {
   const SampleSet set(small_set());
   const Dataset dataset = open(set);
   FakeCuda cuda;
-  DataLoaderOptions options = small_options(20 * kRowBytes);
-  options.shuffle = false;
-  DataLoader loader(dataset, options);
-  const auto expected = epochs_on_cpu(dataset, options, 3);
+  DataLoader loader(dataset, small_options(20 * kRowBytes));
+  const auto expected = epochs_on_cpu(dataset, small_options(0), 3);
   std::vector<Delivery> delivered = epochs_on_gpu(cuda, loader, 1);
   EXPECT_EQ(loader.stats().gpu_cache_hits, 0u);
   for (std::uint64_t epoch = 1; epoch < 3; ++epoch) {
@@ -216,15 +214,11 @@ TEST(GpuCache, of_size_auto_takes_what_is_free_after_the_first_batches) {
 TEST(GpuCache, goes_on_with_what_it_has_where_memory_runs_out) {
   const SampleSet set(small_set());
   const Dataset dataset = open(set);
-  DataLoaderOptions on_cpu = small_options(0);
-  on_cpu.shuffle = false;
-  const auto expected = epochs_on_cpu(dataset, on_cpu, 3);
+  const auto expected = epochs_on_cpu(dataset, small_options(0), 3);
   for (std::uint64_t allocation = 1; allocation < 5; ++allocation) {
     FakeCuda cuda;
     {
-      DataLoaderOptions options = small_options(50 * kRowBytes);
-      options.shuffle = false;
-      DataLoader loader(dataset, options);
+      DataLoader loader(dataset, small_options(50 * kRowBytes));
       cuda.fail_call_of("cudaMalloc", allocation, cudaErrorMemoryAllocation);
       EXPECT_TRUE(epochs_on_gpu(cuda, loader, 3) == expected);
       EXPECT_TRUE(cuda.failed());

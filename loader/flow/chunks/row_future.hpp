@@ -50,9 +50,7 @@ class RowFuture {
     /// Returns the turn, at `after` at the earliest, at which `sample` is due next; nullopt as above.
     std::optional<std::uint64_t> due_after(std::uint64_t sample, std::uint64_t after) const;
 
-    /// All turns before this one are planned.
-    std::uint64_t past() const noexcept { return planned_end_; }
-    /// First turn after both rounds.
+    /// Returns the first turn after both rounds.
     std::uint64_t end() const noexcept { return end_; }
 
    private:

@@ -111,7 +111,7 @@ DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptio
 
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
                                     const DeliveryFormat& assembled, const ResolvedOptions& resolved,
-                                    SlotBytes slot, ForeseeTurns foresee) {
+                                    SlotBytes slot, Foresee foresee) {
   if (!placement.gpu) {
     // The prefetched batches, the one at the consumer, and the one it is about to release.
     const std::size_t buffers = (resolved.prefetch_batches + 2) * assembled.outputs;

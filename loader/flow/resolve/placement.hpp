@@ -38,6 +38,6 @@ DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptio
 /// samples stay on a GPU; it is called from the first slot on. Throws OptionError, DeviceError.
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
                                     const DeliveryFormat& assembled, const ResolvedOptions& resolved,
-                                    SlotBytes slot, ForeseeTurns foresee);
+                                    SlotBytes slot, Foresee foresee);
 
 }  // namespace h5feed

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,7 +13,7 @@
 
 namespace h5feed::test {
 
-/// The sample of every turn. Neither movable nor copyable, because devices hold on to it.
+/// The sample of every turn. Not movable, because devices hold on to it.
 struct KnownOrder {
   KnownOrder() = default;
   KnownOrder(const KnownOrder&) = delete;
@@ -22,21 +23,20 @@ struct KnownOrder {
   std::uint64_t past = 0;            ///< Turns before this one are past
   std::optional<std::uint64_t> end;  ///< First turn that is not foreseen; unset: after the last one
 
-  /// Returns the turn at which a sample is due next, `after` at the earliest.
-  std::uint64_t due(std::int64_t sample, std::uint64_t after) const {
+  /// Returns whether a sample is due at turn `after` or later.
+  bool is_due(std::int64_t sample, std::uint64_t after) const {
     const std::uint64_t last = std::min<std::uint64_t>(end.value_or(samples.size()), samples.size());
-    for (std::uint64_t turn = std::max(after, past); turn < last; ++turn) {
-      if (samples[turn] == sample) return turn;
-    }
-    return DueTurns::kNever;
+    const auto from = static_cast<std::ptrdiff_t>(std::min(std::max(after, past), last));
+    return std::find(samples.begin() + from, samples.begin() + static_cast<std::ptrdiff_t>(last), sample) !=
+           samples.begin() + static_cast<std::ptrdiff_t>(last);
   }
 
   /// Returns a function that foresees this order as it is when the function is called.
-  ForeseeTurns foresee() const {
+  Foresee foresee() const {
     return [this](std::span<const std::int64_t> of, std::uint64_t after) {
-      DueTurns known{.past = past, .end = end.value_or(samples.size())};
-      for (const std::int64_t sample : of) known.turns.push_back(due(sample, after));
-      return known;
+      Foreseen foreseen{.end = end.value_or(samples.size())};
+      for (const std::int64_t sample : of) foreseen.due.push_back(is_due(sample, after));
+      return foreseen;
     };
   }
 };
