@@ -23,8 +23,16 @@ namespace h5feed::gpu {
 /// A batch that is not delivered yet: with `staged` it was copied, else it is being assembled.
 class CopiedBatch final : public DeviceBatch {
  public:
-  CopiedBatch(int device, std::shared_ptr<OutputRing> ring, std::shared_ptr<const RowStore::Rows> rows)
-      : kept(std::move(rows)), device_(device), ring_(std::move(ring)) {}
+  /// What is known of the samples of the batch from its plan on.
+  struct Samples {
+    /// Those that were on the device when the batch was planned; null if none was. They stay there until the
+    /// last batch with these rows is destroyed.
+    std::shared_ptr<const RowStore::Rows> kept;
+    std::uint64_t end_turn = 0;  ///< one past their turns; see Foresee
+  };
+
+  CopiedBatch(int device, std::shared_ptr<OutputRing> ring, Samples of_batch)
+      : samples(std::move(of_batch)), device_(device), ring_(std::move(ring)) {}
   ~CopiedBatch() override {
     if (output) ring_->give_back(std::move(output));
   }
@@ -34,8 +42,7 @@ class CopiedBatch final : public DeviceBatch {
   const DeviceTensor& target() const noexcept override { return none_; }
   void use_on(GpuStream) override { throw DeviceError("the batch is not delivered yet"); }
 
-  /// Samples that were on the device when the batch was planned; null if none was.
-  const std::shared_ptr<const RowStore::Rows> kept;
+  const Samples samples;
   StagedRing::Lease staged;
   /// The batch converted ahead of its delivery; null if it was not.
   std::unique_ptr<OutputRing::Slot> output;
@@ -51,16 +58,16 @@ inline bool is_copied(const Batch& batch) noexcept {
   return batch.gpu && static_cast<const CopiedBatch&>(*batch.gpu).staged;
 }
 
-/// Returns the samples that were on the device when the batch was planned; null if none was.
-inline std::shared_ptr<const RowStore::Rows> kept_of(const Batch& batch) noexcept {
-  return batch.gpu ? static_cast<const CopiedBatch&>(*batch.gpu).kept : nullptr;
+/// Returns what is known of the samples of a batch that is not delivered.
+inline CopiedBatch::Samples samples_of(const Batch& batch) noexcept {
+  return batch.gpu ? static_cast<const CopiedBatch&>(*batch.gpu).samples : CopiedBatch::Samples();
 }
 
 /// Returns the number of samples of a batch that were on the device; `kept` may be null.
 inline std::size_t num_kept(const RowStore::Rows* kept) noexcept {
   if (kept == nullptr) return 0;
   return static_cast<std::size_t>(
-      std::ranges::count_if(*kept, [](const RowStore::Row& row) { return row != nullptr; }));
+      std::ranges::count_if(*kept, [](const KeptRow& row) { return static_cast<bool>(row); }));
 }
 
 /// Returns the place in the slot of each sample of a batch: those that are not on the device follow each
@@ -69,19 +76,23 @@ inline std::vector<std::uint32_t> places_of(const RowStore::Rows& kept) {
   std::vector<std::uint32_t> places;
   places.reserve(kept.size());
   std::uint32_t next = 0;
-  for (const RowStore::Row& row : kept) places.push_back(row ? kOnDevice : next++);
+  for (const KeptRow& row : kept) places.push_back(row ? kOnDevice : next++);
   return places;
 }
 
-/// Returns those of the samples that are copied with their batch, in this order; all if `kept` is null.
-inline std::vector<std::int64_t> copied_samples(const std::vector<std::int64_t>& samples,
-                                                const RowStore::Rows* kept) {
-  if (kept == nullptr) return samples;
-  std::vector<std::int64_t> copied;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    if (!(*kept)[i]) copied.push_back(samples[i]);
-  }
-  return copied;
+/// The samples of a batch, in its order.
+struct SplitSamples {
+  std::vector<std::int64_t> copied;  ///< Those that are copied with the batch
+  std::vector<std::int64_t> served;  ///< Those that were on the device
+};
+
+/// Returns the samples of a batch; `kept` may be null.
+inline SplitSamples split(const std::vector<std::int64_t>& samples, const RowStore::Rows* kept) {
+  if (kept == nullptr) return {.copied = samples, .served = {}};
+  SplitSamples split;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    ((*kept)[i] ? split.served : split.copied).push_back(samples[i]);
+  return split;
 }
 
 /// Writes the address of each sample to `table`: of its kept row, else of the next of the samples that follow
@@ -89,7 +100,7 @@ inline std::vector<std::int64_t> copied_samples(const std::vector<std::int64_t>&
 inline std::size_t write_addresses(const RowStore::Rows& kept, const std::byte* data,
                                    std::size_t sample_bytes, std::byte* table) noexcept {
   std::size_t copied = 0;
-  for (const RowStore::Row& row : kept) {
+  for (const KeptRow& row : kept) {
     const std::byte* const address = row ? row.get() : data + copied++ * sample_bytes;
     std::memcpy(table, &address, sizeof(address));
     table += sizeof(address);

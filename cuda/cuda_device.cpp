@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
-#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -19,6 +18,7 @@
 #include "batch/strides.hpp"
 #include "cuda/converter.hpp"
 #include "cuda/copied_batch.hpp"
+#include "cuda/copy_schedule.hpp"
 #include "cuda/device_choice.hpp"
 #include "cuda/memory/given_batch.hpp"
 #include "cuda/memory/output_ring.hpp"
@@ -72,11 +72,13 @@ class CudaDevice final : public Device {
                                  .slots = settings.capacity.own_outputs ? settings.capacity.depth + 2 : 0,
                                  .poison = settings.poison},
             ledger_)),
-        converts_ahead_(settings.capacity.own_outputs) {
+        converts_ahead_(settings.capacity.own_outputs),
+        schedule_(settings.capacity.depth) {
     if (settings.format.gathers) {
       store_ = std::make_unique<RowStore>(RowStore::Settings{.device = settings.device,
                                                              .row_bytes = converter_.staged_sample_bytes(),
-                                                             .size = settings.capacity.cache},
+                                                             .size = settings.capacity.cache,
+                                                             .foresee = settings.capacity.foresee},
                                           ledger_);
     }
     guard_at_start_.reset();
@@ -93,9 +95,11 @@ class CudaDevice final : public Device {
       if (!slot.free) return slot;
       slot.data.bytes = {memory, memory.get() + layout_.data_offset};
       if (has_target()) slot.target.bytes = memory;
-      if (auto kept = store_ ? store_->find(request.samples) : nullptr) {
-        slot.places = places_of(*kept);
-        slot.gpu = std::make_shared<CopiedBatch>(settings_.device, ring_, std::move(kept));
+      if (store_) {
+        CopiedBatch::Samples samples{.kept = store_->find(request.samples),
+                                     .end_turn = request.first_turn + request.samples.size()};
+        if (samples.kept) slot.places = places_of(*samples.kept);
+        slot.gpu = std::make_shared<CopiedBatch>(settings_.device, ring_, std::move(samples));
       }
       return slot;
     } catch (const CudaError& error) {
@@ -106,38 +110,18 @@ class CudaDevice final : public Device {
 
   void stage(std::uint64_t ticket, const std::shared_ptr<Batch>& assembled) noexcept override {
     try {
-      {
-        const MutexLock lock(mutex_);
-        if (ticket >= next_ticket_ + settings_.capacity.depth) {
-          parked_[ticket] = assembled;
-          return;
-        }
-      }
-      transfer(*assembled);
+      if (schedule_.is_due(ticket, assembled)) transfer(*assembled);
     } catch (...) {
-      keep_error(ticket, std::current_exception());
+      schedule_.keep_error(ticket, std::current_exception());
     }
   }
 
   Batch deliver(std::uint64_t ticket, Batch assembled, const ProvideOutput& provide) override {
-    std::exception_ptr error;
-    std::vector<std::pair<std::uint64_t, std::shared_ptr<Batch>>> due;
-    {
-      const MutexLock lock(mutex_);
-      next_ticket_ = std::max(next_ticket_, ticket + 1);
-      parked_.erase(ticket);
-      const auto failed = errors_.find(ticket);
-      if (failed != errors_.end()) error = failed->second;
-      errors_.erase(errors_.begin(), errors_.upper_bound(ticket));
-      while (!parked_.empty() && parked_.begin()->first < next_ticket_ + settings_.capacity.depth) {
-        due.emplace_back(parked_.begin()->first, parked_.begin()->second.lock());
-        parked_.erase(parked_.begin());
-      }
-    }
+    const auto [error, due] = schedule_.deliver(ticket);
     if (provide) converts_ahead_.store(false, std::memory_order_relaxed);
     if (!error && !is_copied(assembled)) transfer(assembled);
-    for (const auto& [due_ticket, batch] : due) {
-      if (batch) stage(due_ticket, batch);
+    for (const CopySchedule::Due& next : due) {
+      if (next.batch) stage(next.ticket, next.batch);
     }
     if (error) std::rethrow_exception(error);
     repeated_.reset();
@@ -145,7 +129,7 @@ class CudaDevice final : public Device {
     assembled.gpu = finish(assembled, *copied, 0, provide);
     if (store_) {
       const DeviceGuard guard(settings_.device);
-      store_->delivered(num_kept(copied->kept.get()));
+      store_->delivered(num_kept(copied->samples.kept.get()));
     }
     if (settings_.format.deliveries > 1) repeated_ = std::move(copied);
     if (settings_.format.augments) assembled.transforms.resize(assembled.indices.size());
@@ -199,7 +183,7 @@ class CudaDevice final : public Device {
     try {
       const DeviceGuard guard(settings_.device);
       const CallPlace place = CallPlace::of(settings_.device, batch);
-      auto copied = std::make_shared<CopiedBatch>(settings_.device, ring_, kept_of(batch));
+      auto copied = std::make_shared<CopiedBatch>(settings_.device, ring_, samples_of(batch));
       try {
         copied->staged = with_memory([&] { return staged_.acquire(place); });
         // Without the mutex: the copy of a pageable slot blocks until the earlier ones are done.
@@ -251,12 +235,15 @@ class CudaDevice final : public Device {
                     batch.transforms.size() * sizeof(SampleTransform));
       }
       const std::size_t sample_bytes = converter_.staged_sample_bytes();
+      const RowStore::Rows* const kept = copied.samples.kept.get();
       std::size_t samples = batch.indices.size();
-      if (copied.kept) {
-        samples = write_addresses(*copied.kept, slot.data, sample_bytes, begin + layout_.rows_offset);
-      }
+      if (kept != nullptr)
+        samples = write_addresses(*kept, slot.data, sample_bytes, begin + layout_.rows_offset);
       pinned_.copy(slot.memory.get(), begin, layout_.data_offset + samples * sample_bytes, stream, place);
-      if (store_) store_->keep(copied_samples(batch.indices, copied.kept.get()), slot.data, stream, place);
+      if (store_) {
+        const SplitSamples of_batch = split(batch.indices, kept);
+        store_->keep(of_batch.copied, of_batch.served, copied.samples.end_turn, slot.data, stream, place);
+      }
     }
     check(cudaEventRecord(slot.copied.get(), stream), "cudaEventRecord", place);
   }
@@ -280,10 +267,11 @@ class CudaDevice final : public Device {
     check(cudaStreamWaitEvent(stream, staged->copied.get(), 0), "cudaStreamWaitEvent", place);
     StagedBatch from{.data = staged->data, .target = staged->target, .samples = batch.size()};
     if (settings_.format.augments) from.transforms = staged->transforms + nth * batch.indices.size();
-    if (copied.kept) from.rows = staged->rows;
+    if (copied.samples.kept) from.rows = staged->rows;
     if (has_target()) from.target_elements = batch.target.elements();
     converter_.enqueue(from, data, target, stream, place);
     staged.read_on(stream, place);
+    if (copied.samples.kept) store_->read_on(stream, place);
   }
 
   // Returns the batch for the consumer: in memory that `provide` gives, else in a slot of the ring, converted
@@ -340,15 +328,6 @@ class CudaDevice final : public Device {
 
   bool has_target() const noexcept { return settings_.format.slot.target > 0; }
 
-  void keep_error(std::uint64_t ticket, std::exception_ptr error) noexcept {
-    try {
-      const MutexLock lock(mutex_);
-      errors_[ticket] = std::move(error);
-    } catch (const std::bad_alloc&) {
-      // In that case `deliver` finds that the batch was not transferred and runs into the error itself.
-    }
-  }
-
   void refuse_if_lost() {
     const MutexLock lock(mutex_);
     if (lost_) throw DeviceError(*lost_);
@@ -375,6 +354,7 @@ class CudaDevice final : public Device {
   const Converter converter_;
   const std::shared_ptr<OutputRing> ring_;
   std::atomic<bool> converts_ahead_;
+  CopySchedule schedule_;
   // Samples that stay on the device; null without a cache.
   std::unique_ptr<RowStore> store_;
   // The batch delivered last, while it is to be repeated. Used by the consumer's thread only.
@@ -382,11 +362,6 @@ class CudaDevice final : public Device {
 
   Mutex enqueue_mutex_;  // keeps the calls that convert one batch together
   Mutex mutex_;
-  // One past the ticket delivered last.
-  std::uint64_t next_ticket_ H5FEED_GUARDED_BY(mutex_) = 0;
-  // Batches that are assembled but not due for their copy.
-  std::map<std::uint64_t, std::weak_ptr<Batch>> parked_ H5FEED_GUARDED_BY(mutex_);
-  std::map<std::uint64_t, std::exception_ptr> errors_ H5FEED_GUARDED_BY(mutex_);
   // Message of the error that destroyed the context.
   std::optional<std::string> lost_ H5FEED_GUARDED_BY(mutex_);
 };

@@ -24,6 +24,9 @@ constexpr std::uint64_t kBlocks = 8;
 // work spaces with the first batches of each shape. From then on memory is looked at as often.
 constexpr std::uint64_t kFirstBatches = 16;
 
+// Kept samples that are asked for with one batch, at least; other threads wait meanwhile.
+constexpr std::size_t kMostLookedAt = 1024;
+
 // The share of a device's memory that is left free: one part of so many.
 constexpr std::uint64_t kReserve = 16;
 
@@ -45,9 +48,6 @@ void say(int device, std::string_view what) {
 }
 
 }  // namespace
-
-RowStore::Block::Block(std::size_t bytes, const CallPlace& place, std::shared_ptr<MemoryLedger> ledger)
-    : memory(bytes, place, std::move(ledger)), num_bytes(bytes) {}
 
 RowStore::RowStore(const Settings& settings, std::shared_ptr<MemoryLedger> ledger)
     : settings_(settings),
@@ -71,112 +71,180 @@ void RowStore::open(std::uint64_t bytes) {
 std::shared_ptr<const RowStore::Rows> RowStore::find(std::span<const std::int64_t> samples) const {
   std::shared_ptr<Rows> rows;
   const MutexLock lock(mutex_);
-  if (places_.empty()) return nullptr;
+  if (table_.num_samples() == 0) return nullptr;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const auto found = places_.find(samples[i]);
-    if (found == places_.end()) continue;
+    KeptRow row = table_.find(samples[i]);
+    if (!row) continue;
     if (!rows) rows = std::make_shared<Rows>(samples.size());
-    const std::shared_ptr<Block>& block = blocks_[found->second.block];
-    (*rows)[i] = Row(block, block->memory.get() + found->second.row * pitch_);
+    (*rows)[i] = std::move(row);
   }
   return rows;
 }
 
 bool RowStore::holds(std::int64_t sample) const {
   const MutexLock lock(mutex_);
-  return places_.contains(sample);
+  return table_.contains(sample);
 }
 
 std::uint64_t RowStore::bytes() const {
   const MutexLock lock(mutex_);
-  std::uint64_t bytes = 0;
-  for (const auto& block : blocks_) bytes += block->num_bytes;
-  return bytes;
+  return table_.bytes();
 }
 
-// Returns the numbers of the samples that are not kept, each sample once.
-std::vector<std::size_t> RowStore::not_kept(std::span<const std::int64_t> samples) const {
-  std::vector<std::size_t> numbers;
+void RowStore::read_on(cudaStream_t stream, const CallPlace& place) {
+  const MutexLock lock(readers_mutex_);
+  readers_.read_on(stream, place);
+}
+
+// Returns the samples that are not kept, each sample once.
+std::vector<RowStore::Newcomer> RowStore::not_kept(std::span<const std::int64_t> samples) const {
+  std::vector<Newcomer> newcomers;
   std::unordered_set<std::int64_t> seen;
   const MutexLock lock(mutex_);
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    if (!places_.contains(samples[i]) && seen.insert(samples[i]).second) numbers.push_back(i);
+    if (!table_.contains(samples[i]) && seen.insert(samples[i]).second) newcomers.push_back({i});
   }
-  return numbers;
+  return newcomers;
 }
 
-// Returns the free rows of the newest block; takes a new block if there are none. 0: the store is full.
-std::size_t RowStore::room(const CallPlace& place) {
-  if (room_ > 0) return room_;
+// Notes which kept samples are due at turn `after` or later.
+void RowStore::mark(std::span<const std::int64_t> samples, std::uint64_t after) {
+  if (samples.empty()) return;
+  const Foreseen now = settings_.foresee(samples, after);
+  const MutexLock lock(mutex_);
+  for (std::size_t i = 0; i < samples.size(); ++i) table_.mark(samples[i], now.due[i]);
+}
+
+// Fills in which newcomers are due. Where there are not enough rows, asks for kept samples, too: for those
+// that the batch was served, and in every epoch for all, a part of them with each batch.
+void RowStore::foresee(std::span<const std::int64_t> samples, std::span<const std::int64_t> served,
+                       std::uint64_t end_turn, std::vector<Newcomer>& newcomers) {
+  if (!settings_.foresee) return;
+  std::vector<std::int64_t> asked;
+  for (const Newcomer& newcomer : newcomers) asked.push_back(samples[newcomer.number]);
+  const Foreseen now = settings_.foresee(asked, end_turn);
+  for (std::size_t i = 0; i < newcomers.size(); ++i) newcomers[i].due = now.due[i];
+  const std::size_t most = std::max(kMostLookedAt, 4 * (samples.size() + served.size()));
+  {
+    const MutexLock lock(mutex_);
+    if (table_.num_free() >= newcomers.size()) return;
+    if (std::exchange(foreseen_end_, now.end) != now.end) table_.begin_tour();
+    asked = table_.next_of_tour(most);
+  }
+  mark(asked, 0);
+  mark(served, end_turn);
+}
+
+// Claims rows for newcomers, first for those that are due, and removes those without a row from the list.
+RowTable::Claim RowStore::claim(std::vector<Newcomer>& newcomers) {
+  const auto others = std::ranges::stable_partition(newcomers, &Newcomer::due);
+  RowTable::Claim claim;
+  {
+    const MutexLock lock(mutex_);
+    claim = table_.claim(newcomers.size(), newcomers.size() - others.size());
+  }
+  newcomers.resize(claim.places.size());
+  // Neighbours in the batch become neighbours in the block, so that they travel together.
+  std::ranges::sort(newcomers, {}, &Newcomer::number);
+  std::ranges::sort(claim.places);
+  return claim;
+}
+
+// Takes blocks until so many rows are free; returns whether there are any rows.
+bool RowStore::make_room(std::size_t rows, const CallPlace& place) {
+  while (true) {
+    {
+      const MutexLock lock(mutex_);
+      if (table_.num_free() >= rows) return true;
+    }
+    if (grow(place)) continue;
+    const MutexLock lock(mutex_);
+    return table_.has_blocks();
+  }
+}
+
+// Takes a block; returns false if the store is full.
+bool RowStore::grow(const CallPlace& place) {
+  if (!growing_) return false;
   const std::uint64_t rows = std::min(block_bytes_, left_) / kDeviceAlignment * kDeviceAlignment / pitch_;
   const std::uint64_t bytes = aligned_for_device(rows * pitch_);
   if (rows == 0) {
     growing_ = false;
-    return 0;
+    return false;
   }
   const FreeMemory memory = memory_now();
-  if (!memory.known) return 0;  // until the next batch
+  if (!memory.known) return false;  // until the next batch
   if (memory.free < bytes + memory.reserve) {
     growing_ = false;
     say(settings_.device, fmt::format("no further block of {}, to leave {} free", format_bytes(bytes),
                                       format_bytes(memory.reserve)));
-    return 0;
+    return false;
   }
-  std::shared_ptr<Block> block;
+  std::shared_ptr<RowBlock> block;
   try {
-    block = std::make_shared<Block>(bytes, place, ledger_);
+    block = std::make_shared<RowBlock>(rows, pitch_, place, ledger_);
   } catch (const CudaError& error) {
     if (error.code() != cudaErrorMemoryAllocation) throw;
     growing_ = false;
     say(settings_.device,
         fmt::format("no further block of {}, which cannot be allocated", format_bytes(bytes)));
-    return 0;
+    return false;
   }
-  block->samples.reserve(rows);
   {
     const MutexLock lock(mutex_);
-    blocks_.push_back(std::move(block));
+    table_.add(std::move(block));
   }
   left_ -= bytes;
-  room_ = rows;
-  return room_;
+  return true;
 }
 
-void RowStore::keep(std::span<const std::int64_t> samples, const std::byte* rows, cudaStream_t stream,
-                    const CallPlace& place) {
-  const MutexLock filling(fill_mutex_);
-  if (!growing_) return;
-  const std::vector<std::size_t> fresh = not_kept(samples);
-  for (std::size_t done = 0; done < fresh.size();) {
-    const std::size_t count = std::min(fresh.size() - done, room(place));
-    if (count == 0) return;
-    std::shared_ptr<Block> block;
-    std::size_t row = 0;
+// Enqueues the copies of the newcomers to the rows claimed for them.
+void RowStore::write(const RowTable::Claim& claim, std::span<const Newcomer> newcomers, const std::byte* rows,
+                     cudaStream_t stream, const CallPlace& place) {
+  must_wait_ = must_wait_ || claim.replaces;
+  if (must_wait_) {
+    const MutexLock lock(readers_mutex_);
+    readers_.wait(stream, place);
+    must_wait_ = false;
+  }
+  const bool no_gaps = pitch_ == settings_.row_bytes;
+  for (std::size_t i = 0; i < newcomers.size();) {
+    const std::size_t number = newcomers[i].number;
+    const RowTable::Place to = claim.places[i];
+    std::size_t run = 1;
+    while (no_gaps && i + run < newcomers.size() && newcomers[i + run].number == number + run &&
+           claim.places[i + run].block == to.block && claim.places[i + run].row == to.row + run)
+      ++run;
+    std::byte* address = nullptr;
     {
       const MutexLock lock(mutex_);
-      block = blocks_.back();
-      row = block->samples.size();
+      address = table_.address(to);
     }
-    // Neighbours travel together where rows have no gaps between them.
-    for (std::size_t i = done; i < done + count;) {
-      std::size_t run = 1;
-      while (pitch_ == settings_.row_bytes && i + run < done + count && fresh[i + run] == fresh[i] + run)
-        ++run;
-      check(cudaMemcpyAsync(block->memory.get() + (row + i - done) * pitch_,
-                            rows + fresh[i] * settings_.row_bytes, run * settings_.row_bytes,
-                            cudaMemcpyDeviceToDevice, stream),
-            "cudaMemcpyAsync", place);
-      i += run;
-    }
-    room_ -= count;
+    check(cudaMemcpyAsync(address, rows + number * settings_.row_bytes, run * settings_.row_bytes,
+                          cudaMemcpyDeviceToDevice, stream),
+          "cudaMemcpyAsync", place);
+    i += run;
+  }
+}
+
+void RowStore::keep(std::span<const std::int64_t> samples, std::span<const std::int64_t> served,
+                    std::uint64_t end_turn, const std::byte* rows, cudaStream_t stream,
+                    const CallPlace& place) {
+  const MutexLock filling(fill_mutex_);
+  std::vector<Newcomer> newcomers = not_kept(samples);
+  if (newcomers.empty() || !make_room(newcomers.size(), place)) return;
+  foresee(samples, served, end_turn, newcomers);
+  const RowTable::Claim claimed = claim(newcomers);
+  std::size_t filed = 0;
+  try {
+    write(claimed, newcomers, rows, stream, place);
     const MutexLock lock(mutex_);
-    for (std::size_t i = done; i < done + count; ++i) {
-      const std::int64_t sample = samples[fresh[i]];
-      places_[sample] = {static_cast<std::uint32_t>(blocks_.size() - 1),
-                         static_cast<std::uint32_t>(block->samples.size())};
-      block->samples.push_back(sample);
-    }
-    done += count;
+    for (; filed < newcomers.size(); ++filed)
+      table_.put(claimed.places[filed], samples[newcomers[filed].number], newcomers[filed].due);
+  } catch (...) {
+    const MutexLock lock(mutex_);
+    for (; filed < newcomers.size(); ++filed) table_.release(claimed.places[filed]);
+    throw;
   }
 }
 
@@ -225,14 +293,10 @@ bool RowStore::give_back() {
 // Returns the bytes of the block, 0 if there was none. Freeing them waits for the device.
 std::uint64_t RowStore::drop_newest() {
   growing_ = false;
-  room_ = 0;
-  std::shared_ptr<Block> block;  // destroyed after the lock
+  std::shared_ptr<RowBlock> block;  // destroyed after the lock
   const MutexLock lock(mutex_);
-  if (blocks_.empty()) return 0;
-  block = std::move(blocks_.back());
-  blocks_.pop_back();
-  for (const std::int64_t sample : block->samples) places_.erase(sample);
-  return block->num_bytes;
+  block = table_.drop_newest();
+  return block ? block->num_bytes : 0;
 }
 
 }  // namespace h5feed::gpu

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.hpp"
+#include "batch/device.hpp"
 #include "cuda/memory/device_memory.hpp"
+#include "cuda/memory/row_table.hpp"
+#include "cuda/memory/stream_readers.hpp"
 #include "cuda/runtime/check.hpp"
 #include "h5feed/options.hpp"
 
@@ -23,11 +25,14 @@ namespace h5feed::gpu {
 /// samples come, up to the size asked for, and at most until a sixteenth of the device's memory is left free
 /// for the rest of the program.
 ///
-/// The first samples stay, and none replaces another. Where every epoch has the same order, no policy serves
-/// more samples: each of them is used once per epoch, so that one served sample occupies a row for the whole
-/// epoch. Where the order changes, a row whose sample comes soon after it was copied could be used more
-/// often; here each kept row serves one sample of every epoch, or its share of them if ranks exchange their
-/// samples.
+/// Once all rows are taken, a sample that is foreseen to come again replaces one that is not, as far as the
+/// running epoch and the next one tell. With several ranks these are the samples that go to another rank;
+/// with one rank and all samples in every epoch there are none, and the first samples stay, which no choice
+/// surpasses (RowTable).
+///
+/// Rows are written on the stream of the copies and read by kernels on other streams. A row is replaced when
+/// no batch has to enqueue a kernel for it any more, and after the stream of the copies was made to wait for
+/// the kernels that are enqueued. The host waits for neither.
 ///
 /// If the device runs short of memory, or the loader itself cannot allocate, blocks go back, the newest
 /// first, and no more are taken. Rows that are still to be read keep their block: it is freed, which waits
@@ -39,11 +44,11 @@ class RowStore {
     int device = 0;
     std::size_t row_bytes = 0;  ///< Bytes of one sample as copied
     GpuCacheBytes size;         ///< "auto": all that is free after the first batches
+    Foresee foresee = {};       ///< Empty: no sample is ever due, and the first ones stay
   };
-  /// Address of a row on the device, with a share in its block.
-  using Row = std::shared_ptr<const std::byte>;
-  /// Rows of the samples of a batch, null where a sample is not kept.
-  using Rows = std::vector<Row>;
+  /// Rows of the samples of a batch, null where a sample is not kept. To be destroyed when the kernels that
+  /// read them are enqueued and recorded by `read_on`, or will not be.
+  using Rows = std::vector<KeptRow>;
 
   RowStore(const Settings& settings, std::shared_ptr<MemoryLedger> ledger);
   RowStore(const RowStore&) = delete;
@@ -55,13 +60,19 @@ class RowStore {
   /// Returns whether a sample is kept.
   bool holds(std::int64_t sample) const H5FEED_EXCLUDES(mutex_);
 
-  /// Keeps those of the samples that are not kept yet, as far as there is room: enqueues copies from `rows`,
-  /// device memory that holds the samples one after the other, on `stream`, which must be the same for all
-  /// calls. Rows that `find` returns from then on are complete for work that waits for a later event of
-  /// `stream`. Requires the device to be current. Throws CudaError, std::bad_alloc; running out of device
-  /// memory only ends the growth.
-  void keep(std::span<const std::int64_t> samples, const std::byte* rows, cudaStream_t stream,
-            const CallPlace& place) H5FEED_EXCLUDES(fill_mutex_, mutex_);
+  /// Records that the kernels enqueued on `stream` so far read rows that `find` returned. Requires the device
+  /// to be current. Throws CudaError.
+  void read_on(cudaStream_t stream, const CallPlace& place) H5FEED_EXCLUDES(readers_mutex_);
+
+  /// Keeps those of the samples that are not kept yet and are worth it: enqueues copies from `rows`, device
+  /// memory that holds the samples one after the other, on `stream`, which must be the same for all calls.
+  /// `end_turn` is one past the turns of their batch; `served` are the other samples of the batch. Rows that
+  /// `find` returns from then on are complete for work that waits for a later event of `stream`. Requires the
+  /// device to be current. Throws CudaError, std::bad_alloc; running out of device memory only ends the
+  /// growth.
+  void keep(std::span<const std::int64_t> samples, std::span<const std::int64_t> served,
+            std::uint64_t end_turn, const std::byte* rows, cudaStream_t stream, const CallPlace& place)
+      H5FEED_EXCLUDES(fill_mutex_, readers_mutex_, mutex_);
 
   /// Counts a delivered batch, `served` of whose samples were kept rows. From time to time looks at the free
   /// memory of the device, and gives blocks back if there is too little. Requires the device to be current.
@@ -76,21 +87,28 @@ class RowStore {
   std::uint64_t bytes() const H5FEED_EXCLUDES(mutex_);
 
  private:
-  struct Block {
-    Block(std::size_t bytes, const CallPlace& place, std::shared_ptr<MemoryLedger> ledger);
-    const CountedMemory memory;
-    const std::size_t num_bytes;
-    std::vector<std::int64_t> samples;  // in the order of its rows; guarded by the mutex of the store
-  };
-  struct Place {
-    std::uint32_t block = 0;
-    std::uint32_t row = 0;
+  // A sample of a batch that is not kept, by its number in the batch.
+  struct Newcomer {
+    std::size_t number = 0;
+    bool due = false;
   };
 
   void open(std::uint64_t bytes) H5FEED_REQUIRES(fill_mutex_);
   void look_at_memory() H5FEED_EXCLUDES(fill_mutex_, mutex_);
-  std::vector<std::size_t> not_kept(std::span<const std::int64_t> samples) const H5FEED_EXCLUDES(mutex_);
-  std::size_t room(const CallPlace& place) H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(mutex_);
+  std::vector<Newcomer> not_kept(std::span<const std::int64_t> samples) const H5FEED_EXCLUDES(mutex_);
+  void mark(std::span<const std::int64_t> samples, std::uint64_t after) H5FEED_REQUIRES(fill_mutex_)
+      H5FEED_EXCLUDES(mutex_);
+  void foresee(std::span<const std::int64_t> samples, std::span<const std::int64_t> served,
+               std::uint64_t end_turn, std::vector<Newcomer>& newcomers) H5FEED_REQUIRES(fill_mutex_)
+      H5FEED_EXCLUDES(mutex_);
+  RowTable::Claim claim(std::vector<Newcomer>& newcomers) H5FEED_REQUIRES(fill_mutex_)
+      H5FEED_EXCLUDES(mutex_);
+  bool make_room(std::size_t rows, const CallPlace& place) H5FEED_REQUIRES(fill_mutex_)
+      H5FEED_EXCLUDES(mutex_);
+  bool grow(const CallPlace& place) H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(mutex_);
+  void write(const RowTable::Claim& claim, std::span<const Newcomer> newcomers, const std::byte* rows,
+             cudaStream_t stream, const CallPlace& place) H5FEED_REQUIRES(fill_mutex_)
+      H5FEED_EXCLUDES(readers_mutex_, mutex_);
   std::uint64_t drop_newest() H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(mutex_);
 
   const Settings settings_;
@@ -99,16 +117,20 @@ class RowStore {
   std::atomic<std::uint64_t> served_ = 0;
   std::atomic<std::uint64_t> deliveries_ = 0;
 
-  // Held over calls of CUDA: one thread at a time takes and gives back memory.
+  // Held over calls of CUDA: one thread at a time takes and gives back memory, and replaces rows.
   Mutex fill_mutex_;
   bool growing_ H5FEED_GUARDED_BY(fill_mutex_) = false;
   std::uint64_t left_ H5FEED_GUARDED_BY(fill_mutex_) = 0;  // bytes that may still be taken
   std::uint64_t block_bytes_ H5FEED_GUARDED_BY(fill_mutex_) = 0;
-  std::size_t room_ H5FEED_GUARDED_BY(fill_mutex_) = 0;  // free rows of the newest block
+  std::uint64_t foreseen_end_ H5FEED_GUARDED_BY(fill_mutex_) = 0;  // `Foreseen::end` when last asked
+  // Kernels may still read rows that were replaced, and the stream of the copies does not wait for them yet.
+  bool must_wait_ H5FEED_GUARDED_BY(fill_mutex_) = false;
+
+  Mutex readers_mutex_;
+  StreamReaders readers_ H5FEED_GUARDED_BY(readers_mutex_);
 
   mutable Mutex mutex_;
-  std::vector<std::shared_ptr<Block>> blocks_ H5FEED_GUARDED_BY(mutex_);
-  std::unordered_map<std::int64_t, Place> places_ H5FEED_GUARDED_BY(mutex_);  // by sample
+  RowTable table_ H5FEED_GUARDED_BY(mutex_);
 };
 
 }  // namespace h5feed::gpu

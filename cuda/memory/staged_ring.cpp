@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/memory/staged_ring.hpp"
 
-#include <algorithm>
 #include <deque>
 #include <new>
 #include <utility>
@@ -64,10 +63,7 @@ StagedRing::Lease StagedRing::acquire(const CallPlace& place) {
   if (!slot) slot = state_->allocate(place);
   Lease lease(state_, std::move(slot));
   // The copy overwrites memory that kernels of the slot's previous batch may still read.
-  for (std::size_t i = 0; i < lease->num_readers; ++i) {
-    check(cudaStreamWaitEvent(copy_stream(), lease->readers[i].done.get(), 0), "cudaStreamWaitEvent", place);
-  }
-  lease->num_readers = 0;
+  lease->readers.wait(copy_stream(), place);
   return lease;
 }
 
@@ -87,19 +83,7 @@ StagedRing::Lease::~Lease() {
 }
 
 void StagedRing::Lease::read_on(cudaStream_t stream, const CallPlace& place) {
-  Slot& slot = *slot_;
-  const auto end = slot.readers.begin() + static_cast<std::ptrdiff_t>(slot.num_readers);
-  auto reader = std::find_if(slot.readers.begin(), end,
-                             [&](const Slot::Reader& known) { return known.stream == stream; });
-  if (reader == end) {
-    if (slot.num_readers == slot.readers.size()) {
-      slot.readers.push_back({stream, make_event(place)});
-    }
-    reader = slot.readers.begin() + static_cast<std::ptrdiff_t>(slot.num_readers);
-    reader->stream = stream;
-  }
-  check(cudaEventRecord(reader->done.get(), stream), "cudaEventRecord", place);
-  slot.num_readers = std::max(slot.num_readers, static_cast<std::size_t>(reader - slot.readers.begin()) + 1);
+  slot_->readers.read_on(stream, place);
 }
 
 }  // namespace h5feed::gpu

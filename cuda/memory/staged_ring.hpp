@@ -6,10 +6,10 @@
 
 #include <cstddef>
 #include <memory>
-#include <vector>
 
 #include "cuda/memory/device_memory.hpp"
 #include "cuda/memory/slot_layout.hpp"
+#include "cuda/memory/stream_readers.hpp"
 #include "cuda/runtime/handles.hpp"
 #include "h5feed/batch.hpp"
 
@@ -36,15 +36,7 @@ class StagedRing {
     const SampleTransform* transforms = nullptr;
     const std::byte* const* rows = nullptr;  ///< Addresses of the samples of a batch that is gathered
     Event copied;                            ///< Recorded after the copy
-
-    /// A stream with kernels that read the slot; `done` is recorded after them.
-    struct Reader {
-      cudaStream_t stream = nullptr;
-      Event done;
-    };
-    std::vector<Reader> readers;  ///< The first `num_readers` belong to the current batch
-    /// Number of valid entries in `readers`.
-    std::size_t num_readers = 0;
+    StreamReaders readers;                   ///< Of the current batch
   };
 
   class Lease;

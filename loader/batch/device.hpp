@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,12 +47,23 @@ struct BatchSlot {
   bool free = true;  ///< false: no slot was available, and this one is empty
 };
 
+/// Whether samples are delivered again, as far as a loader foresees it: in the running epoch or the next one.
+struct Foreseen {
+  std::vector<bool> due = {};  ///< of each sample asked for
+  std::uint64_t end = 0;       ///< first turn of which nothing is foreseen; changes with every epoch
+};
+
+/// Returns whether samples are delivered at turn `after` or later. A turn is the number of a sample among all
+/// that the loader delivers, over all its epochs. Thread-safe. Throws std::bad_alloc.
+using Foresee = std::function<Foreseen(std::span<const std::int64_t> samples, std::uint64_t after)>;
+
 /// Request of a slot for one batch.
 struct SlotRequest {
   std::uint64_t epoch = 0;                     ///< epoch of the batch, for messages
   std::uint64_t batch = 0;                     ///< number of the batch in its epoch, for messages
   bool wait = true;                            ///< whether to wait for running copies if no slot is free
   std::span<const std::int64_t> samples = {};  ///< samples of the batch; empty: nothing is known of them
+  std::uint64_t first_turn = 0;                ///< turn of its first sample; the others follow it
 };
 
 /// Bytes of the two tensors of a full batch.

@@ -47,6 +47,7 @@ struct DeviceCapacity {
   /// True: the loader allocates memory for delivered batches at once and converts ahead.
   bool own_outputs = true;
   GpuCacheBytes cache = {};  ///< Memory for samples that stay on the device; needs `DeviceFormat::gathers`
+  Foresee foresee = {};      ///< Tells which samples are worth keeping; empty: the first that come
 };
 
 /// Creates GPU devices. Thread-safe.

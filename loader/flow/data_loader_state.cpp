@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/byte_units.hpp"
@@ -34,6 +35,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       batch_sampler(user.batch_sampler),
       limits(system_limits()),
       resolved(resolve(user, *dataset, chosen.get(), limits)),
+      keeps_on_gpu(resolved.placement.gpu && user.gpu_cache_bytes.enabled()),
       given_budget(user.memory_budget_bytes),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
@@ -43,9 +45,10 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                     ? nullptr
                     : std::make_unique<ChunkCache>(layout.chunk_bytes, layout.staying_bytes)),
       cache(own_cache ? *own_cache : resolved.group->cache()),
-      device(make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes())),
+      device(
+          make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes(), foresee())),
       assembler(*dataset, resolved, device.get(), counters),
-      chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device(user)}),
+      chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device()}),
       look_ahead(look_ahead_room(*dataset, resolved.options)),
       prefetcher(assembler, chunks, ring, look_ahead,
                  {resolved.options.num_workers, user.worker_init_fn, user.collate_fn, user.trace}) {
@@ -108,9 +111,21 @@ std::shared_ptr<const EpochPlan> DataLoader::State::plan_of(const Stretch& part,
   return std::make_shared<const EpochPlan>(spec, of_epoch);
 }
 
-RowKeeper::OnDevice DataLoader::State::on_device(const DataLoaderOptions& user) const {
-  if (!resolved.placement.gpu || !user.gpu_cache_bytes.enabled()) return {};
+RowKeeper::OnDevice DataLoader::State::on_device() const {
+  if (!keeps_on_gpu) return {};
   return [this](std::uint64_t sample) { return device->holds(static_cast<std::int64_t>(sample)); };
+}
+
+Foresee DataLoader::State::foresee() {
+  if (!keeps_on_gpu) return {};
+  return [this](std::span<const std::int64_t> samples, std::uint64_t after) {
+    const RowFuture::DueTimes times = chunks.future().due_times();
+    Foreseen foreseen{.end = times.end()};
+    foreseen.due.reserve(samples.size());
+    for (const std::int64_t sample : samples)
+      foreseen.due.push_back(times.due_after(static_cast<std::uint64_t>(sample), after).has_value());
+    return foreseen;
+  };
 }
 
 SlotBytes DataLoader::State::slot_bytes() const {
@@ -180,7 +195,7 @@ RowFuture::Round DataLoader::State::round_of(std::shared_ptr<const EpochPlan> of
 
 void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round) {
   issuing.start(part, of_epoch, plan_of(part, of_epoch), in_round);
-  if (resolved.options.cache_policy == CachePolicy::clairvoyant) {
+  if (resolved.options.cache_policy == CachePolicy::clairvoyant || keeps_on_gpu) {
     // The next round is only predicted: the rest of the epoch after a partial stretch, else the next epoch.
     const std::uint64_t after = part.finishes_echo() ? of_epoch : of_epoch + 1;
     Stretch next = whole_epoch();

@@ -83,7 +83,9 @@ struct DataLoader::State {
   /// Returns the hash of dataset, order and echo factor `factor`.
   std::uint64_t identity_with(std::int64_t factor) const;
   /// Returns the function that knows which samples stay on the GPU; empty if none can.
-  RowKeeper::OnDevice on_device(const DataLoaderOptions& user) const;
+  RowKeeper::OnDevice on_device() const;
+  /// Returns the function that tells the GPU which samples come again; empty if none can stay there.
+  Foresee foresee();
   /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.
@@ -113,6 +115,7 @@ struct DataLoader::State {
   const std::shared_ptr<const BatchSampler> batch_sampler;
   const SystemLimits limits;
   Resolved resolved;                                ///< constant, except that `restore` changes the seed
+  const bool keeps_on_gpu;                          ///< samples stay on the GPU (`gpu_cache_bytes`)
   const std::optional<std::uint64_t> given_budget;  ///< `memory_budget_bytes` as set by the user
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;

@@ -8,6 +8,7 @@
 #include "cuda/cuda_device.hpp"
 #include "support/fakes/fake_cuda.hpp"
 #include "support/gpu/device_batches.hpp"
+#include "support/gpu/known_order.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -127,6 +128,40 @@ Played play_kept(const std::vector<std::size_t>& preference, std::uint64_t ignor
   return finish(cuda, preference, before, consumer, 4 * kBatches);
 }
 
+// Two batches in turns, each twice in a row: copied to the rows of the other one, then made of them. In one
+// turn the copies do not wait for the kernels that read these rows; 0: in none.
+Played play_replaced(const std::vector<std::size_t>& preference, std::uint64_t hasty_turn) {
+  FakeCuda cuda({.manual = true});
+  const BatchKind kind;
+  Consumer consumer(cuda, kind);
+  const TestStream first, second;
+  KnownOrder order;
+  for (std::uint64_t turn = 0; turn <= 2 * kBatches; ++turn) {
+    for (std::int64_t i = 0; i < kind.samples; ++i)
+      order.samples.push_back(static_cast<std::int64_t>(turn / 2 % 2) * kind.samples + i);
+  }
+  auto settings = kind.settings(2 * kBatches, 1);
+  settings.format.gathers = true;
+  settings.capacity.cache = 256;  // four rows
+  settings.capacity.foresee = order.foresee();
+  const auto device = gpu::make_cuda_device(settings);
+  const std::uint64_t before = cuda.stream_waits();
+  for (std::uint64_t turn = 0; turn < 2 * kBatches; ++turn) {
+    const std::uint64_t ticket = turn / 2 % 2;
+    const auto assembled =
+        turn % 2 == 0 ? kind.assemble(*device, ticket) : assemble_kept(kind, *device, ticket);
+    order.past += static_cast<std::uint64_t>(kind.samples);
+    order.end = (turn / 2 + 1) * 2 * static_cast<std::uint64_t>(kind.samples);  // the other batch is not due
+    // The first wait is that for the kernel which reads the slot of the copy.
+    if (hasty_turn > 0 && turn == hasty_turn) cuda.ignore_stream_wait(2);
+    device->stage(turn, assembled);
+    const Batch batch = device->deliver(turn, std::move(*assembled), {});
+    consumer.use(batch, ticket, first.get());
+    consumer.use(batch, ticket, second.get());
+  }
+  return finish(cuda, preference, before, consumer, 4 * kBatches);
+}
+
 std::vector<std::vector<std::size_t>> all_orders(std::size_t streams = 4) {
   std::vector<std::size_t> order;  // one or two of the consumer, copy, compute
   for (std::size_t i = 0; i < streams; ++i) order.push_back(i);
@@ -148,6 +183,18 @@ TEST(EventOrder, keeps_samples_whole_that_stay_on_the_device) {
   const std::uint64_t waits = play_kept(all_orders().front(), 0).stream_waits;
   EXPECT_EQ(waits, play(all_orders().front(), 0, false).stream_waits + 6 * kBatches)
       << "none for the samples themselves";
+}
+
+TEST(EventOrder, keeps_samples_whole_that_replace_others_on_the_device) {
+  for (const auto& order : all_orders()) EXPECT_EQ(play_replaced(order, 0).wrong, 0);
+  const std::uint64_t waits = play_replaced(all_orders().front(), 0).stream_waits;
+  // As for any samples, and before every other batch one wait for the kernels that read the rows.
+  EXPECT_EQ(waits, play_kept(all_orders().front(), 0).stream_waits + kBatches - 1);
+  for (std::uint64_t turn = 2; turn < 2 * kBatches; turn += 2) {
+    int wrong = 0;
+    for (const auto& order : all_orders()) wrong += play_replaced(order, turn).wrong;
+    EXPECT_GT(wrong, 0) << "nothing was wrong without the wait of turn " << turn;
+  }
 }
 
 TEST(EventOrder, needs_every_single_wait) {

@@ -26,7 +26,7 @@ BatchOutputs::BatchOutputs(const DatasetState& dataset, const Resolved& resolved
 }
 
 bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
-  BatchSlot slot = take_slot(job.batch, wait);
+  BatchSlot slot = take_slot(job.batch, job.first_turn, wait);
   if (!slot.free) return false;
   job.data_places = std::move(slot.places);
   put_into(job.batch, std::move(slot));
@@ -37,13 +37,13 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
     echo.origins = job.batch.origins;
     echo.epoch = job.batch.epoch;
     echo.number = job.batch.number;
-    put_into(echo, take_slot(echo, true));
+    put_into(echo, take_slot(echo, job.first_turn, true));
   }
   draw_transforms(job);
   return true;
 }
 
-BatchSlot BatchOutputs::take_slot(const Batch& batch, bool wait) const {
+BatchSlot BatchOutputs::take_slot(const Batch& batch, std::uint64_t first_turn, bool wait) const {
   if (device_ == nullptr) {
     BatchSlot own;
     own.data.bytes = make_bytes(batch.indices.size() * resolved_.format.data_row_bytes);
@@ -51,8 +51,11 @@ BatchSlot BatchOutputs::take_slot(const Batch& batch, bool wait) const {
       own.target.bytes = make_bytes(batch.indices.size() * resolved_.format.target_row_bytes);
     return own;
   }
-  return device_->acquire_slot(
-      {.epoch = batch.epoch, .batch = batch.number, .wait = wait, .samples = batch.indices});
+  return device_->acquire_slot({.epoch = batch.epoch,
+                                .batch = batch.number,
+                                .wait = wait,
+                                .samples = batch.indices,
+                                .first_turn = first_turn});
 }
 
 void BatchOutputs::put_into(Batch& batch, BatchSlot slot) const {

@@ -36,7 +36,7 @@ class BatchOutputs {
   }
 
  private:
-  BatchSlot take_slot(const Batch& batch, bool wait) const;
+  BatchSlot take_slot(const Batch& batch, std::uint64_t first_turn, bool wait) const;
   void put_into(Batch& batch, BatchSlot slot) const;
   BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples) const;
   void draw_transforms(BatchJob& job) const;

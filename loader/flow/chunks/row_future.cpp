@@ -35,6 +35,7 @@ void RowFuture::issue(Round running, Round next) {
   }
   now_.running_ = std::move(running);
   now_.next_ = std::move(next);
+  now_.end_ = std::max(now_.base_ + turns_of(now_.running_), now_.next_base_ + turns_of(now_.next_));
 }
 
 std::uint64_t RowFuture::first_turn(std::uint64_t batch_number) const {
@@ -57,18 +58,26 @@ RowFuture::DueTimes RowFuture::due_times() const {
   return now_;
 }
 
-std::optional<std::uint64_t> RowFuture::DueTimes::due(std::uint64_t sample,
-                                                      std::span<const std::uint64_t> served) const {
+// Returns the turn in the running round if that is not past, else in the next one.
+template <typename Past>
+std::optional<std::uint64_t> RowFuture::DueTimes::due_unless(std::uint64_t sample, const Past& past) const {
   if (running_.plan) {
     const std::optional<std::uint64_t> turn = running_.plan->turn_of(sample);
-    if (turn && base_ + *turn >= planned_end_ && !std::ranges::binary_search(served, base_ + *turn)) {
-      return base_ + *turn;
-    }
+    if (turn && base_ + *turn >= planned_end_ && !past(base_ + *turn)) return base_ + *turn;
   }
   if (next_.plan) {
     if (const std::optional<std::uint64_t> turn = next_.plan->turn_of(sample)) return next_base_ + *turn;
   }
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> RowFuture::DueTimes::due(std::uint64_t sample,
+                                                      std::span<const std::uint64_t> served) const {
+  return due_unless(sample, [&](std::uint64_t turn) { return std::ranges::binary_search(served, turn); });
+}
+
+std::optional<std::uint64_t> RowFuture::DueTimes::due_after(std::uint64_t sample, std::uint64_t after) const {
+  return due_unless(sample, [&](std::uint64_t turn) { return turn < after; });
 }
 
 }  // namespace h5feed

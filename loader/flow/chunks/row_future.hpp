@@ -47,14 +47,23 @@ class RowFuture {
     /// Returns the turn at which `sample` is due next; nullopt if it is due neither in this round nor in the
     /// predicted one. `served` lists further turns that are past, sorted.
     std::optional<std::uint64_t> due(std::uint64_t sample, std::span<const std::uint64_t> served) const;
+    /// Returns the turn, at `after` at the earliest, at which `sample` is due next; nullopt as above.
+    std::optional<std::uint64_t> due_after(std::uint64_t sample, std::uint64_t after) const;
+
+    /// Returns the first turn after both rounds.
+    std::uint64_t end() const noexcept { return end_; }
 
    private:
     friend class RowFuture;
+    template <typename Past>
+    std::optional<std::uint64_t> due_unless(std::uint64_t sample, const Past& past) const;
+
     Round running_;
     Round next_;
     std::uint64_t base_ = 0;
     std::uint64_t next_base_ = 0;
     std::uint64_t planned_end_ = 0;
+    std::uint64_t end_ = 0;
   };
   /// Returns the due times known now.
   DueTimes due_times() const H5FEED_EXCLUDES(mutex_);

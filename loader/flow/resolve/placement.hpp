@@ -34,10 +34,10 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
 DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptions& options,
                                const DatasetState& dataset, std::uint64_t max_batch_rows);
 
-/// Creates the device of a loader. `slot` is the size of a full batch as assembled. Throws OptionError,
-/// DeviceError.
+/// Creates the device of a loader. `slot` is the size of a full batch as assembled. `foresee` decides which
+/// samples stay on a GPU; it is called from the first slot on. Throws OptionError, DeviceError.
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
                                     const DeliveryFormat& assembled, const ResolvedOptions& resolved,
-                                    SlotBytes slot);
+                                    SlotBytes slot, Foresee foresee);
 
 }  // namespace h5feed

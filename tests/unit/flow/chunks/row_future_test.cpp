@@ -72,6 +72,20 @@ TEST_F(Future, goes_on_counting_over_the_edge_of_an_epoch) {
   EXPECT_GT(due(sample), base() + kBatches * kBatch - 1);
 }
 
+TEST_F(Future, after_a_turn_is_a_later_one_though_batches_before_it_are_not_planned) {
+  issue(0);
+  const std::uint64_t sample = static_cast<std::uint64_t>(now_.plan->batch(3)[1]);
+  const std::uint64_t turn = base() + 3 * kBatch + 1;
+  EXPECT_EQ(future_.due_times().due_after(sample, turn), turn);
+  const std::optional<std::uint64_t> later = future_.due_times().due_after(sample, turn + 1);
+  EXPECT_EQ(later, base() + kBatches * kBatch + next_.plan->turn_of(sample).value());
+  EXPECT_EQ(future_.due_times().end(), base() + 2 * kBatches * kBatch);
+  for (std::uint64_t batch = 0; batch < 4; ++batch) plan(batch);
+  EXPECT_EQ(future_.due_times().due_after(sample, 0), later);
+  issue(1);
+  EXPECT_EQ(future_.due_times().end(), base() + 2 * kBatches * kBatch);
+}
+
 TEST_F(Future, without_a_next_plan_ends_with_the_epoch) {
   future_.issue(round_of(0), {});
   for (std::uint64_t batch = 0; batch < kBatches; ++batch) plan(batch);
