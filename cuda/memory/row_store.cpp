@@ -137,11 +137,13 @@ void RowStore::foresee(std::span<const std::int64_t> samples, std::span<const st
 
 // Claims rows for newcomers, first for those that are due, and removes those without a row from the list.
 RowTable::Claim RowStore::claim(std::vector<Newcomer>& newcomers) {
-  const auto others = std::ranges::stable_partition(newcomers, &Newcomer::due);
+  const auto others =
+      std::stable_partition(newcomers.begin(), newcomers.end(), [](const Newcomer& one) { return one.due; });
+  const auto due = static_cast<std::size_t>(others - newcomers.begin());
   RowTable::Claim claim;
   {
     const MutexLock lock(mutex_);
-    claim = table_.claim(newcomers.size(), newcomers.size() - others.size());
+    claim = table_.claim(newcomers.size(), due);
   }
   newcomers.resize(claim.places.size());
   // Neighbours in the batch become neighbours in the block, so that they travel together.
