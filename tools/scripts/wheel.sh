@@ -63,13 +63,13 @@ add_licenses() {
 # check FOLDER: fails unless the unpacked wheel holds only what it should.
 check() {
   local core=$1/h5feed/_core.abi3.so objects exported found
-  exported=$(nm -D --defined-only "$core" | awk '{print $NF}')
-  [ "$exported" = PyInit__core ] || fail "$core exports more than PyInit__core: $exported"
+  exported=$(nm -D --defined-only "$core" | awk '{print $NF}' | xargs)
+  [ "$exported" = PyInit__core ] || fail "$core must export PyInit__core only, and exports: $exported"
   mapfile -t objects < <(find "$1" -name '*.so*' -type f)
-  found=$(printf '%s\n' "${objects[@]}" | grep -E "$not_in_wheel" || true)
-  [ -z "$found" ] || fail "the wheel holds $found"
-  found=$(readelf -d "${objects[@]}" | grep NEEDED | grep -E "$not_in_wheel" || true)
-  [ -z "$found" ] || fail "a library of the wheel needs $found"
+  found=$(printf '%s\n' "${objects[@]}" | grep -E "$not_in_wheel" | xargs || true)
+  [ -z "$found" ] || fail "the wheel must not contain: $found"
+  found=$(readelf -d "${objects[@]}" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' | grep -E "$not_in_wheel" | xargs || true)
+  [ -z "$found" ] || fail "no library of the wheel must need: $found"
 }
 
 [ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || fail "this is not Debian 12, which the wheel is built on"
