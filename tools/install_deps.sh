@@ -6,7 +6,7 @@
 #     --format      also the formatter that .ci/run checks with, clang-format 14; Debian 12 only
 #     --sanitizers  also Clang 14, the compiler of the sanitizer presets, with its sanitizers and libFuzzer;
 #                   Debian 12 only
-#     --python      also the headers of Python and its module venv, for the Python package
+#     --python      also the headers of Python and its module venv, for the Python package, and make, for its wheel
 set -euo pipefail
 
 packages=(
@@ -34,7 +34,7 @@ for argument in "$@"; do
   case $argument in
     --format) packages+=(clang-format-14) ;;
     --sanitizers) packages+=(clang-14 libclang-rt-14-dev lld) ;;
-    --python) packages+=(python3-dev python3-venv) ;;
+    --python) packages+=(python3-dev python3-venv make) ;;
     *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
   esac
 done

@@ -9,6 +9,18 @@
 h5feed.DataLoader delivers NumPy arrays, h5feed.torch.DataLoader tensors, h5feed.jax.DataLoader JAX arrays.
 """
 
+import os
+import sys
+
+# Loads the core with RTLD_LOCAL even if the application has chosen RTLD_GLOBAL: other packages must not bind to its
+# libraries, such as libhdf5.
+_flags = sys.getdlopenflags()
+sys.setdlopenflags(os.RTLD_NOW | os.RTLD_LOCAL)
+try:
+    from . import _core
+finally:
+    sys.setdlopenflags(_flags)
+
 from ._batch import Batch, Field
 from ._core import DeviceArray, PlanReport, SampleOrigin
 from ._dataset import Dataset, SampleReader, TileGrid

@@ -2,6 +2,7 @@
 """`python -m h5feed info FILE`: what a file holds for training, and what an epoch costs."""
 
 import argparse
+import os
 import sys
 
 from . import Dataset, Error, __version__, plan
@@ -22,7 +23,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         dataset = Dataset.open(given.file, data=given.data, target=given.target)
         print(dataset)
-        print(plan(dataset, batch_size=given.batch_size, shuffle=given.shuffle))
+        print(plan(dataset, batch_size=given.batch_size, shuffle=given.shuffle), flush=True)
+    except BrokenPipeError:  # the program that reads the output, such as head, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the interpreter still flushes
+        return 1
     except Error as error:
         print(error, file=sys.stderr)
         return 1

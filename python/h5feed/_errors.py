@@ -66,6 +66,10 @@ _SPELLINGS = (
     (re.compile(r"\b(\w+) = true\b"), r"\1=True"),
     (re.compile(r"\b(\w+) = false\b"), r"\1=False"),
     (re.compile(r"\bstd\.nullopt\b"), "None"),
+    (re.compile(r"install it with h5feed, put it next to the program, or"),
+     "wheels do not contain it: install h5feed from its sources with pip, or"),
+    (re.compile(r"load that one or build h5feed again"),
+     "import h5feed before other packages that use HDF5, or build h5feed again"),
 )
 
 

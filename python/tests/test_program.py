@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m h5feed`."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import h5feed.__main__
@@ -21,3 +25,12 @@ def test_wrong_usage_is_exit_code_2(capsys):
     with pytest.raises(SystemExit) as ended:
         h5feed.__main__.main(["infos"])
     assert ended.value.code == 2
+
+
+def test_output_that_nobody_reads_is_no_traceback(gzip_file):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody:
+        outcome = subprocess.run([sys.executable, "-m", "h5feed", "info", gzip_file, "--data", "images"], stdout=nobody,
+                                 stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (outcome.returncode, outcome.stderr) == (1, "")

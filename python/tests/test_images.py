@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Encoded images, and an h5feed without their codecs, as its wheels are."""
+
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import zlib
+
+import h5py
+import numpy as np
+import pytest
+
+import h5feed
+
+PIXELS = np.random.default_rng(4).integers(0, 256, (6, 5, 7, 3), dtype=np.uint8)
+
+
+def png(image: np.ndarray) -> bytes:
+    """Encodes RGB pixels (height, width, 3)."""
+    def part(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", image.shape[1], image.shape[0], 8, 2, 0, 0, 0)
+    lines = b"".join(b"\0" + line.tobytes() for line in image)
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", header) + part(b"IDAT", zlib.compress(lines)) + part(b"IEND", b"")
+
+
+@pytest.fixture(scope="module")
+def png_file(folder) -> pathlib.Path:
+    path = folder / "png.h5"
+    with h5py.File(path, "w") as file:
+        images = file.create_dataset("images", (len(PIXELS),), dtype=h5py.vlen_dtype(np.uint8))
+        for row, image in enumerate(PIXELS):
+            images[row] = np.frombuffer(png(image), np.uint8)
+    return path
+
+
+def test_encoded_images_are_decoded(png_file):
+    try:
+        dataset = h5feed.Dataset.open(png_file, data="images", images={})
+    except h5feed.Error as error:
+        if "wheels do not contain it" not in str(error):
+            raise
+        pytest.skip("this h5feed is a wheel, which has no image codecs")
+    (batch,) = h5feed.DataLoader(dataset, batch_size=len(PIXELS))
+    assert (batch.data == PIXELS.transpose(0, 3, 1, 2)).all()
+
+
+def test_without_the_codecs_the_error_says_what_to_install(png_file, tmp_path):
+    missing = tmp_path / "h5feed_images.so"
+    outcome = subprocess.run([sys.executable, "-m", "h5feed", "info", png_file, "--data", "images"], text=True,
+                             capture_output=True, env={**os.environ, "H5FEED_IMAGES": str(missing)}, timeout=60, check=False)
+    assert outcome.returncode == 1
+    assert outcome.stderr == (
+        f"images need h5feed_images.so, which is not there (looked for {missing}); wheels do not contain it: install "
+        "h5feed from its sources with pip, or set H5FEED_IMAGES to its path\n")
