@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the wheel of the Python package, build/wheel/h5feed-*.whl, for Python 3.11 and later and a glibc like Debian 12's
-# or newer; with the GPU part where nvcc is found. It contains the libraries that it needs, except glibc, libstdc++, libgcc and zlib. Its libhdf5 is built here from
-# the source of Debian's package, without the S3 driver (which needs libcurl), and is linked statically with hidden symbols:
-# h5py and netCDF4 bring a libhdf5 each into the same process. Image codecs are left out, because OpenCV's bring 139
-# libraries. Checks size, contents and exported symbols, and runs the package's tests with the wheel in a new environment.
+# or newer; with the GPU part where nvcc is found. It contains the libraries that it needs, except glibc, libstdc++, libgcc
+# and zlib. Its libhdf5 is built here from the source of Debian's package, without the S3 driver (which needs libcurl), and
+# is linked statically with hidden symbols: h5py and netCDF4 bring a libhdf5 each into the same process. Image codecs are
+# left out, because OpenCV's bring 139 libraries. Checks size, contents and exported symbols, and runs the package's tests
+# with the wheel in a new environment.
 #   tools/scripts/wheel.sh
 # Runs on Debian 12 with the packages of tools/install_deps.sh --python; needs a Debian mirror and PyPI. Honours PYTHON.
 set -euo pipefail
