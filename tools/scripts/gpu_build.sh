@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds every target of the preset gpu with the LibTorch of PyPI's torch, which has CUDA. Then proves, without a GPU, that
-# each program for one links, starts, and holds machine code for sm_90.
+# the programs for one link and start, and that every program with code for GPUs has machine code for sm_90.
 #   tools/scripts/gpu_build.sh [FOLDER]     the virtual environment; default: build/torch-env
 # Needs nvcc and the packages of tools/install_deps.sh; the first time also PyPI, and 8 GB of disk. Honours PYTHON.
 set -euo pipefail
@@ -28,17 +28,24 @@ tools/scripts/build.sh gpu -- -DH5FEED_WITH_TORCH=ON
 
 LD_LIBRARY_PATH=$(printf '%s:' "$packages/torch/lib" "$packages"/nvidia/*/lib)
 export LD_LIBRARY_PATH
-# check PROGRAM ARGUMENT: fails unless the program starts with ARGUMENT and has code for sm_90.
-check() {
-  if ! "$1" "$2" >/dev/null; then
-    echo "gpu_build: $1 does not start" >&2
-    return 1
-  fi
-  if ! "$cuobjdump" --list-elf "$1" | grep 'sm_90' >/dev/null; then
-    echo "gpu_build: $1 holds no machine code for sm_90" >&2
-    return 1
-  fi
+starts() {
+  "$1" "$2" >/dev/null || { echo "gpu_build: $1 does not start" >&2; return 1; }
 }
-for program in gpu_benchmark gpu_benchmark_torch; do check "build/gpu/benchmarks/gpu/$program" --list; done
-for program in gpu_test torch_gpu_test; do check "build/gpu/tests/gpu/$program" --gtest_list_tests; done
-echo "gpu_build: all targets of the preset gpu are built with torch $("$python" -c 'import torch; print(torch.__version__)'); four programs start and hold sm_90 code"
+for program in gpu_benchmark gpu_benchmark_torch; do starts "build/gpu/benchmarks/gpu/$program" --list; done
+for program in gpu_test torch_gpu_test; do starts "build/gpu/tests/gpu/$program" --gtest_list_tests; done
+
+# has_code PROGRAM...: fails unless each program holds machine code for sm_90.
+has_code() {
+  local program
+  for program in "$@"; do
+    "$cuobjdump" --list-elf "$program" 2>/dev/null | grep 'sm_90' >/dev/null && continue
+    echo "gpu_build: $program holds no machine code for sm_90" >&2
+    return 1
+  done
+}
+has_code build/gpu/benchmarks/gpu/gpu_benchmark{,_torch} build/gpu/tests/gpu/{gpu_test,torch_gpu_test}
+# And whatever else holds code for a GPU: examples, tests, blocks of the docs.
+mapfile -t others < <(find build/gpu -type f -executable ! -path '*/CMakeFiles/*' -exec \
+  sh -c '"$0" --list-elf "$1" 2>/dev/null | grep -q "ELF file"' "$cuobjdump" {} \; -print)
+has_code "${others[@]}"
+echo "gpu_build: all targets of the preset gpu are built with torch $("$python" -c 'import torch; print(torch.__version__)'); four programs start, and ${#others[@]} hold sm_90 code"
