@@ -98,7 +98,7 @@ TEST_F(GpuReplacement, keeps_what_comes_again_with_any_host_cache_and_workers) {
 
 // Every sample comes once per epoch: what is served was there when the epoch began.
 TEST_F(GpuReplacement, of_one_rank_serves_as_many_as_it_has_room_for_and_copies_none_in_vain) {
-  for (const char* const shuffle : {"full", "chunk:4", "sequential"}) {
+  for (const char* const shuffle : {"full", "chunk:4"}) {
     DataLoaderOptions options = options_of(192);
     options.shuffle = shuffle;
     EXPECT_EQ(hits_per_epoch(options), 192) << shuffle;
