@@ -63,6 +63,8 @@ def peer_of(name):
     """Returns the peer that the harness runs."""
 
     def ways(order):
+        if name == "hidefix" and order == "full":
+            return []  # hidefix 0.12 returns wrong values for single rows of a chunk
         tuned = next(way for way in pytorch_peer.ways(order) if way.mode == "tuned")
         return [dataclasses.replace(tuned, mode=name, name=name, note="in PyTorch's tuned loop")]
 

@@ -169,8 +169,8 @@ class League:
         ways = self.ways()
         for n in counts:
             for peer, way in ways:
-                if peer == "hidefix" and n > 0 or peer not in ("pytorch", *READERS) and n == 0 and 1 in counts:
-                    continue  # hidefix has its own threads; 0 and 1 are the same to the peers with threads
+                if peer == "hidefix" and n > 0 or peer in ("spdl", "dali", "ffcv") and n == 0 and len(counts) > 1:
+                    continue  # hidefix has its own threads; to the peers with threads, 0 means 1
                 command = [options.python, *script_of(peer), "measure", self.settings(peer, way, n), *self.names]
                 peers.append(Setting(way["name"], way["order"], n, command, way["note"], way["same_order"],
                                      way["converts"]))
