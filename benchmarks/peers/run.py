@@ -118,9 +118,11 @@ class League:
 
     def __init__(self, options, peers, file, order):
         self.options, self.peers, self.file, self.order = options, peers, file, order
-        self.copies = os.path.join(os.path.abspath(options.folder), os.path.basename(file) + ".copies")
+        # The files that are made have the same samples, and so share the copies.
+        samples = "made" if os.path.basename(file) in MADE else os.path.basename(file)
+        self.copies = os.path.join(os.path.abspath(options.folder), samples + ".copies")
         os.makedirs(self.copies, exist_ok=True)
-        self.numbers = os.path.join(self.copies, "order.i64")
+        self.numbers = os.path.join(self.copies, os.path.basename(file) + ".i64")
         subprocess.run([self.built("sample_order"), file, options.data, order, str(options.batch_size), "1", self.numbers],
                        check=True)
         self.names = [file, options.data, options.target]
