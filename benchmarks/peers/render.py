@@ -78,7 +78,8 @@ def markdown(results, every_row=False):
     for peer, install in results["left_out"].items():
         lines += [f"Left out: {peer}, which was not installed ({install})."]
     for measured in results["files"]:
-        lines += ["", f"**{measured['file']}**, {measured['order']}, medians of up to {measured['rounds']} rounds", ""]
+        lines += ["", f"**{measured['file']}**, {measured['order']}, medians of up to {measured['rounds']} rounds, load "
+                  f"{measured['load'][0]:.1f} at the end", ""]
         lines += table(measured, every_row) + copies(measured)
     return "\n".join(lines)
 

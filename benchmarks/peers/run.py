@@ -56,7 +56,7 @@ def parse_arguments():
     parser.add_argument("--peers", default="", help="only loaders whose name contains one of these, by comma")
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"), help="Release build of h5feed")
     parser.add_argument("--python", default=sys.executable, help="interpreter with the packages of the peers")
-    parser.add_argument("--json", help="write the results here, after every file")
+    parser.add_argument("--json", help="write the results here, after every round")
     parser.add_argument("--docs", help="replace the tables between the marks of this Markdown file")
     parser.add_argument("--verify", action="store_true", help="check what the peers deliver instead of measuring")
     return parser.parse_args()
@@ -142,8 +142,7 @@ class League:
         found = []
         wanted = self.options.peers.split(",")
         for peer in self.peers:
-            ways = ask(self.options, peer, "describe", self.order)["ways"]
-            ways = [way for way in ways if any(word in way["name"] for word in wanted)]
+            ways = [way for way in ask(self.options, peer, "ways", self.order) if any(word in way["name"] for word in wanted)]
             found += [(peer, way) for way in ways]
             copied = [way for way in ways if way["converts"]]
             if copied:
@@ -198,7 +197,8 @@ class League:
         command += ["--target", options.target] if options.target else []
         return Setting("h5feed", self.order, n, command, "batches in order, in reused slots")
 
-    def measure(self):
+    def measure(self, save):
+        """Measures all rounds; calls `save` with the results so far after each."""
         options = self.options
         rows = self.rows()
         read_once(self.file)
@@ -210,13 +210,13 @@ class League:
             for row in rows:
                 if rounds == 0 or row.is_near_best(rows):
                     row.measure(options.batch_size)
+                    print(f"{time.monotonic() - start:4.0f} s, round {rounds + 1}: {row.summary()}", file=sys.stderr, flush=True)
             if rounds > 0:
                 longest = max(longest, time.monotonic() - begun)
             rounds += 1
-            print(f"{self.file} {self.order}: round {rounds} of {options.rounds}, {time.monotonic() - start:.0f} s",
-                  file=sys.stderr)
-        return {"file": os.path.basename(self.file), "bytes": os.path.getsize(self.file), "order": self.order,
-                "rounds": rounds, "conversions": self.conversions, "rows": [row.result() for row in rows]}
+            save({"file": os.path.basename(self.file), "bytes": os.path.getsize(self.file), "order": self.order,
+                  "rounds": rounds, "conversions": self.conversions, "load": os.getloadavg(),
+                  "rows": [row.result() for row in rows]})
 
     def verify(self):
         """Returns whether all peers deliver what they should."""
@@ -275,11 +275,17 @@ def main():
         if options.verify:
             fine = league.verify() and fine
             continue
-        results["files"].append(league.measure())
-        if options.json:
-            with open(options.json, "w", encoding="utf-8") as out:
-                json.dump(results, out, indent=1)
-                out.write("\n")
+        results["files"].append({})
+
+        def save(measured):
+            results["files"][-1] = measured
+            if options.json:
+                with open(options.json, "w", encoding="utf-8") as out:
+                    json.dump(results, out, indent=1)
+                    out.write("\n")
+
+        print(f"{file}, {league.order}:", file=sys.stderr)
+        league.measure(save)
     if options.verify:
         sys.exit(0 if fine else "run.py: a peer did not deliver the samples")
     print(render.markdown(results))

@@ -52,6 +52,10 @@ class Setting:
     def is_near_best(self, rows):
         return self.rate() >= NEAR_BEST * max(row.rate() for row in rows if row.key() == self.key())
 
+    def summary(self):
+        figure = self.error or f"{self.answers[-1]['samples_per_s']:,.0f} samples/s"
+        return f"{self.loader}, {self.order}{', the same' if self.same_order else ''}, {self.num_workers} workers: {figure}"
+
     def result(self):
         rates = [answer["samples_per_s"] for answer in self.answers]
         row = {"loader": self.loader, "order": self.order, "same_order": self.same_order, "converts": self.converts,

@@ -2,13 +2,15 @@
 """What `h5feed bench --peer` and benchmarks/peers/run.py run for each peer: the same loop around every loader.
 
     python3 NAME_peer.py describe ORDER
+    python3 NAME_peer.py ways ORDER             (of describe, without importing anything)
     python3 NAME_peer.py convert SETTINGS FILE DATA TARGET
     python3 NAME_peer.py measure SETTINGS FILE DATA TARGET
     python3 NAME_peer.py verify SETTINGS FILE DATA TARGET
 
 SETTINGS is a JSON object: mode, order (sequential, full, chunk:K), num_workers, batch_size, seconds, seed, numbers (a
 file of int64 sample numbers: h5feed's order of an epoch), folder (of the converted samples); both paths may be relative
-to the folder of the script. DATA and TARGET are paths of datasets; an empty TARGET means none. Each prints one line of JSON; an error is {"error": TEXT}.
+to the folder of the script. DATA and TARGET are paths of datasets; an empty TARGET means none. Each prints one line of
+JSON; an error is {"error": TEXT}.
 
 A peer is a module with
     MODULES      {name: (module, package of pip, package of Debian or "")}
@@ -79,7 +81,11 @@ def describe(peer, order):
         except Exception as error:  # a package that does not fit the versions of others
             modules[name]["problem"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
     return {"python": sys.version.split()[0], "modules": modules,
-            "ways": [dataclasses.asdict(way) for way in peer.ways(order)]}
+            "ways": ways(peer, order)}
+
+
+def ways(peer, order):
+    return [dataclasses.asdict(way) for way in peer.ways(order)]
 
 
 def version_of(module, package):
@@ -115,9 +121,9 @@ def check_batch(data, target, source):
 def measure(peer, settings, source):
     """Receives batches for settings["seconds"]; at least one from each worker.
 
-    The clock starts after all imports, before the loader is made. Workers deliver in turn, about as many batches at a time as there are
-    workers, and only whole rounds are counted, so that a slow loader's rate does not depend on where in a round the
-    time ended. The rate after the start begins with the batch after those prepared in advance.
+    The clock starts after all imports, before the loader is made. Workers deliver in turn, about as many batches at a
+    time as there are workers, and only whole rounds are counted, so that a slow loader's rate does not depend on where
+    in a round the time ended. The rate after the start begins with the batch after those prepared in advance.
     """
     for module in (*(module for module, _, _ in peer.MODULES.values()), *peer.IMPORTS):
         importlib.import_module(module)
@@ -200,8 +206,8 @@ def convert(peer, settings, source):
 def main(peer, open_data=h5py_rows.open_h5py, arguments=None):
     """Runs the command of the command line for the module `peer`. Does not return."""
     command, *rest = arguments or sys.argv[1:]
-    if command == "describe":
-        print(json.dumps(describe(peer, rest[0])))
+    if command in ("describe", "ways"):
+        print(json.dumps(describe(peer, rest[0]) if command == "describe" else ways(peer, rest[0])))
         sys.exit(0)
     settings = json.loads(rest[0])
     for key in ("numbers", "folder"):
