@@ -27,7 +27,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tools"))
+sys.path.insert(0, os.path.join(ROOT, "tools", "bench", "peers"))
 FILES = {
     "train/images": "train-images-idx3-ubyte",
     "train/labels": "train-labels-idx1-ubyte",
@@ -82,6 +82,8 @@ def samples_of(file, part):
 def python_loader(file, part, batch_size, order):
     import torch
 
+    import h5py_rows
+    import harness
     import pytorch_peer
 
     def collate(examples):
@@ -90,9 +92,8 @@ def python_loader(file, part, batch_size, order):
         return images, torch.tensor([int(label) for _, label in examples])
 
     # Always the large chunk cache: only the accuracy counts here.
-    rows = pytorch_peer.PerSample(
-        lambda tuned: pytorch_peer.open_h5py(file, part + "/images", part + "/labels", True), len(order)
-    )
+    source = harness.Source(file, part + "/images", part + "/labels", lambda *names: h5py_rows.open_h5py(*names[:3], True))
+    rows = pytorch_peer.PerSample(source, len(order))
     # A separate generator: the default one draws the orders, as in LibTorch's loader.
     return torch.utils.data.DataLoader(
         rows, batch_size=batch_size, sampler=order, num_workers=2, collate_fn=collate, generator=torch.Generator()

@@ -36,11 +36,9 @@
 #include <utility>
 #include <vector>
 
-#include "dataset/dataset_state.hpp"
-#include "flow/resolve/resolve_order.hpp"
 #include "peers/fixed_order.hpp"
 #include "peers/shared_file.hpp"
-#include "plan/epoch_plan.hpp"
+#include "tools/measure/epoch_order.hpp"
 
 namespace {
 
@@ -148,14 +146,8 @@ h5feed::DataLoaderOptions loader_options(const Settings& settings) {
 
 // Returns the rows of h5feed's first epoch, in order.
 std::vector<std::size_t> rows_of(const h5feed::Dataset& dataset, const h5feed::DataLoaderOptions& options) {
-  const h5feed::DatasetState& state = *h5feed::DatasetAccess::state(dataset);
-  const auto resolved = h5feed::resolve_order(options, state, nullptr);
-  const h5feed::EpochPlan plan(h5feed::make_plan_spec({}, state, resolved), 0);
-  std::vector<std::size_t> rows;
-  for (std::uint64_t number = 0; number < plan.num_batches(); ++number) {
-    for (const std::int64_t row : plan.batch(number)) rows.push_back(static_cast<std::size_t>(row));
-  }
-  return rows;
+  const std::vector<std::int64_t> order = h5feed::epoch_order(dataset, options);
+  return {order.begin(), order.end()};
 }
 
 // Reads all samples into one tensor, which also brings the file into the page cache.

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs public HDF5 readers other than h5py in the loop that tools/bench/pytorch_peer.py calls tuned.
+"""Public HDF5 readers other than h5py, in the loop that tools/bench/peers/pytorch_peer.py calls tuned.
 
-    python3 other_readers.py READER SETTINGS FILE DATA
+    python3 other_readers.py READER describe ORDER
+    python3 other_readers.py READER measure SETTINGS FILE DATA TARGET
 
-Shape and chunks come from h5py, every row from READER (hidefix or pyfive). With num_workers 0 the file is
-opened before the clock starts, since hidefix reads its whole index at open. hidefix uses its own threads.
+Shape and chunks come from h5py, every row of the data from READER (hidefix or pyfive). hidefix reads its whole index
+at open, and uses its own threads.
 """
 
-import json
+import dataclasses
 import os
 import sys
+import types
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "bench", "peers"))
+import h5py_rows  # noqa: E402
+import harness  # noqa: E402
 import pytorch_peer  # noqa: E402
 
 
@@ -44,12 +48,8 @@ READERS = {"hidefix": Hidefix, "pyfive": Pyfive}
 class LazyReader:
     """Opens the file on the first read, so that each worker opens it itself."""
 
-    def __init__(self, reader, file, path):
-        import h5py
-
-        with h5py.File(file, "r") as opened:
-            data = opened[path]
-            self.shape, self.dtype, self.chunks = data.shape, data.dtype, data.chunks
+    def __init__(self, reader, file, path, data):
+        self.shape, self.dtype, self.chunks = data.shape, data.dtype, data.chunks
         self.make = lambda: reader(file, path.strip("/"), self.shape)
         self.data = None
 
@@ -59,19 +59,29 @@ class LazyReader:
         return self.data[rows]
 
 
-def main(arguments):
-    reader = READERS[arguments[0]]
-    opened = {}
+def peer_of(name):
+    """Returns the peer that the harness runs."""
 
+    def ways(order):
+        if name == "hidefix" and order == "full":
+            return []  # hidefix 0.12 returns wrong values for single rows of a chunk
+        tuned = next(way for way in pytorch_peer.ways(order) if way.mode == "tuned")
+        return [dataclasses.replace(tuned, mode=name, name=name, note="in PyTorch's tuned loop")]
+
+    def make_loader(settings, source):
+        return pytorch_peer.make_loader({**settings, "mode": "tuned"}, source)
+
+    return types.SimpleNamespace(MODULES={name: (name, name, ""), **pytorch_peer.MODULES}, IMPORTS=pytorch_peer.IMPORTS,
+                                 ways=ways, make_loader=make_loader)
+
+
+def main(name, arguments):
     def open_data(file, data, target, tuned):
-        if os.getpid() not in opened:
-            opened[os.getpid()] = LazyReader(reader, file, data)
-            if json.loads(arguments[1])["num_workers"] == 0:
-                opened[os.getpid()][0]
-        return opened[os.getpid()], None
+        stored, labels = h5py_rows.open_h5py(file, data, target, tuned)
+        return LazyReader(READERS[name], file, data, stored), None if labels is None else labels[:]
 
-    return pytorch_peer.main([*arguments[1:], ""], open_data)
+    harness.main(peer_of(name), open_data, arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1], sys.argv[2:])

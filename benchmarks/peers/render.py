@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the results of run.py as Markdown tables: render.py RESULT.json [--all]
+"""Prints the results of run.py as Markdown tables: render.py RESULT.json [--all | --docs FILE]
 
-Shows each loader at its best number of workers; --all: at every number of workers."""
+Shows each loader at its best number of workers; --all: at every number of workers. --docs replaces the text between
+the lines <!-- league --> and <!-- end of league --> of FILE."""
 
 import json
 import sys
+
+BEGIN, END = "<!-- league -->\n", "<!-- end of league -->\n"
 
 
 def rate(value):
@@ -13,13 +16,22 @@ def rate(value):
 
 
 def best_rows(rows):
-    """Returns the fastest row of each loader, in order of appearance; a failed row if none delivered."""
+    """Returns the fastest row of each loader and order, in order of appearance; a failed row if none delivered."""
     best = {}
     for row in rows:
-        known = best.get(row["loader"])
+        key = row["loader"], row["order"], row["same_order"]
+        known = best.get(key)
         if known is None or row.get("samples_per_s", 0) > known.get("samples_per_s", 0):
-            best[row["loader"]] = row
+            best[key] = row
     return list(best.values())
+
+
+def times(value):
+    return f"{value:.2f} ×" if value < 10 else f"{value:.0f} ×"
+
+
+def seconds(value):
+    return f"{value:.2f} s" if value >= 0.1 else f"{value * 1e3:.0f} ms"
 
 
 def table(measured, every_row):
@@ -27,20 +39,32 @@ def table(measured, every_row):
     ours = max((row for row in rows if row["loader"] == "h5feed" and "samples_per_s" in row),
                key=lambda row: row["samples_per_s"], default=None)
     shown = sorted(rows if every_row else best_rows(rows), key=lambda row: -row.get("samples_per_s", 0))
-    lines = ["| loader | order | workers | samples/s | slowest - fastest | h5feed is | |",
-             "| --- | --- | ---: | ---: | ---: | ---: | --- |"]
+    lines = ["| loader | order | workers | samples/s, start included | slowest to fastest | after the start | first batch "
+             "| h5feed is | |", "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |"]
     for row in shown:
-        start = f"| {row['loader']} | {row['order']} |"
+        start = f"| {row['loader']} | {row['order']}{', the same' if row['same_order'] else ''} |"
         if "samples_per_s" not in row:
-            lines.append(f"{start} | | | | no figure: {row['error']} |".replace("\n", " "))
+            lines.append(f"{start} {row['num_workers']} | | | | | | no figure: {row['error']} |".replace("\n", " "))
             continue
-        ratio = "" if row["loader"] == "h5feed" or ours is None else f"{ours['samples_per_s'] / row['samples_per_s']:.2f} x"
+        ratio = "" if row["loader"] == "h5feed" or ours is None else times(ours["samples_per_s"] / row["samples_per_s"])
         note = row["note"]
         if "share_of_limit" in row:
             note = f"{row['share_of_limit']:.0%} of the limit; {note}"
-        lines.append(f"{start} {row['num_workers']} | {rate(row['samples_per_s'])} | {rate(row['slowest'])} - "
-                     f"{rate(row['fastest'])} | {ratio} | {note} |")
+        after = rate(row["after_start"]) if "after_start" in row else ""
+        first = seconds(row["first_batch_s"]) if "first_batch_s" in row else ""
+        lines.append(f"{start} {row['num_workers']} | {rate(row['samples_per_s'])} | {rate(row['slowest'])} to "
+                     f"{rate(row['fastest'])} | {after} | {first} | {ratio} | {note} |")
     return lines
+
+
+def copies(measured):
+    """Says what the peers' own formats took."""
+    made = [f"{peer} {copy['bytes'] / 2**20:,.0f} MiB in {copy['seconds']:.0f} s" if "bytes" in copy
+            else f"{peer} failed: {copy['error']}" for peer, copy in measured["conversions"].items()]
+    if not made:
+        return []
+    return ["", f"The file has {measured['bytes'] / 2**20:,.0f} MiB. Copies in the peers' own formats, made before and not "
+            f"counted: {'; '.join(made)}."]
 
 
 def markdown(results, every_row=False):
@@ -48,17 +72,34 @@ def markdown(results, every_row=False):
     settings = results["settings"]
     readers = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
     lines = [f"{results['date']}, commit {results['commit']}; {machine['cpu']}, {machine['cores']} cores, "
-             f"{machine['memory_bytes'] / 2**30:.0f} GiB; {readers}. Batches of {settings['batch_size']}, pages warm, "
-             f"h5feed's cache {settings['cache_bytes']}. Command: `{results['command']}`"]
+             f"{machine['memory_bytes'] / 2**30:.0f} GiB, load {results['load'][0]:.1f} before the first run; {readers}. "
+             f"Batches of {settings['batch_size']}, pages warm, h5feed's cache {settings['cache_bytes']}. "
+             f"Command: `{results['command']}`"]
+    for peer, install in results["left_out"].items():
+        lines += [f"Left out: {peer}, which was not installed ({install})."]
     for measured in results["files"]:
-        lines += ["", f"**{measured['file']}**, {measured['order']}, medians of {measured['rounds']}", ""]
-        lines += table(measured, every_row)
+        lines += ["", f"**{measured['file']}**, {measured['order']}, medians of up to {measured['rounds']} rounds, load "
+                  f"{measured['load'][0]:.1f} at the end", ""]
+        lines += table(measured, every_row) + copies(measured)
     return "\n".join(lines)
+
+
+def replace_tables(path, results):
+    """Replaces the text between the two marks of a Markdown file."""
+    with open(path, encoding="utf-8") as opened:
+        before, rest = opened.read().split(BEGIN)
+    _, after = rest.split(END)
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(before + BEGIN + markdown(results) + "\n" + END + after)
 
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as opened:
-        print(markdown(json.load(opened), "--all" in sys.argv[2:]))
+        results = json.load(opened)
+    if sys.argv[2:3] == ["--docs"]:
+        replace_tables(sys.argv[3], results)
+    else:
+        print(markdown(results, "--all" in sys.argv[2:]))
 
 
 if __name__ == "__main__":

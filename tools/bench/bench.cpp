@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,6 +51,7 @@ struct BenchArguments {
   std::string device = "cpu";
   std::string peer;
   std::string python;
+  std::string scratch;
   OutputOptions output;
 };
 
@@ -130,18 +132,19 @@ RowOutcome run_row(const RowRequest& request, Progress& progress) {
 }
 
 int bench_beside_peer(const BenchArguments& arguments) {
-  if (arguments.peer != "pytorch") {
-    throw OptionError(fmt::format("--peer \"{}\" is not known; it takes pytorch", printable(arguments.peer)));
-  }
+  const std::vector<std::string> peers = parse_peers(arguments.peer);
   const auto workers = [&](const std::string& otherwise) {
     return parse_list("--num-workers", arguments.num_workers.empty() ? otherwise : arguments.num_workers);
   };
-  PeerRequest request{.settings = make_settings(arguments), .peer_workers = workers(kPeerWorkers)};
+  PeerRequest request{
+      .settings = make_settings(arguments), .peers = peers, .peer_workers = workers(kPeerWorkers)};
   request.loader_workers =
       arguments.num_workers.empty() ? default_workers(system_limits().cpus) : request.peer_workers;
   request.python = arguments.python;
   request.cold = arguments.cold;
-  return bench_against_pytorch(request, arguments.output);
+  request.scratch = arguments.scratch;
+  if (arguments.scratch.empty()) request.scratch = std::filesystem::temp_directory_path();
+  return bench_against_peers(request, arguments.output);
 }
 
 int bench_ranks(const BenchArguments& arguments) {
@@ -231,11 +234,21 @@ before each pass, limits included, and check that they are gone. Their limits ar
 bytes: for sequential and chunk:K, one thread that reads in file order; for full, reads of single chunks, or
 of rows if the loader reads rows, with as many reads in flight as the loader has.
 
---peer pytorch measures PyTorch's DataLoader over h5py in turn with h5feed: per sample (the file opened in each
-worker, one row per sample) and tuned (1 GiB of chunk cache, whole chunks, whole batches). Its defaults are
-batches of 512, 4 workers for PyTorch and 12 s per row. Starting Python takes additional time: repetitions are
-left out if starting would take more than twice a row's time and more than 5 s. A process that exceeds its time
-by more than five times the start-up time (at least 2 s) is killed, and its row fails.
+--peer measures other loaders of Python in turn with h5feed, on the same samples and batches:
+  pytorch   PyTorch's DataLoader over h5py: the file opened for each item; opened once in each worker, one row
+            per sample; the whole file in memory; tuned (1 GiB of chunk cache, whole chunks, whole batches)
+  spdl      SPDL: threads that read through h5py and decode gzip outside libhdf5
+  dali      DALI on the CPU: an external source over h5py; its WebDataset reader
+  litdata, ffcv   their own formats
+Several names are separated by commas. Where a peer can deliver a given order, a row has the order of h5feed's
+first epoch ("the same"), beside those in the peer's own order. Peers that read their own format get a copy of
+the samples in --scratch first; the time for it is printed, but not part of the rows.
+"samples/s" is that of an epoch, from before the loader is made to the last batch: the time to the first batch
+("first batch"), and all others at the rate measured after the start ("after start").
+Defaults are batches of 512, 4 workers for the peers and 12 s per row. Starting Python takes additional time:
+repetitions are left out if starting would take more than twice a row's time and more than 5 s. A process that
+exceeds its time by more than five times the start-up time (at least 2 s) is killed, and its row fails; rows
+that read the whole file at their start, or compile, have two minutes more.
 
 --world-size adds up the rates of processes that run at the same time, each for the row's time and at least
 one epoch; an epoch that takes more than twice that time is cut short. "read" is the number of bytes that
@@ -248,6 +261,7 @@ Examples:
   h5feed bench train.h5 --cache-bytes 256MiB --shuffle full --time-budget 10s --export-json bench.json
   h5feed bench train.h5 --cold --num-workers 2 --shuffle chunk:16
   h5feed bench train.h5 --shuffle chunk:16 --peer pytorch
+  h5feed bench train.h5 --target labels --peer pytorch,spdl,dali --python venv/bin/python
   h5feed bench train.h5 --world-size 1,2,4 --shard by_chunk --shuffle chunk:16
   h5feed bench slides.h5 --tile-size 512 --tile-overlap 64 --tile-edges shift --batch-size 16
   h5feed bench index.h5 --data '*/data' --target '*/target' --sample dataset --input-layout none
@@ -293,9 +307,11 @@ void add_bench(CLI::App& app, Action& action) {
       ->capture_default_str();
   option("--device", arguments->device, "cpu or auto; GPUs are measured by tools/gpu_check.sh", "DEVICE")
       ->capture_default_str();
-  option("--peer", arguments->peer, "Compare with a peer: pytorch", "NAME");
-  option("--python", arguments->python, "Python for the peer; default: python3, then /usr/bin/python3",
+  option("--peer", arguments->peer, "Compare with peers: pytorch, spdl, dali, litdata, ffcv", "NAME,...");
+  option("--python", arguments->python, "Python for the peers; default: python3, then /usr/bin/python3",
          "PROGRAM");
+  option("--scratch", arguments->scratch,
+         "Folder for the copies of --peer; default: the system's for temporary files", "DIR");
   add_output_options(*command, arguments->output);
   command->footer(kBenchFooter);
   command->callback([arguments, command, &action] {
@@ -315,6 +331,8 @@ void add_bench(CLI::App& app, Action& action) {
     if (arguments->world_size.empty() && command->count("--shard") > 0)
       throw OptionError("--shard needs --world-size");
     if (arguments->peer.empty() && command->count("--python") > 0) throw OptionError("--python needs --peer");
+    if (arguments->peer.empty() && command->count("--scratch") > 0)
+      throw OptionError("--scratch needs --peer");
     if (!arguments->world_size.empty()) {
       action = [arguments] { return bench_ranks(*arguments); };
       return;

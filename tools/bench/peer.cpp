@@ -2,13 +2,16 @@
 #include "tools/bench/peer.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <optional>
+#include <functional>
+#include <map>
+#include <utility>
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
@@ -16,29 +19,25 @@
 #include "dataset/dataset_state.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
+#include "tools/bench/peer_rows.hpp"
+#include "tools/bench/peer_scripts.hpp"
 #include "tools/bench/python.hpp"
-#include "tools/bench/report.hpp"
+#include "tools/measure/epoch_order.hpp"
 #include "tools/measure/page_cache.hpp"
-#include "tools/measure/statistics.hpp"
 #include "tools/program/child_process.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
 #include "tools/program/machine.hpp"
 #include "tools/program/progress.hpp"
 #include "tools/program/run_bounds.hpp"
+#include "tools/storage/free_space.hpp"
 #include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
 namespace {
 
 constexpr const char* kLoaderName = "h5feed";
-
-struct PeerMode {
-  const char* mode;  // as the script calls it
-  const char* name;
-};
-constexpr PeerMode kPeerModes[] = {{"per_sample", "PyTorch + h5py, per sample"},
-                                   {"tuned", "PyTorch + h5py, tuned"}};
+constexpr const char* kOrderFile = "order.i64";  // sample numbers of an epoch, in the folder of the scripts
 
 using Seconds = std::chrono::duration<double>;
 
@@ -49,177 +48,57 @@ constexpr Seconds kLeastAllowance{2};
 // left out.
 constexpr double kStartShare = 2;
 constexpr Seconds kUsualStarts{5};
+// Time limit of a process that reads or converts all samples: slower than this is taken for hanging.
+constexpr Seconds kLeastReading{120};
+constexpr double kSlowestReading = 10e6;  // bytes/s
+// Size of a copy in another format, for each byte of the samples and in total.
+constexpr double kCopyShare = 1.1;
+constexpr std::uint64_t kCopyOverhead = 64 * kMiB;
 
-void refuse_what_the_peer_lacks(const BenchSettings& settings) {
-  if (settings.normalize) {
-    throw OptionError("--peer pytorch compares stored values; leave out --normalize");
-  }
-  if (!settings.batch_size) throw OptionError("--peer pytorch compares batches; give --batch-size a number");
+void refuse_what_the_peers_lack(const BenchSettings& settings) {
+  if (settings.normalize) throw OptionError("--peer compares stored values; leave out --normalize");
+  if (!settings.batch_size) throw OptionError("--peer compares batches; give --batch-size a number");
 }
 
-// One loader with one number of workers, and its results.
-class PeerRow {
- public:
-  PeerRow(std::string loader, std::string mode, std::string order, std::int64_t num_workers)
-      : loader_(std::move(loader)), mode_(std::move(mode)), order_(std::move(order)), workers_(num_workers) {}
-
-  const std::string& mode() const noexcept { return mode_; }  // empty: h5feed
-  const std::string& name() const noexcept { return loader_; }
-  const std::string& order() const noexcept { return order_; }
-  std::int64_t num_workers() const noexcept { return workers_; }
-  const std::string& error() const noexcept { return error_; }
-  double samples_per_s() const { return median(rates_); }
-  double spread() const { return relative_spread(rates_); }
-
-  void add(double samples_per_s, std::optional<double> share_of_limit) {
-    rates_.push_back(samples_per_s);
-    if (share_of_limit) shares_.push_back(*share_of_limit);
-  }
-  void fail(std::string error) { error_ = std::move(error); }
-
-  double slowest() const { return rates_.empty() ? 0 : *std::min_element(rates_.begin(), rates_.end()); }
-  double fastest() const { return rates_.empty() ? 0 : *std::max_element(rates_.begin(), rates_.end()); }
-
-  Json to_json() const {
-    const auto figure = [&](double value) { return rates_.empty() ? Json() : Json(value); };
-    return {{"loader", loader_},
-            {"order", order_},
-            {"num_workers", workers_},
-            {"samples_per_s", figure(samples_per_s())},
-            {"slowest", figure(slowest())},
-            {"fastest", figure(fastest())},
-            {"share_of_limit", shares_.empty() ? Json() : Json(median(shares_))},
-            {"error", error_.empty() ? Json() : Json(error_)},
-            {"repetitions", rates_}};
-  }
-
- private:
-  std::string loader_;
-  std::string mode_;
-  std::string order_;
-  std::int64_t workers_;
-  std::string error_;
-  std::vector<double> rates_;
-  std::vector<double> shares_;
+// Copy of the samples that a peer made in its own format.
+struct Conversion {
+  double seconds = 0;
+  std::uint64_t bytes = 0;
+  std::string error;
 };
-
-// Returns the fastest row of a mode; null if none delivered.
-const PeerRow* best_of(const std::vector<PeerRow>& rows, const std::string& mode) {
-  const PeerRow* best = nullptr;
-  for (const PeerRow& row : rows) {
-    if (row.mode() != mode || row.samples_per_s() <= 0) continue;
-    if (best == nullptr || row.samples_per_s() > best->samples_per_s()) best = &row;
-  }
-  return best;
-}
-
-Table peer_table(const std::vector<PeerRow>& rows) {
-  Table table({{"loader", false},
-               {"order", false},
-               {"num_workers", true},
-               {"samples/s", true},
-               {"slowest", true},
-               {"fastest", true},
-               {"h5feed is", true}});
-  const PeerRow* const ours = best_of(rows, "");
-  for (const PeerRow& row : rows) {
-    std::vector<std::string> cells = {row.name(), row.order(), std::to_string(row.num_workers())};
-    if (row.samples_per_s() > 0) {
-      for (const double value : {row.samples_per_s(), row.slowest(), row.fastest()}) {
-        cells.push_back(rate_text(value));
-      }
-      const bool peer = !row.mode().empty() && ours != nullptr;
-      cells.push_back(peer ? fmt::format("{:.3g} x", ours->samples_per_s() / row.samples_per_s()) : "");
-    } else {
-      cells.insert(cells.end(), {row.error().empty() ? "-" : "failed", "", "", ""});
-    }
-    table.add_row(std::move(cells));
-  }
-  return table;
-}
-
-Json ratios_json(const std::vector<PeerRow>& rows) {
-  const PeerRow* const ours = best_of(rows, "");
-  Json ratios = Json::object();
-  for (const PeerMode& peer : kPeerModes) {
-    const PeerRow* const best = best_of(rows, peer.mode);
-    ratios[peer.mode] =
-        ours != nullptr && best != nullptr ? Json(ours->samples_per_s() / best->samples_per_s()) : Json();
-  }
-  return ratios;
-}
-
-std::string verdict(const std::vector<PeerRow>& rows) {
-  std::string text;
-  const PeerRow* const ours = best_of(rows, "");
-  for (const PeerMode& peer : kPeerModes) {
-    const PeerRow* const best = best_of(rows, peer.mode);
-    if (ours == nullptr || best == nullptr) continue;
-    const double ratio = ours->samples_per_s() / best->samples_per_s();
-    text += fmt::format("h5feed at its best (num_workers={}) is {:.3g} x {} at its best (num_workers={}){}\n",
-                        ours->num_workers(), ratio, best->name(), best->num_workers(),
-                        ratio < 1 ? ": the peer is faster here" : "");
-  }
-  for (const PeerRow& row : rows) {
-    if (!row.error().empty()) {
-      text += fmt::format("{}, num_workers={}: {}\n", row.name(), row.num_workers(), printable(row.error()));
-    }
-  }
-  return text;
-}
 
 class Comparison {
  public:
   Comparison(const PeerRequest& request, const OutputOptions& output)
-      : output_(output),
-        settings_(request.settings),
-        python_(find_python(request.python)),
-        cold_(request.cold) {
+      : output_(output), settings_(request.settings), cold_(request.cold), folder_(request.scratch) {
+    for (const std::string& name : request.peers) {
+      peers_.push_back(find_peer(name, request.python, folder_, settings_.shuffle));
+      start_ = std::max(start_, peers_.back().start);
+    }
     const ScopedLogSink quiet(ignore_log);
     const Dataset dataset = open_dataset(dataset_options(settings_), "bench");
     for (const std::int64_t workers : request.loader_workers) {
       DataLoader(dataset, loader_options(settings_, workers));
     }
     data_ = DatasetAccess::state(dataset)->data.info().path;
+    data_bytes_ = DatasetAccess::state(dataset)->data.info().total_bytes();
     if (dataset.has_target()) target_ = DatasetAccess::state(dataset)->target->info().path;
-    // Successive rounds run the loaders in opposite order, so that drift of the machine affects both.
-    const std::size_t longest = std::max(request.loader_workers.size(), request.peer_workers.size());
-    for (std::size_t i = 0; i < longest; ++i) {
-      if (i < request.peer_workers.size()) add_peer(kPeerModes[0], request.peer_workers[i]);
-      if (i < request.loader_workers.size()) {
-        rows_.emplace_back(kLoaderName, "", settings_.shuffle, request.loader_workers[i]);
-      }
-      if (i < request.peer_workers.size()) add_peer(kPeerModes[1], request.peer_workers[i]);
-    }
-    rounds_ = peer_rounds(settings_, python_.start);
+    const std::vector<std::int64_t> order = epoch_order(dataset, loader_options(settings_, 0));
+    folder_.write(kOrderFile, {reinterpret_cast<const char*>(order.data()), order.size() * sizeof(order[0])});
+    add_rows(request);
+    rounds_ = peer_rounds(settings_, start_);
     repetition_ = settings_.time_budget / static_cast<std::int64_t>(settings_.warmup + settings_.runs);
   }
 
   int run() {
-    const double seconds = std::chrono::duration<double>(repetition_).count();
-    const auto peers =
-        std::count_if(rows_.begin(), rows_.end(), [](const auto& row) { return !row.mode().empty(); });
-    const double starts =
-        python_.start.count() * static_cast<double>(rounds_.all) * static_cast<double>(peers);
-    const double total = seconds * static_cast<double>(rounds_.all * rows_.size()) + starts;
-    const std::uint64_t wanted = settings_.warmup + settings_.runs;
-    say(fmt::format(
-        "measuring {}:{} through h5feed and through PyTorch {} with h5py {} ({}): {} rows in turn, "
-        "about {:.3g} s in all, of which starting Python takes {:.0f}{}; a process of Python is ended {:.0f} "
-        "s after its time",
-        printable(settings_.file), printable(data_), python_.versions.at("torch").get<std::string>(),
-        python_.versions.at("h5py").get<std::string>(), printable(python_.program), rows_.size(), total,
-        starts,
-        rounds_.all < wanted
-            ? fmt::format("; {} of {} repetitions of a row fit --time-budget", rounds_.all, wanted)
-            : "",
-        allowance().count()));
+    announce();
+    convert();
     if (cold_) {
       require_droppable(settings_.file);
     } else if (std::filesystem::file_size(settings_.file) <= system_limits().available_bytes / 2) {
       pages_warm_ = load_pages(settings_.file, settings_.time_budget);
     }
-    Progress progress("bench", ProgressUnit::seconds, total);
+    Progress progress("bench", ProgressUnit::seconds, seconds_in_all());
     for (std::uint64_t round = 0; round < rounds_.all; ++round) {
       for (PeerRow& row : rows_) {
         const int code = measure(row, round + rounds_.counted >= rounds_.all, progress);
@@ -231,20 +110,98 @@ class Comparison {
     if (output_.json) {
       print(json_text(to_json()));
     } else {
-      print(peer_table(rows_).to_text() + '\n' + verdict(rows_));
+      print(peer_table(rows_).to_text() + '\n' + peer_verdict(rows_));
     }
     return kDone;
   }
 
  private:
+  // Successive rounds run the loaders in the same order, h5feed between the peers, so that drift of the
+  // machine affects all.
+  void add_rows(const PeerRequest& request) {
+    std::vector<std::pair<const Peer*, const PeerWay*>> ways;
+    for (const Peer& peer : peers_) {
+      for (const PeerWay& way : peer.ways) ways.emplace_back(&peer, &way);
+    }
+    const std::size_t longest = std::max(request.loader_workers.size(), request.peer_workers.size());
+    for (std::size_t i = 0; i < longest; ++i) {
+      for (std::size_t k = 0; k < ways.size(); ++k) {
+        if (k == ways.size() / 2 && i < request.loader_workers.size()) {
+          rows_.emplace_back(nullptr, PeerWay{.name = kLoaderName, .order = settings_.shuffle},
+                             request.loader_workers[i]);
+        }
+        if (i < request.peer_workers.size())
+          rows_.emplace_back(ways[k].first, *ways[k].second, request.peer_workers[i]);
+      }
+    }
+  }
+
   // Time that a Python process may take beyond its measuring time: to start, to fork its workers, to deliver
   // the first batch.
-  Seconds allowance() const { return std::max(kLeastAllowance, kStartAllowance * python_.start); }
+  Seconds allowance() const { return std::max(kLeastAllowance, kStartAllowance * start_); }
+  Seconds reading_limit() const {
+    return kLeastReading + Seconds(static_cast<double>(data_bytes_) / kSlowestReading);
+  }
 
-  void add_peer(const PeerMode& peer, std::int64_t workers) {
-    const bool windowed = settings_.shuffle.starts_with("chunk:");
-    const bool per_sample = std::strcmp(peer.mode, kPeerModes[0].mode) == 0;
-    rows_.emplace_back(peer.name, peer.mode, windowed && per_sample ? "full" : settings_.shuffle, workers);
+  double starts_in_all() const {
+    const auto peers =
+        std::count_if(rows_.begin(), rows_.end(), [](const auto& row) { return row.peer() != nullptr; });
+    return start_.count() * static_cast<double>(rounds_.all) * static_cast<double>(peers);
+  }
+  double seconds_in_all() const {
+    return Seconds(repetition_).count() * static_cast<double>(rounds_.all * rows_.size()) + starts_in_all();
+  }
+
+  void announce() const {
+    std::string through;
+    for (const Peer& peer : peers_) {
+      for (const auto& [module, version] : peer.versions.items()) {
+        const std::string text = fmt::format("{} {}", module, version.get<std::string>());
+        if (module != "python" && through.find(text) == std::string::npos)
+          through += (through.empty() ? "" : ", ") + text;
+      }
+    }
+    const std::uint64_t wanted = settings_.warmup + settings_.runs;
+    say(fmt::format(
+        "measuring {}:{} through h5feed and through {} ({}): {} rows in turn, about {:.3g} s in all, of "
+        "which "
+        "starting Python takes {:.0f}{}; a process of Python is ended {:.0f} s after its time",
+        printable(settings_.file), printable(data_), printable(through), printable(peers_.front().python),
+        rows_.size(), seconds_in_all(), starts_in_all(),
+        rounds_.all < wanted
+            ? fmt::format("; {} of {} repetitions of a row fit --time-budget", rounds_.all, wanted)
+            : "",
+        allowance().count()));
+  }
+
+  // Lets each peer that has a format of its own copy the samples into it. What fails there fails the rows.
+  void convert() {
+    for (const Peer& peer : peers_) {
+      const auto way =
+          std::find_if(peer.ways.begin(), peer.ways.end(), [](const auto& w) { return w.converts; });
+      if (way == peer.ways.end()) continue;
+      const auto bytes =
+          static_cast<std::uint64_t>(kCopyShare * static_cast<double>(data_bytes_)) + kCopyOverhead;
+      try {
+        require_free_space(folder_.path() / peer.name, one_file(bytes, true));
+      } catch (const FileError& error) {
+        throw FileError(fmt::format("{}; --scratch names another folder", error.what()));
+      }
+      say(fmt::format("{} copies the samples into its own format, {}, which is not measured", peer.name,
+                      printable((folder_.path() / peer.name).string())));
+      const ChildResult child = ask(peer, "convert", settings_for(*way, 0), reading_limit(), [] {});
+      const Json answer = Json::parse(child.output, nullptr, false);
+      Conversion& made = conversions_[peer.name];
+      made.error = problem_of(peer, child, answer, reading_limit());
+      if (made.error.empty()) {
+        made = {.seconds = answer.at("seconds"), .bytes = answer.at("bytes")};
+        say(fmt::format("{}: {} in {:.3g} s", peer.name, format_bytes(made.bytes), made.seconds));
+        continue;
+      }
+      for (PeerRow& row : rows_) {
+        if (row.peer() == &peer && row.way().converts) row.fail("converting the samples: " + made.error);
+      }
+    }
   }
 
   int measure(PeerRow& row, bool counts, Progress& progress) {
@@ -256,7 +213,7 @@ class Comparison {
       progress.advance(std::chrono::duration<double>(now - last).count());
       last = now;
     };
-    return row.mode().empty() ? measure_loader(row, counts, tick) : measure_peer(row, counts, tick);
+    return row.peer() == nullptr ? measure_loader(row, counts, tick) : measure_peer(row, counts, tick);
   }
 
   int measure_loader(PeerRow& row, bool counts, const std::function<void()>& tick) {
@@ -275,38 +232,69 @@ class Comparison {
     if (child.exit_code != kDone) return child.exit_code;
     const Json answer = Json::parse(child.output);
     for (const auto& [key, value] : answer.at("resolved").items()) resolved_[key] = value;
-    const Json& share = answer.at("row").at("share_of_limit");
-    if (counts) {
-      row.add(answer.at("row").at("samples_per_s").get<double>(),
-              share.is_null() ? std::nullopt : std::optional(share.get<double>()));
+    if (!counts) return kDone;
+    const Json& result = answer.at("row");
+    PeerRate rate{.samples_per_s = result.at("samples_per_s"),
+                  .first_batch_s = result.at("first_batch_ms").get<double>() / 1e3};
+    if (const Json& after_start = result.at("samples_per_s_after_start"); !after_start.is_null()) {
+      rate.after_start = after_start.get<double>();
+      rate.samples_per_s =
+          epoch_rate(answer.at("resolved").at("samples").get<double>(),
+                     static_cast<double>(*settings_.batch_size), rate.first_batch_s, *rate.after_start);
     }
+    if (const Json& share = result.at("share_of_limit"); !share.is_null())
+      rate.limit_share = share.get<double>();
+    row.add(rate);
     return kDone;
   }
 
-  int measure_peer(PeerRow& row, bool counts, const std::function<void()>& tick) {
-    const Json ask = {{"mode", row.mode()},
-                      {"order", row.order()},
-                      {"num_workers", row.num_workers()},
-                      {"batch_size", *settings_.batch_size},
-                      {"seconds", std::chrono::duration<double>(repetition_).count()},
-                      {"seed", settings_.seed}};
-    const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(repetition_ + allowance());
-    const ChildResult child = run_program(
-        python_.program, {"-c", kPytorchPeerScript, ask.dump(), settings_.file, data_, target_}, limit, tick);
-    const Json answer = Json::parse(child.output, nullptr, false);
+  Json settings_for(const PeerWay& way, std::int64_t num_workers) const {
+    return {{"mode", way.mode},
+            {"order", settings_.shuffle},
+            {"num_workers", num_workers},
+            {"batch_size", *settings_.batch_size},
+            {"seconds", Seconds(repetition_).count()},
+            {"seed", settings_.seed},
+            {"numbers", kOrderFile}};
+  }
+
+  ChildResult ask(const Peer& peer, const char* what, Json settings, Seconds limit,
+                  const std::function<void()>& tick) const {
+    settings["folder"] = peer.name;
+    return run_program(peer.python, {peer.script, what, settings.dump(), settings_.file, data_, target_},
+                       std::chrono::duration_cast<std::chrono::nanoseconds>(limit), tick);
+  }
+
+  // Returns why a process of a peer has no result; empty if it has one.
+  std::string problem_of(const Peer& peer, const ChildResult& child, const Json& answer,
+                         Seconds limit) const {
     if (child.timed_out) {
-      row.fail(
-          fmt::format("{} did not end within {:.3g} s, {:.3g} s to start included, and was killed; a longer "
-                      "--time-budget gives it more",
-                      python_.program, Seconds(limit).count(), allowance().count()));
-    } else if (child.exit_code != 0 || child.signal != 0 || !answer.is_object()) {
-      row.fail(fmt::format("{} ended without a result ({})", python_.program,
-                           child.signal != 0 ? fmt::format("signal {}", child.signal)
-                                             : fmt::format("exit code {}", child.exit_code)));
-    } else if (answer.contains("error")) {
-      row.fail(answer.at("error").get<std::string>());
+      return fmt::format(
+          "{} did not end within {:.3g} s, {:.3g} s to start included, and was killed; a longer "
+          "--time-budget gives it more",
+          peer.python, limit.count(), allowance().count());
+    }
+    if (child.exit_code != 0 || child.signal != 0 || !answer.is_object()) {
+      return fmt::format("{} ended without a result ({})", peer.python,
+                         child.signal != 0 ? fmt::format("signal {}", child.signal)
+                                           : fmt::format("exit code {}", child.exit_code));
+    }
+    return answer.contains("error") ? answer.at("error").get<std::string>() : "";
+  }
+
+  int measure_peer(PeerRow& row, bool counts, const std::function<void()>& tick) {
+    Seconds limit = Seconds(repetition_) + allowance();
+    if (row.way().slow_start) limit += reading_limit();
+    const ChildResult child =
+        ask(*row.peer(), "measure", settings_for(row.way(), row.num_workers()), limit, tick);
+    const Json answer = Json::parse(child.output, nullptr, false);
+    const std::string problem = problem_of(*row.peer(), child, answer, limit);
+    if (!problem.empty()) {
+      row.fail(problem);
     } else if (counts) {
-      row.add(answer.at("samples").get<double>() / answer.at("seconds").get<double>(), std::nullopt);
+      PeerRate rate{.samples_per_s = answer.at("samples_per_s"), .first_batch_s = answer.at("first_batch_s")};
+      if (!answer.at("after_start").is_null()) rate.after_start = answer.at("after_start").get<double>();
+      row.add(rate);
     }
     return kDone;
   }
@@ -316,8 +304,18 @@ class Comparison {
     settings.erase("file");
     for (const auto& [key, value] : resolved_.items()) settings[key] = value;
     settings["page_cache"] = cold_ ? "cold" : pages_warm_ ? "warm" : "as found";
-    Json json = {{"file", settings_.file},  {"machine", machine_json()}, {"version", H5FEED_VERSION},
-                 {"commit", H5FEED_COMMIT}, {"settings", settings},      {"peer", python_.versions}};
+    Json json = {{"file", settings_.file},
+                 {"machine", machine_json()},
+                 {"version", H5FEED_VERSION},
+                 {"commit", H5FEED_COMMIT},
+                 {"settings", settings}};
+    for (const Peer& peer : peers_) {
+      for (const auto& [module, version] : peer.versions.items()) json["peer"][module] = version;
+    }
+    json["conversions"] = Json::object();
+    for (const auto& [peer, made] : conversions_) {
+      if (made.error.empty()) json["conversions"][peer] = {{"seconds", made.seconds}, {"bytes", made.bytes}};
+    }
     json["rows"] = Json::array();
     for (const PeerRow& row : rows_) json["rows"].push_back(row.to_json());
     json["ratios"] = ratios_json(rows_);
@@ -326,11 +324,15 @@ class Comparison {
 
   const OutputOptions& output_;
   const BenchSettings settings_;
-  const Python python_;
   const bool cold_;  // the file's pages are dropped before each repetition
+  const PeerFolder folder_;
+  std::vector<Peer> peers_;
+  Seconds start_{};  // the longest start-up time of the peers
   std::string data_;
   std::string target_;
+  std::uint64_t data_bytes_ = 0;
   std::vector<PeerRow> rows_;
+  std::map<std::string, Conversion> conversions_;
   PeerRounds rounds_;
   std::chrono::nanoseconds repetition_{};
   Json resolved_ = Json::object();
@@ -339,6 +341,22 @@ class Comparison {
 };
 
 }  // namespace
+
+std::vector<std::string> parse_peers(const std::string& text) {
+  const std::vector<std::string> known = peer_names();
+  std::vector<std::string> peers;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string name = text.substr(begin, end - begin);
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw OptionError(
+          fmt::format("--peer \"{}\" is not known; it takes {}", printable(name), fmt::join(known, ", ")));
+    }
+    if (std::find(peers.begin(), peers.end(), name) == peers.end()) peers.push_back(name);
+    begin = end + 1;
+  }
+  return peers;
+}
 
 PeerRounds peer_rounds(const BenchSettings& settings, std::chrono::duration<double> start) {
   const std::uint64_t wanted = settings.warmup + settings.runs;
@@ -350,8 +368,8 @@ PeerRounds peer_rounds(const BenchSettings& settings, std::chrono::duration<doub
   return {.all = all, .counted = std::min(all, settings.runs)};
 }
 
-int bench_against_pytorch(const PeerRequest& request, const OutputOptions& output) {
-  refuse_what_the_peer_lacks(request.settings);
+int bench_against_peers(const PeerRequest& request, const OutputOptions& output) {
+  refuse_what_the_peers_lack(request.settings);
   // Memory of a Python process with PyTorch and h5py.
   constexpr std::uint64_t kWorkerBytes = 256 * kMiB;
   for (const std::int64_t workers : request.loader_workers) check_threads("--num-workers", workers);

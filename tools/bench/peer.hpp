@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// `bench --peer pytorch`: measures PyTorch's DataLoader with h5py and h5feed alternately on the same file.
+// `bench --peer`: measures other loaders of Python and h5feed alternately on the same file.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,16 @@ inline constexpr const char* kPeerTimeBudget = "12s";
 /// Arguments of one comparison.
 struct PeerRequest {
   BenchSettings settings;
+  std::vector<std::string> peers;            ///< names as `peer_names` gives them; at least one
   std::vector<std::int64_t> loader_workers;  ///< one row of h5feed for each; at least one
-  std::vector<std::int64_t> peer_workers;    ///< two rows of the peer for each: per sample and tuned
+  std::vector<std::int64_t> peer_workers;    ///< a row of each way of each peer for each
   bool cold = false;                         ///< drop the file's pages before each repetition
   std::string python;                        ///< empty: python3 in PATH, then /usr/bin/python3
+  std::filesystem::path scratch;             ///< folder for the copies that peers need in their own formats
 };
+
+/// Parses the text of --peer: names separated by commas. Throws OptionError if one is not known.
+std::vector<std::string> parse_peers(const std::string& text);
 
 /// Number of repetitions of each row.
 struct PeerRounds {
@@ -37,10 +43,12 @@ struct PeerRounds {
 /// warm-ups are dropped first.
 PeerRounds peer_rounds(const BenchSettings& settings, std::chrono::duration<double> start);
 
-/// Measures all rows in rounds, each repetition in its own process, h5feed's and the peer's in turn. Prints
-/// and exports medians and the ratio of h5feed's best row to the peer's best. Returns the exit code. Blocks.
-/// Throws Error if Python or its packages are missing, with the command that installs them; OptionError for
-/// settings that the peer does not support; and the errors of Dataset::open.
-int bench_against_pytorch(const PeerRequest& request, const OutputOptions& output);
+/// Measures all rows in rounds, each repetition in its own process, h5feed's and the peers' in turn. Prints
+/// and exports medians and the ratio of h5feed's best row to each peer's best. Peers that need the samples in
+/// their own format get a copy in a temporary folder first, outside the measured time. Returns the exit code.
+/// Blocks. Throws Error if Python or its packages are missing, with the command that installs them;
+/// OptionError for settings that the peers do not support; FileError if the copies cannot be written; and the
+/// errors of Dataset::open.
+int bench_against_peers(const PeerRequest& request, const OutputOptions& output);
 
 }  // namespace h5feed::cli

@@ -45,6 +45,8 @@ struct Repetition {
   std::vector<double> first_batch_ms;
   std::uint64_t cached_samples = 0;  // samples delivered by epochs in which nothing was decoded
   double cached_s = 0;
+  std::uint64_t later_samples = 0;  // samples after the batches that were prepared before the first was taken
+  double later_s = 0;
 
   double samples_per_s() const { return static_cast<double>(samples) / seconds; }
   double read_bytes_per_s() const { return static_cast<double>(read_bytes) / seconds; }
@@ -217,6 +219,9 @@ class Row {
     loader.set_epoch(number);
     bool complete = false;
     std::uint64_t epoch_samples = 0;
+    const std::uint64_t prepared = std::max<std::uint64_t>(1, resolved_.prefetch_batches);
+    std::uint64_t batches = 0, prepared_samples = 0;
+    double prepared_s = 0;
     do {
       const Clock::time_point asked = Clock::now();
       const auto batch = loader.next();
@@ -226,10 +231,18 @@ class Row {
       if (batch->number == 0) repetition.first_batch_ms.push_back(seconds_since(start) * 1e3);
       touch(*batch);
       epoch_samples += static_cast<std::uint64_t>(batch->size());
+      if (++batches == prepared) {
+        prepared_s = seconds_since(start);
+        prepared_samples = epoch_samples;
+      }
     } while (seconds_since(start) < limit_s || epoch_samples % window_rows() >= batch_rows());
     const double seconds = seconds_since(start);
     repetition.seconds += seconds;
     repetition.samples += epoch_samples;
+    if (batches > prepared) {
+      repetition.later_samples += epoch_samples - prepared_samples;
+      repetition.later_s += seconds - prepared_s;
+    }
     repetition.epoch_share = std::min(repetition.epoch_share, static_cast<double>(epoch_samples) /
                                                                   static_cast<double>(data().info().rows()));
     repetition.usage += resource_usage() - before;
@@ -260,7 +273,8 @@ class Row {
   }
 
   Json row_json() const {
-    std::vector<double> samples_per_s, decoded_bytes_per_s, read_bytes_per_s, first_batch_ms, cached;
+    std::vector<double> samples_per_s, decoded_bytes_per_s, read_bytes_per_s, first_batch_ms, cached,
+        after_start;
     Repetition all;
     for (const Repetition& repetition : repetitions_) {
       samples_per_s.push_back(repetition.samples_per_s());
@@ -270,6 +284,9 @@ class Row {
                             repetition.first_batch_ms.end());
       if (repetition.cached_s > 0) {
         cached.push_back(static_cast<double>(repetition.cached_samples) / repetition.cached_s);
+      }
+      if (repetition.later_s > 0) {
+        after_start.push_back(static_cast<double>(repetition.later_samples) / repetition.later_s);
       }
       all.seconds += repetition.seconds;
       all.wait_s += repetition.wait_s;
@@ -310,6 +327,7 @@ class Row {
             random ? &Limits::cold_random : &Limits::cold_sequential, median(read_bytes_per_s));
     row["epoch_share"] = all.epoch_share;
     row["first_batch_ms"] = median(first_batch_ms);
+    row["samples_per_s_after_start"] = after_start.empty() ? Json() : Json(median(after_start));
     row["wait_fraction"] = all.wait_s / all.seconds;
     row["cache_hit_rate"] = visits > 0 ? static_cast<double>(all.cache_hits) / visits : 0.0;
     row["samples"] = all.samples;  // of all repetitions, as are the counters

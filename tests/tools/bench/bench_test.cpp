@@ -178,6 +178,7 @@ TEST(Bench, refuses_options_the_loader_refuses_before_the_first_row) {
   EXPECT_EQ(refused({"--tile-overlap", "2"}), "--tile-overlap needs --tile-size\n");
   EXPECT_EQ(refused({"--shard", "halves"}), "--shard needs --world-size\n");
   EXPECT_EQ(refused({"--python", "python3"}), "--python needs --peer\n");
+  EXPECT_EQ(refused({"--scratch", "."}), "--scratch needs --peer\n");
   EXPECT_EQ(refused({"--tile-size", "8", "--tile-stride", "0"}),
             "--tile-stride \"0\": give pixels, such as 512, or 512x768 for height and width\n");
 }
