@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "h5feed/error.hpp"
 #include "tools/program/child_process.hpp"
 #include "tools/program/table.hpp"
