@@ -204,7 +204,7 @@ sanitize() {
       note "$tool" passed
     elif [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then
       ! out_of_time || return 0
-      note "$tool" "not run to its end: it took longer than $most s"
+      note "$tool" "ended after $most s"
     else
       tail -30 "$log" >&2
       note "$tool" failed
