@@ -23,12 +23,12 @@ namespace h5feed::gpu {
 /// A batch that is not delivered yet: with `staged` it was copied, else it is being assembled.
 class CopiedBatch final : public DeviceBatch {
  public:
-  /// What is known of the samples of the batch from its plan on.
+  /// Facts about the samples of a batch that are fixed when the batch is planned.
   struct Samples {
-    /// Those that were on the device when the batch was planned; null if none was. They stay there until the
-    /// last batch with these rows is destroyed.
+    /// Rows of the samples that were on the device when the batch was planned; null if none was. A row is not
+    /// replaced before the last batch with this object is destroyed.
     std::shared_ptr<const RowStore::Rows> kept;
-    std::uint64_t end_turn = 0;  ///< one past their turns; see Foresee
+    std::uint64_t end_turn = 0;  ///< One past the turns of the samples; see Foresee
   };
 
   CopiedBatch(int device, std::shared_ptr<OutputRing> ring, Samples of_batch)
@@ -82,8 +82,8 @@ inline std::vector<std::uint32_t> places_of(const RowStore::Rows& kept) {
 
 /// The samples of a batch, in its order.
 struct SplitSamples {
-  std::vector<std::int64_t> copied;  ///< Those that are copied with the batch
-  std::vector<std::int64_t> served;  ///< Those that were on the device
+  std::vector<std::int64_t> copied;  ///< Samples that are copied with the batch
+  std::vector<std::int64_t> served;  ///< Samples that were on the device when the batch was planned
 };
 
 /// Returns the samples of a batch; `kept` may be null.

@@ -85,33 +85,36 @@ ProgramResult compare(const TempDir& dir, const std::vector<std::string>& option
   return run_program(dir.path(), arguments);
 }
 
+void expect_refused(const TempDir& dir, const std::string& error, const std::string& peers = "pytorch") {
+  const ProgramResult result = compare(dir, {}, peers);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, error);
+}
+
 TEST(BenchPeer, names_the_packages_that_python_lacks_and_how_to_install_them) {
   const TempDir dir;
   write_samples(dir);
   write_python(dir, described("null", "null"));
-  ProgramResult result = compare(dir, {});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err,
-            "--peer pytorch: ./python has no torch and h5py; install it: apt-get install python3-torch "
-            "python3-h5py (or: ./python -m pip install torch h5py), or name another: --python PROGRAM\n");
+  expect_refused(
+      dir,
+      "--peer pytorch: ./python has no torch and h5py; install it: apt-get install python3-torch "
+      "python3-h5py (or: ./python -m pip install torch h5py), or name another: --python PROGRAM\n");
 
   write_python(dir, described(R"("1.13.0")", "null"));
-  result = compare(dir, {});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(result.err,
-            "--peer pytorch: ./python has no h5py; install it: apt-get install python3-h5py (or: ./python -m "
-            "pip install h5py), or name another: --python PROGRAM\n");
+  expect_refused(
+      dir,
+      "--peer pytorch: ./python has no h5py; install it: apt-get install python3-h5py (or: ./python -m "
+      "pip install h5py), or name another: --python PROGRAM\n");
 }
 
 TEST(BenchPeer, says_where_there_is_no_python) {
   const TempDir dir;
   write_samples(dir);
-  const ProgramResult result = compare(dir, {});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(result.err,
-            "--peer pytorch: ./python was not found; install it: apt-get install python3, or name another: "
-            "--python PROGRAM\n");
+  expect_refused(
+      dir,
+      "--peer pytorch: ./python was not found; install it: apt-get install python3, or name another: "
+      "--python PROGRAM\n");
 }
 
 TEST(BenchPeer, says_what_keeps_an_installed_package_from_being_used) {
@@ -119,11 +122,11 @@ TEST(BenchPeer, says_what_keeps_an_installed_package_from_being_used) {
   write_samples(dir);
   write_python(dir, R"({"python": "3.11.2", "modules": {"ffcv": {"version": null, "pip": "ffcv", "apt": "", )"
                     R"("problem": "AttributeError: no numpy.product"}}, "ways": []})");
-  const ProgramResult result = compare(dir, {}, "ffcv");
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(result.err,
-            "--peer ffcv: ./python has no usable ffcv (ffcv: AttributeError: no numpy.product); install it: "
-            "./python -m pip install ffcv, or name another: --python PROGRAM\n");
+  expect_refused(
+      dir,
+      "--peer ffcv: ./python has no usable ffcv (ffcv: AttributeError: no numpy.product); install it: "
+      "./python -m pip install ffcv, or name another: --python PROGRAM\n",
+      "ffcv");
 }
 
 // The files of every script are in the folder, and h5feed's order where a way asks for it.

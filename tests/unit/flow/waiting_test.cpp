@@ -9,9 +9,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <latch>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -100,15 +102,25 @@ constexpr bool kForksAreSupported = !__has_feature(thread_sanitizer) && !__has_f
 constexpr bool kForksAreSupported = true;
 #endif
 
-// Alone in its process, it forks before any file was opened.
+// Whether a thread of this process sleeps, for instance to wait for a mutex.
+bool sleeps(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  return stat.substr(stat.rfind(')') + 1, 2) == " S";
+}
+
+// Alone in its process, it forks before any file was opened. fork() either waits for the line, or copies the
+// lock that is held for it.
 TEST(Fork, waits_for_the_line_that_another_thread_writes) {
   if (!kForksAreSupported) GTEST_SKIP() << "not under a sanitizer";
   std::latch writing(1);
   std::atomic<bool> forking = false;
-  set_log_sink([&](LogLevel, std::string_view) {
+  std::atomic<bool> forked = false;
+  set_log_sink([&, forker = ::gettid()](LogLevel, std::string_view) {
     writing.count_down();
     forking.wait(false);
-    std::this_thread::sleep_for(milliseconds(50));  // the other thread is now in fork()
+    while (!forked && !sleeps(forker)) std::this_thread::yield();
   });
   std::thread writer([] { log(LogLevel::info, "a line"); });
   writing.wait();
@@ -120,6 +132,7 @@ TEST(Fork, waits_for_the_line_that_another_thread_writes) {
     set_log_sink({});
     _exit(0);
   }
+  forked = true;
   int status = 0;
   waitpid(pid, &status, 0);
   EXPECT_EQ(status, 0);
