@@ -63,6 +63,18 @@ void GpuCacheBytes::refuse_negative() {
                                 spelled("gpu_cache_bytes")));
 }
 
+std::string_view name_of(OnError on_error) noexcept {
+  switch (on_error) {
+    case OnError::fail:
+      return "fail";
+    case OnError::skip:
+      return "skip";
+    case OnError::replace:
+      break;
+  }
+  return "replace";
+}
+
 std::string_view name_of(CachePolicy policy) noexcept {
   switch (policy) {
     case CachePolicy::lru:

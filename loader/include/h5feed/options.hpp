@@ -6,6 +6,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -99,6 +100,19 @@ struct Echo {
 /// exceeds the cache and reading the rows is predicted to cost less than reading their chunks again after
 /// each miss.
 enum class RowReads : std::uint8_t { automatic, always, never };
+
+/// Value of `DataLoaderOptions::num_workers` for a number that the loader chooses and adapts.
+inline constexpr std::int64_t kAuto = -1;
+
+/// What happens to samples that cannot be read or decoded. `fail`: `next()` throws for their batch. `skip`:
+/// the batch is delivered without them, empty if none is left; positions and numbers of batches stay, on all
+/// ranks alike. `replace`: each chunk that cannot be used is replaced by another chunk, drawn from (seed,
+/// epoch, chunk, attempt), so that the batch keeps its size. `Batch::indices` names the samples delivered in
+/// all cases.
+enum class OnError : std::uint8_t { fail, skip, replace };
+
+/// Returns "fail", "skip" or "replace".
+H5FEED_EXPORT std::string_view name_of(OnError on_error) noexcept;
 
 struct Batch;
 
@@ -212,8 +226,14 @@ struct DataLoaderOptions {
   // Workers
 
   /// Threads that read, decode and gather, 0 to 1024. They live as long as the loader, over all epochs. 0:
-  /// the thread that calls `next()` does the work.
+  /// the thread that calls `next()` does the work. `kAuto` (−1): the loader measures how fast batches are
+  /// taken, and adapts the number of active workers, of prefetched batches and of reads in flight to it,
+  /// within `memory_budget_bytes` and `cpu_limit`; its choice is logged. Needs `prefetch_factor` and
+  /// `io_depth` unset, or bounds what it may choose for them.
   std::int64_t num_workers = 0;
+  /// CPUs that `num_workers = kAuto` may use at most, above 0. Default: the CPUs of this process (affinity,
+  /// quota of the container), divided by `local_world_size`. Needs `num_workers = kAuto`.
+  std::optional<double> cpu_limit = {};
   /// Batches prefetched per worker, 1 to 1024. Default: 2. Needs `num_workers > 0`.
   std::optional<std::int64_t> prefetch_factor = {};
   /// Upper bound of the bytes of prefetched batches, regardless of `prefetch_factor`. Needs `num_workers >
@@ -234,6 +254,11 @@ struct DataLoaderOptions {
   std::int64_t rank = 0;
   /// Number of processes that train together, 1 to 2²⁰.
   std::int64_t world_size = 1;
+  /// Number of processes that train together on this host, 0 to 2²⁰. The defaults of `cache_bytes`,
+  /// `memory_budget_bytes` and `cpu_limit` are divided by it, so that the processes of a host share it. 0:
+  /// from the environment (LOCAL_WORLD_SIZE of torchrun, OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS,
+  /// SLURM_NTASKS_PER_NODE), else 1.
+  std::int64_t local_world_size = 0;
   /// How the samples are sharded across the ranks.
   Shard shard = Shard::strided;
   /// How shards of different sizes are handled.
@@ -262,6 +287,19 @@ struct DataLoaderOptions {
   bool preload = false;
   /// Whether rows of uncompressed data bypass the chunk cache and are read directly into the batch.
   RowReads row_reads = RowReads::automatic;
+
+  // Faults in the data
+
+  /// What happens to samples that cannot be read or decoded. Each fault is logged as a warning with file,
+  /// dataset, chunk, address, filter and number of samples. Errors of options, of the consumer's own
+  /// functions and of a device always fail.
+  OnError on_error = OnError::fail;
+  /// Largest share of the samples of an epoch of this rank that `on_error` may skip or replace, 0 … 1; the
+  /// batch that exceeds it throws. Counted anew in each epoch, and after a state is restored.
+  double max_bad_share = 0.01;
+  /// File to which a line is appended for each fault, as tab-separated values with a header; `h5feed check
+  /// --bad-list` writes the same. Default: none. Needs `on_error` other than `fail`.
+  std::filesystem::path bad_list = {};
 
   // Values
 
@@ -309,9 +347,9 @@ struct DataLoaderOptions {
   /// fit is read, decoded and copied in every epoch. Delivered values are the same with and without it. At
   /// most this many bytes, taken in blocks as samples come. "auto": what is free after the first 16 batches.
   /// A sixteenth of the GPU's memory stays free in both cases; if less than half of that is free, or an
-  /// allocation of the loader fails, blocks go back. Takes about 100 bytes of host memory per sample. No
-  /// effect on the CPU. Throws OptionError with `augment` if the CPU has to crop, because the GPU does not
-  /// convert to the type.
+  /// allocation of the loader or, with <h5feed/torch.hpp>, of LibTorch fails, blocks go back. Takes 60 to 110
+  /// bytes of host memory per sample. No effect on the CPU, or below the size of one sample. Throws
+  /// OptionError with `augment` if the CPU has to crop, because the GPU does not convert to the type.
   GpuCacheBytes gpu_cache_bytes = {};
 
   // Observing
