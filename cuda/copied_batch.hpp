@@ -27,7 +27,7 @@ class CopiedBatch final : public DeviceBatch {
   struct Samples {
     /// Rows of the samples that were on the device when the batch was planned; null if none was. A row is not
     /// replaced before the last batch with this object is destroyed.
-    std::shared_ptr<const RowStore::Rows> kept;
+    std::shared_ptr<RowStore::Rows> kept;
     std::uint64_t end_turn = 0;  ///< One past the turns of the samples; see Foresee
   };
 
@@ -95,17 +95,33 @@ inline SplitSamples split(const std::vector<std::int64_t>& samples, const RowSto
   return split;
 }
 
+/// Where the samples of a batch are that follow each other, `sample_bytes` each.
+struct SampleMemory {
+  const std::byte* device = nullptr;  ///< Place of the first sample on the device, after the copy
+  std::byte* host = nullptr;  ///< Place of the first sample in the host slot; room for all of the batch
+  std::size_t sample_bytes = 0;
+};
+
 /// Writes the address of each sample to `table`: of its kept row, else of the next of the samples that follow
-/// each other at `data`, `sample_bytes` each. Returns the number of the latter.
-inline std::size_t write_addresses(const RowStore::Rows& kept, const std::byte* data,
-                                   std::size_t sample_bytes, std::byte* table) noexcept {
-  std::size_t copied = 0;
-  for (const KeptRow& row : kept) {
-    const std::byte* const address = row ? row.get() : data + copied++ * sample_bytes;
+/// each other. Appends kept rows that were saved to host memory to the latter. Returns the number of samples
+/// that follow each other then.
+inline std::size_t write_addresses(RowStore::Rows& kept, const SampleMemory& memory, std::byte* table) {
+  const std::size_t bytes = memory.sample_bytes;
+  std::size_t end = kept.size() - num_kept(&kept), next = 0;
+  for (KeptRow& row : kept) {
+    const std::byte* address = nullptr;
+    if (!row) {
+      address = memory.device + next++ * bytes;
+    } else if (const RowBlock::Location at = row.enter(); at.on_device != nullptr) {
+      address = at.on_device;
+    } else {
+      std::memcpy(memory.host + end * bytes, at.saved, bytes);
+      address = memory.device + end++ * bytes;
+    }
     std::memcpy(table, &address, sizeof(address));
     table += sizeof(address);
   }
-  return copied;
+  return end;
 }
 
 }  // namespace h5feed::gpu

@@ -77,6 +77,8 @@ class CudaDevice final : public Device {
     if (settings.format.gathers) {
       store_ = std::make_unique<RowStore>(RowStore::Settings{.device = settings.device,
                                                              .row_bytes = converter_.staged_sample_bytes(),
+                                                             .samples = settings.capacity.samples,
+                                                             .copies = staged_.copy_stream(),
                                                              .size = settings.capacity.cache,
                                                              .foresee = settings.capacity.foresee},
                                           ledger_);
@@ -190,8 +192,8 @@ class CudaDevice final : public Device {
         enqueue_copy(batch, *copied, place);
         if (converts_ahead_.load(std::memory_order_relaxed)) {
           const MutexLock lock(enqueue_mutex_);
-          copied->output = with_memory([&] { return ring_->acquire(place); });
-          convert(batch, *copied, *copied->output, 0, place);
+          copied->output = output_ahead(place);
+          if (copied->output) convert(batch, *copied, *copied->output, 0, place);
         }
       } catch (...) {
         wait_for_streams();
@@ -224,6 +226,17 @@ class CudaDevice final : public Device {
     }
   }
 
+  // Returns memory to convert a batch ahead of its delivery; null if there is none: it is then converted when
+  // it is delivered, after the consumer may have released a batch.
+  std::unique_ptr<OutputRing::Slot> output_ahead(const CallPlace& place) {
+    try {
+      return with_memory([&] { return ring_->acquire(place); });
+    } catch (const CudaError& error) {
+      if (error.code() != cudaErrorMemoryAllocation) throw;
+      return nullptr;
+    }
+  }
+
   // Fills in what is in front of the data in the slot, copies everything at once, and keeps its samples.
   void enqueue_copy(const Batch& batch, CopiedBatch& copied, const CallPlace& place) {
     const cudaStream_t stream = staged_.copy_stream();
@@ -235,14 +248,17 @@ class CudaDevice final : public Device {
                     batch.transforms.size() * sizeof(SampleTransform));
       }
       const std::size_t sample_bytes = converter_.staged_sample_bytes();
-      const RowStore::Rows* const kept = copied.samples.kept.get();
+      RowStore::Rows* const kept = copied.samples.kept.get();
       std::size_t samples = batch.indices.size();
-      if (kept != nullptr)
-        samples = write_addresses(*kept, slot.data, sample_bytes, begin + layout_.rows_offset);
+      if (kept != nullptr) {
+        const SampleMemory memory{
+            .device = slot.data, .host = batch.data.bytes.get(), .sample_bytes = sample_bytes};
+        samples = write_addresses(*kept, memory, begin + layout_.rows_offset);
+      }
       pinned_.copy(slot.memory.get(), begin, layout_.data_offset + samples * sample_bytes, stream, place);
       if (store_) {
         const SplitSamples of_batch = split(batch.indices, kept);
-        store_->keep(of_batch.copied, of_batch.served, copied.samples.end_turn, slot.data, stream, place);
+        store_->keep(of_batch.copied, of_batch.served, copied.samples.end_turn, slot.data, place);
       }
     }
     check(cudaEventRecord(slot.copied.get(), stream), "cudaEventRecord", place);

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "cuda/memory/row_store_list.hpp"
+#include "cuda/runtime/handles.hpp"
 #include "h5feed/log.hpp"
 
 namespace h5feed::gpu {
@@ -47,6 +49,10 @@ void say(int device, std::string_view what) {
   log(LogLevel::info, fmt::format("gpu_cache_bytes: {} on cuda:{}", what, device));
 }
 
+void say_gone(int device, std::uint64_t bytes, std::string_view why) {
+  say(device, fmt::format("{} go back and are not taken again, as {}", format_bytes(bytes), why));
+}
+
 }  // namespace
 
 RowStore::RowStore(const Settings& settings, std::shared_ptr<MemoryLedger> ledger)
@@ -54,21 +60,29 @@ RowStore::RowStore(const Settings& settings, std::shared_ptr<MemoryLedger> ledge
       ledger_(std::move(ledger)),
       pitch_((std::max<std::size_t>(settings.row_bytes, 1) + kRowAlignment - 1) / kRowAlignment *
              kRowAlignment) {
+  list_row_store(*this);
   if (settings_.size.automatic()) return;
   const MutexLock lock(fill_mutex_);
+  if (settings_.size.bytes() < pitch_) {
+    say(settings_.device, fmt::format("{} do not hold one sample of {}, so none is kept",
+                                      format_bytes(settings_.size.bytes()), format_bytes(pitch_)));
+    return;
+  }
   open(settings_.size.bytes());
 }
 
-RowStore::~RowStore() = default;
+RowStore::~RowStore() { unlist_row_store(*this); }
 
+// Permits the store to take so many bytes, but no more than all samples need.
 void RowStore::open(std::uint64_t bytes) {
+  if (settings_.samples < bytes / pitch_) bytes = aligned_for_device(settings_.samples * pitch_);
   left_ = bytes;
   block_bytes_ =
       std::max<std::uint64_t>(std::min(kMostBlockBytes, bytes / kBlocks), aligned_for_device(pitch_));
   growing_ = true;
 }
 
-std::shared_ptr<const RowStore::Rows> RowStore::find(std::span<const std::int64_t> samples) const {
+std::shared_ptr<RowStore::Rows> RowStore::find(std::span<const std::int64_t> samples) const {
   std::shared_ptr<Rows> rows;
   const MutexLock lock(mutex_);
   if (table_.num_samples() == 0) return nullptr;
@@ -200,21 +214,21 @@ bool RowStore::grow(const CallPlace& place) {
   return true;
 }
 
-// Enqueues the copies of the newcomers to the rows claimed for them.
+// Enqueues the copies of the newcomers to the rows claimed for them: neighbours at once.
 void RowStore::write(const RowTable::Claim& claim, std::span<const Newcomer> newcomers, const std::byte* rows,
-                     cudaStream_t stream, const CallPlace& place) {
+                     const CallPlace& place) {
   must_wait_ = must_wait_ || claim.replaces;
   if (must_wait_) {
     const MutexLock lock(readers_mutex_);
-    readers_.wait(stream, place);
+    readers_.wait(settings_.copies, place);
     must_wait_ = false;
   }
-  const bool no_gaps = pitch_ == settings_.row_bytes;
+  const std::size_t row_bytes = settings_.row_bytes;
   for (std::size_t i = 0; i < newcomers.size();) {
     const std::size_t number = newcomers[i].number;
     const RowTable::Place to = claim.places[i];
     std::size_t run = 1;
-    while (no_gaps && i + run < newcomers.size() && newcomers[i + run].number == number + run &&
+    while (i + run < newcomers.size() && newcomers[i + run].number == number + run &&
            claim.places[i + run].block == to.block && claim.places[i + run].row == to.row + run)
       ++run;
     std::byte* address = nullptr;
@@ -222,16 +236,15 @@ void RowStore::write(const RowTable::Claim& claim, std::span<const Newcomer> new
       const MutexLock lock(mutex_);
       address = table_.address(to);
     }
-    check(cudaMemcpyAsync(address, rows + number * settings_.row_bytes, run * settings_.row_bytes,
-                          cudaMemcpyDeviceToDevice, stream),
-          "cudaMemcpyAsync", place);
+    check(cudaMemcpy2DAsync(address, pitch_, rows + number * row_bytes, row_bytes, row_bytes, run,
+                            cudaMemcpyDeviceToDevice, settings_.copies),
+          "cudaMemcpy2DAsync", place);
     i += run;
   }
 }
 
 void RowStore::keep(std::span<const std::int64_t> samples, std::span<const std::int64_t> served,
-                    std::uint64_t end_turn, const std::byte* rows, cudaStream_t stream,
-                    const CallPlace& place) {
+                    std::uint64_t end_turn, const std::byte* rows, const CallPlace& place) {
   const MutexLock filling(fill_mutex_);
   std::vector<Newcomer> newcomers = not_kept(samples);
   if (newcomers.empty() || !make_room(newcomers.size(), place)) return;
@@ -239,7 +252,7 @@ void RowStore::keep(std::span<const std::int64_t> samples, std::span<const std::
   const RowTable::Claim claimed = claim(newcomers);
   std::size_t filed = 0;
   try {
-    write(claimed, newcomers, rows, stream, place);
+    write(claimed, newcomers, rows, place);
     const MutexLock lock(mutex_);
     for (; filed < newcomers.size(); ++filed)
       table_.put(claimed.places[filed], samples[newcomers[filed].number], newcomers[filed].due);
@@ -254,47 +267,73 @@ void RowStore::delivered(std::size_t served) noexcept {
   served_.fetch_add(served, std::memory_order_relaxed);
   const std::uint64_t deliveries = deliveries_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (deliveries % kFirstBatches != 0) return;
+  if (deliveries == kFirstBatches && settings_.size.automatic()) {
+    open_automatically();
+  } else {
+    keep_memory_free();
+  }
+}
+
+// Permits the store to take all memory that is free but for the reserve.
+void RowStore::open_automatically() noexcept {
   try {
-    if (deliveries == kFirstBatches && settings_.size.automatic()) {
-      const FreeMemory memory = memory_now();
-      const std::uint64_t bytes = memory.free > memory.reserve ? memory.free - memory.reserve : 0;
-      const MutexLock lock(fill_mutex_);
-      open(bytes);
-      say(settings_.device, fmt::format("up to {} for samples", format_bytes(bytes)));
-    } else {
-      look_at_memory();
-    }
+    const FreeMemory memory = memory_now();
+    const std::uint64_t bytes = memory.free > memory.reserve ? memory.free - memory.reserve : 0;
+    const MutexLock lock(fill_mutex_);
+    open(bytes);
+    say(settings_.device, fmt::format("up to {} for samples", format_bytes(left_)));
   } catch (const std::exception&) {
     // The store stays as it is; the next batches meet an error of the device themselves.
   }
 }
 
-// Begins to give back at half the reserve, so that blocks do not go because of a few bytes.
-void RowStore::look_at_memory() {
-  const FreeMemory memory = memory_now();
-  if (!memory.known || memory.free >= memory.reserve / 2) return;
-  const MutexLock lock(fill_mutex_);
-  std::uint64_t returned = 0;
-  while (memory.free + returned < memory.reserve) {
-    const std::uint64_t bytes = drop_newest();
-    if (bytes == 0) break;
-    returned += bytes;
+// Begins to free at half the reserve, so that blocks do not go because of a few bytes.
+void RowStore::keep_memory_free() noexcept {
+  try {
+    const DeviceGuard guard(settings_.device);
+    const FreeMemory memory = memory_now();
+    if (!memory.known || memory.free >= memory.reserve / 2) return;
+    const MutexLock lock(fill_mutex_);
+    std::uint64_t returned = 0;
+    while (memory.free + returned < memory.reserve) {
+      std::uint64_t bytes = free_block();
+      if (bytes == 0) bytes = retire_block();
+      if (bytes == 0) break;
+      returned += bytes;
+    }
+    if (returned > 0) say_gone(settings_.device, returned, "memory is short");
+  } catch (const std::exception&) {
+    // The store stays as it is; the next batches meet an error of the device themselves.
   }
-  if (returned > 0)
-    say(settings_.device, fmt::format("{} go back, as memory is short", format_bytes(returned)));
 }
 
 bool RowStore::give_back() {
   const MutexLock lock(fill_mutex_);
-  const std::uint64_t bytes = drop_newest();
-  if (bytes == 0) return false;
-  say(settings_.device, fmt::format("{} go back, as an allocation failed", format_bytes(bytes)));
-  return true;
+  const std::uint64_t bytes = free_block();
+  const std::uint64_t later = bytes > 0 ? 0 : retire_block();
+  if (bytes + later > 0) say_gone(settings_.device, bytes + later, "an allocation failed");
+  return bytes > 0;
 }
 
-// Returns the bytes of the block, 0 if there was none. Freeing them waits for the device.
-std::uint64_t RowStore::drop_newest() {
+// Frees the newest block of those whose addresses no batch uses. Returns its bytes, 0 if there was none.
+std::uint64_t RowStore::free_block() {
   growing_ = false;
+  while (true) {
+    std::shared_ptr<RowBlock> block;
+    {
+      const MutexLock lock(mutex_);
+      block = table_.drop_newest_idle();
+    }
+    if (!block) return 0;
+    // A batch that was planned with the block may use its addresses since: the block then goes with the
+    // batch.
+    if (block->free_memory(settings_.copies, {settings_.device})) return block->num_bytes;
+  }
+}
+
+// Removes the newest block although batches use its addresses: it is freed with the last of them. Returns its
+// bytes, 0 if there was none.
+std::uint64_t RowStore::retire_block() {
   std::shared_ptr<RowBlock> block;  // destroyed after the lock
   const MutexLock lock(mutex_);
   block = table_.drop_newest();

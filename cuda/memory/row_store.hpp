@@ -34,17 +34,22 @@ namespace h5feed::gpu {
 /// no batch has to enqueue a kernel for it any more, and after the stream of the copies was made to wait for
 /// the kernels that are enqueued. The host waits for neither.
 ///
-/// If the device runs short of memory, or the loader itself cannot allocate, blocks go back, the newest
-/// first, and no more are taken. Rows that are still to be read keep their block: it is freed, which waits
-/// for the device, when the last of them is released. Thread-safe.
+/// If the device runs short of memory, or the loader itself cannot allocate, blocks are freed, the newest
+/// first, which waits for the device, and no more are taken. Rows that planned batches have still to read are
+/// saved to host memory. A block whose addresses a copied batch uses stays until that batch is delivered.
+/// Thread-safe.
 class RowStore {
  public:
   /// Settings of a store.
   struct Settings {
     int device = 0;
     std::size_t row_bytes = 0;  ///< Bytes of one sample as copied
-    GpuCacheBytes size;         ///< "auto": all that is free after the first batches
-    Foresee foresee = {};       ///< Empty: no sample is ever due, and the first ones stay
+    std::uint64_t samples =
+        0;  ///< Number of samples there are; the store takes no more memory than they need
+    /// Stream of the copies that fill `rows` of `keep`; rows are written on it.
+    cudaStream_t copies = nullptr;
+    GpuCacheBytes size;    ///< "auto": all that is free after the first batches
+    Foresee foresee = {};  ///< Empty: no sample is ever due, and the first ones stay
   };
   /// Rows of the samples of a batch, null where a sample is not kept. To be destroyed when the kernels that
   /// read them are enqueued and recorded by `read_on`, or will not be.
@@ -56,7 +61,7 @@ class RowStore {
   ~RowStore();
 
   /// Returns the rows of samples; null if none of them is kept. Does not block. Throws std::bad_alloc.
-  std::shared_ptr<const Rows> find(std::span<const std::int64_t> samples) const H5FEED_EXCLUDES(mutex_);
+  std::shared_ptr<Rows> find(std::span<const std::int64_t> samples) const H5FEED_EXCLUDES(mutex_);
   /// Returns whether a sample is kept.
   bool holds(std::int64_t sample) const H5FEED_EXCLUDES(mutex_);
 
@@ -65,21 +70,25 @@ class RowStore {
   void read_on(cudaStream_t stream, const CallPlace& place) H5FEED_EXCLUDES(readers_mutex_);
 
   /// Keeps those of the samples that are not kept yet and are worth it: enqueues copies from `rows`, device
-  /// memory that holds the samples one after the other, on `stream`, which must be the same for all calls.
-  /// `end_turn` is one past the turns of their batch; `served` are the other samples of the batch. Rows that
-  /// `find` returns from then on are complete for work that waits for a later event of `stream`. Requires the
-  /// device to be current. Throws CudaError, std::bad_alloc; running out of device memory only ends the
-  /// growth.
+  /// memory that holds the samples one after the other, on the stream of the copies. `end_turn` is one past
+  /// the turns of their batch; `served` are the other samples of the batch. Rows that `find` returns from
+  /// then on are complete for work that waits for a later event of that stream. Requires the device to be
+  /// current. Throws CudaError, std::bad_alloc; running out of device memory only ends the growth.
   void keep(std::span<const std::int64_t> samples, std::span<const std::int64_t> served,
-            std::uint64_t end_turn, const std::byte* rows, cudaStream_t stream, const CallPlace& place)
+            std::uint64_t end_turn, const std::byte* rows, const CallPlace& place)
       H5FEED_EXCLUDES(fill_mutex_, readers_mutex_, mutex_);
 
   /// Counts a delivered batch, `served` of whose samples were kept rows. From time to time looks at the free
   /// memory of the device, and gives blocks back if there is too little. Requires the device to be current.
   void delivered(std::size_t served) noexcept H5FEED_EXCLUDES(fill_mutex_, mutex_);
 
-  /// Gives the newest block back and ends the growth; returns false if there is none.
+  /// Frees a block and ends the growth; returns false if none could be freed. Then the newest block is freed
+  /// with the last batch that uses it. Requires the device to be current. Throws CudaError, std::bad_alloc.
   bool give_back() H5FEED_EXCLUDES(fill_mutex_, mutex_);
+  /// Frees blocks and ends the growth if less than half the reserve of the device's memory is free, until all
+  /// of it is; blocks that copied batches use are freed with the last of these. Does nothing if the device
+  /// has failed.
+  void keep_memory_free() noexcept H5FEED_EXCLUDES(fill_mutex_, mutex_);
 
   /// Rows of delivered batches that were served.
   std::uint64_t served() const noexcept { return served_.load(std::memory_order_relaxed); }
@@ -94,7 +103,6 @@ class RowStore {
   };
 
   void open(std::uint64_t bytes) H5FEED_REQUIRES(fill_mutex_);
-  void look_at_memory() H5FEED_EXCLUDES(fill_mutex_, mutex_);
   std::vector<Newcomer> not_kept(std::span<const std::int64_t> samples) const H5FEED_EXCLUDES(mutex_);
   void mark(std::span<const std::int64_t> samples, std::uint64_t after) H5FEED_REQUIRES(fill_mutex_)
       H5FEED_EXCLUDES(mutex_);
@@ -107,9 +115,10 @@ class RowStore {
       H5FEED_EXCLUDES(mutex_);
   bool grow(const CallPlace& place) H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(mutex_);
   void write(const RowTable::Claim& claim, std::span<const Newcomer> newcomers, const std::byte* rows,
-             cudaStream_t stream, const CallPlace& place) H5FEED_REQUIRES(fill_mutex_)
-      H5FEED_EXCLUDES(readers_mutex_, mutex_);
-  std::uint64_t drop_newest() H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(mutex_);
+             const CallPlace& place) H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(readers_mutex_, mutex_);
+  void open_automatically() noexcept H5FEED_EXCLUDES(fill_mutex_);
+  std::uint64_t free_block() H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(mutex_);
+  std::uint64_t retire_block() H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(mutex_);
 
   const Settings settings_;
   const std::shared_ptr<MemoryLedger> ledger_;

@@ -2,19 +2,16 @@
 #include "cuda/memory/row_table.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace h5feed::gpu {
 
-std::shared_ptr<RowBlock> RowTable::drop_newest() noexcept {
-  if (blocks_.empty()) return nullptr;
-  const auto last = static_cast<std::uint32_t>(blocks_.size() - 1);
-  std::shared_ptr<RowBlock> block = std::move(blocks_.back());
-  blocks_.pop_back();
-  open_ = std::min(open_, blocks_.size());
-  std::erase_if(free_, [&](Place place) { return place.block == last; });
-  for (std::uint32_t number = 0; number < block->rows.size(); ++number) {
-    const Place place{last, number};
-    const auto found = places_.find(block->rows[number].sample);
+std::shared_ptr<RowBlock> RowTable::drop(std::uint32_t number) noexcept {
+  std::shared_ptr<RowBlock> block = std::move(blocks_[number]);
+  std::erase_if(free_, [&](Place place) { return place.block == number; });
+  for (std::uint32_t row = 0; row < block->rows.size(); ++row) {
+    const Place place{number, row};
+    const auto found = places_.find(block->rows[row].sample);
     if (found == places_.end() || found->second != place) continue;  // a free row
     not_due_.erase(place);
     places_.erase(found);
@@ -22,15 +19,35 @@ std::shared_ptr<RowBlock> RowTable::drop_newest() noexcept {
   return block;
 }
 
+std::shared_ptr<RowBlock> RowTable::drop_newest_idle() noexcept {
+  for (auto number = static_cast<std::uint32_t>(blocks_.size()); number-- > 0;) {
+    if (blocks_[number] && !blocks_[number]->entered()) return drop(number);
+  }
+  return nullptr;
+}
+
+std::shared_ptr<RowBlock> RowTable::drop_newest() noexcept {
+  for (auto number = static_cast<std::uint32_t>(blocks_.size()); number-- > 0;) {
+    if (blocks_[number]) return drop(number);
+  }
+  return nullptr;
+}
+
+bool RowTable::has_blocks() const noexcept {
+  return std::ranges::any_of(blocks_, [](const auto& block) { return block != nullptr; });
+}
+
 std::size_t RowTable::num_free() const noexcept {
   std::size_t rows = free_.size();
-  for (std::size_t i = open_; i < blocks_.size(); ++i) rows += blocks_[i]->num_rows - blocks_[i]->rows.size();
+  for (std::size_t i = open_; i < blocks_.size(); ++i) {
+    if (blocks_[i]) rows += blocks_[i]->num_rows - blocks_[i]->rows.size();
+  }
   return rows;
 }
 
 std::uint64_t RowTable::bytes() const noexcept {
   std::uint64_t bytes = 0;
-  for (const auto& block : blocks_) bytes += block->num_bytes;
+  for (const auto& block : blocks_) bytes += block ? block->num_bytes : 0;
   return bytes;
 }
 
@@ -40,10 +57,7 @@ KeptRow RowTable::find(std::int64_t sample) const {
   return {blocks_[found->second.block], found->second.row};
 }
 
-std::byte* RowTable::address(Place place) const noexcept {
-  const RowBlock& block = *blocks_[place.block];
-  return block.memory.get() + place.row * block.pitch;
-}
+std::byte* RowTable::address(Place place) const { return blocks_[place.block]->address(place.row); }
 
 // Returns a row that was given back, else one that never was in use.
 std::optional<RowTable::Place> RowTable::take_free() {
@@ -53,6 +67,7 @@ std::optional<RowTable::Place> RowTable::take_free() {
     return place;
   }
   for (; open_ < blocks_.size(); ++open_) {
+    if (!blocks_[open_]) continue;
     std::deque<RowBlock::Row>& rows = blocks_[open_]->rows;
     if (rows.size() == blocks_[open_]->num_rows) continue;
     rows.emplace_back();
@@ -113,12 +128,12 @@ void RowTable::mark(std::int64_t sample, bool due) {
 std::vector<std::int64_t> RowTable::next_of_tour(std::size_t most) {
   std::vector<std::int64_t> samples;
   while (tour_.block < blocks_.size() && samples.size() < most) {
-    const std::deque<RowBlock::Row>& rows = blocks_[tour_.block]->rows;
-    if (tour_.row >= rows.size()) {
+    const RowBlock* const block = blocks_[tour_.block].get();
+    if (block == nullptr || tour_.row >= block->rows.size()) {
       tour_ = {tour_.block + 1, 0};
       continue;
     }
-    const std::int64_t sample = rows[tour_.row].sample;
+    const std::int64_t sample = block->rows[tour_.row].sample;
     const auto found = places_.find(sample);
     if (found != places_.end() && found->second == tour_) samples.push_back(sample);
     ++tour_.row;

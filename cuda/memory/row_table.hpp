@@ -2,75 +2,19 @@
 // Which sample is in which row of GPU memory, and which row the next sample replaces.
 #pragma once
 
-#include <atomic>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include "cuda/memory/device_memory.hpp"
+#include "cuda/memory/row_block.hpp"
 
 namespace h5feed::gpu {
-
-/// A block of device memory that is divided into rows.
-struct RowBlock {
-  /// State of a row that is or was in use.
-  struct Row {
-    std::int64_t sample = 0;
-    std::atomic<std::uint32_t> users = 0;  ///< batches that still have to read the row
-  };
-
-  /// Allocates `count` rows, `distance` bytes apart. Throws CudaError, std::bad_alloc.
-  RowBlock(std::size_t count, std::size_t distance, const CallPlace& place,
-           std::shared_ptr<MemoryLedger> ledger)
-      : pitch(distance),
-        num_rows(count),
-        num_bytes(aligned_for_device(count * distance)),
-        memory(num_bytes, place, std::move(ledger)) {}
-
-  const std::size_t pitch;  ///< bytes from one row to the next
-  const std::size_t num_rows;
-  const std::size_t num_bytes;
-  const CountedMemory memory;
-  std::deque<Row> rows;  ///< as many of `num_rows` as were in use; guarded by whoever guards the table
-};
-
-/// A row that a batch reads: until the destruction of this object no sample replaces it, and its memory is
-/// not freed. Move-only; null after a move. May outlive the table.
-class KeptRow {
- public:
-  KeptRow() = default;
-  KeptRow(const std::shared_ptr<RowBlock>& block, std::uint32_t row)
-      : address_(block, block->memory.get() + row * block->pitch), users_(&block->rows[row].users) {
-    users_->fetch_add(1, std::memory_order_relaxed);
-  }
-  KeptRow(KeptRow&& other) noexcept
-      : address_(std::move(other.address_)), users_(std::exchange(other.users_, nullptr)) {}
-  KeptRow& operator=(KeptRow&& other) noexcept {
-    std::swap(address_, other.address_);
-    std::swap(users_, other.users_);
-    return *this;
-  }
-  // Released, so that whoever replaces the row afterwards knows of the kernels that read it.
-  ~KeptRow() {
-    if (users_ != nullptr) users_->fetch_sub(1, std::memory_order_release);
-  }
-
-  explicit operator bool() const noexcept { return address_ != nullptr; }
-  /// Address on the device.
-  const std::byte* get() const noexcept { return address_.get(); }
-
- private:
-  std::shared_ptr<const std::byte> address_;  // with a share in the block
-  std::atomic<std::uint32_t>* users_ = nullptr;
-};
 
 /// The rows of all blocks by sample, and which of them hold a sample that is due: one that is foreseen to
 /// come again. Free rows are used first; then a sample that is due replaces one that is not.
@@ -97,6 +41,9 @@ class RowTable {
 
   /// Adds the rows of a block, all free. Throws std::bad_alloc.
   void add(std::shared_ptr<RowBlock> block) { blocks_.push_back(std::move(block)); }
+  /// Removes the block added last, of those that no batch has entered, with its samples; null if there is
+  /// none. No row of it may be claimed.
+  std::shared_ptr<RowBlock> drop_newest_idle() noexcept;
   /// Removes the block added last with its samples; null if there is none. No row of it may be claimed.
   std::shared_ptr<RowBlock> drop_newest() noexcept;
 
@@ -106,12 +53,12 @@ class RowTable {
   std::size_t num_free() const noexcept;
   /// Bytes of all blocks.
   std::uint64_t bytes() const noexcept;
-  bool has_blocks() const noexcept { return !blocks_.empty(); }
+  bool has_blocks() const noexcept;
 
   bool contains(std::int64_t sample) const { return places_.contains(sample); }
   /// Returns the row of a sample for a batch to read; null if there is none.
   KeptRow find(std::int64_t sample) const;
-  std::byte* address(Place place) const noexcept;
+  std::byte* address(Place place) const;
 
   /// Returns rows for `samples` new samples, the first `due` of which are due: as many as may have one. What
   /// these rows held is forgotten. Throws std::bad_alloc; nothing is claimed then.
@@ -130,8 +77,9 @@ class RowTable {
 
  private:
   std::optional<Place> take_free();
+  std::shared_ptr<RowBlock> drop(std::uint32_t number) noexcept;
 
-  std::vector<std::shared_ptr<RowBlock>> blocks_;
+  std::vector<std::shared_ptr<RowBlock>> blocks_;   // oldest first; null: removed
   std::unordered_map<std::int64_t, Place> places_;  // by sample
   std::set<Place> not_due_;                         // rows with samples that are not due
   std::vector<Place> free_;                         // rows that were in use; has room for those claimed

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -47,7 +48,9 @@ struct DeviceCapacity {
   /// True: the loader allocates memory for delivered batches at once and converts ahead.
   bool own_outputs = true;
   GpuCacheBytes cache = {};  ///< Memory for samples that stay on the device; needs `DeviceFormat::gathers`
-  Foresee foresee = {};      ///< Tells which samples are worth keeping; empty: the first that come
+  /// Samples that may be delivered: the cache takes no more memory than they need. Default: not known.
+  std::uint64_t samples = std::numeric_limits<std::uint64_t>::max();
+  Foresee foresee = {};  ///< Tells which samples are worth keeping; empty: the first that come
 };
 
 /// Creates GPU devices. Thread-safe.

@@ -45,8 +45,8 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                     ? nullptr
                     : std::make_unique<ChunkCache>(layout.chunk_bytes, layout.staying_bytes)),
       cache(own_cache ? *own_cache : resolved.group->cache()),
-      device(
-          make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes(), foresee())),
+      device(make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes(),
+                         {.most = chosen ? chosen->size() : plan_spec().num_samples, .foresee = foresee()})),
       assembler(*dataset, resolved, device.get(), counters),
       chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device()}),
       look_ahead(look_ahead_room(*dataset, resolved.options)),

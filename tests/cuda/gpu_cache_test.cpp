@@ -13,6 +13,7 @@
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
+#include "h5feed/gpu.hpp"
 #include "support/fakes/fake_cuda.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/gpu/gpu_deliveries.hpp"
@@ -290,6 +291,54 @@ TEST(GpuCache, gives_memory_back_to_a_consumer_that_keeps_batches) {
   EXPECT_EQ(loader.stats().errors, 0u);
   EXPECT_LT(loader.stats().gpu_cache_bytes, before);
   EXPECT_GE(loader.stats().gpu_cache_bytes, before - 6 * kRowBytes);
+}
+
+// The consumer keeps batches until the GPU is full to the last byte, while workers plan batches of samples in
+// all blocks. Three batches of two samples are copied at most, so one of the eight blocks can always be
+// freed.
+TEST(GpuCache, frees_memory_of_a_full_gpu_whose_samples_all_are_planned) {
+  const SampleSet set({.shape = {400, 16, 16}, .chunk_shape = {5, 16, 16}, .gzip = 1});
+  const Dataset dataset = open(set);
+  for (const std::int64_t workers : {0, 2, 4}) {
+    DataLoaderOptions options = small_options(400 * kRowBytes, workers);
+    options.batch_size = 2;
+    if (workers > 0) options.prefetch_factor = 40;
+    const std::vector<Delivery> expected = epochs_on_cpu(dataset, options, 3);
+    FakeCuda cuda({.memory_bytes = std::size_t{1} << 19});
+    DataLoader loader(dataset, options);
+    std::vector<Delivery> delivered = epochs_on_gpu(cuda, loader, 2);
+    const std::uint64_t before = loader.stats().gpu_cache_bytes;
+    ASSERT_GE(before, 390 * kRowBytes);
+    const GpuBuffer model(loader.stats().gpu_memory->free / 256 * 256, 0);
+    GpuReader reader(cuda, 0);
+    std::vector<Batch> kept;
+    for (int i = 0; i < 200; ++i) {
+      if (kept.size() == 20) kept.clear();
+      auto batch = loader.next();
+      ASSERT_TRUE(batch);
+      reader.read(*batch);
+      kept.push_back(std::move(*batch));
+    }
+    for (Delivery& delivery : reader.wait()) delivered.push_back(std::move(delivery));
+    EXPECT_TRUE(delivered == expected) << workers;
+    EXPECT_EQ(loader.stats().errors, 0u);
+    EXPECT_LT(loader.stats().gpu_cache_bytes, before);
+  }
+}
+
+TEST(GpuCache, makes_room_for_an_allocator_that_asks_for_it) {
+  const SampleSet set(small_set());
+  const Dataset dataset = open(set);
+  FakeCuda cuda({.memory_bytes = std::size_t{1} << 17});
+  DataLoader loader(dataset, small_options(50 * kRowBytes));
+  epochs_on_gpu(cuda, loader, 2);
+  const std::uint64_t before = loader.stats().gpu_cache_bytes;
+  gpu::keep_memory_free();
+  EXPECT_EQ(loader.stats().gpu_cache_bytes, before) << "there is enough";
+  const GpuBuffer model(loader.stats().gpu_memory->free - 3000, 0);
+  gpu::keep_memory_free();
+  EXPECT_LT(loader.stats().gpu_cache_bytes, before);
+  EXPECT_GE(loader.stats().gpu_memory->free, (std::size_t{1} << 17) / 16);
 }
 
 TEST(GpuCache, keeps_the_shard_of_its_rank_where_that_stays_the_same) {

@@ -111,7 +111,7 @@ DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptio
 
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
                                     const DeliveryFormat& assembled, const ResolvedOptions& resolved,
-                                    SlotBytes slot, Foresee foresee) {
+                                    SlotBytes slot, SamplesToKeep to_keep) {
   if (!placement.gpu) {
     // The prefetched batches, the one at the consumer, and the one it is about to release.
     const std::size_t buffers = (resolved.prefetch_batches + 2) * assembled.outputs;
@@ -141,7 +141,8 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
   format.gathers = options.gpu_cache_bytes.enabled();
   DeviceCapacity capacity;
   capacity.cache = options.gpu_cache_bytes;
-  capacity.foresee = std::move(foresee);
+  capacity.samples = to_keep.most;
+  capacity.foresee = std::move(to_keep.foresee);
   capacity.depth = copy_depth(options);
   capacity.host_slots = resolved.prefetch_batches + assembled.slots_in_transfer;
   capacity.own_outputs = options.output_memory.value_or(OutputMemory::ring) == OutputMemory::ring;

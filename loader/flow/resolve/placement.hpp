@@ -34,10 +34,16 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
 DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptions& options,
                                const DatasetState& dataset, std::uint64_t max_batch_rows);
 
-/// Creates the device of a loader. `slot` is the size of a full batch as assembled. `foresee` decides which
-/// samples stay on a GPU; it is called from the first slot on. Throws OptionError, DeviceError.
+/// What a GPU needs to know of samples that may stay there.
+struct SamplesToKeep {
+  std::uint64_t most = 0;  ///< number of samples that may be delivered
+  Foresee foresee = {};    ///< decides which of them stay; called from the first slot on
+};
+
+/// Creates the device of a loader. `slot` is the size of a full batch as assembled. Throws OptionError,
+/// DeviceError.
 std::unique_ptr<Device> make_device(const Placement& placement, const DataLoaderOptions& options,
                                     const DeliveryFormat& assembled, const ResolvedOptions& resolved,
-                                    SlotBytes slot, Foresee foresee);
+                                    SlotBytes slot, SamplesToKeep to_keep);
 
 }  // namespace h5feed

@@ -26,6 +26,7 @@ using gpu::MemoryLedger;
 using gpu::RowStore;
 using testing::ElementsAre;
 
+constexpr std::uint64_t kManySamples = 1 << 20;
 constexpr std::uint64_t kReserve = (std::uint64_t{1} << 20) / 16;
 
 // A store on a GPU of 1 MiB, and batches in device memory to keep: every byte of a sample is its number.
@@ -33,7 +34,11 @@ class RowStores : public testing::Test {
  protected:
   RowStore& make(std::size_t row_bytes, GpuCacheBytes size, Foresee foresee = {}) {
     row_bytes_ = row_bytes;
-    const RowStore::Settings settings{.row_bytes = row_bytes, .size = size, .foresee = std::move(foresee)};
+    const RowStore::Settings settings{.row_bytes = row_bytes,
+                                      .samples = kManySamples,
+                                      .copies = stream_.get(),
+                                      .size = size,
+                                      .foresee = std::move(foresee)};
     store_ = std::make_unique<RowStore>(settings, ledger_);
     return *store_;
   }
@@ -64,7 +69,7 @@ class RowStores : public testing::Test {
     auto* const rows = static_cast<std::byte*>(batches_.back().get());
     for (std::size_t i = 0; i < samples.size(); ++i)
       std::fill_n(rows + i * row_bytes_, row_bytes_, static_cast<std::byte>(samples[i]));
-    store_->keep(samples, served, end_turn, rows, stream_.get(), {});
+    store_->keep(samples, served, end_turn, rows, {});
   }
 
   // Returns the first and last byte of each kept row; −1 where there is none.
@@ -75,10 +80,11 @@ class RowStores : public testing::Test {
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const bool kept = rows && (*rows)[i];
       EXPECT_EQ(store_->holds(samples[i]), kept);
-      bytes.push_back(kept ? static_cast<int>((*rows)[i].get()[0]) : -1);
+      const std::byte* const row = kept ? (*rows)[i].enter().on_device : nullptr;
+      bytes.push_back(kept ? static_cast<int>(row[0]) : -1);
       if (kept) {
-        EXPECT_EQ((*rows)[i].get()[row_bytes_ - 1], (*rows)[i].get()[0]);
-        EXPECT_EQ(reinterpret_cast<std::uintptr_t>((*rows)[i].get()) % 16, 0u);
+        EXPECT_EQ(row[row_bytes_ - 1], row[0]);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(row) % 16, 0u);
       }
     }
     return bytes;
@@ -117,11 +123,11 @@ TEST_F(RowStores, keep_the_first_samples_that_fit) {
 
 TEST_F(RowStores, copy_neighbours_at_once) {
   make(32, 1 << 16);
-  const std::uint64_t before = cuda_.calls_of("cudaMemcpyAsync");
+  const std::uint64_t before = cuda_.calls_of("cudaMemcpy2DAsync");
   keep({1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(cuda_.calls_of("cudaMemcpyAsync") - before, 1u);
+  EXPECT_EQ(cuda_.calls_of("cudaMemcpy2DAsync") - before, 1u);
   keep({10, 1, 11, 12});
-  EXPECT_EQ(cuda_.calls_of("cudaMemcpyAsync") - before, 3u) << "10, then 11 and 12";
+  EXPECT_EQ(cuda_.calls_of("cudaMemcpy2DAsync") - before, 3u) << "10, then 11 and 12";
   EXPECT_THAT(found({6, 10, 11, 12}), ElementsAre(6, 10, 11, 12));
 }
 
@@ -178,24 +184,49 @@ TEST_F(RowStores, go_on_where_memory_cannot_be_allocated) {
   EXPECT_THAT(found({1, 2, 3, 6}), ElementsAre(1, 2, -1, -1));
 }
 
-TEST_F(RowStores, give_blocks_back_that_are_freed_after_their_last_reader) {
+TEST_F(RowStores, free_blocks_and_save_the_rows_that_planned_batches_need) {
   RowStore& store = make(256, 8 * 256);
   keep({0, 1, 2, 3});
-  stream_.wait();
-  auto rows = store.find(std::vector<std::int64_t>{3});
+  const auto planned = store.find(std::vector<std::int64_t>{3, 1});
   EXPECT_TRUE(store.give_back());
-  EXPECT_TRUE(store.give_back());
-  EXPECT_EQ(store.bytes(), 2u * 256);
   EXPECT_EQ(ledger_->bytes(), 3u * 256);
-  EXPECT_EQ((*rows)[0].get()[0], std::byte{3});
-  rows.reset();
-  EXPECT_EQ(ledger_->bytes(), 2u * 256);
+  EXPECT_EQ(store.bytes(), 3u * 256);
+  EXPECT_EQ((*planned)[0].enter().on_device, nullptr);
+  EXPECT_EQ((*planned)[0].enter().saved[0], std::byte{3});
+  EXPECT_EQ((*planned)[0].enter().saved[255], std::byte{3});
+  EXPECT_EQ((*planned)[1].enter().on_device[0], std::byte{1});
   keep({4});
-  EXPECT_THAT(found({0, 1, 2, 3, 4}), ElementsAre(0, 1, -1, -1, -1)) << "and do not grow again";
+  EXPECT_THAT(found({0, 1, 2, 3, 4}), ElementsAre(0, 1, 2, -1, -1)) << "and do not grow again";
+}
+
+TEST_F(RowStores, free_older_blocks_where_a_copied_batch_reads_the_newest) {
+  RowStore& store = make(256, 8 * 256);
+  keep({0, 1, 2, 3});
+  auto copied = store.find(std::vector<std::int64_t>{3, 0});
+  for (gpu::KeptRow& row : *copied) row.enter();
   EXPECT_TRUE(store.give_back());
+  EXPECT_TRUE(store.give_back());
+  EXPECT_EQ(ledger_->bytes(), 2u * 256);
+  EXPECT_THAT(found({0, 1, 2, 3}), ElementsAre(0, -1, -1, 3));
+  EXPECT_FALSE(store.give_back()) << "nothing is free now";
+  EXPECT_EQ(ledger_->bytes(), 2u * 256);
+  EXPECT_THAT(found({0, 3}), ElementsAre(0, -1)) << "but will be";
+  EXPECT_EQ((*copied)[0].enter().on_device[0], std::byte{3});
+  copied.reset();
+  EXPECT_EQ(ledger_->bytes(), 256u);
   EXPECT_TRUE(store.give_back());
   EXPECT_FALSE(store.give_back());
   EXPECT_EQ(ledger_->bytes(), 0u);
+}
+
+TEST_F(RowStores, take_no_more_than_all_samples_need) {
+  const RowStore::Settings settings{
+      .row_bytes = 200, .samples = 5, .copies = stream_.get(), .size = std::uint64_t{1} << 19};
+  row_bytes_ = 200;
+  store_ = std::make_unique<RowStore>(settings, ledger_);
+  keep({0, 1, 2, 3, 4});
+  EXPECT_THAT(found({0, 1, 2, 3, 4}), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_LE(store_->bytes(), 5u * 256);
 }
 
 TEST_F(RowStores, give_back_what_the_model_lacks) {
@@ -277,7 +308,7 @@ TEST_F(RowStores, replace_no_row_that_a_batch_has_still_to_read) {
   auto again = store.find(std::vector<std::int64_t>{1});
   keep_next(2);
   EXPECT_THAT(found({1, 2, 3, 4}), ElementsAre(1, -1, 3, -1));
-  EXPECT_EQ((*rows)[0].get()[0], std::byte{1});
+  EXPECT_EQ((*rows)[0].enter().on_device[0], std::byte{1});
   EXPECT_FALSE((*rows)[1]);
   rows.reset();
   keep({4}, {}, 4);
@@ -287,18 +318,14 @@ TEST_F(RowStores, replace_no_row_that_a_batch_has_still_to_read) {
   EXPECT_THAT(found({1, 3, 4}), ElementsAre(-1, 3, 4));
 }
 
-TEST_F(RowStores, give_a_block_back_whose_rows_are_being_read) {
+TEST_F(RowStores, replace_samples_in_the_blocks_that_are_left) {
   RowStore& store = make_foreseeing(3, {1, 2, 3, 4, 4, 2});
   keep_next(3);
   auto rows = store.find(std::vector<std::int64_t>{1, 2, 3});
-  stream_.wait();
   EXPECT_TRUE(store.give_back());
   keep_next(1);
   EXPECT_THAT(found({1, 2, 3, 4}), ElementsAre(1, 2, -1, -1)) << "all rows are being read";
-  EXPECT_EQ((*rows)[2].get()[0], std::byte{3});
-  EXPECT_EQ(ledger_->bytes(), 3u * 256);
   rows.reset();
-  EXPECT_EQ(ledger_->bytes(), 2u * 256);
   keep({4}, {}, 4);
   EXPECT_THAT(found({1, 2, 4}), ElementsAre(-1, 2, 4));
   EXPECT_TRUE(store.give_back());
@@ -308,7 +335,7 @@ TEST_F(RowStores, give_a_block_back_whose_rows_are_being_read) {
 }
 
 TEST_F(RowStores, use_a_row_again_whose_copy_failed) {
-  for (const std::string call : {"cudaMemcpyAsync", "cudaStreamWaitEvent"}) {
+  for (const std::string call : {"cudaMemcpy2DAsync", "cudaStreamWaitEvent"}) {
     RowStore& store = make_foreseeing(2, {1, 2, 3, 4, 3, 4});
     keep_next(2);
     const TestStream kernels;
@@ -322,7 +349,8 @@ TEST_F(RowStores, use_a_row_again_whose_copy_failed) {
     keep({3}, {}, 4);
     keep({4}, {}, 4);
     EXPECT_THAT(found({3, 4}), ElementsAre(3, 4));
-    EXPECT_EQ(cuda_.stream_waits() - waits, call == "cudaMemcpyAsync" ? 0u : 1u) << "the wait is made up for";
+    EXPECT_EQ(cuda_.stream_waits() - waits, call == "cudaMemcpy2DAsync" ? 0u : 1u)
+        << "the wait is made up for";
     EXPECT_EQ(store.bytes(), 2u * 256);
   }
 }

@@ -127,6 +127,16 @@ cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* gra
   return stream->capture_broken ? remember(cudaErrorStreamCaptureInvalidated) : cudaSuccess;
 }
 
+cudaError_t CUDARTAPI cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+  Runtime& r = rt();
+  const Lock lock(r.mutex);
+  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  CUstream_st* const of = stream_of(r, stream);
+  if (of == nullptr) return remember(cudaErrorInvalidResourceHandle);
+  *id = reinterpret_cast<std::uintptr_t>(of);  // no handle is given out twice
+  return cudaSuccess;
+}
+
 cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   Runtime& r = rt();
   const Lock lock(r.mutex);

@@ -214,6 +214,31 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
   return cudaSuccess;
 }
 
+cudaError_t CUDARTAPI cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                                        size_t width, size_t height, cudaMemcpyKind kind,
+                                        cudaStream_t stream) {
+  Runtime& r = rt();
+  const Lock lock(r.mutex);
+  if (const cudaError_t error = enter(r); error != cudaSuccess) return error;
+  CUstream_st* const target = stream_of(r, stream);
+  if (target == nullptr) return remember(cudaErrorInvalidResourceHandle);
+  if (kind != cudaMemcpyDeviceToDevice) return remember(cudaErrorInvalidMemcpyDirection);
+  if (width > to_pitch || width > from_pitch) return remember(cudaErrorInvalidPitchValue);
+  const std::size_t last = height > 0 ? height - 1 : 0;
+  if (memory_at(r.device_memory, to, last * to_pitch + width) == nullptr ||
+      memory_at(r.device_memory, from, last * from_pitch + width) == nullptr)
+    return remember(cudaErrorInvalidValue);
+  enqueue_locked(r, *target,
+                 {[=] {
+                    for (std::size_t row = 0; row < height; ++row)
+                      std::memcpy(static_cast<char*>(to) + row * to_pitch,
+                                  static_cast<const char*>(from) + row * from_pitch, width);
+                  },
+                  {},
+                  {}});
+  return cudaSuccess;
+}
+
 cudaError_t CUDARTAPI cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
   Runtime& r = rt();
   const Lock lock(r.mutex);

@@ -49,6 +49,7 @@ class GpuMachine {
   }
   /// Writes a program for sh.
   void script(const std::string& name, const std::string& text) {
+    std::filesystem::remove(dir_ / name);  // it may be a link to a program
     write(name, "#!/bin/sh\n" + text + "\n");
     std::filesystem::permissions(dir_ / name, std::filesystem::perms::owner_all);
   }

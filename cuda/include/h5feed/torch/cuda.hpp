@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -134,6 +135,28 @@ inline at::Tensor cpu_tensor(HostTensor host) {
   const at::Tensor flat = bytes.view(torch_dtype(host.dtype).value());
   return host.strides.empty() ? flat.view(host.shape) : flat.as_strided(host.shape, host.strides);
 }
+
+/// Makes loaders free memory of `gpu_cache_bytes` that the model needs. LibTorch's allocator executes it
+/// before it takes memory from the driver. What is freed goes to the driver, so that LibTorch need not search
+/// its own blocks again.
+class KeepMemoryFree final : public c10::FreeMemoryCallback {
+ public:
+  bool Execute() override {
+    gpu::keep_memory_free();
+    return false;
+  }
+};
+
+/// Registers KeepMemoryFree, unless another library of the process has done so.
+inline bool register_keep_memory_free() {
+  auto* const registry = c10::FreeCudaMemoryCallbacksRegistry();
+  if (!registry->Has("h5feed"))
+    registry->Register("h5feed", [] { return std::make_unique<KeepMemoryFree>(); });
+  return true;
+}
+
+/// Registered when the program starts, because LibTorch reads its list of callbacks without a lock.
+inline const bool kKeepsMemoryFree = register_keep_memory_free();
 
 /// Completes the options of a TorchDataLoader with CUDA: sets h5feed's backend, unless one is set, and memory
 /// of the consumer, unless a kind is set. For "auto", makes LibTorch's current device current for CUDA.
