@@ -117,6 +117,7 @@ struct Images {
     const SampleTransform t = transforms[sample];
     // Beyond these bounds everything is padding; within them products with extents do not wrap.
     const Index crop = bounded(t.crop_x);
+    if (t.vertical_flip != 0) y = out_height.value() - 1 - y;
     if (t.flip == 0) return {y + static_cast<Index>(t.crop_y), crop, 1};
     return {y + static_cast<Index>(t.crop_y), geometry.out_width - 1 + crop, static_cast<Index>(-1)};
   }

@@ -89,7 +89,8 @@ void for_each_run(const ImageMap& map, const SampleTransform& transform, const C
   const std::ptrdiff_t stretch =
       map.in_last || map.out_last ? kStretch : std::max<std::ptrdiff_t>(1, map.out_width);
   for (std::ptrdiff_t y = 0; y < map.out_height; ++y) {
-    const std::ptrdiff_t in_y = y + transform.crop_y;
+    const std::ptrdiff_t in_y =
+        (transform.vertical_flip == 0 ? y : map.out_height - 1 - y) + transform.crop_y;
     const bool inside = in_y >= 0 && in_y < map.in_height;
     const std::ptrdiff_t first = inside ? columns.first : map.out_width;
     const std::ptrdiff_t last = inside ? columns.last : map.out_width;

@@ -7,6 +7,8 @@
 
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
+#include "plan/permutation.hpp"
+#include "plan/streams.hpp"
 
 namespace h5feed {
 namespace {
@@ -61,6 +63,12 @@ GpuCacheBytes::GpuCacheBytes(std::string_view text) : automatic_(text == "auto")
 void GpuCacheBytes::refuse_negative() {
   throw OptionError(fmt::format("{} is negative; use a number of bytes, 0 for none, or \"auto\"",
                                 spelled("gpu_cache_bytes")));
+}
+
+std::uint64_t SampleKey::random(std::uint64_t purpose) const noexcept {
+  const std::uint64_t of_epoch =
+      mix_key(mix_key(seed, kTransform, epoch), kTransform, static_cast<std::uint64_t>(repeat));
+  return mix_key(mix_key(of_epoch, kTransform, static_cast<std::uint64_t>(sample)), kTransform, purpose);
 }
 
 std::string_view name_of(OnError on_error) noexcept {

@@ -67,8 +67,8 @@ class Batch(tuple[Array, ...], Generic[Array]):
         return self._held.origins
 
     @property
-    def transforms(self) -> list[tuple[int, int, bool]]:
-        """(crop_y, crop_x, flipped) of each sample; empty without `augment`."""
+    def transforms(self) -> list[tuple[int, int, bool, bool]]:
+        """(crop_y, crop_x, flipped, flipped vertically) of each sample; empty without `augment`."""
         return self._held.transforms
 
     @property

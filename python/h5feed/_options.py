@@ -85,6 +85,8 @@ class Augment:
 
     #: Probability, 0 to 1, that a sample is mirrored left to right.
     horizontal_flip: float = 0.0
+    #: Probability, 0 to 1, that a sample is mirrored top to bottom.
+    vertical_flip: float = 0.0
     random_crop: RandomCrop | Mapping[str, Any] | None = None
 
 

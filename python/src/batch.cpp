@@ -66,7 +66,8 @@ nb::object origins(const Batch& batch) {
 nb::object transforms(const Batch& batch) {
   nb::list list;
   for (const SampleTransform& transform : batch.transforms) {
-    list.append(nb::make_tuple(transform.crop_y, transform.crop_x, transform.flip == 1));
+    list.append(nb::make_tuple(transform.crop_y, transform.crop_x, transform.flip == 1,
+                               transform.vertical_flip == 1));
   }
   return list;
 }

@@ -283,6 +283,7 @@ void convert(const char* name, nb::handle value, Augment::RandomCrop& into) {
 void convert(const char* name, nb::handle value, Augment& into) {
   Keywords given = fields_of(name, value);
   given.take("horizontal_flip", into.horizontal_flip);
+  given.take("vertical_flip", into.vertical_flip);
   given.take("random_crop", into.random_crop);
   given.finish("Augment");
 }

@@ -100,12 +100,13 @@ def test_values_are_normalized_and_converted(dataset, stored):
 
 def test_augment_reports_its_crops(dataset, stored):
     loader = h5feed.DataLoader(dataset, batch_size=8, seed=1,
-                               augment=h5feed.Augment(horizontal_flip=1.0, random_crop={"height": 4, "width": 4}))
+                               augment=h5feed.Augment(horizontal_flip=1.0, vertical_flip=1.0,
+                                                      random_crop={"height": 4, "width": 4}))
     batch = next(iter(loader))
     assert batch.data.shape == (8, 3, 4, 4)
-    y, x, flipped = batch.transforms[0]
-    assert flipped
-    np.testing.assert_array_equal(batch.data[0], stored[0][0][:, y:y + 4, x:x + 4][:, :, ::-1])
+    y, x, flipped, flipped_vertically = batch.transforms[0]
+    assert flipped and flipped_vertically
+    np.testing.assert_array_equal(batch.data[0], stored[0][0][:, y:y + 4, x:x + 4][:, ::-1, ::-1])
 
 
 def test_echo_repeats_each_batch(dataset):

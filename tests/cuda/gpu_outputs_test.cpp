@@ -25,7 +25,9 @@ namespace {
 using testing::HasSubstr;
 
 Augment augment() {
-  return {.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.height = 5, .width = 7, .padding = 2}};
+  return {.horizontal_flip = 0.5,
+          .vertical_flip = 0.5,
+          .random_crop = Augment::RandomCrop{.height = 5, .width = 7, .padding = 2}};
 }
 
 struct OutputCase {
@@ -88,6 +90,33 @@ INSTANTIATE_TEST_SUITE_P(
             .name = "echoed_as_stored", .normalize = false, .layout = OutputLayout::channels_last, .echo = 2},
         OutputCase{.name = "echoed_and_augmented", .augment = true, .echo = 3}),
     [](const auto& c) { return std::string(c.param.name); });
+
+TEST(GpuTransform, changes_samples_as_on_the_cpu) {
+  const SampleSet set(rgb_set());
+  const Dataset dataset = open(set);
+  DataLoaderOptions options{.batch_size = 7, .shuffle = true, .seed = 6};
+  options.normalize = Normalize{};
+  options.augment = augment();
+  options.transform = [](const SampleView& sample, const SampleKey& key) {
+    for (std::uint8_t& value : sample.as<std::uint8_t>())
+      value = static_cast<std::uint8_t>(value + key.random(0));
+  };
+  DataLoader on_cpu(dataset, options);
+  const std::vector<Delivery> expected = rest_of_epoch(on_cpu);
+  FakeCuda cuda;
+  for (const std::int64_t workers : {0, 2}) {
+    options.num_workers = workers;
+    DataLoader loader(dataset, on_gpu(options));
+    EXPECT_TRUE(rest_of_gpu_epoch(cuda, loader) == expected) << workers << " workers";
+  }
+  options.echo = {.factor = 2};
+  EXPECT_THAT(refusal<OptionError>(dataset, on_gpu(options)),
+              HasSubstr("transform cannot be used with echo on a GPU"));
+  options.echo = {};
+  options.gpu_cache_bytes = "auto";
+  EXPECT_THAT(refusal<OptionError>(dataset, on_gpu(options)),
+              HasSubstr("transform cannot be used with gpu_cache_bytes on a GPU"));
+}
 
 TEST(GpuEcho, copies_each_batch_once_however_often_it_is_served) {
   const SampleSet set(rgb_set());

@@ -31,7 +31,7 @@ BatchAssembler::BatchAssembler(const DatasetState& dataset, const Resolved& reso
   lanes_[kData] = make_lane(kData, resolved.placement.on_host().kernel(), format.data_row_bytes);
   if (resolved.options.row_reads) {
     const Lane& data = lanes_[kData];
-    const bool as_they_are = data.kernel->is_copy() && format.outputs == 1;
+    const bool as_they_are = data.kernel->is_copy() && format.outputs == 1 && !resolved.transform;
     const bool planned_ahead = device != nullptr;
     direct_.emplace(DirectRows::Parts{*data.field, as_they_are, planned_ahead, data.row_bytes, counters});
   }
@@ -95,9 +95,16 @@ void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::by
                            std::uint32_t position) const {
   const Lane& lane = lanes_[lane_number];
   const std::size_t offset = job.place_of(lane_number, position) * lane.row_bytes;
+  std::int64_t repeat = job.first_repeat;
   const auto run = [&](const Batch& batch) {
-    lane.kernel->run(row, BatchOutputs::bytes_of(batch, lane_number) + offset,
+    const std::byte* from = row;
+    if (lane_number == kData && resolved_.transform) {
+      from = resolved_.transform.run(
+          row, {.seed = job.seed, .epoch = batch.epoch, .sample = batch.indices[position], .repeat = repeat});
+    }
+    lane.kernel->run(from, BatchOutputs::bytes_of(batch, lane_number) + offset,
                      batch.transforms.empty() ? SampleTransform{} : batch.transforms[position]);
+    ++repeat;
   };
   run(job.batch);
   for (const Batch& echo : job.echoes) run(echo);

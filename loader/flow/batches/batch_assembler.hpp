@@ -43,13 +43,16 @@ class BatchAssembler {
   /// ChunkError, OptionError for a value that the delivered type cannot hold, std::bad_alloc.
   void read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const;
 
-  /// Does a visit of a chunk: copies its rows out of the decoded chunk.
+  /// Does a visit of a chunk: copies its rows out of the decoded chunk. Throws what the user's transform
+  /// throws.
   void copy_rows(BatchJob& job, const Visit& visit, const std::byte* chunk) const;
 
-  /// Does a visit of a chunk with rows that were kept apart from it, in the order of the visit.
+  /// Does a visit of a chunk with rows that were kept apart from it, in the order of the visit. Throws what
+  /// the user's transform throws.
   void copy_rows(BatchJob& job, const Visit& visit, const RowCache::Lease& rows) const;
 
-  /// Completes a batch after its last visit: assembles the fields whose samples span several chunks.
+  /// Completes a batch after its last visit: assembles the fields whose samples span several chunks. Throws
+  /// what the user's transform throws.
   void finish(BatchJob& job) const;
 
   /// Starts the copy to a GPU after `finish`; does nothing on the CPU. `trace` may be null.

@@ -189,10 +189,14 @@ std::vector<VisitRef> Prefetcher::visit(const VisitRef& ref, BatchAssembler::Scr
 std::vector<VisitRef> Prefetcher::serve(ChunkLoader::Claim claim) {
   for (const VisitRef& ref : claim.visits) {
     if (ref.job->failed.load(std::memory_order_acquire)) continue;
-    if (claim.rows) {
-      assembler_.copy_rows(*ref.job, ref.visit(), *claim.rows);
-    } else {
-      assembler_.copy_rows(*ref.job, ref.visit(), claim.chunk->bytes().data());
+    try {
+      if (claim.rows) {
+        assembler_.copy_rows(*ref.job, ref.visit(), *claim.rows);
+      } else {
+        assembler_.copy_rows(*ref.job, ref.visit(), claim.chunk->bytes().data());
+      }
+    } catch (...) {  // from the user's transform: the other visits go on
+      ref.job->fail(std::current_exception());
     }
   }
   chunks_.finish(claim);

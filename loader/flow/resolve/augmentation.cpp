@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() / 4;
 
 // Purposes of the random bits of one sample.
-enum Use : std::uint64_t { kFlip, kCropY, kCropX };
+enum Use : std::uint64_t { kFlip, kCropY, kCropX, kVerticalFlip };
 
 // Returns a number below `count`, uniform up to an error of 2^-64 · count.
 std::int64_t pick(std::uint64_t bits, std::uint64_t count) noexcept {
@@ -41,13 +41,23 @@ std::int32_t place(std::uint64_t bits, std::uint64_t image, std::uint64_t window
   return static_cast<std::int32_t>(pick(bits, places) - padding);
 }
 
+// Returns a probability. Throws OptionError.
+double probability(double given, const char* name) {
+  if (given >= 0 && given <= 1) return given;
+  throw OptionError(fmt::format("augment.{} is a probability, 0 to 1; got {}", name, given));
+}
+
+// Returns 1 with a probability, else 0.
+std::int32_t toss(std::uint64_t bits, double probability) noexcept {
+  return static_cast<double>(bits >> 11) * 0x1p-53 < probability ? 1 : 0;
+}
+
 }  // namespace
 
 Augmentation::Augmentation(const Augment& augment, std::uint64_t height, std::uint64_t width)
-    : flip_(augment.horizontal_flip), sizes_{height, width, height, width} {
-  if (!(flip_ >= 0 && flip_ <= 1)) {
-    throw OptionError(fmt::format("augment.horizontal_flip is a probability, 0 to 1; got {}", flip_));
-  }
+    : flip_(probability(augment.horizontal_flip, "horizontal_flip")),
+      vertical_flip_(probability(augment.vertical_flip, "vertical_flip")),
+      sizes_{height, width, height, width} {
   if (!augment.random_crop) return;
   const Augment::RandomCrop& crop = *augment.random_crop;
   if (crop.padding < 0 || crop.padding > kMaxExtent) {
@@ -67,8 +77,8 @@ SampleTransform Augmentation::draw(std::uint64_t seed, std::uint64_t epoch, std:
   SampleTransform transform;
   transform.crop_y = place(mix_key(key, kAugment, kCropY), sizes_.in_height, sizes_.out_height, padding_);
   transform.crop_x = place(mix_key(key, kAugment, kCropX), sizes_.in_width, sizes_.out_width, padding_);
-  const double uniform = static_cast<double>(mix_key(key, kAugment, kFlip) >> 11) * 0x1p-53;
-  transform.flip = uniform < flip_ ? 1 : 0;
+  transform.flip = toss(mix_key(key, kAugment, kFlip), flip_);
+  transform.vertical_flip = toss(mix_key(key, kAugment, kVerticalFlip), vertical_flip_);
   return transform;
 }
 

@@ -33,6 +33,7 @@ class Augmentation {
 
  private:
   double flip_;
+  double vertical_flip_;
   std::int64_t padding_ = 0;
   CropSizes sizes_;
 };

@@ -83,6 +83,12 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
         fmt::format("collate_fn works on batches in host memory; use device \"cpu\" instead of \"{}\"",
                     options.device.name()));
   }
+  if (options.transform && (options.echo.factor > 1 || options.gpu_cache_bytes.enabled())) {
+    throw OptionError(fmt::format(
+        "transform cannot be used with {} on a GPU, which repeats samples as they are there; use device "
+        "= \"cpu\", or leave one of the two out",
+        options.echo.factor > 1 ? "echo" : "gpu_cache_bytes"));
+  }
   const Conversion& conversion = placement.conversion;
   placement.gpu_converts =
       conversion.changes() && options.device.backend()->can_normalize(conversion.from, conversion.to);

@@ -11,6 +11,7 @@ Resolved resolve(const DataLoaderOptions& options, const DatasetState& dataset, 
                  const SystemLimits& limits, MemoryClaim memory) {
   Resolved resolved;
   resolved.placement = resolve_placement(options, dataset);
+  resolved.transform = StoredTransform(options.transform, dataset);
   const ResolvedOptions order = resolve_order(options, dataset, chosen);
   resolved.format =
       assembly_format(resolved.placement, options, dataset, static_cast<std::uint64_t>(order.max_batch_rows));

@@ -7,6 +7,7 @@
 
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
+#include "flow/batches/stored_transform.hpp"
 #include "flow/resolve/loader_group.hpp"
 #include "flow/resolve/placement.hpp"
 #include "flow/resolve/resolve_options.hpp"
@@ -17,9 +18,10 @@ namespace h5feed {
 
 /// Everything that options, data and machine decide before the first batch.
 struct Resolved {
-  Placement placement;      ///< Where batches go, and how the data is converted
-  ResolvedOptions options;  ///< Order, workers, cache and memory
-  DeliveryFormat format;    ///< Batches as workers assemble them
+  Placement placement;        ///< Where batches go, and how the data is converted
+  StoredTransform transform;  ///< The user's, of stored samples
+  ResolvedOptions options;    ///< Order, workers, cache and memory
+  DeliveryFormat format;      ///< Batches as workers assemble them
   // Order matters: the group outlives the membership.
   std::shared_ptr<LoaderGroup> group;                   ///< Loaders of the same opened dataset
   std::unique_ptr<LoaderGroup::Membership> membership;  ///< Holds the memory of `options` in `group`

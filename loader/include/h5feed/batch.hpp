@@ -50,13 +50,15 @@ struct HostTensor {
   std::span<T> as() const&& = delete;
 };
 
-/// Crop and flip of one sample. Output pixel (y, x) is source pixel (crop_y + y, crop_x + x'), with x' = x,
-/// or out_width − 1 − x if flipped. A source pixel outside of the image has the value 0 before normalization,
-/// as with torchvision's RandomCrop(padding=…) ahead of Normalize.
+/// Crop and flips of one sample. Output pixel (y, x) is source pixel (crop_y + y', crop_x + x'), with x' = x,
+/// or out_width − 1 − x if flipped, and y' = y, or out_height − 1 − y if flipped vertically. A source pixel
+/// outside of the image has the value 0 before normalization, as with torchvision's RandomCrop(padding=…)
+/// ahead of Normalize.
 struct SampleTransform {
-  std::int32_t crop_y = 0;  ///< first source row; negative in the padding
-  std::int32_t crop_x = 0;  ///< first source column; negative in the padding
-  std::int32_t flip = 0;    ///< 1 if mirrored left to right, else 0
+  std::int32_t crop_y = 0;         ///< first source row; negative in the padding
+  std::int32_t crop_x = 0;         ///< first source column; negative in the padding
+  std::int32_t flip = 0;           ///< 1 if mirrored left to right, else 0
+  std::int32_t vertical_flip = 0;  ///< 1 if mirrored top to bottom, else 0
 
   bool operator==(const SampleTransform&) const = default;
 };

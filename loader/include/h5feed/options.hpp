@@ -5,11 +5,14 @@
 
 #include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -80,8 +83,41 @@ struct Augment {
   };
   /// Probability, 0 … 1, that a sample is mirrored left to right.
   double horizontal_flip = 0;
+  /// Probability, 0 … 1, that a sample is mirrored top to bottom.
+  double vertical_flip = 0;
   /// Random crop of every sample. Unset: the whole image is delivered.
   std::optional<RandomCrop> random_crop = {};
+};
+
+/// Identifies one delivery of a sample, for random decisions of `DataLoaderOptions::transform`.
+struct H5FEED_EXPORT SampleKey {
+  std::uint64_t seed = 0;   ///< `DataLoaderOptions::seed`
+  std::uint64_t epoch = 0;  ///< Epoch that the sample is delivered in
+  std::int64_t sample = 0;  ///< Number of the sample in the whole dataset
+  std::int64_t repeat = 0;  ///< Earlier deliveries of its batch with `echo`
+
+  /// Returns 64 random bits, a pure function of the key and of `purpose`, which the caller numbers as it
+  /// likes: another purpose gives independent bits.
+  std::uint64_t random(std::uint64_t purpose) const noexcept;
+  /// Returns a random number in [0, 1), likewise.
+  double uniform(std::uint64_t purpose) const noexcept {
+    return static_cast<double>(random(purpose) >> 11) * 0x1p-53;
+  }
+};
+
+/// A sample as stored, which `DataLoaderOptions::transform` may change. Borrows its memory.
+struct SampleView {
+  std::span<std::byte> bytes;           ///< Elements, row-major; aligned to 64 bytes
+  DType dtype = DType::u8;              ///< Element type
+  std::span<const std::int64_t> shape;  ///< (C,H,W) or (H,W,C) for images, else as stored
+  bool channels_last = false;           ///< True for images of shape (H,W,C)
+
+  /// Returns the elements as T. Throws std::invalid_argument if T does not match `dtype`.
+  template <typename T>
+  std::span<T> as() const {
+    if (dtype_of<T>() != dtype) throw std::invalid_argument("h5feed::SampleView::as: other dtype");
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
 };
 
 /// Data echoing (Choi, Passos, Shallue, Dahl: "Faster Neural Network Training with Data Echoing", arXiv
@@ -303,6 +339,13 @@ struct DataLoaderOptions {
 
   // Values
 
+  /// Changes each sample in place, before `augment`, `normalize` and conversion. Type and shape stay. Called
+  /// on the workers for several samples concurrently, once for each delivery of a sample (with
+  /// `num_workers = 0` on the caller's thread). If it is a pure function of its arguments, so are the
+  /// delivered values, for any number of workers. An exception from it is thrown by the `next()` of its
+  /// batch. Throws OptionError with `gpu_cache_bytes`, and with `echo` on a GPU, which repeat the sample as
+  /// it is on the GPU.
+  std::function<void(const SampleView&, const SampleKey&)> transform = {};
   /// Normalization of the data. Default: none. With it, batches are float32 unless `output_dtype` is set.
   /// With `DatasetOptions::unit_range`, mean and std apply to values in 0 … 1.
   std::optional<Normalize> normalize = {};

@@ -182,14 +182,17 @@ TEST(NormalizeUnits, plain_give_every_type_layout_and_channel_count) {
 
 TEST(NormalizeUnits, flip_and_crop_each_sample_for_itself_with_padding_of_zeros) {
   std::uint32_t seed = 1000;
-  const std::vector<SampleTransform> transforms = {{},
-                                                   {.flip = 1},
-                                                   {.crop_y = 2, .crop_x = 3},
-                                                   {.crop_y = 1, .crop_x = 1, .flip = 1},
-                                                   {.crop_y = -2, .crop_x = -3},
-                                                   {.crop_y = 4, .crop_x = 9, .flip = 1},
-                                                   {.crop_y = -100, .crop_x = 0},
-                                                   {.crop_x = 1000, .flip = 1}};
+  const std::vector<SampleTransform> transforms = {
+      {},
+      {.flip = 1},
+      {.crop_y = 2, .crop_x = 3},
+      {.crop_y = 1, .crop_x = 1, .flip = 1},
+      {.crop_y = -2, .crop_x = -3},
+      {.crop_y = 4, .crop_x = 9, .flip = 1},
+      {.crop_y = -100, .crop_x = 0},
+      {.crop_x = 1000, .flip = 1},
+      {.vertical_flip = 1},
+      {.crop_y = -2, .crop_x = 3, .flip = 1, .vertical_flip = 1}};
   for (const DType from : kSources) {
     for (const DType to : kOutputs) {
       for (const std::int64_t channels : {1, 3, 4, 7}) {

@@ -34,7 +34,7 @@ constexpr std::size_t kSamples = 6;
 
 std::vector<SampleTransform> transforms_of(const Case& c) {
   if (!c.crop) return {};
-  return {{0, 0, 0}, {0, 0, 1}, {-2, 3, 0}, {3, -4, 1}, {-100, 0, 0}, {1, 2, 1}};
+  return {{0, 0, 0, 0}, {0, 0, 1, 0}, {-2, 3, 0, 1}, {3, -4, 1, 1}, {-100, 0, 0, 0}, {1, 2, 1, 0}};
 }
 
 NormalizeParameters parameters_of(const Case& c) {

@@ -65,7 +65,7 @@ class OffsetBytes {
 inline std::int64_t source_index(const gpu::ImageLayout& layout, const SampleTransform& transform,
                                  std::int64_t sample, std::int64_t channel, std::int64_t y, std::int64_t x) {
   const std::int64_t column = transform.flip != 0 ? layout.out_width - 1 - x : x;
-  const std::int64_t row = y + transform.crop_y;
+  const std::int64_t row = (transform.vertical_flip != 0 ? layout.out_height - 1 - y : y) + transform.crop_y;
   const std::int64_t source_column = column + transform.crop_x;
   if (row < 0 || row >= layout.in_height || source_column < 0 || source_column >= layout.in_width) return -1;
   if (layout.in_channels_last) {

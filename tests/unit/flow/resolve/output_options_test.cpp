@@ -106,10 +106,11 @@ TEST_P(Augmented, samples_are_the_stored_ones_moved_as_the_transforms_say) {
       const SampleTransform t = batch.transforms[static_cast<std::size_t>(n)];
       for (std::int64_t c = 0; c < kChannels; ++c) {
         for (std::int64_t y = 0; y < height; ++y) {
+          const std::int64_t from_y = t.crop_y + (t.vertical_flip != 0 ? height - 1 - y : y);
           for (std::int64_t x = 0; x < width; ++x) {
             const std::int64_t from = t.crop_x + (t.flip != 0 ? width - 1 - x : x);
             const std::uint8_t pixel =
-                stored(set, batch.indices[static_cast<std::size_t>(n)], c, y + t.crop_y, from);
+                stored(set, batch.indices[static_cast<std::size_t>(n)], c, from_y, from);
             const auto channel = static_cast<std::size_t>(c);
             const auto expected = static_cast<float>(
                 (pixel * (1.0 / 255) - options.normalize->mean[channel]) / options.normalize->std[channel]);
@@ -152,29 +153,33 @@ TEST_P(Augmented, samples_are_the_same_for_any_workers_batch_size_and_world_size
 
 INSTANTIATE_TEST_SUITE_P(
     Kinds, Augmented,
-    testing::Values(AugmentCase{"flip", {.horizontal_flip = 0.5}},
-                    AugmentCase{"padded_crop", {.random_crop = Augment::RandomCrop{.padding = 2}}},
-                    AugmentCase{"small_crop",
-                                {.horizontal_flip = 0.5,
-                                 .random_crop = Augment::RandomCrop{.height = 4, .width = 3}}},
-                    AugmentCase{"large_crop_channels_last",
-                                {.horizontal_flip = 0.5,
-                                 .random_crop = Augment::RandomCrop{.height = 8, .width = 7, .padding = 3}},
-                                OutputLayout::channels_last}),
+    testing::Values(
+        AugmentCase{"flip", {.horizontal_flip = 0.5}}, AugmentCase{"vertical_flip", {.vertical_flip = 0.5}},
+        AugmentCase{"padded_crop", {.random_crop = Augment::RandomCrop{.padding = 2}}},
+        AugmentCase{"small_crop",
+                    {.horizontal_flip = 0.5, .random_crop = Augment::RandomCrop{.height = 4, .width = 3}}},
+        AugmentCase{"large_crop_channels_last",
+                    {.horizontal_flip = 0.5,
+                     .vertical_flip = 0.5,
+                     .random_crop = Augment::RandomCrop{.height = 8, .width = 7, .padding = 3}},
+                    OutputLayout::channels_last}),
     [](const auto& kind) { return std::string(kind.param.name); });
 
 TEST(Augmentation, reaches_every_place_of_the_window_and_both_sides) {
-  const Augmentation augmentation(
-      {.horizontal_flip = 0.25, .random_crop = Augment::RandomCrop{.height = 3, .width = 0, .padding = 1}}, 4,
-      5);
+  const Augmentation augmentation({.horizontal_flip = 0.25,
+                                   .vertical_flip = 0.25,
+                                   .random_crop = Augment::RandomCrop{.height = 3, .width = 0, .padding = 1}},
+                                  4, 5);
   std::map<int, int> rows, columns;
-  int flipped = 0;
+  int flipped = 0, vertically = 0, both = 0;
   constexpr int kDraws = 4000;
   for (int sample = 0; sample < kDraws; ++sample) {
     const SampleTransform t = augmentation.draw(7, 0, 0, sample);
     ++rows[t.crop_y];
     ++columns[t.crop_x];
     flipped += t.flip;
+    vertically += t.vertical_flip;
+    both += t.flip & t.vertical_flip;
   }
   EXPECT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows.begin()->first, -1);
@@ -182,6 +187,8 @@ TEST(Augmentation, reaches_every_place_of_the_window_and_both_sides) {
   for (const auto& [place, count] : rows) EXPECT_NEAR(count, kDraws / 4, 150) << place;
   for (const auto& [place, count] : columns) EXPECT_NEAR(count, kDraws / 3, 150) << place;
   EXPECT_NEAR(flipped, kDraws / 4, 150);
+  EXPECT_NEAR(vertically, kDraws / 4, 150);
+  EXPECT_NEAR(both, kDraws / 16, 80) << "independently";
 }
 
 TEST(Augmentation, depends_on_seed_epoch_repeat_and_sample) {
@@ -201,6 +208,7 @@ TEST(Augmentation, refuses_what_cannot_be) {
   };
   EXPECT_THAT(refused({.horizontal_flip = 1.5}), HasSubstr("a probability, 0 to 1; got 1.5"));
   EXPECT_THAT(refused({.horizontal_flip = std::nan("")}), HasSubstr("a probability"));
+  EXPECT_THAT(refused({.vertical_flip = -0.1}), HasSubstr("augment.vertical_flip is a probability, 0 to 1"));
   EXPECT_THAT(refused({.random_crop = Augment::RandomCrop{.height = 7, .padding = 1}}),
               HasSubstr("random_crop.height must be 0 to 6 (the image has 4, padding 1); got 7"));
   EXPECT_THAT(refused({.random_crop = Augment::RandomCrop{.width = -1}}), HasSubstr("random_crop.width"));
