@@ -210,7 +210,7 @@ def test_every_option_of_cpp_is_an_argument():
     text = page.read_text()
     loader = set(inspect.signature(h5feed.DataLoader).parameters)
     dataset = set(inspect.signature(h5feed.Dataset.open).parameters)
-    only_cpp = {"device_backend", "output_memory", "trace", "gpu_probe"}
+    only_cpp = {"device_backend", "output_memory", "trace", "gpu_probe", "transform"}
 
     def names(part):
         return {name for row in re.findall(r"^\| (`[^|]*) \|", part, re.M) for name in re.findall(r"`(\w+)`", row)}
