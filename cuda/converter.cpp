@@ -73,6 +73,7 @@ void Converter::convert_data(const StagedBatch& from, void* data, cudaStream_t s
     job.layout.out_width = static_cast<std::int64_t>(sizes.out_width);
     job.layout.in_channels_last = format_.in_channels_last;
     job.layout.out_channels_last = format_.out_channels_last;
+    job.layout.resizes = sizes.resizes;
   } else {
     // Gathers samples of any type as bytes.
     job.from = job.to = DType::u8;

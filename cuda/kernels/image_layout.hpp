@@ -19,6 +19,7 @@ struct ImageLayout {
   std::int64_t out_width = 1;
   bool in_channels_last = false;   ///< Source is (N,H,W,C), else (N,C,H,W)
   bool out_channels_last = false;  ///< Output is (N,H,W,C), else (N,C,H,W)
+  bool resizes = false;            ///< The window of each sample's transform is scaled to the output
 
   std::int64_t in_elements() const noexcept { return samples * channels * in_height * in_width; }
   std::int64_t out_elements() const noexcept { return samples * channels * out_height * out_width; }

@@ -7,6 +7,7 @@
 #include "cuda/kernels/flat_units.hpp"
 #include "cuda/kernels/image_units.hpp"
 #include "cuda/kernels/normalize.hpp"
+#include "cuda/kernels/resize_units.hpp"
 #include "cuda/kernels/row_units.hpp"
 
 namespace h5feed::gpu {
@@ -44,6 +45,10 @@ FlatUnits<From, To> flat_units(const NormalizeJob& job, const ImageLayout& layou
 
 template <typename From, typename To, typename F>
 void with_units(const NormalizeJob& job, F&& f) {
+  if (job.layout.resizes) {
+    f(ResizeUnits<From, To>(job));
+    return;
+  }
   ImageLayout layout = job.layout;
   if (layout.channels == 1) layout.in_channels_last = layout.out_channels_last = false;
   const bool whole = job.transforms == nullptr && layout.in_height == layout.out_height &&

@@ -15,6 +15,7 @@
 #include "base/float_bits.hpp"
 #include "base/with_type.hpp"
 #include "batch/image_map.hpp"
+#include "batch/resize_kernel.hpp"
 #include "batch/stream_copy.hpp"
 #include "h5feed/error.hpp"
 
@@ -235,6 +236,7 @@ std::unique_ptr<const RowKernel> normalize_kernel_to(const RowKernelSpec& spec) 
 }  // namespace
 
 std::unique_ptr<const RowKernel> make_row_kernel(const RowKernelSpec& spec) {
+  if (spec.crop && spec.crop->resizes) return make_resize_kernel(spec);
   if (spec.normalize) return normalize_kernel_to(spec);
   const bool same_order = spec.channels_last == spec.to_channels_last || spec.channels == 1;
   if (spec.from == spec.to && same_order && !spec.crop) {

@@ -18,6 +18,7 @@ namespace h5feed {
 /// Height and width of an image before and after the crop, in pixels.
 struct CropSizes {
   std::uint64_t in_height = 1, in_width = 1, out_height = 1, out_width = 1;
+  bool resizes = false;  ///< The window of each sample, which lies in the image, is scaled to the output
 };
 
 /// The conversion of a sample of `channels` × `pixels` elements.
@@ -40,8 +41,8 @@ class RowKernel {
   virtual ~RowKernel() = default;
   /// Converts the sample at `from` to `to`, two buffers of any alignment that do not overlap. Ignores
   /// `transform` if the specification has no crop sizes. Output outside the source image takes the value that
-  /// a stored 0 converts to.
-  void run(const std::byte* from, std::byte* to, const SampleTransform& transform = {}) const noexcept {
+  /// a stored 0 converts to. Throws std::bad_alloc, only if the specification scales images.
+  void run(const std::byte* from, std::byte* to, const SampleTransform& transform = {}) const {
     do_run(from, to, transform);
   }
   /// Returns whether the delivered bytes equal the stored bytes, so that a row may be read directly into the
@@ -49,8 +50,7 @@ class RowKernel {
   virtual bool is_copy() const noexcept { return false; }
 
  private:
-  virtual void do_run(const std::byte* from, std::byte* to,
-                      const SampleTransform& transform) const noexcept = 0;
+  virtual void do_run(const std::byte* from, std::byte* to, const SampleTransform& transform) const = 0;
 };
 
 /// Creates the kernel for a conversion. Without `normalize`, numbers convert as in C++ (integers wrap, floats

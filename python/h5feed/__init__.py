@@ -21,17 +21,18 @@ try:
 finally:
     sys.setdlopenflags(_flags)
 
-from ._batch import Batch, Field
+from ._batch import Batch, Field, SampleTransform
 from ._core import DeviceArray, PlanReport, SampleOrigin
 from ._dataset import Dataset, SampleReader, TileGrid
 from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, MissingFileError, OptionError, StateError,
                       TimeoutError, VersionError)
 from ._loader import DataLoader, plan
-from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, RandomCrop, TileOptions
+from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop, TileOptions
 
 __version__ = "0.2.0"
 __all__ = [
     "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo", "Error",
     "Field", "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport",
-    "RandomCrop", "SampleOrigin", "SampleReader", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError", "plan",
+    "RandomCrop", "RandomResizedCrop", "SampleOrigin", "SampleReader", "SampleTransform", "StateError", "TileGrid", "TileOptions",
+    "TimeoutError", "VersionError", "plan",
 ]

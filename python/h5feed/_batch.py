@@ -23,6 +23,21 @@ class Field(NamedTuple):
     lengths: Any = None
 
 
+class SampleTransform(NamedTuple):
+    """What `augment` did to one sample.
+
+    The window of the source begins at row `crop_y` and column `crop_x`, in pixels. With `random_resized_crop` it has
+    `crop_height` by `crop_width` pixels and is scaled; otherwise these are 0. Flips follow.
+    """
+
+    crop_y: int
+    crop_x: int
+    flipped: bool
+    flipped_vertically: bool
+    crop_height: int
+    crop_width: int
+
+
 class Batch(tuple[Array, ...], Generic[Array]):
     """One batch: the tuple `(data, target)`, or `(data,)` without a target.
 
@@ -67,9 +82,9 @@ class Batch(tuple[Array, ...], Generic[Array]):
         return self._held.origins
 
     @property
-    def transforms(self) -> list[tuple[int, int, bool, bool]]:
-        """(crop_y, crop_x, flipped, flipped vertically) of each sample; empty without `augment`."""
-        return self._held.transforms
+    def transforms(self) -> list[SampleTransform]:
+        """Crop and flips of each sample; empty without `augment`."""
+        return [SampleTransform(*transform) for transform in self._held.transforms]
 
     @property
     def epoch(self) -> int:

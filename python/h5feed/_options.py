@@ -80,6 +80,22 @@ class RandomCrop:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RandomResizedCrop:
+    """Window of random size, shape and position, scaled to `height` by `width` (0: those of the image).
+
+    As torchvision's: bilinear with antialiasing, in the stored type. `scale` is the window's share of the image's area,
+    `ratio` its width divided by its height.
+    """
+
+    height: int = 0
+    width: int = 0
+    min_scale: float = 0.08
+    max_scale: float = 1.0
+    min_ratio: float = 3 / 4
+    max_ratio: float = 4 / 3
+
+
+@dataclass(frozen=True, kw_only=True)
 class Augment:
     """Random crops and flips: a function of (seed, epoch, sample number)."""
 
@@ -88,6 +104,8 @@ class Augment:
     #: Probability, 0 to 1, that a sample is mirrored top to bottom.
     vertical_flip: float = 0.0
     random_crop: RandomCrop | Mapping[str, Any] | None = None
+    #: Excludes `random_crop`.
+    random_resized_crop: RandomResizedCrop | Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

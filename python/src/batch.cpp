@@ -67,7 +67,7 @@ nb::object transforms(const Batch& batch) {
   nb::list list;
   for (const SampleTransform& transform : batch.transforms) {
     list.append(nb::make_tuple(transform.crop_y, transform.crop_x, transform.flip == 1,
-                               transform.vertical_flip == 1));
+                               transform.vertical_flip == 1, transform.crop_height, transform.crop_width));
   }
   return list;
 }

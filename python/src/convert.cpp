@@ -280,11 +280,23 @@ void convert(const char* name, nb::handle value, Augment::RandomCrop& into) {
   given.finish("RandomCrop");
 }
 
+void convert(const char* name, nb::handle value, Augment::RandomResizedCrop& into) {
+  Keywords given = fields_of(name, value);
+  given.take("height", into.height);
+  given.take("width", into.width);
+  given.take("min_scale", into.min_scale);
+  given.take("max_scale", into.max_scale);
+  given.take("min_ratio", into.min_ratio);
+  given.take("max_ratio", into.max_ratio);
+  given.finish("RandomResizedCrop");
+}
+
 void convert(const char* name, nb::handle value, Augment& into) {
   Keywords given = fields_of(name, value);
   given.take("horizontal_flip", into.horizontal_flip);
   given.take("vertical_flip", into.vertical_flip);
   given.take("random_crop", into.random_crop);
+  given.take("random_resized_crop", into.random_resized_crop);
   given.finish("Augment");
 }
 

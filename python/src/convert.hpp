@@ -51,6 +51,7 @@ void convert(const char* name, nb::handle value, Normalize& into);
 void convert(const char* name, nb::handle value, ImageOptions& into);
 void convert(const char* name, nb::handle value, TileOptions& into);
 void convert(const char* name, nb::handle value, Augment::RandomCrop& into);
+void convert(const char* name, nb::handle value, Augment::RandomResizedCrop& into);
 void convert(const char* name, nb::handle value, Augment& into);
 void convert(const char* name, nb::handle value, Echo& into);
 

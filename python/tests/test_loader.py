@@ -104,9 +104,20 @@ def test_augment_reports_its_crops(dataset, stored):
                                                       random_crop={"height": 4, "width": 4}))
     batch = next(iter(loader))
     assert batch.data.shape == (8, 3, 4, 4)
-    y, x, flipped, flipped_vertically = batch.transforms[0]
-    assert flipped and flipped_vertically
+    drawn = batch.transforms[0]
+    y, x = drawn.crop_y, drawn.crop_x
+    assert drawn.flipped and drawn.flipped_vertically and (drawn.crop_height, drawn.crop_width) == (0, 0)
     np.testing.assert_array_equal(batch.data[0], stored[0][0][:, y:y + 4, x:x + 4][:, ::-1, ::-1])
+
+
+def test_random_resized_crop_scales_its_window(dataset):
+    crop = h5feed.RandomResizedCrop(height=5, width=9, min_scale=0.3)
+    loader = h5feed.DataLoader(dataset, batch_size=8, seed=1, augment=h5feed.Augment(random_resized_crop=crop))
+    batch = next(iter(loader))
+    assert batch.data.shape == (8, 3, 5, 9) and batch.data.dtype == np.uint8
+    assert all(drawn.crop_height > 0 and drawn.crop_width > 0 for drawn in batch.transforms)
+    with pytest.raises(ValueError, match="exclude each other"):
+        h5feed.DataLoader(dataset, augment={"random_resized_crop": {}, "random_crop": {}})
 
 
 def test_echo_repeats_each_batch(dataset):

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "batch/row_kernel.hpp"
@@ -15,8 +16,8 @@ namespace h5feed {
 class Augmentation {
  public:
   /// Creates the augmentation of images of `height` × `width` pixels. Throws OptionError for a probability
-  /// outside 0 … 1, a negative or too large padding, or a window with a negative extent or larger than the
-  /// padded image.
+  /// outside 0 … 1, a negative or too large padding, a window with a negative extent or larger than the
+  /// padded image, ranges of scale or ratio that are empty or out of bounds, or two kinds of crop.
   Augmentation(const Augment& augment, std::uint64_t height, std::uint64_t width);
 
   /// Extents of the image and of the window cut out of it, in pixels.
@@ -32,8 +33,12 @@ class Augmentation {
                                         const std::vector<std::int64_t>& samples) const;
 
  private:
+  void set_resized(const Augment::RandomResizedCrop& crop);
+  void draw_window(std::uint64_t key, SampleTransform& transform) const noexcept;
+
   double flip_;
   double vertical_flip_;
+  std::optional<Augment::RandomResizedCrop> resized_;
   std::int64_t padding_ = 0;
   CropSizes sizes_;
 };

@@ -92,6 +92,11 @@ Conversion resolve_conversion(const DataLoaderOptions& options, const DatasetSta
     need_images(dataset, "augment");
     conversion.augmentation.emplace(*options.augment, conversion.sizes.in_height, conversion.sizes.in_width);
     conversion.sizes = conversion.augmentation->sizes();
+    if (conversion.sizes.resizes && is_integer(conversion.from) && size_of(conversion.from) == 8) {
+      throw OptionError(
+          fmt::format("augment.random_resized_crop scales integers of up to 32 bits, and floats; {}:{} is {}",
+                      dataset.file, dataset.data.info().path, name_of(conversion.from)));
+    }
     conversion.shape[1] = static_cast<std::int64_t>(conversion.sizes.out_height);
     conversion.shape[2] = static_cast<std::int64_t>(conversion.sizes.out_width);
   }
@@ -104,6 +109,7 @@ Conversion as_stored(const Conversion& conversion) {
   stored.out_channels_last = stored.in_channels_last;
   stored.normalize.reset();
   stored.augmentation.reset();
+  stored.sizes.resizes = false;
   stored.sizes.out_height = stored.sizes.in_height;
   stored.sizes.out_width = stored.sizes.in_width;
   return stored;

@@ -7,10 +7,10 @@
 
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
-#include "flow/batches/stored_transform.hpp"
 #include "flow/resolve/loader_group.hpp"
 #include "flow/resolve/placement.hpp"
 #include "flow/resolve/resolve_options.hpp"
+#include "flow/resolve/stored_transform.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/sample_subset.hpp"
 

@@ -53,12 +53,15 @@ struct HostTensor {
 /// Crop and flips of one sample. Output pixel (y, x) is source pixel (crop_y + y', crop_x + x'), with x' = x,
 /// or out_width − 1 − x if flipped, and y' = y, or out_height − 1 − y if flipped vertically. A source pixel
 /// outside of the image has the value 0 before normalization, as with torchvision's RandomCrop(padding=…)
-/// ahead of Normalize.
+/// ahead of Normalize. With `Augment::random_resized_crop`, (y', x') are pixels of the window of crop_height
+/// × crop_width source pixels, scaled to the output.
 struct SampleTransform {
   std::int32_t crop_y = 0;         ///< first source row; negative in the padding
   std::int32_t crop_x = 0;         ///< first source column; negative in the padding
   std::int32_t flip = 0;           ///< 1 if mirrored left to right, else 0
   std::int32_t vertical_flip = 0;  ///< 1 if mirrored top to bottom, else 0
+  std::int32_t crop_height = 0;    ///< Height of the window that is scaled; 0: nothing is scaled
+  std::int32_t crop_width = 0;     ///< Width of the window that is scaled; 0: nothing is scaled
 
   bool operator==(const SampleTransform&) const = default;
 };

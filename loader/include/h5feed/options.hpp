@@ -5,18 +5,16 @@
 
 #include <chrono>
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "h5feed/augment.hpp"
 #include "h5feed/device.hpp"
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
@@ -67,58 +65,6 @@ class H5FEED_EXPORT Shuffle {
 /// PyTorch's memory format of that name, in which the strides place the channels of a pixel next to each
 /// other.
 enum class OutputLayout : std::uint8_t { nchw, channels_last };
-
-/// Random augmentation of training images, drawn per sample and epoch. A pure function of (seed, epoch,
-/// sample number), plus the repeat number with `echo`; independent of the number of workers, world size and
-/// device. Applied before `normalize`. `Batch::transforms` reports the result.
-struct Augment {
-  /// Crop window at a random position of the image.
-  struct RandomCrop {
-    /// Height of the crop in pixels. 0: the height of the image.
-    std::int64_t height = 0;
-    /// Width of the crop in pixels. 0: the width of the image.
-    std::int64_t width = 0;
-    /// Pixels of value 0 added on each of the four sides before cropping.
-    std::int64_t padding = 0;
-  };
-  /// Probability, 0 … 1, that a sample is mirrored left to right.
-  double horizontal_flip = 0;
-  /// Probability, 0 … 1, that a sample is mirrored top to bottom.
-  double vertical_flip = 0;
-  /// Random crop of every sample. Unset: the whole image is delivered.
-  std::optional<RandomCrop> random_crop = {};
-};
-
-/// Identifies one delivery of a sample, for random decisions of `DataLoaderOptions::transform`.
-struct H5FEED_EXPORT SampleKey {
-  std::uint64_t seed = 0;   ///< `DataLoaderOptions::seed`
-  std::uint64_t epoch = 0;  ///< Epoch that the sample is delivered in
-  std::int64_t sample = 0;  ///< Number of the sample in the whole dataset
-  std::int64_t repeat = 0;  ///< Earlier deliveries of its batch with `echo`
-
-  /// Returns 64 random bits, a pure function of the key and of `purpose`, which the caller numbers as it
-  /// likes: another purpose gives independent bits.
-  std::uint64_t random(std::uint64_t purpose) const noexcept;
-  /// Returns a random number in [0, 1), likewise.
-  double uniform(std::uint64_t purpose) const noexcept {
-    return static_cast<double>(random(purpose) >> 11) * 0x1p-53;
-  }
-};
-
-/// A sample as stored, which `DataLoaderOptions::transform` may change. Borrows its memory.
-struct SampleView {
-  std::span<std::byte> bytes;           ///< Elements, row-major; aligned to 64 bytes
-  DType dtype = DType::u8;              ///< Element type
-  std::span<const std::int64_t> shape;  ///< (C,H,W) or (H,W,C) for images, else as stored
-  bool channels_last = false;           ///< True for images of shape (H,W,C)
-
-  /// Returns the elements as T. Throws std::invalid_argument if T does not match `dtype`.
-  template <typename T>
-  std::span<T> as() const {
-    if (dtype_of<T>() != dtype) throw std::invalid_argument("h5feed::SampleView::as: other dtype");
-    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
-  }
-};
 
 /// Data echoing (Choi, Passos, Shallue, Dahl: "Faster Neural Network Training with Data Echoing", arXiv
 /// 1907.05550), for training that waits for reading and decoding: each batch is delivered several times in a

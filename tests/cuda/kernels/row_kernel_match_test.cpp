@@ -34,6 +34,14 @@ constexpr std::size_t kSamples = 6;
 
 std::vector<SampleTransform> transforms_of(const Case& c) {
   if (!c.crop) return {};
+  if (c.crop->resizes) {
+    return {{.crop_height = 7, .crop_width = 21},
+            {.crop_y = 2, .crop_x = 3, .flip = 1, .crop_height = 5, .crop_width = 18},
+            {.crop_y = 6, .crop_x = 20, .crop_height = 1, .crop_width = 1},
+            {.vertical_flip = 1, .crop_height = 3, .crop_width = 7},
+            {.crop_y = 1, .crop_x = 1, .flip = 1, .vertical_flip = 1, .crop_height = 6, .crop_width = 4},
+            {.crop_y = 3, .crop_x = 0, .crop_height = 2, .crop_width = 21}};
+  }
   return {{0, 0, 0, 0}, {0, 0, 1, 0}, {-2, 3, 0, 1}, {3, -4, 1, 1}, {-100, 0, 0, 0}, {1, 2, 1, 0}};
 }
 
@@ -81,7 +89,8 @@ ImageLayout layout_of(const Case& c) {
           .out_height = static_cast<std::int64_t>(sizes.out_height),
           .out_width = static_cast<std::int64_t>(sizes.out_width),
           .in_channels_last = c.in_last,
-          .out_channels_last = c.out_last};
+          .out_channels_last = c.out_last,
+          .resizes = sizes.resizes};
 }
 
 std::vector<std::byte> by_units(const Case& c, const std::vector<std::byte>& source) {
@@ -146,15 +155,18 @@ void expect_near(const Case& c, const std::vector<std::byte>& a, const std::vect
 std::string text_of(const Case& c) {
   return std::string(name_of(c.from)) + " to " + std::string(name_of(c.to)) + ", channels " +
          std::to_string(c.channels) + (c.in_last ? ", in last" : "") + (c.out_last ? ", out last" : "") +
-         (c.crop
-              ? ", cropped to " + std::to_string(c.crop->out_height) + "x" + std::to_string(c.crop->out_width)
-              : "");
+         (c.crop ? (c.crop->resizes ? ", scaled to " : ", cropped to ") + std::to_string(c.crop->out_height) +
+                       "x" + std::to_string(c.crop->out_width)
+                 : "");
 }
 
 TEST(RowKernels, do_what_the_gpu_kernels_do_for_every_type_layout_crop_and_flip) {
-  const std::vector<std::optional<CropSizes>> crops = {
-      std::nullopt, CropSizes{kHeight, kWidth, kHeight, kWidth}, CropSizes{kHeight, kWidth, 5, 18},
-      CropSizes{kHeight, kWidth, 11, 27}};
+  const std::vector<std::optional<CropSizes>> crops = {std::nullopt,
+                                                       CropSizes{kHeight, kWidth, kHeight, kWidth},
+                                                       CropSizes{kHeight, kWidth, 5, 18},
+                                                       CropSizes{kHeight, kWidth, 11, 27},
+                                                       CropSizes{kHeight, kWidth, 5, 18, true},
+                                                       CropSizes{kHeight, kWidth, 13, 40, true}};
   for (const DType from : {DType::u8, DType::u16, DType::i16, DType::f16, DType::bf16, DType::f32}) {
     for (const DType to : {DType::u8, DType::f32, DType::f16, DType::bf16}) {
       if (!can_normalize(from, to)) continue;
