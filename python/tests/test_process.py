@@ -123,6 +123,7 @@ def test_a_signal_interrupts_waiting_and_loses_no_batch(gzip_file):
     outcome = run("""
         import os, signal, sys, threading, time
         import h5feed
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored, as in a shell's background
         release = threading.Event()
         loader = h5feed.DataLoader(sys.argv[1], data="images", num_workers=1, worker_init_fn=lambda _: release.wait(30))
         iterator = iter(loader)
