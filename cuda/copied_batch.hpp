@@ -70,6 +70,14 @@ inline std::size_t num_kept(const RowStore::Rows* kept) noexcept {
       std::ranges::count_if(*kept, [](const KeptRow& row) { return static_cast<bool>(row); }));
 }
 
+/// Returns the number of samples of a copied batch whose kernel reads them where they stayed on the device;
+/// `kept` may be null.
+inline std::size_t num_entered(const RowStore::Rows* kept) noexcept {
+  if (kept == nullptr) return 0;
+  return static_cast<std::size_t>(
+      std::ranges::count_if(*kept, [](const KeptRow& row) { return row.entered(); }));
+}
+
 /// Returns the place in the slot of each sample of a batch: those that are not on the device follow each
 /// other.
 inline std::vector<std::uint32_t> places_of(const RowStore::Rows& kept) {

@@ -131,7 +131,7 @@ class CudaDevice final : public Device {
     assembled.gpu = finish(assembled, *copied, 0, provide);
     if (store_) {
       const DeviceGuard guard(settings_.device);
-      store_->delivered(num_kept(copied->samples.kept.get()));
+      store_->delivered(num_entered(copied->samples.kept.get()));
     }
     if (settings_.format.deliveries > 1) repeated_ = std::move(copied);
     if (settings_.format.augments) assembled.transforms.resize(assembled.indices.size());

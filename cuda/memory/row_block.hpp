@@ -78,14 +78,20 @@ class RowBlock {
 class KeptRow {
  public:
   KeptRow() = default;
-  KeptRow(std::shared_ptr<RowBlock> block, std::uint32_t row) noexcept : block_(std::move(block)), row_(row) {
-    block_->rows[row].users.fetch_add(1, std::memory_order_relaxed);
+  /// Requires the guard of the table: the block may get further rows as soon as this returns.
+  KeptRow(std::shared_ptr<RowBlock> block, std::uint32_t row) noexcept
+      : block_(std::move(block)), row_(row), users_(&block_->rows[row].users) {
+    users_->fetch_add(1, std::memory_order_relaxed);
   }
   KeptRow(KeptRow&& other) noexcept
-      : block_(std::move(other.block_)), row_(other.row_), entered_(std::exchange(other.entered_, false)) {}
+      : block_(std::move(other.block_)),
+        row_(other.row_),
+        users_(other.users_),
+        entered_(std::exchange(other.entered_, false)) {}
   KeptRow& operator=(KeptRow&& other) noexcept {
     std::swap(block_, other.block_);
     std::swap(row_, other.row_);
+    std::swap(users_, other.users_);
     std::swap(entered_, other.entered_);
     return *this;
   }
@@ -94,10 +100,12 @@ class KeptRow {
   ~KeptRow() {
     if (!block_) return;
     if (entered_) block_->leave();
-    block_->rows[row_].users.fetch_sub(1, std::memory_order_release);
+    users_->fetch_sub(1, std::memory_order_release);
   }
 
   explicit operator bool() const noexcept { return block_ != nullptr; }
+  /// Returns whether `enter` found the row on the device.
+  bool entered() const noexcept { return entered_; }
 
   /// Returns where the row is. From then on, if it is on the device, its memory is not freed before this
   /// object is destroyed.
@@ -111,6 +119,7 @@ class KeptRow {
  private:
   std::shared_ptr<RowBlock> block_;
   std::uint32_t row_ = 0;
+  std::atomic<std::uint32_t>* users_ = nullptr;  // in `block_`, where rows keep their addresses
   bool entered_ = false;
 };
 

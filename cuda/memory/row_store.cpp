@@ -49,9 +49,16 @@ void say(int device, std::string_view what) {
   log(LogLevel::info, fmt::format("gpu_cache_bytes: {} on cuda:{}", what, device));
 }
 
-void say_gone(int device, std::uint64_t bytes, std::string_view why) {
-  say(device, fmt::format("{} go back and are not taken again, as {}", format_bytes(bytes), why));
+void warn(int device, std::string_view what) {
+  log(LogLevel::warning, fmt::format("gpu_cache_bytes: {} on cuda:{}", what, device));
 }
+
+void warn_gone(int device, std::uint64_t bytes, std::string_view why) {
+  warn(device, fmt::format("{} go back and are not taken again, as {}", format_bytes(bytes), why));
+}
+
+// Begins to free at half the reserve, so that blocks do not go because of a few bytes.
+bool enough(const FreeMemory& memory) noexcept { return !memory.known || memory.free >= memory.reserve / 2; }
 
 }  // namespace
 
@@ -59,26 +66,28 @@ RowStore::RowStore(const Settings& settings, std::shared_ptr<MemoryLedger> ledge
     : settings_(settings),
       ledger_(std::move(ledger)),
       pitch_((std::max<std::size_t>(settings.row_bytes, 1) + kRowAlignment - 1) / kRowAlignment *
-             kRowAlignment) {
-  list_row_store(*this);
-  if (settings_.size.automatic()) return;
-  const MutexLock lock(fill_mutex_);
-  if (settings_.size.bytes() < pitch_) {
-    say(settings_.device, fmt::format("{} do not hold one sample of {}, so none is kept",
-                                      format_bytes(settings_.size.bytes()), format_bytes(pitch_)));
-    return;
+             kRowAlignment),
+      rows_left_(settings.samples) {
+  if (!settings_.size.automatic()) {
+    const MutexLock lock(fill_mutex_);
+    if (settings_.size.bytes() < pitch_) {
+      warn(settings_.device, fmt::format("{} do not hold one sample of {}, so none is kept",
+                                         format_bytes(settings_.size.bytes()), format_bytes(pitch_)));
+    } else {
+      open(settings_.size.bytes());
+    }
   }
-  open(settings_.size.bytes());
+  list_row_store(settings_.device, *this);  // last: the destructor of a store that failed does not run
 }
 
-RowStore::~RowStore() { unlist_row_store(*this); }
+RowStore::~RowStore() { unlist_row_store(settings_.device, *this); }
 
-// Permits the store to take so many bytes, but no more than all samples need.
+// Permits the store to take so many bytes.
 void RowStore::open(std::uint64_t bytes) {
-  if (settings_.samples < bytes / pitch_) bytes = aligned_for_device(settings_.samples * pitch_);
   left_ = bytes;
+  const std::uint64_t useful = std::min(bytes / pitch_, rows_left_) * pitch_;
   block_bytes_ =
-      std::max<std::uint64_t>(std::min(kMostBlockBytes, bytes / kBlocks), aligned_for_device(pitch_));
+      std::max<std::uint64_t>(std::min(kMostBlockBytes, useful / kBlocks), aligned_for_device(pitch_));
   growing_ = true;
 }
 
@@ -182,7 +191,8 @@ bool RowStore::make_room(std::size_t rows, const CallPlace& place) {
 // Takes a block; returns false if the store is full.
 bool RowStore::grow(const CallPlace& place) {
   if (!growing_) return false;
-  const std::uint64_t rows = std::min(block_bytes_, left_) / kDeviceAlignment * kDeviceAlignment / pitch_;
+  const std::uint64_t rows =
+      std::min(std::min(block_bytes_, left_) / kDeviceAlignment * kDeviceAlignment / pitch_, rows_left_);
   const std::uint64_t bytes = aligned_for_device(rows * pitch_);
   if (rows == 0) {
     growing_ = false;
@@ -211,6 +221,7 @@ bool RowStore::grow(const CallPlace& place) {
     table_.add(std::move(block));
   }
   left_ -= bytes;
+  rows_left_ -= rows;
   return true;
 }
 
@@ -236,9 +247,15 @@ void RowStore::write(const RowTable::Claim& claim, std::span<const Newcomer> new
       const MutexLock lock(mutex_);
       address = table_.address(to);
     }
-    check(cudaMemcpy2DAsync(address, pitch_, rows + number * row_bytes, row_bytes, row_bytes, run,
-                            cudaMemcpyDeviceToDevice, settings_.copies),
-          "cudaMemcpy2DAsync", place);
+    const std::byte* const from = rows + number * row_bytes;
+    if (run == 1 || pitch_ == row_bytes) {  // rows of 2 GiB and more cannot be copied as a rectangle
+      check(cudaMemcpyAsync(address, from, run * row_bytes, cudaMemcpyDeviceToDevice, settings_.copies),
+            "cudaMemcpyAsync", place);
+    } else {
+      check(cudaMemcpy2DAsync(address, pitch_, from, row_bytes, row_bytes, run, cudaMemcpyDeviceToDevice,
+                              settings_.copies),
+            "cudaMemcpy2DAsync", place);
+    }
     i += run;
   }
 }
@@ -287,21 +304,22 @@ void RowStore::open_automatically() noexcept {
   }
 }
 
-// Begins to free at half the reserve, so that blocks do not go because of a few bytes.
 void RowStore::keep_memory_free() noexcept {
   try {
     const DeviceGuard guard(settings_.device);
-    const FreeMemory memory = memory_now();
-    if (!memory.known || memory.free >= memory.reserve / 2) return;
+    if (enough(memory_now())) return;
     const MutexLock lock(fill_mutex_);
-    std::uint64_t returned = 0;
+    const FreeMemory memory = memory_now();  // another thread may have freed some meanwhile
+    const std::uint64_t coming = retired_bytes();
+    std::uint64_t returned = coming;
+    if (enough({memory.free + coming, memory.reserve, memory.known})) return;
     while (memory.free + returned < memory.reserve) {
       std::uint64_t bytes = free_block();
       if (bytes == 0) bytes = retire_block();
       if (bytes == 0) break;
       returned += bytes;
     }
-    if (returned > 0) say_gone(settings_.device, returned, "memory is short");
+    if (returned > coming) warn_gone(settings_.device, returned - coming, "memory is short");
   } catch (const std::exception&) {
     // The store stays as it is; the next batches meet an error of the device themselves.
   }
@@ -311,7 +329,7 @@ bool RowStore::give_back() {
   const MutexLock lock(fill_mutex_);
   const std::uint64_t bytes = free_block();
   const std::uint64_t later = bytes > 0 ? 0 : retire_block();
-  if (bytes + later > 0) say_gone(settings_.device, bytes + later, "an allocation failed");
+  if (bytes + later > 0) warn_gone(settings_.device, bytes + later, "an allocation failed");
   return bytes > 0;
 }
 
@@ -328,6 +346,7 @@ std::uint64_t RowStore::free_block() {
     // A batch that was planned with the block may use its addresses since: the block then goes with the
     // batch.
     if (block->free_memory(settings_.copies, {settings_.device})) return block->num_bytes;
+    retired_.push_back(block);
   }
 }
 
@@ -337,7 +356,19 @@ std::uint64_t RowStore::retire_block() {
   std::shared_ptr<RowBlock> block;  // destroyed after the lock
   const MutexLock lock(mutex_);
   block = table_.drop_newest();
-  return block ? block->num_bytes : 0;
+  if (!block) return 0;
+  retired_.push_back(block);
+  return block->num_bytes;
+}
+
+// Returns the bytes of blocks that will be freed with the batches that use them.
+std::uint64_t RowStore::retired_bytes() {
+  std::erase_if(retired_, [](const auto& block) { return block.expired(); });
+  std::uint64_t bytes = 0;
+  for (const auto& block : retired_) {
+    if (const auto alive = block.lock()) bytes += alive->num_bytes;
+  }
+  return bytes;
 }
 
 }  // namespace h5feed::gpu

@@ -118,6 +118,7 @@ class RowStore {
              const CallPlace& place) H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(readers_mutex_, mutex_);
   void open_automatically() noexcept H5FEED_EXCLUDES(fill_mutex_);
   std::uint64_t free_block() H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(mutex_);
+  std::uint64_t retired_bytes() H5FEED_REQUIRES(fill_mutex_);
   std::uint64_t retire_block() H5FEED_REQUIRES(fill_mutex_) H5FEED_EXCLUDES(mutex_);
 
   const Settings settings_;
@@ -129,7 +130,9 @@ class RowStore {
   // Held over calls of CUDA: one thread at a time takes and gives back memory, and replaces rows.
   Mutex fill_mutex_;
   bool growing_ H5FEED_GUARDED_BY(fill_mutex_) = false;
-  std::uint64_t left_ H5FEED_GUARDED_BY(fill_mutex_) = 0;  // bytes that may still be taken
+  std::uint64_t left_ H5FEED_GUARDED_BY(fill_mutex_) = 0;       // bytes that may still be taken
+  std::uint64_t rows_left_ H5FEED_GUARDED_BY(fill_mutex_) = 0;  // rows that may still be taken
+  std::vector<std::weak_ptr<RowBlock>> retired_ H5FEED_GUARDED_BY(fill_mutex_);
   std::uint64_t block_bytes_ H5FEED_GUARDED_BY(fill_mutex_) = 0;
   std::uint64_t foreseen_end_ H5FEED_GUARDED_BY(fill_mutex_) = 0;  // `Foreseen::end` when last asked
   // Kernels may still read rows that were replaced, and the stream of the copies does not wait for them yet.

@@ -5,11 +5,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
 #include "h5feed/gpu.hpp"
+#include "h5feed/log.hpp"
+#include "support/captured_log.hpp"
 #include "support/fakes/fake_cuda.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/gpu/gpu_cache_epochs.hpp"
@@ -19,6 +23,9 @@
 
 namespace h5feed::test {
 namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
 
 TEST(GpuCacheMemory, gives_memory_back_to_the_model) {
   const SampleSet set(small_set());
@@ -91,12 +98,60 @@ TEST(GpuCacheMemory, makes_room_for_an_allocator_that_asks_for_it) {
   DataLoader loader(dataset, small_options(50 * kRowBytes));
   epochs_on_gpu(cuda, loader, 2);
   const std::uint64_t before = loader.stats().gpu_cache_bytes;
-  gpu::keep_memory_free();
+  gpu::keep_memory_free(0);
   EXPECT_EQ(loader.stats().gpu_cache_bytes, before) << "there is enough";
   const GpuBuffer model(loader.stats().gpu_memory->free - 3000, 0);
-  gpu::keep_memory_free();
+  gpu::keep_memory_free(0);
   EXPECT_LT(loader.stats().gpu_cache_bytes, before);
   EXPECT_GE(loader.stats().gpu_memory->free, (std::size_t{1} << 17) / 16);
+}
+
+TEST(GpuCacheMemory, leaves_other_gpus_alone) {
+  const SampleSet set(small_set());
+  const Dataset dataset = open(set);
+  FakeCuda cuda({.devices = 2, .memory_bytes = std::size_t{1} << 17});
+  DataLoader loader(dataset, on_gpu(small_options(50 * kRowBytes), "cuda:1"));
+  for (int epoch = 0; epoch < 2; ++epoch) rest_of_gpu_epoch(cuda, loader, 1);
+  const std::uint64_t before = loader.stats().gpu_cache_bytes;
+  const GpuBuffer model(loader.stats().gpu_memory->free - 3000, 1);
+  gpu::keep_memory_free(0);
+  EXPECT_EQ(loader.stats().gpu_cache_bytes, before);
+  gpu::keep_memory_free(1);
+  EXPECT_LT(loader.stats().gpu_cache_bytes, before);
+}
+
+TEST(GpuCacheMemory, holds_all_samples_of_any_size_where_there_is_room) {
+  for (const std::uint64_t width : {28u, 100u, 16u}) {
+    const SampleSet set({.shape = {100, 1, width}, .chunk_shape = {5, 1, width}, .gzip = 1});
+    const Dataset dataset = open(set);
+    FakeCuda cuda;
+    DataLoader loader(dataset, small_options(std::uint64_t{1} << 24));
+    epochs_on_gpu(cuda, loader, 1);
+    const std::uint64_t loads = loader.stats().chunk_loads;
+    epochs_on_gpu(cuda, loader, 2);
+    EXPECT_EQ(loader.stats().gpu_cache_hits, 200u) << width;
+    EXPECT_EQ(loader.stats().chunk_loads, loads) << width;
+  }
+}
+
+TEST(GpuCacheMemory, warns_of_a_size_below_that_of_a_sample) {
+  const SampleSet set(small_set());
+  const FakeCuda cuda;
+  const CapturedLog log;
+  const DataLoader loader(open(set), small_options(100));
+  EXPECT_THAT(log.lines(), Contains(HasSubstr("gpu_cache_bytes: 100 B do not hold one sample of 256 B")));
+}
+
+TEST(GpuCacheMemory, survives_a_log_that_throws_while_a_loader_is_made) {
+  const SampleSet set(small_set());
+  const Dataset dataset = open(set);
+  const FakeCuda cuda;
+  set_log_sink([](LogLevel, std::string_view line) {
+    if (line.starts_with("gpu_cache_bytes")) throw std::runtime_error("no log");
+  });
+  EXPECT_THROW(DataLoader(dataset, small_options(100)), std::runtime_error);
+  set_log_sink({});
+  gpu::keep_memory_free(0);
 }
 
 }  // namespace

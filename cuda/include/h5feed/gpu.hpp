@@ -32,10 +32,10 @@ using PinnedAllocator = std::function<std::shared_ptr<std::byte>(std::size_t byt
 H5FEED_EXPORT LoaderDevice device(std::string name, PinnedAllocator allocate = {});
 
 /// Makes the loaders of this process free GPU memory that they keep samples in
-/// (`DataLoaderOptions::gpu_cache_bytes`), on every GPU of which less than a thirty-second is free, until a
-/// sixteenth is. Meant to be called by an allocator before it takes memory from the driver;
+/// (`DataLoaderOptions::gpu_cache_bytes`), if less than a thirty-second of the GPU of CUDA ordinal `device`
+/// is free, until a sixteenth is. Meant to be called by an allocator before it takes memory from the driver;
 /// <h5feed/torch.hpp> makes LibTorch's allocator do so. Waits for the GPU if memory is freed. Calls CUDA and
 /// the log function, but no allocator of GPU memory. Thread-safe.
-H5FEED_EXPORT void keep_memory_free() noexcept;
+H5FEED_EXPORT void keep_memory_free(int device) noexcept;
 
 }  // namespace h5feed::gpu

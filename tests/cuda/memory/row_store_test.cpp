@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <thread>
 #include <vector>
 
 #include "support/gpu/row_stores.hpp"
@@ -36,13 +38,18 @@ TEST_F(RowStores, keep_the_first_samples_that_fit) {
 }
 
 TEST_F(RowStores, copy_neighbours_at_once) {
-  make(32, 1 << 16);
-  const std::uint64_t before = cuda_.calls_of("cudaMemcpy2DAsync");
-  keep({1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(cuda_.calls_of("cudaMemcpy2DAsync") - before, 1u);
-  keep({10, 1, 11, 12});
-  EXPECT_EQ(cuda_.calls_of("cudaMemcpy2DAsync") - before, 3u) << "10, then 11 and 12";
-  EXPECT_THAT(found({6, 10, 11, 12}), ElementsAre(6, 10, 11, 12));
+  for (const std::size_t row_bytes : {32u, 20u}) {
+    make(row_bytes, 1 << 16);
+    const auto copies = [&] {
+      return cuda_.calls_of("cudaMemcpyAsync") + cuda_.calls_of("cudaMemcpy2DAsync");
+    };
+    const std::uint64_t before = copies();
+    keep({1, 2, 3, 4, 5, 6});
+    EXPECT_EQ(copies() - before, 1u) << row_bytes;
+    keep({10, 1, 11, 12});
+    EXPECT_EQ(copies() - before, 3u) << "10, then 11 and 12";
+    EXPECT_THAT(found({6, 10, 11, 12}), ElementsAre(6, 10, 11, 12));
+  }
 }
 
 TEST_F(RowStores, of_no_size_or_less_than_a_row_keep_nothing) {
@@ -164,6 +171,38 @@ TEST_F(RowStores, give_back_what_the_model_lacks) {
   deliver(1);
   EXPECT_EQ(store_->bytes(), before - 64 * 1024);
   EXPECT_THAT(found({191, 192}), ElementsAre(191, -1));
+}
+
+TEST_F(RowStores, release_rows_of_a_block_that_is_still_filling) {
+  RowStore& store = make(16, std::uint64_t{1} << 18);
+  keep({0});
+  std::thread batches([&] {
+    for (int i = 0; i < 2000; ++i) store.find(std::vector<std::int64_t>{0});
+  });
+  for (std::int64_t first = 1; first < 2000; first += 20) {
+    std::vector<std::int64_t> samples(20);
+    std::iota(samples.begin(), samples.end(), first);
+    keep(samples);
+  }
+  batches.join();
+  EXPECT_THAT(found({0}), ElementsAre(0));
+}
+
+TEST_F(RowStores, count_blocks_that_will_be_freed_when_they_are_asked_again) {
+  RowStore& store = make(1024, 512 * 1024);
+  std::vector<std::int64_t> samples(250);
+  std::iota(samples.begin(), samples.end(), 0);
+  keep(samples);
+  stream_.wait();
+  batches_.clear();
+  auto copied = store.find(samples);
+  for (gpu::KeptRow& row : *copied) row.enter();
+  const std::uint64_t before = store.bytes();
+  const GpuBuffer model((std::size_t{1} << 20) - before - kReserve / 2 + 256, 0);
+  for (int i = 0; i < 8; ++i) store.keep_memory_free();
+  EXPECT_EQ(store.bytes(), before - 64 * 1024) << "one block suffices";
+  copied.reset();
+  EXPECT_EQ(ledger_->bytes(), store.bytes());
 }
 
 }  // namespace

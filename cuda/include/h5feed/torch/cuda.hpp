@@ -142,7 +142,7 @@ inline at::Tensor cpu_tensor(HostTensor host) {
 class KeepMemoryFree final : public c10::FreeMemoryCallback {
  public:
   bool Execute() override {
-    gpu::keep_memory_free();
+    gpu::keep_memory_free(c10::cuda::current_device());  // of which memory is asked for
     return false;
   }
 };
