@@ -21,7 +21,8 @@ enum KeyStream : std::uint64_t {
   kSplit = 11,
   kPlanHash = 12,
   kStateSum = 13,
-  kAugment = 14
+  kAugment = 14,
+  kReplacement = 16
 };
 
 }  // namespace h5feed
