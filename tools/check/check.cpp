@@ -21,6 +21,7 @@
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/bad_list.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "tools/check/dataset.hpp"
@@ -43,6 +44,7 @@ struct CheckArguments {
   std::string sample = "100%";
   std::string jobs;
   std::string time_budget;
+  std::string bad_list;
   OutputOptions output;
 };
 
@@ -184,9 +186,11 @@ CheckSettings make_settings(const CheckArguments& arguments) {
 
 int check(const CheckArguments& arguments) {
   const Clock::time_point start = Clock::now();
-  const CheckSettings settings = make_settings(arguments);
+  CheckSettings settings = make_settings(arguments);
   check_export_places(arguments.output, arguments.file);
   const auto file = H5File::open(arguments.file);
+  std::optional<BadList> bad_list;
+  if (!arguments.bad_list.empty()) settings.bad_list = &bad_list.emplace(arguments.bad_list, "bad_list");
   std::vector<CheckEntry> entries = list_entries(*file, arguments.data);
   constexpr std::chrono::seconds kEstimateTime(1);
   const CheckEstimate estimate = estimate_check(file, entries, settings, kEstimateTime);
@@ -233,7 +237,8 @@ files with the same values have the same digest, whatever their chunks, filters 
 Examples:
   h5feed check train.h5
   h5feed check train.h5 --data images labels --json
-  h5feed check huge.h5 --sample 1% --time-budget 60s)";
+  h5feed check huge.h5 --sample 1% --time-budget 60s
+  h5feed check train.h5 --bad-list bad.tsv)";
 
 }  // namespace
 
@@ -252,6 +257,10 @@ void add_check(CLI::App& app, Action& action) {
       ->add_option("--time-budget", arguments->time_budget,
                    "Start no chunk after this time; reading a chunk index comes on top; default: no limit")
       ->type_name("TIME");
+  command
+      ->add_option("--bad-list", arguments->bad_list,
+                   "Append the chunks that cannot be read to FILE, as a loader with on_error does")
+      ->type_name("FILE");
   add_output_options(*command, arguments->output);
   command->footer(kCheckFooter);
   command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });

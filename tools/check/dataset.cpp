@@ -224,6 +224,18 @@ class DatasetCheck {
         element_text(item.library.span().subspan(at, element_bytes)));
   }
 
+  // Returns what a loader says of a chunk that cannot be read.
+  std::string error_of_loader(CheckedChunk& item) {
+    if (compares_) return item.direct_error;
+    try {
+      item.direct.resize_discard(static_cast<std::size_t>(reader_.chunk_bytes()));
+      reader_.read_chunk(item.visit.chunk, item.direct.span(), scratch_.local());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return item.library_error;
+  }
+
   void account(CheckedChunk& item) {
     if (item.visit.first) {
       ++result_.visited;
@@ -231,6 +243,8 @@ class DatasetCheck {
       if (!item.finding.empty()) {
         const bool unreadable = !item.direct_error.empty() || !compares_;
         ++(unreadable ? result_.corrupt : result_.differing);
+        if (unreadable && settings_.bad_list != nullptr)
+          settings_.bad_list->add(bad_chunk(reader_, item.visit.chunk, error_of_loader(item)));
         if (result_.findings.size() < kMostFindings) result_.findings.push_back(std::move(item.finding));
       }
     }
