@@ -25,6 +25,7 @@ struct CheckSettings {
   /// No chunk is started after this time.
   std::optional<Clock::time_point> deadline = {};
   BadList* bad_list = nullptr;  ///< gets the chunks that cannot be read; may be null
+  bool only_decodes = false;    ///< encoded images: libhdf5 is not asked, and there is no digest
 };
 
 /// Result of checking one dataset.

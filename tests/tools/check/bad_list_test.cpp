@@ -15,6 +15,7 @@
 #include "support/captured_log.hpp"
 #include "support/files/file_text.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/image_bytes.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/run_program.hpp"
@@ -41,7 +42,8 @@ class CheckBadList : public ::testing::Test {
     }
     const auto file = H5File::open(path);
     const auto index = build_chunk_index(*file, file->describe("images"));
-    for (const std::size_t chunk : {std::size_t{5}, std::size_t{40}, std::size_t{99}}) damage(path, index.locations.at(chunk).address + 4, 8);
+    for (const std::size_t chunk : {std::size_t{5}, std::size_t{40}, std::size_t{99}})
+      damage(path, index.locations.at(chunk).address + 4, 8);
   }
 
   std::vector<std::string> sorted_lines(const char* name) const {
@@ -80,6 +82,33 @@ TEST_F(CheckBadList, is_the_list_of_a_loader) {
     EXPECT_THAT(text_of(dir_ / "checked.tsv"), HasSubstr("\t2,0,1\t"));
     for (const char* name : {"a.h5", "checked.tsv", "loaded.tsv"}) std::filesystem::remove(dir_ / name);
   }
+}
+
+TEST_F(CheckBadList, has_the_encoded_images_that_do_not_decode) {
+  std::vector<Bytes> values;
+  for (unsigned i = 0; i < 30; ++i)
+    values.push_back(encoded(picture(9, static_cast<int>(7 + i % 3), 3, i), i % 2 == 0 ? ".png" : ".jpg"));
+  for (const std::size_t bad : {std::size_t{4}, std::size_t{11}})
+    std::fill(values[bad].begin(), values[bad].begin() + 10, std::byte{0x55});
+  write_ragged(H5TestFile(dir_ / "a.h5"), "encoded", values);
+  EXPECT_EQ(check({"--bad-list", "none.tsv"}).exit_code, 0) << "images are not checked without their size";
+  EXPECT_THAT(sorted_lines("none.tsv"), SizeIs(1));
+  const ProgramResult result = check({"--bad-list", "checked.tsv", "--image-size", "8"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("2 corrupt"));
+  {
+    DataLoaderOptions options{.batch_size = 16, .shuffle = true, .num_workers = 2};
+    options.on_error = OnError::replace;
+    options.max_bad_share = 1;
+    options.bad_list = dir_ / "loaded.tsv";
+    DataLoader loader(
+        Dataset::open({.files = {dir_ / "a.h5"}, .data = "encoded", .images = {.height = 8, .width = 8}}),
+        options);
+    while (loader.next()) {
+    }
+  }
+  EXPECT_THAT(sorted_lines("checked.tsv"), SizeIs(3));
+  EXPECT_EQ(sorted_lines("checked.tsv"), sorted_lines("loaded.tsv"));
 }
 
 TEST_F(CheckBadList, grows_by_what_is_new) {
