@@ -47,11 +47,15 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       cache(own_cache ? *own_cache : resolved.group->cache()),
       device(make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes(),
                          {.most = chosen ? chosen->size() : plan_spec().num_samples, .foresee = foresee()})),
-      assembler(*dataset, resolved, device.get(), counters),
+      faults(user.on_error == OnError::fail
+                 ? nullptr
+                 : std::make_unique<Faults>(*dataset, chosen, user, resolved.options, counters)),
+      assembler(*dataset, resolved, device.get(), counters, faults ? &faults->choice : nullptr),
       chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device()}),
       look_ahead(look_ahead_room(*dataset, resolved.options)),
       prefetcher(assembler, chunks, ring, look_ahead,
-                 {resolved.options.num_workers, user.worker_init_fn, user.collate_fn, user.trace}) {
+                 {resolved.options.num_workers, user.worker_init_fn, user.collate_fn, user.trace,
+                  faults ? &faults->bad : nullptr}) {
   upcoming.select(0, whole_epoch());
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
@@ -166,6 +170,7 @@ void DataLoader::State::start_epoch() {
   delivering.rest = std::move(upcoming.stretches);
   delivering.rest.pop_front();
   set_epoch(delivering.epoch + 1);
+  delivering.bad_samples = 0;
   delivering.running = true;
   epoch_clock.start();
   gpu_window.start();
@@ -246,11 +251,21 @@ void DataLoader::State::warm_up() {
   issue_jobs();
 }
 
+void DataLoader::State::count_bad_samples(std::uint64_t bad_samples, const Batch& batch) {
+  if (bad_samples == 0) return;
+  faults->choice.check_quota(delivering.bad_samples, batch.epoch, batch.number);
+  const bool skips = faults->choice.skips();
+  Counters::add(skips ? counters.samples_skipped : counters.samples_replaced, bad_samples);
+}
+
 Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& provide) {
+  const std::uint64_t bad_samples = job.bad_samples;
+  delivering.bad_samples += bad_samples;
   if (const std::exception_ptr error = job.take_error()) std::rethrow_exception(error);
   delivering.echoes = std::move(job.echoes);
   std::ranges::reverse(delivering.echoes);
   Batch batch = device->deliver(job.ticket, std::move(job.batch), provide);
+  count_bad_samples(bad_samples, batch);
   batch.repeat = delivering.first_repeat = job.first_repeat;
   delivering.repeats = job.first_repeat + 1;
   if (delivering.echo_pending() && resolved.placement.gpu) {

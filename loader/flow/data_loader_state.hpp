@@ -21,6 +21,7 @@
 #include "flow/chunks/look_ahead.hpp"
 #include "flow/chunks/row_future.hpp"
 #include "flow/epoch_state.hpp"
+#include "flow/faults/faults.hpp"
 #include "flow/measure/counters.hpp"
 #include "flow/measure/epoch_clock.hpp"
 #include "flow/measure/gpu_window.hpp"
@@ -55,6 +56,9 @@ struct DataLoader::State {
   std::shared_ptr<BatchJob> take_job();
   /// Delivers the batch of `job` and keeps what its repeats need. Rethrows the error of the job.
   Batch first_delivery(BatchJob& job, const ProvideOutput& provide);
+  /// Counts a batch with `bad_samples` left out or replaced, which is about to be delivered. Throws
+  /// ChunkError if those of the epoch exceed the quota.
+  void count_bad_samples(std::uint64_t bad_samples, const Batch& batch);
   /// Delivers the next repeat of the current batch.
   Batch next_echo(const ProvideOutput& provide);
 
@@ -126,6 +130,7 @@ struct DataLoader::State {
   const std::unique_ptr<ChunkCache> own_cache;  ///< null: the cache of the group is used
   ChunkCache& cache;
   const std::unique_ptr<Device> device;
+  const std::unique_ptr<Faults> faults;  ///< null if data that cannot be read fails its batch
   const BatchAssembler assembler;
   ChunkLoader chunks;
   TicketRing ring;

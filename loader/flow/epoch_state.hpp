@@ -26,6 +26,7 @@ struct Delivering {
   std::shared_ptr<const EpochPlan> plan;  ///< Plan of `stretch`; null before the first round
   std::deque<Stretch> rest;               ///< Stretches of the running epoch after `stretch`
   std::uint64_t delivered = 0;    ///< Batches taken in `round`, including failed ones, excluding repeats
+  std::uint64_t bad_samples = 0;  ///< Samples of the running epoch that were left out or replaced
   std::uint64_t taken = 0;        ///< Batches taken in all rounds, excluding repeats
   std::int64_t repeats = 0;       ///< Deliveries of the current batch so far; 0 if there is none to repeat
   std::int64_t first_repeat = 0;  ///< Deliveries of the current batch before the run was resumed

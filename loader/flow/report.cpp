@@ -160,6 +160,13 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
     text += fmt::format("; lockable memory {} (ulimit -l)", format_bytes(*limits.lockable_bytes));
   }
   text += gpu_memory(stats);
+  if (stats.bad_chunks > 0) {
+    text += fmt::format("\nbad data: {} {}; samples left out {}, replaced {}", format_count(stats.bad_chunks),
+                        stats.bad_chunks == 1 ? "chunk" : "chunks", format_count(stats.samples_skipped),
+                        format_count(stats.samples_replaced));
+  }
+  if (stats.read_retries > 0)
+    text += fmt::format("\nreads tried again: {}", format_count(stats.read_retries));
   if (stats.errors > 0) text += fmt::format("\nfailed batches: {}", format_count(stats.errors));
   return text;
 }

@@ -233,6 +233,19 @@ std::optional<std::uint64_t> EpochPlan::turn_of(std::uint64_t sample) const noex
   return turn;
 }
 
+std::optional<std::int64_t> EpochPlan::sampled_at(std::uint64_t draw) const {
+  if (batches_) {
+    const std::uint64_t batches = batches_->size();
+    if (batches == 0) return std::nullopt;
+    const std::vector<std::int64_t> samples = batches_->at(draw % batches);
+    if (samples.empty()) return std::nullopt;
+    const std::int64_t sample = samples[draw / batches % samples.size()];
+    return static_cast<std::int64_t>(sampled(sample, num_choices(spec_), spec_.subset.get()));
+  }
+  if (!spec_.sampler || order_->size() == 0) return std::nullopt;
+  return static_cast<std::int64_t>(order_->at(draw % order_->size()));
+}
+
 std::uint64_t EpochPlan::num_chunks() const noexcept {
   if (batches_ || size_ == 0) return 0;
   if (spec_.shard == Shard::contiguous) return order_->chunks_before(std::min(origin_ + places_, size_));

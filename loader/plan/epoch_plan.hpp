@@ -101,6 +101,10 @@ class EpochPlan {
   /// repeats: the first place, or nullopt.
   std::optional<std::uint64_t> turn_of(std::uint64_t sample) const noexcept;
 
+  /// Returns one of the samples that a sampler or batch sampler gave for the epoch, over all ranks: the same
+  /// for equal values of `draw`. Returns nullopt without a sampler, or if it gave none. Throws as `batch`.
+  std::optional<std::int64_t> sampled_at(std::uint64_t draw) const;
+
   /// Number of chunks that the order takes samples from; 0 with a batch sampler.
   std::uint64_t num_chunks() const noexcept;
   /// Returns how many chunks, in the order in which the epoch needs them, batches up to and including

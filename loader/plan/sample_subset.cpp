@@ -25,4 +25,9 @@ std::optional<std::uint64_t> SampleSubset::place_of(std::uint64_t sample) const 
   return static_cast<std::uint64_t>(at - all.begin());
 }
 
+std::uint64_t SampleSubset::count_below(std::uint64_t sample) const noexcept {
+  const std::vector<std::uint64_t>& all = ascending() ? given_ : sorted_;
+  return static_cast<std::uint64_t>(std::ranges::lower_bound(all, sample) - all.begin());
+}
+
 }  // namespace h5feed

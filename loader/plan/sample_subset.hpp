@@ -27,6 +27,9 @@ class SampleSubset {
   /// Returns the place with `sorted(place) == sample`, or nullopt if the sample is not in the list. O(log
   /// size).
   std::optional<std::uint64_t> place_of(std::uint64_t sample) const noexcept;
+  /// Returns how many samples of the list are below `sample`: their places come before that number. O(log
+  /// size).
+  std::uint64_t count_below(std::uint64_t sample) const noexcept;
   /// Returns a hash of the list in its given order.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 

@@ -22,7 +22,8 @@ enum KeyStream : std::uint64_t {
   kPlanHash = 12,
   kStateSum = 13,
   kAugment = 14,
-  kTransform = 15
+  kTransform = 15,
+  kReplacement = 16
 };
 
 }  // namespace h5feed

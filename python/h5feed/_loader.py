@@ -2,6 +2,7 @@
 """The loader, with NumPy arrays."""
 
 import atexit
+import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -40,7 +41,9 @@ class Loader(Generic[Item]):
                  augment: Augment | Mapping[str, Any] | None = None, echo: Echo | int = 1,
                  target_dtype: DTypeLike = None, provenance: bool = False,
                  row_reads: Literal["automatic", "always", "never"] = "automatic",
-                 gpu_cache_bytes: int | Literal["auto"] = 0) -> None:
+                 gpu_cache_bytes: int | Literal["auto"] = 0,
+                 on_error: Literal["fail", "skip", "replace"] = "fail", max_bad_share: float = 0.01,
+                 bad_list: PathLike | None = None) -> None:
         if isinstance(dataset, Dataset):
             if data or target:
                 raise OptionError("data and target belong to Dataset.open, which was already called")
@@ -59,7 +62,8 @@ class Loader(Generic[Item]):
             "memory_budget_bytes": memory_budget_bytes, "io_depth": io_depth, "normalize": normalize,
             "output_dtype": dtype_name(output_dtype), "output_layout": output_layout, "augment": augment,
             "echo": echo, "target_dtype": dtype_name(target_dtype), "provenance": provenance, "row_reads": row_reads,
-            "gpu_cache_bytes": gpu_cache_bytes,
+            "gpu_cache_bytes": gpu_cache_bytes, "on_error": on_error, "max_bad_share": max_bad_share,
+            "bad_list": "" if bad_list is None else os.fspath(bad_list),
         }
         self._order: EpochOrder | None = None
         if sampler is not None:

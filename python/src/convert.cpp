@@ -110,11 +110,7 @@ void convert(const char* name, nb::handle value, std::vector<double>& into) {
 
 void convert(const char* name, nb::handle value, std::vector<std::filesystem::path>& into) {
   into.clear();
-  for (const nb::handle element : nb::iter(value)) {
-    std::string path;
-    convert(name, element, path);
-    into.emplace_back(std::move(path));
-  }
+  for (const nb::handle element : nb::iter(value)) convert(name, element, into.emplace_back());
 }
 
 void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into) {
@@ -232,6 +228,18 @@ void convert(const char* name, nb::handle value, RowReads& into) {
                                                             {"always", RowReads::always},
                                                             {"never", RowReads::never}}};
   convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, OnError& into) {
+  static constexpr std::array<Word<OnError>, 3> kWords = {
+      {{"fail", OnError::fail}, {"skip", OnError::skip}, {"replace", OnError::replace}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, std::filesystem::path& into) {
+  std::string path;
+  convert(name, value, path);
+  into = std::move(path);
 }
 
 void convert(const char* name, nb::handle value, OutputLayout& into) {
@@ -376,6 +384,9 @@ void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   given.take("provenance", options.provenance);
   given.take("row_reads", options.row_reads);
   given.take("gpu_cache_bytes", options.gpu_cache_bytes);
+  given.take("on_error", options.on_error);
+  given.take("max_bad_share", options.max_bad_share);
+  given.take("bad_list", options.bad_list);
 }
 
 SampleReaderOptions reader_options(const nb::dict& dict) {

@@ -45,6 +45,8 @@ void convert(const char* name, nb::handle value, Shard& into);
 void convert(const char* name, nb::handle value, Uneven& into);
 void convert(const char* name, nb::handle value, CachePolicy& into);
 void convert(const char* name, nb::handle value, RowReads& into);
+void convert(const char* name, nb::handle value, OnError& into);
+void convert(const char* name, nb::handle value, std::filesystem::path& into);
 void convert(const char* name, nb::handle value, OutputLayout& into);
 void convert(const char* name, nb::handle value, OutputMemory& into);
 void convert(const char* name, nb::handle value, Normalize& into);

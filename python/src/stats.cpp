@@ -19,6 +19,10 @@ nb::dict to_dict(const LoaderStats& stats) {
   dict["samples_echoed"] = stats.samples_echoed;
   dict["bytes_delivered"] = stats.bytes_delivered;
   dict["errors"] = stats.errors;
+  dict["samples_skipped"] = stats.samples_skipped;
+  dict["samples_replaced"] = stats.samples_replaced;
+  dict["bad_chunks"] = stats.bad_chunks;
+  dict["read_retries"] = stats.read_retries;
   dict["cache_hits"] = stats.cache_hits;
   dict["cache_misses"] = stats.cache_misses;
   dict["chunk_loads"] = stats.chunk_loads;

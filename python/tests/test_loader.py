@@ -194,7 +194,29 @@ def test_a_damaged_chunk_raises_at_its_batch_and_the_loader_goes_on(damaged_file
     assert loader.stats()["errors"] == 1
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_damaged_chunk_is_left_out_or_replaced(damaged_file, tmp_path, num_workers):
+    bad_list = tmp_path / "bad.tsv"
+    options = {"data": "images", "batch_size": 10, "num_workers": num_workers, "max_bad_share": 0.5}
+    skipping = h5feed.DataLoader(damaged_file, on_error="skip", bad_list=bad_list, **options)
+    sizes = [len(batch.indices) for batch in skipping]
+    assert min(sizes) == 0 and sum(sizes) == skipping.stats()["samples"]
+    assert skipping.stats()["bad_chunks"] == 1 and skipping.stats()["errors"] == 0
+    assert skipping.stats()["samples_skipped"] == 10 and skipping.stats()["read_retries"] == 0
+    header, line = bad_list.read_text().splitlines()
+    assert header.startswith("file\tdataset\tchunk") and line.startswith(str(damaged_file) + "\t/images\t2,0,0,0\t")
+    replacing = h5feed.DataLoader(damaged_file, on_error="replace", **options)
+    assert [len(batch.indices) for batch in replacing] == [10] * len(sizes)
+    assert replacing.stats()["samples_replaced"] == 10
+    options["max_bad_share"] = 0.01
+    with pytest.raises(h5feed.ChunkError, match="max_bad_share 0.01"):
+        list(h5feed.DataLoader(damaged_file, on_error="skip", **options))
+
+
 @pytest.mark.parametrize(("options", "error", "message"), [
+    ({"on_error": "ignore"}, ValueError, 'on_error: "ignore" is not one of "fail", "skip", "replace"'),
+    ({"on_error": "skip", "max_bad_share": 2}, ValueError, "max_bad_share must be 0 to 1"),
+    ({"on_error": "skip", "bad_list": "/none/bad.tsv"}, ValueError, "bad_list: /none/bad.tsv cannot be written"),
     ({"batch_size": 0}, ValueError, "batch_size"),
     ({"batch_size": "4"}, TypeError, "batch_size: expected int, got str"),
     ({"shuffle": "sometimes"}, ValueError, "sometimes"),

@@ -18,9 +18,12 @@
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
 #include "base/system_limits.hpp"
+#include "dataset/dataset_state.hpp"
+#include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/bad_list.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/reader_factories.hpp"
 #include "tools/check/dataset.hpp"
@@ -43,6 +46,8 @@ struct CheckArguments {
   std::string sample = "100%";
   std::string jobs;
   std::string time_budget;
+  std::string bad_list;
+  SampleText images;
   OutputOptions output;
 };
 
@@ -65,6 +70,20 @@ std::vector<DatasetEntry> list_wanted(const H5File& file, const std::vector<std:
       listed.push_back(file.list_one(path));
   }
   return listed;
+}
+
+// Opens a dataset of variable length as images, if it is one of bytes.
+void open_images(const std::string& file, const ImageOptions& images, CheckEntry& entry) {
+  try {
+    const Dataset dataset = Dataset::open({.files = {file}, .data = entry.listed.path, .images = images});
+    entry.images = DatasetAccess::state(dataset)->data.reader;
+    entry.info = entry.images->info();
+    entry.chunks = entry.images->num_chunks();
+  } catch (const DatasetError&) {
+    // Not bytes: it is not checked, as without --image-size.
+  } catch (const Error& error) {
+    entry.problem = error.what();
+  }
 }
 
 // Lists what is to be checked without opening it: the index of a dataset with many chunks takes memory.
@@ -161,14 +180,16 @@ void check_entry(const std::shared_ptr<H5File>& file, const CheckSettings& setti
   std::shared_ptr<const ChunkReader> reader;
   try {
     const ScopedLogSink quiet(ignore_log);  // the table names the read path
-    reader = open_chunk_reader(file, *entry.info);
+    reader = entry.images ? entry.images : open_chunk_reader(file, *entry.info);
   } catch (const Error& error) {
     entry.problem = error.what();
     return;
   }
   entry.fallback_reason = reader->fallback_reason();
+  CheckSettings of_entry = settings;
+  of_entry.only_decodes = entry.images != nullptr;
   entry.result =
-      check_dataset(*file, *reader, settings, [&](std::uint64_t bytes) { watcher.advance(bytes); });
+      check_dataset(*file, *reader, of_entry, [&](std::uint64_t bytes) { watcher.advance(bytes); });
 }
 
 CheckSettings make_settings(const CheckArguments& arguments) {
@@ -184,10 +205,18 @@ CheckSettings make_settings(const CheckArguments& arguments) {
 
 int check(const CheckArguments& arguments) {
   const Clock::time_point start = Clock::now();
-  const CheckSettings settings = make_settings(arguments);
+  CheckSettings settings = make_settings(arguments);
   check_export_places(arguments.output, arguments.file);
   const auto file = H5File::open(arguments.file);
+  std::optional<BadList> bad_list;
+  if (!arguments.bad_list.empty()) settings.bad_list = &bad_list.emplace(arguments.bad_list, "bad_list");
   std::vector<CheckEntry> entries = list_entries(*file, arguments.data);
+  if (!arguments.images.image_size.empty()) {
+    const ImageOptions images = parse_images(arguments.images);
+    for (CheckEntry& entry : entries) {
+      if (!entry.listed.numeric && entry.problem.empty()) open_images(arguments.file, images, entry);
+    }
+  }
   constexpr std::chrono::seconds kEstimateTime(1);
   const CheckEstimate estimate = estimate_check(file, entries, settings, kEstimateTime);
   say(plan_text(*file, entries, settings, estimate));
@@ -233,7 +262,8 @@ files with the same values have the same digest, whatever their chunks, filters 
 Examples:
   h5feed check train.h5
   h5feed check train.h5 --data images labels --json
-  h5feed check huge.h5 --sample 1% --time-budget 60s)";
+  h5feed check huge.h5 --sample 1% --time-budget 60s
+  h5feed check train.h5 --bad-list bad.tsv)";
 
 }  // namespace
 
@@ -252,6 +282,14 @@ void add_check(CLI::App& app, Action& action) {
       ->add_option("--time-budget", arguments->time_budget,
                    "Start no chunk after this time; reading a chunk index comes on top; default: no limit")
       ->type_name("TIME");
+  command
+      ->add_option("--bad-list", arguments->bad_list,
+                   "Append the chunks that cannot be read to FILE, as a loader with on_error does")
+      ->type_name("FILE");
+  command
+      ->add_option("--image-size", arguments->images.image_size,
+                   "Also decode encoded images, scaled to this size: pixels, or HEIGHTxWIDTH")
+      ->type_name("N");
   add_output_options(*command, arguments->output);
   command->footer(kCheckFooter);
   command->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });

@@ -74,6 +74,10 @@ class DatasetCheck {
       result_.no_sha256 =
           fmt::format("one row of {} does not fit the memory", format_bytes(walk_.max_slab_bytes()));
     }
+    if (settings.only_decodes) {
+      result_.not_compared = "encoded images";
+      result_.no_sha256 = "images have no digest";
+    }
     hashing_ = result_.no_sha256.empty();
     for (const FilterSpec& filter : reader.info().filters) {
       if (compares_ && !libhdf5_has_filter(filter.id)) {
@@ -224,6 +228,18 @@ class DatasetCheck {
         element_text(item.library.span().subspan(at, element_bytes)));
   }
 
+  // Returns what a loader says of a chunk that cannot be read.
+  std::string error_of_loader(CheckedChunk& item) {
+    if (compares_) return item.direct_error;
+    try {
+      item.direct.resize_discard(static_cast<std::size_t>(reader_.chunk_bytes()));
+      reader_.read_chunk(item.visit.chunk, item.direct.span(), scratch_.local());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return item.library_error;
+  }
+
   void account(CheckedChunk& item) {
     if (item.visit.first) {
       ++result_.visited;
@@ -231,6 +247,8 @@ class DatasetCheck {
       if (!item.finding.empty()) {
         const bool unreadable = !item.direct_error.empty() || !compares_;
         ++(unreadable ? result_.corrupt : result_.differing);
+        if (unreadable && settings_.bad_list != nullptr)
+          settings_.bad_list->add(bad_chunk(reader_, item.visit.chunk, error_of_loader(item)));
         if (result_.findings.size() < kMostFindings) result_.findings.push_back(std::move(item.finding));
       }
     }

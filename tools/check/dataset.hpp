@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/bad_list.hpp"
 #include "store/read/chunk_reader.hpp"
 
 namespace h5feed::cli {
@@ -23,6 +24,8 @@ struct CheckSettings {
   double sample = 1;  ///< share of the chunks to compare, above 0 and at most 1
   /// No chunk is started after this time.
   std::optional<Clock::time_point> deadline = {};
+  BadList* bad_list = nullptr;  ///< gets the chunks that cannot be read; may be null
+  bool only_decodes = false;    ///< encoded images: libhdf5 is not asked, and there is no digest
 };
 
 /// Result of checking one dataset.

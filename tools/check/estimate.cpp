@@ -86,7 +86,7 @@ CheckEstimate estimate_check(const std::shared_ptr<H5File>& file, const std::vec
   bool large = false;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const CheckEntry& entry = entries[i];
-    if (!entry.info || !entry.problem.empty()) continue;
+    if (!entry.info || !entry.problem.empty() || entry.images) continue;
     if (entry.info->total_bytes() < kLarge && entry.chunks < kManyChunks) continue;
     large = true;
     if (Clock::now() >= end) continue;

@@ -2,6 +2,7 @@
 // Text and JSON that `check` prints about the datasets of a file.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,11 +18,12 @@ namespace h5feed::cli {
 /// One dataset and the state of its check.
 struct CheckEntry {
   DatasetEntry listed;
-  std::optional<DatasetInfo> info = {};    ///< set for numeric datasets
-  std::uint64_t chunks = 0;                ///< number of chunks, for numeric datasets
-  std::string fallback_reason = {};        ///< why libhdf5 reads it; empty if h5feed does
-  std::optional<CheckResult> result = {};  ///< empty if not checked
-  std::string problem = {};                ///< why it cannot be read at all; empty if it can
+  std::optional<DatasetInfo> info = {};            ///< set for numeric datasets
+  std::uint64_t chunks = 0;                        ///< number of chunks, for numeric datasets
+  std::string fallback_reason = {};                ///< why libhdf5 reads it; empty if h5feed does
+  std::optional<CheckResult> result = {};          ///< empty if not checked
+  std::string problem = {};                        ///< why it cannot be read at all; empty if it can
+  std::shared_ptr<const ChunkReader> images = {};  ///< decodes encoded images; null for other datasets
 
   /// True if no checked part failed or differed; also for datasets that were not checked.
   bool clean() const noexcept { return problem.empty() && (!result || result->clean()); }

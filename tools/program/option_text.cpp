@@ -109,7 +109,7 @@ ImageColor parse_color(std::string_view option, std::string_view text) {
 }  // namespace
 
 std::optional<std::string> command_line_option(std::string_view name) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kOptions = {{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kOptions = {{
       {"data", "--data"},
       {"target", "--target"},
       {"dataset", "--dataset"},
@@ -128,6 +128,7 @@ std::optional<std::string> command_line_option(std::string_view name) {
       {"cache_bytes", "--cache-bytes"},
       {"cache_policy", "--cache-policy"},
       {"memory_budget_bytes", "--memory-budget-bytes"},
+      {"bad_list", "--bad-list"},
   }};
   const auto found = std::ranges::find(kOptions, name, [](const auto& option) { return option.first; });
   if (found == kOptions.end()) return std::nullopt;

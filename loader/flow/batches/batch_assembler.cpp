@@ -20,11 +20,12 @@ constexpr std::size_t kStreamedBatchBytes = std::size_t{16} << 20;
 }  // namespace
 
 BatchAssembler::BatchAssembler(const DatasetState& dataset, const Resolved& resolved, Device* device,
-                               Counters& counters)
+                               Counters& counters, const SampleChoice* choice)
     : dataset_(dataset),
       resolved_(resolved),
       device_(device),
       counters_(counters),
+      choice_(choice),
       outputs_(dataset, resolved, device),
       lanes_(dataset.num_fields()) {
   const DeliveryFormat& format = resolved.format;
@@ -73,7 +74,10 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
 }
 
 bool BatchAssembler::plan(BatchJob& job, bool wait) const {
-  if (job.plan && job.batch.indices.empty()) job.batch.indices = job.plan->batch(job.number);
+  if (job.plan && job.batch.indices.empty()) {
+    job.batch.indices = job.plan->batch(job.number);
+    if (choice_ != nullptr) choice_->apply(job);
+  }
   if (resolved_.options.provenance && job.batch.origins.empty()) {
     job.batch.origins.reserve(job.batch.indices.size());
     for (const std::int64_t sample : job.batch.indices)
@@ -152,6 +156,7 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
 
 // The rows of a ragged visit are positions in the batch.
 void BatchAssembler::read_ragged(BatchJob& job, const Visit& visit) const {
+  const CountedRetries retries(counters_);
   const std::size_t number = visit.field - kFirstNamed;
   std::vector<BatchField*> outs = {&job.batch.fields[number]};
   for (Batch& echo : job.echoes) outs.push_back(&echo.fields[number]);
@@ -186,6 +191,31 @@ void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scr
     place(job, visit.field, row, position);
   };
   direct_->read(job, visit, BatchOutputs::bytes_of(job.batch, visit.field), place_row, scratch);
+}
+
+void BatchAssembler::find_unreadable(const BatchJob& job, const Visit& visit,
+                                     const std::function<bool()>& unwanted,
+                                     const UnreadableRow& unreadable) const {
+  const CountedRetries retries(counters_);
+  const Lane& lane = lanes_[visit.field];
+  ByteBuffer values;
+  for (std::size_t i = visit.first_row; i < visit.first_row + visit.num_rows && !unwanted(); ++i) {
+    std::uint64_t row = 0;
+    try {
+      if (lane.ragged) {
+        row = lane.ragged->row_of(job.batch.indices[i]);
+        count_read(counters_, lane.ragged->read_stored(row, values));
+      } else {
+        row = job.rows[visit.field][i].row;
+        values.resize_discard(lane.field->map.row_bytes());
+        count_read(counters_, lane.field->reader->read_rows(row, 1, values.span()));
+      }
+    } catch (...) {
+      const std::exception_ptr error = std::current_exception();
+      if (!BadData::is_of_data(error)) throw;
+      unreadable(row, error);
+    }
+  }
 }
 
 void BatchAssembler::copy_rows(BatchJob& job, const Visit& visit, const std::byte* chunk) const {

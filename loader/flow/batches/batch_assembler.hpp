@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "flow/batches/direct_rows.hpp"
 #include "flow/batches/field_batch.hpp"
 #include "flow/chunks/batch_job.hpp"
+#include "flow/faults/sample_choice.hpp"
 #include "flow/measure/counters.hpp"
 #include "flow/resolve/resolve.hpp"
 
@@ -29,19 +32,28 @@ class BatchAssembler {
   /// Creates the kernels and pools of every field. Borrows its arguments, which must outlive it. Throws
   /// OptionError if the options do not fit a field, or a field in memory has a value that its delivered type
   /// cannot hold; std::bad_alloc. Without `device`, batches may have any number of samples, and each gets
-  /// memory of its own.
-  BatchAssembler(const DatasetState& dataset, const Resolved& resolved, Device* device, Counters& counters);
+  /// memory of its own. `choice` leaves out or replaces unreadable samples; null: they are planned as others.
+  BatchAssembler(const DatasetState& dataset, const Resolved& resolved, Device* device, Counters& counters,
+                 const SampleChoice* choice = nullptr);
 
   using Scratch = DirectRows::Scratch;
+  /// Takes the row of the visit's field that cannot be read, and the error.
+  using UnreadableRow = std::function<void(std::uint64_t row, const std::exception_ptr& error)>;
 
   /// Fills in the job's samples unless they were given, memory, resident fields and visits. Returns false if
   /// no output memory is free now and `wait` is false; plan the job again later. With `wait`, blocks until
-  /// memory is free. Throws std::bad_alloc, DeviceError.
+  /// memory is free. Throws std::bad_alloc, DeviceError, and as `SampleChoice::apply`.
   bool plan(BatchJob& job, bool wait) const;
 
   /// Does a visit that bypasses the cache: reads its rows from the file. Blocks. Throws FileError,
   /// ChunkError, OptionError for a value that the delivered type cannot hold, std::bad_alloc.
   void read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const;
+
+  /// Reads each row of a visit that bypasses the cache by itself, after the visit failed, and calls
+  /// `unreadable` for those that fail with FileError or ChunkError; ends once `unwanted` returns true.
+  /// Blocks. Throws all other errors.
+  void find_unreadable(const BatchJob& job, const Visit& visit, const std::function<bool()>& unwanted,
+                       const UnreadableRow& unreadable) const;
 
   /// Does a visit of a chunk: copies its rows out of the decoded chunk. Throws what the user's transform
   /// throws.
@@ -79,6 +91,7 @@ class BatchAssembler {
   const Resolved& resolved_;
   Device* const device_;  // may be null
   Counters& counters_;
+  const SampleChoice* const choice_;  // may be null
   BatchOutputs outputs_;
   std::vector<Lane> lanes_;
   std::optional<DirectRows> direct_;  // only if rows of the data bypass the cache

@@ -61,6 +61,7 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, c
                       Scratch& scratch) const {
   std::optional<SleepProbe> probe;
   if (parts_.hints) probe.emplace();
+  const CountedRetries retries(parts_.counters);
   const ChunkReader& reader = *parts_.field.reader;
   const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
   const std::size_t stored_row_bytes = parts_.field.map.row_bytes();

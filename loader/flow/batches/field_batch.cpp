@@ -125,15 +125,23 @@ void RaggedRows::check_range(std::int64_t sample, std::uint64_t row,
                number_text(from, stored.data() + *misfit * size_of(from)), field_.dtype(), kFieldDType);
 }
 
+ReadCost RaggedRows::read_stored(std::uint64_t row, ByteBuffer& stored) const {
+  const RaggedField& rows = *field_.ragged;
+  const std::size_t bytes = static_cast<std::size_t>(rows.length(row) * rows.element_bytes());
+  if (bytes == 0) return {};
+  stored.resize_discard(bytes);
+  return rows.read(row, stored.span().first(bytes));
+}
+
 ReadCost RaggedRows::read(std::int64_t sample, std::size_t position,
                           std::span<BatchField* const> outs) const {
   const RaggedField& rows = *field_.ragged;
-  const std::uint64_t row = field_.row_of(static_cast<std::uint64_t>(sample));
+  const std::uint64_t row = row_of(sample);
   const auto elements = static_cast<std::size_t>(rows.length(row));
   const std::size_t from_bytes = static_cast<std::size_t>(rows.element_bytes());
   if (elements == 0 || from_bytes == 0) return {};
-  ByteBuffer stored(elements * from_bytes);
-  const ReadCost cost = rows.read(row, stored.span());
+  ByteBuffer stored;
+  const ReadCost cost = read_stored(row, stored);
   if (narrows_) check_range(sample, row, stored.span().first(elements * from_bytes));
   for (BatchField* const out : outs) {
     std::size_t first = 0;  // index of the first element
@@ -147,7 +155,7 @@ ReadCost RaggedRows::read(std::int64_t sample, std::size_t position,
     }
     std::byte* const to = out->values.bytes.get() + first * to_bytes_;
     if (kernel_->is_copy()) {
-      std::memcpy(to, stored.data(), stored.size());
+      std::memcpy(to, stored.data(), elements * from_bytes);
     } else {
       for (std::size_t i = 0; i < elements; ++i)
         kernel_->run(stored.data() + i * from_bytes, to + i * to_bytes_);

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/byte_buffer.hpp"
 #include "batch/row_kernel.hpp"
 #include "dataset/dataset_state.hpp"
 #include "h5feed/batch.hpp"
@@ -42,6 +43,15 @@ class RaggedRows {
   /// batch and of its echoes, all made by `make_ragged_field` for the same samples. Blocks. Throws FileError,
   /// ChunkError, std::bad_alloc, OptionError for a value that the field's integer type cannot hold.
   ReadCost read(std::int64_t sample, std::size_t position, std::span<BatchField* const> outs) const;
+
+  /// Returns the row of the field that belongs to a sample.
+  std::uint64_t row_of(std::int64_t sample) const noexcept {
+    return field_.row_of(static_cast<std::uint64_t>(sample));
+  }
+
+  /// Reads the stored values of row `row` into `stored`, which is resized to at least their bytes. Blocks.
+  /// Throws FileError, ChunkError, std::bad_alloc.
+  ReadCost read_stored(std::uint64_t row, ByteBuffer& stored) const;
 
  private:
   void check_range(std::int64_t sample, std::uint64_t row, std::span<const std::byte> stored) const;

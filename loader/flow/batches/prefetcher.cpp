@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/batches/prefetcher.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <utility>
 
 #include "flow/measure/trace_span.hpp"
+#include "h5feed/error.hpp"
 
 namespace h5feed {
+namespace {
+
+// Plans of one batch, each of which met bad data that was not known before. A plan meets all bad data of its
+// samples; further plans only meet that of replacements, which are drawn again at most a hundred times.
+constexpr std::uint32_t kMostAttempts = 200;
+
+}  // namespace
+
 Prefetcher::Prefetcher(const BatchAssembler& assembler, ChunkLoader& chunks, TicketRing& ring,
                        LookAhead& look_ahead, Settings settings)
     : assembler_(assembler),
@@ -161,7 +172,7 @@ void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch
     try {
       done = visit(ref, scratch);
     } catch (...) {
-      ref.job->fail(std::current_exception());
+      take_error(ref);
       done = {ref};
     }
   }
@@ -175,6 +186,11 @@ std::vector<VisitRef> Prefetcher::visit(const VisitRef& ref, BatchAssembler::Scr
   if (ref.job->failed.load(std::memory_order_acquire)) {
     return chunks_.drop(ref) ? std::vector<VisitRef>{ref} : std::vector<VisitRef>();
   }
+  if (is_known_bad(ref)) {
+    if (!chunks_.drop(ref)) return {};
+    ref.job->spoiled.store(true, std::memory_order_release);
+    return {ref};
+  }
   if (ref.visit().direct) {
     assembler_.read_direct(*ref.job, ref.visit(), scratch);
     return {ref};
@@ -184,11 +200,45 @@ std::vector<VisitRef> Prefetcher::visit(const VisitRef& ref, BatchAssembler::Scr
   }));
 }
 
+// Returns whether the chunk of a visit was found bad since the batch was planned.
+bool Prefetcher::is_known_bad(const VisitRef& ref) const {
+  const Visit& visit = ref.visit();
+  return settings_.bad != nullptr && !visit.direct &&
+         settings_.bad->has_chunk({visit.field, visit.chunk}, ref.job->epoch);
+}
+
+// Handles the exception of a visit, which is in flight: it fails the job, or spoils it if it is one of the
+// data and the loader goes on without this data.
+void Prefetcher::take_error(const VisitRef& ref) {
+  const std::exception_ptr error = std::current_exception();
+  BatchJob& job = *ref.job;
+  BadData* const bad = settings_.bad;
+  if (bad == nullptr || !BadData::is_of_data(error)) {
+    job.fail(error);
+    return;
+  }
+  try {
+    const Visit& visit = ref.visit();
+    if (visit.direct) {
+      assembler_.find_unreadable(
+          job, visit, [&] { return queue_->stopped() || job.cancelled.load(std::memory_order_acquire); },
+          [&](std::uint64_t row, const std::exception_ptr& of_row) {
+            bad->add_row(visit.field, row, job.epoch, of_row);
+          });
+    } else {
+      bad->add_chunk({visit.field, visit.chunk}, job.epoch, error);
+    }
+    job.spoiled.store(true, std::memory_order_release);
+  } catch (...) {
+    job.fail(std::current_exception());
+  }
+}
+
 // Copies the rows of the claimed visits and returns these. Finish them in a separate statement: until the end
 // of the one with this call, the claim and its memory are held, and finishing runs the user's collate_fn.
 std::vector<VisitRef> Prefetcher::serve(ChunkLoader::Claim claim) {
   for (const VisitRef& ref : claim.visits) {
-    if (ref.job->failed.load(std::memory_order_acquire)) continue;
+    if (ref.job->is_lost()) continue;
     try {
       if (claim.rows) {
         assembler_.copy_rows(*ref.job, ref.visit(), *claim.rows);
@@ -208,6 +258,8 @@ bool Prefetcher::load_ahead() {
   if (!place) return false;
   const auto still_ahead = [&] { return look_ahead_.is_ahead(*place); };
   for (std::uint64_t piece = 0; piece < chunks_.pieces(); ++piece) {
+    const ChunkKey key{kData, place->chunk * chunks_.pieces() + piece};
+    if (settings_.bad != nullptr && settings_.bad->was_found(key)) continue;
     const std::vector<VisitRef> done = serve(chunks_.load_ahead(place->chunk, piece, still_ahead));
     finish_visits(done);
   }
@@ -220,7 +272,32 @@ void Prefetcher::finish_visits(const std::vector<VisitRef>& done) {
   }
 }
 
+// Prepares the batch of a spoiled job once more, by a job that takes its place. Returns false if that failed;
+// the job then has an error.
+bool Prefetcher::plan_again(BatchJob& job) {
+  try {
+    if (job.attempt == kMostAttempts) {
+      throw ChunkError(fmt::format(
+          "epoch {}, batch {}: its data failed in each of {} attempts; the last fault: {}; check the storage",
+          job.epoch, job.batch.number, kMostAttempts, settings_.bad->last_fault()));
+    }
+    const auto again = std::make_shared<BatchJob>(job, job.attempt + 1);
+    // Gives the memory of the batch back before the new job asks for some. No visit uses it any more.
+    Batch batch = std::exchange(job.batch, {});
+    batch = {};
+    job.echoes.clear();
+    job.staging.clear();
+    if (ring_.replace(job, again)) submit(again);
+    return true;
+  } catch (...) {
+    job.fail(std::current_exception());
+    return false;
+  }
+}
+
 void Prefetcher::complete(BatchJob& job) {
+  const bool spoiled = job.spoiled.load(std::memory_order_acquire);
+  if (spoiled && !job.failed.load(std::memory_order_acquire) && plan_again(job)) return;
   if (!job.failed.load(std::memory_order_acquire)) {
     try {
       const TraceSpan span(settings_.trace.get(), Stage::gather, job.ticket);

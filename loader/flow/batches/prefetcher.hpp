@@ -14,6 +14,7 @@
 #include "flow/chunks/batch_job.hpp"
 #include "flow/chunks/chunk_loader.hpp"
 #include "flow/chunks/look_ahead.hpp"
+#include "flow/faults/bad_data.hpp"
 #include "h5feed/trace.hpp"
 
 namespace h5feed {
@@ -21,8 +22,9 @@ namespace h5feed {
 /// Owns the worker threads and the task queue. A job becomes one plan task, then one task per visit. Plans
 /// run first, because loading a chunk serves all visits known by then; then tasks of earlier tickets. If
 /// another worker is loading the chunk of a task, the task steps aside and is queued again once the chunk is
-/// loaded, so no worker waits for another. A plan for which a GPU has no free slot steps aside too; one
-/// worker waits for the slot when there is nothing else to do.
+/// loaded, so no worker waits for another. With `Settings::bad`, a job whose data cannot be read is planned
+/// again after its last visit, without this data. A plan for which a GPU has no free slot steps aside too;
+/// one worker waits for the slot when there is nothing else to do.
 class Prefetcher {
  public:
   /// Configuration of the prefetcher. The functions and the trace may be empty.
@@ -31,6 +33,7 @@ class Prefetcher {
     std::function<void(std::int64_t)> worker_init_fn;
     std::function<void(Batch&)> collate_fn;
     std::shared_ptr<TraceSink> trace;
+    BadData* bad = nullptr;  ///< Collects data that cannot be read; null: such data fails its batch
   };
 
   /// Starts the workers and the read-ahead of `chunks`. All references must outlive the prefetcher. Throws
@@ -82,6 +85,9 @@ class Prefetcher {
   void finish_visits(const std::vector<VisitRef>& done);
   void stop() noexcept;
   void complete(BatchJob& job);
+  bool is_known_bad(const VisitRef& ref) const;
+  void take_error(const VisitRef& ref);
+  bool plan_again(BatchJob& job);
 
   const BatchAssembler& assembler_;
   ChunkLoader& chunks_;

@@ -44,6 +44,18 @@ class TicketRing {
     completed_.notify_one();
   }
 
+  /// Puts `again` in the place of `job`, whose batch it prepares once more. Returns false and does nothing if
+  /// `job` has left the ring.
+  bool replace(const BatchJob& job, const std::shared_ptr<BatchJob>& again) H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    for (Slot& slot : slots_) {
+      if (slot.job.get() != &job) continue;
+      slot.job = again;
+      return true;
+    }
+    return false;
+  }
+
   /// Returns the first job in ticket order; null if the ring is empty.
   std::shared_ptr<const BatchJob> front() const H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);

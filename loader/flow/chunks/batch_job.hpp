@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,10 +40,23 @@ struct Visit {
 /// be abandoned at any time.
 struct BatchJob : std::enable_shared_from_this<BatchJob> {
   BatchJob(std::uint64_t job_ticket, std::uint64_t job_round, std::shared_ptr<const EpochPlan> epoch_plan,
-           std::uint64_t epoch, std::uint64_t number_in_plan)
-      : ticket(job_ticket), round(job_round), plan(std::move(epoch_plan)), number(number_in_plan) {
+           std::uint64_t epoch_number, std::uint64_t number_in_plan)
+      : ticket(job_ticket),
+        round(job_round),
+        plan(std::move(epoch_plan)),
+        number(number_in_plan),
+        epoch(epoch_number) {
     batch.epoch = epoch;
     batch.number = plan->first_number() + number;
+  }
+  /// The same batch once more, to be planned from the start.
+  BatchJob(const BatchJob& job, std::uint32_t next_attempt)
+      : BatchJob(job.ticket, job.round, job.plan, job.epoch, job.number) {
+    first_turn = job.first_turn;
+    seed = job.seed;
+    first_repeat = job.first_repeat;
+    end_repeat = job.end_repeat;
+    attempt = next_attempt;
   }
   /// A job of `samples` outside of any epoch, without a plan.
   explicit BatchJob(std::vector<std::int64_t> samples) { batch.indices = std::move(samples); }
@@ -51,11 +65,13 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   const std::uint64_t round = 0;                ///< Run through the data; an epoch may run several times
   const std::shared_ptr<const EpochPlan> plan;  ///< Null if the samples were given
   const std::uint64_t number = 0;  ///< Number of the batch in `plan`, which may start within the epoch
-  // These four are set before the job is submitted.
+  const std::uint64_t epoch = 0;   ///< Epoch of the batch
+  // These five are set before the job is submitted.
   std::uint64_t first_turn = 0;   ///< Turn of the first sample (flow/chunks/row_future.hpp)
   std::uint64_t seed = 0;         ///< Seed of the loader when the job was issued
   std::int64_t first_repeat = 0;  ///< Deliveries of the batch before the run was resumed
   std::int64_t end_repeat = 1;    ///< Total deliveries of the batch, earlier ones included
+  std::uint32_t attempt = 0;      ///< How often the batch was planned before, and met unknown bad data
 
   // Written by the plan task and read-only afterwards, except the bytes that `batch` points to: each visit
   // writes the rows that are its own.
@@ -66,10 +82,29 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   std::vector<std::shared_ptr<std::byte>>
       staging;  ///< Stored rows per field; null unless samples span chunks
   std::vector<Visit> visits;
+  /// Planned position of the sample at each position, or `kReplaced`; empty: all are as planned.
+  std::vector<std::uint32_t> planned_at;
+  std::uint64_t bad_samples = 0;  ///< Planned samples that were left out or replaced
 
   std::atomic<std::size_t> remaining = 0;  ///< Visits not yet done
   std::atomic<bool> cancelled = false;     ///< No consumer will take the batch; tasks drop it
   std::atomic<bool> failed = false;        ///< An exception is kept; tasks skip their work
+  std::atomic<bool> spoiled = false;       ///< Met bad data: is planned again after its last visit
+
+  /// A value of `planned_at`: the sample replaces another one.
+  static constexpr std::uint32_t kReplaced = UINT32_MAX;
+
+  /// Returns whether the batch will not be delivered, so that copying its rows is useless.
+  bool is_lost() const noexcept {
+    return failed.load(std::memory_order_acquire) || spoiled.load(std::memory_order_acquire);
+  }
+  /// Returns the turn (flow/chunks/row_future.hpp) of the sample at `position`; nullopt if it is a
+  /// replacement.
+  std::optional<std::uint64_t> turn_of(std::uint32_t position) const noexcept {
+    if (planned_at.empty()) return first_turn + position;
+    if (planned_at[position] == kReplaced) return std::nullopt;
+    return first_turn + planned_at[position];
+  }
 
   /// Returns the place of the sample at `position` of the batch in the memory of a field.
   std::uint32_t place_of(std::size_t field, std::uint32_t position) const noexcept {

@@ -129,6 +129,7 @@ void ChunkLoader::read_into(ChunkKey key, ChunkCache::Load& load, ReadScratch& s
   Counters::add(parts_.counters.cache_misses, 1);
   const std::span<std::byte> out = load.buffer();
   const std::size_t fetched_bytes = agenda_.take_fetched(key, scratch.raw);
+  const CountedRetries retries(parts_.counters);
   const SleepProbe probe;
   const ReadCost cost =
       fetched_bytes == 0
@@ -151,7 +152,7 @@ void ChunkLoader::finish(Claim& claim) noexcept {
   if (!claim.chunk) return;
   const std::uint64_t rows = lane.field->map.samples_in(claim.key.chunk) * lane.field->samples_per_row;
   for (const VisitRef& ref : claim.visits) {
-    if (ref.job->failed.load(std::memory_order_acquire)) continue;
+    if (ref.job->is_lost()) continue;
     if (lane.served.add(claim.key.chunk, ref.job->round, ref.visit().num_rows, rows)) claim.chunk->retire();
   }
   if (!lane.keeper) return;

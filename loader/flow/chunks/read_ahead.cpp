@@ -55,6 +55,7 @@ void ReadAhead::fetch(ChunkKey key) {
 std::size_t ReadAhead::read(const ChunkReader& reader, std::uint64_t chunk, ByteBuffer& buffer) {
   const auto bytes = static_cast<std::size_t>(reader.stored_bytes(chunk));
   const SleepProbe probe;
+  const CountedRetries retries(parts_.counters);
   try {
     buffer = parts_.agenda.buffer(static_cast<std::size_t>(reader.max_stored_bytes()));
     count_read(parts_.counters, reader.fetch_chunk(chunk, buffer.span().first(bytes)));

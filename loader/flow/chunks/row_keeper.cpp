@@ -41,7 +41,10 @@ RowLayout::Rows RowKeeper::rows_in(std::uint64_t chunk) const noexcept {
 std::vector<std::uint64_t> RowKeeper::keys_of(const BatchJob& job, const Visit& visit) const {
   std::vector<std::uint64_t> keys;
   keys.reserve(visit.num_rows);
-  for (const RowAt& at : rows_of(job, visit)) keys.push_back(key(job.first_turn + at.position, visit.piece));
+  for (const RowAt& at : rows_of(job, visit)) {
+    const std::optional<std::uint64_t> turn = job.turn_of(at.position);
+    keys.push_back(turn ? key(*turn, visit.piece) : RowCache::kNever);
+  }
   return keys;
 }
 
@@ -56,7 +59,7 @@ void RowKeeper::give_back(const BatchJob& job, const Visit& visit, RowCache::Lea
   std::vector<std::uint64_t> keys;
   keys.reserve(visit.num_rows);
   for (const RowAt& at : rows_of(job, visit)) {
-    const std::uint64_t served = job.first_turn + at.position;
+    const std::uint64_t served = job.turn_of(at.position).value_or(0);  // rows without a turn are not kept
     const std::optional<std::uint64_t> turn = due(due_times, at.row, std::span(&served, 1));
     keys.push_back(turn ? key(*turn, visit.piece) : RowCache::kNever);
   }
@@ -90,7 +93,9 @@ void RowKeeper::keep(std::uint64_t chunk, const std::byte* bytes, std::span<cons
   std::vector<std::uint64_t> turns;
   std::vector<std::uint64_t> keys;
   for (const VisitRef& ref : served) {
-    for (const RowAt& at : rows_of(*ref.job, ref.visit())) turns.push_back(ref.job->first_turn + at.position);
+    for (const RowAt& at : rows_of(*ref.job, ref.visit())) {
+      if (const auto turn = ref.job->turn_of(at.position)) turns.push_back(*turn);
+    }
   }
   std::ranges::sort(turns);
   keys.reserve(turns.size());

@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "h5feed/stats.hpp"
+#include "store/format/retrying_source.hpp"
 #include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
@@ -16,6 +17,7 @@ namespace h5feed {
 struct Counters {
   using Counter = std::atomic<std::uint64_t>;
   Counter batches = 0, samples = 0, samples_echoed = 0, bytes_delivered = 0, errors = 0;
+  Counter samples_skipped = 0, samples_replaced = 0, bad_chunks = 0, read_retries = 0;
   Counter cache_hits = 0, cache_misses = 0, chunk_loads = 0;
   Counter read_calls = 0, bytes_read = 0, bytes_decoded = 0, rows_direct = 0, fallback_chunks = 0;
   Counter read_ns = 0, decode_ns = 0, gather_ns = 0, transfer_ns = 0;
@@ -45,6 +47,10 @@ inline LoaderStats snapshot(const Counters& counters) noexcept {
   stats.samples_echoed = counters.samples_echoed;
   stats.bytes_delivered = counters.bytes_delivered;
   stats.errors = counters.errors;
+  stats.samples_skipped = counters.samples_skipped;
+  stats.samples_replaced = counters.samples_replaced;
+  stats.bad_chunks = counters.bad_chunks;
+  stats.read_retries = counters.read_retries;
   stats.cache_hits = counters.cache_hits;
   stats.cache_misses = counters.cache_misses;
   stats.chunk_loads = counters.chunk_loads;
@@ -83,6 +89,23 @@ class TimeInto {
  private:
   Counters::Counter& counter_;
   Stopwatch watch_;
+};
+
+/// Adds the reads that the thread repeats during the lifetime of the object to a counter, also if they fail
+/// in the end. Borrows the counters. Construct and destroy it on the same thread.
+class CountedRetries {
+ public:
+  explicit CountedRetries(Counters& counters) noexcept : counters_(counters) {}
+  CountedRetries(const CountedRetries&) = delete;
+  CountedRetries& operator=(const CountedRetries&) = delete;
+  ~CountedRetries() {
+    const std::uint64_t repeated = read_retries_of_thread() - before_;
+    if (repeated > 0) Counters::add(counters_.read_retries, repeated);
+  }
+
+ private:
+  Counters& counters_;
+  const std::uint64_t before_ = read_retries_of_thread();
 };
 
 }  // namespace h5feed

@@ -62,6 +62,22 @@ void check_workers(const DataLoaderOptions& options) {
   }
 }
 
+void check_faults(const DataLoaderOptions& options) {
+  if (!(options.max_bad_share >= 0 && options.max_bad_share <= 1)) {
+    throw OptionError(
+        fmt::format("{} must be 0 to 1; got {}", spelled("max_bad_share"), options.max_bad_share));
+  }
+  if (options.on_error == OnError::fail && !options.bad_list.empty()) {
+    throw OptionError(fmt::format("{} needs a loader that goes on after a fault; set {}, or leave it unset",
+                                  spelled("bad_list"), spelled("on_error", "skip or replace")));
+  }
+  if (options.on_error == OnError::skip && !options.batch_size && !options.batch_sampler) {
+    throw OptionError(fmt::format("{} leaves samples out of batches, and without {} there are none; use {}",
+                                  spelled("on_error", "skip"), spelled("batch_size"),
+                                  spelled("on_error", "replace")));
+  }
+}
+
 // Exceeds any memory; sums of a few of them do not overflow.
 constexpr std::uint64_t kTooMuch = std::uint64_t{1} << 60;
 
@@ -332,6 +348,7 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
                            const SystemLimits& limits, const MemoryUse& others) {
   check_workers(options);
   check_echo(options.echo);
+  check_faults(options);
 
   ResolvedOptions resolved = order;
   resolved.num_workers = options.num_workers;

@@ -83,9 +83,6 @@ struct Echo {
 /// each miss.
 enum class RowReads : std::uint8_t { automatic, always, never };
 
-/// Value of `DataLoaderOptions::num_workers` for a number that the loader chooses and adapts.
-inline constexpr std::int64_t kAuto = -1;
-
 /// What happens to samples that cannot be read or decoded. `fail`: `next()` throws for their batch. `skip`:
 /// the batch is delivered without them, empty if none is left; positions and numbers of batches stay, on all
 /// ranks alike. `replace`: each chunk that cannot be used is replaced by another chunk, drawn from (seed,
@@ -208,14 +205,8 @@ struct DataLoaderOptions {
   // Workers
 
   /// Threads that read, decode and gather, 0 to 1024. They live as long as the loader, over all epochs. 0:
-  /// the thread that calls `next()` does the work. `kAuto` (−1): the loader measures how fast batches are
-  /// taken, and adapts the number of active workers, of prefetched batches and of reads in flight to it,
-  /// within `memory_budget_bytes` and `cpu_limit`; its choice is logged. Needs `prefetch_factor` and
-  /// `io_depth` unset, or bounds what it may choose for them.
+  /// the thread that calls `next()` does the work.
   std::int64_t num_workers = 0;
-  /// CPUs that `num_workers = kAuto` may use at most, above 0. Default: the CPUs of this process (affinity,
-  /// quota of the container), divided by `local_world_size`. Needs `num_workers = kAuto`.
-  std::optional<double> cpu_limit = {};
   /// Batches prefetched per worker, 1 to 1024. Default: 2. Needs `num_workers > 0`.
   std::optional<std::int64_t> prefetch_factor = {};
   /// Upper bound of the bytes of prefetched batches, regardless of `prefetch_factor`. Needs `num_workers >
@@ -236,11 +227,6 @@ struct DataLoaderOptions {
   std::int64_t rank = 0;
   /// Number of processes that train together, 1 to 2²⁰.
   std::int64_t world_size = 1;
-  /// Number of processes that train together on this host, 0 to 2²⁰. The defaults of `cache_bytes`,
-  /// `memory_budget_bytes` and `cpu_limit` are divided by it, so that the processes of a host share it. 0:
-  /// from the environment (LOCAL_WORLD_SIZE of torchrun, OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS,
-  /// SLURM_NTASKS_PER_NODE), else 1.
-  std::int64_t local_world_size = 0;
   /// How the samples are sharded across the ranks.
   Shard shard = Shard::strided;
   /// How shards of different sizes are handled.

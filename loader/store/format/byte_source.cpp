@@ -17,6 +17,7 @@
 #include "base/byte_units.hpp"
 #include "base/file_descriptor.hpp"
 #include "h5feed/error.hpp"
+#include "store/format/retrying_source.hpp"
 
 namespace h5feed {
 namespace {
@@ -88,9 +89,12 @@ class FileSource final : public ByteSource {
     if (got > 0) return static_cast<std::size_t>(got);
     if (got < 0 && errno == EINTR) return 0;
     if (got < 0) {
-      throw FileError(fmt::format("{}: reading {} bytes at offset {} failed: {}; check the storage", name_,
-                                  format_count(want), format_count(offset),
-                                  std::generic_category().message(errno)));
+      const int error = errno;
+      const std::string text =
+          fmt::format("{}: reading {} bytes at offset {} failed: {}; check the storage", name_,
+                      format_count(want), format_count(offset), std::generic_category().message(error));
+      if (may_pass(error)) throw PassingReadError(text);
+      throw FileError(text);
     }
     throw FileError(fmt::format(
         "{}: the file ended while reading {} bytes at offset {}; it changed while in use, open it again",
@@ -140,7 +144,7 @@ std::shared_ptr<const ByteSource> open_source(const std::filesystem::path& path,
     throw FileError(
         fmt::format("{}: the file was replaced or cut short since it was opened; open it again", name));
   }
-  return std::make_shared<FileSource>(name, std::move(fd), now.bytes);
+  return make_retrying(std::make_shared<FileSource>(name, std::move(fd), now.bytes));
 }
 
 }  // namespace

@@ -41,8 +41,9 @@ class ByteSource {
   virtual std::uint64_t size() const noexcept = 0;
 };
 
-/// Opens a local regular file for pread(2). Does not wait for the writer of a named pipe. Throws FileError if
-/// it cannot be opened or is not a regular file.
+/// Opens a local regular file for pread(2). Does not wait for the writer of a named pipe. Reads that fail for
+/// a moment are repeated (store/format/retrying_source.hpp). Throws FileError if it cannot be opened or is
+/// not a regular file.
 std::shared_ptr<const ByteSource> open_file_source(const std::filesystem::path& path);
 
 /// Identifies a file and one state of its content (stat(2)): equal if neither was replaced or modified.

@@ -79,6 +79,11 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
     return mask == ChunkLocation::kAllFiltersSkipped ? 0 : mask;
   }
 
+  std::optional<ChunkPlace> place(std::uint64_t chunk) const override {
+    const ChunkLocation& location = locations_.at(chunk);
+    return place_in_grid(*this, chunk, location.allocated() ? std::optional(location.address) : std::nullopt);
+  }
+
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     ReadCost cost;
     const std::uint64_t begin = now_ns();

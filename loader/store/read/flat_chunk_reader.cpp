@@ -43,6 +43,11 @@ class FlatChunkReader final : public ChunkReader, public StoredChunks {
   bool written(std::uint64_t) const noexcept override { return begin_.has_value(); }
   std::uint32_t filter_mask(std::uint64_t) const noexcept override { return 0; }
 
+  std::optional<ChunkPlace> place(std::uint64_t chunk) const override {
+    return place_in_grid(*this, chunk,
+                         begin_ ? std::optional(row_address(chunk * rows_per_chunk())) : std::nullopt);
+  }
+
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     return fetch_run(chunk * rows_per_chunk(), {&raw, 1});
   }

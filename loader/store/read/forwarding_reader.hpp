@@ -26,6 +26,7 @@ class ForwardingReader : public ChunkReader, public StoredChunks {
   std::uint32_t filter_mask(std::uint64_t chunk) const noexcept final {
     return StoredChunks::of(*inner_).filter_mask(chunk);
   }
+  std::optional<ChunkPlace> place(std::uint64_t chunk) const final { return place_of(*inner_, chunk); }
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const final {
     return inner_->fetch_chunk(chunk, raw);
   }

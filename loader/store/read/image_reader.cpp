@@ -17,6 +17,7 @@
 #include "store/read/heap_references.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
+#include "store/read/stored_chunks.hpp"
 
 namespace h5feed {
 namespace {
@@ -70,7 +71,7 @@ struct Images {
   }
 };
 
-class ImageReader final : public ChunkReader {
+class ImageReader final : public ChunkReader, public StoredChunks {
  public:
   ImageReader(DatasetInfo info, Images images, const ImageExtent& extent)
       : ChunkReader(as_images(std::move(info), images.references.size(), extent), one_image(extent)),
@@ -127,6 +128,15 @@ class ImageReader final : public ChunkReader {
     }
     cost.decode_ns = now_ns() - begin;
     return cost;
+  }
+
+  bool written(std::uint64_t) const noexcept override { return true; }
+  std::uint32_t filter_mask(std::uint64_t) const noexcept override { return 0; }
+  // The address is that of the heap collection which holds the value.
+  std::optional<ChunkPlace> place(std::uint64_t chunk) const override {
+    ChunkPlace place = place_in_grid(*this, chunk, images_.references[chunk].address);
+    place.coordinates.resize(1);
+    return place;
   }
 
   bool rows_readable() const noexcept override { return false; }

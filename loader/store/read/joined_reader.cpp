@@ -167,6 +167,10 @@ class JoinedReader final : public ChunkReader, public StoredChunks {
     const Part& part = part_of_chunk(chunk);
     return StoredChunks::of(*part.reader).filter_mask(part.own_chunk(chunk));
   }
+  std::optional<ChunkPlace> place(std::uint64_t chunk) const override {
+    const Part& part = part_of_chunk(chunk);
+    return place_of(*part.reader, part.own_chunk(chunk));
+  }
   ReadCost fetch_chunk(std::uint64_t chunk, std::span<std::byte> raw) const override {
     const Part& part = part_of_chunk(chunk);
     return part.reader->fetch_chunk(part.own_chunk(chunk), raw);

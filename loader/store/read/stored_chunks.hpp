@@ -1,12 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storage details of chunks, for tools that copy chunks without decoding them.
+// Storage details of chunks, for tools that copy chunks without decoding them, and for lists of bad chunks.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
+
+/// Where a chunk is stored.
+struct ChunkPlace {
+  std::string file;                        ///< Path of the file, as the user gave it
+  std::string path;                        ///< Path of the dataset in `file`
+  std::vector<std::uint64_t> coordinates;  ///< Coordinates in the chunk grid of the dataset
+  /// Offset of the stored bytes in `file`; empty if they were never written, or only libhdf5 knows.
+  std::optional<std::uint64_t> address = {};
+  std::string filters = {};  ///< Names of the filters, in the order of writing: "shuffle+gzip"; may be empty
+  std::uint64_t first_row = 0;  ///< First row of the dataset that the chunk has a part of
+  std::uint64_t end_row = 0;    ///< End of these rows
+};
+
+/// Returns where chunk number `chunk` of `reader` is stored; of joined datasets, the one it belongs to.
+/// Thread-safe. Throws std::bad_alloc.
+ChunkPlace place_of(const ChunkReader& reader, std::uint64_t chunk);
 
 /// Interface of readers that know how their chunks are stored; implemented in addition to ChunkReader.
 /// Thread-safe.
@@ -23,8 +42,16 @@ class StoredChunks {
   /// Returns the mask of filters that were skipped for the chunk, as in H5Dwrite_chunk.
   virtual std::uint32_t filter_mask(std::uint64_t chunk) const noexcept = 0;
 
+  /// Returns where the chunk is stored; empty if the reader knows no more than its own metadata and grid.
+  virtual std::optional<ChunkPlace> place(std::uint64_t) const { return std::nullopt; }
+
  protected:
   ~StoredChunks() = default;
 };
+
+/// Returns the place of a chunk according to the metadata and grid of `reader`, at `address` in its file.
+/// Throws std::bad_alloc.
+ChunkPlace place_in_grid(const ChunkReader& reader, std::uint64_t chunk,
+                         std::optional<std::uint64_t> address = {});
 
 }  // namespace h5feed

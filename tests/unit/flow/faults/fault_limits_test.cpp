@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// The limits of going on without bad data: the quota, the list of bad chunks, and what fails all the same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "h5feed/data_loader.hpp"
+#include "h5feed/error.hpp"
+#include "support/loaders/planted_faults.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+using testing::StartsWith;
+using testing::UnorderedElementsAre;
+
+TEST_F(Faults, names_each_bad_chunk_once_in_the_log_and_in_the_list) {
+  const std::filesystem::path list = dir_ / "bad.tsv";
+  DataLoaderOptions with = options(OnError::skip, 3);
+  with.bad_list = list;
+  {
+    DataLoader loader(open(set_), with);
+    for (int epoch = 0; epoch < 3; ++epoch) rest_of_epoch(loader);
+  }
+  const std::vector<std::string> lines = lines_of(text_of(list));
+  ASSERT_THAT(lines, SizeIs(3));
+  EXPECT_EQ(lines[0], "file\tdataset\tchunk\taddress\tfilters\tsamples\treason");
+  EXPECT_THAT(listed_chunks(list), UnorderedElementsAre("17,0,0", "64,0,0"));
+  const auto of_17 =
+      std::ranges::find_if(lines, [](const auto& line) { return line.find("\t17,0,0\t") != line.npos; });
+  EXPECT_THAT(*of_17, StartsWith(set_.path().string() + "\t/images\t17,0,0\t" +
+                                 std::to_string(chunk_offset(set_, 17)) +
+                                 "\tgzip+fletcher32\t170-179\tis corrupt: "));
+  std::vector<std::string> named;
+  std::ranges::copy_if(log_.lines(), std::back_inserter(named),
+                       [](const std::string& line) { return line.find("on_error") != line.npos; });
+  ASSERT_THAT(named, SizeIs(2));
+  std::ranges::sort(named);
+  EXPECT_THAT(
+      named[0],
+      AllOf(HasSubstr(":/images: chunk (17,0,0) (samples 170-179) is corrupt: "), HasSubstr(" [address "),
+            HasSubstr(", gzip+fletcher32; on_error = skip: samples that need it are left out]")));
+  // A later loader adds nothing that the list has.
+  deliveries_of(open(set_), with);
+  EXPECT_EQ(lines_of(text_of(list)), lines);
+}
+
+TEST_F(Faults, several_loaders_append_whole_lines_to_one_list) {
+  const std::filesystem::path list = dir_ / "bad.tsv";
+  std::vector<std::thread> ranks;
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    ranks.emplace_back([&, rank] {
+      DataLoaderOptions with = options(OnError::skip, 2);
+      with.rank = rank;
+      with.world_size = 4;
+      with.max_bad_share = 1;
+      with.bad_list = list;
+      deliveries_of(open(set_), with);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  const std::vector<std::string> chunks = listed_chunks(list);
+  EXPECT_THAT(std::set<std::string>(chunks.begin(), chunks.end()), ElementsAre("17,0,0", "64,0,0"));
+  EXPECT_EQ(
+      std::ranges::count(lines_of(text_of(list)), "file\tdataset\tchunk\taddress\tfilters\tsamples\treason"),
+      1);
+}
+
+TEST_F(Faults, more_bad_samples_than_the_quota_allows_throw_and_say_what_to_do) {
+  for (const OnError on_error : {OnError::skip, OnError::replace}) {
+    for (const std::int64_t workers : {0, 3}) {
+      DataLoaderOptions with = options(on_error, workers);
+      with.shuffle = false;
+      with.batch_size = 10;
+      with.max_bad_share = 0.015;
+      with.bad_list = dir_ / "bad.tsv";
+      DataLoader loader(open(set_), with);
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        for (int batch = 0; batch < 64; ++batch) ASSERT_TRUE(loader.next()) << batch;
+        EXPECT_THAT(
+            without_folder(refusal_of<ChunkError>([&] { loader.next(); }), dir_.path()),
+            AllOf(StartsWith(
+                      "epoch " + std::to_string(epoch) +
+                      ", batch 64: 20 of the 1,000 samples of this rank's epoch cannot be read, more than "
+                      "max_bad_share 0.015 allows (15); the last fault: "),
+                  HasSubstr(":/images: chunk ("),
+                  HasSubstr("; all are in bad.tsv; restore the data, or raise max_bad_share")));
+        while (loader.next()) {
+        }
+      }
+      EXPECT_EQ(loader.stats().errors, 2u);
+    }
+  }
+}
+
+TEST_F(Faults, a_share_of_exactly_the_quota_is_allowed) {
+  DataLoaderOptions with = options(OnError::skip, 2);
+  with.max_bad_share = 0.02;
+  EXPECT_THAT(samples_of(deliveries_of(open(set_), with)), SizeIs(980));
+  with.max_bad_share = 0.019;
+  EXPECT_NE(refusal_of<ChunkError>([&] { deliveries_of(open(set_), with); }), "accepted");
+}
+
+TEST_F(Faults, the_consumers_functions_and_samplers_still_fail) {
+  DataLoaderOptions with = options(OnError::skip, 2);
+  with.collate_fn = [](Batch& batch) {
+    if (batch.number == 3) throw FileError("of collate_fn");
+  };
+  DataLoader loader(open(set_), with);
+  for (int batch = 0; batch < 3; ++batch) loader.next();
+  EXPECT_EQ(refusal_of<FileError>([&] { loader.next(); }), "of collate_fn");
+  EXPECT_TRUE(loader.next());
+}
+
+TEST_F(Faults, refuses_options_that_contradict) {
+  const auto refused = [&](double share, const std::filesystem::path& list,
+                           OnError on_error = OnError::skip) {
+    DataLoaderOptions with = options(on_error);
+    with.max_bad_share = share;
+    with.bad_list = list;
+    return without_folder(refusal<OptionError>(open(set_), with), dir_.path());
+  };
+  EXPECT_EQ(refused(-0.1, {}), "max_bad_share must be 0 to 1; got -0.1");
+  EXPECT_EQ(refused(1.5, {}), "max_bad_share must be 0 to 1; got 1.5");
+  EXPECT_EQ(refused(std::nan(""), {}), "max_bad_share must be 0 to 1; got nan");
+  EXPECT_EQ(refused(0, dir_ / "x", OnError::fail),
+            "bad_list needs a loader that goes on after a fault; set on_error = skip or replace, or leave it "
+            "unset");
+  EXPECT_EQ(refused(0, dir_ / "none" / "x"),
+            "bad_list: none/x cannot be written: No such file or directory; name a file in a folder that "
+            "exists and "
+            "may be written");
+  EXPECT_THAT(refused(0, dir_.path()), HasSubstr("cannot be written: Is a directory"));
+  EXPECT_EQ(refused(0, set_.path()), "bad_list: " + set_.path().string() +
+                                         " exists and is not a list of bad chunks; name another file");
+  EXPECT_EQ(refused(0, "/dev/full"),
+            "bad_list: /dev/full cannot be written; name a regular file where there is space");
+}
+
+}  // namespace
+}  // namespace h5feed::test
