@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <random>
 #include <string>
 #include <vector>
@@ -124,6 +125,9 @@ TEST_F(RowStores, wait_for_kernels_only_where_rows_are_replaced) {
   RowStore& store = make_foreseeing(3, {1, 2, 3, 4, 5, 6, 4, 5, 1, 6});
   const TestStream first, second;
   const gpu::DeviceGuard guard(0);
+  std::promise<void> done;  // of the kernels: a stream whose kernels are done is not waited for
+  const std::shared_future<void> waits = done.get_future().share();
+  for (const TestStream* stream : {&first, &second}) cuda_.enqueue(stream->get(), [waits] { waits.wait(); });
   store.read_on(first.get(), {});
   keep_next(3);
   EXPECT_EQ(cuda_.stream_waits(), 0u);
@@ -136,6 +140,7 @@ TEST_F(RowStores, wait_for_kernels_only_where_rows_are_replaced) {
   store.read_on(second.get(), {});
   keep_next(1);
   EXPECT_EQ(cuda_.stream_waits(), 2u) << "nothing is replaced";
+  done.set_value();
   EXPECT_THAT(found({1, 4, 5, 6}), ElementsAre(1, 4, 5, -1));
 }
 
