@@ -149,10 +149,12 @@ void Augmentation::draw_window(std::uint64_t key, SampleTransform& transform) co
   };
   const std::uint64_t rows = places(sizes_.in_height, transform.crop_height);
   const std::uint64_t columns = places(sizes_.in_width, transform.crop_width);
-  transform.crop_y =
-      static_cast<std::int32_t>(fits ? pick(mix_key(key, kAugment, kCropY), rows) : (rows - 1) / 2);
-  transform.crop_x =
-      static_cast<std::int32_t>(fits ? pick(mix_key(key, kAugment, kCropX), columns) : (columns - 1) / 2);
+  const auto first_of = [&](std::uint64_t use, std::uint64_t count) {
+    const auto middle = static_cast<std::int64_t>((count - 1) / 2);
+    return static_cast<std::int32_t>(fits ? pick(mix_key(key, kAugment, use), count) : middle);
+  };
+  transform.crop_y = first_of(kCropY, rows);
+  transform.crop_x = first_of(kCropX, columns);
 }
 
 SampleTransform Augmentation::draw(std::uint64_t seed, std::uint64_t epoch, std::int64_t repeat,
