@@ -20,6 +20,7 @@
 #include "flow/chunks/scratch_pool.hpp"
 #include "flow/chunks/served_rows.hpp"
 #include "flow/measure/counters.hpp"
+#include "flow/measure/thread_clocks.hpp"
 #include "h5feed/data_loader.hpp"
 
 namespace h5feed {
@@ -38,6 +39,7 @@ class ChunkLoader {
     std::uint64_t kept_samples = 0;  ///< Samples whose rows are kept apart from chunks; 0 keeps whole chunks
     Counters& counters;
     RowKeeper::OnDevice on_device = {};  ///< Of the samples of the data; empty: none is on a GPU
+    ThreadClocks* clocks = nullptr;      ///< Clocks that the reader threads enlist in; null: none
   };
   using Wake = ChunkAgenda::Wake;
 
@@ -109,6 +111,9 @@ class ChunkLoader {
     // Reader threads use `read_ahead_` until they end, so it must stay set.
     if (read_ahead_) read_ahead_->stop();
   }
+
+  /// Lets at most `depth` stored chunks be read ahead at once from now on; at most `io_depth` in any case.
+  void set_io_depth(std::int64_t depth) { agenda_.set_depth(static_cast<std::size_t>(depth)); }
 
   /// Numbers the samples of all rounds and predicts when their rows are due.
   RowFuture& future() noexcept { return future_; }

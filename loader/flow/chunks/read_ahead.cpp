@@ -32,6 +32,7 @@ void ReadAhead::start() {
 }
 
 void ReadAhead::work() {
+  const ThreadClocks::Enlisted enlisted(parts_.clocks);
   while (const std::optional<ChunkKey> key = parts_.agenda.next_to_read()) fetch(*key);
 }
 
@@ -55,13 +56,17 @@ void ReadAhead::fetch(ChunkKey key) {
 std::size_t ReadAhead::read(const ChunkReader& reader, std::uint64_t chunk, ByteBuffer& buffer) {
   const auto bytes = static_cast<std::size_t>(reader.stored_bytes(chunk));
   const SleepProbe probe;
+  ReadCost cost;
   try {
     buffer = parts_.agenda.buffer(static_cast<std::size_t>(reader.max_stored_bytes()));
-    count_read(parts_.counters, reader.fetch_chunk(chunk, buffer.span().first(bytes)));
+    cost = reader.fetch_chunk(chunk, buffer.span().first(bytes));
   } catch (const std::exception&) {
     return 0;
   }
-  parts_.agenda.note_read(probe.slept());
+  const bool slept = probe.slept();
+  count_read(parts_.counters, cost);
+  if (slept) Counters::add(parts_.counters.fetch_wait_ns, cost.read_ns);
+  parts_.agenda.note_read(slept);
   return bytes;
 }
 

@@ -12,6 +12,7 @@
 #include "flow/chunks/batch_job.hpp"
 #include "flow/chunks/chunk_agenda.hpp"
 #include "flow/measure/counters.hpp"
+#include "flow/measure/thread_clocks.hpp"
 #include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
@@ -32,6 +33,7 @@ class ReadAhead {
     Counters& counters;
     /// Loads a chunk whose stored bytes need no decoding, directly into the cache.
     std::function<void(ChunkKey)> load_stored;
+    ThreadClocks* clocks = nullptr;  ///< Clocks that the reader threads enlist in; null: none
   };
 
   /// Starts no thread yet. Fetches at most `depth` chunks ahead; 0 disables fetching ahead.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
 #include "flow/resolve/cache_layout.hpp"
+#include "flow/resolve/host_share.hpp"
 #include "flow/resolve/row_read_choice.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -23,16 +25,39 @@ constexpr std::int64_t kDefaultIoDepth = 2;
 constexpr std::int64_t kMaxIoDepth = 1024;
 constexpr std::int64_t kMaxPrefetchFactor = 1024;
 
+// Bounds of self-tuning. Workers that wait for storage use no CPU, so there may be several per CPU.
+constexpr std::int64_t kWorkersPerCpu = 4;
+constexpr std::int64_t kMostWaitingWorkers = 64;
+constexpr std::uint64_t kBatchesPerWorker = 4;
+// With re-decodes, every batch in preparation shares each decoded chunk, so that more of them save work.
+constexpr std::uint64_t kSharingBatches = 128;
+
 void check_echo(const Echo& echo) {
   if (echo.factor < 1 || echo.factor > kMaxEchoFactor) {
     throw OptionError(fmt::format("echo.factor must be 1 to {}; got {}", kMaxEchoFactor, echo.factor));
   }
 }
 
+void check_host_share(const DataLoaderOptions& options) {
+  if (options.cpu_limit) {
+    if (!(*options.cpu_limit > 0)) {
+      throw OptionError(fmt::format("cpu_limit must be above 0; got {:g}", *options.cpu_limit));
+    }
+    if (options.num_workers != kAuto) {
+      throw OptionError(
+          "cpu_limit bounds what num_workers = auto may choose; set num_workers = auto, or leave it unset");
+    }
+  }
+  if (options.local_world_size < 0 || options.local_world_size > kMaxWorldSize) {
+    throw OptionError(fmt::format("local_world_size must be 0 (from the launcher) to {}; got {}",
+                                  kMaxWorldSize, options.local_world_size));
+  }
+}
+
 void check_workers(const DataLoaderOptions& options) {
-  if (options.num_workers < 0 || options.num_workers > kMaxWorkers) {
-    throw OptionError(
-        fmt::format("{} must be 0 to {}; got {}", spelled("num_workers"), kMaxWorkers, options.num_workers));
+  if (options.num_workers != kAuto && (options.num_workers < 0 || options.num_workers > kMaxWorkers)) {
+    throw OptionError(fmt::format("{} must be auto (kAuto) or 0 to {}; got {}", spelled("num_workers"),
+                                  kMaxWorkers, options.num_workers));
   }
   if (options.num_workers == 0) {
     if (options.prefetch_factor) {
@@ -100,6 +125,13 @@ class Budget {
 
   // Returns the memory of decoded chunks that are not part of the cache.
   std::uint64_t decoding(std::uint64_t decodes) const { return rows_apart_ ? decodes * chunk_bytes_ : 0; }
+
+  // Returns how many chunks can be decoded at once in `bytes` bytes, at least one and at most `most`.
+  std::int64_t decodes_within(std::uint64_t bytes, std::int64_t most) const {
+    const std::uint64_t each = std::max<std::uint64_t>(1, chunk_bytes_ + read_bytes_);
+    return static_cast<std::int64_t>(
+        std::clamp<std::uint64_t>(bytes / each, 1, static_cast<std::uint64_t>(most)));
+  }
 
   // Returns the memory of stored chunks and filter buffers, in addition to decoded chunks.
   std::uint64_t reading(std::uint64_t decodes, std::uint64_t io_depth) const {
@@ -208,24 +240,29 @@ void say_which_holds(std::string_view option, std::optional<std::uint64_t> given
                spelled(option), format_bytes(*given), format_bytes(others), shared));
 }
 
+std::uint64_t budget_bytes(const DataLoaderOptions& options, std::uint64_t available,
+                           const MemoryUse& others) {
+  return std::max(options.memory_budget_bytes.value_or(default_budget_bytes(available)), others.budget_bytes);
+}
+
 void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits, const MemoryUse& others,
                     const Budget& budget, ResolvedOptions& resolved) {
-  const std::uint64_t memory =
-      std::max(options.memory_budget_bytes.value_or(limits.available_bytes / 2), others.budget_bytes);
+  const std::uint64_t available = memory_share(limits, resolved.local_world_size);
+  const std::uint64_t memory = budget_bytes(options, available, others);
   resolved.memory_budget_bytes = memory;
   const bool shares_cache = resolved.cache_policy == CachePolicy::lru;
   say_which_holds("memory_budget_bytes", options.memory_budget_bytes, others.budget_bytes, "one budget");
   if (shares_cache) say_which_holds("cache_bytes", options.cache_bytes, others.cache_bytes, "one cache");
   const auto workers = static_cast<std::uint64_t>(std::max<std::int64_t>(1, resolved.num_workers));
   std::uint64_t io_depth = 0;
-  if (options.num_workers > 0) {
-    io_depth = static_cast<std::uint64_t>(options.io_depth.value_or(kDefaultIoDepth * options.num_workers));
+  if (resolved.num_workers > 0) {
+    io_depth = static_cast<std::uint64_t>(options.io_depth.value_or(kDefaultIoDepth * resolved.num_workers));
   }
   if (options.cache_bytes) {
     resolved.cache_bytes = *options.cache_bytes;
   } else {
     const bool joins = shares_cache && others.cache_bytes > 0;
-    const std::uint64_t wanted = joins ? others.cache_bytes : default_cache_bytes(limits);
+    const std::uint64_t wanted = joins ? others.cache_bytes : default_cache_bytes(available);
     const std::uint64_t rest = budget.fixed() + budget.decoding(workers) + budget.reading(workers, 0);
     const std::uint64_t left = memory > rest ? memory - rest : 0;
     // Reading ahead takes at most a quarter of the memory left for the cache.
@@ -240,19 +277,65 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
   if (decodes == 0) budget.refuse(memory, resolved.cache_bytes);
   resolved.io_depth = static_cast<std::int64_t>(io_depth);
   resolved.concurrent_decodes = static_cast<std::int64_t>(decodes);
+  // A worker that may not decode would only wait for one that does.
+  if (resolved.self_tuning)
+    resolved.num_workers = std::min(resolved.num_workers, resolved.concurrent_decodes);
+}
+
+// Returns the delivered bytes of the largest batch in preparation, its repeats included.
+std::uint64_t batch_bytes(const DeliveryFormat& format, const ResolvedOptions& resolved) {
+  const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
+  std::uint64_t bytes = product(rows, format.data_row_bytes + format.target_row_bytes);
+  for (const FieldFormat& field : format.fields) bytes += product(field.batch_bytes, format.outputs);
+  return bytes;
 }
 
 void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, ResolvedOptions& resolved) {
-  const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
-  std::uint64_t batch_bytes = product(rows, format.data_row_bytes + format.target_row_bytes);
-  for (const FieldFormat& field : format.fields) batch_bytes += product(field.batch_bytes, format.outputs);
-  const std::uint64_t fitting = prefetch_bytes / batch_bytes;
+  const std::uint64_t each = batch_bytes(format, resolved);
+  const std::uint64_t fitting = prefetch_bytes / each;
   if (fitting == 0) {
+    const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
     throw OptionError(fmt::format("prefetch_bytes {} holds no batch of {} × {} B; use at least {}",
                                   format_bytes(prefetch_bytes), resolved.max_batch_rows,
-                                  format_count(batch_bytes / rows), format_bytes_ceil(batch_bytes)));
+                                  format_count(each / rows), format_bytes_ceil(each)));
   }
   resolved.prefetch_batches = std::min(resolved.prefetch_batches, fitting);
+}
+
+// Returns the most batches that self-tuning prefetches, if memory allows.
+std::uint64_t most_prefetched(const DataLoaderOptions& options, const DatasetState& dataset,
+                              const DeliveryFormat& format, const ResolvedOptions& resolved,
+                              std::uint64_t available) {
+  const auto workers = static_cast<std::uint64_t>(resolved.num_workers);
+  if (options.prefetch_factor) return workers * static_cast<std::uint64_t>(*options.prefetch_factor);
+  if (options.pin_memory || format.slots_in_transfer > 0) {
+    // Pinned memory is taken at once.
+    return 2 * std::max<std::uint64_t>(2, static_cast<std::uint64_t>(resolved.cpu_limit));
+  }
+  const std::uint64_t cache = options.cache_bytes.value_or(default_cache_bytes(available));
+  return decodes_again(dataset, resolved, cache) ? std::max(kSharingBatches, kBatchesPerWorker * workers)
+                                                 : kBatchesPerWorker * workers;
+}
+
+// Sets the most that self-tuning may choose. It takes at most a quarter of the memory for chunks that are
+// decoded at once, and for more than two batches in preparation.
+void bound_self_tuning(const DataLoaderOptions& options, const DatasetState& dataset,
+                       const DeliveryFormat& format, const SystemLimits& limits, const MemoryUse& others,
+                       ResolvedOptions& resolved) {
+  resolved.self_tuning = true;
+  const double share = cpu_share(limits, resolved.local_world_size);
+  resolved.cpu_limit = std::min<double>(options.cpu_limit.value_or(share), limits.cpus);
+  const auto cpus = std::clamp<std::int64_t>(static_cast<std::int64_t>(resolved.cpu_limit), 1, kMaxWorkers);
+  const std::uint64_t available = memory_share(limits, resolved.local_world_size);
+  const std::uint64_t memory = budget_bytes(options, available, others);
+  resolved.num_workers =
+      Budget(dataset, format, resolved, others)
+          .decodes_within(memory / 4, std::max(cpus, std::min(kMostWaitingWorkers, kWorkersPerCpu * cpus)));
+  const std::uint64_t each = std::max<std::uint64_t>(1, batch_bytes(format, resolved));
+  const std::uint64_t least = 3 * each <= memory / 2 ? 2 : 1;
+  resolved.prefetch_batches = std::clamp<std::uint64_t>(
+      memory / 4 / each, least,
+      std::max(least, most_prefetched(options, dataset, format, resolved, available)));
 }
 
 bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dataset,
@@ -301,9 +384,17 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
 
 }  // namespace
 
-std::uint64_t default_cache_bytes(const SystemLimits& limits) noexcept {
-  return std::min(kGiB, limits.available_bytes / 4);
+std::uint64_t default_cache_bytes(std::uint64_t available_bytes) noexcept {
+  return std::min(kGiB, available_bytes / 4);
 }
+
+std::uint64_t usual_prefetch(const ResolvedOptions& options) noexcept {
+  if (!options.self_tuning) return options.prefetch_batches;
+  const auto cpus = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(options.cpu_limit));
+  return std::min(options.prefetch_batches, cpus * static_cast<std::uint64_t>(kDefaultPrefetchFactor));
+}
+
+std::uint64_t default_budget_bytes(std::uint64_t available_bytes) noexcept { return available_bytes / 2; }
 
 DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset,
                                const Conversion& on_host, std::uint64_t max_batch_rows) {
@@ -331,15 +422,19 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
                            const ResolvedOptions& order, const DeliveryFormat& format,
                            const SystemLimits& limits, const MemoryUse& others) {
   check_workers(options);
+  check_host_share(options);
   check_echo(options.echo);
 
   ResolvedOptions resolved = order;
+  resolved.local_world_size = local_processes(options.local_world_size);
   resolved.num_workers = options.num_workers;
-  if (options.num_workers > 0) {
+  if (options.num_workers == kAuto) {
+    bound_self_tuning(options, dataset, format, limits, others, resolved);
+  } else if (options.num_workers > 0) {
     resolved.prefetch_batches = static_cast<std::uint64_t>(
         options.num_workers * options.prefetch_factor.value_or(kDefaultPrefetchFactor));
-    if (options.prefetch_bytes) limit_prefetch(*options.prefetch_bytes, format, resolved);
   }
+  if (options.prefetch_bytes) limit_prefetch(*options.prefetch_bytes, format, resolved);
   resolved.echo_factor = options.echo.factor;
   resolved.drop_last = options.drop_last;
   resolved.timeout = options.timeout;

@@ -27,8 +27,15 @@ struct FieldFormat {
   std::uint64_t batch_bytes = 0;  ///< Bytes of the field in the largest possible batch
 };
 
-/// Returns the bytes of decoded data that a loader keeps if `cache_bytes` is unset and the budget allows.
-std::uint64_t default_cache_bytes(const SystemLimits& limits) noexcept;
+/// Returns the bytes of decoded data that a loader keeps if `cache_bytes` is unset and the budget allows;
+/// `available_bytes` is the memory that its process may count on.
+std::uint64_t default_cache_bytes(std::uint64_t available_bytes) noexcept;
+
+/// Returns `memory_budget_bytes` if it is unset.
+std::uint64_t default_budget_bytes(std::uint64_t available_bytes) noexcept;
+
+/// Returns how many batches are usually prefetched: `prefetch_batches`, or fewer with self-tuning.
+std::uint64_t usual_prefetch(const ResolvedOptions& options) noexcept;
 
 /// Types and sizes of delivered batches, and the memory that one batch takes while it is prepared.
 struct DeliveryFormat {
