@@ -10,7 +10,7 @@
 namespace h5feed {
 
 ReadAhead::ReadAhead(Parts parts, std::size_t depth)
-    : parts_(std::move(parts)), num_threads_(std::min(depth, kMaxThreads)) {}
+    : parts_(std::move(parts)), num_threads_(std::min(depth, parts_.max_threads)) {}
 
 // A reader thread may still call `note` and `start`, which then returns at once: it was started itself.
 void ReadAhead::stop() noexcept {

@@ -21,8 +21,10 @@ namespace h5feed {
 /// worker wait for storage, so a file in the page cache never needs them. Thread-safe.
 class ReadAhead {
  public:
-  /// Maximum number of reader threads, for any `depth`.
+  /// Usual maximum number of reader threads, for any `depth`.
   static constexpr std::size_t kMaxThreads = 8;
+  /// The same with self-tuning, which has workers for the CPUs and readers for the storage.
+  static constexpr std::size_t kMaxTunedThreads = 64;
 
   /// Dependencies; all must outlive the ReadAhead.
   struct Parts {
@@ -34,6 +36,7 @@ class ReadAhead {
     /// Loads a chunk whose stored bytes need no decoding, directly into the cache.
     std::function<void(ChunkKey)> load_stored;
     ThreadClocks* clocks = nullptr;  ///< Clocks that the reader threads enlist in; null: none
+    std::size_t max_threads = kMaxThreads;
   };
 
   /// Starts no thread yet. Fetches at most `depth` chunks ahead; 0 disables fetching ahead.

@@ -21,7 +21,8 @@ namespace h5feed {
 namespace {
 
 constexpr std::int64_t kDefaultPrefetchFactor = 2;
-constexpr std::int64_t kDefaultIoDepth = 2;
+constexpr std::int64_t kDefaultIoDepth = 2;  // per worker
+constexpr std::int64_t kTunedIoDepth = 4;    // the same of the most workers of self-tuning
 constexpr std::int64_t kMaxIoDepth = 1024;
 constexpr std::int64_t kMaxPrefetchFactor = 1024;
 
@@ -256,7 +257,8 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
   const auto workers = static_cast<std::uint64_t>(std::max<std::int64_t>(1, resolved.num_workers));
   std::uint64_t io_depth = 0;
   if (resolved.num_workers > 0) {
-    io_depth = static_cast<std::uint64_t>(options.io_depth.value_or(kDefaultIoDepth * resolved.num_workers));
+    const std::int64_t per_worker = resolved.self_tuning ? kTunedIoDepth : kDefaultIoDepth;
+    io_depth = static_cast<std::uint64_t>(options.io_depth.value_or(per_worker * resolved.num_workers));
   }
   if (options.cache_bytes) {
     resolved.cache_bytes = *options.cache_bytes;
@@ -313,8 +315,10 @@ std::uint64_t most_prefetched(const DataLoaderOptions& options, const DatasetSta
     return 2 * std::max<std::uint64_t>(2, static_cast<std::uint64_t>(resolved.cpu_limit));
   }
   const std::uint64_t cache = options.cache_bytes.value_or(default_cache_bytes(available));
-  return decodes_again(dataset, resolved, cache) ? std::max(kSharingBatches, kBatchesPerWorker * workers)
-                                                 : kBatchesPerWorker * workers;
+  const std::uint64_t most = kBatchesPerWorker * workers;
+  if (!decodes_again(dataset, resolved, cache)) return most;
+  const auto all = static_cast<std::uint64_t>(resolved.samples_per_epoch / resolved.batch_size + 1);
+  return std::max(most, std::min(kSharingBatches, all));
 }
 
 // Sets the most that self-tuning may choose. It takes at most a quarter of the memory for chunks that are
