@@ -165,6 +165,17 @@ void convert(const char* name, nb::handle value, GpuCacheBytes& into) {
   into = bytes;
 }
 
+void convert(const char* name, nb::handle value, WorkerCount& into) {
+  if (!nb::isinstance<nb::str>(value)) {
+    convert(name, value, into.count);
+    return;
+  }
+  const std::string word = nb::borrow<nb::str>(value).c_str();
+  if (word != "auto")
+    throw OptionError(std::string(name) + " must be \"auto\" or a number; got \"" + word + "\"");
+  into.count = kAuto;
+}
+
 void convert(const char* name, nb::handle value, Shuffle& into) {
   if (nb::isinstance<nb::str>(value)) {
     into = Shuffle(nb::borrow<nb::str>(value).c_str());
@@ -332,7 +343,10 @@ DatasetOptions dataset_options(const nb::dict& dict) {
 void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   given.take("batch_size", options.batch_size);
   given.take("shuffle", options.shuffle);
-  given.take("num_workers", options.num_workers);
+  WorkerCount workers;
+  given.take("num_workers", workers);
+  options.num_workers = workers.count;
+  given.take("cpu_limit", options.cpu_limit);
   given.take("prefetch_factor", options.prefetch_factor);
   given.take("prefetch_bytes", options.prefetch_bytes);
   given.take("drop_last", options.drop_last);
@@ -347,6 +361,7 @@ void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   given.take("seed", options.seed);
   given.take("rank", options.rank);
   given.take("world_size", options.world_size);
+  given.take("local_world_size", options.local_world_size);
   given.take("shard", options.shard);
   given.take("uneven", options.uneven);
   given.take("cache_bytes", options.cache_bytes);

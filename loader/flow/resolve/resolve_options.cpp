@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,44 +13,21 @@
 #include "flow/resolve/cache_layout.hpp"
 #include "flow/resolve/host_share.hpp"
 #include "flow/resolve/row_read_choice.hpp"
+#include "flow/resolve/tuning_bounds.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 
 namespace h5feed {
 namespace {
 
-constexpr std::int64_t kDefaultPrefetchFactor = 2;
 constexpr std::int64_t kDefaultIoDepth = 2;  // per worker
 constexpr std::int64_t kTunedIoDepth = 4;    // the same of the most workers of self-tuning
 constexpr std::int64_t kMaxIoDepth = 1024;
 constexpr std::int64_t kMaxPrefetchFactor = 1024;
 
-// Bounds of self-tuning. Workers that wait for storage use no CPU, so there may be several per CPU.
-constexpr std::int64_t kWorkersPerCpu = 4;
-constexpr std::int64_t kMostWaitingWorkers = 64;
-constexpr std::uint64_t kBatchesPerWorker = 4;
-// With re-decodes, every batch in preparation shares each decoded chunk, so that more of them save work.
-constexpr std::uint64_t kSharingBatches = 128;
-
 void check_echo(const Echo& echo) {
   if (echo.factor < 1 || echo.factor > kMaxEchoFactor) {
     throw OptionError(fmt::format("echo.factor must be 1 to {}; got {}", kMaxEchoFactor, echo.factor));
-  }
-}
-
-void check_host_share(const DataLoaderOptions& options) {
-  if (options.cpu_limit) {
-    if (!(*options.cpu_limit > 0)) {
-      throw OptionError(fmt::format("cpu_limit must be above 0; got {:g}", *options.cpu_limit));
-    }
-    if (options.num_workers != kAuto) {
-      throw OptionError(
-          "cpu_limit bounds what num_workers = auto may choose; set num_workers = auto, or leave it unset");
-    }
-  }
-  if (options.local_world_size < 0 || options.local_world_size > kMaxWorldSize) {
-    throw OptionError(fmt::format("local_world_size must be 0 (from the launcher) to {}; got {}",
-                                  kMaxWorldSize, options.local_world_size));
   }
 }
 
@@ -126,13 +102,6 @@ class Budget {
 
   // Returns the memory of decoded chunks that are not part of the cache.
   std::uint64_t decoding(std::uint64_t decodes) const { return rows_apart_ ? decodes * chunk_bytes_ : 0; }
-
-  // Returns how many chunks can be decoded at once in `bytes` bytes, at least one and at most `most`.
-  std::int64_t decodes_within(std::uint64_t bytes, std::int64_t most) const {
-    const std::uint64_t each = std::max<std::uint64_t>(1, chunk_bytes_ + read_bytes_);
-    return static_cast<std::int64_t>(
-        std::clamp<std::uint64_t>(bytes / each, 1, static_cast<std::uint64_t>(most)));
-  }
 
   // Returns the memory of stored chunks and filter buffers, in addition to decoded chunks.
   std::uint64_t reading(std::uint64_t decodes, std::uint64_t io_depth) const {
@@ -241,15 +210,16 @@ void say_which_holds(std::string_view option, std::optional<std::uint64_t> given
                spelled(option), format_bytes(*given), format_bytes(others), shared));
 }
 
-std::uint64_t budget_bytes(const DataLoaderOptions& options, std::uint64_t available,
-                           const MemoryUse& others) {
+std::uint64_t budget_bytes(const DataLoaderOptions& options, const SystemLimits& limits,
+                           const ResolvedOptions& resolved, const MemoryUse& others) {
+  const std::uint64_t available = memory_share(limits, resolved.local_world_size);
   return std::max(options.memory_budget_bytes.value_or(default_budget_bytes(available)), others.budget_bytes);
 }
 
 void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits, const MemoryUse& others,
                     const Budget& budget, ResolvedOptions& resolved) {
   const std::uint64_t available = memory_share(limits, resolved.local_world_size);
-  const std::uint64_t memory = budget_bytes(options, available, others);
+  const std::uint64_t memory = budget_bytes(options, limits, resolved, others);
   resolved.memory_budget_bytes = memory;
   const bool shares_cache = resolved.cache_policy == CachePolicy::lru;
   say_which_holds("memory_budget_bytes", options.memory_budget_bytes, others.budget_bytes, "one budget");
@@ -284,14 +254,6 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
     resolved.num_workers = std::min(resolved.num_workers, resolved.concurrent_decodes);
 }
 
-// Returns the delivered bytes of the largest batch in preparation, its repeats included.
-std::uint64_t batch_bytes(const DeliveryFormat& format, const ResolvedOptions& resolved) {
-  const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
-  std::uint64_t bytes = product(rows, format.data_row_bytes + format.target_row_bytes);
-  for (const FieldFormat& field : format.fields) bytes += product(field.batch_bytes, format.outputs);
-  return bytes;
-}
-
 void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, ResolvedOptions& resolved) {
   const std::uint64_t each = batch_bytes(format, resolved);
   const std::uint64_t fitting = prefetch_bytes / each;
@@ -302,44 +264,6 @@ void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, 
                                   format_count(each / rows), format_bytes_ceil(each)));
   }
   resolved.prefetch_batches = std::min(resolved.prefetch_batches, fitting);
-}
-
-// Returns the most batches that self-tuning prefetches, if memory allows.
-std::uint64_t most_prefetched(const DataLoaderOptions& options, const DatasetState& dataset,
-                              const DeliveryFormat& format, const ResolvedOptions& resolved,
-                              std::uint64_t available) {
-  const auto workers = static_cast<std::uint64_t>(resolved.num_workers);
-  if (options.prefetch_factor) return workers * static_cast<std::uint64_t>(*options.prefetch_factor);
-  if (options.pin_memory || format.slots_in_transfer > 0) {
-    // Pinned memory is taken at once.
-    return 2 * std::max<std::uint64_t>(2, static_cast<std::uint64_t>(resolved.cpu_limit));
-  }
-  const std::uint64_t cache = options.cache_bytes.value_or(default_cache_bytes(available));
-  const std::uint64_t most = kBatchesPerWorker * workers;
-  if (!decodes_again(dataset, resolved, cache)) return most;
-  const auto all = static_cast<std::uint64_t>(resolved.samples_per_epoch / resolved.batch_size + 1);
-  return std::max(most, std::min(kSharingBatches, all));
-}
-
-// Sets the most that self-tuning may choose. It takes at most a quarter of the memory for chunks that are
-// decoded at once, and for more than two batches in preparation.
-void bound_self_tuning(const DataLoaderOptions& options, const DatasetState& dataset,
-                       const DeliveryFormat& format, const SystemLimits& limits, const MemoryUse& others,
-                       ResolvedOptions& resolved) {
-  resolved.self_tuning = true;
-  const double share = cpu_share(limits, resolved.local_world_size);
-  resolved.cpu_limit = std::min<double>(options.cpu_limit.value_or(share), limits.cpus);
-  const auto cpus = std::clamp<std::int64_t>(static_cast<std::int64_t>(resolved.cpu_limit), 1, kMaxWorkers);
-  const std::uint64_t available = memory_share(limits, resolved.local_world_size);
-  const std::uint64_t memory = budget_bytes(options, available, others);
-  resolved.num_workers =
-      Budget(dataset, format, resolved, others)
-          .decodes_within(memory / 4, std::max(cpus, std::min(kMostWaitingWorkers, kWorkersPerCpu * cpus)));
-  const std::uint64_t each = std::max<std::uint64_t>(1, batch_bytes(format, resolved));
-  const std::uint64_t least = 3 * each <= memory / 2 ? 2 : 1;
-  resolved.prefetch_batches = std::clamp<std::uint64_t>(
-      memory / 4 / each, least,
-      std::max(least, most_prefetched(options, dataset, format, resolved, available)));
 }
 
 bool resolve_row_reads(const DataLoaderOptions& options, const DatasetState& dataset,
@@ -388,14 +312,15 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
 
 }  // namespace
 
-std::uint64_t default_cache_bytes(std::uint64_t available_bytes) noexcept {
-  return std::min(kGiB, available_bytes / 4);
+std::uint64_t batch_bytes(const DeliveryFormat& format, const ResolvedOptions& resolved) {
+  const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
+  std::uint64_t bytes = product(rows, format.data_row_bytes + format.target_row_bytes);
+  for (const FieldFormat& field : format.fields) bytes += product(field.batch_bytes, format.outputs);
+  return bytes;
 }
 
-std::uint64_t usual_prefetch(const ResolvedOptions& options) noexcept {
-  if (!options.self_tuning) return options.prefetch_batches;
-  const auto cpus = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(options.cpu_limit));
-  return std::min(options.prefetch_batches, cpus * static_cast<std::uint64_t>(kDefaultPrefetchFactor));
+std::uint64_t default_cache_bytes(std::uint64_t available_bytes) noexcept {
+  return std::min(kGiB, available_bytes / 4);
 }
 
 std::uint64_t default_budget_bytes(std::uint64_t available_bytes) noexcept { return available_bytes / 2; }
@@ -433,7 +358,8 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
   resolved.local_world_size = local_processes(options.local_world_size);
   resolved.num_workers = options.num_workers;
   if (options.num_workers == kAuto) {
-    bound_self_tuning(options, dataset, format, limits, others, resolved);
+    bound_self_tuning(options, dataset, format, limits, budget_bytes(options, limits, resolved, others),
+                      resolved);
   } else if (options.num_workers > 0) {
     resolved.prefetch_batches = static_cast<std::uint64_t>(
         options.num_workers * options.prefetch_factor.value_or(kDefaultPrefetchFactor));
