@@ -185,8 +185,9 @@ class Loader(Generic[Item]):
         if self._loader.closed():
             return f"<closed {type(self).__name__}>"
         used = self.options
+        workers = "auto" if used["self_tuning"] else used["num_workers"]
         return (f"{type(self).__name__}({self.dataset!r}, batch_size={used['batch_size']}, "
-                f"shuffle={used['shuffle']!r}, num_workers={used['num_workers']}, {len(self):,} batches)")
+                f"shuffle={used['shuffle']!r}, num_workers={workers}, {len(self):,} batches)")
 
     def __reduce__(self) -> Any:
         raise TypeError("a DataLoader has threads and cannot be pickled; pickle its dataset, and make a loader in the other "

@@ -33,7 +33,7 @@ void check_echo(const Echo& echo) {
 
 void check_workers(const DataLoaderOptions& options) {
   if (options.num_workers != kAuto && (options.num_workers < 0 || options.num_workers > kMaxWorkers)) {
-    throw OptionError(fmt::format("{} must be auto (kAuto) or 0 to {}; got {}", spelled("num_workers"),
+    throw OptionError(fmt::format("{} must be 0 to {}, or auto (-1); got {}", spelled("num_workers"),
                                   kMaxWorkers, options.num_workers));
   }
   if (options.num_workers == 0) {

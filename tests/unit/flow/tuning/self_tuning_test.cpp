@@ -144,8 +144,8 @@ TEST_F(Auto, refuses_what_makes_no_sense) {
   const auto refuse = [&](const DataLoaderOptions& options) {
     return refusal<OptionError>(open(set_), options);
   };
-  EXPECT_EQ(refuse({.num_workers = -2}), "num_workers must be auto (kAuto) or 0 to 1024; got -2");
-  EXPECT_EQ(refuse({.num_workers = 1025}), "num_workers must be auto (kAuto) or 0 to 1024; got 1025");
+  EXPECT_EQ(refuse({.num_workers = -2}), "num_workers must be 0 to 1024, or auto (-1); got -2");
+  EXPECT_EQ(refuse({.num_workers = 1025}), "num_workers must be 0 to 1024, or auto (-1); got 1025");
   EXPECT_EQ(refuse({.num_workers = kAuto, .cpu_limit = 0}), "cpu_limit must be above 0; got 0");
   EXPECT_EQ(refuse({.num_workers = kAuto, .cpu_limit = -1.5}), "cpu_limit must be above 0; got -1.5");
   EXPECT_EQ(refuse({.num_workers = kAuto, .cpu_limit = std::numeric_limits<double>::quiet_NaN()}),
