@@ -121,10 +121,12 @@ void check(const RanksRequest& request) {
   for (const std::int64_t world_size : request.world_sizes) {
     if (world_size < 1) throw OptionError("--world-size takes numbers from 1 on");
     for (const std::int64_t num_workers : request.num_workers) {
-      const PlanReport report = plan(dataset, loader_options(RowRequest{.settings = request.settings,
-                                                                        .num_workers = num_workers,
-                                                                        .world_size = world_size,
-                                                                        .shard = request.shard}));
+      DataLoaderOptions options = loader_options(RowRequest{.settings = request.settings,
+                                                            .num_workers = num_workers,
+                                                            .world_size = world_size,
+                                                            .shard = request.shard});
+      options.local_world_size = 1;  // too many processes are refused before their shares are
+      const PlanReport report = plan(dataset, options);
       // Estimate per process: a cache of its own, and the program.
       constexpr std::uint64_t kProcessBytes = 64 * kMiB;
       const std::uint64_t data_bytes = DatasetAccess::state(dataset)->data.info().total_bytes();
