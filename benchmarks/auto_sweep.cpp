@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares num_workers = auto with every cell of a sweep of num_workers and prefetch_factor, in turn: each
-// cell gets a new loader, takes 50 batches uncounted, and then as many as fit into its time, over all epochs.
+// Compares num_workers = auto with the best cell of a sweep of num_workers and prefetch_factor. The cells are
+// measured in turn; then the best one, and auto, in turn. Each gets a new loader, takes 50 batches uncounted,
+// and then as many as fit into its time, over all epochs.
 //   auto_sweep FILE [NAME=VALUE …]
 // delay_ms=0      each read of the file takes this much longer
 // consumer_ms=0   the consumer computes this long on each batch, on its CPU
 // batch_size=64   shuffle=chunk:16   cache_mib=64   size=0 (images are scaled to)   data= row_reads=automatic
-// seconds=1 per cell and round   rounds=5   workers=1,2,4,8   prefetch=1,2,4,8
-// Prints JSON: for each cell the median of samples/s and the CPU seconds per second; the median over rounds
-// of auto's share of the cell that is best by its median; what auto chose.
+// seconds=1 per cell and round   rounds=3   pairs=10   workers=1,2,4,8   prefetch=1,2,4,8
+// Prints JSON: medians of samples/s and of the CPUs in use for each cell; auto's share of the best cell, as
+// the median over the pairs; what auto chose.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
@@ -74,9 +75,10 @@ class Settings {
 
  private:
   std::map<std::string, std::string> values_ = {
-      {"delay_ms", "0"},   {"consumer_ms", "0"}, {"batch_size", "64"},   {"shuffle", "chunk:16"},
-      {"cache_mib", "64"}, {"size", "0"},        {"data", ""},           {"row_reads", "automatic"},
-      {"seconds", "1"},    {"rounds", "5"},      {"workers", "1,2,4,8"}, {"prefetch", "1,2,4,8"}};
+      {"delay_ms", "0"},      {"consumer_ms", "0"}, {"batch_size", "64"}, {"shuffle", "chunk:16"},
+      {"cache_mib", "64"},    {"size", "0"},        {"data", ""},         {"row_reads", "automatic"},
+      {"seconds", "1"},       {"rounds", "3"},      {"pairs", "10"},      {"workers", "1,2,4,8"},
+      {"prefetch", "1,2,4,8"}};
 };
 
 struct Cell {
@@ -151,34 +153,31 @@ int main(int argc, char** argv) {
       for (const std::int64_t prefetch : settings.list("prefetch"))
         cells.push_back({.num_workers = workers, .prefetch_factor = prefetch});
     }
-    // Once before each row of the sweep's table, so that it meets the same neighbours on the machine.
-    Cell self{.num_workers = h5feed::kAuto};
-    const auto rounds = static_cast<std::size_t>(settings.number("rounds"));
-    const std::size_t row = settings.list("prefetch").size();
-    for (std::size_t round = 0; round < rounds; ++round) {
-      for (std::size_t i = 0; i < cells.size(); ++i) {
-        if (i % row == 0) measure(dataset, settings, self);
-        measure(dataset, settings, cells[i]);
-      }
+    for (double round = 0; round < settings.number("rounds"); ++round) {
+      for (Cell& cell : cells) measure(dataset, settings, cell);
     }
+    // The best of many cells owes its rank partly to luck: it is measured anew, in turn with auto.
     const auto rate = [](const Cell& cell) { return median(cell.rates); };
-    const Cell best = *std::ranges::max_element(cells, {}, rate);
+    const Cell& winner = *std::ranges::max_element(cells, {}, rate);
+    Cell best{.num_workers = winner.num_workers, .prefetch_factor = winner.prefetch_factor};
+    Cell self{.num_workers = h5feed::kAuto};
     std::vector<double> shares;
-    const std::size_t each = self.rates.size() / rounds;
-    for (std::size_t round = 0; round < rounds; ++round) {
-      const std::vector<double> of_round(
-          self.rates.begin() + static_cast<std::ptrdiff_t>(round * each),
-          self.rates.begin() + static_cast<std::ptrdiff_t>((round + 1) * each));
-      shares.push_back(median(of_round) / best.rates[round]);
+    for (double pair = 0; pair < settings.number("pairs"); ++pair) {
+      measure(dataset, settings, best);
+      measure(dataset, settings, self);
+      shares.push_back(self.rates.back() / best.rates.back());
     }
     std::vector<std::string> texts;
-    cells.push_back(self);
-    for (const Cell& cell : cells)
-      texts.push_back(fmt::format("  \"{}\": [{:.0f}, {:.2f}]", cell.name(), rate(cell), median(cell.cpus)));
+    const auto text = [&](const Cell& cell) {
+      return fmt::format("\"{}\": [{:.0f}, {:.2f}]", cell.name(), rate(cell), median(cell.cpus));
+    };
+    for (const Cell& cell : cells) texts.push_back(text(cell));
     fmt::print(
-        "{{\n{},\n  \"best\": \"{}\", \"auto_of_best\": {:.3f}, \"rounds\": [{:.3f}],\n  \"chosen\": "
-        "\"{}\"\n}}\n",
-        fmt::join(texts, ",\n"), best.name(), median(shares), fmt::join(shares, ", "), self.summary);
+        "{{\n  \"sweep\": {{\n    {}\n  }},\n  \"pairs\": {{{}, {}}},\n  \"auto_of_best\": {:.3f}, "
+        "\"of_each_pair\": "
+        "[{:.3f}],\n  \"chosen\": \"{}\"\n}}\n",
+        fmt::join(texts, ",\n    "), text(best), text(self), median(shares), fmt::join(shares, ", "),
+        self.summary);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

@@ -53,12 +53,12 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       device(
           make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes(), foresee())),
       assembler(*dataset, resolved, device.get(), counters),
-      chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device(), &thread_clocks}),
+      chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device(), in_use().reads,
+              &thread_clocks}),
       look_ahead(look_ahead_room(*dataset, resolved.options, in_use().workers, in_use().batches)),
       prefetcher(assembler, chunks, ring, look_ahead,
                  {in_use().workers, user.worker_init_fn, user.collate_fn, user.trace,
                   tuning ? &counters : nullptr, tuning ? &thread_clocks : nullptr}) {
-  if (tuning) chunks.set_io_depth(in_use().reads);
   upcoming.select(0, whole_epoch());
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
@@ -191,7 +191,7 @@ void DataLoader::State::tune(const BatchJob& taken) {
   const std::optional<SelfTuning::Choice> choice = tuning->delivered(ring.num_complete(), taken.number > 0);
   if (!choice) return;
   look_ahead.set_room(look_ahead_room(*dataset, resolved.options, choice->workers, choice->batches));
-  chunks.set_io_depth(choice->reads);
+  chunks.set_reads_ahead(choice->reads);
   prefetcher.set_active(choice->workers);
 }
 

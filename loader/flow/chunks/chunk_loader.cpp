@@ -198,10 +198,12 @@ void ChunkLoader::start_read_ahead(std::function<void(ChunkKey)> load_stored) {
   std::vector<const ChunkReader*> readers;
   for (const Lane& lane : lanes_)
     readers.push_back(lane.field == nullptr ? nullptr : lane.field->reader.get());
-  read_ahead_.emplace(
-      ReadAhead::Parts{agenda_, [this](ChunkKey key) { return in_memory(key); }, std::move(readers),
-                       parts_.counters, std::move(load_stored), parts_.clocks},
-      static_cast<std::size_t>(parts_.options.io_depth));
+  const std::size_t max_threads =
+      parts_.options.self_tuning ? ReadAhead::kMaxTunedThreads : ReadAhead::kMaxThreads;
+  read_ahead_.emplace(ReadAhead::Parts{agenda_, [this](ChunkKey key) { return in_memory(key); },
+                                       std::move(readers), parts_.counters, std::move(load_stored),
+                                       parts_.clocks, max_threads});
+  set_reads_ahead(parts_.reads_ahead.value_or(parts_.options.io_depth));
 }
 
 // Returns whether all visits of the chunk can be served from memory.

@@ -9,11 +9,22 @@
 
 namespace h5feed {
 
-ReadAhead::ReadAhead(Parts parts, std::size_t depth)
-    : parts_(std::move(parts)), num_threads_(std::min(depth, parts_.max_threads)) {}
+ReadAhead::ReadAhead(Parts parts) : parts_(std::move(parts)) {}
 
-// A reader thread may still call `note` and `start`, which then returns at once: it was started itself.
+void ReadAhead::set_depth(std::size_t depth) {
+  {
+    const MutexLock lock(mutex_);
+    num_threads_ = std::min(depth, parts_.max_threads);
+  }
+  parts_.agenda.set_depth(depth);
+}
+
+// A reader thread may still call `note` and `start`, which then does nothing.
 void ReadAhead::stop() noexcept {
+  {
+    const MutexLock lock(mutex_);
+    stopped_ = true;
+  }
   parts_.agenda.stop();
   threads_.clear();
 }
@@ -24,10 +35,11 @@ void ReadAhead::note(bool slept) {
 
 void ReadAhead::start() {
   const MutexLock lock(mutex_);
-  if (std::exchange(started_, true)) return;
+  if (stopped_) return;
   try {
     while (threads_.size() < num_threads_) threads_.emplace_back([this] { work(); });
   } catch (const std::exception&) {
+    num_threads_ = threads_.size();  // these go on alone
   }
 }
 

@@ -18,6 +18,7 @@ constexpr std::int64_t kMostWaitingWorkers = 64;
 constexpr std::uint64_t kBatchesPerWorker = 4;
 // With re-decodes, every batch in preparation shares each decoded chunk, so that more of them save work.
 constexpr std::uint64_t kSharingBatches = 128;
+constexpr std::uint64_t kMostPinned = 32;
 
 // Returns the bytes that the decoding of the largest chunk takes, at least 1.
 std::uint64_t largest_decode(const DatasetState& dataset) {
@@ -38,7 +39,7 @@ std::uint64_t most_prefetched(const DataLoaderOptions& options, const DatasetSta
   if (options.prefetch_factor) return workers * static_cast<std::uint64_t>(*options.prefetch_factor);
   if (options.pin_memory || format.slots_in_transfer > 0) {
     // Pinned memory is taken at once.
-    return 2 * std::max<std::uint64_t>(2, static_cast<std::uint64_t>(resolved.cpu_limit));
+    return std::clamp<std::uint64_t>(2 * static_cast<std::uint64_t>(resolved.cpu_limit), 4, kMostPinned);
   }
   const std::uint64_t cache = options.cache_bytes.value_or(default_cache_bytes(available));
   const std::uint64_t most = kBatchesPerWorker * workers;
