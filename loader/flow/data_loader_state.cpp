@@ -176,7 +176,6 @@ WorkerController::Bounds DataLoader::State::tuning_bounds(const DataLoaderOption
     bounds.per_worker = static_cast<std::uint64_t>(*user.prefetch_factor);
   } else if (decodes_again(*dataset, options, options.cache_bytes)) {
     bounds.fill = true;
-    bounds.per_worker = options.prefetch_batches;
   }
   return bounds;
 }
@@ -322,6 +321,7 @@ Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
 }
 
 OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
+  if (tuning) tuning->log_if_lasting();  // no batch is lost if the sink throws
   if (!reach_batch()) {
     delivering.running = false;
     epoch_clock.stop();

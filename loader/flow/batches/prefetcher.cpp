@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 #include "flow/measure/trace_span.hpp"
@@ -38,7 +37,7 @@ void Prefetcher::set_active(std::int64_t count) {
   const std::int64_t before = active_.count();
   try {
     while (static_cast<std::int64_t>(workers_.size()) < count) start_worker();
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     count = static_cast<std::int64_t>(workers_.size());
   }
   active_.set(count);

@@ -79,7 +79,6 @@ std::optional<SelfTuning::Choice> SelfTuning::delivered(std::uint64_t ready, boo
                                       .bytes = end.bytes - begin.bytes});
   }
   standing_ = changed ? 0 : standing_ + 1;
-  log_if_lasting();
   if (!changed) return std::nullopt;
   return choice();
 }

@@ -13,9 +13,8 @@
 
 namespace h5feed {
 
-/// Feeds a `WorkerController` with the counters of a loader at each delivered batch, and logs its choice once
-/// it has stood for a while, and again when another one has. It has no thread of its own. `delivered` is for
-/// the consumer's thread; the other functions are thread-safe.
+/// Feeds a `WorkerController` with the counters of a loader at each delivered batch. It has no thread of its
+/// own. `delivered` and `log_if_lasting` are for the consumer's thread; the other functions are thread-safe.
 class SelfTuning {
  public:
   using Choice = WorkerController::Choice;
@@ -27,6 +26,10 @@ class SelfTuning {
   /// Records that the consumer has taken a batch, when `ready` further ones were ready; `goes_on` is false
   /// for the first batch of a round. Returns the choice if it has changed.
   std::optional<Choice> delivered(std::uint64_t ready, bool goes_on) H5FEED_EXCLUDES(mutex_);
+
+  /// Logs the choice once it has stood for a while, and again when another one has. Throws what the log sink
+  /// throws.
+  void log_if_lasting() H5FEED_EXCLUDES(mutex_);
 
   /// Returns what to use now.
   Choice choice() const H5FEED_EXCLUDES(mutex_);
@@ -44,7 +47,6 @@ class SelfTuning {
   Totals totals() const;
   std::uint64_t input_wait_ns() const noexcept;
   std::string describe() const H5FEED_REQUIRES(mutex_);
-  void log_if_lasting() H5FEED_EXCLUDES(mutex_);
 
   const Counters& counters_;
   const ThreadClocks& clocks_;

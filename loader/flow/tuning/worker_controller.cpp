@@ -33,7 +33,8 @@ constexpr double kPaysOff = 1.05;
 constexpr unsigned kFirstCeiling = 64;
 
 constexpr std::int64_t kFirstWorkers = 4;
-constexpr std::uint64_t kFirstPerWorker = 4;
+constexpr std::uint64_t kFirstPerWorker = 4;  // batches
+constexpr std::uint64_t kMostPerWorker = 8;
 
 std::int64_t whole(double value) noexcept { return static_cast<std::int64_t>(std::min(value, 1e6)); }
 
@@ -85,7 +86,7 @@ std::int64_t WorkerController::most_by_cpus() const {
 void WorkerController::set_workers(std::int64_t count) {
   choice_.workers = count;
   const std::uint64_t wanted =
-      bounds_.fill ? bounds_.batches : static_cast<std::uint64_t>(count) * per_worker_;
+      bounds_.fill || reads_wait_ ? bounds_.batches : static_cast<std::uint64_t>(count) * per_worker_;
   const std::uint64_t most =
       std::min(bounds_.batches, static_cast<std::uint64_t>(count) * bounds_.per_worker);
   choice_.batches = std::clamp<std::uint64_t>(wanted, std::min<std::uint64_t>(2, most), most);
@@ -154,8 +155,9 @@ void WorkerController::grow(std::int64_t wanted, const Work& work, bool waits) {
     std::int64_t next = std::min(wanted, most);
     if (next <= now && waits && wanted <= now) {
       // They should keep up and do not: the work is uneven, or waits for something else.
-      if (per_worker_ < bounds_.per_worker && choice_.batches < bounds_.batches) {
-        per_worker_ = std::min(2 * per_worker_, bounds_.per_worker);
+      const std::uint64_t most_batches = std::min(kMostPerWorker, bounds_.per_worker);
+      if (per_worker_ < most_batches && choice_.batches < bounds_.batches) {
+        per_worker_ = std::min(2 * per_worker_, most_batches);
         next = now;
       } else {
         next = std::min(now + 1, most);
@@ -199,6 +201,7 @@ void WorkerController::shrink(std::int64_t wanted) {
   set_workers(idle_wanted_);
   idle_windows_ = 0;
   since_shrinking_ = 0;
+  reads_wait_ = false;
   choose_reads(false);
 }
 
@@ -206,6 +209,8 @@ void WorkerController::shrink(std::int64_t wanted) {
 void WorkerController::choose_reads(bool waits) {
   const std::int64_t usual = std::min(bounds_.reads, 2 * choice_.workers);
   const double per_batch = per(recent_.fetch_wait_ns + recent_.storage_wait_ns, recent_.batches);
+  reads_wait_ = (waits || reads_wait_) && per_batch >= kStorageShare * interval_ns_;
+  set_workers(choice_.workers);
   if (per_batch < kStorageShare * interval_ns_) {
     choice_.reads = usual;
     return;

@@ -15,6 +15,8 @@ namespace h5feed {
 /// - It grows at once to what keeps up with a reserve, if the consumer waits or the queue runs empty; never
 ///   above the CPU limit, in which the time that reads wait for storage does not count. Workers in excess of
 ///   the CPUs stay only if more bytes are read with them.
+/// - If it waits for storage, as many batches are prefetched as may be, so that there are chunks to read
+/// ahead.
 /// - If the consumer waits although the workers should keep up, it prefetches more, then adds a worker.
 /// - It shrinks after two windows in which the queue was filled and fewer workers would do with a larger
 ///   reserve than the one for growing. If it has to grow again soon after, it waits longer and longer before
@@ -23,12 +25,12 @@ class WorkerController {
  public:
   /// What it may choose. All counts are at least 1, except that `reads` may be 0.
   struct Bounds {
-    std::int64_t workers = 1;      ///< Most workers
-    double cpu_limit = 1;          ///< CPUs that the loader's threads may use, above 0
-    std::uint64_t batches = 2;     ///< Most prefetched batches
-    std::uint64_t per_worker = 8;  ///< Most prefetched batches per worker
-    bool fill = false;             ///< Always prefetch as many batches as the bounds allow
-    std::int64_t reads = 2;        ///< Most reads ahead of decoding
+    std::int64_t workers = 1;         ///< Most workers
+    double cpu_limit = 1;             ///< CPUs that the loader's threads may use, above 0
+    std::uint64_t batches = 2;        ///< Most prefetched batches
+    std::uint64_t per_worker = 1024;  ///< Most prefetched batches per worker
+    bool fill = false;                ///< Always prefetch as many batches as the bounds allow
+    std::int64_t reads = 2;           ///< Most reads ahead of decoding
   };
 
   /// What it has chosen.
@@ -123,6 +125,7 @@ class WorkerController {
   double consumer_ns_ = 0;
   double interval_ns_ = 0;  // time per batch, waits included
   double wait_share_ = 0;
+  bool reads_wait_ = false;       // the consumer waits, and so do reads for storage
   double needed_ = 0;             // workers that keep up, without reserve
   unsigned over_limit_ = 0;       // windows in a row above the CPU limit
   unsigned idle_windows_ = 0;     // windows in a row in which fewer workers would do
