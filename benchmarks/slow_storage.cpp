@@ -11,41 +11,18 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <memory>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
-#include "dataset/dataset_state.hpp"
+#include "benchmarks/delayed_source.hpp"
 #include "h5feed/data_loader.hpp"
 
 namespace {
 
-using h5feed::ByteSource;
 using Clock = std::chrono::steady_clock;
 
-class DelayedSource final : public ByteSource {
- public:
-  DelayedSource(std::shared_ptr<const ByteSource> source, std::chrono::milliseconds delay)
-      : source_(std::move(source)), delay_(delay) {}
-
-  void read(std::uint64_t offset, std::span<std::byte> out) const override {
-    std::this_thread::sleep_for(delay_);
-    source_->read(offset, out);
-  }
-  std::uint64_t size() const noexcept override { return source_->size(); }
-
- private:
-  const std::shared_ptr<const ByteSource> source_;
-  const std::chrono::milliseconds delay_;
-};
-
 double samples_per_s(const std::string& file, std::chrono::milliseconds delay, std::int64_t num_workers) {
-  const auto dataset = h5feed::DatasetAccess::open({.files = {file}}, [delay](auto source) {
-    return delay.count() > 0 ? std::make_shared<const DelayedSource>(source, delay)
-                             : std::shared_ptr<const ByteSource>(source);
-  });
+  const auto dataset = h5feed::benchmarks::open_delayed({.files = {file}}, delay);
   h5feed::DataLoader loader(dataset, {.batch_size = 256,
                                       .shuffle = "chunk:16",
                                       .num_workers = num_workers,

@@ -5,7 +5,8 @@
 #include <iostream>
 int main(int argc, char** argv) try {
   auto data = h5feed::Dataset::open({.files = {argv + 1, argv + argc}, .target = "labels"});
-  auto loader = h5feed::make_data_loader(data, {.batch_size = 64, .shuffle = true, .num_workers = 2});
+  auto loader =
+      h5feed::make_data_loader(data, {.batch_size = 64, .shuffle = true, .num_workers = h5feed::kAuto});
   torch::nn::Linear net(c10::multiply_integers(data.sample_shape()), 10);
   torch::optim::SGD optimizer(net->parameters(), 0.003);
   for (int epoch = 1; epoch <= 3; ++epoch) {

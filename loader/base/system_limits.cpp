@@ -189,7 +189,8 @@ double affinity_cpus() {
 }  // namespace
 
 SystemLimits system_limits(const fs::path& root) {
-  Minimum cpus(static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))), "host");
+  const long host_cpus = std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
+  Minimum cpus(static_cast<double>(host_cpus), "host");
   cpus.consider(affinity_cpus(), "affinity");  // includes the cpuset of a container
   consider_cpu_quota(root, cpus);
 
@@ -203,6 +204,7 @@ SystemLimits system_limits(const fs::path& root) {
   SystemLimits limits;
   limits.cpus = static_cast<unsigned>(std::max(1.0, std::floor(cpus.value())));
   limits.cpus_bound_by = cpus.source();
+  limits.host_cpus = static_cast<unsigned>(host_cpus);
   limits.available_bytes = static_cast<std::uint64_t>(memory.value());
   limits.memory_bound_by = memory.source();
   limits.lockable_bytes = lockable_memory();

@@ -14,6 +14,7 @@ namespace h5feed {
 struct SystemLimits {
   unsigned cpus = 1;                  ///< CPUs that the process may use, at least 1
   std::string cpus_bound_by;          ///< The limit behind `cpus`: "affinity", "cgroup cpu quota", "host"
+  unsigned host_cpus = 1;             ///< CPUs of the host that are online, at least 1
   std::uint64_t available_bytes = 0;  ///< Memory that the process can still allocate
   /// The limit behind `available_bytes`: "host", "cgroup memory", "ulimit -v", "ulimit -d".
   std::string memory_bound_by;

@@ -73,6 +73,11 @@ PlanReport DataLoader::plan() const {
 
 LoaderStats DataLoader::stats() const {
   LoaderStats stats = snapshot(state_->counters);
+  const SelfTuning::Choice in_use = state_->in_use();
+  stats.active_workers =
+      static_cast<std::uint64_t>(state_->tuning ? state_->prefetcher.active() : in_use.workers);
+  stats.prefetched_batches = in_use.batches;
+  stats.reads_in_flight = static_cast<std::uint64_t>(in_use.reads);
   stats.epoch_ns = state_->epoch_clock.total_ns();
   stats.gpu = state_->gpu_window.total();
   stats.cache_bytes = state_->cache.stats().held_bytes + state_->chunks.row_bytes_held();

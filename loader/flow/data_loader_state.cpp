@@ -11,6 +11,7 @@
 #include "flow/chunks/preload.hpp"
 #include "flow/measure/trace_span.hpp"
 #include "flow/resolve/advice.hpp"
+#include "flow/resolve/host_share.hpp"
 #include "flow/resolve/resolve_order.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -39,6 +40,10 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       given_budget(user.memory_budget_bytes),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
+      tuning(resolved.options.self_tuning
+                 ? std::make_optional<SelfTuning>(tuning_bounds(user), counters, thread_clocks,
+                                                  user.cpu_limit ? "cpu_limit" : limits.cpus_bound_by)
+                 : std::nullopt),
       gpu_window(user.gpu_probe),
       layout(cache_layout(*dataset, resolved.options)),
       own_cache(resolved.options.cache_policy == CachePolicy::lru
@@ -51,11 +56,13 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
                  ? nullptr
                  : std::make_unique<Faults>(*dataset, chosen, user, resolved.options, counters)),
       assembler(*dataset, resolved, device.get(), counters, faults ? &faults->choice : nullptr),
-      chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device()}),
-      look_ahead(look_ahead_room(*dataset, resolved.options)),
+      chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device(), in_use().reads,
+              &thread_clocks}),
+      look_ahead(look_ahead_room(*dataset, resolved.options, in_use().workers, in_use().batches)),
       prefetcher(assembler, chunks, ring, look_ahead,
-                 {resolved.options.num_workers, user.worker_init_fn, user.collate_fn, user.trace,
-                  faults ? &faults->bad : nullptr}) {
+                 {in_use().workers, user.worker_init_fn, user.collate_fn, user.trace,
+                  faults ? &faults->bad : nullptr, tuning ? &counters : nullptr,
+                  tuning ? &thread_clocks : nullptr}) {
   upcoming.select(0, whole_epoch());
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
@@ -96,7 +103,8 @@ void DataLoader::State::preload() {
                     format_bytes(resolved.options.cache_bytes), format_bytes_ceil(needed)));
     return;
   }
-  preload_chunks(*dataset, chosen.get(), chunks, static_cast<unsigned>(resolved.options.concurrent_decodes));
+  const auto threads = static_cast<unsigned>(resolved.options.concurrent_decodes);
+  preload_chunks(*dataset, chosen.get(), chunks, tuning ? std::min(threads, limits.cpus) : threads);
 }
 
 Stretch DataLoader::State::whole_epoch() const noexcept {
@@ -144,7 +152,8 @@ DataFacts DataLoader::State::data_facts() const {
   facts.chunks = resolved.options.chunks_per_epoch * dataset->data.map.pieces();
   facts.fit_bytes = cached_data_bytes(*dataset, resolved.options);
   facts.cache_bytes = own_cache ? resolved.options.cache_bytes : cache.capacity_bytes();
-  const std::uint64_t own_budget = given_budget.value_or(limits.available_bytes / 2);
+  const std::uint64_t own_budget =
+      given_budget.value_or(default_budget_bytes(memory_share(limits, resolved.options.local_world_size)));
   facts.budget_bound_by = resolved.options.memory_budget_bytes > own_budget ? "another loader of the dataset"
                           : given_budget                                    ? "memory_budget_bytes"
                                                                             : limits.memory_bound_by;
@@ -157,7 +166,36 @@ DataFacts DataLoader::State::data_facts() const {
       forecast = forecast_rows(*dataset, resolved.options);
   });
   facts.optimum = forecast;
+  if (tuning) facts.tuning = tuning->summary();
   return facts;
+}
+
+WorkerController::Bounds DataLoader::State::tuning_bounds(const DataLoaderOptions& user) const {
+  const ResolvedOptions& options = resolved.options;
+  WorkerController::Bounds bounds{.workers = options.num_workers,
+                                  .cpu_limit = options.cpu_limit,
+                                  .batches = options.prefetch_batches,
+                                  .reads = options.io_depth};
+  if (user.prefetch_factor) {
+    bounds.per_worker = static_cast<std::uint64_t>(*user.prefetch_factor);
+  } else if (decodes_again(*dataset, options, options.cache_bytes)) {
+    bounds.fill = true;
+  }
+  return bounds;
+}
+
+SelfTuning::Choice DataLoader::State::in_use() const {
+  if (tuning) return tuning->choice();
+  return {resolved.options.num_workers, resolved.options.prefetch_batches, resolved.options.io_depth};
+}
+
+void DataLoader::State::tune(const BatchJob& taken) {
+  if (!tuning) return;
+  const std::optional<SelfTuning::Choice> choice = tuning->delivered(ring.num_complete(), taken.number > 0);
+  if (!choice) return;
+  look_ahead.set_room(look_ahead_room(*dataset, resolved.options, choice->workers, choice->batches));
+  chunks.set_reads_ahead(choice->reads);
+  prefetcher.set_active(choice->workers);
 }
 
 void DataLoader::State::set_epoch(std::uint64_t number) { upcoming.select(number, whole_epoch()); }
@@ -209,10 +247,12 @@ void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::
   }
 }
 
-// Fills the ring with up to `prefetch_batches` jobs. With workers, jobs of the next round follow the running
-// one without a gap; if `set_epoch` selects another epoch after that, they are dropped when it starts.
+// Fills the ring with as many jobs as are to be prefetched. With workers, jobs of the next round follow the
+// running one without a gap; if `set_epoch` selects another epoch after that, they are dropped when it
+// starts.
 void DataLoader::State::issue_jobs() {
-  while (ring.size() < resolved.options.prefetch_batches) {
+  const std::uint64_t wanted = in_use().batches;
+  while (ring.size() < wanted) {
     if (issuing.round_issued()) {
       const bool ahead_already = issuing.round > delivering.round;
       if (resolved.options.num_workers == 0 || ahead_already || !issue_next_round()) return;
@@ -296,6 +336,7 @@ Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
 }
 
 OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
+  if (tuning) tuning->log_if_lasting();  // no batch is lost if the sink throws
   if (!reach_batch()) {
     delivering.running = false;
     epoch_clock.stop();

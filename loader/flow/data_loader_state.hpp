@@ -25,10 +25,12 @@
 #include "flow/measure/counters.hpp"
 #include "flow/measure/epoch_clock.hpp"
 #include "flow/measure/gpu_window.hpp"
+#include "flow/measure/thread_clocks.hpp"
 #include "flow/report.hpp"
 #include "flow/resolve/cache_layout.hpp"
 #include "flow/resolve/resolve.hpp"
 #include "flow/stretch.hpp"
+#include "flow/tuning/self_tuning.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
 
@@ -101,8 +103,14 @@ struct DataLoader::State {
   void issue(const Stretch& part, std::uint64_t of_epoch, std::uint64_t in_round);
   /// Issues the round after the running one. Returns false if that failed, e.g. because a sampler threw.
   bool issue_next_round();
-  /// Submits jobs until `prefetch_batches` are in flight or no round can be issued ahead.
+  /// Submits jobs until as many are in flight as are to be prefetched, or no round can be issued ahead.
   void issue_jobs();
+  /// Returns what self-tuning may choose.
+  WorkerController::Bounds tuning_bounds(const DataLoaderOptions& user) const;
+  /// Returns the workers, batches and reads in use: chosen by self-tuning, or as resolved. Thread-safe.
+  SelfTuning::Choice in_use() const;
+  /// Tells self-tuning of a batch that was taken, and does what it has chosen; nothing without.
+  void tune(const BatchJob& taken);
   /// Issues jobs of the next epoch. Does nothing while an epoch runs, or without workers.
   void warm_up();
   /// Returns when the `timeout` of the wait for the current batch ends; unset without a timeout. The first
@@ -124,6 +132,8 @@ struct DataLoader::State {
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;
   Counters counters;
+  ThreadClocks thread_clocks;
+  std::optional<SelfTuning> tuning;  ///< Unset unless `num_workers = kAuto`
   EpochClock epoch_clock;
   GpuWindow gpu_window;
   const CacheLayout layout;

@@ -119,6 +119,7 @@ std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   }
   ++delivering.delivered;
   ++delivering.taken;
+  tune(*job);
   if (resolved.options.num_workers > 0) issue_jobs();
   return job;
 }

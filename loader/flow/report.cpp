@@ -136,8 +136,9 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
       "{} samples in {} batches, {:.2f} s, {} samples/s; seed {}, num_workers {}, device {}\n",
       format_count(stats.samples), format_count(stats.batches), time,
       format_count(time > 0 ? static_cast<std::uint64_t>(static_cast<double>(stats.samples) / time) : 0),
-      options.seed, options.num_workers, data.device);
+      options.seed, options.self_tuning ? "auto" : std::to_string(options.num_workers), data.device);
   text += verdict(stats) + "\n";
+  if (!data.tuning.empty()) text += data.tuning + "\n";
   text += gpu_verdict(stats);
   text += fmt::format(
       "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s{}; {} read, {} decoded, {} delivered\n",

@@ -2,7 +2,7 @@
 """h5feed feeds deep-learning training from HDF5 files.
 
     loader = h5feed.DataLoader("train.h5", data="images", target="labels", batch_size=256, shuffle="chunk:16",
-                               num_workers=4)
+                               num_workers="auto")
     for data, target in loader:
         ...
 

@@ -26,12 +26,13 @@ class Loader(Generic[Item]):
 
     def __init__(self, dataset: Dataset | PathLike | Sequence[PathLike], *, data: str = "", target: str = "",
                  batch_size: int | None = 1, shuffle: bool | str = False, sampler: SamplerLike = None,
-                 batch_sampler: SamplerLike = None, num_workers: int = 0,
+                 batch_sampler: SamplerLike = None, num_workers: int | Literal["auto"] = 0, cpu_limit: float | None = None,
                  collate_fn: Callable[[Any], Any] | None = None, prefetch_factor: int | None = None,
                  prefetch_bytes: int | None = None, drop_last: bool = False, timeout: float | None = None,
                  worker_init_fn: Callable[[int], object] | None = None, in_order: bool = True,
                  device: DeviceLike = "cpu", pin_memory: bool = False, copy_depth: int | None = None,
                  seed: int | None = None, rank: int | None = None, world_size: int | None = None,
+                 local_world_size: int = 0,
                  shard: Literal["strided", "contiguous", "by_chunk"] = "strided",
                  uneven: Literal["exact", "pad", "drop"] = "exact", cache_bytes: int | None = None,
                  cache_policy: Literal["lru", "clairvoyant", "keep_first"] = "lru", preload: bool = False,
@@ -54,10 +55,11 @@ class Loader(Generic[Item]):
         self._collate_fn = collate_fn
         rank, world_size = self._ranks(rank, world_size)
         options: dict[str, Any] = {
-            "batch_size": batch_size, "shuffle": shuffle, "num_workers": num_workers,
+            "batch_size": batch_size, "shuffle": shuffle, "num_workers": num_workers, "cpu_limit": cpu_limit,
             "prefetch_factor": prefetch_factor, "prefetch_bytes": prefetch_bytes, "drop_last": drop_last,
             "timeout": timeout or None, "worker_init_fn": worker_init_fn, "in_order": in_order, "device": str(device),
             "pin_memory": pin_memory, "copy_depth": copy_depth, "seed": seed, "rank": rank, "world_size": world_size,
+            "local_world_size": local_world_size,
             "shard": shard, "uneven": uneven, "cache_bytes": cache_bytes, "cache_policy": cache_policy, "preload": preload,
             "memory_budget_bytes": memory_budget_bytes, "io_depth": io_depth, "normalize": normalize,
             "output_dtype": dtype_name(output_dtype), "output_layout": output_layout, "augment": augment,
@@ -187,8 +189,9 @@ class Loader(Generic[Item]):
         if self._loader.closed():
             return f"<closed {type(self).__name__}>"
         used = self.options
+        workers = "auto" if used["self_tuning"] else used["num_workers"]
         return (f"{type(self).__name__}({self.dataset!r}, batch_size={used['batch_size']}, "
-                f"shuffle={used['shuffle']!r}, num_workers={used['num_workers']}, {len(self):,} batches)")
+                f"shuffle={used['shuffle']!r}, num_workers={workers}, {len(self):,} batches)")
 
     def __reduce__(self) -> Any:
         raise TypeError("a DataLoader has threads and cannot be pickled; pickle its dataset, and make a loader in the other "

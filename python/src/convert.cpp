@@ -161,6 +161,17 @@ void convert(const char* name, nb::handle value, GpuCacheBytes& into) {
   into = bytes;
 }
 
+void convert(const char* name, nb::handle value, WorkerCount& into) {
+  if (!nb::isinstance<nb::str>(value)) {
+    convert(name, value, into.count);
+    return;
+  }
+  const std::string word = nb::borrow<nb::str>(value).c_str();
+  if (word != "auto")
+    throw OptionError(std::string(name) + " must be \"auto\" or a number; got \"" + word + "\"");
+  into.count = kAuto;
+}
+
 void convert(const char* name, nb::handle value, Shuffle& into) {
   if (nb::isinstance<nb::str>(value)) {
     into = Shuffle(nb::borrow<nb::str>(value).c_str());

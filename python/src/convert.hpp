@@ -21,6 +21,11 @@ namespace h5feed::python {
 
 namespace nb = nanobind;
 
+/// `num_workers`: a number, or "auto".
+struct WorkerCount {
+  std::int64_t count = 0;
+};
+
 // Each converts `value` of the option `name`. They raise TypeError for a value of the wrong type and
 // ValueError for a word that the option does not have; both name the option.
 void convert(const char* name, nb::handle value, bool& into);
@@ -35,6 +40,7 @@ void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into
 void convert(const char* name, nb::handle value, DType& into);
 void convert(const char* name, nb::handle value, TileExtent& into);
 void convert(const char* name, nb::handle value, GpuCacheBytes& into);
+void convert(const char* name, nb::handle value, WorkerCount& into);
 void convert(const char* name, nb::handle value, Shuffle& into);
 void convert(const char* name, nb::handle value, InputLayout& into);
 void convert(const char* name, nb::handle value, SampleUnit& into);

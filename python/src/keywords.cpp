@@ -39,7 +39,10 @@ DatasetOptions dataset_options(const nb::dict& dict) {
 void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   given.take("batch_size", options.batch_size);
   given.take("shuffle", options.shuffle);
-  given.take("num_workers", options.num_workers);
+  WorkerCount workers;
+  given.take("num_workers", workers);
+  options.num_workers = workers.count;
+  given.take("cpu_limit", options.cpu_limit);
   given.take("prefetch_factor", options.prefetch_factor);
   given.take("prefetch_bytes", options.prefetch_bytes);
   given.take("drop_last", options.drop_last);
@@ -54,6 +57,7 @@ void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   given.take("seed", options.seed);
   given.take("rank", options.rank);
   given.take("world_size", options.world_size);
+  given.take("local_world_size", options.local_world_size);
   given.take("shard", options.shard);
   given.take("uneven", options.uneven);
   given.take("cache_bytes", options.cache_bytes);

@@ -23,6 +23,9 @@ nb::dict to_dict(const LoaderStats& stats) {
   dict["samples_replaced"] = stats.samples_replaced;
   dict["bad_chunks"] = stats.bad_chunks;
   dict["read_retries"] = stats.read_retries;
+  dict["active_workers"] = stats.active_workers;
+  dict["prefetched_batches"] = stats.prefetched_batches;
+  dict["reads_in_flight"] = stats.reads_in_flight;
   dict["cache_hits"] = stats.cache_hits;
   dict["cache_misses"] = stats.cache_misses;
   dict["chunk_loads"] = stats.chunk_loads;
@@ -64,6 +67,9 @@ nb::dict to_dict(const ResolvedOptions& options) {
   dict["batch_size"] = options.batched ? nb::cast(options.batch_size) : nb::object(nb::none());
   dict["shuffle"] = options.shuffle.to_string();
   dict["num_workers"] = options.num_workers;
+  dict["self_tuning"] = options.self_tuning;
+  dict["cpu_limit"] = options.self_tuning ? nb::cast(options.cpu_limit) : nb::object(nb::none());
+  dict["local_world_size"] = options.local_world_size;
   dict["prefetch_batches"] = options.prefetch_batches;
   dict["drop_last"] = options.drop_last;
   dict["timeout"] = options.timeout ? nb::cast(static_cast<double>(options.timeout->count()) / 1000)

@@ -181,6 +181,30 @@ def test_a_closed_loader_says_so(dataset):
     assert repr(loader) == "<closed DataLoader>"
 
 
+def test_auto_delivers_what_a_fixed_number_of_workers_delivers(dataset):
+    fixed = h5feed.DataLoader(dataset, batch_size=4, shuffle=True, seed=3, num_workers=2)
+    loader = h5feed.DataLoader(dataset, batch_size=4, shuffle=True, seed=3, num_workers="auto", cpu_limit=1.5,
+                               local_world_size=1)
+    for _ in range(3):
+        for expected, batch in zip(fixed, loader, strict=True):
+            assert np.array_equal(batch.data, expected.data)
+    assert loader.options["self_tuning"] and 0 < loader.options["cpu_limit"] <= 1.5
+    assert not fixed.options["self_tuning"] and fixed.options["cpu_limit"] is None
+    stats = loader.stats()
+    assert 1 <= stats["active_workers"] <= loader.options["num_workers"]
+    assert 1 <= stats["prefetched_batches"] <= loader.options["prefetch_batches"]
+    assert 0 <= stats["reads_in_flight"] <= loader.options["io_depth"]
+    assert fixed.stats()["active_workers"] == 2
+    assert "num_workers = auto: " in loader.report()
+    assert "num_workers=auto" in repr(loader)
+
+
+def test_the_launcher_tells_how_many_processes_share_the_host(dataset, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    assert h5feed.DataLoader(dataset).options["local_world_size"] == 8
+    assert h5feed.DataLoader(dataset, local_world_size=2).options["local_world_size"] == 2
+
+
 # Errors and options
 
 def test_a_damaged_chunk_raises_at_its_batch_and_the_loader_goes_on(damaged_file):
@@ -223,6 +247,12 @@ def test_a_damaged_chunk_is_left_out_or_replaced(damaged_file, tmp_path, num_wor
     ({"cache_policy": "mru"}, ValueError, 'cache_policy: "mru" is not one of "lru", "clairvoyant", "keep_first"'),
     ({"cache_bytes": -1}, ValueError, "cache_bytes is -1"),
     ({"gpu_cache_bytes": "all"}, ValueError, "gpu_cache_bytes.*auto"),
+    ({"num_workers": "all"}, ValueError, 'num_workers must be "auto" or a number; got "all"'),
+    ({"num_workers": -2}, ValueError, "num_workers must be 0 to 1024, or auto"),
+    ({"num_workers": 2.5}, TypeError, "num_workers"),
+    ({"num_workers": 2, "cpu_limit": 1}, ValueError, "cpu_limit bounds what num_workers = auto may choose"),
+    ({"num_workers": "auto", "cpu_limit": 0}, ValueError, "cpu_limit must be above 0; got 0"),
+    ({"local_world_size": -1}, ValueError, "local_world_size must be 0"),
     ({"shuffle": True, "sampler": [1]}, ValueError, "sampler"),
     ({"prefetch_factor": 2}, ValueError, "num_workers"),
     ({"output_dtype": "float31"}, ValueError, "float31"),

@@ -91,6 +91,9 @@ std::vector<Case> cases() {
        {.batch_size = 32, .num_workers = 4, .memory_budget_bytes = budget, .normalize = Normalize{}}},
       {"deep_reading_ahead",
        {.batch_size = 64, .num_workers = 4, .io_depth = 32, .memory_budget_bytes = budget}},
+      {"auto", {.batch_size = 64, .num_workers = kAuto, .memory_budget_bytes = budget}},
+      {"auto_full_shuffle",
+       {.batch_size = 32, .shuffle = true, .num_workers = kAuto, .memory_budget_bytes = budget}},
       {"larger_budget",
        {.batch_size = 64, .shuffle = "chunk:8", .num_workers = 4, .memory_budget_bytes = 512 * kMiB}},
   };

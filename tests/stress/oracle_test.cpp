@@ -96,7 +96,8 @@ TEST_P(Oracle, epochs_are_the_same_for_every_number_of_workers) {
       if (std::string_view(shuffle) != "sequential") {
         EXPECT_NE(first.indices, second.indices);
       }
-      for (const std::int64_t workers : {1, 2, 4, 8}) {
+      for (const std::int64_t workers :
+           {std::int64_t{1}, std::int64_t{2}, std::int64_t{4}, std::int64_t{8}, kAuto}) {
         options.num_workers = workers;
         DataLoader loader(dataset, options);
         ASSERT_EQ(run_epoch(loader), first) << shuffle << " batch " << batch_size << " workers " << workers;
@@ -142,7 +143,8 @@ TEST(Oracle, normalized_and_transposed_batches_are_the_same_too) {
   std::memcpy(&value, expected.data.data() + (2 * 35 + 4) * sizeof(float), sizeof value);
   const auto stored = std::to_integer<int>(set.sample(expected.indices[0])[4 * 3 + 2]);
   EXPECT_EQ(value, static_cast<float>((stored * (1.0 / 255) - 0.3) / 0.7));
-  for (const std::int64_t workers : {1, 2, 4, 8}) {
+  for (const std::int64_t workers :
+       {std::int64_t{1}, std::int64_t{2}, std::int64_t{4}, std::int64_t{8}, kAuto}) {
     options.num_workers = workers;
     DataLoader loader(dataset, options);
     ASSERT_EQ(run_epoch(loader), expected) << workers << " workers";

@@ -137,7 +137,8 @@ TEST_P(Resume, goes_on_from_every_point_and_once_more) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WorkersAndRanks, Resume,
-                         testing::Combine(testing::Values(0, 1, 2, 8), testing::Values(1, 2, 3, 8)));
+                         testing::Combine(testing::Values(0, 1, 2, 8, static_cast<int>(kAuto)),
+                                          testing::Values(1, 2, 3, 8)));
 
 DataLoaderOptions options_with(std::int64_t batch_size) {
   return {.batch_size = batch_size, .shuffle = "full", .seed = 9, .num_workers = 2};

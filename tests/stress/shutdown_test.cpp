@@ -26,7 +26,7 @@ class Shutdown : public testing::Test {
 };
 
 TEST_F(Shutdown, destruction_is_clean_after_any_number_of_batches) {
-  for (const std::int64_t workers : {0, 1, 4}) {
+  for (const std::int64_t workers : {std::int64_t{0}, std::int64_t{1}, std::int64_t{4}, kAuto}) {
     for (int taken = 0; taken <= 30; ++taken) {
       std::optional<Batch> last;
       {

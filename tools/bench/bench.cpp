@@ -69,11 +69,12 @@ BenchSettings make_settings(const BenchArguments& arguments) {
   return settings_from(arguments.texts);
 }
 
-// Returns 0, 1, 2, 4, … and the number of usable cores.
+// Returns 0, 1, 2, 4, … and the number of usable cores, and auto.
 std::vector<std::int64_t> default_workers(unsigned cpus) {
   std::vector<std::int64_t> workers = {0};
   for (unsigned n = 1; n < cpus; n *= 2) workers.push_back(n);
   workers.push_back(cpus);
+  workers.push_back(kAuto);
   return workers;
 }
 
@@ -125,21 +126,25 @@ RowOutcome run_row(const RowRequest& request, Progress& progress) {
     throw Error(
         fmt::format("the row num_workers={} was ended by signal {} ({}); a lower --memory-budget-bytes helps "
                     "where memory ran out",
-                    request.num_workers, child.signal, ::strsignal(child.signal)));
+                    workers_text(request.num_workers), child.signal, ::strsignal(child.signal)));
   }
   if (child.exit_code != kDone) return {child.exit_code, {}};
   return {kDone, Json::parse(child.output)};
 }
 
+std::vector<std::int64_t> workers_of(const BenchArguments& arguments) {
+  return arguments.num_workers.empty() ? default_workers(system_limits().cpus)
+                                       : parse_workers("--num-workers", arguments.num_workers);
+}
+
 int bench_beside_peer(const BenchArguments& arguments) {
   const std::vector<std::string> peers = parse_peers(arguments.peer);
-  const auto workers = [&](const std::string& otherwise) {
-    return parse_list("--num-workers", arguments.num_workers.empty() ? otherwise : arguments.num_workers);
-  };
-  PeerRequest request{
-      .settings = make_settings(arguments), .peers = peers, .peer_workers = workers(kPeerWorkers)};
-  request.loader_workers =
-      arguments.num_workers.empty() ? default_workers(system_limits().cpus) : request.peer_workers;
+  PeerRequest request{.settings = make_settings(arguments), .peers = peers};
+  request.loader_workers = workers_of(arguments);
+  // The peers have no auto.
+  if (!arguments.num_workers.empty()) request.peer_workers = request.loader_workers;
+  std::erase(request.peer_workers, kAuto);
+  if (request.peer_workers.empty()) request.peer_workers = parse_list("--num-workers", kPeerWorkers);
   request.python = arguments.python;
   request.cold = arguments.cold;
   request.scratch = arguments.scratch;
@@ -151,7 +156,7 @@ int bench_ranks(const BenchArguments& arguments) {
   if (arguments.cold) throw OptionError("--world-size measures warm pages; leave out --cold");
   return bench_world_sizes({.settings = make_settings(arguments),
                             .world_sizes = parse_list("--world-size", arguments.world_size),
-                            .num_workers = parse_list(
+                            .num_workers = parse_workers(
                                 "--num-workers", arguments.num_workers.empty() ? "1" : arguments.num_workers),
                             .shard = arguments.shard},
                            arguments.output);
@@ -159,9 +164,7 @@ int bench_ranks(const BenchArguments& arguments) {
 
 int bench(const BenchArguments& arguments) {
   const BenchSettings settings = make_settings(arguments);
-  const std::vector<std::int64_t> workers = arguments.num_workers.empty()
-                                                ? default_workers(system_limits().cpus)
-                                                : parse_list("--num-workers", arguments.num_workers);
+  const std::vector<std::int64_t> workers = workers_of(arguments);
   for (const std::int64_t num_workers : workers) check_threads("--num-workers", num_workers);
   check_export_places(arguments.output, settings.file);
   const std::vector<bool> pages = choose_pages(settings.file, arguments.cold, arguments.warm);
@@ -181,7 +184,7 @@ int bench(const BenchArguments& arguments) {
                     budget_s * static_cast<double>(workers.size() * pages.size()));
   std::string warnings;
   for (const bool cold : pages) {
-    std::int64_t most_workers = -1;
+    std::int64_t most_threads = 0;
     for (const std::int64_t num_workers : workers) {
       RowOutcome outcome = run_row({settings, num_workers, table.rows() > 0, cold}, progress);
       progress.hide();
@@ -191,11 +194,12 @@ int bench(const BenchArguments& arguments) {
       for (const auto& [key, value] : outcome.answer.at("resolved").items()) json["settings"][key] = value;
       for (const auto& [key, value] : outcome.answer.at("limits").items()) {
         // Warm rows have no cold limits, and cold rows have only those.
-        if (num_workers > most_workers && (!value.is_null() || !json["limits"].contains(key))) {
+        if (decoding_threads(num_workers) > most_threads &&
+            (!value.is_null() || !json["limits"].contains(key))) {
           json["limits"][key] = value;
         }
       }
-      most_workers = std::max(most_workers, num_workers);
+      most_threads = std::max(most_threads, decoding_threads(num_workers));
       table.add_row(bench_cells(row));
       warnings += row_warnings(row);
       if (show_table) print(table.row_text(table.rows() - 1));
@@ -226,6 +230,8 @@ second more than the row's time if that is longer, whatever --runs says.
 The limits are measured in the same process, in turn with the loader, with the same number of threads:
 decode = threads that read each chunk, run its filters and copy its rows, without cache, order or queue;
 gather = threads that read single random rows of uncompressed data.
+"auto" is num_workers = auto; the workers that it used at the end stand beside it. It adapts within the first 50
+batches, which are part of its time. Its limits are measured with as many threads as there are usable cores.
 "of limit" is the loader's rate of decoding (or of reading rows) divided by the limit; the wait for the first
 batch, which cannot be hidden, and the start of the workers are part of the loader's time.
 
@@ -259,6 +265,7 @@ Examples:
   h5feed bench train.h5 --target labels
   h5feed bench fashion.h5 --data train/images --target train/labels --num-workers 0,1,2,4 --shuffle chunk:16
   h5feed bench train.h5 --cache-bytes 256MiB --shuffle full --time-budget 10s --export-json bench.json
+  h5feed bench train.h5 --num-workers auto
   h5feed bench train.h5 --cold --num-workers 2 --shuffle chunk:16
   h5feed bench train.h5 --shuffle chunk:16 --peer pytorch
   h5feed bench train.h5 --target labels --peer pytorch,spdl,dali --python venv/bin/python
@@ -292,7 +299,9 @@ void add_bench(CLI::App& app, Action& action) {
   };
   for (const BenchField& field : dataset_fields()) add_field(*command, field, arguments->texts[field.key]);
   option("--num-workers,--workers", arguments->num_workers,
-         "Measure a row for each number; default: 0, 1, 2, 4 and so on, up to the usable cores", "N,N,...");
+         "Measure a row for each number, or auto; default: 0, 1, 2, 4 and so on, up to the usable cores, and "
+         "auto",
+         "N,N,...");
   for (const BenchField& field : loader_fields()) add_field(*command, field, arguments->texts[field.key]);
   command->add_flag("--cold", arguments->cold,
                     "Drop the file's pages before each pass; default: cold and warm rows if the file exceeds "

@@ -227,7 +227,7 @@ class Comparison {
     first_ = false;
     if (child.signal != 0) {
       throw Error(fmt::format("the row num_workers={} of h5feed was ended by signal {} ({})",
-                              row.num_workers(), child.signal, ::strsignal(child.signal)));
+                              workers_text(row.num_workers()), child.signal, ::strsignal(child.signal)));
     }
     if (child.exit_code != kDone) return child.exit_code;
     const Json answer = Json::parse(child.output);

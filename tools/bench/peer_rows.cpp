@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tools/bench/report.hpp"
+#include "tools/bench/settings.hpp"
 #include "tools/measure/statistics.hpp"
 
 namespace h5feed::cli {
@@ -79,7 +80,7 @@ Json PeerRow::to_json() const {
           {"mode", way_.mode.empty() ? Json() : Json(way_.mode)},
           {"order", way_.order},
           {"same_order", way_.same_order},
-          {"num_workers", workers_},
+          {"num_workers", workers_json(workers_)},
           {"samples_per_s", figure([&] { return samples_per_s(); })},
           {"slowest", figure([&] { return *std::min_element(all.begin(), all.end()); })},
           {"fastest", figure([&] { return *std::max_element(all.begin(), all.end()); })},
@@ -92,7 +93,7 @@ Json PeerRow::to_json() const {
 
 std::vector<std::string> PeerRow::cells(const PeerRow* ours) const {
   std::vector<std::string> cells = {way_.name, way_.order + (way_.same_order ? ", the same" : ""),
-                                    std::to_string(workers_)};
+                                    workers_text(workers_)};
   if (samples_per_s() <= 0) {
     cells.insert(cells.end(), {error_.empty() ? "-" : "failed", "", "", "", "", ""});
     return cells;
@@ -144,12 +145,12 @@ std::string peer_verdict(const std::vector<PeerRow>& rows) {
     if (ours == nullptr || best == nullptr) continue;
     const double ratio = ours->samples_per_s() / best->samples_per_s();
     text += fmt::format("h5feed at its best (num_workers={}) is {:.3g} x {} at its best (num_workers={}){}\n",
-                        ours->num_workers(), ratio, full_name(way), best->num_workers(),
-                        ratio < 1 ? ": the peer is faster here" : "");
+                        workers_text(ours->num_workers()), ratio, full_name(way),
+                        workers_text(best->num_workers()), ratio < 1 ? ": the peer is faster here" : "");
   }
   for (const PeerRow& row : rows) {
     if (!row.error().empty()) {
-      text += fmt::format("{}, num_workers={}: {}\n", full_name(row.way()), row.num_workers(),
+      text += fmt::format("{}, num_workers={}: {}\n", full_name(row.way()), workers_text(row.num_workers()),
                           printable(row.error()));
     }
   }

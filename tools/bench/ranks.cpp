@@ -74,7 +74,7 @@ Json combined_row(const RowRequest& request, const std::vector<Json>& ranks) {
                       std::max(1.0, resolved.at("stored_bytes").get<double>());
   }
   return {{"world_size", request.world_size},
-          {"num_workers", request.num_workers},
+          {"num_workers", workers_json(request.num_workers)},
           {"shard", request.shard},
           {"samples_per_s", samples_per_s},
           {"bytes_per_s", bytes_per_s},
@@ -105,7 +105,7 @@ Table ranks_table() {
 
 std::vector<std::string> cells(const Json& row) {
   return {std::to_string(row.at("world_size").get<std::int64_t>()),
-          std::to_string(row.at("num_workers").get<std::int64_t>()),
+          workers_text(workers_from(row.at("num_workers"))),
           format_count(static_cast<std::uint64_t>(std::llround(row.at("samples_per_s").get<double>()))),
           format_bytes(static_cast<std::uint64_t>(row.at("bytes_per_s").get<double>())),
           fmt::format("{:.2f}", row.at("speed_up").get<double>()),
@@ -121,16 +121,18 @@ void check(const RanksRequest& request) {
   for (const std::int64_t world_size : request.world_sizes) {
     if (world_size < 1) throw OptionError("--world-size takes numbers from 1 on");
     for (const std::int64_t num_workers : request.num_workers) {
-      const PlanReport report = plan(dataset, loader_options(RowRequest{.settings = request.settings,
-                                                                        .num_workers = num_workers,
-                                                                        .world_size = world_size,
-                                                                        .shard = request.shard}));
+      DataLoaderOptions options = loader_options(RowRequest{.settings = request.settings,
+                                                            .num_workers = num_workers,
+                                                            .world_size = world_size,
+                                                            .shard = request.shard});
+      options.local_world_size = 1;  // too many processes are refused before their shares are
+      const PlanReport report = plan(dataset, options);
       // Estimate per process: a cache of its own, and the program.
       constexpr std::uint64_t kProcessBytes = 64 * kMiB;
       const std::uint64_t data_bytes = DatasetAccess::state(dataset)->data.info().total_bytes();
       check_processes("--world-size", world_size, kProcessBytes + std::min(report.cache_bytes, data_bytes));
       check_threads("--num-workers", num_workers);
-      check_threads("--world-size times --num-workers", world_size * num_workers);
+      check_threads("--world-size times --num-workers", world_size * std::max<std::int64_t>(0, num_workers));
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "base/byte_units.hpp"
+#include "tools/bench/settings.hpp"
 #include "tools/measure/page_cache.hpp"
 #include "tools/measure/statistics.hpp"
 
@@ -48,6 +49,13 @@ std::string share_sentence(const Json& row) {
   return from_cache(row) ? ", from the cache" : "";
 }
 
+// "2", or "auto: 2" with the workers that it used at the end.
+std::string workers_cell(const Json& row) {
+  const std::int64_t workers = workers_from(row.at("num_workers"));
+  if (workers != kAuto) return workers_text(workers);
+  return fmt::format("auto: {}", row.at("active_workers").get<std::uint64_t>());
+}
+
 }  // namespace
 
 std::string rate_text(double value) { return format_count(static_cast<std::uint64_t>(std::llround(value))); }
@@ -69,7 +77,7 @@ Table bench_table() {
 
 std::vector<std::string> bench_cells(const Json& row) {
   const Json& cached = row.at("samples_per_s_cached");
-  return {std::to_string(row.at("num_workers").get<std::int64_t>()),
+  return {workers_cell(row),
           rate_text(row.at("samples_per_s").get<double>()),
           percent_text(relative_spread(row.at("repetitions").get<std::vector<double>>())),
           format_bytes(static_cast<std::uint64_t>(row.at("bytes_per_s").get<double>())),
@@ -85,7 +93,8 @@ std::vector<std::string> bench_cells(const Json& row) {
 
 const Json& best_row(const Json& rows) {
   const auto rate = [](const Json& row) { return row.at("samples_per_s").get<double>(); };
-  const auto workers = [](const Json& row) { return row.at("num_workers").get<std::int64_t>(); };
+  // Auto comes first: it needs no measurement, and adapts to the training.
+  const auto workers = [](const Json& row) { return workers_from(row.at("num_workers")); };
   const Json* fastest = &rows.front();
   for (const Json& row : rows) {
     if (rate(row) > rate(*fastest)) fastest = &row;
@@ -109,12 +118,13 @@ std::string bench_verdict(const Json& rows, const std::string& shuffle, const st
                         warm.empty() || cold.empty() ? ""
                         : kind == &warm              ? " with warm pages"
                                                      : " with cold pages",
-                        best.at("num_workers").get<std::int64_t>(),
+                        workers_text(workers_from(best.at("num_workers"))),
                         rate_text(best.at("samples_per_s").get<double>()), share_sentence(best));
   }
   // A file that was measured cold will be read cold by its epochs.
+  const std::int64_t workers = workers_from(best_row(cold.empty() ? warm : cold).at("num_workers"));
   text += fmt::format("put into your code: options.num_workers = {};",
-                      best_row(cold.empty() ? warm : cold).at("num_workers").get<std::int64_t>());
+                      workers == kAuto ? "h5feed::kAuto" : workers_text(workers));
   if (shuffle != "sequential") text += fmt::format(" options.shuffle = \"{}\";", shuffle);
   if (cache_policy != "lru")
     text += fmt::format(" options.cache_policy = h5feed::CachePolicy::{};", cache_policy);
@@ -122,7 +132,7 @@ std::string bench_verdict(const Json& rows, const std::string& shuffle, const st
 }
 
 std::string row_warnings(const Json& row) {
-  const auto workers = row.at("num_workers").get<std::int64_t>();
+  const std::string workers = workers_text(workers_from(row.at("num_workers")));
   std::string lines;
   const double spread = relative_spread(row.at("repetitions").get<std::vector<double>>());
   if (spread > kMuchSpread) {

@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
+#include "flow/resolve/tuning_bounds.hpp"
 #include "h5feed/data_loader.hpp"
 #include "tools/bench/cold.hpp"
 #include "tools/bench/limits.hpp"
@@ -58,15 +59,14 @@ void touch(const Batch& batch) {
   [[maybe_unused]] const std::byte first = *static_cast<const volatile std::byte*>(batch.data.bytes.get());
 }
 
-// One read for each worker, and those that run ahead of decoding.
-unsigned reads_in_flight(const ResolvedOptions& options) {
-  return static_cast<unsigned>(std::max<std::int64_t>(1, options.num_workers) + options.io_depth);
-}
+// Batches after which self-tuning has settled.
+constexpr std::uint64_t kSettled = 50;
 
 class Row {
  public:
   explicit Row(const RowRequest& request)
       : settings_(request.settings),
+        num_workers_(request.num_workers),
         cold_(request.cold),
         whole_epochs_(request.whole_epochs),
         dataset_(Dataset::open(dataset_options(settings_))),
@@ -132,8 +132,8 @@ class Row {
   };
 
   Limits warm_limits() const {
-    const LimitSetup setup{.threads = static_cast<unsigned>(std::max<std::int64_t>(1, resolved_.num_workers)),
-                           .slot_bytes = resolved_.prefetch_batches * batch_rows() * data().map.row_bytes(),
+    const LimitSetup setup{.threads = threads(),
+                           .slot_bytes = usual_prefetch(resolved_) * batch_rows() * data().map.row_bytes(),
                            .duration = slice_};
     return {.decode = measure_decode_limit(data(), setup),
             .gather = rows_readable() ? measure_gather_limit(data(), setup) : 0};
@@ -144,11 +144,14 @@ class Row {
     ColdSetup setup{.file = settings_.file, .seed = settings_.seed + number, .duration = slice_};
     const ColdRate sequential = measure_cold_limit(stored, setup);
     setup.order = resolved_.row_reads ? ColdOrder::random_rows : ColdOrder::random_chunks;
-    setup.depth = reads_in_flight(resolved_);
+    // One read for each worker, and those that run ahead of decoding.
+    setup.depth = threads() + static_cast<unsigned>(resolved_.io_depth);
     const ColdRate random = measure_cold_limit(stored, setup);
     note_resident(std::max(sequential.resident_share, random.resident_share));
     return {.cold_sequential = sequential.bytes_per_s, .cold_random = random.bytes_per_s};
   }
+
+  unsigned threads() const { return static_cast<unsigned>(decoding_threads(num_workers_)); }
 
   // Returns null if the limit does not apply.
   Json limit(double Limits::*member) const {
@@ -219,7 +222,8 @@ class Row {
     loader.set_epoch(number);
     bool complete = false;
     std::uint64_t epoch_samples = 0;
-    const std::uint64_t prepared = std::max<std::uint64_t>(1, resolved_.prefetch_batches);
+    const std::uint64_t prepared =
+        resolved_.self_tuning ? kSettled : std::max<std::uint64_t>(1, resolved_.prefetch_batches);
     std::uint64_t batches = 0, prepared_samples = 0;
     double prepared_s = 0;
     do {
@@ -246,7 +250,8 @@ class Row {
     repetition.epoch_share = std::min(repetition.epoch_share, static_cast<double>(epoch_samples) /
                                                                   static_cast<double>(data().info().rows()));
     repetition.usage += resource_usage() - before;
-    add_counters(loader.stats(), repetition);
+    last_ = loader.stats();
+    add_counters(last_, repetition);
     if (complete && fits_cache_) run_cached_epochs(loader, seconds, repetition);
     return seconds;
   }
@@ -305,7 +310,10 @@ class Row {
     const auto samples = static_cast<double>(all.samples);
     const auto visits = static_cast<double>(all.cache_hits + all.cache_misses);
 
-    Json row = {{"num_workers", resolved_.num_workers},
+    Json row = {{"num_workers", workers_json(num_workers_)},
+                {"active_workers", last_.active_workers},
+                {"prefetched_batches", last_.prefetched_batches},
+                {"reads_in_flight", last_.reads_in_flight},
                 {"batch_size", resolved_.batched ? Json(resolved_.batch_size) : Json()},
                 {"samples_per_s", median(samples_per_s)},
                 {"bytes_per_s", median(samples_per_s) * row_bytes}};
@@ -347,11 +355,13 @@ class Row {
   }
 
   const BenchSettings settings_;
+  const std::int64_t num_workers_;
   const bool cold_;
   const bool whole_epochs_;
   const Dataset dataset_;
   const DataLoaderOptions options_;
   ResolvedOptions resolved_;
+  LoaderStats last_;  // of the last epoch
   bool fits_cache_ = false;
   std::chrono::nanoseconds slice_{};
   std::vector<Repetition> repetitions_;

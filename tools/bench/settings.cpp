@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "base/system_limits.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed::cli {
@@ -224,6 +226,20 @@ Json to_json(const BenchSettings& settings) {
   return json;
 }
 
+std::string workers_text(std::int64_t num_workers) {
+  return num_workers == kAuto ? "auto" : std::to_string(num_workers);
+}
+
+Json workers_json(std::int64_t num_workers) {
+  return num_workers == kAuto ? Json("auto") : Json(num_workers);
+}
+
+std::int64_t workers_from(const Json& json) { return json.is_string() ? kAuto : json.get<std::int64_t>(); }
+
+std::int64_t decoding_threads(std::int64_t num_workers) {
+  return num_workers == kAuto ? system_limits().cpus : std::max<std::int64_t>(1, num_workers);
+}
+
 std::vector<std::string> to_arguments(const RowRequest& request) {
   Json json = {{"settings", to_json(request.settings)}};
   visit_request(request, [&](const char* key, const auto& value) { json[key] = value; });
@@ -275,6 +291,7 @@ DataLoaderOptions loader_options(const RowRequest& request) {
   DataLoaderOptions options = loader_options(request.settings, request.num_workers);
   options.rank = request.rank;
   options.world_size = request.world_size;
+  options.local_world_size = request.world_size;
   options.shard = parse_shard("--shard", request.shard);
   return options;
 }

@@ -66,6 +66,15 @@ BenchSettings settings_from(const std::map<std::string, std::string>& texts);
 /// Returns the settings as JSON, for the result and for the process of a row.
 Json to_json(const BenchSettings& settings);
 
+/// Returns a number of workers as it is typed: "2" or "auto".
+std::string workers_text(std::int64_t num_workers);
+/// Returns a number of workers in JSON: 2 or "auto".
+Json workers_json(std::int64_t num_workers);
+/// Converts JSON made by `workers_json` back.
+std::int64_t workers_from(const Json& json);
+/// Returns the threads that a row with this many workers decodes with: the usable cores for auto, at least 1.
+std::int64_t decoding_threads(std::int64_t num_workers);
+
 /// Request to the process that measures one row.
 struct RowRequest {
   BenchSettings settings;

@@ -261,6 +261,18 @@ std::vector<std::int64_t> parse_list(std::string_view option, std::string_view t
   return values;
 }
 
+std::vector<std::int64_t> parse_workers(std::string_view option, std::string_view text) {
+  std::vector<std::int64_t> values;
+  for (const std::string_view part : split(text, ",")) {
+    const auto value = part == "auto" ? kAuto : whole<std::int64_t>(part);
+    if (all_digits(part) && !value) refuse_large(option, part);
+    if (!value || (*value < 0 && part != "auto"))
+      refuse(option, text, "numbers from 0 on or auto, separated by commas, such as 0,1,2,auto");
+    values.push_back(*value);
+  }
+  return values;
+}
+
 DType parse_dtype(std::string_view option, std::string_view text, const std::vector<DType>& allowed) {
   const auto dtype = dtype_from_name(text);
   if (dtype && std::find(allowed.begin(), allowed.end(), *dtype) != allowed.end()) return *dtype;

@@ -79,6 +79,9 @@ Shard parse_shard(std::string_view option, std::string_view text);
 /// Parses "0,1,2,4": one or more numbers from 0 on.
 std::vector<std::int64_t> parse_list(std::string_view option, std::string_view text);
 
+/// Parses "0,2,auto": numbers of workers, one or more; `kAuto` for "auto".
+std::vector<std::int64_t> parse_workers(std::string_view option, std::string_view text);
+
 /// Parses one of `allowed`, by its name in h5feed or NumPy.
 DType parse_dtype(std::string_view option, std::string_view text, const std::vector<DType>& allowed);
 

@@ -60,7 +60,7 @@ TuneSettings make_settings(const TuneArguments& arguments) {
   settings.use.batch_size = parse_number("--batch-size", arguments.batch_size, 1, 1U << 24U);
   settings.use.shuffle = Shuffle(arguments.shuffle);
   settings.use.cache_bytes = arguments.cache_bytes.empty()
-                                 ? default_cache_bytes(limits)
+                                 ? default_cache_bytes(limits.available_bytes)
                                  : parse_size("--cache-bytes", arguments.cache_bytes);
   if (!arguments.memory_budget_bytes.empty()) {
     settings.use.memory_budget_bytes = parse_size("--memory-budget-bytes", arguments.memory_budget_bytes);

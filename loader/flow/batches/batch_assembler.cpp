@@ -8,6 +8,7 @@
 #include "flow/chunks/visit_plan.hpp"
 #include "flow/measure/trace_span.hpp"
 #include "flow/resolve/field_kernel.hpp"
+#include "flow/resolve/tuning_bounds.hpp"
 
 namespace h5feed {
 namespace {
@@ -57,7 +58,7 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
   const Field& field = *dataset_.field(lane_number);
   const auto batch_rows = static_cast<std::size_t>(resolved_.options.max_batch_rows);
   const std::size_t prepared_bytes =
-      row_bytes * batch_rows * resolved_.options.prefetch_batches * resolved_.format.outputs;
+      row_bytes * batch_rows * usual_prefetch(resolved_.options) * resolved_.format.outputs;
   // Without a device the consumer waits for the batch, and takes it from the caches.
   spec.past_caches = device_ != nullptr && field.map.row_bytes() >= kStreamedRowBytes &&
                      prepared_bytes >= kStreamedBatchBytes;

@@ -65,6 +65,11 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, c
   const ChunkReader& reader = *parts_.field.reader;
   const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
   const std::size_t stored_row_bytes = parts_.field.map.row_bytes();
+  std::uint64_t read_ns = 0;
+  const auto count = [&](const ReadCost& cost) {
+    count_read(parts_.counters, cost);
+    read_ns += cost.read_ns;
+  };
   for (std::size_t i = 0; i < rows.size();) {
     const std::size_t run = neighbours(rows.subspan(i), parts_.field.map);
     const std::span places = rows.subspan(i, run);
@@ -73,11 +78,11 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, c
       for (const RowAt& at : places)
         scratch.outs.emplace_back(out + job.place_of(visit.field, at.position) * parts_.row_bytes,
                                   parts_.row_bytes);
-      count_read(parts_.counters, reader.read_rows(places.front().row, run, scratch.outs));
+      count(reader.read_rows(places.front().row, run, scratch.outs));
     } else {
       scratch.rows.resize_discard(run * stored_row_bytes);
       const std::span stored = scratch.rows.span().first(run * stored_row_bytes);
-      count_read(parts_.counters, reader.read_rows(places.front().row, run, stored));
+      count(reader.read_rows(places.front().row, run, stored));
       for (std::size_t r = 0; r < run; ++r) {
         place(stored.data() + r * stored_row_bytes, places[r].position);
       }
@@ -85,7 +90,10 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, c
     i += run;
   }
   Counters::add(parts_.counters.rows_direct, rows.size());
-  if (probe) note_read(probe->slept());
+  if (!probe) return;
+  const bool slept = probe->slept();
+  if (slept) Counters::add(parts_.counters.storage_wait_ns, read_ns);
+  note_read(slept);
 }
 
 }  // namespace h5feed

@@ -26,19 +26,33 @@ Prefetcher::Prefetcher(const BatchAssembler& assembler, ChunkLoader& chunks, Tic
       ring_(ring),
       look_ahead_(look_ahead),
       settings_(std::move(settings)),
-      uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0) {
+      uninitialized_(settings_.worker_init_fn ? settings_.num_workers : 0),
+      active_(settings_.num_workers) {
   try {
     chunks_.start_read_ahead([this](ChunkKey key) {
       const std::vector<VisitRef> done = serve(chunks_.load_stored(key));
       finish_visits(done);
     });
-    for (std::int64_t worker = 0; worker < settings_.num_workers; ++worker) {
-      workers_.emplace_back([this, worker] { work(worker); });
-    }
+    for (std::int64_t worker = 0; worker < settings_.num_workers; ++worker) start_worker();
   } catch (...) {
     stop();
     throw;
   }
+}
+
+void Prefetcher::start_worker() {
+  workers_.emplace_back([this, worker = static_cast<std::int64_t>(workers_.size())] { work(worker); });
+}
+
+void Prefetcher::set_active(std::int64_t count) {
+  const std::int64_t before = active_.count();
+  try {
+    while (static_cast<std::int64_t>(workers_.size()) < count) start_worker();
+  } catch (const std::exception&) {
+    count = static_cast<std::int64_t>(workers_.size());
+  }
+  active_.set(count);
+  if (count < before) queue_->wake_all();
 }
 
 Prefetcher::~Prefetcher() { stop(); }
@@ -46,6 +60,7 @@ Prefetcher::~Prefetcher() { stop(); }
 // Ends all threads. The workers first: they use the read-ahead.
 void Prefetcher::stop() noexcept {
   queue_->stop();
+  active_.stop();
   workers_.clear();
   chunks_.stop_read_ahead();
 }
@@ -80,22 +95,44 @@ bool Prefetcher::initialize(std::int64_t worker) {
   const bool initialized = error == nullptr;
   const MutexLock lock(init_mutex_);
   if (!init_error_) init_error_ = std::move(error);
-  --uninitialized_;
+  if (worker < settings_.num_workers) --uninitialized_;
   init_done_.notify_all();
   return initialized;
 }
 
 void Prefetcher::work(std::int64_t worker) {
+  const ThreadClocks::Enlisted enlisted(settings_.clocks);
   if (settings_.worker_init_fn && !initialize(worker)) return;
   BatchAssembler::Scratch scratch;
+  const auto inactive = [&] { return !active_.contains(worker); };
   while (!queue_->stopped()) {
+    if (inactive()) {
+      // A plan that this worker has parked may be the only work: the others must find it.
+      unpark(false);
+      active_.wait(worker);
+      continue;
+    }
     Task task;
     if (!queue_->try_pop(task)) {
-      if (run_parked(false) || load_ahead() || run_parked(true)) continue;
-      if (!queue_->pop(task)) return;
+      if (run_parked(false) || load_ahead_measured() || run_parked(true)) continue;
+      if (!queue_->pop(task, inactive)) continue;
     }
-    run(task, scratch, false);
+    run_measured(task, scratch);
   }
+}
+
+void Prefetcher::run_measured(const Task& task, BatchAssembler::Scratch& scratch) {
+  if (settings_.measured == nullptr) return run(task, scratch, false);
+  const TimeInto busy(settings_.measured->busy_ns);
+  run(task, scratch, false);
+}
+
+bool Prefetcher::load_ahead_measured() {
+  if (settings_.measured == nullptr) return load_ahead();
+  const Stopwatch watch;
+  const bool loaded = load_ahead();
+  if (loaded) Counters::add(settings_.measured->busy_ns, watch.elapsed_ns());
+  return loaded;
 }
 
 void Prefetcher::run(const Task& task, BatchAssembler::Scratch& scratch, bool wait) {
@@ -119,7 +156,7 @@ bool Prefetcher::run_parked(bool wait) {
     waits_for_slot_ = wait;
   }
   if (task.job->cancelled.load(std::memory_order_acquire)) {
-    if (wait) unpark();
+    if (wait) unpark(true);
     return true;
   }
   run_plan(task, wait);
@@ -127,13 +164,14 @@ bool Prefetcher::run_parked(bool wait) {
   return std::ranges::find(parked_, task.job, &Task::job) == parked_.end();
 }
 
-// Queues all parked plans again: each may find a slot now, or be the next to wait for one.
-void Prefetcher::unpark() {
+// Queues all parked plans again: each may find a slot now, or be the next to wait for one. `waited`: this
+// worker was the one that waits for a slot, and has ended that.
+void Prefetcher::unpark(bool waited) {
   std::vector<Task> tasks;
   {
     const MutexLock lock(parked_mutex_);
     tasks.swap(parked_);
-    waits_for_slot_ = false;
+    if (waited) waits_for_slot_ = false;
   }
   for (Task& task : tasks) queue_->push(std::move(task));
 }
@@ -153,7 +191,7 @@ void Prefetcher::run_plan(const Task& task, bool wait) {
       job.visits.clear();
     }
   }
-  if (wait) unpark();
+  if (wait) unpark(true);
   // Other threads may do the job's visits from here on, so count them first.
   const auto visits = static_cast<std::uint32_t>(job.visits.size());
   if (visits == 0) complete(job);
@@ -298,6 +336,7 @@ bool Prefetcher::plan_again(BatchJob& job) {
 void Prefetcher::complete(BatchJob& job) {
   const bool spoiled = job.spoiled.load(std::memory_order_acquire);
   if (spoiled && !job.failed.load(std::memory_order_acquire) && plan_again(job)) return;
+  if (settings_.measured != nullptr) Counters::add(settings_.measured->completed, 1);
   if (!job.failed.load(std::memory_order_acquire)) {
     try {
       const TraceSpan span(settings_.trace.get(), Stage::gather, job.ticket);

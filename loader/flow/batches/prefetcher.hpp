@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "flow/batches/active_workers.hpp"
 #include "flow/batches/batch_assembler.hpp"
 #include "flow/batches/task_queue.hpp"
 #include "flow/batches/ticket_ring.hpp"
@@ -15,6 +16,8 @@
 #include "flow/chunks/chunk_loader.hpp"
 #include "flow/chunks/look_ahead.hpp"
 #include "flow/faults/bad_data.hpp"
+#include "flow/measure/counters.hpp"
+#include "flow/measure/thread_clocks.hpp"
 #include "h5feed/trace.hpp"
 
 namespace h5feed {
@@ -29,11 +32,13 @@ class Prefetcher {
  public:
   /// Configuration of the prefetcher. The functions and the trace may be empty.
   struct Settings {
-    std::int64_t num_workers = 0;  ///< Worker threads; 0 runs every task on the caller's thread
+    std::int64_t num_workers = 0;  ///< Workers to start with; 0 runs every task on the caller's thread
     std::function<void(std::int64_t)> worker_init_fn;
     std::function<void(Batch&)> collate_fn;
     std::shared_ptr<TraceSink> trace;
     BadData* bad = nullptr;  ///< Collects data that cannot be read; null: such data fails its batch
+    Counters* measured = nullptr;    ///< Counts the work of the workers; null: not counted
+    ThreadClocks* clocks = nullptr;  ///< Clocks that the workers enlist in; null: none
   };
 
   /// Starts the workers and the read-ahead of `chunks`. All references must outlive the prefetcher. Throws
@@ -52,8 +57,17 @@ class Prefetcher {
   /// chunks that another loader of the dataset is loading.
   void run_one();
 
-  /// Blocks until `worker_init_fn` has returned on every worker; returns false if `deadline` passes first.
-  /// Rethrows its first exception at every call: a worker whose `worker_init_fn` threw runs no tasks.
+  /// Makes the workers 0 … `count` − 1 active, at least one, and starts those that did not run yet. The
+  /// others end their task and then sleep. If a thread cannot be started, fewer are active. For the
+  /// consumer's thread; does not block.
+  void set_active(std::int64_t count);
+
+  /// Returns the number of active workers. Thread-safe.
+  std::int64_t active() const noexcept { return active_.count(); }
+
+  /// Blocks until `worker_init_fn` has returned on every worker that the prefetcher started with; returns
+  /// false if `deadline` passes first. Rethrows the first exception of any worker's at every call: a worker
+  /// whose `worker_init_fn` threw runs no tasks.
   bool wait_initialized(const TicketRing::Deadline& deadline) H5FEED_EXCLUDES(init_mutex_);
 
  private:
@@ -72,12 +86,15 @@ class Prefetcher {
     }
   };
 
+  void start_worker();
   void work(std::int64_t worker);
+  void run_measured(const Task& task, BatchAssembler::Scratch& scratch);
+  bool load_ahead_measured();
   bool initialize(std::int64_t worker) H5FEED_EXCLUDES(init_mutex_);
   void run(const Task& task, BatchAssembler::Scratch& scratch, bool wait);
   void run_plan(const Task& task, bool wait);
   bool run_parked(bool wait) H5FEED_EXCLUDES(parked_mutex_);
-  void unpark() H5FEED_EXCLUDES(parked_mutex_);
+  void unpark(bool waited) H5FEED_EXCLUDES(parked_mutex_);
   void run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
   std::vector<VisitRef> visit(const VisitRef& ref, BatchAssembler::Scratch& scratch);
   std::vector<VisitRef> serve(ChunkLoader::Claim claim);
@@ -103,9 +120,10 @@ class Prefetcher {
   Mutex init_mutex_;
   CondVar init_done_;
   std::int64_t uninitialized_
-      H5FEED_GUARDED_BY(init_mutex_);  // workers whose worker_init_fn has not returned
+      H5FEED_GUARDED_BY(init_mutex_);  // of the first workers, those whose worker_init_fn has not returned
   std::exception_ptr init_error_ H5FEED_GUARDED_BY(init_mutex_);
-  std::vector<std::jthread> workers_;
+  ActiveWorkers active_;
+  std::vector<std::jthread> workers_;  // of the consumer's thread
 };
 
 }  // namespace h5feed

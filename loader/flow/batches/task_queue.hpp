@@ -31,16 +31,29 @@ class TaskQueue {
   /// Takes the earliest task. Returns false if the queue is empty. Does not block.
   bool try_pop(Task& task) { return tasks_.try_pop(task); }
 
-  /// Takes the earliest task, blocking until there is one. Returns false once the queue is stopped.
-  bool pop(Task& task) {
-    if (stopped()) return false;
-    if (try_pop(task)) return true;
+  /// Takes the earliest task, blocking until there is one. Returns false once the queue is stopped, or once
+  /// `leave()` is true: it is asked before each look into the queue. Call `wake_all` after it has become
+  /// true.
+  template <typename Leave>
+  bool pop(Task& task, const Leave& leave) {
     MutexLock lock(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     bool found = false;
-    while (!stopped() && !(found = try_pop(task))) awake_.wait(lock);
+    while (!stopped() && !leave() && !(found = try_pop(task))) awake_.wait(lock);
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     return found;
+  }
+
+  /// Takes the earliest task, blocking until there is one. Returns false once the queue is stopped.
+  bool pop(Task& task) {
+    if (stopped()) return false;
+    return try_pop(task) || pop(task, [] { return false; });
+  }
+
+  /// Makes every sleeping worker look again: at the queue, and whether it is to leave.
+  void wake_all() {
+    const MutexLock lock(mutex_);
+    awake_.notify_all();
   }
 
   /// Returns whether `stop` has been called.

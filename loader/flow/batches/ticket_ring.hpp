@@ -2,6 +2,7 @@
 // The bounded ring of jobs between workers and the consumer.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,12 @@ class TicketRing {
   std::size_t size() const H5FEED_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return slots_.size();
+  }
+
+  /// Returns the number of complete jobs in the ring.
+  std::size_t num_complete() const H5FEED_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return static_cast<std::size_t>(std::ranges::count(slots_, true, &Slot::complete));
   }
 
   /// Adds a job, whose ticket is higher than all in the ring.

@@ -110,7 +110,7 @@ std::size_t ChunkAgenda::take_fetched(ChunkKey key, ByteBuffer& raw) {
 }
 
 bool ChunkAgenda::note_read(bool blocked) {
-  if (depth_ == 0) return false;
+  if (most_depth_ == 0) return false;
   const MutexLock lock(mutex_);
   const bool waited_before = patience_ > 0;
   if (blocked) {
@@ -169,6 +169,12 @@ void ChunkAgenda::fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) no
   for (const Wake& wake : waiting) wake();
 }
 
+void ChunkAgenda::set_depth(std::size_t depth) {
+  const MutexLock lock(mutex_);
+  depth_ = std::min(depth, most_depth_);
+  work_.notify_all();
+}
+
 void ChunkAgenda::stop() {
   const MutexLock lock(mutex_);
   stopped_ = true;
@@ -199,7 +205,7 @@ void ChunkAgenda::forget(Entries::iterator at) {
 
 void ChunkAgenda::end_flight(ByteBuffer buffer) noexcept {
   --in_flight_;
-  if (buffer.data() != nullptr && spare_.size() < depth_) spare_.push_back(std::move(buffer));
+  if (buffer.data() != nullptr && spare_.size() < most_depth_) spare_.push_back(std::move(buffer));
   if (patience_ > 0) work_.notify_one();
 }
 

@@ -47,8 +47,8 @@ class ChunkAgenda {
   /// Called once the chunk being fetched is in memory, or could not be read. Must not throw.
   using Wake = std::function<void()>;
 
-  /// Fetches at most `depth` chunks ahead; 0 disables fetching ahead.
-  explicit ChunkAgenda(std::size_t depth) : depth_(depth) { spare_.reserve(depth); }
+  /// Fetches at most `depth` chunks ahead, which `set_depth` may lower; 0 disables fetching ahead.
+  explicit ChunkAgenda(std::size_t depth) : most_depth_(depth), depth_(depth) { spare_.reserve(depth); }
   ChunkAgenda(const ChunkAgenda&) = delete;
   ChunkAgenda& operator=(const ChunkAgenda&) = delete;
 
@@ -101,6 +101,9 @@ class ChunkAgenda {
   /// the chunk's `bytes` bytes; if `bytes` is 0, the worker reads the chunk itself.
   void fetched(ChunkKey key, ByteBuffer buffer, std::size_t bytes) noexcept H5FEED_EXCLUDES(mutex_);
 
+  /// Fetches at most `depth` chunks ahead from now on, and at most as many as the constructor was told.
+  void set_depth(std::size_t depth) H5FEED_EXCLUDES(mutex_);
+
   /// Makes every `next_to_read`, current or later, return nullopt.
   void stop() H5FEED_EXCLUDES(mutex_);
 
@@ -135,12 +138,13 @@ class ChunkAgenda {
   // the kernel's own read-ahead between two waits does not end it.
   static constexpr unsigned kPatience = 64;
 
-  const std::size_t depth_;
+  const std::size_t most_depth_;
   mutable Mutex mutex_;
   CondVar work_;
   Entries entries_ H5FEED_GUARDED_BY(mutex_);
   std::map<Deadline, ChunkKey> announced_ H5FEED_GUARDED_BY(mutex_);  // chunks in state 1
-  std::vector<ByteBuffer> spare_ H5FEED_GUARDED_BY(mutex_);           // at most `depth`
+  std::size_t depth_ H5FEED_GUARDED_BY(mutex_);                       // at most `most_depth_`
+  std::vector<ByteBuffer> spare_ H5FEED_GUARDED_BY(mutex_);           // at most `most_depth_`
   std::size_t in_flight_ H5FEED_GUARDED_BY(mutex_) = 0;  // chunks in states 2 and 3, forgotten ones included
   unsigned patience_ H5FEED_GUARDED_BY(mutex_) = 0;      // > 0 if recent reads waited
   bool stopped_ H5FEED_GUARDED_BY(mutex_) = false;

@@ -137,6 +137,7 @@ void ChunkLoader::read_into(ChunkKey key, ChunkCache::Load& load, ReadScratch& s
           : reader.decode_chunk(key.chunk, scratch.raw.span().first(fetched_bytes), out, scratch);
   const bool slept = probe.slept();
   count_read(parts_.counters, cost);
+  if (slept) Counters::add(parts_.counters.storage_wait_ns, cost.read_ns);
   Counters::add(parts_.counters.bytes_decoded, reader.chunk_bytes());
   if (key.field == kData) Counters::add(parts_.counters.chunk_loads, 1);
   if (read_ahead_ && cost.bytes_read > 0 && !cost.fallback) read_ahead_->note(slept);
@@ -198,9 +199,12 @@ void ChunkLoader::start_read_ahead(std::function<void(ChunkKey)> load_stored) {
   std::vector<const ChunkReader*> readers;
   for (const Lane& lane : lanes_)
     readers.push_back(lane.field == nullptr ? nullptr : lane.field->reader.get());
+  const std::size_t max_threads =
+      parts_.options.self_tuning ? ReadAhead::kMaxTunedThreads : ReadAhead::kMaxThreads;
   read_ahead_.emplace(ReadAhead::Parts{agenda_, [this](ChunkKey key) { return in_memory(key); },
-                                       std::move(readers), parts_.counters, std::move(load_stored)},
-                      static_cast<std::size_t>(parts_.options.io_depth));
+                                       std::move(readers), parts_.counters, std::move(load_stored),
+                                       parts_.clocks, max_threads});
+  set_reads_ahead(parts_.reads_ahead.value_or(parts_.options.io_depth));
 }
 
 // Returns whether all visits of the chunk can be served from memory.

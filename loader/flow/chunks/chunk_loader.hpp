@@ -20,6 +20,7 @@
 #include "flow/chunks/scratch_pool.hpp"
 #include "flow/chunks/served_rows.hpp"
 #include "flow/measure/counters.hpp"
+#include "flow/measure/thread_clocks.hpp"
 #include "h5feed/data_loader.hpp"
 
 namespace h5feed {
@@ -37,7 +38,9 @@ class ChunkLoader {
     ChunkCache& cache;
     std::uint64_t kept_samples = 0;  ///< Samples whose rows are kept apart from chunks; 0 keeps whole chunks
     Counters& counters;
-    RowKeeper::OnDevice on_device = {};  ///< Of the samples of the data; empty: none is on a GPU
+    RowKeeper::OnDevice on_device = {};            ///< Of the samples of the data; empty: none is on a GPU
+    std::optional<std::int64_t> reads_ahead = {};  ///< Chunks read ahead at first; unset: `io_depth`
+    ThreadClocks* clocks = nullptr;                ///< Clocks that the reader threads enlist in; null: none
   };
   using Wake = ChunkAgenda::Wake;
 
@@ -109,6 +112,10 @@ class ChunkLoader {
     // Reader threads use `read_ahead_` until they end, so it must stay set.
     if (read_ahead_) read_ahead_->stop();
   }
+
+  /// Lets at most `depth` stored chunks be read ahead at once from now on; at most `io_depth` in any case.
+  /// Needs `start_read_ahead`.
+  void set_reads_ahead(std::int64_t depth) { read_ahead_->set_depth(static_cast<std::size_t>(depth)); }
 
   /// Numbers the samples of all rounds and predicts when their rows are due.
   RowFuture& future() noexcept { return future_; }

@@ -3,8 +3,9 @@
 
 namespace h5feed {
 
-std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions& options) {
-  if (options.num_workers == 0 || options.row_reads) return 0;
+std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions& options,
+                              std::int64_t num_workers, std::uint64_t prefetch_batches) {
+  if (num_workers == 0 || options.row_reads) return 0;
   if (options.cache_policy == CachePolicy::keep_first) return 0;  // chunks loaded ahead would not stay
   const std::uint64_t chunk_bytes = dataset.data.reader->chunk_bytes() * dataset.data.map.pieces();
   const std::uint64_t held = options.cache_bytes / chunk_bytes;
@@ -14,11 +15,11 @@ std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions
     case Shuffle::Kind::full:
       return 0;
     case Shuffle::Kind::sequential:
-      in_play = options.prefetch_batches * static_cast<std::uint64_t>(options.batch_size) *
+      in_play = prefetch_batches * static_cast<std::uint64_t>(options.batch_size) *
                     (options.shard == Shard::strided ? static_cast<std::uint64_t>(options.world_size) : 1) /
                     dataset.data.map.typical_rows_per_chunk() +
                 2;
-      wanted = 2 * static_cast<std::uint64_t>(options.num_workers);
+      wanted = 2 * static_cast<std::uint64_t>(num_workers);
       break;
     case Shuffle::Kind::chunk:
       // The end of one window and the whole next one.

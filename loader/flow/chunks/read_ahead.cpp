@@ -9,11 +9,22 @@
 
 namespace h5feed {
 
-ReadAhead::ReadAhead(Parts parts, std::size_t depth)
-    : parts_(std::move(parts)), num_threads_(std::min(depth, kMaxThreads)) {}
+ReadAhead::ReadAhead(Parts parts) : parts_(std::move(parts)) {}
 
-// A reader thread may still call `note` and `start`, which then returns at once: it was started itself.
+void ReadAhead::set_depth(std::size_t depth) {
+  {
+    const MutexLock lock(mutex_);
+    num_threads_ = std::min(depth, parts_.max_threads);
+  }
+  parts_.agenda.set_depth(depth);
+}
+
+// A reader thread may still call `note` and `start`, which then does nothing.
 void ReadAhead::stop() noexcept {
+  {
+    const MutexLock lock(mutex_);
+    stopped_ = true;
+  }
   parts_.agenda.stop();
   threads_.clear();
 }
@@ -24,14 +35,16 @@ void ReadAhead::note(bool slept) {
 
 void ReadAhead::start() {
   const MutexLock lock(mutex_);
-  if (std::exchange(started_, true)) return;
+  if (stopped_) return;
   try {
     while (threads_.size() < num_threads_) threads_.emplace_back([this] { work(); });
   } catch (const std::exception&) {
+    num_threads_ = threads_.size();  // these go on alone
   }
 }
 
 void ReadAhead::work() {
+  const ThreadClocks::Enlisted enlisted(parts_.clocks);
   while (const std::optional<ChunkKey> key = parts_.agenda.next_to_read()) fetch(*key);
 }
 
@@ -56,13 +69,17 @@ std::size_t ReadAhead::read(const ChunkReader& reader, std::uint64_t chunk, Byte
   const auto bytes = static_cast<std::size_t>(reader.stored_bytes(chunk));
   const SleepProbe probe;
   const CountedRetries retries(parts_.counters);
+  ReadCost cost;
   try {
     buffer = parts_.agenda.buffer(static_cast<std::size_t>(reader.max_stored_bytes()));
-    count_read(parts_.counters, reader.fetch_chunk(chunk, buffer.span().first(bytes)));
+    cost = reader.fetch_chunk(chunk, buffer.span().first(bytes));
   } catch (const std::exception&) {
     return 0;
   }
-  parts_.agenda.note_read(probe.slept());
+  const bool slept = probe.slept();
+  count_read(parts_.counters, cost);
+  if (slept) Counters::add(parts_.counters.fetch_wait_ns, cost.read_ns);
+  parts_.agenda.note_read(slept);
   return bytes;
 }
 

@@ -12,16 +12,19 @@
 #include "flow/chunks/batch_job.hpp"
 #include "flow/chunks/chunk_agenda.hpp"
 #include "flow/measure/counters.hpp"
+#include "flow/measure/thread_clocks.hpp"
 #include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
 
-/// Keeps up to `depth` chunks of the agenda in flight. Starts its threads after the first read that made a
-/// worker wait for storage, so a file in the page cache never needs them. Thread-safe.
+/// Keeps a limited number of chunks of the agenda in flight, its depth. Starts its threads after the first
+/// read that made a worker wait for storage, so a file in the page cache never needs them. Thread-safe.
 class ReadAhead {
  public:
-  /// Maximum number of reader threads, for any `depth`.
+  /// Usual maximum number of reader threads, for any depth.
   static constexpr std::size_t kMaxThreads = 8;
+  /// The same with self-tuning, which has workers for the CPUs and readers for the storage.
+  static constexpr std::size_t kMaxTunedThreads = 64;
 
   /// Dependencies; all must outlive the ReadAhead.
   struct Parts {
@@ -32,10 +35,12 @@ class ReadAhead {
     Counters& counters;
     /// Loads a chunk whose stored bytes need no decoding, directly into the cache.
     std::function<void(ChunkKey)> load_stored;
+    ThreadClocks* clocks = nullptr;         ///< Clocks that the reader threads enlist in; null: none
+    std::size_t max_threads = kMaxThreads;  ///< Most reader threads, for any depth
   };
 
-  /// Starts no thread yet. Fetches at most `depth` chunks ahead; 0 disables fetching ahead.
-  ReadAhead(Parts parts, std::size_t depth);
+  /// Starts no thread, and fetches nothing before `set_depth`.
+  explicit ReadAhead(Parts parts);
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
   /// Does what `stop` does.
@@ -43,7 +48,10 @@ class ReadAhead {
 
   /// Stops the agenda, ends the reader threads and blocks until their current reads end. No thread but these
   /// may use the ReadAhead meanwhile or later.
-  void stop() noexcept;
+  void stop() noexcept H5FEED_EXCLUDES(mutex_);
+
+  /// Fetches at most `depth` chunks ahead from now on, on as many threads if they are needed; 0 fetches none.
+  void set_depth(std::size_t depth) H5FEED_EXCLUDES(mutex_);
 
   /// Records whether a read made its worker wait for storage. Starts the reader threads if it pays off; if
   /// none can be started, the workers go on alone.
@@ -56,10 +64,10 @@ class ReadAhead {
   std::size_t read(const ChunkReader& reader, std::uint64_t chunk, ByteBuffer& buffer);
 
   const Parts parts_;
-  const std::size_t num_threads_;
   Mutex mutex_;
-  bool started_ H5FEED_GUARDED_BY(mutex_) = false;
-  std::vector<std::jthread> threads_;  // last: they use what is above. Filled once, by `start`
+  std::size_t num_threads_ H5FEED_GUARDED_BY(mutex_) = 0;
+  bool stopped_ H5FEED_GUARDED_BY(mutex_) = false;
+  std::vector<std::jthread> threads_;  // last: they use what is above. Only `start` adds to them
 };
 
 }  // namespace h5feed

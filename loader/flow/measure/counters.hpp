@@ -22,6 +22,11 @@ struct Counters {
   Counter read_calls = 0, bytes_read = 0, bytes_decoded = 0, rows_direct = 0, fallback_chunks = 0;
   Counter read_ns = 0, decode_ns = 0, gather_ns = 0, transfer_ns = 0;
   Counter wait_ns = 0, wait_gpu_ns = 0, wait_transfer_ns = 0;
+  // For self-tuning only, not part of LoaderStats.
+  Counter busy_ns = 0;          ///< Time that workers spent on tasks, waits for storage included
+  Counter completed = 0;        ///< Batches that workers completed
+  Counter storage_wait_ns = 0;  ///< Time of reads that had to wait for storage, of tasks
+  Counter fetch_wait_ns = 0;    ///< The same of reads ahead of decoding
 
   /// Adds `value` to `counter`. Thread-safe.
   static void add(Counter& counter, std::uint64_t value) noexcept {

@@ -31,6 +31,12 @@ std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptio
   return bytes;
 }
 
+bool decodes_again(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t cache_bytes) {
+  if (options.row_reads || dataset.data.map.typical_rows_per_chunk() < 2) return false;
+  if (!options.sampled && options.shuffle.kind() != Shuffle::Kind::full) return false;
+  return cached_data_bytes(dataset, options) > cache_bytes;
+}
+
 CacheLayout cache_layout(const DatasetState& dataset, const ResolvedOptions& options) {
   std::uint64_t largest_chunk = 0;
   std::uint64_t sample_bytes = 0;

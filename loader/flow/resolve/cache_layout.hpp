@@ -21,6 +21,10 @@ struct CacheLayout {
 /// chunks.
 std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptions& options);
 
+/// Returns whether the order takes chunks again that a cache of `cache_bytes` has let go, so that batches in
+/// preparation at the same time save decodes: each decoded chunk serves all of them.
+bool decodes_again(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t cache_bytes);
+
 /// Returns the layout for the resolved `cache_policy`, `cache_bytes` and `concurrent_decodes`.
 CacheLayout cache_layout(const DatasetState& dataset, const ResolvedOptions& options);
 

@@ -11,15 +11,17 @@
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
 #include "flow/resolve/cache_layout.hpp"
+#include "flow/resolve/host_share.hpp"
 #include "flow/resolve/row_read_choice.hpp"
+#include "flow/resolve/tuning_bounds.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 
 namespace h5feed {
 namespace {
 
-constexpr std::int64_t kDefaultPrefetchFactor = 2;
-constexpr std::int64_t kDefaultIoDepth = 2;
+constexpr std::int64_t kDefaultIoDepth = 2;  // per worker
+constexpr std::int64_t kTunedIoDepth = 4;    // the same of the most workers of self-tuning
 constexpr std::int64_t kMaxIoDepth = 1024;
 constexpr std::int64_t kMaxPrefetchFactor = 1024;
 
@@ -30,9 +32,9 @@ void check_echo(const Echo& echo) {
 }
 
 void check_workers(const DataLoaderOptions& options) {
-  if (options.num_workers < 0 || options.num_workers > kMaxWorkers) {
-    throw OptionError(
-        fmt::format("{} must be 0 to {}; got {}", spelled("num_workers"), kMaxWorkers, options.num_workers));
+  if (options.num_workers != kAuto && (options.num_workers < 0 || options.num_workers > kMaxWorkers)) {
+    throw OptionError(fmt::format("{} must be 0 to {}, or auto (-1); got {}", spelled("num_workers"),
+                                  kMaxWorkers, options.num_workers));
   }
   if (options.num_workers == 0) {
     if (options.prefetch_factor) {
@@ -224,24 +226,31 @@ void say_which_holds(std::string_view option, std::optional<std::uint64_t> given
                spelled(option), format_bytes(*given), format_bytes(others), shared));
 }
 
+std::uint64_t budget_bytes(const DataLoaderOptions& options, const SystemLimits& limits,
+                           const ResolvedOptions& resolved, const MemoryUse& others) {
+  const std::uint64_t available = memory_share(limits, resolved.local_world_size);
+  return std::max(options.memory_budget_bytes.value_or(default_budget_bytes(available)), others.budget_bytes);
+}
+
 void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits, const MemoryUse& others,
                     const Budget& budget, ResolvedOptions& resolved) {
-  const std::uint64_t memory =
-      std::max(options.memory_budget_bytes.value_or(limits.available_bytes / 2), others.budget_bytes);
+  const std::uint64_t available = memory_share(limits, resolved.local_world_size);
+  const std::uint64_t memory = budget_bytes(options, limits, resolved, others);
   resolved.memory_budget_bytes = memory;
   const bool shares_cache = resolved.cache_policy == CachePolicy::lru;
   say_which_holds("memory_budget_bytes", options.memory_budget_bytes, others.budget_bytes, "one budget");
   if (shares_cache) say_which_holds("cache_bytes", options.cache_bytes, others.cache_bytes, "one cache");
   const auto workers = static_cast<std::uint64_t>(std::max<std::int64_t>(1, resolved.num_workers));
   std::uint64_t io_depth = 0;
-  if (options.num_workers > 0) {
-    io_depth = static_cast<std::uint64_t>(options.io_depth.value_or(kDefaultIoDepth * options.num_workers));
+  if (resolved.num_workers > 0) {
+    const std::int64_t per_worker = resolved.self_tuning ? kTunedIoDepth : kDefaultIoDepth;
+    io_depth = static_cast<std::uint64_t>(options.io_depth.value_or(per_worker * resolved.num_workers));
   }
   if (options.cache_bytes) {
     resolved.cache_bytes = *options.cache_bytes;
   } else {
     const bool joins = shares_cache && others.cache_bytes > 0;
-    const std::uint64_t wanted = joins ? others.cache_bytes : default_cache_bytes(limits);
+    const std::uint64_t wanted = joins ? others.cache_bytes : default_cache_bytes(available);
     const std::uint64_t rest = budget.fixed() + budget.decoding(workers) + budget.reading(workers, 0);
     const std::uint64_t left = memory > rest ? memory - rest : 0;
     // Reading ahead takes at most a quarter of the memory left for the cache.
@@ -256,17 +265,19 @@ void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits
   if (decodes == 0) budget.refuse(memory, resolved.cache_bytes);
   resolved.io_depth = static_cast<std::int64_t>(io_depth);
   resolved.concurrent_decodes = static_cast<std::int64_t>(decodes);
+  // A worker that may not decode would only wait for one that does.
+  if (resolved.self_tuning)
+    resolved.num_workers = std::min(resolved.num_workers, resolved.concurrent_decodes);
 }
 
 void limit_prefetch(std::uint64_t prefetch_bytes, const DeliveryFormat& format, ResolvedOptions& resolved) {
-  const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
-  std::uint64_t batch_bytes = product(rows, format.data_row_bytes + format.target_row_bytes);
-  for (const FieldFormat& field : format.fields) batch_bytes += product(field.batch_bytes, format.outputs);
-  const std::uint64_t fitting = prefetch_bytes / batch_bytes;
+  const std::uint64_t each = batch_bytes(format, resolved);
+  const std::uint64_t fitting = prefetch_bytes / each;
   if (fitting == 0) {
+    const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
     throw OptionError(fmt::format("prefetch_bytes {} holds no batch of {} × {} B; use at least {}",
                                   format_bytes(prefetch_bytes), resolved.max_batch_rows,
-                                  format_count(batch_bytes / rows), format_bytes_ceil(batch_bytes)));
+                                  format_count(each / rows), format_bytes_ceil(each)));
   }
   resolved.prefetch_batches = std::min(resolved.prefetch_batches, fitting);
 }
@@ -317,9 +328,18 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
 
 }  // namespace
 
-std::uint64_t default_cache_bytes(const SystemLimits& limits) noexcept {
-  return std::min(kGiB, limits.available_bytes / 4);
+std::uint64_t batch_bytes(const DeliveryFormat& format, const ResolvedOptions& resolved) {
+  const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
+  std::uint64_t bytes = product(rows, format.data_row_bytes + format.target_row_bytes);
+  for (const FieldFormat& field : format.fields) bytes += product(field.batch_bytes, format.outputs);
+  return bytes;
 }
+
+std::uint64_t default_cache_bytes(std::uint64_t available_bytes) noexcept {
+  return std::min(kGiB, available_bytes / 4);
+}
+
+std::uint64_t default_budget_bytes(std::uint64_t available_bytes) noexcept { return available_bytes / 2; }
 
 DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset,
                                const Conversion& on_host, std::uint64_t max_batch_rows) {
@@ -347,16 +367,21 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
                            const ResolvedOptions& order, const DeliveryFormat& format,
                            const SystemLimits& limits, const MemoryUse& others) {
   check_workers(options);
+  check_host_share(options);
   check_echo(options.echo);
   check_faults(options);
 
   ResolvedOptions resolved = order;
+  resolved.local_world_size = local_processes(options.local_world_size);
   resolved.num_workers = options.num_workers;
-  if (options.num_workers > 0) {
+  if (options.num_workers == kAuto) {
+    bound_self_tuning(options, dataset, format, limits, budget_bytes(options, limits, resolved, others),
+                      resolved);
+  } else if (options.num_workers > 0) {
     resolved.prefetch_batches = static_cast<std::uint64_t>(
         options.num_workers * options.prefetch_factor.value_or(kDefaultPrefetchFactor));
-    if (options.prefetch_bytes) limit_prefetch(*options.prefetch_bytes, format, resolved);
   }
+  if (options.prefetch_bytes) limit_prefetch(*options.prefetch_bytes, format, resolved);
   resolved.echo_factor = options.echo.factor;
   resolved.drop_last = options.drop_last;
   resolved.timeout = options.timeout;

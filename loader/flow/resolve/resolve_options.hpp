@@ -27,8 +27,12 @@ struct FieldFormat {
   std::uint64_t batch_bytes = 0;  ///< Bytes of the field in the largest possible batch
 };
 
-/// Returns the bytes of decoded data that a loader keeps if `cache_bytes` is unset and the budget allows.
-std::uint64_t default_cache_bytes(const SystemLimits& limits) noexcept;
+/// Returns the bytes of decoded data that a loader keeps if `cache_bytes` is unset and the budget allows;
+/// `available_bytes` is the memory that its process may count on.
+std::uint64_t default_cache_bytes(std::uint64_t available_bytes) noexcept;
+
+/// Returns `memory_budget_bytes` if it is unset.
+std::uint64_t default_budget_bytes(std::uint64_t available_bytes) noexcept;
 
 /// Types and sizes of delivered batches, and the memory that one batch takes while it is prepared.
 struct DeliveryFormat {
@@ -41,6 +45,9 @@ struct DeliveryFormat {
   std::size_t outputs = 1;            ///< Copies of a batch assembled on the host, the echoes included
   std::size_t slots_in_transfer = 0;  ///< Host slots of batches being copied to a GPU
 };
+
+/// Returns the bytes of the largest batch as it is delivered, repeats by `echo` included; at most 2⁶⁰.
+std::uint64_t batch_bytes(const DeliveryFormat& format, const ResolvedOptions& resolved);
 
 /// Returns the format that options and data imply. `on_host` is the part of the conversion that the CPU does;
 /// `max_batch_rows` is the number of samples of the largest batch. Throws OptionError.

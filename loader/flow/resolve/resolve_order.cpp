@@ -47,7 +47,6 @@ void check_samplers(const DataLoaderOptions& options) {
 }
 
 void check_ranks(const DataLoaderOptions& options) {
-  constexpr std::int64_t kMaxWorldSize = 1 << 20;
   if (options.world_size < 1 || options.world_size > kMaxWorldSize) {
     throw OptionError(
         fmt::format("{} must be 1 to {}; got {}", spelled("world_size"), kMaxWorldSize, options.world_size));

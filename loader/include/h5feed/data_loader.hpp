@@ -42,7 +42,13 @@ struct ResolvedOptions {
   std::uint64_t chunks_of_all_ranks = 0;  ///< chunks of the data that all ranks together read
   std::int64_t num_workers = 0;           ///< worker threads; 0: the thread that calls `next()` does the work
   std::uint64_t prefetch_batches = 1;     ///< batches in preparation or ready at once
-  bool drop_last = false;                 ///< whether a last batch smaller than `batch_size` is dropped
+  /// Whether the loader adapts itself (`num_workers = kAuto`). `num_workers`, `prefetch_batches` and
+  /// `io_depth` then are the most that it may choose, and memory is reserved for; `LoaderStats` has what it
+  /// uses now.
+  bool self_tuning = false;
+  double cpu_limit = 0;               ///< CPUs that workers may use with `self_tuning`; 0 without it
+  std::int64_t local_world_size = 1;  ///< processes that share this host
+  bool drop_last = false;             ///< whether a last batch smaller than `batch_size` is dropped
   std::optional<std::chrono::milliseconds> timeout;  ///< longest wait in `next()`; unset: no limit
   bool in_order = true;           ///< whether batches are delivered in the order of the epoch
   bool provenance = false;        ///< whether `Batch::origins` is filled

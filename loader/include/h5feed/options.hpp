@@ -83,6 +83,9 @@ struct Echo {
 /// each miss.
 enum class RowReads : std::uint8_t { automatic, always, never };
 
+/// Value of `DataLoaderOptions::num_workers`: the loader chooses the number of workers and adapts it.
+inline constexpr std::int64_t kAuto = -1;
+
 /// What happens to samples that cannot be read or decoded. `fail`: `next()` throws for their batch. `skip`:
 /// the batch is delivered without them, empty if none is left; positions and numbers of batches stay, on all
 /// ranks alike. `replace`: each chunk that cannot be used is replaced by another chunk, drawn from (seed,
@@ -205,8 +208,16 @@ struct DataLoaderOptions {
   // Workers
 
   /// Threads that read, decode and gather, 0 to 1024. They live as long as the loader, over all epochs. 0:
-  /// the thread that calls `next()` does the work.
+  /// the thread that calls `next()` does the work. `kAuto` (−1): the loader measures how fast batches are
+  /// taken and made, and adapts the number of active workers, of prefetched batches and of reads in flight,
+  /// within `memory_budget_bytes` and `cpu_limit`; it logs its choice. `prefetch_factor`, `prefetch_bytes`
+  /// and `io_depth` bound what it may choose. The delivered batches do not depend on it.
   std::int64_t num_workers = 0;
+  /// CPUs that the threads of the loader may use on average with `num_workers = kAuto`, above 0. The time
+  /// that they wait for storage does not count. One worker always stays active. Default: the CPUs that this
+  /// process may use (affinity, quota of the container), divided by `local_world_size` unless the affinity
+  /// gives each process its own. Needs `num_workers = kAuto`.
+  std::optional<double> cpu_limit = {};
   /// Batches prefetched per worker, 1 to 1024. Default: 2. Needs `num_workers > 0`.
   std::optional<std::int64_t> prefetch_factor = {};
   /// Upper bound of the bytes of prefetched batches, regardless of `prefetch_factor`. Needs `num_workers >
@@ -217,8 +228,8 @@ struct DataLoaderOptions {
   /// `memory_budget_bytes` has no room for them. Needs `num_workers > 0`.
   std::optional<std::int64_t> io_depth = {};
   /// Called once on each worker thread before its first task, with the worker's number, 0 … num_workers−1.
-  /// `next()` waits for all of these calls. An exception from one is thrown by the first `next()` and by
-  /// every later one.
+  /// `next()` waits for all of these calls; with `kAuto` only for those of the workers that it starts with.
+  /// An exception from one is thrown by the first `next()` after it and by every later one.
   std::function<void(std::int64_t)> worker_init_fn = {};
 
   // Ranks
@@ -227,6 +238,11 @@ struct DataLoaderOptions {
   std::int64_t rank = 0;
   /// Number of processes that train together, 1 to 2²⁰.
   std::int64_t world_size = 1;
+  /// Number of processes that train together on this host, 0 to 2²⁰. They share it: the available memory from
+  /// which the defaults of `cache_bytes` and `memory_budget_bytes` are computed, and the default of
+  /// `cpu_limit`, are divided by it. 0: from the environment (LOCAL_WORLD_SIZE of torchrun,
+  /// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, SLURM_NTASKS_PER_NODE), else 1.
+  std::int64_t local_world_size = 0;
   /// How the samples are sharded across the ranks.
   Shard shard = Shard::strided;
   /// How shards of different sizes are handled.

@@ -25,6 +25,10 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t bad_chunks = 0;        ///< different chunks that could not be read or decoded
   std::uint64_t read_retries = 0;  ///< reads repeated after an error that may pass (EIO, ESTALE, ETIMEDOUT)
 
+  std::uint64_t active_workers = 0;      ///< workers in use now; with `num_workers = kAuto` it changes
+  std::uint64_t prefetched_batches = 0;  ///< batches that may be prefetched now
+  std::uint64_t reads_in_flight = 0;     ///< stored chunks that may be read ahead at once now
+
   std::uint64_t cache_hits = 0;       ///< chunk visits of batches that were served from memory
   std::uint64_t cache_misses = 0;     ///< chunks read and decoded, for a visit or ahead of one
   std::uint64_t chunk_loads = 0;      ///< chunks of samples (not of targets) read and decoded

@@ -74,6 +74,28 @@ TEST(Bench, reports_every_field_of_every_row) {
   }
 }
 
+TEST(Bench, takes_auto_alone_in_a_list_and_by_default) {
+  const TempDir dir;
+  write_samples(dir);
+  const Json rows = bench_json(dir, {"--num-workers", "auto,1", "--runs", "1"}).at("rows");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("num_workers"), "auto");
+  EXPECT_GE(rows[0].at("active_workers"), 1);
+  EXPECT_GE(rows[0].at("prefetched_batches"), 1);
+  EXPECT_GE(rows[0].at("reads_in_flight"), 0);
+  EXPECT_GT(rows[0].at("share_of_limit"), 0);
+  EXPECT_EQ(rows[1].at("num_workers"), 1);
+  EXPECT_EQ(rows[1].at("active_workers"), 1);
+  const Json by_default = bench_json(dir, {"--runs", "1"});
+  EXPECT_EQ(by_default.at("rows").back().at("num_workers"), "auto");
+  EXPECT_GT(by_default.at("limits").at("decode_bytes_per_s"), 0);
+  const ProgramResult table = run_program(
+      dir.path(), {"bench", "a.h5", "--num-workers", "auto", "--runs", "1", "--time-budget", "100ms"});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, ::testing::ContainsRegex("\n +auto: [0-9]+ "));
+  EXPECT_THAT(table.out, HasSubstr("put into your code: options.num_workers = h5feed::kAuto;"));
+}
+
 TEST(Bench, compares_single_rows_with_the_gather_limit) {
   const TempDir dir;
   write_samples(dir, {"none"});

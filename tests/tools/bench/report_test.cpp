@@ -34,6 +34,16 @@ TEST(BenchVerdict, prefers_fewer_workers_that_are_as_fast) {
   EXPECT_EQ(best_row({row(0, 500, 1), row(2, 980, 1), row(4, 1000, 1), row(8, 900, 1)}).at("num_workers"), 2);
 }
 
+TEST(BenchVerdict, prefers_auto_where_it_is_as_fast) {
+  Json self = row(0, 6300, 0.93);
+  self["num_workers"] = "auto";
+  EXPECT_EQ(bench_verdict({row(1, 3000, 0.95), row(4, 6420, 0.94), self}, "chunk:16", "lru"),
+            "best: num_workers=auto (6,300 samples/s, 93 % of the decode limit)\n"
+            "put into your code: options.num_workers = h5feed::kAuto; options.shuffle = \"chunk:16\";\n");
+  self["samples_per_s"] = 5000;
+  EXPECT_EQ(best_row({row(1, 3000, 0.95), row(4, 6420, 0.94), self}).at("num_workers"), 4);
+}
+
 TEST(BenchVerdict, claims_no_limit_where_nothing_was_decoded) {
   Json cached = row(2, 5000, 0);
   cached["share_of_limit"] = nullptr;

@@ -36,7 +36,7 @@ TEST_F(OptionErrors, name_the_option_and_what_works) {
   };
   EXPECT_EQ(refuse({.batch_size = 0}), "batch_size must be at least 1, or none for single samples; got 0");
   EXPECT_EQ(refuse({.batch_size = -3}), "batch_size must be at least 1, or none for single samples; got -3");
-  EXPECT_EQ(refuse({.num_workers = -2}), "num_workers must be 0 to 1024; got -2");
+  EXPECT_EQ(refuse({.num_workers = -2}), "num_workers must be 0 to 1024, or auto (-1); got -2");
   EXPECT_EQ(refuse({.prefetch_factor = 2}),
             "prefetch_factor needs workers that prefetch; set num_workers > 0, or leave it unset");
   EXPECT_EQ(refuse({.num_workers = 1, .prefetch_factor = 0}), "prefetch_factor must be 1 to 1024; got 0");

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "flow/resolve/host_share.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace h5feed {
+namespace {
+
+// Returns the number of "4" and "4(x2)"; nullopt for anything else.
+std::optional<std::int64_t> number_of(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 1 || number > kMaxWorldSize) return std::nullopt;
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (!rest.empty() && !(rest.starts_with("(x") && rest.ends_with(')'))) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::int64_t local_processes(std::int64_t given, const Variable& variable) {
+  if (given > 0) return given;
+  static constexpr std::array<const char*, 4> kNames = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                                        "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"};
+  for (const char* const name : kNames) {
+    const char* const text = variable(name);
+    if (text == nullptr) continue;
+    if (const std::optional<std::int64_t> number = number_of(text)) return *number;
+  }
+  return 1;
+}
+
+std::int64_t local_processes(std::int64_t given) {
+  return local_processes(given, [](const char* name) -> const char* { return std::getenv(name); });
+}
+
+double cpu_share(const SystemLimits& limits, std::int64_t processes) noexcept {
+  const auto parts = static_cast<double>(processes);
+  const bool own = limits.cpus_bound_by == "affinity" && limits.cpus * parts <= limits.host_cpus;
+  return own ? limits.cpus : limits.cpus / parts;
+}
+
+std::uint64_t memory_share(const SystemLimits& limits, std::int64_t processes) noexcept {
+  return limits.available_bytes / static_cast<std::uint64_t>(processes);
+}
+
+}  // namespace h5feed
