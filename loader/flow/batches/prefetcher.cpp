@@ -15,7 +15,7 @@ namespace {
 
 // Plans of one batch, each of which met bad data that was not known before. A plan meets all bad data of its
 // samples; further plans only meet that of replacements, which are drawn again at most a hundred times.
-constexpr std::uint32_t kMostAttempts = 200;
+constexpr std::uint32_t kMostPlans = 200;
 
 }  // namespace
 
@@ -314,10 +314,10 @@ void Prefetcher::finish_visits(const std::vector<VisitRef>& done) {
 // the job then has an error.
 bool Prefetcher::plan_again(BatchJob& job) {
   try {
-    if (job.attempt == kMostAttempts) {
+    if (job.attempt == kMostPlans) {
       throw ChunkError(fmt::format(
           "epoch {}, batch {}: its data failed in each of {} attempts; the last fault: {}; check the storage",
-          job.epoch, job.batch.number, kMostAttempts, settings_.bad->last_fault()));
+          job.epoch, job.batch.number, kMostPlans, settings_.bad->last_fault()));
     }
     const auto again = std::make_shared<BatchJob>(job, job.attempt + 1);
     // Gives the memory of the batch back before the new job asks for some. No visit uses it any more.

@@ -12,6 +12,7 @@
 #include "base/option_spelling.hpp"
 #include "flow/resolve/cache_layout.hpp"
 #include "flow/resolve/host_share.hpp"
+#include "flow/resolve/memory_budget.hpp"
 #include "flow/resolve/row_read_choice.hpp"
 #include "flow/resolve/tuning_bounds.hpp"
 #include "h5feed/error.hpp"
@@ -80,140 +81,6 @@ void check_faults(const DataLoaderOptions& options) {
   }
 }
 
-// Exceeds any memory; sums of a few of them do not overflow.
-constexpr std::uint64_t kTooMuch = std::uint64_t{1} << 60;
-
-// Returns a · b, at most `kTooMuch`.
-std::uint64_t product(std::uint64_t a, std::uint64_t b) noexcept {
-  std::uint64_t result = 0;
-  return __builtin_mul_overflow(a, b, &result) ? kTooMuch : std::min(result, kTooMuch);
-}
-
-// All parts of the memory budget, in bytes.
-class Budget {
- public:
-  Budget(const DatasetState& dataset, const DeliveryFormat& format, const ResolvedOptions& options,
-         const MemoryUse& others)
-      : others_(others),
-        batch_size_(static_cast<std::uint64_t>(options.max_batch_rows)),
-        slots_((options.prefetch_batches + (options.num_workers > 0 ? 1 : 0)) * format.outputs +
-               format.slots_in_transfer),
-        row_bytes_(format.data_row_bytes + format.target_row_bytes + format.staging_row_bytes),
-        rows_apart_(options.cache_policy == CachePolicy::clairvoyant),
-        shares_cache_(options.cache_policy == CachePolicy::lru) {
-    for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
-      if (const Field* const field = dataset.field(number))
-        count_field(*field, number == kData && options.row_reads);
-    }
-    for (const FieldFormat& field : format.fields)
-      row_bytes_ += (field.batch_bytes + batch_size_ - 1) / batch_size_;
-  }
-
-  // Returns the memory needed with `decodes` concurrent decodes and `io_depth` chunks read ahead. Decoded
-  // chunks are entries of the cache, so they count only beyond its capacity; a cache of rows is separate from
-  // them.
-  std::uint64_t total(std::uint64_t cache_bytes, std::uint64_t decodes, std::uint64_t io_depth) const {
-    return fixed() + held(cache_bytes, decodes) + reading(decodes, io_depth);
-  }
-
-  // Returns the memory of decoded chunks that are not part of the cache.
-  std::uint64_t decoding(std::uint64_t decodes) const { return rows_apart_ ? decodes * chunk_bytes_ : 0; }
-
-  // Returns the memory of stored chunks and filter buffers, in addition to decoded chunks.
-  std::uint64_t reading(std::uint64_t decodes, std::uint64_t io_depth) const {
-    return decodes * read_bytes_ + io_depth * stored_bytes_;
-  }
-
-  std::uint64_t fixed() const { return resident_bytes_ + others_.own_bytes + slot_bytes(batch_size_); }
-
-  // Returns the memory that a loader with these options takes.
-  MemoryUse use(const ResolvedOptions& options) const {
-    const auto decodes = static_cast<std::uint64_t>(options.concurrent_decodes);
-    const auto io_depth = static_cast<std::uint64_t>(options.io_depth);
-    MemoryUse use{.own_bytes = slot_bytes(batch_size_) + reading(decodes, io_depth),
-                  .budget_bytes = options.memory_budget_bytes};
-    if (options.cache_policy == CachePolicy::lru) {
-      use.cache_bytes = options.cache_bytes;
-      use.decode_bytes = decodes * chunk_bytes_;
-    } else {
-      use.own_bytes += held_alone(options.cache_bytes, decodes);
-    }
-    return use;
-  }
-
-  [[noreturn]] void refuse(std::uint64_t budget, std::uint64_t cache_bytes) const {
-    std::string parts =
-        fmt::format("{} {} × {} B × {} {} ({})", spelled("batch_size"), batch_size_, format_count(row_bytes_),
-                    slots_, slots_ == 1 ? "slot" : "slots", format_bytes(slot_bytes(batch_size_)));
-    if (resident_bytes_ > 0) parts += fmt::format(" + target {}", format_bytes(resident_bytes_));
-    if (const std::uint64_t taken = others_.own_bytes + (shares_cache_ ? 0 : shared_by_others()); taken > 0)
-      parts += fmt::format(" + other loaders of this dataset {}", format_bytes(taken));
-    const bool cache_counts = rows_apart_ || cache_bytes >= chunk_bytes_;
-    if (cache_counts) parts += fmt::format(" + {} {}", spelled("cache_bytes"), format_bytes(cache_bytes));
-    if (rows_apart_ || !cache_counts) {
-      parts += fmt::format(" + one decoded chunk {}", format_bytes(chunk_bytes_));
-    }
-    if (read_bytes_ > 0)
-      parts += fmt::format(" + one stored chunk with filter buffers {}", format_bytes(read_bytes_));
-    const std::uint64_t others = total(cache_bytes, 1, 0) - slot_bytes(batch_size_);
-    const std::uint64_t fitting = budget > others ? (budget - others) / product(row_bytes_, slots_) : 0;
-    std::string instead;
-    if (fitting > 0) {
-      instead = fmt::format("{} ≤ {} or ", spelled("batch_size"), fitting);
-    } else if (cache_counts && budget > cacheless() + chunk_bytes_ + kMiB) {
-      // The cache alone is too large. Whole MiB, rounded down.
-      instead = fmt::format("{} ≤ {}MiB or ", spelled("cache_bytes"), (budget - cacheless()) / kMiB);
-    }
-    throw OptionError(fmt::format("{} {} cannot hold {}; use {}at least {}", spelled("memory_budget_bytes"),
-                                  format_bytes(budget), parts, instead,
-                                  format_bytes_ceil(total(cache_bytes, 1, 0))));
-  }
-
- private:
-  std::uint64_t slot_bytes(std::uint64_t batch_size) const {
-    return product(product(batch_size, row_bytes_), slots_);
-  }
-
-  // Returns the memory needed in addition to the cache, with one chunk being decoded.
-  std::uint64_t cacheless() const {
-    return fixed() + decoding(1) + reading(1, 0) + (shares_cache_ ? 0 : shared_by_others());
-  }
-
-  // Returns the memory of cache and decoded chunks of this loader if it shares no cache.
-  std::uint64_t held_alone(std::uint64_t cache_bytes, std::uint64_t decodes) const {
-    return rows_apart_ ? cache_bytes + decoding(decodes) : std::max(cache_bytes, decodes * chunk_bytes_);
-  }
-
-  std::uint64_t shared_by_others() const { return std::max(others_.cache_bytes, others_.decode_bytes); }
-
-  // Returns the memory of caches and decoded chunks of all loaders of the dataset.
-  std::uint64_t held(std::uint64_t cache_bytes, std::uint64_t decodes) const {
-    if (!shares_cache_) return held_alone(cache_bytes, decodes) + shared_by_others();
-    return std::max(std::max(cache_bytes, others_.cache_bytes),
-                    decodes * chunk_bytes_ + others_.decode_bytes);
-  }
-
-  void count_field(const Field& field, bool row_reads) {
-    resident_bytes_ += field.resident.size();
-    if (field.is_resident() || row_reads) return;
-    chunk_bytes_ = std::max(chunk_bytes_, field.reader->chunk_bytes());
-    // scratch_bytes() is what a read needs in addition to the decoded chunk: stored bytes and filter buffers.
-    read_bytes_ = std::max(read_bytes_, field.reader->scratch_bytes());
-    if (field.reader->direct()) stored_bytes_ = std::max(stored_bytes_, field.reader->max_stored_bytes());
-  }
-
-  MemoryUse others_;
-  std::uint64_t batch_size_;
-  std::uint64_t slots_;
-  std::uint64_t row_bytes_;
-  bool rows_apart_;    // clairvoyant: the row cache is separate from decoded chunks
-  bool shares_cache_;  // lru: loaders share one cache
-  std::uint64_t resident_bytes_ = 0;
-  std::uint64_t chunk_bytes_ = 0;   // largest decoded chunk
-  std::uint64_t read_bytes_ = 0;    // largest need of one read in addition to the chunk
-  std::uint64_t stored_bytes_ = 0;  // largest stored chunk
-};
-
 // Warns a loader that set a value other than that of another loader: the largest applies to all loaders of a
 // dataset.
 void say_which_holds(std::string_view option, std::optional<std::uint64_t> given, std::uint64_t others,
@@ -233,7 +100,7 @@ std::uint64_t budget_bytes(const DataLoaderOptions& options, const SystemLimits&
 }
 
 void resolve_memory(const DataLoaderOptions& options, const SystemLimits& limits, const MemoryUse& others,
-                    const Budget& budget, ResolvedOptions& resolved) {
+                    const MemoryBudget& budget, ResolvedOptions& resolved) {
   const std::uint64_t available = memory_share(limits, resolved.local_world_size);
   const std::uint64_t memory = budget_bytes(options, limits, resolved, others);
   resolved.memory_budget_bytes = memory;
@@ -311,18 +178,18 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
   const std::size_t value_bytes = size_of(format.dtype);
   if (field.rows) {
     const SampleGeometry& geometry = field.rows->geometry;
-    format.row_bytes = product(product(geometry.channels, geometry.pixels), value_bytes);
-    format.batch_bytes = product(max_batch_rows, format.row_bytes);
+    format.row_bytes = capped_product(capped_product(geometry.channels, geometry.pixels), value_bytes);
+    format.batch_bytes = capped_product(max_batch_rows, format.row_bytes);
     return format;
   }
   const RaggedField& rows = *field.ragged;
-  format.row_bytes = product(rows.element_values(), value_bytes);
+  format.row_bytes = capped_product(rows.element_values(), value_bytes);
   // A batch may contain a row several times: with a sampler, or for several tiles.
   const std::uint64_t elements =
       field.options.collate == Collate::ragged && field.samples_per_row == 1 && max_batch_rows <= rows.rows()
           ? rows.most_elements(max_batch_rows)
-          : product(max_batch_rows, rows.longest());
-  format.batch_bytes = product(elements, format.row_bytes);
+          : capped_product(max_batch_rows, rows.longest());
+  format.batch_bytes = capped_product(elements, format.row_bytes);
   return format;
 }
 
@@ -330,8 +197,8 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
 
 std::uint64_t batch_bytes(const DeliveryFormat& format, const ResolvedOptions& resolved) {
   const std::uint64_t rows = static_cast<std::uint64_t>(resolved.max_batch_rows) * format.outputs;
-  std::uint64_t bytes = product(rows, format.data_row_bytes + format.target_row_bytes);
-  for (const FieldFormat& field : format.fields) bytes += product(field.batch_bytes, format.outputs);
+  std::uint64_t bytes = capped_product(rows, format.data_row_bytes + format.target_row_bytes);
+  for (const FieldFormat& field : format.fields) bytes += capped_product(field.batch_bytes, format.outputs);
   return bytes;
 }
 
@@ -390,7 +257,7 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
   resolved.cache_policy = options.cache_policy;
   // Rows may bypass the cache depending on its size, which depends on the memory for chunks: so memory is
   // resolved first.
-  const Budget budget(dataset, format, resolved, others);
+  const MemoryBudget budget(dataset, format, resolved, others);
   resolve_memory(options, limits, others, budget, resolved);
   if (cached_data_bytes(dataset, resolved) <= resolved.cache_bytes) resolved.cache_policy = CachePolicy::lru;
   if (resolved.sampled && resolved.cache_policy == CachePolicy::clairvoyant) {
