@@ -14,9 +14,9 @@
 #include "flow/chunks/batch_job.hpp"
 #include "flow/chunks/chunk_loader.hpp"
 #include "flow/measure/counters.hpp"
-#include "flow/resolve/conversion.hpp"
 #include "flow/resolve/resolve.hpp"
 #include "flow/resolve/resolve_options.hpp"
+#include "flow/values/conversion.hpp"
 #include "h5feed/error.hpp"
 #include "plan/sample_subset.hpp"
 

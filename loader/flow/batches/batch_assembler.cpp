@@ -7,8 +7,8 @@
 
 #include "flow/chunks/visit_plan.hpp"
 #include "flow/measure/trace_span.hpp"
-#include "flow/resolve/field_kernel.hpp"
 #include "flow/resolve/tuning_bounds.hpp"
+#include "flow/values/field_kernel.hpp"
 
 namespace h5feed {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/byte_buffer.hpp"
-#include "flow/resolve/field_kernel.hpp"
+#include "flow/values/field_kernel.hpp"
 
 namespace h5feed {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "dataset/dataset_state.hpp"
-#include "flow/resolve/conversion.hpp"
 #include "flow/resolve/row_forecast.hpp"
+#include "flow/values/conversion.hpp"
 #include "h5feed/data_loader.hpp"
 
 namespace h5feed {

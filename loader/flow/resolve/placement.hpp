@@ -7,8 +7,8 @@
 
 #include "batch/device.hpp"
 #include "dataset/dataset_state.hpp"
-#include "flow/resolve/conversion.hpp"
 #include "flow/resolve/resolve_options.hpp"
+#include "flow/values/conversion.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/options.hpp"
 

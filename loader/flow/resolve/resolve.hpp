@@ -10,7 +10,7 @@
 #include "flow/resolve/loader_group.hpp"
 #include "flow/resolve/placement.hpp"
 #include "flow/resolve/resolve_options.hpp"
-#include "flow/resolve/stored_transform.hpp"
+#include "flow/values/stored_transform.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/sample_subset.hpp"
 

@@ -7,8 +7,8 @@
 
 #include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
-#include "flow/resolve/conversion.hpp"
 #include "flow/resolve/loader_group.hpp"
+#include "flow/values/conversion.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/options.hpp"
 

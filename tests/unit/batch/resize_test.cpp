@@ -12,7 +12,7 @@
 
 #include "base/float_bits.hpp"
 #include "batch/row_kernel.hpp"
-#include "flow/resolve/augmentation.hpp"
+#include "flow/values/augmentation.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/files/sample_set.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "flow/resolve/augmentation.hpp"
+#include "flow/values/augmentation.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/files/sample_set.hpp"

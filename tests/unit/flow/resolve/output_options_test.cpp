@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/float_bits.hpp"
-#include "flow/resolve/augmentation.hpp"
+#include "flow/values/augmentation.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/files/sample_set.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "flow/resolve/stored_transform.hpp"
+#include "flow/values/stored_transform.hpp"
 
 #include <cstring>
 #include <utility>

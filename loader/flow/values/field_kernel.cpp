@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "flow/resolve/field_kernel.hpp"
+#include "flow/values/field_kernel.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "flow/resolve/conversion.hpp"
+#include "flow/values/conversion.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "flow/resolve/augmentation.hpp"
+#include "flow/values/augmentation.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 
 #include "batch/row_kernel.hpp"
 #include "dataset/dataset_state.hpp"
-#include "flow/resolve/augmentation.hpp"
+#include "flow/values/augmentation.hpp"
 #include "h5feed/options.hpp"
 
 namespace h5feed {
