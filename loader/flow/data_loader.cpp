@@ -72,13 +72,12 @@ PlanReport DataLoader::plan() const {
 }
 
 LoaderStats DataLoader::stats() const {
-  LoaderStats stats = snapshot(state_->counters);
+  LoaderStats stats = state_->counted();
   const SelfTuning::Choice in_use = state_->in_use();
   stats.active_workers =
       static_cast<std::uint64_t>(state_->tuning ? state_->prefetcher.active() : in_use.workers);
   stats.prefetched_batches = in_use.batches;
   stats.reads_in_flight = static_cast<std::uint64_t>(in_use.reads);
-  stats.epoch_ns = state_->epoch_clock.total_ns();
   stats.gpu = state_->gpu_window.total();
   stats.cache_bytes = state_->cache.stats().held_bytes + state_->chunks.row_bytes_held();
   stats.outputs_held_bytes = state_->device->lent_bytes();
@@ -98,10 +97,19 @@ std::string DataLoader::report() const {
   return format_report(stats(), state_->resolved.options, state_->limits, state_->data_facts());
 }
 
+std::optional<Verdict> DataLoader::verdict() const {
+  return state_->epoch_log.verdict(state_->counted(), state_->verdict_facts());
+}
+
 std::string PlanReport::to_string() const {
-  std::string text = fmt::format("an epoch: {} samples in {} batches from {} {}; mixing {:.2f}\n",
+  std::string text = fmt::format("an epoch: {} samples in {} batches from {} {}; mixing {:.2f}",
                                  format_count(static_cast<std::uint64_t>(samples)), format_count(batches),
                                  format_count(chunks), chunks == 1 ? "chunk" : "chunks", mixing);
+  if (echo_factor > 1) {
+    text += fmt::format(", {:.2f} with echo.factor {}: repeats bring no new samples", mixing_with_echo,
+                        echo_factor);
+  }
+  text += "\n";
   if (decodes_per_chunk) {
     text += fmt::format("decodes per chunk: about {:.1f} with cache_bytes {}", *decodes_per_chunk,
                         format_bytes(cache_bytes));

@@ -32,6 +32,8 @@ LoaderState DataLoader::State::state() const {
         "state() needs in_order = true: otherwise a position does not "
         "determine which samples were delivered");
   }
+  if (headroom)
+    throw OptionError("state() needs headroom = false: one batch is repeated, and none is trained");
   const Delivering& now = delivering;
   bool within = now.running;
   EpochPlace place;

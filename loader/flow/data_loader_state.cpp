@@ -38,13 +38,16 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       resolved(resolve(user, *dataset, chosen.get(), limits)),
       keeps_on_gpu(resolved.placement.gpu && user.gpu_cache_bytes.enabled()),
       given_budget(user.memory_budget_bytes),
+      headroom(user.headroom),
       trace(user.trace),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       tuning(resolved.options.self_tuning
                  ? std::make_optional<SelfTuning>(tuning_bounds(user), counters, thread_clocks,
                                                   user.cpu_limit ? "cpu_limit" : limits.cpus_bound_by)
                  : std::nullopt),
+      ledger(counters),
       gpu_window(user.gpu_probe),
+      epoch_log(user.epoch_log, user.headroom),
       layout(cache_layout(*dataset, resolved.options)),
       own_cache(resolved.options.cache_policy == CachePolicy::lru
                     ? nullptr
@@ -61,8 +64,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       look_ahead(look_ahead_room(*dataset, resolved.options, in_use().workers, in_use().batches)),
       prefetcher(assembler, chunks, ring, look_ahead,
                  {in_use().workers, user.worker_init_fn, user.collate_fn, user.trace,
-                  faults ? &faults->bad : nullptr, tuning ? &counters : nullptr,
-                  tuning ? &thread_clocks : nullptr}) {
+                  faults ? &faults->bad : nullptr, counters, tuning ? &thread_clocks : nullptr}) {
   upcoming.select(0, whole_epoch());
   if (user.preload) preload();
   if (batches_per_epoch == 0 && dataset->data.info().rows() > 0) warn_of_empty_epochs();
@@ -145,13 +147,28 @@ SlotBytes DataLoader::State::slot_bytes() const {
   return {rows * resolved.format.data_row_bytes, rows * resolved.format.target_row_bytes};
 }
 
+VerdictFacts DataLoader::State::verdict_facts() const {
+  const ResolvedOptions& options = resolved.options;
+  return {.rank = options.rank,
+          .num_workers = in_use().workers,
+          .usable_cpus = std::max<std::int64_t>(1, limits.cpus / options.local_world_size),
+          .self_tuning = options.self_tuning,
+          .samples = static_cast<std::uint64_t>(options.samples_per_epoch),
+          .chunks = options.chunks_per_epoch * dataset->data.map.pieces(),
+          .fit_bytes = cached_data_bytes(*dataset, options),
+          .cache_bytes = own_cache ? options.cache_bytes : cache.capacity_bytes()};
+}
+
+LoaderStats DataLoader::State::counted() const {
+  LoaderStats stats = snapshot(counters);
+  stats.epoch_ns = epoch_clock.total_ns();
+  return stats;
+}
+
 DataFacts DataLoader::State::data_facts() const {
   DataFacts facts;
   facts.device = device->name();
-  facts.samples = static_cast<std::uint64_t>(resolved.options.samples_per_epoch);
-  facts.chunks = resolved.options.chunks_per_epoch * dataset->data.map.pieces();
-  facts.fit_bytes = cached_data_bytes(*dataset, resolved.options);
-  facts.cache_bytes = own_cache ? resolved.options.cache_bytes : cache.capacity_bytes();
+  facts.verdict = verdict_facts();
   const std::uint64_t own_budget =
       given_budget.value_or(default_budget_bytes(memory_share(limits, resolved.options.local_world_size)));
   facts.budget_bound_by = resolved.options.memory_budget_bytes > own_budget ? "another loader of the dataset"
@@ -212,6 +229,7 @@ void DataLoader::State::start_epoch() {
   delivering.running = true;
   epoch_clock.start();
   gpu_window.start();
+  epoch_log.begin(delivering.epoch, counted());
   issue_jobs();
 }
 
@@ -251,6 +269,7 @@ void DataLoader::State::issue(const Stretch& part, std::uint64_t of_epoch, std::
 // running one without a gap; if `set_epoch` selects another epoch after that, they are dropped when it
 // starts.
 void DataLoader::State::issue_jobs() {
+  if (replayed) return;
   const std::uint64_t wanted = in_use().batches;
   while (ring.size() < wanted) {
     if (issuing.round_issued()) {
@@ -315,6 +334,16 @@ Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& prov
   return batch;
 }
 
+Batch DataLoader::State::replay(const ProvideOutput& provide) {
+  ++replays;
+  Batch batch = resolved.placement.gpu ? device->deliver_again(*replayed, replays, provide) : *replayed;
+  batch.epoch = delivering.epoch;
+  batch.number = delivering.delivered;
+  ++delivering.delivered;
+  ++delivering.taken;
+  return batch;
+}
+
 Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
   const std::int64_t repeat = delivering.repeats++;
   Batch batch;
@@ -341,13 +370,14 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     delivering.running = false;
     epoch_clock.stop();
     gpu_window.stop();
+    epoch_log.end(counted(), verdict_facts());
     return std::nullopt;
   }
   const bool echoed = delivering.echo_pending();
-  const std::shared_ptr<BatchJob> job = echoed ? nullptr : take_job();
+  const std::shared_ptr<BatchJob> job = echoed || replayed ? nullptr : take_job();
   Batch batch;
   try {
-    batch = echoed ? next_echo(provide) : first_delivery(*job, provide);
+    batch = replayed ? replay(provide) : echoed ? next_echo(provide) : first_delivery(*job, provide);
   } catch (...) {
     delivering.drop_repeats();
     Counters::add(counters.errors, 1);
@@ -358,6 +388,10 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
   Counters::add(counters.samples, samples);
   if (batch.repeat > 0) Counters::add(counters.samples_echoed, samples);
   Counters::add(counters.bytes_delivered, samples * dataset->sample_bytes());
+  if (headroom && !replayed) {
+    replayed = batch;
+    replayed->gpu.reset();
+  }
   return batch;
 }
 

@@ -26,11 +26,13 @@
 #include "flow/measure/epoch_clock.hpp"
 #include "flow/measure/gpu_window.hpp"
 #include "flow/measure/thread_clocks.hpp"
+#include "flow/measure/wait_ledger.hpp"
 #include "flow/report.hpp"
 #include "flow/resolve/cache_layout.hpp"
 #include "flow/resolve/resolve.hpp"
 #include "flow/stretch.hpp"
 #include "flow/tuning/self_tuning.hpp"
+#include "flow/verdict/epoch_log.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
 
@@ -61,6 +63,8 @@ struct DataLoader::State {
   /// Counts a batch with `bad_samples` left out or replaced, which is about to be delivered. Throws
   /// ChunkError if those of the epoch exceed the quota.
   void count_bad_samples(std::uint64_t bad_samples, const Batch& batch);
+  /// Delivers the first batch once more, for `headroom`.
+  Batch replay(const ProvideOutput& provide);
   /// Delivers the next repeat of the current batch.
   Batch next_echo(const ProvideOutput& provide);
 
@@ -94,6 +98,10 @@ struct DataLoader::State {
   Foresee foresee();
   /// Returns the bytes of the largest batch.
   SlotBytes slot_bytes() const;
+  /// Returns the facts that a verdict needs. Thread-safe.
+  VerdictFacts verdict_facts() const;
+  /// Returns the counters and the time of epochs. Thread-safe.
+  LoaderStats counted() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.
   DataFacts data_facts() const;
   /// Makes `part` of `of_epoch` the running round. Keeps jobs already issued for it if `may_be_prefetched`,
@@ -129,13 +137,16 @@ struct DataLoader::State {
   Resolved resolved;                                ///< constant, except that `restore` changes the seed
   const bool keeps_on_gpu;                          ///< samples stay on the GPU (`gpu_cache_bytes`)
   const std::optional<std::uint64_t> given_budget;  ///< `memory_budget_bytes` as set by the user
+  const bool headroom;                              ///< One batch is repeated for ever
   const std::shared_ptr<TraceSink> trace;
   const std::uint64_t batches_per_epoch;
   Counters counters;
   ThreadClocks thread_clocks;
   std::optional<SelfTuning> tuning;  ///< Unset unless `num_workers = kAuto`
+  WaitLedger ledger;
   EpochClock epoch_clock;
   GpuWindow gpu_window;
+  EpochLog epoch_log;
   const CacheLayout layout;
   const std::unique_ptr<ChunkCache> own_cache;  ///< null: the cache of the group is used
   ChunkCache& cache;
@@ -155,6 +166,8 @@ struct DataLoader::State {
   Delivering delivering;
   Issuing issuing;
   Upcoming upcoming;
+  OptionalBatch<Batch> replayed;  ///< Batch that is repeated for `headroom`; unset until it was delivered
+  std::uint64_t replays = 0;      ///< How often it was
   TicketRing::Deadline waiting_since;  ///< when the wait for the current batch began; unset: not yet
 };
 

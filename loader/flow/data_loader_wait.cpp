@@ -19,29 +19,35 @@ constexpr std::chrono::hours kForever(24 * 365 * 10);
 // Charges the time of its scope to the counters of waiting, and reports it to the trace.
 class CountedWait {
  public:
-  CountedWait(Counters& counters, const Device& device, TraceSink* trace, std::uint64_t batch)
+  CountedWait(Counters& counters, WaitLedger& ledger, std::int64_t workers, const Device& device,
+              TraceSink* trace, std::uint64_t batch)
       : counters_(counters),
+        ledger_(ledger),
+        workers_(workers),
         device_(device),
-        total_(counters.wait_ns),
         before_(device.slot_waits()),
         span_(trace, Stage::wait, batch) {}
   CountedWait(const CountedWait&) = delete;
   CountedWait& operator=(const CountedWait&) = delete;
   ~CountedWait() {
     const SlotWaits after = device_.slot_waits();
-    const std::uint64_t all = watch_.elapsed_ns();
+    const std::uint64_t now = now_ns();
+    const std::uint64_t all = now - begin_ns_;
     const std::uint64_t for_gpu = std::min(all, after.gpu_ns - before_.gpu_ns);
+    const std::uint64_t for_copies = std::min(all - for_gpu, after.transfer_ns - before_.transfer_ns);
+    Counters::add(counters_.wait_ns, all);
     Counters::add(counters_.wait_gpu_ns, for_gpu);
-    Counters::add(counters_.wait_transfer_ns,
-                  std::min(all - for_gpu, after.transfer_ns - before_.transfer_ns));
+    Counters::add(counters_.wait_transfer_ns, for_copies);
+    ledger_.charge(all - for_gpu - for_copies, now, workers_);
   }
 
  private:
   Counters& counters_;
+  WaitLedger& ledger_;
+  const std::int64_t workers_;
   const Device& device_;
-  const TimeInto total_;
   const SlotWaits before_;
-  const Stopwatch watch_;
+  const std::uint64_t begin_ns_ = now_ns();
   const TraceSpan span_;
 };
 
@@ -67,8 +73,8 @@ TicketRing::Deadline DataLoader::State::wait_deadline() {
 }
 
 bool DataLoader::State::wait_ready(std::chrono::milliseconds limit) {
-  if (!reach_batch() || delivering.echo_pending()) return true;
-  const CountedWait counted(counters, *device, trace.get(), delivering.taken);
+  if (!reach_batch() || delivering.echo_pending() || replayed) return true;
+  const CountedWait counted(counters, ledger, in_use().workers, *device, trace.get(), delivering.taken);
   const bool in_order = resolved.options.in_order;
   auto until = Clock::now() + std::clamp<std::chrono::milliseconds>(limit, {}, kForever);
   if (resolved.options.num_workers == 0) {
@@ -113,7 +119,7 @@ std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
 std::shared_ptr<BatchJob> DataLoader::State::take_job() {
   std::shared_ptr<BatchJob> job;
   {
-    const CountedWait counted(counters, *device, trace.get(), delivering.taken);
+    const CountedWait counted(counters, ledger, in_use().workers, *device, trace.get(), delivering.taken);
     if (resolved.options.num_workers == 0) issue_jobs();
     job = wait_for_batch();
   }

@@ -5,81 +5,38 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/byte_units.hpp"
 #include "base/ratio.hpp"
+#include "flow/verdict/epoch_verdict.hpp"
 
 namespace h5feed {
 namespace {
 
 double seconds(std::uint64_t ns) noexcept { return static_cast<double>(ns) * 1e-9; }
 
-// Below this wait fraction, the consumer is the bottleneck.
-constexpr double kNoticeableWait = 0.05;
-
-// Causes of the consumer's waits, as fractions of the time. Waits while copies waited for the consumer's own
-// GPU work count as its own; waits while copies ran count as transfer; the rest is divided in proportion to
-// the workers' time per stage.
-struct Waits {
-  explicit Waits(const LoaderStats& stats)
-      : total(stats.wait_fraction()), own(std::min(total, ratio(stats.wait_gpu_ns, stats.epoch_ns))) {
-    const double copying = std::min(input(), ratio(stats.wait_transfer_ns, stats.epoch_ns));
-    const std::array<std::uint64_t, 4> work = {stats.read_ns, stats.decode_ns, stats.gather_ns,
-                                               stats.transfer_ns};
-    const std::uint64_t all = std::accumulate(work.begin(), work.end(), std::uint64_t{0});
-    for (std::size_t i = 0; i < work.size(); ++i)
-      stages[i].second = (input() - copying) * ratio(work[i], all);
-    stages.back().second += copying;
-  }
-
-  double input() const noexcept { return total - own; }
-
-  double total;
-  double own;
-  std::array<std::pair<const char*, double>, 4> stages = {
-      {{"reading", 0}, {"decoding", 0}, {"gathering", 0}, {"the transfer", 0}}};
-};
-
-std::string verdict(const LoaderStats& stats) {
-  const Waits waits(stats);
-  if (waits.input() < kNoticeableWait) {
-    const std::string own =
-        waits.own < 0.001 ? "" : fmt::format(", {:.1f} % for its own work on the GPU", waits.own * 100);
-    return fmt::format("the consumer was the slow side: it waited {:.1f} % of the time{}", waits.total * 100,
-                       own);
-  }
-  const auto& [name, share] =
-      *std::ranges::max_element(waits.stages, {}, [](const auto& stage) { return stage.second; });
-  return fmt::format("input-bound: the consumer waited {:.1f} % of the time; {:.0f} % of that was for {}{}",
-                     waits.total * 100, share / waits.total * 100, name,
-                     waits.own < 0.001 ? ""
-                                       : fmt::format(", {:.0f} % for its own work on the GPU",
-                                                     waits.own / waits.total * 100));
-}
-
 // Returns e.g. "the GPU was busy 41 %; of the other 59 points, 55 waited for decoding, 4 were the program's
 // own"; empty without a GPU probe. Waits of the host count only up to the GPU's idle time.
-std::string gpu_verdict(const LoaderStats& stats) {
+std::string gpu_verdict(const LoaderStats& stats, const Verdict& verdict) {
   const std::string use = stats.gpu.to_string();
   const std::optional<double> busy = stats.gpu.busy.mean();
   if (!busy) return use.empty() ? use : use + "\n";
   const double rest = 100 - std::round(*busy * 100);
   if (rest < 1) return use + "\n";
-  const Waits waits(stats);
-  const double scale = waits.input() > 0 ? std::min(rest, waits.input() * 100) / waits.input() : 0;
+  const Verdict::Waits& waits = verdict.waits;
+  const double input = real_ratio(waits.total() - waits.free_slot, verdict.seconds) * 100;
+  const double scale = input > 0 ? std::min(rest, input) / input : 0;
   std::vector<std::string> parts;
   double told = 0;
-  for (const auto& [name, share] : waits.stages) {
-    const double points = std::round(share * scale);
+  for (const auto& [cause, wait] : stage_waits(waits)) {
+    const double points = std::round(real_ratio(wait, verdict.seconds) * 100 * scale);
     if (points < 1) continue;
     told += points;
-    parts.push_back(fmt::format("{:.0f} waited for {}", points, name));
+    parts.push_back(fmt::format("{:.0f} waited for {}", points, waited_for(cause)));
   }
   if (rest - told >= 1) parts.push_back(fmt::format("{:.0f} were the program's own", rest - told));
   return fmt::format("{}; of the other {:.0f} points, {}\n", use, rest, fmt::join(parts, ", "));
@@ -88,8 +45,8 @@ std::string gpu_verdict(const LoaderStats& stats) {
 // Returns the line about decodes; empty if no chunk was decoded.
 std::string decodes(const LoaderStats& stats, const DataFacts& data) {
   if (stats.chunk_loads == 0 || stats.samples == 0) return {};
-  const double epochs = ratio(stats.samples, data.samples);
-  const double per_chunk = ratio(stats.chunk_loads, data.chunks) / epochs;
+  const double epochs = ratio(stats.samples, data.verdict.samples);
+  const double per_chunk = ratio(stats.chunk_loads, data.verdict.chunks) / epochs;
   std::string text = fmt::format("decodes: {:.2f} per chunk and epoch", per_chunk);
   // The optimum is unknown before the end of the first epoch.
   if (epochs >= 1 && data.optimum) {
@@ -137,21 +94,23 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
       format_count(stats.samples), format_count(stats.batches), time,
       format_count(time > 0 ? static_cast<std::uint64_t>(static_cast<double>(stats.samples) / time) : 0),
       options.seed, options.self_tuning ? "auto" : std::to_string(options.num_workers), data.device);
-  text += verdict(stats) + "\n";
+  const Verdict verdict = make_verdict(stats, data.verdict);
+  text += verdict.to_string() + "\n";
   if (!data.tuning.empty()) text += data.tuning + "\n";
-  text += gpu_verdict(stats);
+  text += gpu_verdict(stats, verdict);
   text += fmt::format(
-      "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s{}; {} read, {} decoded, {} delivered\n",
+      "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s{}{}; {} read, {} decoded, {} delivered\n",
       seconds(stats.read_ns), seconds(stats.decode_ns), seconds(stats.gather_ns),
+      stats.transform_ns > 0 ? fmt::format(", transform {:.2f} s", seconds(stats.transform_ns)) : "",
       stats.gpu_memory ? fmt::format(", transfer {:.2f} s", seconds(stats.transfer_ns)) : "",
       format_bytes(stats.bytes_read), format_bytes(stats.bytes_decoded), format_bytes(stats.bytes_delivered));
   const std::string would_fit =
-      data.fit_bytes > data.cache_bytes
-          ? fmt::format(" (all would fit from {})", format_bytes_ceil(data.fit_bytes))
+      data.verdict.fit_bytes > data.verdict.cache_bytes
+          ? fmt::format(" (all would fit from {})", format_bytes_ceil(data.verdict.fit_bytes))
           : std::string();
   text += fmt::format(
       "cache: hit rate {:.1f} %, {} of {} held{}; rows read directly: {}; chunks through libhdf5: {}\n",
-      stats.cache_hit_rate() * 100, format_bytes(stats.cache_bytes), format_bytes(data.cache_bytes),
+      stats.cache_hit_rate() * 100, format_bytes(stats.cache_bytes), format_bytes(data.verdict.cache_bytes),
       would_fit, format_count(stats.rows_direct), format_count(stats.fallback_chunks));
   text += decodes(stats, data);
   text += fmt::format("memory: budget {} (bound by {}); batches out {}; usable CPUs {} (bound by {})",

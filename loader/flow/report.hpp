@@ -8,6 +8,7 @@
 
 #include "base/system_limits.hpp"
 #include "flow/resolve/row_forecast.hpp"
+#include "flow/verdict/epoch_verdict.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/stats.hpp"
 
@@ -15,11 +16,8 @@ namespace h5feed {
 
 /// Properties of data and cache that the report relates the counters to.
 struct DataFacts {
-  std::uint64_t samples = 0;       ///< Samples per epoch on this rank
-  std::uint64_t chunks = 0;        ///< Chunks that `samples` come from
-  std::uint64_t fit_bytes = 0;     ///< Smallest `cache_bytes` that holds all decoded data
+  VerdictFacts verdict;            ///< Of samples, chunks, cache and workers
   std::uint64_t stored_bytes = 0;  ///< Stored bytes of the fields not held in memory as a whole
-  std::uint64_t cache_bytes = 0;   ///< Capacity of the cache in use, which several loaders may share
   std::string device;              ///< Name of the device (`Device::name`)
   std::string budget_bound_by;     ///< Source of `memory_budget_bytes`
   std::string tuning;              ///< What self-tuning has chosen, and why; empty without it

@@ -2,6 +2,7 @@
 """The loader, with NumPy arrays."""
 
 import atexit
+import json
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ class Loader(Generic[Item]):
                  row_reads: Literal["automatic", "always", "never"] = "automatic",
                  gpu_cache_bytes: int | Literal["auto"] = 0,
                  on_error: Literal["fail", "skip", "replace"] = "fail", max_bad_share: float = 0.01,
-                 bad_list: PathLike | None = None) -> None:
+                 bad_list: PathLike | None = None, epoch_log: PathLike | None = None, headroom: bool = False) -> None:
         if isinstance(dataset, Dataset):
             if data or target:
                 raise OptionError("data and target belong to Dataset.open, which was already called")
@@ -66,6 +67,7 @@ class Loader(Generic[Item]):
             "echo": echo, "target_dtype": dtype_name(target_dtype), "provenance": provenance, "row_reads": row_reads,
             "gpu_cache_bytes": gpu_cache_bytes, "on_error": on_error, "max_bad_share": max_bad_share,
             "bad_list": "" if bad_list is None else os.fspath(bad_list),
+            "epoch_log": "" if epoch_log is None else os.fspath(epoch_log), "headroom": headroom,
         }
         self._order: EpochOrder | None = None
         if sampler is not None:
@@ -163,6 +165,15 @@ class Loader(Generic[Item]):
     def report(self) -> str:
         """Returns a summary of a few lines for display. Thread-safe."""
         return self._loader.report()
+
+    def verdict(self) -> dict[str, Any] | None:
+        """Returns where the time of the running or last epoch went, as a flat dict; None before the first.
+
+        "bottleneck" is "consumer", "read", "decode", "gather", "transform" or "transfer"; the times are in seconds;
+        "advice" is a list of what would help. Thread-safe.
+        """
+        found = self._loader.verdict()
+        return None if found is None else json.loads(found)
 
     def plan(self) -> "_core.PlanReport":
         """Returns the predicted cost of an epoch."""

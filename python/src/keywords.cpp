@@ -77,6 +77,8 @@ void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   given.take("on_error", options.on_error);
   given.take("max_bad_share", options.max_bad_share);
   given.take("bad_list", options.bad_list);
+  given.take("epoch_log", options.epoch_log);
+  given.take("headroom", options.headroom);
 }
 
 SampleReaderOptions reader_options(const nb::dict& dict) {

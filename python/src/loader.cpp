@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/loader.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -275,6 +276,13 @@ std::string PyLoader::report() {
   return loader->report();
 }
 
+std::optional<std::string> PyLoader::verdict() {
+  const Lease loader = get();
+  const nb::gil_scoped_release release;
+  const std::optional<Verdict> verdict = loader->verdict();
+  return verdict ? std::make_optional(verdict->to_json()) : std::nullopt;
+}
+
 PlanReport PyLoader::plan() {
   const Lease loader = get();
   const nb::gil_scoped_release release;
@@ -357,6 +365,7 @@ void bind_loader(nb::module_& module) {
       .def("stats", &PyLoader::stats)
       .def("options", &PyLoader::options)
       .def("report", &PyLoader::report)
+      .def("verdict", &PyLoader::verdict)
       .def("plan", &PyLoader::plan)
       .def("closed", &PyLoader::closed)
       .def("close", &PyLoader::close);

@@ -56,6 +56,7 @@ class PyLoader {
   nb::dict stats();
   nb::dict options();
   std::string report();
+  std::optional<std::string> verdict();
   PlanReport plan();
   bool closed() const noexcept { return held_ == nullptr; }
   /// Ends the loader; a thread that waits in `next` gets RuntimeError. Waits up to a second for that thread.

@@ -37,8 +37,13 @@ nb::dict to_dict(const LoaderStats& stats) {
   dict["read_ns"] = stats.read_ns;
   dict["decode_ns"] = stats.decode_ns;
   dict["gather_ns"] = stats.gather_ns;
+  dict["transform_ns"] = stats.transform_ns;
   dict["transfer_ns"] = stats.transfer_ns;
   dict["wait_ns"] = stats.wait_ns;
+  dict["wait_read_ns"] = stats.wait_read_ns;
+  dict["wait_decode_ns"] = stats.wait_decode_ns;
+  dict["wait_gather_ns"] = stats.wait_gather_ns;
+  dict["wait_transform_ns"] = stats.wait_transform_ns;
   dict["wait_gpu_ns"] = stats.wait_gpu_ns;
   dict["wait_transfer_ns"] = stats.wait_transfer_ns;
   dict["epoch_ns"] = stats.epoch_ns;
@@ -104,6 +109,9 @@ void bind_plan(nb::module_& module) {
               "Expected decodes per chunk with cache_policy=\"clairvoyant\"; None if not known.")
       .def_ro("mixing", &PlanReport::mixing,
               "Quality of shuffling: near 0 in file order, 1 for a full shuffle.")
+      .def_ro("mixing_with_echo", &PlanReport::mixing_with_echo,
+              "mixing / echo: repeats of a batch bring no new samples.")
+      .def_ro("echo_factor", &PlanReport::echo_factor, "Deliveries of each batch.")
       .def_ro("cache_bytes", &PlanReport::cache_bytes, "Cache size in use, in bytes.")
       .def_ro("cache_bytes_decode_once", &PlanReport::cache_bytes_decode_once,
               "Smallest cache size in bytes at which each chunk is decoded once per epoch.")

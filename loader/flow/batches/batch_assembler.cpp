@@ -104,6 +104,7 @@ void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::by
   const auto run = [&](const Batch& batch) {
     const std::byte* from = row;
     if (lane_number == kData && resolved_.transform) {
+      const TransformTime transforming;
       from = resolved_.transform.run(
           row, {.seed = job.seed, .epoch = batch.epoch, .sample = batch.indices[position], .repeat = repeat});
     }
@@ -120,6 +121,7 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   const SampleMap& map = lane.field->map;
   const auto& indices = job.batch.indices;
   if (lane.field->is_resident()) {
+    const TimeGather gathering(counters_);
     for (std::size_t i = 0; i < indices.size(); ++i) {
       if (job.on_device(lane_number, i)) continue;
       const std::uint64_t row = lane.field->row_of(static_cast<std::uint64_t>(indices[i]));
@@ -168,7 +170,7 @@ void BatchAssembler::read_ragged(BatchJob& job, const Visit& visit) const {
 // `row_in_chunk(number within the visit, row)` returns the start of the chunk's part of the sample.
 template <typename RowInChunk>
 void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const {
-  const TimeInto gathering(counters_.gather_ns);
+  const TimeGather gathering(counters_);
   const Lane& lane = lanes_[visit.field];
   const SampleMap& map = lane.field->map;
   const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
@@ -232,7 +234,7 @@ void BatchAssembler::finish(BatchJob& job) const {
   for (std::size_t lane_number = 0; lane_number < lanes_.size(); ++lane_number) {
     const Lane& lane = lanes_[lane_number];
     if (!lane.staging) continue;
-    const TimeInto gathering(counters_.gather_ns);
+    const TimeGather gathering(counters_);
     std::byte* const staged = job.staging[lane_number].get();
     for (std::size_t i = 0; i < job.batch.indices.size(); ++i) {
       if (job.on_device(lane_number, i)) continue;

@@ -62,6 +62,7 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, c
   std::optional<SleepProbe> probe;
   if (parts_.hints) probe.emplace();
   const CountedRetries retries(parts_.counters);
+  TimeGather gathering(parts_.counters);
   const ChunkReader& reader = *parts_.field.reader;
   const std::span rows = std::span(job.rows[visit.field]).subspan(visit.first_row, visit.num_rows);
   const std::size_t stored_row_bytes = parts_.field.map.row_bytes();
@@ -69,6 +70,7 @@ void DirectRows::read(const BatchJob& job, const Visit& visit, std::byte* out, c
   const auto count = [&](const ReadCost& cost) {
     count_read(parts_.counters, cost);
     read_ns += cost.read_ns;
+    gathering.exclude(cost.read_ns + cost.decode_ns);
   };
   for (std::size_t i = 0; i < rows.size();) {
     const std::size_t run = neighbours(rows.subspan(i), parts_.field.map);

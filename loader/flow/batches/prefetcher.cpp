@@ -122,16 +122,14 @@ void Prefetcher::work(std::int64_t worker) {
 }
 
 void Prefetcher::run_measured(const Task& task, BatchAssembler::Scratch& scratch) {
-  if (settings_.measured == nullptr) return run(task, scratch, false);
-  const TimeInto busy(settings_.measured->busy_ns);
+  const TimeInto busy(settings_.counters.busy_ns);
   run(task, scratch, false);
 }
 
 bool Prefetcher::load_ahead_measured() {
-  if (settings_.measured == nullptr) return load_ahead();
   const Stopwatch watch;
   const bool loaded = load_ahead();
-  if (loaded) Counters::add(settings_.measured->busy_ns, watch.elapsed_ns());
+  if (loaded) Counters::add(settings_.counters.busy_ns, watch.elapsed_ns());
   return loaded;
 }
 
@@ -336,12 +334,13 @@ bool Prefetcher::plan_again(BatchJob& job) {
 void Prefetcher::complete(BatchJob& job) {
   const bool spoiled = job.spoiled.load(std::memory_order_acquire);
   if (spoiled && !job.failed.load(std::memory_order_acquire) && plan_again(job)) return;
-  if (settings_.measured != nullptr) Counters::add(settings_.measured->completed, 1);
+  Counters::add(settings_.counters.completed, 1);
   if (!job.failed.load(std::memory_order_acquire)) {
     try {
       const TraceSpan span(settings_.trace.get(), Stage::gather, job.ticket);
       assembler_.finish(job);
       if (settings_.collate_fn) {
+        const TimeInto transforming(settings_.counters.transform_ns);
         settings_.collate_fn(job.batch);
         for (Batch& echo : job.echoes) settings_.collate_fn(echo);
       }

@@ -36,8 +36,8 @@ class Prefetcher {
     std::function<void(std::int64_t)> worker_init_fn;
     std::function<void(Batch&)> collate_fn;
     std::shared_ptr<TraceSink> trace;
-    BadData* bad = nullptr;  ///< Collects data that cannot be read; null: such data fails its batch
-    Counters* measured = nullptr;    ///< Counts the work of the workers; null: not counted
+    BadData* bad = nullptr;          ///< Collects data that cannot be read; null: such data fails its batch
+    Counters& counters;              ///< Counts the work of the workers
     ThreadClocks* clocks = nullptr;  ///< Clocks that the workers enlist in; null: none
   };
 

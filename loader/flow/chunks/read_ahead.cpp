@@ -78,6 +78,7 @@ std::size_t ReadAhead::read(const ChunkReader& reader, std::uint64_t chunk, Byte
   }
   const bool slept = probe.slept();
   count_read(parts_.counters, cost);
+  Counters::add(parts_.counters.fetch_ns, cost.read_ns);
   if (slept) Counters::add(parts_.counters.fetch_wait_ns, cost.read_ns);
   parts_.agenda.note_read(slept);
   return bytes;

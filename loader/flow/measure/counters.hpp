@@ -20,8 +20,10 @@ struct Counters {
   Counter samples_skipped = 0, samples_replaced = 0, bad_chunks = 0, read_retries = 0;
   Counter cache_hits = 0, cache_misses = 0, chunk_loads = 0;
   Counter read_calls = 0, bytes_read = 0, bytes_decoded = 0, rows_direct = 0, fallback_chunks = 0;
-  Counter read_ns = 0, decode_ns = 0, gather_ns = 0, transfer_ns = 0;
+  Counter read_ns = 0, decode_ns = 0, gather_ns = 0, transform_ns = 0, transfer_ns = 0;
   Counter wait_ns = 0, wait_gpu_ns = 0, wait_transfer_ns = 0;
+  Counter wait_read_ns = 0, wait_decode_ns = 0, wait_gather_ns = 0, wait_transform_ns = 0;
+  Counter fetch_ns = 0;  ///< Part of `read_ns` that reader threads spent ahead of decoding
   // For self-tuning only, not part of LoaderStats.
   Counter busy_ns = 0;          ///< Time that workers spent on tasks, waits for storage included
   Counter completed = 0;        ///< Batches that workers completed
@@ -67,8 +69,13 @@ inline LoaderStats snapshot(const Counters& counters) noexcept {
   stats.read_ns = counters.read_ns;
   stats.decode_ns = counters.decode_ns;
   stats.gather_ns = counters.gather_ns;
+  stats.transform_ns = counters.transform_ns;
   stats.transfer_ns = counters.transfer_ns;
   stats.wait_ns = counters.wait_ns;
+  stats.wait_read_ns = counters.wait_read_ns;
+  stats.wait_decode_ns = counters.wait_decode_ns;
+  stats.wait_gather_ns = counters.wait_gather_ns;
+  stats.wait_transform_ns = counters.wait_transform_ns;
   stats.wait_gpu_ns = counters.wait_gpu_ns;
   stats.wait_transfer_ns = counters.wait_transfer_ns;
   return stats;
@@ -81,6 +88,50 @@ class Stopwatch {
 
  private:
   std::uint64_t start_ns_ = now_ns();
+};
+
+/// Time that the calling thread has spent in the user's `transform`, in nanoseconds.
+inline std::uint64_t& transform_ns_of_thread() noexcept {
+  thread_local std::uint64_t ns = 0;
+  return ns;
+}
+
+/// Adds its lifetime to `transform_ns_of_thread`. Construct and destroy it on the same thread.
+class TransformTime {
+ public:
+  TransformTime() = default;
+  TransformTime(const TransformTime&) = delete;
+  TransformTime& operator=(const TransformTime&) = delete;
+  ~TransformTime() { transform_ns_of_thread() += watch_.elapsed_ns(); }
+
+ private:
+  Stopwatch watch_;
+};
+
+/// Adds the lifetime of the object to the counters of gathering, except for the time of the thread in the
+/// user's `transform`, which it adds to that of transforms. Borrows the counters. Construct and destroy it on
+/// the same thread.
+class TimeGather {
+ public:
+  explicit TimeGather(Counters& counters) noexcept : counters_(counters) {}
+  TimeGather(const TimeGather&) = delete;
+  TimeGather& operator=(const TimeGather&) = delete;
+  ~TimeGather() {
+    const std::uint64_t transform = transform_ns_of_thread() - before_;
+    const std::uint64_t other = transform + not_gathering_;
+    const std::uint64_t all = watch_.elapsed_ns();
+    Counters::add(counters_.gather_ns, all > other ? all - other : 0);
+    if (transform > 0) Counters::add(counters_.transform_ns, transform);
+  }
+
+  /// Takes `ns` of other work, such as reads, out of the time.
+  void exclude(std::uint64_t ns) noexcept { not_gathering_ += ns; }
+
+ private:
+  Counters& counters_;
+  const std::uint64_t before_ = transform_ns_of_thread();
+  std::uint64_t not_gathering_ = 0;
+  Stopwatch watch_;
 };
 
 /// Adds the lifetime of the object, in nanoseconds, to a counter. Borrows the counter.

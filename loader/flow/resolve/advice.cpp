@@ -192,6 +192,8 @@ PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& opt
     report.clairvoyant_decodes_per_chunk = forecast_rows(dataset, options).later_epochs;
   }
   report.mixing = mixing_of(dataset, options, options.shuffle);
+  report.echo_factor = options.echo_factor;
+  report.mixing_with_echo = report.mixing / static_cast<double>(options.echo_factor);
   report.cache_bytes = options.cache_bytes;
   report.cache_bytes_decode_once = chunks_in_play(groups, dataset.data, options.shuffle) * groups.bytes;
   return report;

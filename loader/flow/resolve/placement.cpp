@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -134,7 +135,8 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
   format.sizes = conversion.sizes;
   format.out_channels_last = conversion.out_channels_last;
   format.target_from = format.target_to = assembled.target_dtype;
-  format.deliveries = static_cast<std::uint64_t>(resolved.echo_factor);
+  format.deliveries = options.headroom ? std::numeric_limits<std::uint64_t>::max()
+                                       : static_cast<std::uint64_t>(resolved.echo_factor);
   if (placement.gpu_converts) {
     format.in_channels_last = conversion.in_channels_last;
     format.normalize = conversion.normalize;

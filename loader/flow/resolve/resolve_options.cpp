@@ -26,10 +26,12 @@ constexpr std::int64_t kTunedIoDepth = 4;    // the same of the most workers of 
 constexpr std::int64_t kMaxIoDepth = 1024;
 constexpr std::int64_t kMaxPrefetchFactor = 1024;
 
-void check_echo(const Echo& echo) {
+void check_echo(const Echo& echo, bool headroom) {
   if (echo.factor < 1 || echo.factor > kMaxEchoFactor) {
     throw OptionError(fmt::format("echo.factor must be 1 to {}; got {}", kMaxEchoFactor, echo.factor));
   }
+  if (headroom && echo.factor > 1)
+    throw OptionError("headroom repeats one batch by itself; leave echo.factor at 1, or headroom unset");
 }
 
 void check_workers(const DataLoaderOptions& options) {
@@ -235,7 +237,7 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
                            const SystemLimits& limits, const MemoryUse& others) {
   check_workers(options);
   check_host_share(options);
-  check_echo(options.echo);
+  check_echo(options.echo, options.headroom);
   check_faults(options);
 
   ResolvedOptions resolved = order;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ratio.hpp"
+
 namespace h5feed {
 namespace {
 
@@ -38,8 +40,6 @@ constexpr std::uint64_t kMostPerWorker = 8;
 
 std::int64_t whole(double value) noexcept { return static_cast<std::int64_t>(std::min(value, 1e6)); }
 
-double per(double sum, double count) noexcept { return count > 0 ? sum / count : 0; }
-
 }  // namespace
 
 WorkerController::WorkerController(const Bounds& bounds)
@@ -54,7 +54,7 @@ WorkerController::WorkerController(const Bounds& bounds)
   choice_.reads = std::min(bounds_.reads, 2 * choice_.workers);
 }
 
-double WorkerController::worker_ns() const noexcept { return per(recent_.busy_ns, recent_.batches); }
+double WorkerController::worker_ns() const noexcept { return real_ratio(recent_.busy_ns, recent_.batches); }
 
 bool WorkerController::add(const Delivery& delivery) {
   ++window_.batches;
@@ -78,7 +78,7 @@ void WorkerController::remember(const Work& work) {
 
 // Returns how many workers use the CPU limit, if they wait for storage as much as they did.
 std::int64_t WorkerController::most_by_cpus() const {
-  const double waiting = per(recent_.storage_wait_ns, recent_.cpu_ns);
+  const double waiting = real_ratio(recent_.storage_wait_ns, recent_.cpu_ns);
   const std::int64_t fit = whole(bounds_.cpu_limit * (1 + waiting) + kFitsCpus);
   return std::clamp<std::int64_t>(fit, 1, bounds_.workers);
 }
@@ -100,7 +100,7 @@ bool WorkerController::end_window(const Work& work) {
   if (window.counted == 0 || recent_.batches <= 0) return false;
   const Choice before = choice_;
   consumer_ns_ = std::max(1.0, window.consumer_ns / static_cast<double>(window.counted));
-  wait_share_ = per(window.wait_ns, window.wait_ns + window.consumer_ns);
+  wait_share_ = real_ratio(window.wait_ns, window.wait_ns + window.consumer_ns);
   needed_ = worker_ns() / consumer_ns_;
   pause_ -= std::min(pause_, 1U);
   ceiling_windows_ -= std::min(ceiling_windows_, 1U);
@@ -137,7 +137,7 @@ void WorkerController::judge_trial(const Work& work) {
   trial_.bytes += static_cast<double>(work.bytes);
   trial_.wall_ns += work.wall_ns;
   if (--trial_.windows > 0) return;
-  if (per(trial_.bytes, trial_.wall_ns) >= kPaysOff * trial_.bytes_per_ns) return;
+  if (real_ratio(trial_.bytes, trial_.wall_ns) >= kPaysOff * trial_.bytes_per_ns) return;
   set_workers(trial_.before);
   reads_ceiling_ = trial_.before;
   ceiling_windows_ = next_ceiling_;
@@ -167,7 +167,7 @@ void WorkerController::grow(std::int64_t wanted, const Work& work, bool waits) {
     if (next > std::max(now, cpus_)) {
       trial_ = {.windows = kTrialWindows,
                 .before = std::max(now, std::min(cpus_, next)),
-                .bytes_per_ns = per(static_cast<double>(work.bytes), work.wall_ns)};
+                .bytes_per_ns = real_ratio(static_cast<double>(work.bytes), work.wall_ns)};
     }
     if (next > now) {
       if (since_shrinking_ < kSoon) {
@@ -208,7 +208,7 @@ void WorkerController::shrink(std::int64_t wanted) {
 // Little's law: reads that wait for storage at once = their time per batch / the consumer's time per batch.
 void WorkerController::choose_reads(bool waits) {
   const std::int64_t usual = std::min(bounds_.reads, 2 * choice_.workers);
-  const double per_batch = per(recent_.fetch_wait_ns + recent_.storage_wait_ns, recent_.batches);
+  const double per_batch = real_ratio(recent_.fetch_wait_ns + recent_.storage_wait_ns, recent_.batches);
   reads_wait_ = (waits || reads_wait_) && per_batch >= kStorageShare * interval_ns_;
   set_workers(choice_.workers);
   if (per_batch < kStorageShare * interval_ns_) {

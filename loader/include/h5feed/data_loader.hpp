@@ -20,6 +20,7 @@
 #include "h5feed/options.hpp"
 #include "h5feed/state.hpp"
 #include "h5feed/stats.hpp"
+#include "h5feed/verdict.hpp"
 
 namespace h5feed {
 
@@ -79,6 +80,10 @@ struct H5FEED_EXPORT PlanReport {
   /// Quality of shuffling: the probability that two samples of one batch come from different chunks, divided
   /// by that of a full shuffle. Near 0 in file order, 1 for `full`.
   double mixing = 0;
+  /// `mixing` / `echo.factor`: repeats of a batch bring no new samples, so that among `echo.factor` batches
+  /// in a row only this share of the samples is as fresh and as mixed as those of a full shuffle.
+  double mixing_with_echo = 0;
+  std::int64_t echo_factor = 1;   ///< deliveries of each batch
   std::uint64_t cache_bytes = 0;  ///< cache size in use
   /// Smallest cache size in bytes at which each chunk is decoded once per epoch.
   std::uint64_t cache_bytes_decode_once = 0;
@@ -99,8 +104,8 @@ H5FEED_EXPORT PlanReport plan(const Dataset& dataset, const DataLoaderOptions& o
 ///
 /// The order depends only on (seed, epoch), not on the number of workers. `next()`, `next_into()`,
 /// `start_epoch()`, `set_epoch()`, `warm_up()`, `state()`, `restore()` and the iterators are for one thread
-/// at a time. `stats()`, `report()`, `plan()`, `size()` and `options()` are thread-safe, except while
-/// `restore()` runs.
+/// at a time. `stats()`, `report()`, `verdict()`, `plan()`, `size()` and `options()` are thread-safe,
+/// except while `restore()` runs.
 /// The destructor may run at any moment, waits only for tasks that already run, and leaves delivered batches
 /// valid.
 class H5FEED_EXPORT DataLoader {
@@ -241,6 +246,9 @@ class H5FEED_EXPORT DataLoader {
   /// rate, decodes per chunk and their distance from the offline optimum, bytes read, memory. The first
   /// call may take about 20 ms. Thread-safe, except while `restore()` runs.
   std::string report() const;
+  /// Returns where the time of the running epoch went, or of the last one if none is running; unset before
+  /// the first. Thread-safe, except while `restore()` runs.
+  std::optional<Verdict> verdict() const;
 
  private:
   friend struct DataLoaderAccess;

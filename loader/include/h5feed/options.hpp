@@ -353,6 +353,15 @@ struct DataLoaderOptions {
   /// Probe of the GPU in use, for `stats()` and the diagnosis of `report()`. Several loaders may share one
   /// probe.
   std::shared_ptr<const GpuProbe> gpu_probe = {};
+  /// File to which a line of JSON is appended at the end of each epoch: `Verdict::to_json`. It is created if
+  /// it does not exist; several ranks may append to one file. Default: none. A path that cannot be
+  /// written throws OptionError.
+  std::filesystem::path epoch_log = {};
+  /// For measurements: from the second batch on, the loader delivers its first batch again and again,
+  /// without reading or decoding, in as many batches as an epoch has. The training then shows the speed that
+  /// a perfect loader would give it. On the CPU these batches share one memory; `batch.indices` are those of
+  /// the first. `state()` throws OptionError.
+  bool headroom = false;
 };
 
 }  // namespace h5feed

@@ -38,15 +38,22 @@ struct H5FEED_EXPORT LoaderStats {
   std::uint64_t rows_direct = 0;      ///< rows read directly into the batch
   std::uint64_t fallback_chunks = 0;  ///< chunks read through H5Dread under its lock
 
-  std::uint64_t read_ns = 0;      ///< time of reading
-  std::uint64_t decode_ns = 0;    ///< time of decoding
-  std::uint64_t gather_ns = 0;    ///< time of gathering rows into batches
-  std::uint64_t transfer_ns = 0;  ///< time of enqueueing batches for transfer to GPUs
-  std::uint64_t wait_ns = 0;      ///< wall time of the consumer inside `next()`
+  std::uint64_t read_ns = 0;       ///< time of reading
+  std::uint64_t decode_ns = 0;     ///< time of decoding
+  std::uint64_t gather_ns = 0;     ///< time of gathering rows into batches
+  std::uint64_t transform_ns = 0;  ///< time in the user's `transform` and `collate_fn`
+  std::uint64_t transfer_ns = 0;   ///< time of enqueueing batches for transfer to GPUs
+  std::uint64_t wait_ns = 0;       ///< wall time of the consumer inside `next()`
+  // Parts of `wait_ns`, by what the batch was missing; see `Verdict`.
+  std::uint64_t wait_read_ns = 0;       ///< for reading
+  std::uint64_t wait_decode_ns = 0;     ///< for decoding
+  std::uint64_t wait_gather_ns = 0;     ///< for gathering
+  std::uint64_t wait_transform_ns = 0;  ///< for the user's `transform` and `collate_fn`
   /// Part of `wait_ns` in which no GPU slot was free because copies waited for the consumer's own work on the
   /// GPU: the consumer is the bottleneck.
   std::uint64_t wait_gpu_ns = 0;
-  /// Part of `wait_ns` in which no GPU slot was free because copies to the GPU were running.
+  /// Part of `wait_ns` for the transfer: copies were enqueued, or no GPU slot was free because copies to the
+  /// GPU were running.
   std::uint64_t wait_transfer_ns = 0;
   std::uint64_t epoch_ns = 0;  ///< wall time from the start of epochs to their end (or to now)
 

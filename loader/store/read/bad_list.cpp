@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/read/bad_list.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/file.h>
@@ -13,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/option_spelling.hpp"
+#include "base/append_file.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 
@@ -21,16 +20,6 @@ namespace h5feed {
 namespace {
 
 constexpr std::string_view kAdvice = "; restore the file from a good copy";
-
-FileDescriptor open_list(const std::filesystem::path& path, std::string_view option) {
-  // O_NONBLOCK: opening a named pipe must not wait for its reader.
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK,
-                             S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH));
-  if (file.valid()) return file;
-  throw OptionError(
-      fmt::format("{}: {} cannot be written: {}; name a file in a folder that exists and may be written",
-                  spelled(option), path.string(), std::generic_category().message(errno)));
-}
 
 std::string read_whole(int file) {
   std::string text;
@@ -42,12 +31,6 @@ std::string read_whole(int file) {
     text.append(part.data(), static_cast<std::size_t>(got));
     at += got;
   }
-}
-
-bool write_line(int file, const std::string& line) {
-  const std::string text = line + '\n';
-  // One call, so that lines of other processes stay whole.
-  return ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
 std::set<std::string> lines_of(const std::string& text) {
@@ -91,13 +74,13 @@ std::string bad_list_line(const BadChunk& chunk) {
 }
 
 BadList::BadList(const std::filesystem::path& path, std::string_view option)
-    : path_(path), file_(open_list(path, option)) {
+    : path_(path), file_(open_to_append(path, option)) {
   struct stat status = {};
   const bool regular = ::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode);
   // Another process may be writing the header.
   const bool locked = regular && ::flock(file_.get(), LOCK_EX) == 0;
   const std::string text = regular ? read_whole(file_.get()) : std::string();
-  const bool header = !text.empty() || (regular && write_line(file_.get(), std::string(kBadListHeader)));
+  const bool header = !text.empty() || (regular && append_line(file_.get(), std::string(kBadListHeader)));
   if (locked) ::flock(file_.get(), LOCK_UN);
   if (!header) {
     throw OptionError(fmt::format("{}: {} cannot be written; name a regular file where there is space",
@@ -116,7 +99,7 @@ void BadList::add(const BadChunk& chunk) {
   {
     const MutexLock lock(mutex_);
     const auto [at, is_new] = lines_.insert(std::move(line));
-    if (is_new && !write_line(file_.get(), *at)) failed_first = !std::exchange(failed_, true);
+    if (is_new && !append_line(file_.get(), *at)) failed_first = !std::exchange(failed_, true);
   }
   if (failed_first) {
     log(LogLevel::warning,

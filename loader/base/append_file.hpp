@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files to which several processes may append lines.
+#pragma once
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "base/file_descriptor.hpp"
+#include "base/option_spelling.hpp"
+#include "h5feed/error.hpp"
+
+namespace h5feed {
+
+/// Opens a file for reading and appending; creates it if it does not exist. Throws OptionError that names
+/// `option` if it cannot be written.
+inline FileDescriptor open_to_append(const std::filesystem::path& path, std::string_view option) {
+  // O_NONBLOCK: opening a named pipe must not wait for its reader.
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK,
+                             S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH));
+  if (file.valid()) return file;
+  throw OptionError(
+      fmt::format("{}: {} cannot be written: {}; name a file in a folder that exists and may be written",
+                  spelled(option), path.string(), std::generic_category().message(errno)));
+}
+
+/// Appends `line` and a line break. Returns false if that failed.
+inline bool append_line(int file, const std::string& line) {
+  const std::string text = line + '\n';
+  // One call, so that lines of other processes stay whole.
+  return ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+}  // namespace h5feed

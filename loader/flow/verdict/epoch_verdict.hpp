@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// From counters to a verdict.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "h5feed/stats.hpp"
+#include "h5feed/verdict.hpp"
+
+namespace h5feed {
+
+/// Properties of a loader that its verdict relates the counters to.
+struct VerdictFacts {
+  std::int64_t rank = 0;
+  std::int64_t num_workers = 0;   ///< Workers in use; 0: the consumer does their work
+  std::int64_t usable_cpus = 1;   ///< CPUs for this process
+  bool self_tuning = false;       ///< The loader chooses its workers
+  std::uint64_t samples = 0;      ///< Samples per epoch, repeats excluded
+  std::uint64_t chunks = 0;       ///< Chunks that `samples` come from
+  std::uint64_t fit_bytes = 0;    ///< Smallest `cache_bytes` that holds all decoded data
+  std::uint64_t cache_bytes = 0;  ///< Capacity of the cache
+};
+
+/// Returns the verdict on the stretch of time that `during` counts, all of `during.epoch_ns`; its epoch is 0
+/// and it is not finished. Throws std::bad_alloc.
+Verdict make_verdict(const LoaderStats& during, const VerdictFacts& facts);
+
+/// Returns what was counted from `before` to `after`; members that are not totals are those of `after`.
+LoaderStats difference(const LoaderStats& after, const LoaderStats& before);
+
+/// Returns the waits that are charged to stages of the loader, with their causes.
+std::array<std::pair<Verdict::Cause, double>, 5> stage_waits(const Verdict::Waits& waits) noexcept;
+
+/// Returns what a wait for the cause was for: "reading", "decoding", …
+const char* waited_for(Verdict::Cause cause) noexcept;
+
+}  // namespace h5feed
