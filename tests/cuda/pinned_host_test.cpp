@@ -63,7 +63,7 @@ TEST(PinnedHost, delivers_what_the_cpu_delivers_in_pinned_memory) {
       EXPECT_THAT(loader.report(), HasSubstr("host memory: pinned "));
     }
     EXPECT_EQ(cuda.live(), FakeCudaLive{});
-    EXPECT_THAT(log.lines(), IsEmpty());
+    EXPECT_THAT(log.warnings(), IsEmpty());
   }
 }
 
@@ -88,7 +88,7 @@ TEST(PinnedHost, goes_on_in_pageable_memory_where_the_driver_refuses_to_pin) {
   EXPECT_FALSE(is_pinned(loader.next().value().data));
   EXPECT_EQ(rest_of_epoch(loader).size(), 9u);
   EXPECT_EQ(loader.stats().pinned_bytes, 0u);
-  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("the driver refused to pin ")));
+  EXPECT_THAT(log.warnings(), ElementsAre(HasSubstr("the driver refused to pin ")));
 }
 
 TEST(PinnedHost, goes_on_in_pageable_memory_without_a_gpu) {
@@ -101,7 +101,7 @@ TEST(PinnedHost, goes_on_in_pageable_memory_without_a_gpu) {
   }
   FakeCuda cuda({.busy_devices = {0}});
   EXPECT_TRUE(DataLoader(open(set), pinned_options()).next());
-  EXPECT_THAT(log.lines(),
+  EXPECT_THAT(log.warnings(),
               ElementsAre(HasSubstr("pin_memory: batches are in pageable memory; no NVIDIA driver is loaded; "
                                     "install one, or leave pin_memory unset"),
                           HasSubstr("pin_memory: batches are in pageable memory; cuda:0: ")));
@@ -111,7 +111,7 @@ TEST(PinnedHost, says_what_a_loader_without_the_backend_lacks) {
   const SampleSet set(gzip_set());
   const CapturedLog log;
   EXPECT_TRUE(DataLoader(open(set), {.batch_size = 10, .pin_memory = true}).next());
-  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("set options.device = h5feed::gpu::device(\"cpu\")")));
+  EXPECT_THAT(log.warnings(), ElementsAre(HasSubstr("set options.device = h5feed::gpu::device(\"cpu\")")));
 }
 
 TEST(PinnedHost, takes_pageable_memory_for_batches_beyond_those_that_it_expects) {
@@ -124,7 +124,7 @@ TEST(PinnedHost, takes_pageable_memory_for_batches_beyond_those_that_it_expects)
   EXPECT_TRUE(is_pinned(kept.front().data));
   EXPECT_FALSE(is_pinned(kept.back().data));
   EXPECT_GT(loader.stats().pageable_batches, 0u);
-  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("copy the batches that you keep, or let them go")));
+  EXPECT_THAT(log.warnings(), ElementsAre(HasSubstr("copy the batches that you keep, or let them go")));
 }
 
 TEST(PinnedHost, takes_the_memory_of_an_allocator_until_it_fails) {
@@ -149,7 +149,8 @@ TEST(PinnedHost, takes_the_memory_of_an_allocator_until_it_fails) {
   EXPECT_EQ(sizes[1], 10 * sizeof(std::int64_t)) << "labels";
   EXPECT_EQ(loader.stats().pageable_batches, 6u);
   EXPECT_EQ(cuda.live(), FakeCudaLive{}) << "nothing of its own";
-  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("pin_memory: batches are in pageable memory from now on")));
+  EXPECT_THAT(log.warnings(),
+              ElementsAre(HasSubstr("pin_memory: batches are in pageable memory from now on")));
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST_F(Shutdown, batches_that_are_kept_outlive_the_loader) {
   {
     DataLoader loader(open(), {.batch_size = 16, .shuffle = "full", .num_workers = 2});
     for (Batch& batch : loader) kept.push_back(std::move(batch));
-    EXPECT_THAT(log_.lines(), testing::ElementsAre(testing::StartsWith("the consumer keeps batches")));
+    EXPECT_THAT(log_.warnings(), testing::ElementsAre(testing::StartsWith("the consumer keeps batches")));
     allocated = loader.stats().outputs_allocated;
     EXPECT_GE(loader.stats().outputs_held_bytes, 400 * set_.sample_bytes());
   }

@@ -16,9 +16,10 @@ namespace h5feed::test {
 class CapturedLog {
  public:
   CapturedLog() {
-    set_log_sink([this](LogLevel, std::string_view line) {
+    set_log_sink([this](LogLevel level, std::string_view line) {
       const std::lock_guard lock(mutex_);
       lines_.emplace_back(line);
+      if (level == LogLevel::warning) warnings_.emplace_back(line);
     });
   }
   CapturedLog(const CapturedLog&) = delete;
@@ -29,10 +30,14 @@ class CapturedLog {
     const std::lock_guard lock(mutex_);
     return lines_;
   }
+  std::vector<std::string> warnings() const {
+    const std::lock_guard lock(mutex_);
+    return warnings_;
+  }
 
  private:
   mutable std::mutex mutex_;
-  std::vector<std::string> lines_;
+  std::vector<std::string> lines_, warnings_;
 };
 
 }  // namespace h5feed::test

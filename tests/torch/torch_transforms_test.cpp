@@ -36,7 +36,7 @@ TEST(TorchTransforms, warn_of_unscaled_integers_wherever_normalize_gets_them) {
     const test::CapturedLog log;
     auto loader = h5feed::make_data_loader<samplers::SequentialSampler>(std::move(chain), TorchOptions(10));
     for (auto& batch : *loader) EXPECT_EQ(batch.data.scalar_type(), torch::kFloat32);
-    return log.lines();
+    return log.warnings();
   };
   const auto warned = ::testing::ElementsAre(
       AllOf(HasSubstr("Normalize: mean 0.1307 and std 0.3081 are for values in 0 … 1, but the data is u8 "),

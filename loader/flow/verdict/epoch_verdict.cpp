@@ -36,7 +36,7 @@ Verdict::Waits waits_of(const LoaderStats& during) {
 
 Verdict::Cause cause_of(const Verdict& verdict) {
   const Verdict::Waits& waits = verdict.waits;
-  if (waits.total() - waits.free_slot < kNoticeableWait * verdict.seconds) return Verdict::Cause::consumer;
+  if (waits.total() - waits.free_slot <= kNoticeableWait * verdict.seconds) return Verdict::Cause::consumer;
   const auto stages = stage_waits(waits);
   return std::ranges::max_element(stages, {}, [](const auto& stage) { return stage.second; })->first;
 }
@@ -88,6 +88,7 @@ std::vector<std::string> advice_of(const Verdict& verdict, const LoaderStats& du
   };
   switch (verdict.bottleneck) {
     case Verdict::Cause::consumer:
+    case Verdict::Cause::other:
       break;
     case Verdict::Cause::read:
       if (facts.num_workers == 0) add(more_workers(verdict, facts));
@@ -116,12 +117,13 @@ std::vector<std::string> advice_of(const Verdict& verdict, const LoaderStats& du
 
 }  // namespace
 
-std::array<std::pair<Verdict::Cause, double>, 5> stage_waits(const Verdict::Waits& waits) noexcept {
+std::array<std::pair<Verdict::Cause, double>, 6> stage_waits(const Verdict::Waits& waits) noexcept {
   return {{{Verdict::Cause::read, waits.read},
            {Verdict::Cause::decode, waits.decode},
            {Verdict::Cause::gather, waits.gather},
            {Verdict::Cause::transform, waits.transform},
-           {Verdict::Cause::transfer, waits.transfer}}};
+           {Verdict::Cause::transfer, waits.transfer},
+           {Verdict::Cause::other, waits.other}}};
 }
 
 const char* waited_for(Verdict::Cause cause) noexcept {
@@ -138,6 +140,8 @@ const char* waited_for(Verdict::Cause cause) noexcept {
       return "the user's transform";
     case Verdict::Cause::transfer:
       return "the transfer";
+    case Verdict::Cause::other:
+      return "none of the loader's stages";
   }
   return "";
 }

@@ -30,8 +30,8 @@ Verdict make_verdict(const LoaderStats& during, const VerdictFacts& facts);
 /// Returns what was counted from `before` to `after`; members that are not totals are those of `after`.
 LoaderStats difference(const LoaderStats& after, const LoaderStats& before);
 
-/// Returns the waits that are charged to stages of the loader, with their causes.
-std::array<std::pair<Verdict::Cause, double>, 5> stage_waits(const Verdict::Waits& waits) noexcept;
+/// Returns the waits for input, with their causes.
+std::array<std::pair<Verdict::Cause, double>, 6> stage_waits(const Verdict::Waits& waits) noexcept;
 
 /// Returns what a wait for the cause was for: "reading", "decoding", …
 const char* waited_for(Verdict::Cause cause) noexcept;

@@ -38,6 +38,8 @@ const char* name_of(Verdict::Cause cause) noexcept {
       return "transform";
     case Verdict::Cause::transfer:
       return "transfer";
+    case Verdict::Cause::other:
+      return "other";
   }
   return "";
 }

@@ -19,8 +19,9 @@ namespace h5feed {
 struct H5FEED_EXPORT Verdict {
   /// What an epoch is bound by. `consumer`: the training itself. `read`: storage. `decode`: the filters of
   /// the file, or the image decoder. `gather`: copying, converting and normalizing on the CPU. `transform`:
-  /// the user's `transform` and `collate_fn`. `transfer`: copies to the GPU.
-  enum class Cause : std::uint8_t { consumer, read, decode, gather, transform, transfer };
+  /// the user's `transform` and `collate_fn`. `transfer`: copies to the GPU. `other`: none of these, such as
+  /// a sampler, or a chunk that another loader of the dataset was loading.
+  enum class Cause : std::uint8_t { consumer, read, decode, gather, transform, transfer, other };
 
   /// Seconds that the consumer waited in `next()`, by what it waited for.
   struct Waits {
@@ -30,7 +31,7 @@ struct H5FEED_EXPORT Verdict {
     double transform = 0;
     double transfer = 0;
     double free_slot = 0;  ///< No GPU slot was free, as copies waited for the consumer's own work on the GPU
-    double other = 0;      ///< No worker was in any of these stages, as while the first batch is planned
+    double other = 0;      ///< No worker was in any of these stages
 
     /// Returns the sum of all.
     double total() const noexcept {

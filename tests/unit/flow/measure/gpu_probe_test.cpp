@@ -45,15 +45,21 @@ class ToldProbe final : public GpuProbe {
   GpuUse use_;
 };
 
-LoaderStats waiting_stats(double wait_fraction) {
+// 10 s, of which the consumer waited a fraction: `gpu_s` for its own work, `transfer_s` for copies, and the
+// rest for reading, decoding and gathering as 4 : 90 : 6.
+LoaderStats waiting_stats(double wait_fraction, double gpu_s = 0, double transfer_s = 0) {
+  const auto ns = [](double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); };
+  const double rest = 10 * wait_fraction - gpu_s - transfer_s;
   LoaderStats stats;
   stats.samples = 1000;
   stats.batches = 10;
-  stats.epoch_ns = 10'000'000'000;
-  stats.wait_ns = static_cast<std::uint64_t>(wait_fraction * 1e10);
-  stats.read_ns = 4;
-  stats.decode_ns = 90;
-  stats.gather_ns = 6;
+  stats.epoch_ns = ns(10);
+  stats.wait_ns = ns(10 * wait_fraction);
+  stats.wait_gpu_ns = ns(gpu_s);
+  stats.wait_transfer_ns = ns(transfer_s);
+  stats.wait_read_ns = ns(0.04 * rest);
+  stats.wait_decode_ns = ns(0.90 * rest);
+  stats.wait_gather_ns = ns(0.06 * rest);
   return stats;
 }
 
@@ -85,20 +91,15 @@ TEST(GpuUse, of_a_stretch_of_time_is_the_difference_of_two_looks) {
 }
 
 TEST(Verdict, calls_the_consumer_slow_where_slots_waited_for_its_own_work_on_the_gpu) {
-  LoaderStats stats = waiting_stats(0.997);
-  stats.wait_gpu_ns = 9'800'000'000;
-  EXPECT_THAT(report_of(stats),
+  EXPECT_THAT(report_of(waiting_stats(0.997, 9.8)),
               HasSubstr("the consumer was the slow side: it waited 99.7 % of the time, 98.0 % "
                         "for its own work on the GPU\n"));
-  stats.wait_gpu_ns = 4'000'000'000;
-  EXPECT_THAT(report_of(stats),
+  EXPECT_THAT(report_of(waiting_stats(0.997, 4)),
               HasSubstr("input-bound: the consumer waited 99.7 % of the time; 54 % of that was "
-                        "for decoding, 40 % for its own work on the GPU\n"));
-  stats.wait_gpu_ns = 0;
-  stats.wait_transfer_ns = 8'000'000'000;
+                        "for decoding, 40 % for its own work on the GPU; "));
   EXPECT_THAT(
-      report_of(stats),
-      HasSubstr("input-bound: the consumer waited 99.7 % of the time; 80 % of that was for the transfer\n"));
+      report_of(waiting_stats(0.997, 0, 8)),
+      HasSubstr("input-bound: the consumer waited 99.7 % of the time; 80 % of that was for the transfer; "));
 }
 
 TEST(Verdict, charges_the_idle_time_of_the_gpu_to_what_the_consumer_waited_for) {

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a verdict says, and what would help.
+#include "h5feed/verdict.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/byte_units.hpp"
+#include "flow/verdict/epoch_verdict.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/error.hpp"
+#include "support/captured_log.hpp"
+#include "support/files/file_text.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/loaders/loader_cases.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::StartsWith;
+using Cause = Verdict::Cause;
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+// 10 s of an epoch of 1000 samples from 100 chunks, of which the consumer waited 6 s for `cause`, while the
+// workers spent `work` seconds in that stage.
+LoaderStats waiting_for(Cause cause, double work) {
+  LoaderStats stats;
+  stats.samples = 1000;
+  stats.batches = 10;
+  stats.chunk_loads = 100;
+  stats.bytes_read = 800 * kMiB;
+  stats.epoch_ns = 10 * kSecond;
+  const auto ns = static_cast<std::uint64_t>(work * 1e9);
+  stats.wait_ns = cause == Cause::consumer ? 0 : 6 * kSecond;
+  if (cause == Cause::read) stats.read_ns = ns, stats.wait_read_ns = stats.wait_ns;
+  if (cause == Cause::decode) stats.decode_ns = ns, stats.wait_decode_ns = stats.wait_ns;
+  if (cause == Cause::gather) stats.gather_ns = ns, stats.wait_gather_ns = stats.wait_ns;
+  if (cause == Cause::transform) stats.transform_ns = ns, stats.wait_transform_ns = stats.wait_ns;
+  if (cause == Cause::transfer) stats.wait_transfer_ns = stats.wait_ns;
+  return stats;
+}
+
+VerdictFacts on_cpus(std::int64_t cpus, std::int64_t workers) {
+  return {.num_workers = workers, .usable_cpus = cpus, .samples = 1000, .chunks = 100};
+}
+
+TEST(WhatWouldHelp, are_more_workers_where_there_are_cpus_for_them) {
+  // 2 workers decode for 10 s what the consumer takes in 4 s: 5 are needed, and a reserve.
+  const Verdict verdict = make_verdict(waiting_for(Cause::decode, 20), on_cpus(8, 2));
+  EXPECT_EQ(verdict.bottleneck, Cause::decode);
+  EXPECT_DOUBLE_EQ(verdict.needed_workers, 5);
+  EXPECT_DOUBLE_EQ(verdict.consumer_samples_per_s(), 250);
+  EXPECT_DOUBLE_EQ(verdict.samples_per_s(), 100);
+  EXPECT_THAT(verdict.advice, ElementsAre("4 workers more would feed this model",
+                                          "a filter that decodes faster: h5feed repack --filter lz4"));
+  EXPECT_EQ(verdict.to_string(),
+            "input-bound: the consumer waited 60.0 % of the time; 100 % of that was for decoding; 4 workers "
+            "more would feed this model; a filter that decodes faster: h5feed repack --filter lz4");
+}
+
+TEST(WhatWouldHelp, says_what_the_cpus_can_make_where_they_are_too_few) {
+  EXPECT_THAT(make_verdict(waiting_for(Cause::decode, 20), on_cpus(2, 2)).advice.front(),
+              "40 % of what the model takes is the most that 2 CPUs can make");
+  EXPECT_THAT(
+      make_verdict(waiting_for(Cause::transform, 20), on_cpus(3, 2)).advice,
+      ElementsAre("1 worker more for the 3 usable CPUs, and still 60 % of what the model takes is the "
+                  "most that 3 CPUs can make"));
+  EXPECT_THAT(make_verdict(waiting_for(Cause::gather, 4), on_cpus(2, 0)).advice,
+              ElementsAre("num_workers = auto: batches are then made while the model computes"));
+}
+
+TEST(WhatWouldHelp, compares_storage_with_what_the_model_takes) {
+  const Verdict verdict = make_verdict(waiting_for(Cause::read, 10), on_cpus(8, 2));
+  EXPECT_THAT(verdict.advice,
+              ElementsAre("storage gives 80 MiB/s, the model takes 200 MiB/s",
+                          "num_workers = auto, or a larger io_depth, for more reads at once"));
+}
+
+TEST(WhatWouldHelp, is_a_cache_that_holds_all) {
+  VerdictFacts facts = on_cpus(8, 8);
+  facts.fit_bytes = 3 * kGiB;
+  facts.cache_bytes = kGiB;
+  LoaderStats stats = waiting_for(Cause::decode, 20);
+  EXPECT_THAT(make_verdict(stats, facts).advice.front(),
+              "cache_bytes 3.0 GiB would hold all from the second epoch on");
+  stats.chunk_loads = 310;
+  EXPECT_THAT(
+      make_verdict(stats, facts).advice.front(),
+      R"(each chunk is decoded 3.1 times: shuffle = "chunk:K", or cache_bytes 3.0 GiB, which holds all)");
+}
+
+TEST(WhatWouldHelp, is_nothing_where_the_consumer_is_slow) {
+  LoaderStats stats = waiting_for(Cause::consumer, 0);
+  stats.decode_ns = 30 * kSecond;
+  const Verdict verdict = make_verdict(stats, on_cpus(8, 2));
+  EXPECT_EQ(verdict.bottleneck, Cause::consumer);
+  EXPECT_THAT(verdict.advice, IsEmpty());
+  EXPECT_EQ(verdict.to_string(), "the consumer was the slow side: it waited 0.0 % of the time");
+}
+
+TEST(Verdict, has_no_values_that_json_lacks_before_the_first_batch) {
+  EXPECT_EQ(make_verdict({}, {}).to_json(),
+            R"({"epoch": 0, "rank": 0, "finished": false, "headroom": false, "samples": 0, "batches": 0, )"
+            R"("seconds": 0, "samples_per_s": 0, "consumer_samples_per_s": 0, "wait_share": 0, )"
+            R"("bottleneck": "consumer", "wait_read_s": 0, "wait_decode_s": 0, "wait_gather_s": 0, )"
+            R"("wait_transform_s": 0, "wait_transfer_s": 0, "wait_free_slot_s": 0, "wait_other_s": 0, )"
+            R"("num_workers": 0, "usable_cpus": 1, "needed_workers": 0, "read_bytes_per_s": 0, )"
+            R"("needed_bytes_per_s": 0, "advice": []})");
+}
+
+TEST(Verdict, escapes_the_quotes_of_its_advice) {
+  Verdict verdict;
+  verdict.advice = {R"(shuffle = "full")", "b\\c"};
+  EXPECT_THAT(verdict.to_json(), HasSubstr(R"("advice": ["shuffle = \"full\"", "b\\c"]})"));
+}
+
+class EpochVerdict : public testing::Test {
+ protected:
+  static void take_epoch(DataLoader& loader) {
+    while (loader.next()) continue;
+  }
+
+  SampleSet set_{gzip_set()};
+  TempDir folder_;
+};
+
+TEST_F(EpochVerdict, is_of_the_running_epoch_or_the_last_one) {
+  DataLoader loader(open(set_), {.batch_size = 10, .num_workers = 2});
+  EXPECT_FALSE(loader.verdict());
+  ASSERT_TRUE(loader.next());
+  ASSERT_TRUE(loader.verdict());
+  EXPECT_EQ(loader.verdict()->batches, 1U);
+  EXPECT_FALSE(loader.verdict()->finished);
+  while (loader.next()) continue;
+  EXPECT_EQ(loader.verdict()->batches, 10U);
+  EXPECT_EQ(loader.verdict()->samples, 100U);
+  EXPECT_TRUE(loader.verdict()->finished);
+  EXPECT_EQ(loader.verdict()->epoch, 0U);
+  take_epoch(loader);
+  EXPECT_EQ(loader.verdict()->epoch, 1U);
+  EXPECT_EQ(loader.verdict()->batches, 10U) << "counted from the beginning of its epoch";
+}
+
+TEST_F(EpochVerdict, is_logged_and_appended_once_for_each_finished_epoch) {
+  const std::filesystem::path path = folder_.path() / "epochs.jsonl";
+  CapturedLog log;
+  for (int run = 0; run < 2; ++run) {
+    DataLoader loader(open(set_), {.batch_size = 10, .num_workers = 1, .epoch_log = path});
+    take_epoch(loader);
+    ASSERT_TRUE(loader.next());
+    loader.start_epoch();  // abandons one
+    take_epoch(loader);
+  }
+  const std::vector<std::string> lines = lines_of(text_of(path));
+  ASSERT_THAT(lines, SizeIs(4));
+  EXPECT_THAT(lines[0], AllOf(HasSubstr(R"({"epoch": 0, )"), HasSubstr(R"("finished": true)"),
+                              HasSubstr(R"("samples": 100, "batches": 10)")));
+  EXPECT_THAT(lines[1], HasSubstr(R"({"epoch": 2, )"));
+  EXPECT_THAT(log.lines(), Contains(StartsWith("epoch 0: ")).Times(2));
+  EXPECT_THAT(log.lines(), Contains(StartsWith("epoch 2: ")).Times(2));
+}
+
+TEST_F(EpochVerdict, refuses_a_log_that_cannot_be_written) {
+  EXPECT_THAT(refusal<OptionError>(open(set_), {.epoch_log = folder_.path() / "none" / "epochs.jsonl"}),
+              AllOf(HasSubstr("epoch_log: "), HasSubstr("cannot be written")));
+}
+
+TEST_F(EpochVerdict, of_headroom_repeats_the_first_batch_without_reading) {
+  for (const std::int64_t workers : {0, 2}) {
+    DataLoader loader(
+        open(set_),
+        {.batch_size = 30, .shuffle = true, .num_workers = workers, .cache_bytes = 0, .headroom = true});
+    const OptionalBatch<Batch> first = loader.next();
+    ASSERT_TRUE(first);
+    EXPECT_EQ(loader.size(), 4U);
+    for (std::uint64_t number = 1; number < 4; ++number) {
+      const OptionalBatch<Batch> again = loader.next();
+      ASSERT_TRUE(again);
+      EXPECT_EQ(again->number, number);
+      EXPECT_EQ(again->indices, first->indices);
+      EXPECT_EQ(again->data.bytes, first->data.bytes);
+    }
+    EXPECT_FALSE(loader.next());
+    const std::uint64_t reads = loader.stats().read_calls;
+    take_epoch(loader);
+    EXPECT_EQ(loader.verdict()->batches, 4U);
+    EXPECT_EQ(loader.stats().samples, 240U);
+    if (workers == 0) EXPECT_EQ(loader.stats().read_calls, reads);
+    EXPECT_THAT(loader.verdict()->to_string(), HasSubstr("headroom: "));
+    EXPECT_THROW(loader.state(), OptionError);
+  }
+  EXPECT_THAT(refusal<OptionError>(open(set_), {.echo = {.factor = 2}, .headroom = true}),
+              HasSubstr("headroom repeats one batch by itself"));
+}
+
+TEST_F(EpochVerdict, of_echo_has_its_price_in_the_plan) {
+  const PlanReport plan =
+      h5feed::plan(open(set_), {.batch_size = 10, .echo = {.factor = 4}, .shuffle = "chunk:2"});
+  EXPECT_DOUBLE_EQ(plan.mixing_with_echo, plan.mixing / 4);
+  EXPECT_THAT(plan.to_string(), HasSubstr("with echo.factor 4: repeats bring no new samples"));
+  EXPECT_THAT(h5feed::plan(open(set_), {}).to_string(), testing::Not(HasSubstr("echo")));
+}
+
+}  // namespace
+}  // namespace h5feed::test
