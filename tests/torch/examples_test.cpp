@@ -92,6 +92,22 @@ TEST_F(Examples, fashion_mnist_trains_several_batch_sizes_with_a_scaled_learning
   EXPECT_THAT(lines_with(output, "1,024 samples in "), SizeIs(2)) << "the loader's report";
 }
 
+TEST_F(Examples, echo_prints_a_row_for_each_factor) {
+  write_part("train", 512);
+  write_part("test", 64);
+  run({H5FEED_PROGRAM, "pack", "fashion.h5", "--idx", "train/images=train-images", "--idx",
+       "train/labels=train-labels", "--idx", "test/images=test-images", "--idx", "test/labels=test-labels"});
+  const std::string output =
+      run({H5FEED_ECHO, "fashion.h5", "--factors", "1,2,4", "--seeds", "2", "--epochs", "2"});
+  const std::vector<std::string> lines = lines_of(output);
+  ASSERT_THAT(lines, SizeIs(4));
+  EXPECT_THAT(lines[0], HasSubstr("echo.factor"));
+  // As many steps with each factor: 16 batches of 64, of which a fourth is fresh with factor 4.
+  EXPECT_THAT(lines[1], HasSubstr("          1           1024  "));
+  EXPECT_THAT(lines[2], HasSubstr("          2            512  "));
+  EXPECT_THAT(lines[3], HasSubstr("          4            256  "));
+}
+
 TEST_F(Examples, resnet_training_ends_with_the_loaders_report) {
   run({H5FEED_PROGRAM, "generate", "images.h5", "--samples", "32", "--shape", "3,224,224", "--dtype", "u8",
        "--classes", "10", "--chunk", "8", "--filter", "gzip:1", "--seed", "1"});
