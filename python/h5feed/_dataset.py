@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from ._batch import Batch
-from ._errors import FileError, MissingFileError, none_exists
+from ._errors import FileError, MissingFileError, OptionError, none_exists
 from ._options import (DTypeLike, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, TileOptions,
                        dtype_name, plain_fields, plain_paths)
 
@@ -98,7 +98,10 @@ class Dataset:
 
     def origin(self, sample: int) -> "_core.SampleOrigin":
         """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`."""
-        return self._live.origin(operator.index(sample))
+        number = operator.index(sample)
+        if not -2**63 <= number < 2**63:
+            raise IndexError(f"sample {number} is out of range")
+        return self._live.origin(number)
 
     def subset(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> "Dataset":
         """Returns a dataset of these samples, in this order if read sequentially. 8 bytes per sample."""
@@ -108,6 +111,7 @@ class Dataset:
     def split(self, fractions: Sequence[float], seed: int) -> "list[Dataset]":
         """Splits into disjoint random parts, a function of `seed` alone; `fractions` sum to 1."""
         shares = [float(fraction) for fraction in fractions]
+        seed = as_count("seed", seed)
         parts = self._live.split(shares, seed)
         return [Dataset(_opened=part, _steps=(*self._steps, ("split", shares, seed, number)))
                 for number, part in enumerate(parts)]
@@ -130,13 +134,19 @@ class Dataset:
             return self._read(np.arange(*index.indices(len(self)), dtype=np.int64))
         if hasattr(index, "__index__") and getattr(index, "ndim", 0) == 0:
             number = operator.index(index)
-            return tuple(array[0] for array in self._read(self._checked(np.array([number], dtype=np.int64))))
-        array = np.asarray(index)
-        if array.dtype == np.bool_:
-            if array.shape != (len(self),):
-                raise IndexError(f"a mask of shape {array.shape} does not fit {len(self)} samples")
-            array = np.flatnonzero(array)
-        return self._read(self._checked(as_numbers(array)))
+            size = len(self)
+            if not -size <= number < size:
+                raise IndexError(f"sample {number} is out of range for {size} samples")
+            return tuple(array[0] for array in self._read(np.array([number % size], dtype=np.int64)))
+        if isinstance(index, tuple):
+            raise TypeError("a Dataset has one index: a sample number, a slice, or a list; index the arrays that it returns "
+                            "for more")
+        mask = np.asarray(index)
+        if mask.dtype != np.bool_:
+            return self._read(self._checked(as_numbers(index)))
+        if mask.shape != (len(self),):
+            raise IndexError(f"a mask of shape {mask.shape} does not fit {len(self)} samples")
+        return self._read(np.flatnonzero(mask))
 
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, ...]]:
         """Returns the samples with these numbers, as PyTorch's DataLoader asks for them: one read for all."""
@@ -218,9 +228,30 @@ def as_numbers(samples: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":
     array = np.asarray(samples)
     if array.size == 0:
         array = array.astype(np.int64)
-    if array.dtype.kind not in "iu":
+    if array.ndim > 1:
+        raise TypeError(f"sample numbers must be a flat sequence, got an array of shape {array.shape}")
+    if array.dtype.kind in "fO":  # as NumPy takes numbers beyond 64 bits
+        exact = np.asarray(samples, dtype=object)
+        if not all(isinstance(number, int) for number in exact.flat):
+            raise TypeError(f"sample numbers must be integers, got {array.dtype}")
+        array = exact
+    if array.dtype.kind not in "iuO":
         raise TypeError(f"sample numbers must be integers, got {array.dtype}")
+    if array.dtype.kind != "i":
+        for number in array[(array < -2**63) | (array >= 2**63)]:  # beyond what the core counts with
+            raise IndexError(f"sample {number} is out of range")
     return np.ascontiguousarray(array, dtype=np.int64).reshape(-1)
+
+
+def as_count(name: str, value: Any) -> int:
+    """Returns an argument as a number from 0 to 2^64 - 1."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected int, got {type(value).__name__}") from None
+    if not 0 <= number < 2**64:
+        raise OptionError(f"{name} is {number}; use a number from 0 to 2^64 - 1")
+    return number
 
 
 def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from . import _core
 from ._batch import Batch
-from ._dataset import Dataset
+from ._dataset import Dataset, as_count
 from ._errors import DatasetError, OptionError, StateError
 from ._options import Augment, DeviceLike, DTypeLike, Echo, Normalize, PathLike, dtype_name
 from ._samplers import EpochOrder, as_batches, as_samples, largest_batch, shards_itself
@@ -121,7 +121,7 @@ class Loader(Generic[Item]):
 
         After load_state_dict(), selecting the epoch of the state keeps its position.
         """
-        self._loader.set_epoch(epoch)
+        self._loader.set_epoch(as_count("epoch", epoch))
 
     def warm_up(self) -> None:
         """Lets the workers prepare the first batches of the next epoch. Does not block."""

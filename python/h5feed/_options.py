@@ -2,7 +2,7 @@
 """Groups of options. Wherever one is taken, a dict of its fields is too."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, Union
 
@@ -150,4 +150,6 @@ def plain_paths(files: PathLike | Sequence[PathLike]) -> list[str]:
     """
     if isinstance(files, (str, bytes)) or hasattr(files, "__fspath__"):
         return [os.fsdecode(files)]
+    if not isinstance(files, Iterable):
+        raise TypeError(f"files: expected a path or several, got {type(files).__name__}")
     return [os.fsdecode(file) for file in files]

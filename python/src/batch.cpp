@@ -12,6 +12,7 @@
 #include "python/src/device_array.hpp"
 #include "python/src/dlpack.hpp"
 #include "python/src/gpu.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 namespace {
@@ -75,8 +76,8 @@ nb::object transforms(const Batch& batch) {
 nb::object fields(const Batch& batch) {
   nb::list list;
   for (const BatchField& field : batch.fields) {
-    list.append(nb::make_tuple(field.name, tensor_or_none(field.values), tensor_or_none(field.offsets),
-                               tensor_or_none(field.lengths)));
+    list.append(nb::make_tuple(text_of(field.name), tensor_or_none(field.values),
+                               tensor_or_none(field.offsets), tensor_or_none(field.lengths)));
   }
   return list;
 }
@@ -121,8 +122,8 @@ void bind_batch(nb::module_& module) {
            "dl_device"_a = nb::none(), "copy"_a = nb::none())
       .def("__dlpack_device__", [](const HostTensor&) { return nb::make_tuple(kDlCpu, 0); });
   nb::class_<SampleOrigin>(module, "SampleOrigin", "Storage location of a sample.")
-      .def_ro("file", &SampleOrigin::file)
-      .def_ro("path", &SampleOrigin::path)
+      .def_prop_ro("file", [](const SampleOrigin& origin) { return text_of(origin.file); })
+      .def_prop_ro("path", [](const SampleOrigin& origin) { return text_of(origin.path); })
       .def_ro("row", &SampleOrigin::row)
       .def_ro("image", &SampleOrigin::image)
       .def_ro("y", &SampleOrigin::y)

@@ -17,6 +17,7 @@
 #include "python/src/errors.hpp"
 #include "python/src/gpu.hpp"
 #include "python/src/stats.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 namespace {
@@ -356,7 +357,7 @@ void bind_loader(nb::module_& module) {
       .def("restore", &PyLoader::restore, "saved"_a)
       .def("stats", &PyLoader::stats)
       .def("options", &PyLoader::options)
-      .def("report", &PyLoader::report)
+      .def("report", [](PyLoader& self) { return text_of(self.report()); })
       .def("plan", &PyLoader::plan)
       .def("closed", &PyLoader::closed)
       .def("close", &PyLoader::close);
