@@ -204,7 +204,7 @@ class SampleReader:
                  memory_budget_bytes: int | None = None,
                  row_reads: Literal["automatic", "always", "never"] = "automatic") -> None:
         self.dataset = dataset
-        self._reader = _core.SampleReader(dataset._live, {
+        self._reader = _core.SampleReader(live(dataset), {
             "normalize": normalize, "unit_range": unit_range, "target_dtype": dtype_name(target_dtype),
             "cache_bytes": cache_bytes, "memory_budget_bytes": memory_budget_bytes, "row_reads": row_reads,
         })
@@ -221,6 +221,13 @@ class SampleReader:
 
 _NUMPY_NAMES = {"u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16", "u32": "uint32", "i32": "int32",
                 "u64": "uint64", "i64": "int64", "f16": "float16", "f32": "float32", "f64": "float64"}
+
+
+def live(dataset: Dataset) -> "_core.Dataset":
+    """Returns what the core takes for a dataset."""
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f"dataset: expected an h5feed.Dataset, got {type(dataset).__name__}; open files with Dataset.open")
+    return dataset._live
 
 
 def as_numbers(samples: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":

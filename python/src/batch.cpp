@@ -42,6 +42,18 @@ nb::object own_numbers(const std::vector<std::int64_t>& values) {
   return to_numpy(tensor);
 }
 
+// Returns the array with NumPy's type of its name. nanobind makes 64-bit integers of `long long`, and NumPy's
+// int64 is `long`.
+nb::object with_named_type(nb::object array, DType dtype) {
+  if (dtype != DType::i64 && dtype != DType::u64) return array;
+  const auto type_of = [](const char* name) {
+    return nb::module_::import_("numpy").attr("dtype")(name).release().ptr();  // kept until the process ends
+  };
+  static PyObject* const i64 = type_of("int64");
+  static PyObject* const u64 = type_of("uint64");
+  return array.attr("view")(nb::handle(dtype == DType::i64 ? i64 : u64));
+}
+
 nb::object tensor_or_none(const HostTensor& tensor) {
   return tensor.defined() ? nb::cast(tensor) : nb::object(nb::none());
 }
@@ -100,9 +112,10 @@ nb::object to_numpy(const HostTensor& tensor) {
     extents = long_shape.data();
   }
   for (std::size_t i = 0; i < dimensions; ++i) extents[i] = static_cast<std::size_t>(tensor.shape[i]);
-  return nb::cast(nb::ndarray<nb::numpy>(tensor.bytes.get(), dimensions, extents, owner_of(tensor.bytes),
-                                         tensor.strides.empty() ? nullptr : tensor.strides.data(),
-                                         numpy_dtype(tensor.dtype)));
+  nb::object array = nb::cast(nb::ndarray<nb::numpy>(
+      tensor.bytes.get(), dimensions, extents, owner_of(tensor.bytes),
+      tensor.strides.empty() ? nullptr : tensor.strides.data(), numpy_dtype(tensor.dtype)));
+  return with_named_type(std::move(array), tensor.dtype);
 }
 
 void bind_batch(nb::module_& module) {
@@ -127,7 +140,11 @@ void bind_batch(nb::module_& module) {
       .def_ro("row", &SampleOrigin::row)
       .def_ro("image", &SampleOrigin::image)
       .def_ro("y", &SampleOrigin::y)
-      .def_ro("x", &SampleOrigin::x);
+      .def_ro("x", &SampleOrigin::x)
+      .def("__repr__", [](const SampleOrigin& origin) {
+        return nb::str("SampleOrigin(file={!r}, path={!r}, row={}, image={}, y={}, x={})")
+            .format(text_of(origin.file), text_of(origin.path), origin.row, origin.image, origin.y, origin.x);
+      });
   nb::class_<Batch>(module, "Batch", "A batch as the core delivers it.")
       .def_prop_ro("indices", [](const Batch& batch) { return own_numbers(batch.indices); })
       .def_prop_ro("origins", &origins)

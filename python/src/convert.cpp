@@ -118,6 +118,7 @@ void convert(const char* name, nb::handle value, std::string& into) {
 void convert(const char* name, nb::handle value, std::chrono::milliseconds& into) {
   double seconds = 0;
   convert(name, value, seconds);
+  if (!(seconds > 0)) throw OptionError(std::string(name) + " must be positive seconds; got " + shown(value));
   constexpr double kMost = 1e12;  // far beyond any run, and within the range of milliseconds
   into = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(std::fmin(seconds, kMost) * 1000)));
 }

@@ -165,7 +165,6 @@ std::uint64_t PyLoader::start() {
   }
   running_ = true;
   delivered_ = false;
-  restored_ = false;
   deliver_log();
   return ++iteration_;
 }
@@ -212,9 +211,11 @@ nb::object PyLoader::take(std::uint64_t number, nb::handle provide) {
       const std::uint64_t errors = loader->stats().errors;
       delivered_ = had_delivered || errors > errors_;
       errors_ = errors;
+      restored_ = restored_ && !delivered_;
       throw;
     }
   }
+  restored_ = false;
   if (!batch) {
     running_ = false;
     ++epoch_;

@@ -111,7 +111,7 @@ class PyLoader {
   bool running_ = false;      // the iteration started and has not ended
   bool delivered_ = false;    // the running iteration delivered or failed at least once
   std::uint64_t errors_ = 0;  // batches known to have failed
-  bool restored_ = false;     // the position of `restore` was not started yet
+  bool restored_ = false;     // nothing was delivered since `restore`
 };
 
 /// Binds the loader and `plan`.

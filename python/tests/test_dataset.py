@@ -118,6 +118,10 @@ def test_a_missing_dataset_is_named_as_python_spells_it(gzip_file):
     ({"images": {"hight": 3}}, TypeError, "hight"),
     ({"tiles": {"size": (2, 3, 4)}}, TypeError, "size: expected int or .height, width., got"),
     ({"data": 3}, TypeError, "data: expected str, got int"),
+    ({"fields": "boxes"}, TypeError, "fields: expected a sequence of FieldOptions or dicts, got str"),
+    ({"fields": {"name": "boxes"}}, TypeError, "fields: expected a sequence of FieldOptions or dicts, got dict"),
+    ({"fields": ["boxes"]}, TypeError, "fields: expected FieldOptions or dict, got str"),
+    ({"fields": [{"name": "boxes", "dtype": "i8"}]}, ValueError, 'use "int64" or "int8"'),
 ])
 def test_a_wrong_option_is_named(gzip_file, options, error, message):
     with pytest.raises(error, match=message):
@@ -137,3 +141,31 @@ def test_tiles_are_samples(gzip_file, stored):
     assert dataset.tile_grid == h5feed.TileGrid(8, 6, 2, 2)
     assert len(dataset) == 400
     np.testing.assert_array_equal(dataset[3][0], stored[0][0][:, 4:, 3:])
+
+
+def test_messages_spell_words_as_python_does(folder):
+    with h5py.File(folder / "ambiguous.h5", "w") as file:
+        file["x"] = np.zeros((4, 3, 4, 4), dtype=np.uint8)
+        file["scalar"] = 1.0
+    with pytest.raises(ValueError, match='state it: input_layout="nchw", "nhwc", "nhw", or "none" to deliver'):
+        h5feed.Dataset.open(folder / "ambiguous.h5", data="x")
+    with pytest.raises(ValueError, match='set sample="dataset" where'):
+        h5feed.Dataset.open(folder / "ambiguous.h5", data="scalar")
+
+
+def test_an_origin_says_where_it_is(dataset, gzip_file):
+    assert repr(dataset.origin(2)) == f"SampleOrigin(file={str(gzip_file)!r}, path='/images', row=2, image=2, y=0, x=0)"
+
+
+@pytest.mark.parametrize(("path", "dtype"), [("i8", np.int64), ("u8", np.uint64), ("i4", np.int32)])
+def test_integers_have_the_types_of_numpys_names(folder, path, dtype):
+    with h5py.File(folder / "integers.h5", "w") as file:
+        file[path] = np.arange(6, dtype=dtype).reshape(3, 2)
+    batch = h5feed.Dataset.open(folder / "integers.h5", data=path, target=path)[1:]
+    for array, expected in ((batch.data, dtype), (batch.target, np.int64), (batch.indices, np.int64)):
+        assert type(array.flat[0]) is expected and array.dtype is np.dtype(expected) and array.flags.writeable
+
+
+def test_a_path_is_no_dataset(gzip_file):
+    with pytest.raises(TypeError, match="expected an h5feed.Dataset, got PosixPath; open files with Dataset.open"):
+        h5feed.SampleReader(gzip_file)

@@ -231,10 +231,24 @@ def test_a_damaged_chunk_is_left_out_or_replaced(damaged_file, tmp_path, num_wor
     ({"device": "gpu"}, ValueError, 'device "gpu" is not known; use "cpu", "cuda:N" or "auto"'),
     ({"workers": 3}, TypeError, "workers"),
     ({"sampler": 3}, TypeError, "function of the epoch"),
+    ({"sampler": iter([1, 2])}, TypeError, "used up after one epoch"),
+    ({"batch_sampler": ([number] for number in range(3))}, TypeError, "used up after one epoch"),
+    ({"batch_sampler": lambda epoch: [[1] * (epoch + 1)]}, ValueError, "the largest of epoch 0; .* attribute batch_size"),
+    ({"persistent_workers": True}, TypeError, r"^DataLoader.* 'persistent_workers'; leave it out: worker threads persist"),
+    ({"generator": None}, TypeError, "set seed instead"),
+    ({"collate_fn": 3}, TypeError, "collate_fn: expected a function, got int"),
+    ({"worker_init_fn": 3}, TypeError, "worker_init_fn: expected a function, got int"),
+    ({"num_workers": 1, "timeout": float("nan")}, ValueError, "timeout must be positive seconds; got nan"),
+    ({"num_workers": 1, "timeout": float("-inf")}, ValueError, "timeout must be positive seconds; got -inf"),
+    ({"num_workers": 1, "timeout": -0.5}, ValueError, "timeout must be positive seconds; got -0.5"),
+    ({"target_dtype": "i8"}, ValueError, 'the type "i8" is int64 in NumPy and int8 in h5feed; use "int64" or "int8"'),
+    ({"output_dtype": "<U3"}, ValueError, "output_dtype: no element type"),
+    ({"shard": "by_chunk", "sampler": [1]}, ValueError, 'shard="by_chunk" has an order of its own'),
 ])
 def test_a_wrong_option_is_named(dataset, options, error, message):
     with pytest.raises(error, match=message) as caught:
-        h5feed.DataLoader(dataset, **options)
+        loader = h5feed.DataLoader(dataset, **options)
+        list(zip(range(100), loader)) + list(loader)
     assert "::" not in str(caught.value) and "options." not in str(caught.value)
 
 
@@ -258,7 +272,7 @@ def test_every_option_of_cpp_is_an_argument():
         assert names(part[:part.index("\n#", 1)]) == {field.name for field in dataclasses.fields(options)}
 
 
-def test_stats_plan_and_report(dataset):
+def test_stats_plan_and_report(dataset, gzip_file):
     loader = h5feed.DataLoader(dataset, batch_size=10, shuffle=True)
     list(loader)
     stats = loader.stats()
@@ -267,6 +281,8 @@ def test_stats_plan_and_report(dataset):
     assert (plan.samples, plan.batches, plan.chunks) == (100, 10, 15)
     assert "an epoch: 100 samples" in str(plan)
     assert h5feed.plan(dataset, batch_size=10, shuffle=True).batches == 10
+    assert h5feed.plan(dataset, batch_size=10, sampler=[1, 2, 3], collate_fn=list, bad_list=None, timeout=0).samples == 3
+    assert h5feed.plan(gzip_file, data="images", batch_sampler=[[1, 2], [3]]).batches == 2
     assert "samples/s" in loader.report()
     assert (loader.options["shuffle"], loader.options["shard"], loader.options["uneven"]) == ("full", "strided", "exact")
 
@@ -299,3 +315,16 @@ def test_a_handler_of_the_log_that_raises_loses_no_batch(gzip_file):
 def test_a_loader_cannot_be_pickled(dataset):
     with pytest.raises(TypeError, match="pickle its dataset"):
         pickle.dumps(h5feed.DataLoader(dataset))
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("f4", np.float32), ("<f4", np.float32), ("half", np.float16), ("f16", np.float16),
+                                             (">f8", np.float64), (np.float32, np.float32)])
+def test_types_have_the_names_of_numpy(dataset, name, dtype):
+    assert next(iter(h5feed.DataLoader(dataset, output_dtype=name))).data.dtype == dtype
+
+
+def test_a_batch_of_the_user_has_only_arrays():
+    batch = h5feed.Batch((1, 2))
+    assert (batch.data, batch.target) == (1, 2)
+    with pytest.raises(AttributeError, match="only data and target"):
+        batch.indices

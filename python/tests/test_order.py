@@ -167,3 +167,26 @@ def test_a_cycle_through_a_callback_is_collected(dataset):
     del training
     gc.collect()
     assert gone() is None
+
+
+def test_selecting_the_restored_epoch_after_iter_keeps_the_position(dataset):
+    options = {"batch_size": 10, "shuffle": True, "seed": 4}
+    first = h5feed.DataLoader(dataset, **options)
+    batches = targets(first)
+    iterator = iter(first)
+    list(iterator)
+    first.set_epoch(0)
+    next(iter(first))
+    resumed = h5feed.DataLoader(dataset, **options)
+    resumed.load_state_dict(first.state_dict())
+    iterator = iter(resumed)
+    resumed.set_epoch(0)
+    assert next(iterator).target.tolist() == batches[1]
+    resumed.set_epoch(0)  # from its beginning, as something was delivered
+    assert targets(resumed) == batches
+
+
+def test_a_state_of_another_version_is_refused(dataset):
+    loader = h5feed.DataLoader(dataset)
+    with pytest.raises(h5feed.StateError, match="version 2"):
+        loader.load_state_dict({**loader.state_dict(), "h5feed": 2})

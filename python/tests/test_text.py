@@ -174,7 +174,12 @@ def test_an_index_of_more_dimensions_is_refused(dataset, index):
         dataset[index]
 
 
-@pytest.mark.parametrize("files", [3, None, [3]])
+@pytest.mark.parametrize("files", [3, None, [3], {"train.h5": 1}, [np.zeros(2)]])
 def test_files_that_are_no_paths_are_named(files):
     with pytest.raises(TypeError, match="(?i)path"):
         h5feed.Dataset.open(files)
+
+
+def test_an_open_file_of_h5py_is_no_path(gzip_file):
+    with h5py.File(gzip_file) as file, pytest.raises(TypeError, match="files: expected a path or several, got File"):
+        h5feed.Dataset.open(file)
