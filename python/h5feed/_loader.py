@@ -121,7 +121,7 @@ class Loader(Generic[Item]):
     # Iteration
 
     def __iter__(self) -> Iterator[Item]:
-        """Starts an epoch: the next one if the last was delivered to its end, else the same again.
+        """Starts an epoch: the next one if all batches of the last were delivered, else the same again.
 
         Ends the iterators made before: they raise RuntimeError.
         """

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._errors import OptionError
 
-PathLike: TypeAlias = Union[str, "os.PathLike[str]"]
+PathLike: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 #: A NumPy dtype, a torch dtype, or a name: "float32", "bfloat16".
 DTypeLike: TypeAlias = Any
 #: "cpu", "cuda:N", "auto", or what has such a name, as torch.device has.
@@ -168,7 +168,7 @@ def plain_paths(files: PathLike | Sequence[PathLike]) -> list[str]:
     >>> plain_paths("a.h5"), plain_paths(["a.h5", "b.h5"])
     (['a.h5'], ['a.h5', 'b.h5'])
     """
-    several = [files] if isinstance(files, (str, bytes)) or hasattr(files, "__fspath__") else files
+    several: Any = [files] if isinstance(files, (str, bytes)) or hasattr(files, "__fspath__") else files
     if not isinstance(several, Iterable) or isinstance(several, Mapping):  # h5py.File is a mapping
         raise TypeError(f"files: expected a path or several, got {type(files).__name__}")
     plain = []

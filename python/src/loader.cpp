@@ -153,12 +153,22 @@ PyLoader::Lease PyLoader::get() const {
   return Lease(held_->get());
 }
 
+bool PyLoader::all_delivered(const DataLoader& loader) const {
+  if (loader.options().in_order) return loader.state().epoch != epoch_;
+  return taken_ >= loader.size();
+}
+
 std::uint64_t PyLoader::start() {
   const Lease loader = get();
   const Use use(*this);
   if (running_ && !delivered_) return ++iteration_;  // nothing is lost by going on
-  if (running_) loader->set_epoch(epoch_);
+  if (running_ && all_delivered(*loader)) {
+    ++epoch_;
+  } else if (running_) {
+    loader->set_epoch(epoch_);
+  }
   running_ = false;
+  taken_ = 0;
   {
     const nb::gil_scoped_release release;
     loader->start_epoch();
@@ -209,6 +219,7 @@ nb::object PyLoader::take(std::uint64_t number, nb::handle provide) {
     } catch (...) {
       // An interrupted wait loses no batch.
       const std::uint64_t errors = loader->stats().errors;
+      taken_ += errors > errors_ ? 1 : 0;
       delivered_ = had_delivered || errors > errors_;
       errors_ = errors;
       restored_ = restored_ && !delivered_;
@@ -221,6 +232,7 @@ nb::object PyLoader::take(std::uint64_t number, nb::handle provide) {
     ++epoch_;
     return nb::none();
   }
+  ++taken_;
   keep_in_forked_child(*batch);
   return nb::cast(std::move(*batch));
 }

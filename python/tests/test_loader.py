@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
 import inspect
+import itertools
 import logging
 import pathlib
 import pickle
@@ -149,6 +150,29 @@ def test_an_unfinished_epoch_starts_again(dataset):
     assert next(iter(loader)).target.tolist() == first
     assert targets(loader)[0] == first
     assert loader.epoch == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"in_order": False}, {"echo": 2}, {"drop_last": True}])
+def test_who_takes_all_batches_and_no_end_gets_the_next_epoch(dataset, options):
+    """As Lightning does, which stops after len(loader) batches."""
+    loader = h5feed.DataLoader(dataset, batch_size=30, shuffle=True, seed=1, num_workers=2, **options)
+    expected = [sorted(sum(targets(loader), [])) for _ in range(3)]
+    loader.set_epoch(0)
+    for epoch in range(3):
+        batches = list(itertools.islice(loader, len(loader)))
+        assert {batch.epoch for batch in batches} == {epoch}
+        assert sorted(sum((batch.target.tolist() for batch in batches), [])) == expected[epoch]
+    batches = list(itertools.islice(loader, len(loader) - 1))
+    assert next(iter(loader)).epoch == batches[0].epoch == 3
+
+
+def test_a_failed_last_batch_is_no_reason_to_stay_in_the_epoch(damaged_file):
+    loader = h5feed.DataLoader(damaged_file, data="images", batch_size=10, sampler=[*range(20), *range(30, 40), *range(20, 30)])
+    iterator = iter(loader)
+    assert [next(iterator).number for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(h5feed.ChunkError):
+        next(iterator)
+    assert next(iter(loader)).epoch == 1
 
 
 def test_a_newer_iterator_ends_the_older(dataset):
