@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from ._batch import Batch
-from ._errors import FileError, MissingFileError, OptionError, none_exists
+from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
 from ._options import (DTypeLike, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, TileOptions,
                        dtype_name, plain_fields, plain_paths)
 
@@ -30,7 +30,7 @@ class Dataset:
     """An opened dataset, or a subset of its samples. Make it with `Dataset.open`.
 
     Holds metadata, the address of every chunk, and small fields (labels) in memory. Thread-safe. May be
-    pickled, and used in a forked process: it is opened again there.
+    pickled, and used in a forked process: it is opened again there, with the same samples.
     """
 
     def __init__(self, *, _opened: "_core.Dataset", _steps: tuple[_Step, ...]) -> None:
@@ -58,8 +58,8 @@ class Dataset:
             "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
             "tiles": tiles, "fields": plain_fields(fields),
         }
-        steps: tuple[_Step, ...] = (("open", options),)
-        return Dataset(_opened=_replay(steps), _steps=steps)
+        opened = _open(options)
+        return Dataset(_opened=opened, _steps=(_opening(options, opened),))
 
     def __len__(self) -> int:
         """The number of samples when the dataset was opened."""
@@ -118,7 +118,12 @@ class Dataset:
 
     def refresh(self) -> None:
         """Opens the dataset again, with the samples appended since. Loaders made before keep their samples."""
-        self._opened = self._live.refreshed()
+        if len(self._steps) == 1:
+            self._opened = _open(self._steps[0][1])
+            self._steps = (_opening(self._steps[0][1], self._opened),)
+        else:
+            self._opened = self._live.refreshed()
+        self._generation = _core.fork_generation()
         self._reader = None
 
     @overload
@@ -261,14 +266,33 @@ def as_count(name: str, value: Any) -> int:
     return number
 
 
-def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":
-    options = steps[0][1]
+def _open(options: dict[str, Any]) -> "_core.Dataset":
     try:
-        opened = _core.open_dataset(options)
+        return _core.open_dataset(options)
     except FileError as error:
         if not isinstance(error, MissingFileError) and none_exists([*options["files"], *options["target_files"]]):
             raise MissingFileError(str(error)) from None
         raise
+
+
+def _place_of_last(opened: "_core.Dataset", size: int) -> tuple[Any, ...]:
+    last = opened.origin(size - 1)
+    return last.file, last.path, last.row, last.y, last.x
+
+
+def _opening(options: dict[str, Any], opened: "_core.Dataset") -> _Step:
+    return "open", options, opened.size(), _place_of_last(opened, opened.size())
+
+
+def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":
+    """Opens a dataset again: the same samples, also if others were appended since."""
+    _, options, size, place_of_last = steps[0]
+    opened = _open(options)
+    if opened.size() < size or _place_of_last(opened, size) != place_of_last:
+        raise DatasetError(f"{options['files'][0]}: the files have {opened.size():,} samples now, and had {size:,} others when "
+                           "the dataset was opened; open it again, or call refresh() before it is pickled or the process forks")
+    if opened.size() > size:
+        opened = opened.subset(np.arange(size))
     for step in steps[1:]:
         if step[0] == "subset":
             opened = opened.subset(step[1])

@@ -89,6 +89,52 @@ def test_refresh_finds_appended_samples(folder):
     assert len(loader) == 4
 
 
+def first_values(dataset) -> list[float]:
+    return dataset[:].data[:, 0].tolist()
+
+
+def in_forked_child(check) -> bool:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if check() else 1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_dataset_opened_again_has_the_same_samples_though_the_file_grew(folder):
+    path = folder / "grown.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(20.0).reshape(10, 2), maxshape=(None, 2))
+    whole = h5feed.Dataset.open(path, data="x")
+    part = whole.split([0.5, 0.5], seed=1)[0]
+    expected = first_values(part)
+    with h5py.File(path, "a") as file:
+        file["x"].resize(20, axis=0)
+    for again in (pickle.loads(pickle.dumps(part)), pickle.loads(pickle.dumps(part.subset(range(5))))):
+        assert first_values(again) == expected
+    assert len(pickle.loads(pickle.dumps(whole))) == 10
+    assert in_forked_child(lambda: first_values(part) == expected and len(whole) == 10)
+    part.refresh()
+    assert first_values(part) == first_values(pickle.loads(pickle.dumps(part))) == expected
+    whole.refresh()
+    assert len(whole) == len(pickle.loads(pickle.dumps(whole))) == 20
+
+
+def test_a_dataset_whose_samples_are_gone_is_not_opened_again(folder):
+    for path, rows in ((folder / "two_0.h5", 4), (folder / "two_1.h5", 4)):
+        with h5py.File(path, "w") as file:
+            file.create_dataset("x", data=np.zeros((rows, 2)), maxshape=(None, 2))
+    pickled = pickle.dumps(h5feed.Dataset.open(folder / "two_*.h5", data="x").subset([5, 1]))
+    with h5py.File(folder / "two_0.h5", "a") as file:
+        file["x"].resize(6, axis=0)  # moves the numbers of the second file
+    with pytest.raises(h5feed.DatasetError, match="10 samples now, and had 8 others"):
+        pickle.loads(pickled)
+    with h5py.File(folder / "two_0.h5", "a") as file:
+        file["x"].resize(1, axis=0)
+    with pytest.raises(h5feed.DatasetError, match="5 samples now"):
+        pickle.loads(pickled)
+
+
 def test_a_missing_file_is_a_file_not_found_error(folder):
     for files in (folder / "none.h5", [str(folder / "no*.h5")], os.fsencode(folder / "none.h5")):
         with pytest.raises(FileNotFoundError, match="no") as caught:
