@@ -45,7 +45,7 @@ class Batch(tuple[Array, ...], Generic[Array]):
     are writable, share no memory with other batches, and stay valid after the loader is closed.
     """
 
-    _raw: "_core.Batch | None"
+    _raw: "_core.Batch | None" = None
 
     @classmethod
     def _of(cls, arrays: tuple[Array, ...], raw: "_core.Batch | None") -> Self:

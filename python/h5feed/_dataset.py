@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from ._batch import Batch
-from ._errors import FileError, MissingFileError, none_exists
+from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
 from ._options import (DTypeLike, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, TileOptions,
                        dtype_name, plain_fields, plain_paths)
 
@@ -30,7 +30,7 @@ class Dataset:
     """An opened dataset, or a subset of its samples. Make it with `Dataset.open`.
 
     Holds metadata, the address of every chunk, and small fields (labels) in memory. Thread-safe. May be
-    pickled, and used in a forked process: it is opened again there.
+    pickled, and used in a forked process: it is opened again there, with the same samples.
     """
 
     def __init__(self, *, _opened: "_core.Dataset", _steps: tuple[_Step, ...]) -> None:
@@ -58,8 +58,8 @@ class Dataset:
             "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
             "tiles": tiles, "fields": plain_fields(fields),
         }
-        steps: tuple[_Step, ...] = (("open", options),)
-        return Dataset(_opened=_replay(steps), _steps=steps)
+        opened = _open(options)
+        return Dataset(_opened=opened, _steps=(_opening(options, opened),))
 
     def __len__(self) -> int:
         """The number of samples when the dataset was opened."""
@@ -98,7 +98,10 @@ class Dataset:
 
     def origin(self, sample: int) -> "_core.SampleOrigin":
         """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`."""
-        return self._live.origin(operator.index(sample))
+        number = operator.index(sample)
+        if not -2**63 <= number < 2**63:
+            raise IndexError(f"sample {number} is out of range")
+        return self._live.origin(number)
 
     def subset(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> "Dataset":
         """Returns a dataset of these samples, in this order if read sequentially. 8 bytes per sample."""
@@ -108,13 +111,19 @@ class Dataset:
     def split(self, fractions: Sequence[float], seed: int) -> "list[Dataset]":
         """Splits into disjoint random parts, a function of `seed` alone; `fractions` sum to 1."""
         shares = [float(fraction) for fraction in fractions]
+        seed = as_count("seed", seed)
         parts = self._live.split(shares, seed)
         return [Dataset(_opened=part, _steps=(*self._steps, ("split", shares, seed, number)))
                 for number, part in enumerate(parts)]
 
     def refresh(self) -> None:
         """Opens the dataset again, with the samples appended since. Loaders made before keep their samples."""
-        self._opened = self._live.refreshed()
+        if len(self._steps) == 1:
+            self._opened = _open(self._steps[0][1])
+            self._steps = (_opening(self._steps[0][1], self._opened),)
+        else:
+            self._opened = self._live.refreshed()
+        self._generation = _core.fork_generation()
         self._reader = None
 
     @overload
@@ -130,13 +139,19 @@ class Dataset:
             return self._read(np.arange(*index.indices(len(self)), dtype=np.int64))
         if hasattr(index, "__index__") and getattr(index, "ndim", 0) == 0:
             number = operator.index(index)
-            return tuple(array[0] for array in self._read(self._checked(np.array([number], dtype=np.int64))))
-        array = np.asarray(index)
-        if array.dtype == np.bool_:
-            if array.shape != (len(self),):
-                raise IndexError(f"a mask of shape {array.shape} does not fit {len(self)} samples")
-            array = np.flatnonzero(array)
-        return self._read(self._checked(as_numbers(array)))
+            size = len(self)
+            if not -size <= number < size:
+                raise IndexError(f"sample {number} is out of range for {size} samples")
+            return tuple(array[0] for array in self._read(np.array([number % size], dtype=np.int64)))
+        if isinstance(index, tuple):
+            raise TypeError("a Dataset has one index: a sample number, a slice, or a list; index the arrays that it returns "
+                            "for more")
+        mask = np.asarray(index)
+        if mask.dtype != np.bool_:
+            return self._read(self._checked(as_numbers(index)))
+        if mask.shape != (len(self),):
+            raise IndexError(f"a mask of shape {mask.shape} does not fit {len(self)} samples")
+        return self._read(np.flatnonzero(mask))
 
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Any, ...]]:
         """Returns the samples with these numbers, as PyTorch's DataLoader asks for them: one read for all."""
@@ -194,7 +209,7 @@ class SampleReader:
                  memory_budget_bytes: int | None = None,
                  row_reads: Literal["automatic", "always", "never"] = "automatic") -> None:
         self.dataset = dataset
-        self._reader = _core.SampleReader(dataset._live, {
+        self._reader = _core.SampleReader(live(dataset), {
             "normalize": normalize, "unit_range": unit_range, "target_dtype": dtype_name(target_dtype),
             "cache_bytes": cache_bytes, "memory_budget_bytes": memory_budget_bytes, "row_reads": row_reads,
         })
@@ -213,24 +228,71 @@ _NUMPY_NAMES = {"u8": "uint8", "i8": "int8", "u16": "uint16", "i16": "int16", "u
                 "u64": "uint64", "i64": "int64", "f16": "float16", "f32": "float32", "f64": "float64"}
 
 
+def live(dataset: Dataset) -> "_core.Dataset":
+    """Returns what the core takes for a dataset."""
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f"dataset: expected an h5feed.Dataset, got {type(dataset).__name__}; open files with Dataset.open")
+    return dataset._live
+
+
 def as_numbers(samples: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":
     """Returns sample numbers as the core takes them: a contiguous array of int64."""
     array = np.asarray(samples)
     if array.size == 0:
         array = array.astype(np.int64)
-    if array.dtype.kind not in "iu":
+    if array.ndim > 1:
+        raise TypeError(f"sample numbers must be a flat sequence, got an array of shape {array.shape}")
+    if array.dtype.kind in "fO":  # as NumPy takes numbers beyond 64 bits
+        exact = np.asarray(samples, dtype=object)
+        if not all(isinstance(number, int) for number in exact.flat):
+            raise TypeError(f"sample numbers must be integers, got {array.dtype}")
+        array = exact
+    if array.dtype.kind not in "iuO":
         raise TypeError(f"sample numbers must be integers, got {array.dtype}")
+    if array.dtype.kind != "i":
+        for number in array[(array < -2**63) | (array >= 2**63)]:  # beyond what the core counts with
+            raise IndexError(f"sample {number} is out of range")
     return np.ascontiguousarray(array, dtype=np.int64).reshape(-1)
 
 
-def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":
-    options = steps[0][1]
+def as_count(name: str, value: Any) -> int:
+    """Returns an argument as a number from 0 to 2^64 - 1."""
     try:
-        opened = _core.open_dataset(options)
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected int, got {type(value).__name__}") from None
+    if not 0 <= number < 2**64:
+        raise OptionError(f"{name} is {number}; use a number from 0 to 2^64 - 1")
+    return number
+
+
+def _open(options: dict[str, Any]) -> "_core.Dataset":
+    try:
+        return _core.open_dataset(options)
     except FileError as error:
         if not isinstance(error, MissingFileError) and none_exists([*options["files"], *options["target_files"]]):
             raise MissingFileError(str(error)) from None
         raise
+
+
+def _place_of_last(opened: "_core.Dataset", size: int) -> tuple[Any, ...]:
+    last = opened.origin(size - 1)
+    return last.file, last.path, last.row, last.y, last.x
+
+
+def _opening(options: dict[str, Any], opened: "_core.Dataset") -> _Step:
+    return "open", options, opened.size(), _place_of_last(opened, opened.size())
+
+
+def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":
+    """Opens a dataset again: the same samples, also if others were appended since."""
+    _, options, size, place_of_last = steps[0]
+    opened = _open(options)
+    if opened.size() < size or _place_of_last(opened, size) != place_of_last:
+        raise DatasetError(f"{options['files'][0]}: the files have {opened.size():,} samples now, and had {size:,} others when "
+                           "the dataset was opened; open it again, or call refresh() before it is pickled or the process forks")
+    if opened.size() > size:
+        opened = opened.subset(np.arange(size))
     for step in steps[1:]:
         if step[0] == "subset":
             opened = opened.subset(step[1])

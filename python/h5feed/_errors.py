@@ -52,6 +52,11 @@ class VersionError(Error, ImportError):
     """The libhdf5 loaded is not the version that h5feed was compiled against."""
 
 
+# The options whose values are words, and these words: C++ has enumerations, Python strings.
+_WORDS = ("nchw|nhwc|nhw|none|NCHW|NHWC|NHW|row|dataset|channels_last|strided|contiguous|by_chunk|exact|pad|drop|lru|"
+          "clairvoyant|keep_first|always|never|automatic|stack|ragged|fail|skip|replace|shift")
+_WORD_OPTION = re.compile(r"\b(input_layout|sample|output_layout|shard|uneven|cache_policy|row_reads|collate|on_error|edges) = "
+                          rf"((?:{_WORDS})\b(?:(?:, or|,| or) (?:{_WORDS})\b)*)")
 # How C++ spells things, and how Python does.
 _SPELLINGS = (
     (re.compile(r"(?<![\w/])\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
@@ -66,11 +71,18 @@ _SPELLINGS = (
     (re.compile(r"\b(\w+) = true\b"), r"\1=True"),
     (re.compile(r"\b(\w+) = false\b"), r"\1=False"),
     (re.compile(r"\bstd\.nullopt\b"), "None"),
+    (re.compile(r"\bBatch\.field\b"), "Batch.fields"),
+    (re.compile(r"(?<=samples; it must have 1 to )(\d+)$"),
+     r"\1, the largest of epoch 0; if others are larger, give the batch sampler an attribute batch_size"),
     (re.compile(r"install it with h5feed, put it next to the program, or"),
      "wheels do not contain it: install h5feed from its sources with pip, or"),
     (re.compile(r"load that one or build h5feed again"),
      "import h5feed before other packages that use HDF5, or build h5feed again"),
 )
+
+
+def _with_quotes(found: re.Match[str]) -> str:
+    return found[1] + "=" + re.sub(rf"\b(?:{_WORDS})\b", lambda word: f'"{word[0].lower()}"', found[2])
 
 
 def in_python_terms(message: str) -> str:
@@ -80,7 +92,10 @@ def in_python_terms(message: str) -> str:
     'two datasets look like images; set data="train/images"'
     >>> in_python_terms("a state needs in_order = true")
     'a state needs in_order=True'
+    >>> in_python_terms("state it: input_layout = NCHW, or none")
+    'state it: input_layout="nchw", or "none"'
     """
+    message = _WORD_OPTION.sub(_with_quotes, message)
     for pattern, spelling in _SPELLINGS:
         message = pattern.sub(spelling, message)
     return message

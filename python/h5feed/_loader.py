@@ -5,12 +5,12 @@ import atexit
 import json
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 from . import _core
 from ._batch import Batch
-from ._dataset import Dataset
+from ._dataset import Dataset, as_count
 from ._errors import DatasetError, OptionError, StateError
 from ._options import Augment, DeviceLike, DTypeLike, Echo, Normalize, PathLike, dtype_name
 from ._samplers import EpochOrder, as_batches, as_samples, largest_batch, shards_itself
@@ -19,7 +19,19 @@ Item = TypeVar("Item")
 #: A function from the epoch to sample numbers, or a sampler of PyTorch.
 SamplerLike: TypeAlias = Any
 
+# Arguments of PyTorch's DataLoader that are left out, and what stands for them.
+_NOT_NEEDED = {
+    "generator": "set seed instead", "multiprocessing_context": "leave it out: there are no worker processes",
+    "persistent_workers": "leave it out: worker threads persist", "pin_memory_device": "set device instead",
+}
 _alive: "weakref.WeakSet[Loader[Any]]" = weakref.WeakSet()
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Raises TypeError if there is a name."""
+    for name in names:
+        hint = f"; {_NOT_NEEDED[name]}" if name in _NOT_NEEDED else ""
+        raise TypeError(f"DataLoader() got an unexpected keyword argument '{name}'{hint}")
 
 
 class Loader(Generic[Item]):
@@ -45,7 +57,12 @@ class Loader(Generic[Item]):
                  row_reads: Literal["automatic", "always", "never"] = "automatic",
                  gpu_cache_bytes: int | Literal["auto"] = 0,
                  on_error: Literal["fail", "skip", "replace"] = "fail", max_bad_share: float = 0.01,
-                 bad_list: PathLike | None = None, epoch_log: PathLike | None = None, headroom: bool = False) -> None:
+                 bad_list: PathLike | None = None, epoch_log: PathLike | None = None, headroom: bool = False,
+                 **unknown: NoReturn) -> None:
+        refuse_unknown(unknown)
+        for name, function in (("collate_fn", collate_fn), ("worker_init_fn", worker_init_fn)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{name}: expected a function, got {type(function).__name__}")
         if isinstance(dataset, Dataset):
             if data or target:
                 raise OptionError("data and target belong to Dataset.open, which was already called")
@@ -83,7 +100,11 @@ class Loader(Generic[Item]):
             options["rank"], options["world_size"] = 0, 1  # else each rank would get its part of a part
         self._batched = batch_size is not None or batch_sampler is not None
         self._adapt(options)
-        self._loader = _core.Loader(dataset._live, options)
+        self._start(options)
+
+    def _start(self, options: dict[str, Any]) -> None:
+        """Makes the loader of the core."""
+        self._loader = _core.Loader(self.dataset._live, options)
         _alive.add(self)
 
     # What the frameworks differ in.
@@ -105,7 +126,7 @@ class Loader(Generic[Item]):
     # Iteration
 
     def __iter__(self) -> Iterator[Item]:
-        """Starts an epoch: the next one if the last was delivered to its end, else the same again.
+        """Starts an epoch: the next one if all batches of the last were delivered, else the same again.
 
         Ends the iterators made before: they raise RuntimeError.
         """
@@ -125,7 +146,7 @@ class Loader(Generic[Item]):
 
         After load_state_dict(), selecting the epoch of the state keeps its position.
         """
-        self._loader.set_epoch(epoch)
+        self._loader.set_epoch(as_count("epoch", epoch))
 
     def warm_up(self) -> None:
         """Lets the workers prepare the first batches of the next epoch. Does not block."""
@@ -151,9 +172,12 @@ class Loader(Generic[Item]):
         batch size and world size. Raises StateError, a ValueError, for a state of other data or another order.
         """
         try:
-            saved = bytes.fromhex(state_dict["state"])
+            version, saved = state_dict["h5feed"], bytes.fromhex(state_dict["state"])
         except (KeyError, TypeError, ValueError):
             raise StateError("this is no state_dict() of an h5feed DataLoader") from None
+        if version != 1:
+            raise StateError(f"this state_dict() has version {version!r}, and this h5feed reads version 1; use the h5feed that "
+                             "saved it, or start the epoch again with set_epoch()")
         self._loader.restore(saved)
 
     # What it does
@@ -262,14 +286,16 @@ class DataLoader(Loader[Batch[Any]]):
         return batch if self._collate_fn is None else self._collated(batch)
 
 
-def plan(dataset: Dataset, **options: Any) -> "_core.PlanReport":
-    """Predicts the cost of an epoch of a loader with these options, without making the loader."""
-    for name in ("output_dtype", "target_dtype"):
-        if name in options:
-            options[name] = dtype_name(options[name])
-    if "device" in options:
-        options["device"] = str(options["device"])
-    return _core.plan(dataset._live, options)
+class _Plan(DataLoader):
+    """The options of a loader without the loader."""
+
+    def _start(self, options: dict[str, Any]) -> None:
+        self.predicted = _core.plan(self.dataset._live, options)
+
+
+def plan(dataset: Dataset | PathLike | Sequence[PathLike], **options: Any) -> "_core.PlanReport":
+    """Predicts the cost of an epoch of a DataLoader with these arguments, without making the loader."""
+    return _Plan(dataset, **options).predicted
 
 
 @atexit.register

@@ -2,13 +2,15 @@
 """Groups of options. Wherever one is taken, a dict of its fields is too."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, Union
 
 import numpy as np
 
-PathLike: TypeAlias = Union[str, "os.PathLike[str]"]
+from ._errors import OptionError
+
+PathLike: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 #: A NumPy dtype, a torch dtype, or a name: "float32", "bfloat16".
 DTypeLike: TypeAlias = Any
 #: "cpu", "cuda:N", "auto", or what has such a name, as torch.device has.
@@ -115,14 +117,28 @@ class Echo:
     factor: int = 1
 
 
+#: Names of h5feed that NumPy does not have, or has for other types.
+_OWN_NAMES = frozenset({"bfloat16", "bf16", "f16", "f32", "f64", "i16", "i32", "i64", "u16", "u32", "u64"})
+
+
 def dtype_name(dtype: DTypeLike) -> str | None:
     """Returns the name of an element type.
 
-    >>> dtype_name(np.float32), dtype_name("bfloat16"), dtype_name(np.dtype("<i8"))
-    ('float32', 'bfloat16', 'int64')
+    >>> dtype_name(np.float32), dtype_name("bfloat16"), dtype_name(np.dtype("<i8")), dtype_name("<f4")
+    ('float32', 'bfloat16', 'int64', 'float32')
     """
-    if dtype is None or isinstance(dtype, str):
-        return dtype
+    if dtype is None:
+        return None
+    if isinstance(dtype, str):
+        if dtype in ("i8", "u8"):
+            wide, narrow = np.dtype(dtype).name, {"i8": "int8", "u8": "uint8"}[dtype]
+            raise OptionError(f'the type "{dtype}" is {wide} in NumPy and {narrow} in h5feed; use "{wide}" or "{narrow}"')
+        if dtype in _OWN_NAMES:
+            return dtype
+        try:
+            return np.dtype(dtype).name
+        except (TypeError, ValueError):
+            return dtype  # the core says which there are
     text = str(dtype)
     if text.startswith("torch."):
         return text.removeprefix("torch.")
@@ -131,8 +147,12 @@ def dtype_name(dtype: DTypeLike) -> str | None:
 
 def plain_fields(fields: Sequence[FieldOptions | Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns the fields as the core takes them: with names of types and lists of paths."""
+    if isinstance(fields, (str, Mapping, FieldOptions)) or not isinstance(fields, Iterable):
+        raise TypeError(f"fields: expected a sequence of FieldOptions or dicts, got {type(fields).__name__}")
     plain = []
     for given in fields:
+        if not isinstance(given, (Mapping, FieldOptions)):
+            raise TypeError(f"fields: expected FieldOptions or dict, got {type(given).__name__}")
         values = dict(given) if isinstance(given, Mapping) else dict(vars(given))
         if "files" in values:
             values["files"] = plain_paths(values["files"])
@@ -148,6 +168,12 @@ def plain_paths(files: PathLike | Sequence[PathLike]) -> list[str]:
     >>> plain_paths("a.h5"), plain_paths(["a.h5", "b.h5"])
     (['a.h5'], ['a.h5', 'b.h5'])
     """
-    if isinstance(files, (str, bytes)) or hasattr(files, "__fspath__"):
-        return [os.fsdecode(files)]
-    return [os.fsdecode(file) for file in files]
+    several: Any = [files] if isinstance(files, (str, bytes)) or hasattr(files, "__fspath__") else files
+    if not isinstance(several, Iterable) or isinstance(several, Mapping):  # h5py.File is a mapping
+        raise TypeError(f"files: expected a path or several, got {type(files).__name__}")
+    plain = []
+    for file in several:
+        if not isinstance(file, (str, bytes)) and not hasattr(file, "__fspath__"):
+            raise TypeError(f"files: expected a path or several, got {type(file).__name__} in {type(files).__name__}")
+        plain.append(os.fsdecode(file))
+    return plain

@@ -26,12 +26,15 @@ class EpochOrder:
         self._iterates = hasattr(sampler, "__iter__")
         if not self._iterates and not callable(sampler):
             raise TypeError(f"expected a function of the epoch or a sampler of PyTorch, got {type(sampler).__name__}")
+        if hasattr(sampler, "__next__"):
+            raise TypeError(f"sampler: a {type(sampler).__name__} is used up after one epoch; give a list, a function of the "
+                            "epoch, or a sampler of PyTorch")
         # PyTorch's BatchSampler iterates the sampler that depends on the epoch.
         inner = (sampler, getattr(sampler, "sampler", None))
         self._of_epoch = next((one for one in inner if hasattr(one, "set_epoch")), None)
         #: Whether the order can be made again from the number of the epoch: a saved state needs that.
-        self.is_function_of_epoch = (not self._iterates or isinstance(sampler, (list, tuple, range, np.ndarray))
-                                     or self._of_epoch is not None
+        self.is_function_of_epoch = (not self._iterates or isinstance(sampler, (list, tuple, range))
+                                     or hasattr(sampler, "__array__") or self._of_epoch is not None
                                      or any(type(one).__name__ == "SequentialSampler" for one in inner))
 
     def __call__(self, epoch: int) -> Any:

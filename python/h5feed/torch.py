@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loader for PyTorch: batches of tensors."""
 
+import inspect
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from . import _core
 from ._batch import Batch as _Batch
 from ._dataset import Dataset
 from ._errors import DatasetError, OptionError
-from ._loader import Loader
+from ._loader import Loader, refuse_unknown
 
 _from_dlpack = torch.utils.dlpack.from_dlpack
 _NO_TYPES_OF_TORCH = {"u16": "uint16", "u32": "uint32", "u64": "uint64"}
@@ -130,8 +131,9 @@ class DataLoader(Loader[Batch]):
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """An epoch of an h5feed loader as an iterable dataset, for code bound to torch.utils.data.DataLoader.
 
-    Give it to `torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=0 or 1)`. A worker process makes
-    its own loader, and copies each batch to the training process: `h5feed.torch.DataLoader` is faster.
+    Give it to `torch.utils.data.DataLoader(dataset, batch_size=None)`, and num_workers to this class. A worker process of
+    torch's loader makes its own loader, and copies each batch to the training process: `h5feed.torch.DataLoader` is faster.
+    It starts from a copy of this object: call set_epoch() before each epoch, or all have the same order.
 
     `shard` says who divides the samples: "ranks", torch.distributed's ranks; "workers", those and PyTorch's
     worker processes; "none", nobody, because each process shall deliver all samples.
@@ -140,10 +142,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def __init__(self, dataset: Dataset, *, shard: Literal["ranks", "workers", "none"], seed: int, **options: Any) -> None:
         if shard not in ("ranks", "workers", "none"):
             raise OptionError(f'shard: "{shard}" is not one of "ranks", "workers", "none"')
+        if "rank" in options or "world_size" in options:
+            raise OptionError("rank and world_size: shard says who divides the samples")
+        refuse_unknown(set(options) - set(inspect.signature(DataLoader).parameters))  # not first in a worker process
         self._dataset = dataset
         self._shard = shard
         self._options = dict(options, seed=seed)
         self._epoch = 0
+        self._epoch_was_set = False
         self._loader: DataLoader | None = None
         self._process = 0
         self._rank, self._world = 0, 1
@@ -151,8 +157,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             self._rank, self._world = torch.distributed.get_rank(), torch.distributed.get_world_size()
 
     def set_epoch(self, epoch: int) -> None:
-        """Selects the epoch of the next iteration."""
+        """Selects the epoch of the next iteration. Persistent worker processes that run already do not learn of it."""
         self._epoch = epoch
+        self._epoch_was_set = True
 
     def __iter__(self) -> Iterator[Any]:
         rank, world = self._rank, self._world
@@ -162,6 +169,10 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 raise OptionError(f'{worker.num_workers} worker processes would each deliver all samples; use shard="workers", '
                                   "or num_workers=1 of torch's and num_workers of h5feed's loader")
             rank, world = rank * worker.num_workers + worker.id, world * worker.num_workers
+        if worker is not None and not self._epoch_was_set and self._options.get("shuffle"):
+            _log.warning("a worker process of torch's DataLoader delivers epoch %d; without persistent_workers=True each "
+                         "iteration repeats it: call set_epoch() before each, or use num_workers of h5feed's loader",
+                         self._epoch)
         if self._loader is None or self._process != os.getpid():
             self._loader = DataLoader(self._dataset, rank=rank, world_size=world, **self._options)
             self._process = os.getpid()

@@ -12,6 +12,7 @@
 #include "python/src/device_array.hpp"
 #include "python/src/dlpack.hpp"
 #include "python/src/gpu.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 namespace {
@@ -39,6 +40,18 @@ nb::object own_numbers(const std::vector<std::int64_t>& values) {
   tensor.dtype = DType::i64;
   tensor.shape = {static_cast<std::int64_t>(values.size())};
   return to_numpy(tensor);
+}
+
+// Returns the array with NumPy's type of its name. nanobind makes 64-bit integers of `long long`, and NumPy's
+// int64 is `long`.
+nb::object with_named_type(nb::object array, DType dtype) {
+  if (dtype != DType::i64 && dtype != DType::u64) return array;
+  const auto type_of = [](const char* name) {
+    return nb::module_::import_("numpy").attr("dtype")(name).release().ptr();  // kept until the process ends
+  };
+  static PyObject* const i64 = type_of("int64");
+  static PyObject* const u64 = type_of("uint64");
+  return array.attr("view")(nb::handle(dtype == DType::i64 ? i64 : u64));
 }
 
 nb::object tensor_or_none(const HostTensor& tensor) {
@@ -75,8 +88,8 @@ nb::object transforms(const Batch& batch) {
 nb::object fields(const Batch& batch) {
   nb::list list;
   for (const BatchField& field : batch.fields) {
-    list.append(nb::make_tuple(field.name, tensor_or_none(field.values), tensor_or_none(field.offsets),
-                               tensor_or_none(field.lengths)));
+    list.append(nb::make_tuple(text_of(field.name), tensor_or_none(field.values),
+                               tensor_or_none(field.offsets), tensor_or_none(field.lengths)));
   }
   return list;
 }
@@ -99,9 +112,10 @@ nb::object to_numpy(const HostTensor& tensor) {
     extents = long_shape.data();
   }
   for (std::size_t i = 0; i < dimensions; ++i) extents[i] = static_cast<std::size_t>(tensor.shape[i]);
-  return nb::cast(nb::ndarray<nb::numpy>(tensor.bytes.get(), dimensions, extents, owner_of(tensor.bytes),
-                                         tensor.strides.empty() ? nullptr : tensor.strides.data(),
-                                         numpy_dtype(tensor.dtype)));
+  nb::object array = nb::cast(nb::ndarray<nb::numpy>(
+      tensor.bytes.get(), dimensions, extents, owner_of(tensor.bytes),
+      tensor.strides.empty() ? nullptr : tensor.strides.data(), numpy_dtype(tensor.dtype)));
+  return with_named_type(std::move(array), tensor.dtype);
 }
 
 void bind_batch(nb::module_& module) {
@@ -121,12 +135,16 @@ void bind_batch(nb::module_& module) {
            "dl_device"_a = nb::none(), "copy"_a = nb::none())
       .def("__dlpack_device__", [](const HostTensor&) { return nb::make_tuple(kDlCpu, 0); });
   nb::class_<SampleOrigin>(module, "SampleOrigin", "Storage location of a sample.")
-      .def_ro("file", &SampleOrigin::file)
-      .def_ro("path", &SampleOrigin::path)
+      .def_prop_ro("file", [](const SampleOrigin& origin) { return text_of(origin.file); })
+      .def_prop_ro("path", [](const SampleOrigin& origin) { return text_of(origin.path); })
       .def_ro("row", &SampleOrigin::row)
       .def_ro("image", &SampleOrigin::image)
       .def_ro("y", &SampleOrigin::y)
-      .def_ro("x", &SampleOrigin::x);
+      .def_ro("x", &SampleOrigin::x)
+      .def("__repr__", [](const SampleOrigin& origin) {
+        return nb::str("SampleOrigin(file={!r}, path={!r}, row={}, image={}, y={}, x={})")
+            .format(text_of(origin.file), text_of(origin.path), origin.row, origin.image, origin.y, origin.x);
+      });
   nb::class_<Batch>(module, "Batch", "A batch as the core delivers it.")
       .def_prop_ro("indices", [](const Batch& batch) { return own_numbers(batch.indices); })
       .def_prop_ro("origins", &origins)

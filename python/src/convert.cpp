@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "h5feed/error.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 namespace {
 
 [[noreturn]] void wrong_type(const char* name, const char* expected, nb::handle value) {
   PyErr_Clear();
-  const nb::str given(nb::type_name(value.type()));
-  nb::raise_type_error("%s: expected %s, got %s", name, expected, given.c_str());
+  nb::raise_type_error("%s: expected %s, got %s", name, expected, shown(nb::type_name(value.type())).c_str());
 }
 
 template <typename Enum>
@@ -35,20 +35,46 @@ void convert_word(const char* name, nb::handle value, const std::array<Word<Enum
     choices += (choices.empty() ? "\"" : ", \"") + std::string(word.text) + "\"";
   }
   if (!nb::isinstance<nb::str>(value)) wrong_type(name, choices.c_str(), value);
-  const nb::str text = nb::borrow<nb::str>(value);
+  const std::string text = bytes_of(name, value);
   for (const Word<Enum>& word : words) {
-    if (std::string_view(word.text) == text.c_str()) {
+    if (word.text == text) {
       into = word.value;
       return;
     }
   }
-  throw OptionError(std::string(name) + ": \"" + text.c_str() + "\" is not one of " + choices);
+  throw OptionError(std::string(name) + ": \"" + text + "\" is not one of " + choices);
 }
 
 nb::object as_index(const char* name, nb::handle value) {
   PyObject* const number = PyNumber_Index(value.ptr());
   if (number == nullptr) wrong_type(name, "int", value);
   return nb::steal(number);
+}
+
+// Throws the error of a number that the integer type of an option cannot hold.
+[[noreturn]] void out_of_range(const char* name, nb::handle number, const char* range) {
+  PyErr_Clear();
+  throw OptionError(std::string(name) + " is " + shown(number) + "; use a number from " + range);
+}
+
+// Returns an iterator over `value`; invalid if it is a single value, as NumPy's scalars are.
+nb::object elements_of(nb::handle value) {
+  PyObject* const iterator = PyObject_GetIter(value.ptr());
+  if (iterator == nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw nb::python_error();
+    PyErr_Clear();
+    return {};
+  }
+  return nb::steal(iterator);
+}
+
+// Calls `use` with each element of an iterable.
+template <typename Use>
+void for_each_element(const char* name, const char* expected, nb::handle value, Use use) {
+  const nb::object elements = elements_of(value);
+  if (!elements.is_valid()) wrong_type(name, expected, value);
+  while (PyObject* const element = PyIter_Next(elements.ptr())) use(nb::steal<nb::object>(element));
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
 }
 
 // Returns the fields of an options dataclass, or a dictionary of them.
@@ -73,27 +99,26 @@ void convert(const char* name, nb::handle value, double& into) {
 }
 
 void convert(const char* name, nb::handle value, std::int64_t& into) {
-  into = PyLong_AsLongLong(as_index(name, value).ptr());
-  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  const nb::object number = as_index(name, value);
+  into = PyLong_AsLongLong(number.ptr());
+  if (PyErr_Occurred() != nullptr) out_of_range(name, number, "-2^63 to 2^63 - 1");
 }
 
 void convert(const char* name, nb::handle value, std::uint64_t& into) {
   const nb::object number = as_index(name, value);
   into = PyLong_AsUnsignedLongLong(number.ptr());
-  if (PyErr_Occurred() == nullptr) return;
-  PyErr_Clear();
-  const nb::str text(number);
-  throw OptionError(std::string(name) + " is " + text.c_str() + "; use a number from 0 to 2^64 - 1");
+  if (PyErr_Occurred() != nullptr) out_of_range(name, number, "0 to 2^64 - 1");
 }
 
 void convert(const char* name, nb::handle value, std::string& into) {
   if (!nb::isinstance<nb::str>(value)) wrong_type(name, "str", value);
-  into = nb::borrow<nb::str>(value).c_str();
+  into = bytes_of(name, value);
 }
 
 void convert(const char* name, nb::handle value, std::chrono::milliseconds& into) {
   double seconds = 0;
   convert(name, value, seconds);
+  if (!(seconds > 0)) throw OptionError(std::string(name) + " must be positive seconds; got " + shown(value));
   constexpr double kMost = 1e12;  // far beyond any run, and within the range of milliseconds
   into = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(std::fmin(seconds, kMost) * 1000)));
 }
@@ -101,21 +126,23 @@ void convert(const char* name, nb::handle value, std::chrono::milliseconds& into
 void convert(const char* name, nb::handle value, std::vector<double>& into) {
   into.clear();
   if (value.is_none()) return;
-  if (PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr())) {
+  if (!elements_of(value).is_valid()) {
     convert(name, value, into.emplace_back());
     return;
   }
-  for (const nb::handle element : nb::iter(value)) convert(name, element, into.emplace_back());
+  for_each_element(name, "float", value,
+                   [&](nb::handle element) { convert(name, element, into.emplace_back()); });
 }
 
 void convert(const char* name, nb::handle value, std::vector<std::filesystem::path>& into) {
   into.clear();
-  for (const nb::handle element : nb::iter(value)) convert(name, element, into.emplace_back());
+  for_each_element(name, "a path or several", value,
+                   [&](nb::handle element) { convert(name, element, into.emplace_back()); });
 }
 
 void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into) {
   into.clear();
-  for (const nb::handle element : nb::iter(value)) {
+  for_each_element(name, "a sequence of fields", value, [&](nb::handle element) {
     FieldOptions& field = into.emplace_back();
     Keywords given = fields_of(name, element);
     given.take("name", field.name);
@@ -128,7 +155,7 @@ void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into
     given.take("dtype", field.dtype);
     given.take("normalize", field.normalize);
     given.finish("FieldOptions");
-  }
+  });
 }
 
 void convert(const char* name, nb::handle value, DType& into) {
@@ -141,10 +168,12 @@ void convert(const char* name, nb::handle value, DType& into) {
 }
 
 void convert(const char* name, nb::handle value, TileExtent& into) {
-  if (nb::isinstance<nb::tuple>(value) || nb::isinstance<nb::list>(value)) {
-    if (nb::len(value) != 2) wrong_type(name, "int or (height, width)", value);
-    convert(name, value[0], into.height);
-    convert(name, value[1], into.width);
+  if (elements_of(value).is_valid()) {
+    std::vector<std::int64_t> extents;
+    for_each_element(name, "int", value,
+                     [&](nb::handle element) { convert(name, element, extents.emplace_back()); });
+    if (extents.size() != 2) wrong_type(name, "int or (height, width)", value);
+    into = TileExtent(extents[0], extents[1]);
     return;
   }
   convert(name, value, into.height);
@@ -153,7 +182,7 @@ void convert(const char* name, nb::handle value, TileExtent& into) {
 
 void convert(const char* name, nb::handle value, GpuCacheBytes& into) {
   if (nb::isinstance<nb::str>(value)) {
-    into = GpuCacheBytes(nb::borrow<nb::str>(value).c_str());
+    into = GpuCacheBytes(bytes_of(name, value));
     return;
   }
   std::uint64_t bytes = 0;
@@ -174,7 +203,7 @@ void convert(const char* name, nb::handle value, WorkerCount& into) {
 
 void convert(const char* name, nb::handle value, Shuffle& into) {
   if (nb::isinstance<nb::str>(value)) {
-    into = Shuffle(nb::borrow<nb::str>(value).c_str());
+    into = Shuffle(bytes_of(name, value));
     return;
   }
   bool full = false;
@@ -247,11 +276,7 @@ void convert(const char* name, nb::handle value, OnError& into) {
   convert_word(name, value, kWords, into);
 }
 
-void convert(const char* name, nb::handle value, std::filesystem::path& into) {
-  std::string path;
-  convert(name, value, path);
-  into = std::move(path);
-}
+void convert(const char* name, nb::handle value, std::filesystem::path& into) { into = path_of(name, value); }
 
 void convert(const char* name, nb::handle value, OutputLayout& into) {
   static constexpr std::array<Word<OutputLayout>, 2> kWords = {
@@ -320,7 +345,7 @@ void convert(const char* name, nb::handle value, Augment& into) {
 }
 
 void convert(const char* name, nb::handle value, Echo& into) {
-  if (PyLong_Check(value.ptr())) {
+  if (PyIndex_Check(value.ptr()) != 0) {
     convert(name, value, into.factor);
     return;
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "h5feed/error.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 // Raises the exception class `name` of h5feed._errors, which words the message in Python's terms.
 void raise(const char* name, const char* message) {
   try {
-    nb::module_::import_("h5feed._errors").attr("raise_from_core")(name, message);
+    nb::module_::import_("h5feed._errors").attr("raise_from_core")(name, text_of(message));
   } catch (nb::python_error& error) {
     error.restore();
   }

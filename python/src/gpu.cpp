@@ -13,6 +13,7 @@
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "python/src/gpu_calls.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 namespace {
@@ -39,8 +40,7 @@ GpuPart load_gpu_part() {
                          "h5feed was built without CUDA; install it again where the CUDA toolkit (nvcc) is");
     }
     if (!error.matches(PyExc_ImportError)) throw;
-    const nb::str reason(error.value());
-    return failed_part(true, std::string("h5feed._gpu cannot be loaded: ") + reason.c_str() + again);
+    return failed_part(true, "h5feed._gpu cannot be loaded: " + shown(error.value()) + again);
   }
   const nb::object capsule = nb::getattr(module, "calls", nb::none());
   if (PyCapsule_IsValid(capsule.ptr(), kGpuCapsule) == 0) {
@@ -86,8 +86,7 @@ std::shared_ptr<std::byte> allocate_pinned(nb::handle allocate, std::size_t byte
     // If this throws, it calls the deleter.
     return std::shared_ptr<std::byte>(address, PinnedOwner{release.release()});
   } catch (nb::python_error& error) {
-    const nb::str reason(error.value());
-    throw DeviceError(reason.c_str());
+    throw DeviceError(shown(error.value()));
   }
 }
 
@@ -136,7 +135,7 @@ void bind_gpu(nb::module_& module) {
       "why_no_gpu_part",
       [] {
         const GpuPart part = load_gpu_part();
-        return part.calls != nullptr ? nb::object(nb::none()) : nb::object(nb::str(part.why.c_str()));
+        return part.calls != nullptr ? nb::object(nb::none()) : nb::object(text_of(part.why));
       },
       "Loads h5feed._gpu; returns None, or why it cannot be used.");
 }

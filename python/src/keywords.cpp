@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the keyword arguments of a call to the options of C++.
 #include "python/src/convert.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 
@@ -15,7 +16,7 @@ nb::object Keywords::pop(const char* name) {
 
 void Keywords::finish(const char* function) const {
   for (const auto [name, value] : given_) {
-    nb::raise_type_error("%s() got an unexpected keyword argument '%s'", function, nb::str(name).c_str());
+    nb::raise_type_error("%s() got an unexpected keyword argument '%s'", function, shown(name).c_str());
   }
 }
 

@@ -18,6 +18,7 @@
 #include "python/src/errors.hpp"
 #include "python/src/gpu.hpp"
 #include "python/src/stats.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 namespace {
@@ -153,19 +154,28 @@ PyLoader::Lease PyLoader::get() const {
   return Lease(held_->get());
 }
 
+bool PyLoader::all_delivered(const DataLoader& loader) const {
+  if (loader.options().in_order) return loader.state().epoch != epoch_;
+  return taken_ >= loader.size();
+}
+
 std::uint64_t PyLoader::start() {
   const Lease loader = get();
   const Use use(*this);
   if (running_ && !delivered_) return ++iteration_;  // nothing is lost by going on
-  if (running_) loader->set_epoch(epoch_);
+  if (running_ && all_delivered(*loader)) {
+    ++epoch_;
+  } else if (running_) {
+    loader->set_epoch(epoch_);
+  }
   running_ = false;
+  taken_ = 0;
   {
     const nb::gil_scoped_release release;
     loader->start_epoch();
   }
   running_ = true;
   delivered_ = false;
-  restored_ = false;
   deliver_log();
   return ++iteration_;
 }
@@ -210,16 +220,20 @@ nb::object PyLoader::take(std::uint64_t number, nb::handle provide) {
     } catch (...) {
       // An interrupted wait loses no batch.
       const std::uint64_t errors = loader->stats().errors;
+      taken_ += errors > errors_ ? 1 : 0;
       delivered_ = had_delivered || errors > errors_;
       errors_ = errors;
+      restored_ = restored_ && !delivered_;
       throw;
     }
   }
+  restored_ = false;
   if (!batch) {
     running_ = false;
     ++epoch_;
     return nb::none();
   }
+  ++taken_;
   keep_in_forked_child(*batch);
   return nb::cast(std::move(*batch));
 }
@@ -364,7 +378,7 @@ void bind_loader(nb::module_& module) {
       .def("restore", &PyLoader::restore, "saved"_a)
       .def("stats", &PyLoader::stats)
       .def("options", &PyLoader::options)
-      .def("report", &PyLoader::report)
+      .def("report", [](PyLoader& self) { return text_of(self.report()); })
       .def("verdict", &PyLoader::verdict)
       .def("plan", &PyLoader::plan)
       .def("closed", &PyLoader::closed)

@@ -31,8 +31,9 @@ class PyLoader {
   PyLoader(const PyDataset& dataset, const nb::dict& given);
   ~PyLoader() { close(); }
 
-  /// Starts an iteration and returns its number, which `next` takes. An epoch that was not delivered to its
-  /// end starts again from its beginning, or from the restored position.
+  /// Starts an iteration and returns its number, which `next` takes: of the next epoch if every batch of the
+  /// running one was delivered, whether or not its end was asked for. Otherwise that epoch starts again, from
+  /// its beginning or from the restored position.
   std::uint64_t start();
   /// Returns the next batch of iteration `number`, None at its end. Raises RuntimeError if a newer iteration
   /// has started, or the loader is closed. Waits without the GIL, and handles signals every 50 ms. What a
@@ -96,6 +97,9 @@ class PyLoader {
 
   // Returns the loader. Raises RuntimeError if it is closed, or was made before the process forked.
   Lease get() const;
+  // Returns whether every batch of the running epoch was delivered, or failed. If batches are not delivered
+  // in order, for epochs of as many batches as the first.
+  bool all_delivered(const DataLoader& loader) const;
   nb::object take(std::uint64_t number, nb::handle provide);
   OptionalBatch<Batch> wait_for_next(DataLoader& loader, nb::handle provide);
 
@@ -111,8 +115,9 @@ class PyLoader {
   std::uint64_t epoch_ = 0;
   bool running_ = false;      // the iteration started and has not ended
   bool delivered_ = false;    // the running iteration delivered or failed at least once
+  std::uint64_t taken_ = 0;   // batches of the running iteration that were delivered or failed
   std::uint64_t errors_ = 0;  // batches known to have failed
-  bool restored_ = false;     // the position of `restore` was not started yet
+  bool restored_ = false;     // nothing was delivered since `restore`
 };
 
 /// Binds the loader and `plan`.

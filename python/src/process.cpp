@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "h5feed/log.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 namespace {
@@ -74,7 +75,7 @@ void deliver_log() {
   }
   const nb::object log = nb::module_::import_("h5feed._errors").attr("log_from_core");
   for (const Line& line : taken) {
-    log(line.level == LogLevel::warning, nb::str(line.text.data(), line.text.size()));
+    log(line.level == LogLevel::warning, text_of(line.text));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "python/src/convert.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 
@@ -117,8 +118,8 @@ void bind_plan(nb::module_& module) {
               "Smallest cache size in bytes at which each chunk is decoded once per epoch.")
       .def_ro("cache_bytes_fit", &PlanReport::cache_bytes_fit,
               "Smallest cache size in bytes at which later epochs neither read nor decode.")
-      .def("__str__", &PlanReport::to_string)
-      .def("__repr__", &PlanReport::to_string);
+      .def("__str__", [](const PlanReport& plan) { return text_of(plan.to_string()); })
+      .def("__repr__", [](const PlanReport& plan) { return text_of(plan.to_string()); });
 }
 
 }  // namespace h5feed::python

@@ -89,6 +89,52 @@ def test_refresh_finds_appended_samples(folder):
     assert len(loader) == 4
 
 
+def first_values(dataset) -> list[float]:
+    return dataset[:].data[:, 0].tolist()
+
+
+def in_forked_child(check) -> bool:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if check() else 1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_dataset_opened_again_has_the_same_samples_though_the_file_grew(folder):
+    path = folder / "grown.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(20.0).reshape(10, 2), maxshape=(None, 2))
+    whole = h5feed.Dataset.open(path, data="x")
+    part = whole.split([0.5, 0.5], seed=1)[0]
+    expected = first_values(part)
+    with h5py.File(path, "a") as file:
+        file["x"].resize(20, axis=0)
+    for again in (pickle.loads(pickle.dumps(part)), pickle.loads(pickle.dumps(part.subset(range(5))))):
+        assert first_values(again) == expected
+    assert len(pickle.loads(pickle.dumps(whole))) == 10
+    assert in_forked_child(lambda: first_values(part) == expected and len(whole) == 10)
+    part.refresh()
+    assert first_values(part) == first_values(pickle.loads(pickle.dumps(part))) == expected
+    whole.refresh()
+    assert len(whole) == len(pickle.loads(pickle.dumps(whole))) == 20
+
+
+def test_a_dataset_whose_samples_are_gone_is_not_opened_again(folder):
+    for path, rows in ((folder / "two_0.h5", 4), (folder / "two_1.h5", 4)):
+        with h5py.File(path, "w") as file:
+            file.create_dataset("x", data=np.zeros((rows, 2)), maxshape=(None, 2))
+    pickled = pickle.dumps(h5feed.Dataset.open(folder / "two_*.h5", data="x").subset([5, 1]))
+    with h5py.File(folder / "two_0.h5", "a") as file:
+        file["x"].resize(6, axis=0)  # moves the numbers of the second file
+    with pytest.raises(h5feed.DatasetError, match="10 samples now, and had 8 others"):
+        pickle.loads(pickled)
+    with h5py.File(folder / "two_0.h5", "a") as file:
+        file["x"].resize(1, axis=0)
+    with pytest.raises(h5feed.DatasetError, match="5 samples now"):
+        pickle.loads(pickled)
+
+
 def test_a_missing_file_is_a_file_not_found_error(folder):
     for files in (folder / "none.h5", [str(folder / "no*.h5")], os.fsencode(folder / "none.h5")):
         with pytest.raises(FileNotFoundError, match="no") as caught:
@@ -118,6 +164,10 @@ def test_a_missing_dataset_is_named_as_python_spells_it(gzip_file):
     ({"images": {"hight": 3}}, TypeError, "hight"),
     ({"tiles": {"size": (2, 3, 4)}}, TypeError, "size: expected int or .height, width., got"),
     ({"data": 3}, TypeError, "data: expected str, got int"),
+    ({"fields": "boxes"}, TypeError, "fields: expected a sequence of FieldOptions or dicts, got str"),
+    ({"fields": {"name": "boxes"}}, TypeError, "fields: expected a sequence of FieldOptions or dicts, got dict"),
+    ({"fields": ["boxes"]}, TypeError, "fields: expected FieldOptions or dict, got str"),
+    ({"fields": [{"name": "boxes", "dtype": "i8"}]}, ValueError, 'use "int64" or "int8"'),
 ])
 def test_a_wrong_option_is_named(gzip_file, options, error, message):
     with pytest.raises(error, match=message):
@@ -137,3 +187,31 @@ def test_tiles_are_samples(gzip_file, stored):
     assert dataset.tile_grid == h5feed.TileGrid(8, 6, 2, 2)
     assert len(dataset) == 400
     np.testing.assert_array_equal(dataset[3][0], stored[0][0][:, 4:, 3:])
+
+
+def test_messages_spell_words_as_python_does(folder):
+    with h5py.File(folder / "ambiguous.h5", "w") as file:
+        file["x"] = np.zeros((4, 3, 4, 4), dtype=np.uint8)
+        file["scalar"] = 1.0
+    with pytest.raises(ValueError, match='state it: input_layout="nchw", "nhwc", "nhw", or "none" to deliver'):
+        h5feed.Dataset.open(folder / "ambiguous.h5", data="x")
+    with pytest.raises(ValueError, match='set sample="dataset" where'):
+        h5feed.Dataset.open(folder / "ambiguous.h5", data="scalar")
+
+
+def test_an_origin_says_where_it_is(dataset, gzip_file):
+    assert repr(dataset.origin(2)) == f"SampleOrigin(file={str(gzip_file)!r}, path='/images', row=2, image=2, y=0, x=0)"
+
+
+@pytest.mark.parametrize(("path", "dtype"), [("i8", np.int64), ("u8", np.uint64), ("i4", np.int32)])
+def test_integers_have_the_types_of_numpys_names(folder, path, dtype):
+    with h5py.File(folder / "integers.h5", "w") as file:
+        file[path] = np.arange(6, dtype=dtype).reshape(3, 2)
+    batch = h5feed.Dataset.open(folder / "integers.h5", data=path, target=path)[1:]
+    for array, expected in ((batch.data, dtype), (batch.target, np.int64), (batch.indices, np.int64)):
+        assert type(array.flat[0]) is expected and array.dtype is np.dtype(expected) and array.flags.writeable
+
+
+def test_a_path_is_no_dataset(gzip_file):
+    with pytest.raises(TypeError, match="expected an h5feed.Dataset, got PosixPath; open files with Dataset.open"):
+        h5feed.SampleReader(gzip_file)

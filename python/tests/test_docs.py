@@ -25,7 +25,7 @@ def snippets() -> list[str]:
 @pytest.mark.parametrize("number", range(len(snippets())))
 def test_the_page(number, tmp_path, monkeypatch):
     code = snippets()[number]
-    for module in re.findall(r"^import (torch|jax|lightning)|^import h5feed\.(torch|jax)", code, re.M):
+    for module in re.findall(r"^import (torch|jax|lightning|accelerate)|^import h5feed\.(torch|jax)", code, re.M):
         pytest.importorskip(module[0] or module[1])
     monkeypatch.chdir(tmp_path)
     with h5py.File("train.h5", "w") as file:

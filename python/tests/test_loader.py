@@ -2,6 +2,7 @@
 import dataclasses
 import inspect
 import json
+import itertools
 import logging
 import pathlib
 import pickle
@@ -152,6 +153,29 @@ def test_an_unfinished_epoch_starts_again(dataset):
     assert loader.epoch == 1
 
 
+@pytest.mark.parametrize("options", [{}, {"in_order": False}, {"echo": 2}, {"drop_last": True}])
+def test_who_takes_all_batches_and_no_end_gets_the_next_epoch(dataset, options):
+    """As Lightning does, which stops after len(loader) batches."""
+    loader = h5feed.DataLoader(dataset, batch_size=30, shuffle=True, seed=1, num_workers=2, **options)
+    expected = [sorted(sum(targets(loader), [])) for _ in range(3)]
+    loader.set_epoch(0)
+    for epoch in range(3):
+        batches = list(itertools.islice(loader, len(loader)))
+        assert {batch.epoch for batch in batches} == {epoch}
+        assert sorted(sum((batch.target.tolist() for batch in batches), [])) == expected[epoch]
+    batches = list(itertools.islice(loader, len(loader) - 1))
+    assert next(iter(loader)).epoch == batches[0].epoch == 3
+
+
+def test_a_failed_last_batch_is_no_reason_to_stay_in_the_epoch(damaged_file):
+    loader = h5feed.DataLoader(damaged_file, data="images", batch_size=10, sampler=[*range(20), *range(30, 40), *range(20, 30)])
+    iterator = iter(loader)
+    assert [next(iterator).number for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(h5feed.ChunkError):
+        next(iterator)
+    assert next(iter(loader)).epoch == 1
+
+
 def test_a_newer_iterator_ends_the_older(dataset):
     loader = h5feed.DataLoader(dataset, batch_size=20)
     older = iter(loader)
@@ -262,10 +286,24 @@ def test_a_damaged_chunk_is_left_out_or_replaced(damaged_file, tmp_path, num_wor
     ({"device": "gpu"}, ValueError, 'device "gpu" is not known; use "cpu", "cuda:N" or "auto"'),
     ({"workers": 3}, TypeError, "workers"),
     ({"sampler": 3}, TypeError, "function of the epoch"),
+    ({"sampler": iter([1, 2])}, TypeError, "used up after one epoch"),
+    ({"batch_sampler": ([number] for number in range(3))}, TypeError, "used up after one epoch"),
+    ({"batch_sampler": lambda epoch: [[1] * (epoch + 1)]}, ValueError, "the largest of epoch 0; .* attribute batch_size"),
+    ({"persistent_workers": True}, TypeError, r"^DataLoader.* 'persistent_workers'; leave it out: worker threads persist"),
+    ({"generator": None}, TypeError, "set seed instead"),
+    ({"collate_fn": 3}, TypeError, "collate_fn: expected a function, got int"),
+    ({"worker_init_fn": 3}, TypeError, "worker_init_fn: expected a function, got int"),
+    ({"num_workers": 1, "timeout": float("nan")}, ValueError, "timeout must be positive seconds; got nan"),
+    ({"num_workers": 1, "timeout": float("-inf")}, ValueError, "timeout must be positive seconds; got -inf"),
+    ({"num_workers": 1, "timeout": -0.5}, ValueError, "timeout must be positive seconds; got -0.5"),
+    ({"target_dtype": "i8"}, ValueError, 'the type "i8" is int64 in NumPy and int8 in h5feed; use "int64" or "int8"'),
+    ({"output_dtype": "<U3"}, ValueError, "output_dtype: no element type"),
+    ({"shard": "by_chunk", "sampler": [1]}, ValueError, 'shard="by_chunk" has an order of its own'),
 ])
 def test_a_wrong_option_is_named(dataset, options, error, message):
     with pytest.raises(error, match=message) as caught:
-        h5feed.DataLoader(dataset, **options)
+        loader = h5feed.DataLoader(dataset, **options)
+        list(zip(range(100), loader)) + list(loader)
     assert "::" not in str(caught.value) and "options." not in str(caught.value)
 
 
@@ -289,7 +327,7 @@ def test_every_option_of_cpp_is_an_argument():
         assert names(part[:part.index("\n#", 1)]) == {field.name for field in dataclasses.fields(options)}
 
 
-def test_stats_plan_and_report(dataset):
+def test_stats_plan_and_report(dataset, gzip_file):
     loader = h5feed.DataLoader(dataset, batch_size=10, shuffle=True)
     list(loader)
     stats = loader.stats()
@@ -298,6 +336,8 @@ def test_stats_plan_and_report(dataset):
     assert (plan.samples, plan.batches, plan.chunks) == (100, 10, 15)
     assert "an epoch: 100 samples" in str(plan)
     assert h5feed.plan(dataset, batch_size=10, shuffle=True).batches == 10
+    assert h5feed.plan(dataset, batch_size=10, sampler=[1, 2, 3], collate_fn=list, bad_list=None, timeout=0).samples == 3
+    assert h5feed.plan(gzip_file, data="images", batch_sampler=[[1, 2], [3]]).batches == 2
     assert "samples/s" in loader.report()
     assert (loader.options["shuffle"], loader.options["shard"], loader.options["uneven"]) == ("full", "strided", "exact")
 
@@ -350,3 +390,16 @@ def test_headroom_repeats_the_first_batch(gzip_file):
         assert others and all(indices == first for indices in others)
         with pytest.raises(ValueError, match="headroom"):
             loader.state_dict()
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("f4", np.float32), ("<f4", np.float32), ("half", np.float16), ("f16", np.float16),
+                                             (">f8", np.float64), (np.float32, np.float32)])
+def test_types_have_the_names_of_numpy(dataset, name, dtype):
+    assert next(iter(h5feed.DataLoader(dataset, output_dtype=name))).data.dtype == dtype
+
+
+def test_a_batch_of_the_user_has_only_arrays():
+    batch = h5feed.Batch((1, 2))
+    assert (batch.data, batch.target) == (1, 2)
+    with pytest.raises(AttributeError, match="only data and target"):
+        batch.indices

@@ -2,6 +2,7 @@
 """Positions, samplers and the other callbacks."""
 
 import gc
+import itertools
 import json
 import weakref
 
@@ -167,3 +168,38 @@ def test_a_cycle_through_a_callback_is_collected(dataset):
     del training
     gc.collect()
     assert gone() is None
+
+
+def test_selecting_the_restored_epoch_after_iter_keeps_the_position(dataset):
+    options = {"batch_size": 10, "shuffle": True, "seed": 4}
+    first = h5feed.DataLoader(dataset, **options)
+    batches = targets(first)
+    iterator = iter(first)
+    list(iterator)
+    first.set_epoch(0)
+    next(iter(first))
+    resumed = h5feed.DataLoader(dataset, **options)
+    resumed.load_state_dict(first.state_dict())
+    iterator = iter(resumed)
+    resumed.set_epoch(0)
+    assert next(iterator).target.tolist() == batches[1]
+    resumed.set_epoch(0)  # from its beginning, as something was delivered
+    assert targets(resumed) == batches
+
+
+def test_a_state_of_another_version_is_refused(dataset):
+    loader = h5feed.DataLoader(dataset)
+    with pytest.raises(h5feed.StateError, match="version 2"):
+        loader.load_state_dict({**loader.state_dict(), "h5feed": 2})
+
+
+def test_a_resumed_epoch_whose_end_is_not_asked_for_is_followed_by_the_next(dataset):
+    options = {"batch_size": 10, "shuffle": True, "seed": 4}
+    first = h5feed.DataLoader(dataset, **options)
+    iterator = iter(first)
+    for _ in range(7):
+        next(iterator)
+    resumed = h5feed.DataLoader(dataset, **options)
+    resumed.load_state_dict(first.state_dict())
+    assert [(batch.epoch, batch.number) for batch in itertools.islice(resumed, 3)] == [(0, 7), (0, 8), (0, 9)]
+    assert next(iter(resumed)).epoch == 1

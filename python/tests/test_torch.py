@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import logging
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -112,3 +114,30 @@ def test_an_epoch_feeds_pytorchs_own_loader(dataset):
     assert sorted(both.tolist()) == list(range(0, 300, 3))
     with pytest.raises(TypeError, match="shard"):
         h5feed.torch.IterableDataset(dataset, seed=3)
+
+
+def test_an_iterable_dataset_refuses_wrong_options_at_once(dataset):
+    with pytest.raises(TypeError, match="'batchsize'"):
+        h5feed.torch.IterableDataset(dataset, shard="none", seed=1, batchsize=4)
+    with pytest.raises(ValueError, match="shard says who divides"):
+        h5feed.torch.IterableDataset(dataset, shard="none", seed=1, rank=0, world_size=2)
+
+
+def test_a_worker_process_without_set_epoch_warns(dataset, tmp_path):
+    def order(epochs):
+        loader = torch.utils.data.DataLoader(epochs, batch_size=None, num_workers=1)
+        return torch.cat([target for _, target in loader]).tolist()
+
+    epochs = h5feed.torch.IterableDataset(dataset, shard="none", seed=1, batch_size=10, shuffle=True)
+    handler = logging.FileHandler(tmp_path / "log", delay=True)  # inherited by the worker processes
+    logging.getLogger("h5feed").addHandler(handler)
+    try:
+        first = order(epochs)
+        assert order(epochs) == first
+        assert (tmp_path / "log").read_text().count("call set_epoch() before each") == 2
+        epochs.set_epoch(1)
+        assert order(epochs) != first
+        assert (tmp_path / "log").read_text().count("call set_epoch() before each") == 2
+    finally:
+        logging.getLogger("h5feed").removeHandler(handler)
+        handler.close()
