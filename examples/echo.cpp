@@ -64,8 +64,8 @@ double accuracy(example::SmallCnn& net, const Settings& settings) {
 }
 
 Run train(const Settings& settings, std::int64_t factor, int seed) {
-  torch::manual_seed(seed);
-  example::SmallCnn net;
+  torch::manual_seed(static_cast<std::uint64_t>(seed));
+  example::SmallCnn net(1, 28, 28, 10);
   torch::optim::Adam optimizer(net->parameters(), settings.learning_rate);
   auto data =
       h5feed::Dataset::open({.files = {settings.file}, .data = "train/images", .target = "train/labels"});
@@ -84,10 +84,10 @@ Run train(const Settings& settings, std::int64_t factor, int seed) {
   const auto start = std::chrono::steady_clock::now();
   for (std::uint64_t step = 0; step < steps;) {
     for (auto& batch : *loader) {
-      if (step++ == steps) break;
       optimizer.zero_grad();
       torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target).backward();
       optimizer.step();
+      if (++step == steps) break;
     }
   }
   Run run;

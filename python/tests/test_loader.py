@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
 import inspect
-import json
 import itertools
 import logging
 import pathlib
@@ -370,26 +369,6 @@ def test_a_handler_of_the_log_that_raises_loses_no_batch(gzip_file):
 def test_a_loader_cannot_be_pickled(dataset):
     with pytest.raises(TypeError, match="pickle its dataset"):
         pickle.dumps(h5feed.DataLoader(dataset))
-
-
-def test_the_verdict_says_where_the_time_of_an_epoch_went(gzip_file, tmp_path):
-    log = tmp_path / "epochs.jsonl"
-    with h5feed.DataLoader(gzip_file, data="images", batch_size=10, num_workers=1, epoch_log=log) as loader:
-        assert loader.verdict() is None
-        batches = len(list(loader))
-        verdict = loader.verdict()
-    assert verdict is not None
-    assert (verdict["epoch"], verdict["batches"], verdict["finished"]) == (0, batches, True)
-    assert verdict["bottleneck"] in ("consumer", "read", "decode", "gather", "transform", "transfer", "other")
-    assert json.loads(log.read_text()) == verdict
-
-
-def test_headroom_repeats_the_first_batch(gzip_file):
-    with h5feed.DataLoader(gzip_file, data="images", batch_size=10, shuffle=True, num_workers=1, headroom=True) as loader:
-        first, *others = (batch.indices.tolist() for batch in loader)
-        assert others and all(indices == first for indices in others)
-        with pytest.raises(ValueError, match="headroom"):
-            loader.state_dict()
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("f4", np.float32), ("<f4", np.float32), ("half", np.float16), ("f16", np.float16),
