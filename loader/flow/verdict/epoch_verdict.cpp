@@ -36,7 +36,9 @@ Verdict::Waits waits_of(const LoaderStats& during) {
 
 Verdict::Cause cause_of(const Verdict& verdict) {
   const Verdict::Waits& waits = verdict.waits;
-  if (waits.total() - waits.free_slot <= kNoticeableWait * verdict.seconds) return Verdict::Cause::consumer;
+  const double for_input = waits.total() - waits.free_slot;
+  if (for_input <= std::max(waits.free_slot, kNoticeableWait * verdict.seconds))
+    return Verdict::Cause::consumer;
   const auto stages = stage_waits(waits);
   return std::ranges::max_element(stages, {}, [](const auto& stage) { return stage.second; })->first;
 }

@@ -26,6 +26,7 @@ struct FakeCudaSettings {
   cudaError_t device_count_error = cudaSuccess;     ///< result of cudaGetDeviceCount
   int driver_version = 13000;
   std::set<int> busy_devices = {};  ///< devices in exclusive use by another process
+  unsigned copy_us = 0;             ///< microseconds that each copy from pinned memory takes longer
   bool refuse_register = false;
   bool refuse_host_alloc = false;
 };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the fake runtime for devices, memory and copies.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "support/fakes/fake_cuda_runtime.hpp"
 
@@ -202,7 +204,14 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
   if (memory_at(r.pinned, from, bytes) != nullptr || memory_at(r.registered, from, bytes) != nullptr) {
     ++r.pinned_copies;
     r.pinned_copy_bytes += bytes;
-    enqueue_locked(r, *target, {copy, {}, {}});
+    const std::chrono::microseconds slow(r.settings.copy_us);
+    enqueue_locked(r, *target,
+                   {[=] {
+                      if (slow.count() > 0) std::this_thread::sleep_for(slow);
+                      copy();
+                    },
+                    {},
+                    {}});
     return cudaSuccess;
   }
   // The runtime first waits for the stream, then copies from pageable memory before it returns.
