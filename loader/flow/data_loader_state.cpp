@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <utility>
 
@@ -151,7 +152,8 @@ VerdictFacts DataLoader::State::verdict_facts() const {
   const ResolvedOptions& options = resolved.options;
   return {.rank = options.rank,
           .num_workers = in_use().workers,
-          .usable_cpus = std::max<std::int64_t>(1, limits.cpus / options.local_world_size),
+          .usable_cpus =
+              std::max<std::int64_t>(1, std::llround(cpu_share(limits, options.local_world_size))),
           .self_tuning = options.self_tuning,
           .samples = static_cast<std::uint64_t>(options.samples_per_epoch),
           .chunks = options.chunks_per_epoch * dataset->data.map.pieces(),
