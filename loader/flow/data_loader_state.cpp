@@ -9,9 +9,11 @@
 
 #include "base/byte_units.hpp"
 #include "flow/chunks/preload.hpp"
+#include "flow/measure/trace_file.hpp"
 #include "flow/measure/trace_span.hpp"
 #include "flow/resolve/advice.hpp"
 #include "flow/resolve/resolve_order.hpp"
+#include "flow/storage_line.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 
@@ -37,7 +39,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       resolved(resolve(user, *dataset, chosen.get(), limits)),
       keeps_on_gpu(resolved.placement.gpu && user.gpu_cache_bytes.enabled()),
       given_budget(user.memory_budget_bytes),
-      trace(user.trace),
+      trace(make_trace(user)),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       gpu_window(user.gpu_probe),
       layout(cache_layout(*dataset, resolved.options)),
@@ -54,7 +56,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device()}),
       look_ahead(look_ahead_room(*dataset, resolved.options)),
       prefetcher(assembler, chunks, ring, look_ahead,
-                 {resolved.options.num_workers, user.worker_init_fn, user.collate_fn, user.trace,
+                 {resolved.options.num_workers, user.worker_init_fn, user.collate_fn, trace,
                   faults ? &faults->bad : nullptr}) {
   upcoming.select(0, whole_epoch());
   if (user.preload) preload();
@@ -158,6 +160,15 @@ DataFacts DataLoader::State::data_facts() const {
   });
   facts.optimum = forecast;
   return facts;
+}
+
+void DataLoader::State::advise_storage() {
+  if (storage_advised || !dataset->remote) return;
+  LoaderStats stats = snapshot(counters);
+  stats.epoch_ns = epoch_clock.total_ns();
+  if (!waits_for_reads(stats)) return;
+  storage_advised = true;
+  log(LogLevel::warning, storage_line(*dataset->remote, stats));
 }
 
 void DataLoader::State::set_epoch(std::uint64_t number) { upcoming.select(number, whole_epoch()); }
@@ -300,6 +311,7 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     delivering.running = false;
     epoch_clock.stop();
     gpu_window.stop();
+    advise_storage();
     return std::nullopt;
   }
   const bool echoed = delivering.echo_pending();

@@ -22,6 +22,7 @@ struct DataFacts {
   std::uint64_t cache_bytes = 0;   ///< Capacity of the cache in use, which several loaders may share
   std::string device;              ///< Name of the device (`Device::name`)
   std::string budget_bound_by;     ///< Source of `memory_budget_bytes`
+  std::string storage;             ///< Sentence about slow storage (storage_line.hpp); empty: no line
   /// Decodes per chunk, close to the minimum possible with this cache; unset if not predictable.
   std::optional<RowForecast> optimum;
 };

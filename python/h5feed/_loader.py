@@ -43,7 +43,7 @@ class Loader(Generic[Item]):
                  row_reads: Literal["automatic", "always", "never"] = "automatic",
                  gpu_cache_bytes: int | Literal["auto"] = 0,
                  on_error: Literal["fail", "skip", "replace"] = "fail", max_bad_share: float = 0.01,
-                 bad_list: PathLike | None = None) -> None:
+                 bad_list: PathLike | None = None, trace_path: PathLike | None = None) -> None:
         if isinstance(dataset, Dataset):
             if data or target:
                 raise OptionError("data and target belong to Dataset.open, which was already called")
@@ -64,6 +64,7 @@ class Loader(Generic[Item]):
             "echo": echo, "target_dtype": dtype_name(target_dtype), "provenance": provenance, "row_reads": row_reads,
             "gpu_cache_bytes": gpu_cache_bytes, "on_error": on_error, "max_bad_share": max_bad_share,
             "bad_list": "" if bad_list is None else os.fspath(bad_list),
+            "trace_path": "" if trace_path is None else os.fspath(trace_path),
         }
         self._order: EpochOrder | None = None
         if sampler is not None:

@@ -32,6 +32,7 @@ DatasetOptions dataset_options(const nb::dict& dict) {
   given.take("images", options.images);
   given.take("tiles", options.tiles);
   given.take("fields", options.fields);
+  given.take("stage_dir", options.stage_dir);
   given.finish("Dataset.open");
   return options;
 }
@@ -73,6 +74,7 @@ void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   given.take("on_error", options.on_error);
   given.take("max_bad_share", options.max_bad_share);
   given.take("bad_list", options.bad_list);
+  given.take("trace_path", options.trace_path);
 }
 
 SampleReaderOptions reader_options(const nb::dict& dict) {
