@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,8 @@
 #include "plan/sample_subset.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/file_pool.hpp"
+#include "store/stage/file_places.hpp"
 
 namespace h5feed {
 
@@ -62,6 +66,30 @@ std::string only_image_dataset(const H5File& file) {
                                  PathOption{}.spelled(largest->path.substr(1))));
 }
 
+// Returns the files of each named field.
+std::vector<std::vector<std::filesystem::path>> files_of_fields(
+    const DatasetOptions& options, const std::vector<std::filesystem::path>& files) {
+  std::vector<std::vector<std::filesystem::path>> own;
+  own.reserve(options.fields.size());
+  for (const FieldOptions& field : options.fields)
+    own.push_back(field.files.empty() ? files : expand_files(field.files));
+  return own;
+}
+
+// Returns the different files of all lists.
+std::vector<std::filesystem::path> together(const std::vector<std::vector<std::filesystem::path>>& lists,
+                                            const std::vector<std::vector<std::filesystem::path>>& more) {
+  std::set<std::filesystem::path> seen;
+  std::vector<std::filesystem::path> files;
+  for (const auto* const group : {&lists, &more}) {
+    for (const auto& list : *group) {
+      std::ranges::copy_if(list, std::back_inserter(files),
+                           [&](const std::filesystem::path& file) { return seen.insert(file).second; });
+    }
+  }
+  return files;
+}
+
 }  // namespace
 
 std::string which_images(const std::string& file, std::vector<DatasetEntry> images) {
@@ -80,7 +108,8 @@ std::string which_images(const std::string& file, std::vector<DatasetEntry> imag
 
 Dataset Dataset::open(const DatasetOptions& options) { return DatasetAccess::open(options, {}); }
 
-Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wrap) {
+Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wrap,
+                            const StorageProbe& probe) {
   if (options.tiles) check_tile_options(*options.tiles);
   check_field_names(options.fields);
   if (!options.target_files.empty() && options.target.empty()) {
@@ -88,30 +117,32 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
         "target_files are given without target; name the dataset in them that holds the targets");
   }
   const std::vector<std::filesystem::path> files = expand_files(options.files);
-  const auto pool = std::make_shared<FilePool>();
+  const bool target_apart = !options.target_files.empty();
+  const std::vector<std::filesystem::path> target_files =
+      target_apart ? expand_files(options.target_files) : files;
+  const std::vector<std::vector<std::filesystem::path>> field_files = files_of_fields(options, files);
+  const auto pool = std::make_shared<FilePool>(FilePlaces(options.stage_dir, probe));
+  if (pool->places().staged()) pool->places().prepare(together({files, target_files}, field_files));
   const std::string data_path =
-      options.data.empty() ? only_image_dataset(*H5File::open(files.front())) : options.data;
+      options.data.empty() ? only_image_dataset(*pool->open(files.front())) : options.data;
   FieldOpener data(
       {data_path, {}, options.sample, files.size(), image_source(options.images, options.input_layout)},
       pool);
   std::optional<FieldOpener> target;
-  const bool target_apart = !options.target_files.empty();
-  const std::vector<std::filesystem::path> target_files =
-      target_apart ? expand_files(options.target_files) : files;
   if (!options.target.empty())
     target.emplace(FieldSpec{options.target, {.name = "target"}, options.sample, target_files.size()}, pool);
   std::deque<NamedFieldOpener> named;
-  for (const FieldOptions& field : options.fields)
-    named.emplace_back(field, field.files.empty() ? files : expand_files(field.files), options.sample, pool);
-  std::vector<PartOpener*> together = {&data};
-  if (target && !target_apart) together.push_back(&*target);
+  for (std::size_t i = 0; i < options.fields.size(); ++i)
+    named.emplace_back(options.fields[i], field_files[i], options.sample, pool);
+  std::vector<PartOpener*> in_files = {&data};
+  if (target && !target_apart) in_files.push_back(&*target);
   for (NamedFieldOpener& field : named) {
-    if (!field.apart()) together.push_back(&field.opener());
+    if (!field.apart()) in_files.push_back(&field.opener());
   }
-  for (const std::filesystem::path& file : files) open_file(file, together, wrap);
-  const auto open_apart = [](PartOpener& field, const std::vector<std::filesystem::path>& own_files) {
+  for (const std::filesystem::path& file : files) open_file(file, in_files, wrap, *pool);
+  const auto open_apart = [&pool](PartOpener& field, const std::vector<std::filesystem::path>& own_files) {
     PartOpener* const alone = &field;
-    for (const std::filesystem::path& file : own_files) open_file(file, {&alone, 1}, {});
+    for (const std::filesystem::path& file : own_files) open_file(file, {&alone, 1}, {}, *pool);
   };
   if (target_apart) open_apart(*target, target_files);
   for (NamedFieldOpener& field : named) {
@@ -147,7 +178,7 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   SampleGeometry geometry = data_geometry(reader->info(), layout);
   return Dataset(std::make_shared<const DatasetState>(
       DatasetState{options, std::move(name), Field(std::move(reader), std::move(geometry), tiling),
-                   std::move(target_field), std::move(fields), tiling}));
+                   std::move(target_field), std::move(fields), tiling, pool->places().remote()}));
 }
 
 void Dataset::refresh() {

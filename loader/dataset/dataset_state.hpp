@@ -12,6 +12,7 @@
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
 #include "base/mutex.hpp"
+#include "base/storage_kind.hpp"
 #include "dataset/geometry.hpp"
 #include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"
@@ -75,6 +76,8 @@ struct DatasetState {
   std::optional<Field> target;
   std::vector<NamedField> fields;
   std::optional<Tiling> tiling;  ///< Set if samples are tiles
+  /// The first file that is read from a network file system; unset if none is, as with `stage_dir`.
+  std::optional<RemoteFile> remote;
   std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();
 
   /// Number of fields: data, target and named fields. The target counts even if there is none.
@@ -112,7 +115,8 @@ struct DatasetAccess {
 
   /// Opens a dataset like `Dataset::open`, with `wrap` applied to the byte source of the data, not of the
   /// other fields. An empty `wrap` changes nothing. Throws OptionError, FileError, DatasetError, ChunkError.
-  static Dataset open(const DatasetOptions& options, const WrapSource& wrap);
+  /// `probe` tells kinds and free space of file systems; tests replace it.
+  static Dataset open(const DatasetOptions& options, const WrapSource& wrap, const StorageProbe& probe = {});
 
   /// Returns the state that all handles of the opened dataset share.
   static const std::shared_ptr<const DatasetState>& state(const Dataset& dataset) noexcept {

@@ -144,10 +144,10 @@ ImageSource image_source(const ImageOptions& images, InputLayout layout) {
 }
 
 void open_file(const std::filesystem::path& path, std::span<PartOpener* const> fields,
-               const DatasetAccess::WrapSource& wrap) {
+               const DatasetAccess::WrapSource& wrap, FilePool& pool) {
   constexpr int kAttempts = 3;
   for (int attempt = 1;; ++attempt) {
-    const auto file = H5File::open(path);
+    const auto file = pool.open(path);
     try {
       std::uint64_t rows = 0;
       for (PartOpener* const field : fields) {
@@ -182,7 +182,7 @@ NamedFieldOpener::NamedFieldOpener(const FieldOptions& options, std::vector<std:
     spec.images = image_source(*options_.images, options_.input_layout);
     ragged = false;
   } else if (spec.unit == SampleUnit::row) {
-    const auto file = H5File::open(files_.front());
+    const auto file = pool->open(files_.front());
     ragged = file->describe_vlen(expand_path(*file, spec.path, spec.option).front()).has_value();
   }
   if (ragged) {

@@ -19,10 +19,11 @@ ImageSource image_source(const ImageOptions& images, InputLayout layout);
 
 /// Opens one file and looks up all fields in it; keeps either all results or none. `fields[0]`, the data,
 /// determines the number of rows. If a writer changes the file meanwhile, it is opened again, up to 3 times
-/// in all, because results of different states do not fit together. `wrap` applies to `fields[0]` only.
-/// Throws FileError, and DatasetError also if a field has another number of rows than the data.
+/// in all, because results of different states do not fit together. `pool` opens the file. `wrap` applies to
+/// `fields[0]` only. Throws FileError, and DatasetError also if a field has another number of rows than the
+/// data.
 void open_file(const std::filesystem::path& path, std::span<PartOpener* const> fields,
-               const DatasetAccess::WrapSource& wrap);
+               const DatasetAccess::WrapSource& wrap, FilePool& pool);
 
 /// Opens one of `DatasetOptions::fields`. Not thread-safe.
 class NamedFieldOpener {

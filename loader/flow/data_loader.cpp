@@ -15,6 +15,7 @@
 #include "flow/resolve/advice.hpp"
 #include "flow/resolve/resolve.hpp"
 #include "flow/resolve/resolve_order.hpp"
+#include "flow/storage_line.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -94,7 +95,10 @@ LoaderStats DataLoader::stats() const {
 }
 
 std::string DataLoader::report() const {
-  return format_report(stats(), state_->resolved.options, state_->limits, state_->data_facts());
+  const LoaderStats now = stats();
+  DataFacts facts = state_->data_facts();
+  if (state_->dataset->remote) facts.storage = storage_line(*state_->dataset->remote, now);
+  return format_report(now, state_->resolved.options, state_->limits, facts);
 }
 
 std::optional<Verdict> DataLoader::verdict() const {

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <utility>
 
 #include "base/byte_units.hpp"
 #include "flow/chunks/preload.hpp"
+#include "flow/measure/trace_file.hpp"
 #include "flow/measure/trace_span.hpp"
 #include "flow/resolve/advice.hpp"
 #include "flow/resolve/host_share.hpp"
@@ -40,7 +40,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       keeps_on_gpu(resolved.placement.gpu && user.gpu_cache_bytes.enabled()),
       given_budget(user.memory_budget_bytes),
       headroom(user.headroom),
-      trace(user.trace),
+      trace(make_trace(user)),
       batches_per_epoch(EpochPlan(plan_spec(), 0).num_batches()),
       tuning(resolved.options.self_tuning
                  ? std::make_optional<SelfTuning>(tuning_bounds(user), counters, thread_clocks,
@@ -64,7 +64,7 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
               &thread_clocks}),
       look_ahead(look_ahead_room(*dataset, resolved.options, in_use().workers, in_use().batches)),
       prefetcher(assembler, chunks, ring, look_ahead,
-                 {in_use().workers, user.worker_init_fn, user.collate_fn, user.trace,
+                 {in_use().workers, user.worker_init_fn, user.collate_fn, trace,
                   faults ? &faults->bad : nullptr, counters, tuning ? &thread_clocks : nullptr}) {
   upcoming.select(0, whole_epoch());
   if (user.preload) preload();
@@ -146,47 +146,6 @@ Foresee DataLoader::State::foresee() {
 SlotBytes DataLoader::State::slot_bytes() const {
   const auto rows = static_cast<std::size_t>(resolved.options.max_batch_rows);
   return {rows * resolved.format.data_row_bytes, rows * resolved.format.target_row_bytes};
-}
-
-VerdictFacts DataLoader::State::verdict_facts() const {
-  const ResolvedOptions& options = resolved.options;
-  return {.rank = options.rank,
-          .num_workers = in_use().workers,
-          .usable_cpus =
-              std::max<std::int64_t>(1, std::llround(cpu_share(limits, options.local_world_size))),
-          .self_tuning = options.self_tuning,
-          .samples = static_cast<std::uint64_t>(options.samples_per_epoch),
-          .chunks = options.chunks_per_epoch * dataset->data.map.pieces(),
-          .fit_bytes = cached_data_bytes(*dataset, options),
-          .cache_bytes = own_cache ? options.cache_bytes : cache.capacity_bytes()};
-}
-
-LoaderStats DataLoader::State::counted() const {
-  LoaderStats stats = snapshot(counters);
-  stats.epoch_ns = epoch_clock.total_ns();
-  return stats;
-}
-
-DataFacts DataLoader::State::data_facts() const {
-  DataFacts facts;
-  facts.device = device->name();
-  facts.verdict = verdict_facts();
-  const std::uint64_t own_budget =
-      given_budget.value_or(default_budget_bytes(memory_share(limits, resolved.options.local_world_size)));
-  facts.budget_bound_by = resolved.options.memory_budget_bytes > own_budget ? "another loader of the dataset"
-                          : given_budget                                    ? "memory_budget_bytes"
-                                                                            : limits.memory_bound_by;
-  for (std::size_t number = 0; number < dataset->num_fields(); ++number) {
-    const Field* const field = dataset->field(number);
-    if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;
-  }
-  std::call_once(forecast_made, [this] {
-    if (rows_are_foreseeable(*dataset, resolved.options))
-      forecast = forecast_rows(*dataset, resolved.options);
-  });
-  facts.optimum = forecast;
-  if (tuning) facts.tuning = tuning->summary();
-  return facts;
 }
 
 WorkerController::Bounds DataLoader::State::tuning_bounds(const DataLoaderOptions& user) const {
@@ -373,6 +332,7 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     epoch_clock.stop();
     gpu_window.stop();
     epoch_log.end(counted(), verdict_facts());
+    advise_storage();
     return std::nullopt;
   }
   const bool echoed = delivering.echo_pending();

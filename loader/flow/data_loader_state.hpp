@@ -104,6 +104,8 @@ struct DataLoader::State {
   LoaderStats counted() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.
   DataFacts data_facts() const;
+  /// Logs once that the files are on a network file system, if the consumer waits for reads from it.
+  void advise_storage();
   /// Makes `part` of `of_epoch` the running round. Keeps jobs already issued for it if `may_be_prefetched`,
   /// else cancels all jobs.
   void start_round(const Stretch& part, std::uint64_t of_epoch, bool may_be_prefetched);
@@ -157,6 +159,7 @@ struct DataLoader::State {
   TicketRing ring;
   LookAhead look_ahead;
   Prefetcher prefetcher;
+  bool storage_advised = false;  ///< the warning about slow storage was logged
   mutable std::once_flag forecast_made;
   mutable std::optional<RowForecast> forecast;
   mutable std::once_flag identity_made;

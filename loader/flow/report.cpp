@@ -127,6 +127,7 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
   }
   if (stats.read_retries > 0)
     text += fmt::format("\nreads tried again: {}", format_count(stats.read_retries));
+  if (!data.storage.empty()) text += "\nstorage: " + data.storage;
   if (stats.errors > 0) text += fmt::format("\nfailed batches: {}", format_count(stats.errors));
   return text;
 }

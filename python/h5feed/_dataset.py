@@ -2,6 +2,7 @@
 """Datasets, and random access to their samples."""
 
 import operator
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, overload
 
@@ -45,18 +46,23 @@ class Dataset:
              input_layout: InputLayout = "automatic", unit_range: bool = False,
              images: ImageOptions | Mapping[str, Any] = ImageOptions(),
              tiles: TileOptions | Mapping[str, Any] | None = None,
-             fields: Sequence[FieldOptions | Mapping[str, Any]] = ()) -> "Dataset":
+             fields: Sequence[FieldOptions | Mapping[str, Any]] = (),
+             stage_dir: PathLike | None = None) -> "Dataset":
         """Opens a dataset of one file or several, whose samples follow each other.
 
         `files` may hold patterns ("train/*.h5"); `data` and `target` are paths within each file, or patterns.
         Without `data`, opens the only dataset that looks like images. Blocks while it reads the metadata and
         small fields (at most 64 MiB each); takes no file lock. Raises FileError (an OSError; MissingFileError
         is a FileNotFoundError), DatasetError or OptionError (ValueErrors).
+
+        `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying
+        blocks; processes of one host wait for one copy. Names of files stay those of the originals.
         """
         options = {
             "files": plain_paths(files), "data": data, "target": target, "target_files": plain_paths(target_files),
             "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
             "tiles": tiles, "fields": plain_fields(fields),
+            "stage_dir": "" if stage_dir is None else os.fspath(stage_dir),
         }
         opened = _open(options)
         return Dataset(_opened=opened, _steps=(_opening(options, opened),))

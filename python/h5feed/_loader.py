@@ -58,7 +58,7 @@ class Loader(Generic[Item]):
                  gpu_cache_bytes: int | Literal["auto"] = 0,
                  on_error: Literal["fail", "skip", "replace"] = "fail", max_bad_share: float = 0.01,
                  bad_list: PathLike | None = None, epoch_log: PathLike | None = None, headroom: bool = False,
-                 **unknown: NoReturn) -> None:
+                 trace_path: PathLike | None = None, **unknown: NoReturn) -> None:
         refuse_unknown(unknown)
         for name, function in (("collate_fn", collate_fn), ("worker_init_fn", worker_init_fn)):
             if function is not None and not callable(function):
@@ -85,6 +85,7 @@ class Loader(Generic[Item]):
             "gpu_cache_bytes": gpu_cache_bytes, "on_error": on_error, "max_bad_share": max_bad_share,
             "bad_list": "" if bad_list is None else os.fspath(bad_list),
             "epoch_log": "" if epoch_log is None else os.fspath(epoch_log), "headroom": headroom,
+            "trace_path": "" if trace_path is None else os.fspath(trace_path),
         }
         self._order: EpochOrder | None = None
         if sampler is not None:

@@ -33,6 +33,7 @@ DatasetOptions dataset_options(const nb::dict& dict) {
   given.take("images", options.images);
   given.take("tiles", options.tiles);
   given.take("fields", options.fields);
+  given.take("stage_dir", options.stage_dir);
   given.finish("Dataset.open");
   return options;
 }
@@ -80,6 +81,7 @@ void take_loader_options(Keywords& given, DataLoaderOptions& options) {
   given.take("bad_list", options.bad_list);
   given.take("epoch_log", options.epoch_log);
   given.take("headroom", options.headroom);
+  given.take("trace_path", options.trace_path);
 }
 
 SampleReaderOptions reader_options(const nb::dict& dict) {

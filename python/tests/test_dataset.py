@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pickle
+import shutil
 
 import h5py
 import numpy as np
@@ -215,3 +216,29 @@ def test_integers_have_the_types_of_numpys_names(folder, path, dtype):
 def test_a_path_is_no_dataset(gzip_file):
     with pytest.raises(TypeError, match="expected an h5feed.Dataset, got PosixPath; open files with Dataset.open"):
         h5feed.SampleReader(gzip_file)
+
+
+def test_stage_dir_reads_a_copy(gzip_file, tmp_path, stored):
+    original = tmp_path / "original.h5"
+    shutil.copy(gzip_file, original)
+    local = tmp_path / "local"
+    local.mkdir()
+    staged = h5feed.Dataset.open(original, data="images", target="labels", stage_dir=local)
+    os.truncate(original, 10)
+    batch = staged[:]
+    np.testing.assert_array_equal(batch.data, stored[0])
+    np.testing.assert_array_equal(batch.target, stored[1])
+    assert staged.origin(3).file == str(original)
+    assert len(list(local.glob("*/*-original.h5"))) == 1
+
+
+def test_a_staged_dataset_can_be_pickled(gzip_file, tmp_path, stored):
+    staged = h5feed.Dataset.open(gzip_file, data="images", stage_dir=str(tmp_path))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(staged))[:].data, stored[0])
+
+
+def test_a_stage_dir_that_is_missing_is_named(gzip_file, tmp_path):
+    with pytest.raises(h5feed.FileError, match="stage_dir: .*none does not exist; create it"):
+        h5feed.Dataset.open(gzip_file, data="images", stage_dir=tmp_path / "none")
+    with pytest.raises(TypeError):
+        h5feed.Dataset.open(gzip_file, data="images", stage_dir=3)

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/storage_kind.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_names.hpp"
@@ -240,6 +241,12 @@ std::vector<SampleReading> readings_of(const H5File& file, const std::vector<Ent
   return sample_readings(file, listed);
 }
 
+std::string storage_text(const StorageKind& storage) {
+  if (!storage.remote) return printable(storage.name);
+  return fmt::format("{}, a network file system (DatasetOptions::stage_dir copies files to a local disk)",
+                     printable(storage.name));
+}
+
 int info(const InfoArguments& arguments) {
   check_export_places(arguments.output, arguments.file);
   if (arguments.stats.write_attributes && !arguments.stats.stats) {
@@ -276,7 +283,11 @@ int info(const InfoArguments& arguments) {
                {"decoded", true},
                {"ratio", true},
                {"read path"}});
-  Json json = {{"file", arguments.file}, {"file_bytes", file_bytes}, {"datasets", Json::array()}};
+  const StorageKind storage = storage_kind(arguments.file);
+  Json json = {{"file", arguments.file},
+               {"file_bytes", file_bytes},
+               {"storage", {{"name", storage.name}, {"remote", storage.remote}}},
+               {"datasets", Json::array()}};
   std::string geometry, forecasts, warnings;
   for (const Entry& entry : entries) {
     table.add_row(table_row(entry));
@@ -309,8 +320,9 @@ int info(const InfoArguments& arguments) {
   if (arguments.output.json) {
     print(json_text(json));
   } else {
-    std::string text = fmt::format("{}: {}, {} {}\n", printable(arguments.file), format_bytes(file_bytes),
-                                   entries.size(), entries.size() == 1 ? "dataset" : "datasets");
+    std::string text =
+        fmt::format("{}: {}, {} {}, on {}\n", printable(arguments.file), format_bytes(file_bytes),
+                    entries.size(), entries.size() == 1 ? "dataset" : "datasets", storage_text(storage));
     if (table.rows() > 0) text += '\n' + table.to_text();
     if (!geometry.empty()) text += '\n' + geometry;
     if (!forecasts.empty()) text += '\n' + forecasts;

@@ -97,6 +97,10 @@ std::vector<std::string> advice_of(const Verdict& verdict, const LoaderStats& du
       add(fmt::format("storage gives {}/s, the model takes {}/s",
                       format_bytes(static_cast<std::uint64_t>(verdict.read_bytes_per_s)),
                       format_bytes(static_cast<std::uint64_t>(verdict.needed_bytes_per_s))));
+      if (!facts.storage.empty())
+        add(fmt::format(
+            "the files are on {}, a network file system: stage_dir copies them to a local disk once",
+            facts.storage));
       if (facts.num_workers > 0 && !facts.self_tuning)
         add("num_workers = auto, or a larger io_depth, for more reads at once");
       add(larger_cache(during, facts));

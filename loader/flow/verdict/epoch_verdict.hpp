@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "h5feed/stats.hpp"
@@ -21,6 +22,7 @@ struct VerdictFacts {
   std::uint64_t chunks = 0;       ///< Chunks that `samples` come from
   std::uint64_t fit_bytes = 0;    ///< Smallest `cache_bytes` that holds all decoded data
   std::uint64_t cache_bytes = 0;  ///< Capacity of the cache
+  std::string storage = {};       ///< Network file system of the files, such as "nfs"; empty: a local one
 };
 
 /// Returns the verdict on the stretch of time that `during` counts, all of `during.epoch_ns`; its epoch is 0

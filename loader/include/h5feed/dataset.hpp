@@ -162,6 +162,14 @@ struct DatasetOptions {
   std::optional<TileOptions> tiles = {};
   /// Further fields of each sample, delivered as `Batch::fields`.
   std::vector<FieldOptions> fields = {};
+  /// Directory on a local disk that the files are copied to and read from, for files on slow storage. `open`
+  /// copies what is not there yet or has changed (size, modification time, inode), and blocks meanwhile;
+  /// processes of one user and host that open the same files wait for one copy. Messages and origins name the
+  /// original files, and saved states fit both. At least 5 % of the directory's file system, at most 1 GiB,
+  /// stays free. Data that refers to other files, except virtual datasets of whole rows, is read from the
+  /// original files. Throws FileError if the directory does not exist or cannot be written, if its space does
+  /// not suffice, or if a file changes while it is copied. Empty: files are read where they are.
+  std::filesystem::path stage_dir = {};
 };
 
 /// Storage location of a sample.

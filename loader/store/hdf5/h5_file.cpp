@@ -107,8 +107,8 @@ bool H5FileAccess::has_reader(const H5File& file, const DatasetInfo& info) {
   return file.state_->readers.contains(info.path);
 }
 
-H5File::H5File(std::filesystem::path path, std::unique_ptr<State> state)
-    : path_(std::move(path)), state_(std::move(state)) {}
+H5File::H5File(std::filesystem::path path, std::filesystem::path place, std::unique_ptr<State> state)
+    : path_(std::move(path)), place_(std::move(place)), state_(std::move(state)) {}
 
 H5File::~H5File() {
   std::vector<hid_t> ids;
@@ -120,36 +120,36 @@ H5File::~H5File() {
   for (const hid_t id : ids) Hdf5Session::release(id);
 }
 
-std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path) {
-  const std::string name = path.string();
+std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const std::filesystem::path& place) {
+  const std::string name = place.string();
   auto state = std::make_unique<State>();
   // Identity of the path, as libhdf5 and the recording driver open the file by name.
-  state->identity = find_file_identity(path);
-  state->bytes = open_file_source(path);
+  state->identity = find_file_identity(place);
+  state->bytes = open_file_source(place);
   if (!has_hdf5_signature(*state->bytes)) throw FileError(why_not_hdf5(path));
   {
     const Hdf5Session session;
     if (!open_without_locks(name, state->file)) {
       const std::string reason = session.error_and_cure();
       if (!open_as_the_host_did(name, state->file))
-        throw FileError(why_not_opened(name, *state->bytes, reason));
+        throw FileError(why_not_opened(path.string(), *state->bytes, reason));
     }
   }
-  return std::shared_ptr<H5File>(new H5File(path, std::move(state)));
+  return std::shared_ptr<H5File>(new H5File(path, place, std::move(state)));
 }
 
 const std::shared_ptr<const ByteSource>& H5File::bytes() const noexcept { return state_->bytes; }
 
 bool H5File::unchanged() const noexcept {
-  const std::optional<FileIdentity> now = find_file_identity(path_);
+  const std::optional<FileIdentity> now = find_file_identity(place_);
   // A removed name changes nothing: the opened file can still be read.
   return !now || now == state_->identity;
 }
 
 void H5File::check_unchanged() const {
   if (unchanged()) return;
-  throw FileError(
-      fmt::format("{}: the file was written or replaced since it was opened; open it again", path_.string()));
+  throw FileError(fmt::format("{}: the file was written or replaced since it was opened; open it again",
+                              place_.string()));
 }
 
 std::vector<DatasetEntry> H5File::list_datasets() const {

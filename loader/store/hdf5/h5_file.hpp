@@ -51,14 +51,23 @@ class H5File : public std::enable_shared_from_this<H5File> {
  public:
   /// Opens a file. Throws FileError (missing, unreadable, not HDF5, truncated, not closed by its writer) and
   /// VersionError.
-  static std::shared_ptr<H5File> open(const std::filesystem::path& path);
+  static std::shared_ptr<H5File> open(const std::filesystem::path& path) { return open(path, path); }
+  /// Opens `place`, a copy of the file `path`, which messages and `path()` name. Throws like the overload for
+  /// one path.
+  static std::shared_ptr<H5File> open(const std::filesystem::path& path, const std::filesystem::path& place);
 
   H5File(const H5File&) = delete;
   H5File& operator=(const H5File&) = delete;
   ~H5File();
 
-  /// Returns the path that the file was opened with.
+  /// Returns the path of the file for messages, and for the names that it refers to others by.
   const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Returns the path that is read: `path()`, or that of a copy.
+  const std::filesystem::path& place() const noexcept { return place_; }
+  /// Returns whether a copy is read. What it says of other files must be looked up next to `path()`, and
+  /// libhdf5 must not read data from it that is in other files.
+  bool is_copy() const noexcept { return place_ != path_; }
 
   /// Returns the file's bytes, for reads without libhdf5.
   const std::shared_ptr<const ByteSource>& bytes() const noexcept;
@@ -131,9 +140,10 @@ class H5File : public std::enable_shared_from_this<H5File> {
  private:
   friend class H5FileAccess;  // Access to the HDF5 identifier, under the mutex
   struct State;
-  H5File(std::filesystem::path path, std::unique_ptr<State> state);
+  H5File(std::filesystem::path path, std::filesystem::path place, std::unique_ptr<State> state);
 
   std::filesystem::path path_;
+  std::filesystem::path place_;
   std::unique_ptr<State> state_;
 };
 

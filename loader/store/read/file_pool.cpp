@@ -59,11 +59,12 @@ class PooledSource final : public ByteSource {
 class ReopenedReader final : public UnfetchedChunkReader {
  public:
   ReopenedReader(std::shared_ptr<OpenPool<const ChunkReader>> pool, const ChunkReader& opened,
-                 std::filesystem::path path)
+                 std::filesystem::path path, std::filesystem::path place)
       : UnfetchedChunkReader(opened.info(), opened.chunk_shape()),
         scratch_bytes_(opened.scratch_bytes()),
         reason_(opened.fallback_reason()),
-        slot_(std::move(pool), [this, path = std::move(path)] { return reopen(path); }) {
+        slot_(std::move(pool),
+              [this, path = std::move(path), place = std::move(place)] { return reopen(path, place); }) {
     max_stored_bytes_ = opened.max_stored_bytes();
   }
 
@@ -75,8 +76,9 @@ class ReopenedReader final : public UnfetchedChunkReader {
   }
 
  private:
-  std::shared_ptr<const ChunkReader> reopen(const std::filesystem::path& path) const {
-    auto file = H5File::open(path);
+  std::shared_ptr<const ChunkReader> reopen(const std::filesystem::path& path,
+                                            const std::filesystem::path& place) const {
+    auto file = H5File::open(path, place);
     const DatasetInfo now = file->describe(info_.path);
     if (now.dtype != info_.dtype || now.shape != info_.shape || now.chunk_shape != info_.chunk_shape) {
       throw FileError(fmt::format("{}:{} is {} now, it was {} when it was opened; open it again", info_.file,
@@ -92,16 +94,25 @@ class ReopenedReader final : public UnfetchedChunkReader {
 
 }  // namespace
 
-FilePool::FilePool() : FilePool(half_of_the_descriptors(), kMostReaders) {}
+FilePool::FilePool(FilePlaces places)
+    : FilePool(std::move(places), half_of_the_descriptors(), kMostReaders) {}
 
-FilePool::FilePool(std::size_t most_files, std::size_t most_readers)
-    : files_(std::make_shared<OpenPool<const ByteSource>>(most_files)),
+FilePool::FilePool(FilePlaces places, std::size_t most_files, std::size_t most_readers)
+    : places_(std::move(places)),
+      files_(std::make_shared<OpenPool<const ByteSource>>(most_files)),
       readers_(std::make_shared<OpenPool<const ChunkReader>>(most_readers)) {}
+
+std::shared_ptr<H5File> FilePool::open(const std::filesystem::path& path) {
+  auto file = H5File::open(path, places_.place_of(path));
+  if (!file->is_copy()) places_.read_in_place(path);
+  return file;
+}
 
 std::shared_ptr<const ByteSource> FilePool::source(const std::filesystem::path& path) {
   std::weak_ptr<const ByteSource>& known = sources_[path.string()];
   if (auto there = known.lock()) return there;
-  auto source = std::make_shared<const PooledSource>(files_, path, file_identity(path));
+  const std::filesystem::path& place = places_.place_of(path);
+  auto source = std::make_shared<const PooledSource>(files_, place, file_identity(place));
   known = source;
   return source;
 }
@@ -110,7 +121,8 @@ std::shared_ptr<const ChunkReader> FilePool::reader(const std::shared_ptr<H5File
                                                     const ReaderSettings& settings) {
   auto reader = open_chunk_reader(file, std::move(info), source(file->path()), settings);
   if (reader->direct() || !reader->parts().empty()) return reader;
-  return std::make_shared<const ReopenedReader>(readers_, *reader, file->path());
+  const std::filesystem::path& place = refers_to_files(reader->info()) ? file->path() : file->place();
+  return std::make_shared<const ReopenedReader>(readers_, *reader, file->path(), place);
 }
 
 }  // namespace h5feed

@@ -10,6 +10,7 @@
 #include "base/open_pool.hpp"
 #include "store/format/byte_source.hpp"
 #include "store/read/reader_factories.hpp"
+#include "store/stage/file_places.hpp"
 
 namespace h5feed {
 
@@ -20,10 +21,19 @@ class FilePool {
  public:
   /// Creates a pool with at most 32 readers open through libhdf5, and files open for direct reads up to half
   /// of the process's descriptor limit (16 to 16,384).
-  FilePool();
+  FilePool() : FilePool(FilePlaces()) {}
+  /// Creates such a pool for files that are read where `places` says.
+  explicit FilePool(FilePlaces places);
   /// Creates a pool with at most `most_files` files open for direct reads and at most `most_readers` readers
   /// open through libhdf5.
-  FilePool(std::size_t most_files, std::size_t most_readers);
+  FilePool(std::size_t most_files, std::size_t most_readers)
+      : FilePool(FilePlaces(), most_files, most_readers) {}
+
+  /// Opens a file where `places()` says. Blocks while it is copied. Throws as `H5File::open` and `StageDir`.
+  std::shared_ptr<H5File> open(const std::filesystem::path& path);
+
+  /// Returns where files are read.
+  FilePlaces& places() noexcept { return places_; }
 
   /// Returns the bytes of a file; the same object for the same path while one is in use. Throws FileError if
   /// the file cannot be opened; later reads throw FileError if it was replaced or truncated since.
@@ -38,6 +48,9 @@ class FilePool {
   std::size_t num_open() const { return files_->num_open(); }
 
  private:
+  FilePool(FilePlaces places, std::size_t most_files, std::size_t most_readers);
+
+  FilePlaces places_;
   std::shared_ptr<OpenPool<const ByteSource>> files_;
   std::shared_ptr<OpenPool<const ChunkReader>> readers_;
   std::unordered_map<std::string, std::weak_ptr<const ByteSource>> sources_;

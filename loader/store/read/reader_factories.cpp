@@ -151,6 +151,14 @@ std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, D
     log(LogLevel::warning, fmt::format("{}:{}: reading through libhdf5's lock, one chunk at a time ({})",
                                        info.file, short_path(info.path), reason));
   }
+  if (file->is_copy() && refers_to_files(info)) {
+    log_once(LogLevel::warning, fmt::format("{}:{}: read from the original files, not from stage_dir, as it "
+                                            "refers to other files",
+                                            info.file, short_path(info.path)));
+    file = H5File::open(file->path());
+    info = file->describe(info.path);
+    if (settings.pool) settings.pool->places().read_in_place(file->path());
+  }
   return make_fallback_reader(std::move(info), std::move(file), reason);
 }
 

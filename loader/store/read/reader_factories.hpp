@@ -48,7 +48,14 @@ std::shared_ptr<const ChunkReader> make_flat_reader(DatasetInfo info, std::optio
 std::shared_ptr<const ChunkReader> make_fallback_reader(DatasetInfo info, std::shared_ptr<H5File> file,
                                                         std::string reason);
 
+/// Returns whether libhdf5 reads the values of a dataset from other files, whose names it resolves.
+inline bool refers_to_files(const DatasetInfo& info) noexcept {
+  return info.layout == StorageLayout::external || info.layout == StorageLayout::virtual_dataset;
+}
+
 /// Logs `reason` if `settings.log_fallback`, and creates a reader that uses libhdf5 (`make_fallback_reader`).
+/// Data that refers to other files is read from the original of a copy, next to which libhdf5 finds them.
+/// Throws FileError and DatasetError if that cannot be opened.
 std::shared_ptr<const ChunkReader> open_fallback(std::shared_ptr<H5File> file, DatasetInfo info,
                                                  const std::string& reason, const ReaderSettings& settings);
 

@@ -37,14 +37,24 @@ class Sources {
  public:
   explicit Sources(std::shared_ptr<H5File> main) : last_(std::move(main)) {}
 
-  const std::shared_ptr<H5File>& open(const VirtualSource& source) {
-    if (last_->path() != source.file) last_ = H5File::open(source.file);
+  const std::shared_ptr<H5File>& open(const VirtualSource& source, FilePool& pool) {
+    if (last_->path() != source.file) last_ = pool.open(source.file);
     return last_;
   }
 
  private:
   std::shared_ptr<H5File> last_;
 };
+
+// Copies the sources together, so that a lack of space is found before the first is copied.
+void prepare_sources(FilePlaces& places, const VirtualMapping& mapping) {
+  std::vector<std::filesystem::path> files;
+  files.reserve(mapping.sources.size());
+  for (const VirtualSource& source : mapping.sources) {
+    if (files.empty() || files.back() != source.file) files.push_back(source.file);
+  }
+  places.prepare(files);
+}
 
 // Returns whether the source has fewer rows than are mapped from it; for a wholly mapped source, whose shape
 // may differ from the rows it becomes, fewer elements.
@@ -83,10 +93,14 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
   if (++inner.depth > kMaxVirtualDepth) throw TooDeepVirtual(info);
   // Even if one source does not fit, the others may still be too short.
   const bool rows_follow = mapping.other_reason.empty();
+  // libhdf5 reads the sources itself, where they are.
+  const auto in_place = std::make_shared<FilePool>();
+  if (rows_follow) prepare_sources(settings.pool->places(), mapping);
   for (std::size_t i = 0; i < mapping.sources.size(); ++i) {
     VirtualSource& source = mapping.sources[i];
     try {
-      const std::shared_ptr<H5File>& opened = sources.open(source);
+      const std::shared_ptr<H5File>& opened =
+          sources.open(source, mapping.other_reason.empty() ? *settings.pool : *in_place);
       DatasetInfo own = opened->describe(source.path);
       if (rows_follow && !fits(own, source, info))
         mapping.other_reason = "it is a virtual dataset of sources of another type or shape";
@@ -94,6 +108,7 @@ std::shared_ptr<const ChunkReader> open_virtual(const std::shared_ptr<H5File>& f
         // The source exists, which is all that libhdf5 needs; but in a circle of sources it would loop
         // forever.
         inner.log_fallback = false;
+        inner.pool = in_place;
         if (own.layout == StorageLayout::virtual_dataset) open_virtual(opened, own, inner);
         continue;
       }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/storage_kind.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/run_program.hpp"
@@ -37,7 +38,7 @@ TEST(Info, prints_an_aligned_table_and_the_geometry_of_images) {
   const ProgramResult result = run_program(dir.path(), {"info", "m.h5"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto first_line = result.out.find('\n');
-  EXPECT_THAT(result.out.substr(0, first_line), ::testing::MatchesRegex("m.h5: .* KiB, 3 datasets"));
+  EXPECT_THAT(result.out.substr(0, first_line), ::testing::MatchesRegex("m.h5: .* KiB, 3 datasets, on [a-z0-9.]+"));
   EXPECT_EQ(
       result.out.substr(first_line + 1),
       "\n"
@@ -50,6 +51,16 @@ TEST(Info, prints_an_aligned_table_and_the_geometry_of_images) {
       "\n"
       "20 images: --data /images --target /labels\n");
   EXPECT_EQ(run_program(dir.path(), {"m.h5"}).out, result.out) << "h5feed FILE is h5feed info FILE";
+}
+
+TEST(Info, names_the_file_system) {
+  const TempDir dir;
+  write_mixed_file(dir / "m.h5");
+  const StorageKind storage = storage_kind(dir / "m.h5");
+  const ProgramResult table = run_program(dir.path(), {"info", "m.h5"});
+  EXPECT_THAT(table.out.substr(0, table.out.find('\n')), HasSubstr(", on " + storage.name));
+  const Json json = Json::parse(run_program(dir.path(), {"info", "m.h5", "--json"}).out);
+  EXPECT_EQ(json["storage"], Json({{"name", storage.name}, {"remote", storage.remote}}));
 }
 
 TEST(Info, prints_the_same_as_json) {

@@ -82,10 +82,14 @@ TEST(WhatWouldHelp, says_what_the_cpus_can_make_where_they_are_too_few) {
 }
 
 TEST(WhatWouldHelp, compares_storage_with_what_the_model_takes) {
-  const Verdict verdict = make_verdict(waiting_for(Cause::read, 10), on_cpus(8, 2));
-  EXPECT_THAT(verdict.advice,
-              ElementsAre("storage gives 80 MiB/s, the model takes 200 MiB/s",
-                          "num_workers = auto, or a larger io_depth, for more reads at once"));
+  VerdictFacts facts = on_cpus(8, 2);
+  facts.storage = "nfs";
+  EXPECT_THAT(
+      make_verdict(waiting_for(Cause::read, 10), facts).advice,
+      ElementsAre("storage gives 80 MiB/s, the model takes 200 MiB/s",
+                  "the files are on nfs, a network file system: stage_dir copies them to a local disk "
+                  "once",
+                  "num_workers = auto, or a larger io_depth, for more reads at once"));
 }
 
 TEST(WhatWouldHelp, is_a_cache_that_holds_all) {

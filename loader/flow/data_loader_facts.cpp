@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a loader knows of its run, for reports and verdicts.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "flow/data_loader_state.hpp"
+#include "flow/resolve/advice.hpp"
+#include "flow/resolve/host_share.hpp"
+#include "flow/storage_line.hpp"
+#include "h5feed/log.hpp"
+
+namespace h5feed {
+
+VerdictFacts DataLoader::State::verdict_facts() const {
+  const ResolvedOptions& options = resolved.options;
+  return {.rank = options.rank,
+          .num_workers = in_use().workers,
+          .usable_cpus = std::max<std::int64_t>(1, std::llround(cpu_share(limits, options.local_world_size))),
+          .self_tuning = options.self_tuning,
+          .samples = static_cast<std::uint64_t>(options.samples_per_epoch),
+          .chunks = options.chunks_per_epoch * dataset->data.map.pieces(),
+          .fit_bytes = cached_data_bytes(*dataset, options),
+          .cache_bytes = own_cache ? options.cache_bytes : cache.capacity_bytes(),
+          .storage = dataset->remote ? dataset->remote->storage : std::string()};
+}
+
+LoaderStats DataLoader::State::counted() const {
+  LoaderStats stats = snapshot(counters);
+  stats.epoch_ns = epoch_clock.total_ns();
+  return stats;
+}
+
+DataFacts DataLoader::State::data_facts() const {
+  DataFacts facts;
+  facts.device = device->name();
+  facts.verdict = verdict_facts();
+  const std::uint64_t own_budget =
+      given_budget.value_or(default_budget_bytes(memory_share(limits, resolved.options.local_world_size)));
+  facts.budget_bound_by = resolved.options.memory_budget_bytes > own_budget ? "another loader of the dataset"
+                          : given_budget                                    ? "memory_budget_bytes"
+                                                                            : limits.memory_bound_by;
+  for (std::size_t number = 0; number < dataset->num_fields(); ++number) {
+    const Field* const field = dataset->field(number);
+    if (field != nullptr && !field->is_resident()) facts.stored_bytes += field->info().stored_bytes;
+  }
+  std::call_once(forecast_made, [this] {
+    if (rows_are_foreseeable(*dataset, resolved.options))
+      forecast = forecast_rows(*dataset, resolved.options);
+  });
+  facts.optimum = forecast;
+  if (tuning) facts.tuning = tuning->summary();
+  return facts;
+}
+
+void DataLoader::State::advise_storage() {
+  if (storage_advised || !dataset->remote) return;
+  const LoaderStats stats = counted();
+  if (make_verdict(stats, verdict_facts()).bottleneck != Verdict::Cause::read) return;
+  storage_advised = true;
+  log(LogLevel::warning, storage_line(*dataset->remote, stats));
+}
+
+}  // namespace h5feed
