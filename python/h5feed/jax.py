@@ -5,10 +5,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from . import _core
 from ._batch import Batch as _Batch
-from ._errors import OptionError
+from ._errors import DatasetError, OptionError
 from ._loader import Loader
 
 
@@ -19,7 +20,8 @@ class Batch(_Batch[jax.Array]):
 class DataLoader(Loader[Batch]):
     """Delivers a dataset in batches of JAX arrays; options as for h5feed.DataLoader.
 
-    Images have the shape (B, H, W, C), which is how JAX's convolutions take them, and integer targets are int32. JAX copies
+    Images have the shape (B, H, W, C), which is how JAX's convolutions take them, and integer targets are int32 if
+    `target_dtype` is unset: one that int32 cannot hold raises DatasetError with its batch. JAX copies
     the arrays to its default device itself, so `device` stays "cpu".
     """
 
@@ -34,16 +36,31 @@ class DataLoader(Loader[Batch]):
                 options["output_layout"] = "channels_last"
             except OptionError:  # three dimensions, but no images
                 self._images = False
-        if options["target_dtype"] is None and self.dataset.has_target:
-            options["target_dtype"] = "int32"
+        self._narrows = options["target_dtype"] is None
 
     def _item(self, fetched: "_core.Batch") -> Any:
-        arrays = fetched.arrays()
-        data = arrays[0]
+        data, *targets = (_numpy(tensor) for tensor in fetched.tensors())
         if self._images:
             data = data.transpose((0, 2, 3, 1) if self._batched else (1, 2, 0))
-        batch = Batch._of(tuple(jnp.asarray(array) for array in (data, *arrays[1:])), fetched)
+        if self._narrows:
+            targets = [_narrowed(target) for target in targets]
+        batch = Batch._of(tuple(jnp.asarray(array) for array in (data, *targets)), fetched)
         return batch if self._collate_fn is None else self._collated(batch)
+
+
+def _numpy(tensor: "_core.Tensor") -> "np.ndarray[Any, Any]":
+    return tensor.bits().view(jnp.dtype(jnp.bfloat16)) if tensor.dtype == "bf16" else tensor.numpy()
+
+
+def _narrowed(target: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """Returns integers as int32, the widest type that JAX has by default."""
+    if target.dtype != np.int64:
+        return target
+    narrow = target.astype(np.int32)
+    if not np.array_equal(narrow, target):
+        raise DatasetError("a target does not fit int32, the widest integer of JAX by default; set jax_enable_x64 and "
+                           'target_dtype="int64"')
+    return narrow
 
 
 def _flatten(batch: Batch) -> tuple[tuple[Any, ...], Any]:

@@ -131,6 +131,12 @@ void bind_batch(nb::module_& module) {
                    })
       .def_prop_ro("pinned_by", [](const HostTensor& tensor) { return owner_of_pinned(tensor.bytes); })
       .def("numpy", [](const HostTensor& tensor) { return to_numpy(tensor); })
+      .def("bits",
+           [](HostTensor tensor) {
+             if (tensor.dtype != DType::bf16) throw nb::type_error("only bfloat16 has no type of NumPy");
+             tensor.dtype = DType::u16;
+             return to_numpy(tensor);
+           })
       .def("__dlpack__", &dlpack_of, nb::kw_only(), "stream"_a = nb::none(), "max_version"_a = nb::none(),
            "dl_device"_a = nb::none(), "copy"_a = nb::none())
       .def("__dlpack_device__", [](const HostTensor&) { return nb::make_tuple(kDlCpu, 0); });

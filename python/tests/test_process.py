@@ -339,6 +339,25 @@ def test_100000_batches_need_no_more_memory_than_20000(folder):
     assert int(grown) <= 2 * 2**20 and same == "True", outcome.stdout
 
 
+def test_datasets_opened_again_and_again_need_no_more_memory(gzip_file):
+    outcome = run("""
+        import ctypes, gc, os, pickle, sys, h5feed
+        trim = ctypes.CDLL(None).malloc_trim
+        def resident(opened):
+            for _ in range(opened):
+                dataset = h5feed.Dataset.open(sys.argv[1], data="images", target="labels")
+                dataset.refresh()
+                pickle.loads(pickle.dumps(dataset.subset([3, 1])))[0]
+            del dataset
+            gc.collect()
+            trim(0)
+            return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
+        before = resident(100)
+        print(resident(300) - before)
+    """, gzip_file)
+    assert int(outcome.stdout) <= 2**19, outcome.stdout + outcome.stderr
+
+
 def test_no_object_of_the_core_leaks(gzip_file):
     outcome = run("""
         import sys, h5feed

@@ -95,6 +95,14 @@ void limit_metadata_cache(const H5::FileAccPropList& access) {
     throw H5::PropListIException("H5Pset_mdc_config", "failed");
 }
 
+H5::FileCreatPropList file_creation_properties(const H5::H5File& file) {
+  const hid_t id = H5Fget_create_plist(file.getId());
+  if (id < 0) throw H5::FileIException("H5Fget_create_plist", "failed");
+  H5::FileCreatPropList copy(id);
+  H5Pclose(id);
+  return copy;
+}
+
 H5::DataSet H5FileAccess::reader(const H5File& file, const DatasetInfo& info,
                                  std::uint64_t chunk_cache_bytes) {
   hid_t& id = file.state_->readers.try_emplace(info.path, H5I_INVALID_HID).first->second;
@@ -200,7 +208,7 @@ std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
 HeapFormat H5File::heap_format() const {
   const Hdf5Session session;
   try {
-    const H5::FileCreatPropList plist = H5FileAccess::handle(*this).getCreatePlist();
+    const H5::FileCreatPropList plist = file_creation_properties(H5FileAccess::handle(*this));
     HeapFormat format;
     plist.getSizes(format.address_bytes, format.length_bytes);
     format.base_address = plist.getUserblock();

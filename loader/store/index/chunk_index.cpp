@@ -129,10 +129,11 @@ int keep_chunk(const hsize_t* first_element, Mask filter_mask, haddr_t address, 
   }
 }
 
-Misplaced visit_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index) {
+Misplaced visit_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index)
+    H5FEED_REQUIRES(hdf5_mutex) {
   Visit visit{.index = index, .check = {info, index}, .rank = info.file_rank()};
 #if !H5_VERSION_GE(1, 14, 4)
-  visit.base_address = file.getCreatePlist().getUserblock();
+  visit.base_address = file_creation_properties(file).getUserblock();
 #endif
   const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
   if (H5Dchunk_iter(dataset.getId(), H5P_DEFAULT, keep_chunk, &visit) < 0) {
@@ -141,11 +142,13 @@ Misplaced visit_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkInd
   return visit.check.misplaced();
 }
 
-Misplaced misplaced_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index) {
+Misplaced misplaced_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index)
+    H5FEED_REQUIRES(hdf5_mutex) {
   return visit_chunks(file, info, index);
 }
 
-void list_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index) {
+void list_chunks(const H5::H5File& file, const DatasetInfo& info, ChunkIndex& index)
+    H5FEED_REQUIRES(hdf5_mutex) {
   const Misplaced misplaced = visit_chunks(file, info, index);
   if (misplaced.count == 0 || !holds_places(info)) return;
   const auto missing = std::ranges::find_if_not(index.locations, &ChunkLocation::allocated);
@@ -252,7 +255,7 @@ Misplaced misplaced_chunks(const H5::H5File& named, const DatasetInfo& info, con
     H5FEED_REQUIRES(hdf5_mutex) {
   std::size_t address_bytes = 0;
   std::size_t length_bytes = 0;
-  named.getCreatePlist().getSizes(address_bytes, length_bytes);
+  file_creation_properties(named).getSizes(address_bytes, length_bytes);
   const H5::H5File file = open_recorded(named);
   const H5::DataSet dataset = file.openDataSet(info.path, without_chunk_cache());
   const H5::DataSpace space = dataset.getSpace();

@@ -60,8 +60,8 @@ void create_groups(const H5::H5File& file, const std::string& path) {
 
 // Returns the file creation properties for a copy of `source`; leaves out those that HDF5 1.8 cannot read
 // unless `latest`.
-H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) {
-  const H5::FileCreatPropList like = source.getCreatePlist();
+H5::FileCreatPropList creation_like(const H5::H5File& source, bool latest) H5FEED_REQUIRES(hdf5_mutex) {
+  const H5::FileCreatPropList like = file_creation_properties(source);
   H5::FileCreatPropList creation;
   if (latest) {
     creation = like;
