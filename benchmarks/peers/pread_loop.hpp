@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 
 namespace h5feed::bench {
 

@@ -11,8 +11,8 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
+#include "base/files/storage_kind.hpp"
 #include "base/mutex.hpp"
-#include "base/storage_kind.hpp"
 #include "dataset/geometry.hpp"
 #include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"

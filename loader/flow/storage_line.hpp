@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/storage_kind.hpp"
+#include "base/files/storage_kind.hpp"
 #include "h5feed/stats.hpp"
 
 namespace h5feed {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "cuda/nvml/nvml.hpp"
 #include "h5feed/error.hpp"
 #include "store/write/staged_file.hpp"

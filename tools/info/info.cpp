@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
-#include "base/storage_kind.hpp"
+#include "base/files/storage_kind.hpp"
 #include "dataset/geometry.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_names.hpp"

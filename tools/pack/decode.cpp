@@ -13,7 +13,7 @@
 #include <new>
 #include <string_view>
 
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "images/image_library.hpp"
 
 namespace h5feed::cli {

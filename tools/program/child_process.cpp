@@ -15,7 +15,7 @@
 #include <cstring>
 
 #include "base/clock.hpp"
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "tools/program/interrupt.hpp"
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "store/format/byte_source.hpp"
 #include "tools/storage/recut_plan.hpp"
 

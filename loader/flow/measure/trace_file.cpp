@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
-#include "base/new_file.hpp"
+#include "base/files/new_file.hpp"
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"

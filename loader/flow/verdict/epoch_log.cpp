@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "base/append_file.hpp"
+#include "base/files/append_file.hpp"
 #include "h5feed/log.hpp"
 
 namespace h5feed {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "base/mutex.hpp"
 #include "flow/verdict/epoch_verdict.hpp"
 #include "h5feed/stats.hpp"

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/retrying_source.hpp"
 

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/append_file.hpp"
+#include "base/files/append_file.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "base/mutex.hpp"
 #include "store/read/stored_chunks.hpp"
 

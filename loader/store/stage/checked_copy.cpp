@@ -20,7 +20,7 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "base/mutex.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/byte_source.hpp"

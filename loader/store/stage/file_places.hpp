@@ -8,7 +8,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "base/storage_kind.hpp"
+#include "base/files/storage_kind.hpp"
 #include "store/stage/stage_dir.hpp"
 
 namespace h5feed {

@@ -17,7 +17,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/stage/checked_copy.hpp"

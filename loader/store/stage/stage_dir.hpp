@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/storage_kind.hpp"
+#include "base/files/storage_kind.hpp"
 #include "store/format/byte_source.hpp"
 
 namespace h5feed {

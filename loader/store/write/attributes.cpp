@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/hdf5_session.hpp"
 #include "store/write/attribute_write.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kinds of file systems, by what statfs(2) and the list of mounts say.
-#include "base/storage_kind.hpp"
+#include "base/files/storage_kind.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

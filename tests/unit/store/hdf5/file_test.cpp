@@ -7,7 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "h5feed/error.hpp"
 #include "store/filters/filters.hpp"
 #include "store/read/chunk_reader.hpp"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/file_descriptor.hpp"
+#include "base/files/file_descriptor.hpp"
 
 namespace h5feed {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/storage_kind.hpp"
+#include "base/files/storage_kind.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
