@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/clock.hpp"
-#include "base/new_file.hpp"
 #include "base/option_spelling.hpp"
+#include "flow/measure/new_file.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 

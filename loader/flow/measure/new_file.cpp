@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/new_file.hpp"
+#include "flow/measure/new_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
