@@ -72,6 +72,19 @@ class StageDirTest : public testing::Test {
     });
   }
 
+  // For a process of its own: returns how often it copied, or 100 if it failed.
+  int copied_by_child(const std::vector<fs::path>& files) const noexcept try {
+    int copied = 0;
+    set_log_sink([&](LogLevel, std::string_view line) { copied += line.starts_with("stage_dir: copying"); });
+    const std::vector<fs::path> places = StageDir(local()).copies_of(files);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (file_bytes(places[i]) != file_bytes(files[i])) return 100;
+    }
+    return copied;
+  } catch (const std::exception&) {
+    return 100;
+  }
+
   // Names of the files in the folder, apart from the lock.
   std::vector<std::string> listed() const {
     std::vector<std::string> names;
@@ -175,13 +188,7 @@ TEST_F(StageDirTest, processes_that_need_the_same_files_copy_them_once) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      int copied = 0;
-      set_log_sink(
-          [&](LogLevel, std::string_view line) { copied += line.starts_with("stage_dir: copying"); });
-      const std::vector<fs::path> places = StageDir(local()).copies_of(files);
-      const bool right =
-          file_bytes(places[0]) == file_bytes(files[0]) && file_bytes(places[1]) == file_bytes(files[1]);
-      ::_exit(right ? copied : 100);
+      ::_exit(copied_by_child(files));
     }
     children.push_back(child);
   }
