@@ -38,7 +38,8 @@ TEST(Info, prints_an_aligned_table_and_the_geometry_of_images) {
   const ProgramResult result = run_program(dir.path(), {"info", "m.h5"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto first_line = result.out.find('\n');
-  EXPECT_THAT(result.out.substr(0, first_line), ::testing::MatchesRegex("m.h5: .* KiB, 3 datasets, on [a-z0-9.]+"));
+  EXPECT_THAT(result.out.substr(0, first_line),
+              ::testing::MatchesRegex("m.h5: .* KiB, 3 datasets, on [a-z0-9.]+"));
   EXPECT_EQ(
       result.out.substr(first_line + 1),
       "\n"
