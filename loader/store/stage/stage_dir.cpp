@@ -224,6 +224,11 @@ std::vector<fs::path> StageDir::copies_of(std::span<const fs::path> sources) {
       ::unlink(name.c_str());
   }
   require_space(copies);
+  if (const StorageKind kind = storage_kind(folder_, probe_); kind.remote) {
+    log(LogLevel::warning,
+        fmt::format("stage_dir: {} is itself on {}, a network file system; name a directory on a local disk",
+                    directory_.string(), kind.name));
+  }
   const std::string files = copies.size() == 1 ? copies.front().source.string()
                                                : fmt::format("{} files", format_count(copies.size()));
   log(LogLevel::info, fmt::format("stage_dir: copying {}, {}, from {} to {}", files, format_bytes(bytes),

@@ -72,6 +72,19 @@ class StageDirTest : public testing::Test {
     });
   }
 
+  // For a process of its own: returns how often it copied, or 100 if it failed.
+  int copied_by_child(const std::vector<fs::path>& files) const noexcept try {
+    int copied = 0;
+    set_log_sink([&](LogLevel, std::string_view line) { copied += line.starts_with("stage_dir: copying"); });
+    const std::vector<fs::path> places = StageDir(local()).copies_of(files);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (file_bytes(places[i]) != file_bytes(files[i])) return 100;
+    }
+    return copied;
+  } catch (const std::exception&) {
+    return 100;
+  }
+
   // Names of the files in the folder, apart from the lock.
   std::vector<std::string> listed() const {
     std::vector<std::string> names;
@@ -89,8 +102,8 @@ class StageDirTest : public testing::Test {
 TEST_F(StageDirTest, copies_a_file_once) {
   EXPECT_TRUE(copies("a.h5"));
   EXPECT_THAT(lines_,
-              ElementsAre(StartsWith("stage_dir: copying " + source("a.h5").string() + ", 97 KiB, from "),
-                          StartsWith("stage_dir: copied " + source("a.h5").string() + ", 97 KiB, in ")));
+              ElementsAre(StartsWith("stage_dir: copying " + source("a.h5").string() + ", 98 KiB, from "),
+                          StartsWith("stage_dir: copied " + source("a.h5").string() + ", 98 KiB, in ")));
   EXPECT_FALSE(copies("a.h5"));
   const std::string name = stage(source("a.h5")).filename().string();
   EXPECT_THAT(name, testing::MatchesRegex("[0-9a-f]+-a.h5"));
@@ -175,13 +188,7 @@ TEST_F(StageDirTest, processes_that_need_the_same_files_copy_them_once) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      int copied = 0;
-      set_log_sink(
-          [&](LogLevel, std::string_view line) { copied += line.starts_with("stage_dir: copying"); });
-      const std::vector<fs::path> places = StageDir(local()).copies_of(files);
-      const bool right =
-          file_bytes(places[0]) == file_bytes(files[0]) && file_bytes(places[1]) == file_bytes(files[1]);
-      ::_exit(right ? copied : 100);
+      ::_exit(copied_by_child(files));
     }
     children.push_back(child);
   }
@@ -229,7 +236,8 @@ TEST_F(StageDirTest, a_source_that_changes_once_is_copied_again) {
     if (changes++ == 0) write("a.h5", 120'000, 6);
   };
   const std::vector<fs::path> files = {source("a.h5")};
-  EXPECT_EQ(file_bytes(stage_dir.copies_of(files).front()), file_bytes(source("a.h5")));
+  const fs::path copy = stage_dir.copies_of(files).front();
+  EXPECT_EQ(file_bytes(copy), file_bytes(source("a.h5")));
   EXPECT_EQ(changes, 2);
   EXPECT_FALSE(copies("a.h5"));
 }
@@ -237,7 +245,10 @@ TEST_F(StageDirTest, a_source_that_changes_once_is_copied_again) {
 TEST_F(StageDirTest, refuses_a_source_that_keeps_changing) {
   unsigned changes = 0;
   const std::string text = refusal(local(), [&](StageDir& stage_dir) {
-    stage_dir.before_compare = [&](const fs::path&) { write("a.h5", 100'000 + ++changes, changes); };
+    stage_dir.before_compare = [&](const fs::path&) {
+      ++changes;
+      write("a.h5", 100'000 + changes, changes);
+    };
   });
   EXPECT_EQ(text,
             "a.h5: changes while it is copied to stage_dir; wait until its writer has closed it, or leave "
@@ -272,7 +283,7 @@ TEST_F(StageDirTest, refuses_files_for_which_there_is_no_space_before_it_copies)
   }};
   EXPECT_EQ(
       refusal(local(), {}, probe),
-      "stage_dir: local has 3.0 MiB free, of which 1 MiB stay free; the copy of a.h5 needs 2 MiB; free some "
+      "stage_dir: local has 3 MiB free, of which 1 MiB stay free; the copy of a.h5 needs 2 MiB; free some "
       "space, name another directory, or leave stage_dir unset");
   EXPECT_THAT(listed(), IsEmpty());
   probe.statfs = [](const char*, struct ::statfs* into) {
@@ -283,6 +294,21 @@ TEST_F(StageDirTest, refuses_files_for_which_there_is_no_space_before_it_copies)
     return 0;
   };
   EXPECT_EQ(refusal(local(), {}, probe), "accepted");
+}
+
+TEST_F(StageDirTest, warns_of_a_directory_that_is_on_a_network_itself) {
+  CapturedLog log;
+  const StorageProbe probe{.statfs = [](const char*, struct ::statfs* into) {
+    into->f_type = 0x6969;
+    into->f_bsize = 4096;
+    into->f_blocks = into->f_bavail = 5120;
+    return 0;
+  }};
+  EXPECT_EQ(refusal(local(), {}, probe), "accepted");
+  EXPECT_THAT(log.lines(),
+              testing::Contains("stage_dir: " + local().string() +
+                                " is itself on nfs, a network file system; name a directory on a "
+                                "local disk"));
 }
 
 TEST_F(StageDirTest, names_the_file_that_the_disk_refuses) {
