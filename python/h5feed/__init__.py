@@ -9,8 +9,10 @@
 h5feed.DataLoader delivers NumPy arrays, h5feed.torch.DataLoader tensors, h5feed.jax.DataLoader JAX arrays.
 """
 
+import importlib as _importlib
 import os
 import sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 # Loads the core with RTLD_LOCAL even if the application has chosen RTLD_GLOBAL: other packages must not bind to its
 # libraries, such as libhdf5.
@@ -28,6 +30,13 @@ from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, M
                       TimeoutError, VersionError)
 from ._loader import DataLoader, plan
 from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop, TileOptions
+
+if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a module
+    def __getattr__(name: str) -> object:
+        """Imports h5feed.torch and h5feed.jax when they are first used."""
+        if name in ("torch", "jax"):
+            return _importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 __version__ = "0.2.0"
 __all__ = [

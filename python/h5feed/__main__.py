@@ -2,6 +2,7 @@
 """`python -m h5feed info FILE`: what a file holds for training, and what an epoch costs."""
 
 import argparse
+import io
 import os
 import sys
 
@@ -20,15 +21,22 @@ def main(arguments: list[str] | None = None) -> int:
     info.add_argument("--batch-size", type=int, default=32)
     info.add_argument("--shuffle", default="full", help="sequential, full or chunk:K")
     given = parser.parse_args(arguments)
+    if sys.stdout is None:
+        print("the output cannot be written: it is closed", file=sys.stderr)
+        return 1
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals without × and paths that are no text
     try:
         dataset = Dataset.open(given.file, data=given.data, target=given.target)
         print(dataset)
         print(plan(dataset, batch_size=given.batch_size, shuffle=given.shuffle), flush=True)
-    except BrokenPipeError:  # the program that reads the output, such as head, has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the interpreter still flushes
-        return 1
     except Error as error:
         print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # else the program that reads the output, such as head, has ended
+            print(f"the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what the interpreter still flushes
         return 1
     return 0
 

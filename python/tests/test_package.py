@@ -60,6 +60,20 @@ def test_the_types_are_complete(tmp_path):
     output_of(sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path, *sources)
 
 
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_a_part_for_a_framework_is_imported_when_it_is_used(name):
+    pytest.importorskip(name)
+    assert output_of(sys.executable, "-c", f"import h5feed; print(h5feed.{name}.DataLoader.__module__)") == f"h5feed.{name}\n"
+
+
+def test_a_framework_that_is_not_installed_is_named():
+    code = "import sys; sys.modules['torch'] = None; import h5feed; h5feed.torch"
+    outcome = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=60, check=False)
+    assert "ModuleNotFoundError: import of torch halted" in outcome.stderr
+    with pytest.raises(AttributeError, match="module 'h5feed' has no attribute 'Loader'"):
+        h5feed.Loader
+
+
 def test_the_example_of_resuming(gzip_file):
     shown = output_of(sys.executable, ROOT / "examples/python/resume.py", gzip_file, "--data", "images", "--target", "labels")
     assert "stopped after 64 samples" in shown and "each of 100 samples arrived once" in shown
