@@ -112,11 +112,13 @@ void set_functions(const Training& training, DataLoaderOptions& options) {
   }
 }
 
-void draw_workers(Draw& draw, Size& size) {
+void draw_workers(Draw& draw, const Training& training, Size& size) {
   DataLoaderOptions& options = size.options;
   options.num_workers = draw.any({std::int64_t{0}, draw.number(1, 5), draw.number(1, 3), kAuto});
   if (options.num_workers == kAuto && draw.one_in(2)) options.cpu_limit = draw.any({0.5, 1.0, 3.0});
-  options.in_order = !draw.one_in(5);
+  // Which batch exceeds the quota depends on the order of delivery.
+  const bool may_be_unordered = training.options.max_bad_share == 1;
+  options.in_order = !(draw.one_in(5) && may_be_unordered);
   options.local_world_size = draw.number(0, 3);
   if (options.num_workers == 0) return;
   if (draw.one_in(3)) options.prefetch_factor = draw.number(1, 6);
@@ -200,7 +202,7 @@ Size any_size(Draw& draw, const RandomData& data, const Training& training,
               const std::filesystem::path& folder, std::optional<std::int64_t> world_size) {
   Size size;
   DataLoaderOptions& options = size.options;
-  draw_workers(draw, size);
+  draw_workers(draw, training, size);
   draw_memory(draw, data, size);
   options.batch_size = training.options.batch_size;
   if (options.batch_size && !training.has_batch_sampler)
