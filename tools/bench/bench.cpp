@@ -210,7 +210,7 @@ int bench(const BenchArguments& arguments) {
     const Json& used = json["settings"];
     print('\n' + warnings +
           bench_verdict(json["rows"], used["shuffle"].get<std::string>(),
-                        used["cache_policy"].get<std::string>()));
+                        used["cache_policy"].get<std::string>(), used["on_error"].get<std::string>()));
   } else {
     print(json_text(json));
   }

@@ -16,6 +16,7 @@
 #include "base/byte_buffer.hpp"
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
+#include "h5feed/error.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -58,6 +59,17 @@ class FirstError {
   std::exception_ptr error_ H5FEED_GUARDED_BY(mutex_);
 };
 
+// Does a step. What cannot be read or decoded moves no bytes if `setup` passes over it.
+std::uint64_t bytes_of(const LimitSetup& setup, const std::function<std::uint64_t()>& step) {
+  if (!setup.skip_bad) return step();
+  try {
+    return step();
+  } catch (const ChunkError&) {
+  } catch (const FileError&) {
+  }
+  return 0;
+}
+
 // Prepares all threads with `make_step(thread)`; then each calls its step, which returns the bytes it moved,
 // until the time is over.
 template <typename MakeStep>
@@ -84,7 +96,7 @@ double bytes_per_second(const LimitSetup& setup, const MakeStep& make_step) {
           std::uint64_t moved = 0;
           do {
             if (failed) return;
-            moved += step();
+            moved += bytes_of(setup, step);
           } while (Clock::now() - start < setup.duration);
           bytes += moved;
         } catch (...) {

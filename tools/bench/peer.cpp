@@ -56,6 +56,7 @@ constexpr double kCopyShare = 1.1;
 constexpr std::uint64_t kCopyOverhead = 64 * kMiB;
 
 void refuse_what_the_peers_lack(const BenchSettings& settings) {
+  if (settings.on_error != "fail") throw OptionError("--peer compares whole files; leave out --on-error");
   if (settings.normalize) throw OptionError("--peer compares stored values; leave out --normalize");
   if (!settings.batch_size) throw OptionError("--peer compares batches; give --batch-size a number");
 }

@@ -106,7 +106,8 @@ const Json& best_row(const Json& rows) {
   return *best;
 }
 
-std::string bench_verdict(const Json& rows, const std::string& shuffle, const std::string& cache_policy) {
+std::string bench_verdict(const Json& rows, const std::string& shuffle, const std::string& cache_policy,
+                          const std::string& on_error) {
   Json warm = Json::array();
   Json cold = Json::array();
   for (const Json& row : rows) (is_cold(row) ? cold : warm).push_back(row);
@@ -128,6 +129,7 @@ std::string bench_verdict(const Json& rows, const std::string& shuffle, const st
   if (shuffle != "sequential") text += fmt::format(" options.shuffle = \"{}\";", shuffle);
   if (cache_policy != "lru")
     text += fmt::format(" options.cache_policy = h5feed::CachePolicy::{};", cache_policy);
+  if (on_error != "fail") text += fmt::format(" options.on_error = h5feed::OnError::{};", on_error);
   return text + '\n';
 }
 
@@ -156,6 +158,13 @@ std::string row_warnings(const Json& row) {
       lines += fmt::format("num_workers={}: {} of the file's pages were in memory; it is not all warm\n",
                            workers, percent_text(in_memory));
     }
+  }
+  for (const auto& [key, fate] :
+       {std::pair("samples_skipped", "left out"), {"samples_replaced", "replaced"}}) {
+    const auto bad = row.value(key, std::uint64_t{0});
+    if (bad == 0) continue;
+    lines += fmt::format("num_workers={}: {} of {} samples could not be read and were {}\n", workers,
+                         format_count(bad), format_count(row.at("samples").get<std::uint64_t>()), fate);
   }
   return lines;
 }

@@ -24,13 +24,14 @@ std::vector<std::string> bench_cells(const Json& row);
 const Json& best_row(const Json& rows);
 
 /// Returns "best: num_workers=4 (6,420 samples/s, 94 % of the decode limit)", one line each for warm and cold
-/// rows if both were measured, and the line of code that sets the recommended options. `shuffle` and
-/// `cache_policy` are spelled as the library prints them.
+/// rows if both were measured, and the line of code that sets the recommended options. `shuffle`,
+/// `cache_policy` and `on_error` are spelled as the library prints them.
 std::string bench_verdict(const Json& rows, const std::string& shuffle,
-                          const std::string& cache_policy = "lru");
+                          const std::string& cache_policy = "lru", const std::string& on_error = "fail");
 
 /// Returns lines that warn about unreliable figures of a row: repetitions that differ much, that cover only
-/// part of an epoch, or whose pages were neither all cold nor all warm. Empty otherwise.
+/// part of an epoch, whose pages were neither all cold nor all warm, or whose samples could not all be read.
+/// Empty otherwise.
 std::string row_warnings(const Json& row);
 
 }  // namespace h5feed::cli

@@ -49,6 +49,9 @@ struct Repetition {
   std::uint64_t later_samples = 0;  // samples after the batches that were prepared before the first was taken
   double later_s = 0;
 
+  std::uint64_t samples_skipped = 0;
+  std::uint64_t samples_replaced = 0;
+
   double samples_per_s() const { return static_cast<double>(samples) / seconds; }
   double read_bytes_per_s() const { return static_cast<double>(read_bytes) / seconds; }
   double decoded_bytes_per_s() const { return static_cast<double>(decoded_bytes) / seconds; }
@@ -56,6 +59,7 @@ struct Repetition {
 
 // Minimal work of a training step: reads the batch.
 void touch(const Batch& batch) {
+  if (batch.size() == 0) return;
   [[maybe_unused]] const std::byte first = *static_cast<const volatile std::byte*>(batch.data.bytes.get());
 }
 
@@ -134,7 +138,8 @@ class Row {
   Limits warm_limits() const {
     const LimitSetup setup{.threads = threads(),
                            .slot_bytes = usual_prefetch(resolved_) * batch_rows() * data().map.row_bytes(),
-                           .duration = slice_};
+                           .duration = slice_,
+                           .skip_bad = options_.on_error != OnError::fail};
     return {.decode = measure_decode_limit(data(), setup),
             .gather = rows_readable() ? measure_gather_limit(data(), setup) : 0};
   }
@@ -247,8 +252,11 @@ class Row {
       repetition.later_samples += epoch_samples - prepared_samples;
       repetition.later_s += seconds - prepared_s;
     }
-    repetition.epoch_share = std::min(repetition.epoch_share, static_cast<double>(epoch_samples) /
-                                                                  static_cast<double>(data().info().rows()));
+    // A complete epoch may have fewer samples: bad ones are left out.
+    if (!complete) {
+      const double share = static_cast<double>(epoch_samples) / static_cast<double>(data().info().rows());
+      repetition.epoch_share = std::min(repetition.epoch_share, share);
+    }
     repetition.usage += resource_usage() - before;
     last_ = loader.stats();
     add_counters(last_, repetition);
@@ -263,6 +271,8 @@ class Row {
     repetition.cache_hits += stats.cache_hits;
     repetition.cache_misses += stats.cache_misses;
     repetition.rows_direct += stats.rows_direct;
+    repetition.samples_skipped += stats.samples_skipped;
+    repetition.samples_replaced += stats.samples_replaced;
   }
 
   // Runs the next epochs of the same loader, for as long as the first one took.
@@ -300,6 +310,8 @@ class Row {
       all.cache_hits += repetition.cache_hits;
       all.cache_misses += repetition.cache_misses;
       all.rows_direct += repetition.rows_direct;
+      all.samples_skipped += repetition.samples_skipped;
+      all.samples_replaced += repetition.samples_replaced;
       all.read_calls += repetition.read_calls;
       all.read_bytes += repetition.read_bytes;
       all.usage += repetition.usage;
@@ -339,6 +351,8 @@ class Row {
     row["wait_fraction"] = all.wait_s / all.seconds;
     row["cache_hit_rate"] = visits > 0 ? static_cast<double>(all.cache_hits) / visits : 0.0;
     row["samples"] = all.samples;  // of all repetitions, as are the counters
+    row["samples_skipped"] = all.samples_skipped;
+    row["samples_replaced"] = all.samples_replaced;
     row["rows_direct"] = all.rows_direct;
     row["read_bytes"] = all.read_bytes;
     row["read_calls_per_sample"] = static_cast<double>(all.read_calls) / samples;

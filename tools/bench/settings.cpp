@@ -47,6 +47,7 @@ void set_value(const Json& json, std::chrono::nanoseconds& value) {
 std::string text_as_typed(const std::string& value) { return value; }
 std::string text_as_typed(bool) { return {}; }
 std::string text_as_typed(std::uint64_t value) { return std::to_string(value); }
+std::string text_as_typed(double value) { return fmt::format("{:g}", value); }
 std::string text_as_typed(std::chrono::nanoseconds value) {
   return fmt::format("{:g}s", std::chrono::duration<double>(value).count());
 }
@@ -113,6 +114,14 @@ std::string order_from(std::string_view, const std::string& text) { return Shuff
 
 std::string policy_from(std::string_view option, const std::string& text) {
   return std::string(name_of(parse_cache_policy(option, text)));
+}
+
+std::string on_error_from(std::string_view option, const std::string& text) {
+  return std::string(name_of(parse_on_error(option, text)));
+}
+
+double bad_share_from(std::string_view option, const std::string& text) {
+  return parse_real(option, text, 0, 1);
 }
 
 std::optional<std::uint64_t> size_if_given(std::string_view option, const std::string& text) {
@@ -202,6 +211,12 @@ const std::vector<BenchField>& loader_fields() {
       field({"memory_budget_bytes", "--memory-budget-bytes", "SIZE",
              "Total memory of the loader; default: the library's"},
             size_if_given, &BenchSettings::memory_budget_bytes),
+      field({"on_error", "--on-error", "HOW",
+             "What happens to samples that cannot be read: fail, skip or replace"},
+            on_error_from, &BenchSettings::on_error),
+      field({"max_bad_share", "--max-bad-share", "SHARE",
+             "Largest share of an epoch's samples that may be skipped or replaced, 0 to 1"},
+            bad_share_from, &BenchSettings::max_bad_share),
       field({"normalize", "--normalize", "", "Deliver float32, scaled to 0 … 1 if stored as u8"}, flag_given,
             &BenchSettings::normalize),
       field({"seed", "--seed", "N", "Seed of the shuffle"}, any_number, &BenchSettings::seed),
@@ -282,7 +297,9 @@ DataLoaderOptions loader_options(const BenchSettings& settings, std::int64_t num
                             .num_workers = num_workers,
                             .cache_bytes = settings.cache_bytes,
                             .cache_policy = parse_cache_policy("--cache-policy", settings.cache_policy),
-                            .memory_budget_bytes = settings.memory_budget_bytes};
+                            .memory_budget_bytes = settings.memory_budget_bytes,
+                            .on_error = parse_on_error("--on-error", settings.on_error),
+                            .max_bad_share = settings.max_bad_share};
   if (settings.normalize) options.normalize = Normalize{};
   return options;
 }

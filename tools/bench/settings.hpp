@@ -31,6 +31,8 @@ struct BenchSettings {
   std::optional<std::uint64_t> cache_bytes;  ///< unset: the loader's default
   std::string cache_policy = "lru";
   std::optional<std::uint64_t> memory_budget_bytes;  ///< unset: the loader's default
+  std::string on_error = "fail";
+  double max_bad_share = 0.01;  ///< share of an epoch's samples, with `on_error` other than fail
   bool normalize = false;
   std::uint64_t seed = 0;
   std::uint64_t runs = 3;

@@ -109,7 +109,7 @@ ImageColor parse_color(std::string_view option, std::string_view text) {
 }  // namespace
 
 std::optional<std::string> command_line_option(std::string_view name) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 19> kOptions = {{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kOptions = {{
       {"data", "--data"},
       {"target", "--target"},
       {"dataset", "--dataset"},
@@ -129,6 +129,8 @@ std::optional<std::string> command_line_option(std::string_view name) {
       {"cache_policy", "--cache-policy"},
       {"memory_budget_bytes", "--memory-budget-bytes"},
       {"bad_list", "--bad-list"},
+      {"on_error", "--on-error"},
+      {"max_bad_share", "--max-bad-share"},
   }};
   const auto found = std::ranges::find(kOptions, name, [](const auto& option) { return option.first; });
   if (found == kOptions.end()) return std::nullopt;
@@ -301,6 +303,14 @@ CachePolicy parse_cache_policy(std::string_view option, std::string_view text) {
     if (name == name_of(policy)) return policy;
   }
   refuse(option, text, "lru, clairvoyant or keep_first");
+}
+
+OnError parse_on_error(std::string_view option, std::string_view text) {
+  const std::string name = lower(text);
+  for (const OnError on_error : {OnError::fail, OnError::skip, OnError::replace}) {
+    if (name == name_of(on_error)) return on_error;
+  }
+  refuse(option, text, "fail, skip or replace");
 }
 
 Shard parse_shard(std::string_view option, std::string_view text) {

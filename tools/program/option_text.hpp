@@ -91,6 +91,9 @@ InputLayout parse_layout(std::string_view option, std::string_view text);
 /// Parses "lru", "clairvoyant" or "keep_first", in any case.
 CachePolicy parse_cache_policy(std::string_view option, std::string_view text);
 
+/// Parses "fail", "skip" or "replace", in any case.
+OnError parse_on_error(std::string_view option, std::string_view text);
+
 /// Parses samples per chunk: a number from 1 on; "none" (contiguous) gives 0; "auto" gives nullopt.
 std::optional<std::uint64_t> parse_chunk(std::string_view option, std::string_view text, bool allow_auto);
 

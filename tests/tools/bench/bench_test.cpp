@@ -12,7 +12,10 @@
 
 #include "h5feed/config.hpp"
 #include "store/filters/filters.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "store/index/chunk_index.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/sample_set.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/programs/bench_runs.hpp"
 #include "support/programs/run_program.hpp"
@@ -127,6 +130,35 @@ TEST(Bench, passes_the_cache_policy_on) {
   EXPECT_GT(decoded("keep_first"), 1);
 }
 
+TEST(Bench, goes_on_after_bad_chunks_if_told_to) {
+  const TempDir dir;
+  write_samples(dir);
+  const auto file = H5File::open(dir / "a.h5");
+  const ChunkLocation chunk = build_chunk_index(*file, file->describe("images")).locations.at(3);
+  damage(dir / "a.h5", chunk.address + chunk.stored_bytes / 2, 8);
+
+  const std::vector<std::string> arguments = {"--num-workers",   "0,1", "--runs", "1",
+                                              "--max-bad-share", "0.2"};
+  const ProgramResult fails = run_program(dir.path(), {"bench", "a.h5", "--num-workers", "1"});
+  EXPECT_EQ(fails.exit_code, 1);
+  for (const auto& [how, counted] : {std::pair("skip", "samples_skipped"), {"replace", "samples_replaced"}}) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--on-error", how});
+    const Json json = bench_json(dir, all);
+    EXPECT_EQ(json.at("settings").at("on_error"), how);
+    EXPECT_EQ(json.at("settings").at("max_bad_share"), 0.2);
+    EXPECT_GT(json.at("limits").at("decode_bytes_per_s"), 0) << "which passes over the bad chunk";
+    for (const Json& row : json.at("rows")) {
+      EXPECT_EQ(row.at("epoch_share"), 1.0);
+      EXPECT_GT(row.at(counted), 0);
+      const std::uint64_t bad =
+          row.at("samples_skipped").get<std::uint64_t>() + row.at("samples_replaced").get<std::uint64_t>();
+      EXPECT_EQ(row.at(counted), bad);
+      EXPECT_EQ(bad % 64, 0U) << "samples of one chunk";
+    }
+  }
+}
+
 TEST(Bench, prints_rows_a_verdict_and_the_code_to_write) {
   const TempDir dir;
   write_samples(dir);
@@ -195,6 +227,9 @@ TEST(Bench, refuses_options_the_loader_refuses_before_the_first_row) {
   EXPECT_EQ(refused({"--tile-size", "8", "--tile-edges", "round"}),
             "--tile-edges \"round\": give drop, pad or shift\n");
   EXPECT_THAT(refused({"--cache-policy", "never"}), HasSubstr("lru, clairvoyant or keep_first"));
+  EXPECT_THAT(refused({"--on-error", "ignore"}), HasSubstr("fail, skip or replace"));
+  EXPECT_THAT(refused({"--max-bad-share", "2"}), HasSubstr("a number from 0 to 1"));
+  EXPECT_THAT(refused({"--batch-size", "none", "--on-error", "skip"}), HasSubstr("--on-error"));
   EXPECT_EQ(refused({"--tile-size", "8x8x3"}),
             "--tile-size \"8x8x3\": give pixels, such as 512, or 512x768 for height and width\n");
   EXPECT_EQ(refused({"--tile-overlap", "2"}), "--tile-overlap needs --tile-size\n");

@@ -337,6 +337,7 @@ TEST(BenchPeer, refuses_what_the_peer_has_no_counterpart_of) {
     EXPECT_EQ(result.out, "");
     return result.err;
   };
+  EXPECT_EQ(refused({"--on-error", "skip"}), "--peer compares whole files; leave out --on-error\n");
   EXPECT_EQ(refused({"--normalize"}), "--peer compares stored values; leave out --normalize\n");
   EXPECT_EQ(refused({"--batch-size", "none"}), "--peer compares batches; give --batch-size a number\n");
   const ProgramResult unknown = run_program(dir.path(), {"bench", "a.h5", "--peer", "pytorch,webdataset"});

@@ -44,6 +44,12 @@ TEST(BenchVerdict, prefers_auto_where_it_is_as_fast) {
   EXPECT_EQ(best_row({row(1, 3000, 0.95), row(4, 6420, 0.94), self}).at("num_workers"), 4);
 }
 
+TEST(BenchVerdict, has_the_treatment_of_bad_data_in_the_code) {
+  EXPECT_EQ(bench_verdict(Json::array({row(2, 980, 0.9)}), "sequential", "lru", "skip"),
+            "best: num_workers=2 (980 samples/s, 90 % of the decode limit)\n"
+            "put into your code: options.num_workers = 2; options.on_error = h5feed::OnError::skip;\n");
+}
+
 TEST(BenchVerdict, claims_no_limit_where_nothing_was_decoded) {
   Json cached = row(2, 5000, 0);
   cached["share_of_limit"] = nullptr;
@@ -85,6 +91,19 @@ TEST(RowWarnings, say_where_pages_were_neither_all_cold_nor_all_warm) {
   EXPECT_EQ(row_warnings(cold), "");
 }
 
+TEST(RowWarnings, count_the_samples_that_could_not_be_read) {
+  Json bad = row(2, 5000, 0.9);
+  bad["repetitions"] = {5000.0, 5010.0};
+  bad["epoch_share"] = 1.0;
+  bad["resident_share"] = 1.0;
+  bad["samples"] = 6400;
+  bad["samples_skipped"] = 64;
+  EXPECT_EQ(row_warnings(bad), "num_workers=2: 64 of 6,400 samples could not be read and were left out\n");
+  bad["samples_skipped"] = 0;
+  bad["samples_replaced"] = 64;
+  EXPECT_EQ(row_warnings(bad), "num_workers=2: 64 of 6,400 samples could not be read and were replaced\n");
+}
+
 TEST(RowRequest, reaches_the_measuring_process_unchanged) {
   RowRequest request{
       .settings = {.file = "caf\xe9 \"b\".h5", .data = "x", .batch_size = 7, .shuffle = "chunk:3"}};
@@ -110,6 +129,8 @@ TEST(RowRequest, carries_every_setting_of_the_command_line) {
                                                     {"cache_bytes", "5KiB"},
                                                     {"cache_policy", "keep_first"},
                                                     {"memory_budget_bytes", "1MiB"},
+                                                    {"on_error", "replace"},
+                                                    {"max_bad_share", "0.5"},
                                                     {"seed", "7"},
                                                     {"runs", "9"},
                                                     {"warmup", "0"},

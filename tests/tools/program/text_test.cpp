@@ -81,6 +81,8 @@ TEST(OptionText, reads_layouts_in_any_case) {
   EXPECT_THROW(parse_layout("--input-layout", "CHWN"), OptionError);
   EXPECT_EQ(parse_cache_policy("--cache-policy", "Clairvoyant"), CachePolicy::clairvoyant);
   EXPECT_THROW(parse_cache_policy("--cache-policy", "belady"), OptionError);
+  EXPECT_EQ(parse_on_error("--on-error", "Skip"), OnError::skip);
+  EXPECT_THROW(parse_on_error("--on-error", "ignore"), OptionError);
 }
 
 TEST(Table, aligns_text_of_any_script_and_numbers_to_the_right) {
