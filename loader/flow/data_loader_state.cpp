@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <utility>
 
@@ -141,7 +142,8 @@ DataFacts DataLoader::State::data_facts() const {
   DataFacts facts;
   facts.device = device->name();
   facts.samples = static_cast<std::uint64_t>(resolved.options.samples_per_epoch);
-  facts.chunks = resolved.options.chunks_per_epoch * dataset->data.map.pieces();
+  facts.chunks = static_cast<std::uint64_t>(std::llround(
+      static_cast<double>(resolved.options.chunks_per_epoch) * dataset->data.map.pieces_in_use()));
   facts.fit_bytes = cached_data_bytes(*dataset, resolved.options);
   facts.cache_bytes = own_cache ? resolved.options.cache_bytes : cache.capacity_bytes();
   const std::uint64_t own_budget = given_budget.value_or(limits.available_bytes / 2);

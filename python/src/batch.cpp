@@ -126,7 +126,8 @@ void bind_batch(nb::module_& module) {
       .def_ro("row", &SampleOrigin::row)
       .def_ro("image", &SampleOrigin::image)
       .def_ro("y", &SampleOrigin::y)
-      .def_ro("x", &SampleOrigin::x);
+      .def_ro("x", &SampleOrigin::x)
+      .def_ro("z", &SampleOrigin::z);
   nb::class_<Batch>(module, "Batch", "A batch as the core delivers it.")
       .def_prop_ro("indices", [](const Batch& batch) { return own_numbers(batch.indices); })
       .def_prop_ro("origins", &origins)

@@ -142,9 +142,11 @@ void convert(const char* name, nb::handle value, DType& into) {
 
 void convert(const char* name, nb::handle value, TileExtent& into) {
   if (nb::isinstance<nb::tuple>(value) || nb::isinstance<nb::list>(value)) {
-    if (nb::len(value) != 2) wrong_type(name, "int or (height, width)", value);
-    convert(name, value[0], into.height);
-    convert(name, value[1], into.width);
+    const std::size_t axes = nb::len(value);
+    if (axes != 2 && axes != 3) wrong_type(name, "int, (height, width) or (depth, height, width)", value);
+    if (axes == 3) convert(name, value[0], into.depth);
+    convert(name, value[axes - 2], into.height);
+    convert(name, value[axes - 1], into.width);
     return;
   }
   convert(name, value, into.height);
@@ -172,11 +174,14 @@ void convert(const char* name, nb::handle value, Shuffle& into) {
 }
 
 void convert(const char* name, nb::handle value, InputLayout& into) {
-  static constexpr std::array<Word<InputLayout>, 6> kWords = {{{"automatic", InputLayout::automatic},
+  static constexpr std::array<Word<InputLayout>, 9> kWords = {{{"automatic", InputLayout::automatic},
                                                                {"auto", InputLayout::automatic},
                                                                {"nchw", InputLayout::nchw},
                                                                {"nhwc", InputLayout::nhwc},
                                                                {"nhw", InputLayout::nhw},
+                                                               {"ncdhw", InputLayout::ncdhw},
+                                                               {"ndhwc", InputLayout::ndhwc},
+                                                               {"ndhw", InputLayout::ndhw},
                                                                {"none", InputLayout::none}}};
   convert_word(name, value, kWords, into);
 }
@@ -198,6 +203,14 @@ void convert(const char* name, nb::handle value, ImageColor& into) {
 void convert(const char* name, nb::handle value, TileEdges& into) {
   static constexpr std::array<Word<TileEdges>, 3> kWords = {
       {{"drop", TileEdges::drop}, {"pad", TileEdges::pad}, {"shift", TileEdges::shift}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, TileTurns& into) {
+  static constexpr std::array<Word<TileTurns>, 4> kWords = {{{"none", TileTurns::none},
+                                                             {"flips", TileTurns::flips},
+                                                             {"planar", TileTurns::planar},
+                                                             {"all", TileTurns::all}}};
   convert_word(name, value, kWords, into);
 }
 
@@ -277,6 +290,11 @@ void convert(const char* name, nb::handle value, TileOptions& into) {
   given.take("stride", into.stride);
   given.take("overlap", into.overlap);
   given.take("edges", into.edges);
+  given.take("per_image", into.per_image);
+  given.take("foreground", into.foreground);
+  given.take("min_foreground", into.min_foreground);
+  given.take("labels", into.labels);
+  given.take("turns", into.turns);
   given.finish("TileOptions");
 }
 

@@ -32,7 +32,8 @@ struct ChunkGroups {
         rows(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(options.samples_per_epoch) / count)),
         bytes(data.reader->chunk_bytes() * data.map.pieces()) {
     if (!data.map.tiled()) return;
-    count *= data.map.pieces();
+    count = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * data.map.pieces_in_use())));
     parts = data.map.chunks_per_sample();
     rows = std::max<std::uint64_t>(
         1, static_cast<std::uint64_t>(std::llround(static_cast<double>(options.samples_per_epoch) * parts /
@@ -60,7 +61,7 @@ std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle, 
 
 // Returns the number of chunks that consecutive samples of `data` come from; for tiles, windows count images.
 std::uint64_t chunks_in_play(const ChunkGroups& groups, const Field& data, const Shuffle& shuffle) {
-  return chunks_in_play(groups, shuffle, data.map.tiled() ? data.map.pieces() : 1);
+  return chunks_in_play(groups, shuffle, data.map.tiled() ? data.map.most_pieces_in_use() : 1);
 }
 
 // How often an order visits a chunk in play, batch by batch, and the fraction of visits that an LRU cache for
@@ -236,7 +237,7 @@ std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& o
     const double rows = forecast_rows(dataset, options).later_epochs;
     if (rows < decodes * kWorthSaying) line += fmt::format(" (cache_policy=clairvoyant: {})", times(rows));
   }
-  const std::uint64_t window_unit = dataset.tiling ? dataset.data.map.pieces() : 1;
+  const std::uint64_t window_unit = dataset.tiling ? dataset.data.map.most_pieces_in_use() : 1;
   const std::uint64_t held =
       by_rows ? cache_layout(dataset, options).samples / groups.rows : options.cache_bytes / groups.bytes;
   const std::uint64_t window = std::min(kSuggestedWindowChunks, held / window_unit);

@@ -10,6 +10,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
+#include "dataset/foreground_places.hpp"
 #include "flow/resolve/cache_layout.hpp"
 #include "flow/resolve/row_read_choice.hpp"
 #include "h5feed/error.hpp"
@@ -103,6 +104,8 @@ class Budget {
       if (const Field* const field = dataset.field(number))
         count_field(*field, number == kData && options.row_reads);
     }
+    if (dataset.tiling && dataset.tiling->foreground_places() != nullptr)
+      resident_bytes_ += dataset.tiling->foreground_places()->bytes();
     for (const FieldFormat& field : format.fields)
       row_bytes_ += (field.batch_bytes + batch_size_ - 1) / batch_size_;
   }
