@@ -141,6 +141,10 @@ TEST_F(Patches, cannot_be_augmented_as_images_or_kept_by_row) {
               }),
               HasSubstr("cache_policy = lru"));
   EXPECT_THAT(refusal_of<OptionError>([&] { dataset.tile_grid(2); }), HasSubstr("accepted"));
+  EXPECT_EQ(
+      refusal_of<OptionError>([&] { DataLoader(dataset, {.shuffle = "chunk:3"}); }),
+      "shuffle \"chunk:3\": the data has 2 images, whose chunks count as one; use \"chunk:2\" or less, or "
+      "\"full\"");
   const Dataset grid = Dataset::open(options_of({.size = {8, 8, 8}}));
   EXPECT_THAT(refusal_of<OptionError>([&] { grid.tile_grid(2); }), HasSubstr("there is no image 2"));
 }
