@@ -74,7 +74,7 @@ struct H5FEED_EXPORT PlanReport {
   /// by that of a full shuffle. Near 0 in file order, 1 for `full`.
   double mixing = 0;
   std::uint64_t cache_bytes = 0;  ///< cache size in use
-  /// Smallest cache size in bytes at which each chunk is decoded once per epoch.
+  /// Smallest cache size in bytes at which each chunk is decoded once per epoch, tiled masks included.
   std::uint64_t cache_bytes_decode_once = 0;
   /// Smallest cache size in bytes at which later epochs neither read nor decode.
   std::uint64_t cache_bytes_fit = 0;

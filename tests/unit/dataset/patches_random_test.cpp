@@ -263,7 +263,8 @@ TEST_F(Patches, at_random_places_decode_every_touched_chunk_about_once) {
   std::vector<Extents> extents(12, Extents{64, 64, 64});
   extents[3] = {96, 64, 64};
   write_volumes(extents, {16, 16, 16});
-  const DatasetOptions patches = options_of({.size = {16, 16, 16}, .per_image = 8});
+  DatasetOptions patches = options_of({.size = {16, 16, 16}, .per_image = 8});
+  patches.target = "label";
   for (const char* const shuffle : {"sequential", "chunk:4"}) {
     for (const std::int64_t workers : {0, 2}) {
       DataLoaderOptions options{.batch_size = 4,

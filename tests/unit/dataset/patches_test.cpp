@@ -229,8 +229,9 @@ TEST_F(Patches, images_of_two_dimensions_may_differ_in_extent) {
 
 TEST_F(Patches, decode_every_chunk_once_with_the_cache_that_the_plan_says) {
   write_volumes({{40, 48, 56}, {33, 40, 40}, {24, 64, 32}}, {8, 16, 16});
-  const DatasetOptions patches =
+  DatasetOptions patches =
       options_of({.size = {12, 20, 20}, .overlap = TileExtent{4, 4, 4}, .edges = TileEdges::shift});
+  patches.target = "label";
   const std::uint64_t chunks = 5 * 3 * 4 + 5 * 3 * 3 + 3 * 4 * 2;
   for (const char* const shuffle : {"sequential", "chunk:2"}) {
     for (const std::int64_t workers : {0, 2}) {
