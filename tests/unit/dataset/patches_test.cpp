@@ -265,7 +265,7 @@ void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 TEST_F(Patches, of_a_large_volume_take_the_memory_of_cache_and_batches) {
   const std::filesystem::path path = dir_ / "large.h5";
-  constexpr std::uint64_t kVolumeBytes = std::uint64_t{512} * 1024 * 1024;
+  [[maybe_unused]] constexpr std::uint64_t kVolumeBytes = std::uint64_t{512} * 1024 * 1024;
   {
     H5TestFile file(path);
     file.create({.path = "raw",
@@ -288,7 +288,7 @@ TEST_F(Patches, of_a_large_volume_take_the_memory_of_cache_and_batches) {
                                            .input_layout = InputLayout::ndhw,
                                            .tiles = tiles});
     reset_peak();
-    const std::uint64_t before = peak_bytes();
+    [[maybe_unused]] const std::uint64_t before = peak_bytes();
     DataLoader loader(
         dataset,
         {.batch_size = 4, .num_workers = 2, .cache_bytes = kCacheBytes, .memory_budget_bytes = kBudgetBytes});
