@@ -48,25 +48,6 @@ RowLayout::Rows RowLayout::rows_of(std::uint64_t chunk) const noexcept {
           std::min(run.first_row + begin + run.rows_per_chunk - run.skipped, run_end)};
 }
 
-RowLayout RowLayout::multiplied(std::uint64_t parts) const {
-  RowLayout layout = *this;
-  layout.num_rows_ *= parts;
-  if (regular()) {
-    // The chunk shape may have many more rows than the dataset.
-    layout.rows_per_chunk_ = std::min(rows_per_chunk_, std::max<std::uint64_t>(1, num_rows_)) * parts;
-    return layout;
-  }
-  layout.rows_per_chunk_ *= parts;
-  std::vector<Placed> placed = *runs_;
-  for (Placed& run : placed) {
-    run.first_row *= parts;
-    run.rows_per_chunk *= parts;
-    run.skipped *= parts;
-  }
-  layout.runs_ = std::make_shared<const std::vector<Placed>>(std::move(placed));
-  return layout;
-}
-
 std::uint64_t RowLayout::fingerprint() const noexcept {
   // FNV-1a over words (Fowler, Noll, Vo).
   std::uint64_t hash = 0xcbf29ce484222325;

@@ -57,11 +57,6 @@ class RowLayout {
   /// Returns the rows of `chunk` < num_chunks(), without skipped rows.
   Rows rows_of(std::uint64_t chunk) const noexcept;
 
-  /// Returns this layout with every row replaced by `parts` ≥ 1 rows (the tiles of an image), in the same
-  /// chunks. The new number of rows, and unless `regular()` the rows of a chunk, must fit 64 bits. Throws
-  /// std::bad_alloc.
-  RowLayout multiplied(std::uint64_t parts) const;
-
   /// Returns a 64-bit hash (FNV-1a) of the layout, the same in every process.
   std::uint64_t fingerprint() const noexcept;
 

@@ -19,6 +19,7 @@
 #include "dataset/dataset_state.hpp"
 #include "dataset/file_list.hpp"
 #include "dataset/sample_opener.hpp"
+#include "dataset/tile_labels.hpp"
 #include "dataset/tile_reader.hpp"
 #include "h5feed/error.hpp"
 #include "plan/sample_subset.hpp"
@@ -125,15 +126,25 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   if (pool->places().staged()) pool->places().prepare(together({files, target_files}, field_files));
   const std::string data_path =
       options.data.empty() ? only_image_dataset(*pool->open(files.front())) : options.data;
-  FieldOpener data(
-      {data_path, {}, options.sample, files.size(), image_source(options.images, options.input_layout)},
-      pool);
+  FieldOpener data({data_path,
+                    {},
+                    options.sample,
+                    files.size(),
+                    image_source(options.images, options.input_layout),
+                    options.tiles.has_value()},
+                   pool);
   std::optional<FieldOpener> target;
   if (!options.target.empty())
-    target.emplace(FieldSpec{options.target, {.name = "target"}, options.sample, target_files.size()}, pool);
+    target.emplace(FieldSpec{options.target,
+                             {.name = "target"},
+                             options.sample,
+                             target_files.size(),
+                             {},
+                             options.tiles.has_value()},
+                   pool);
   std::deque<NamedFieldOpener> named;
   for (std::size_t i = 0; i < options.fields.size(); ++i)
-    named.emplace_back(options.fields[i], field_files[i], options.sample, pool);
+    named.emplace_back(options.fields[i], field_files[i], options.sample, options.tiles.has_value(), pool);
   std::vector<PartOpener*> in_files = {&data};
   if (target && !target_apart) in_files.push_back(&*target);
   for (NamedFieldOpener& field : named) {
@@ -154,8 +165,8 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
         fmt::format("{} is only for data of variable length; leave it unset", spelled("images.shapes")));
   if ((options.images.height != 0 || options.images.width != 0) && !data.decodes())
     throw OptionError(fmt::format("{}: only encoded images are scaled; leave it unset", spelled(kImageSize)));
-  auto reader = data.finish();
-  const DatasetInfo& info = reader->info();
+  FieldOpener::Found images = data.found();
+  const DatasetInfo& info = images.whole;
   const InputLayout layout = decided_layout(info, data.decodes() ? InputLayout::nhwc : options.input_layout);
   if (info.rows() == 0 || info.row_elements() == 0) {
     throw DatasetError(
@@ -164,25 +175,41 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   if (options.unit_range)
     require_unit_scale(fmt::format("{}:{}", info.file, short_path(info.path)), info.dtype);
   std::optional<Tiling> tiling;
-  if (options.tiles) tiling = make_tiling(info, layout, *options.tiles);
-  std::optional<Field> target_field;
-  if (target) {
-    auto target_reader = target->finish();
-    check_rows_of("target", target_reader->info(), info);
-    target_field = make_target(std::move(target_reader), tiling);
+  std::shared_ptr<const ChunkReader> reader;
+  if (options.tiles) {
+    const std::vector<JoinedPart> parts = flattened(images.parts);
+    tiling = make_tiling(parts, info, layout, *options.tiles);
+    reader = as_tiles(parts, info, *tiling);
+  } else {
+    reader = images.joined();
   }
-  std::vector<NamedField> fields;
-  for (NamedFieldOpener& field : named) fields.push_back(field.finish(info, tiling));
-  std::string name = info.file;
-  if (tiling) reader = as_tiles(std::move(reader), *tiling);
   SampleGeometry geometry = data_geometry(reader->info(), layout);
-  return Dataset(std::make_shared<const DatasetState>(
-      DatasetState{options, std::move(name), Field(std::move(reader), std::move(geometry), tiling),
-                   std::move(target_field), std::move(fields), tiling, pool->places().remote()}));
+  DatasetState state{.options = options,
+                     .file = info.file,
+                     .data = Field(std::move(reader), std::move(geometry), tiling),
+                     .target = {},
+                     .fields = {},
+                     .tiling = tiling,
+                     .remote = pool->places().remote()};
+  if (target) {
+    FieldOpener::Found found = target->found();
+    check_rows_of("target", found.whole, info);
+    state.target = make_target(std::move(found), tiling);
+  }
+  for (NamedFieldOpener& field : named) state.fields.push_back(field.finish(info, tiling));
+  if (tiling) apply_labels(state);
+  std::shared_ptr<const SampleSubset> kept = state.kept;
+  Dataset dataset(std::make_shared<const DatasetState>(std::move(state)));
+  dataset.chosen_ = std::move(kept);
+  return dataset;
 }
 
 void Dataset::refresh() {
   Dataset newer = open(state_->options);
+  if (chosen_ == state_->kept) {
+    *this = newer;
+    return;
+  }
   if (chosen_ && chosen_->sorted(chosen_->size() - 1) >= newer.state_->data.info().rows()) {
     throw DatasetError(
         fmt::format("{}: the dataset has {} samples now, fewer than the subset needs; choose it again",
@@ -199,23 +226,45 @@ SampleOrigin Dataset::origin(std::int64_t sample) const {
   return origin_of(*state_, sample);
 }
 
-SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample) {
+SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample, const std::optional<EpochKey>& key) {
+  TileBox box;
+  if (dataset.tiling && (key || dataset.tiling->rule().drawn == 0))
+    box = dataset.tiling->box(static_cast<std::uint64_t>(sample), key.value_or(EpochKey{}));
+  const auto first = [&](std::size_t axis) {
+    return static_cast<std::int64_t>(box[axis].begin) - static_cast<std::int64_t>(box[axis].before);
+  };
   RowOrigin origin = dataset.data.reader->origin(static_cast<std::uint64_t>(sample));
   return {.file = std::move(origin.file),
           .path = std::move(origin.path),
           .row = static_cast<std::int64_t>(origin.row),
           .image = origin.image ? static_cast<std::int64_t>(*origin.image) : sample,
-          .y = static_cast<std::int64_t>(origin.y),
-          .x = static_cast<std::int64_t>(origin.x)};
+          .y = first(1),
+          .x = first(2),
+          .z = first(0)};
 }
 
-std::optional<TileGrid> Dataset::tile_grid() const noexcept {
-  if (!state_->tiling) return {};
+std::optional<TileGrid> Dataset::tile_grid(std::int64_t image) const {
+  if (!state_->tiling || state_->tiling->rule().drawn > 0) return {};
   const Tiling& tiling = *state_->tiling;
-  return TileGrid{.image_height = static_cast<std::int64_t>(tiling.y.extent),
-                  .image_width = static_cast<std::int64_t>(tiling.x.extent),
-                  .rows = static_cast<std::int64_t>(tiling.y.count),
-                  .columns = static_cast<std::int64_t>(tiling.x.count)};
+  if (image < 0 || static_cast<std::uint64_t>(image) >= tiling.num_images()) {
+    throw OptionError(
+        fmt::format("there is no image {}; the dataset has {}", image, format_count(tiling.num_images())));
+  }
+  const auto& [z, y, x] = tiling.run_of_image(static_cast<std::uint64_t>(image)).axes;
+  return TileGrid{.image_depth = tiling.rule().volumes ? static_cast<std::int64_t>(z.extent) : 0,
+                  .image_height = static_cast<std::int64_t>(y.extent),
+                  .image_width = static_cast<std::int64_t>(x.extent),
+                  .layers = static_cast<std::int64_t>(z.count),
+                  .rows = static_cast<std::int64_t>(y.count),
+                  .columns = static_cast<std::int64_t>(x.count)};
+}
+
+std::int64_t Dataset::num_images() const noexcept {
+  return state_->tiling ? static_cast<std::int64_t>(state_->tiling->num_images()) : 0;
+}
+
+std::int64_t Dataset::tiles_left_out() const noexcept {
+  return state_->kept ? static_cast<std::int64_t>(state_->data.info().rows() - state_->kept->size()) : 0;
 }
 
 std::int64_t Dataset::size() const noexcept {

@@ -36,13 +36,18 @@ struct Field {
   /// Returns whether all rows are in memory.
   bool is_resident() const noexcept { return resident.data() != nullptr; }
   /// Returns the row that belongs to a sample.
-  std::uint64_t row_of(std::uint64_t sample) const noexcept { return sample / samples_per_row; }
+  std::uint64_t row_of(std::uint64_t sample) const noexcept {
+    return images ? images->image_of(sample) : sample / samples_per_row;
+  }
 
   std::shared_ptr<const ChunkReader> reader;
   SampleGeometry geometry;
   SampleMap map;
   ByteBuffer resident;                ///< All rows if the field was read at open, else empty
   std::uint64_t samples_per_row = 1;  ///< Above 1: each row belongs to an image and serves all its tiles
+  /// Set if rows belong to images that differ in their number of tiles; `samples_per_row` is then the
+  /// largest.
+  std::shared_ptr<const Tiling> images;
 };
 
 /// One of `DatasetOptions::fields`. Either `rows` or `ragged` is set.
@@ -52,9 +57,14 @@ struct NamedField {
   std::shared_ptr<const RaggedField> ragged;  ///< Samples of variable length
   /// For `ragged`; above 1: each row belongs to an image and serves all its tiles.
   std::uint64_t samples_per_row = 1;
+  /// Set if rows belong to images that differ in their number of tiles; `samples_per_row` is then the
+  /// largest.
+  std::shared_ptr<const Tiling> images = {};
 
   /// Returns the row of `ragged` that belongs to a sample.
-  std::uint64_t row_of(std::uint64_t sample) const noexcept { return sample / samples_per_row; }
+  std::uint64_t row_of(std::uint64_t sample) const noexcept {
+    return images ? images->image_of(sample) : sample / samples_per_row;
+  }
   /// Returns the element type as delivered: the chosen one, else f32 with `normalize`, else the stored one.
   DType dtype() const noexcept;
 };
@@ -77,7 +87,9 @@ struct DatasetState {
   std::vector<NamedField> fields;
   std::optional<Tiling> tiling;  ///< Set if samples are tiles
   /// The first file that is read from a network file system; unset if none is, as with `stage_dir`.
-  std::optional<RemoteFile> remote;
+  std::optional<RemoteFile> remote = {};
+  /// Tiles that `TileOptions::min_foreground` left; null: all.
+  std::shared_ptr<const SampleSubset> kept = {};
   std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();
 
   /// Number of fields: data, target and named fields. The target counts even if there is none.
@@ -101,8 +113,10 @@ struct DatasetState {
   }
 };
 
-/// Returns the file, dataset and row in which an existing sample is stored. Throws std::bad_alloc.
-SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample);
+/// Returns the file, dataset and row in which an existing sample is stored, and the place of a tile in its
+/// image; without `key` only if it is not drawn in each epoch. Throws std::bad_alloc.
+SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample,
+                       const std::optional<EpochKey>& key = {});
 
 /// Returns "a.h5: two datasets look like images: /train, /test", the largest first, for the error of a user
 /// who named no dataset.

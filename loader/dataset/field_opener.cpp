@@ -14,12 +14,19 @@
 #include "store/read/reader_factories.hpp"
 
 namespace h5feed {
+namespace {
+
+bool same_extents(const DatasetInfo& a, const DatasetInfo& b) {
+  return std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1, b.shape.end());
+}
+
+}  // namespace
 
 bool PartOpener::alone() const { return spec_.num_files == 1 && !has_wildcard(spec_.path); }
 
 void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first) const {
   if (info.dtype == first.dtype && info.shape.size() == first.shape.size() &&
-      std::equal(info.shape.begin() + 1, info.shape.end(), first.shape.begin() + 1)) {
+      (spec().extents_differ || same_extents(info, first))) {
     return;
   }
   // Shows a sample that is a whole dataset with its shape in the file.
@@ -93,10 +100,15 @@ void FieldOpener::keep() {
   found_.clear();
 }
 
-std::shared_ptr<const ChunkReader> FieldOpener::finish() {
+FieldOpener::Found FieldOpener::found() {
   if (parts_.empty()) throw DatasetError(fmt::format("{}: {} holds no samples", last_file_, spec().path));
-  if (parts_.size() == 1) return std::move(parts_.front().reader);
+  Found found;
   const DatasetInfo& first = parts_.front().reader->info();
+  if (parts_.size() == 1) {
+    found.whole = first;
+    found.parts = std::move(parts_);
+    return found;
+  }
   std::string file = first.file;
   if (spec().num_files > 1) {
     file += fmt::format(" and {} more {}", format_count(spec().num_files - 1),
@@ -105,7 +117,17 @@ std::shared_ptr<const ChunkReader> FieldOpener::finish() {
   std::string path =
       has_wildcard(spec().path) && !spec().path.starts_with('/') ? '/' + spec().path : spec().path;
   if (!has_wildcard(path)) path = first.path;
-  auto joined = join_readers(std::move(parts_), std::move(file), std::move(path));
+  found.parts = flattened(std::move(parts_));
+  found.whole = joined_info(found.parts, std::move(file), std::move(path));
+  found.same_extents = std::ranges::all_of(
+      found.parts, [&](const JoinedPart& part) { return same_extents(part.reader->info(), found.whole); });
+  return found;
+}
+
+std::shared_ptr<const ChunkReader> FieldOpener::Found::joined() const {
+  if (parts.size() == 1 && parts.front().rows == parts.front().reader->info().rows())
+    return parts.front().reader;
+  auto joined = join_readers(parts, whole.file, whole.path);
   // Each part's size fits 64 bits; the sum must fit, too.
   std::uint64_t bytes = 0;
   if (__builtin_mul_overflow(joined->info().rows(), joined->info().row_bytes(), &bytes)) {

@@ -25,6 +25,8 @@ struct FieldSpec {
   std::size_t num_files = 1;
   /// Decoder for samples of variable length; unset: they are not decoded.
   std::optional<ImageSource> images = {};
+  /// Rows of different datasets may differ in extent: they are cut into tiles.
+  bool extents_differ = false;
 };
 
 /// A dataset that contributes rows to a field.
@@ -89,9 +91,22 @@ class FieldOpener final : public PartOpener {
   /// Returns whether the rows are images of variable length, each decoded to (H,W,C).
   bool decodes() const noexcept { return decodes_; }
 
+  /// All kept datasets, in order.
+  struct Found {
+    std::vector<JoinedPart> parts;  ///< Not joined readers themselves
+    DatasetInfo whole;              ///< All rows together, with the extents of the first
+    bool same_extents = true;       ///< All parts have the shape of the first, except for the first dimension
+
+    /// Returns the rows as one dataset; requires `same_extents`. Throws DatasetError for more bytes than 64
+    /// bits can count.
+    std::shared_ptr<const ChunkReader> joined() const;
+  };
+  /// Returns what was kept. Throws DatasetError if there is nothing.
+  Found found();
+
   /// Returns all kept rows as one dataset. Throws DatasetError if there are none, or more bytes than 64 bits
   /// can count.
-  std::shared_ptr<const ChunkReader> finish();
+  std::shared_ptr<const ChunkReader> finish() { return found().joined(); }
 
  private:
   std::shared_ptr<const ChunkReader> open_one(const std::shared_ptr<H5File>& file, const std::string& path,

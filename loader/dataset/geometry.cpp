@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <string>
 #include <string_view>
 
 #include "base/option_spelling.hpp"
@@ -29,12 +31,17 @@ std::vector<std::int64_t> as_signed(const std::vector<std::uint64_t>& shape, std
   return {shape.begin() + static_cast<std::ptrdiff_t>(from), shape.end()};
 }
 
-SampleGeometry image(std::uint64_t channels, std::uint64_t height, std::uint64_t width, bool channels_last) {
+// Returns the geometry of images, or of volumes, with these extents of height and width, or depth, height and
+// width.
+SampleGeometry image(std::uint64_t channels, std::initializer_list<std::uint64_t> extents,
+                     bool channels_last) {
   SampleGeometry geometry;
-  geometry.shape = {static_cast<std::int64_t>(channels), static_cast<std::int64_t>(height),
-                    static_cast<std::int64_t>(width)};
+  geometry.shape = {static_cast<std::int64_t>(channels)};
   geometry.channels = channels;
-  geometry.pixels = height * width;
+  for (const std::uint64_t extent : extents) {
+    geometry.shape.push_back(static_cast<std::int64_t>(extent));
+    geometry.pixels *= extent;
+  }
   geometry.channels_last = channels_last && channels > 1;
   return geometry;
 }
@@ -46,6 +53,12 @@ SampleGeometry image(std::uint64_t channels, std::uint64_t height, std::uint64_t
                                              spelled("input_layout", "NCHW"));
   throw DatasetError(
       fmt::format("{}:{} ({}): {}; {}", info.file, short_path(info.path), info.shape_text(), reason, next));
+}
+
+// Throws unless the dataset has as many dimensions as its layout.
+void need(const DatasetInfo& info, std::size_t dimensions, std::string_view layout) {
+  if (info.shape.size() == dimensions) return;
+  refuse(info, fmt::format("{} {} needs {} dimensions", spelled("input_layout"), layout, dimensions));
 }
 
 }  // namespace
@@ -68,13 +81,22 @@ InputLayout decided_layout(const DatasetInfo& info, InputLayout layout) {
     case InputLayout::automatic:
       refuse(info, "its layout is ambiguous");
     case InputLayout::nchw:
-      if (shape.size() != 4) refuse(info, spelled("input_layout") + " NCHW needs 4 dimensions");
+      need(info, 4, "NCHW");
       break;
     case InputLayout::nhwc:
-      if (shape.size() != 4) refuse(info, spelled("input_layout") + " NHWC needs 4 dimensions");
+      need(info, 4, "NHWC");
       break;
     case InputLayout::nhw:
-      if (shape.size() != 3) refuse(info, spelled("input_layout") + " NHW needs 3 dimensions");
+      need(info, 3, "NHW");
+      break;
+    case InputLayout::ncdhw:
+      need(info, 5, "NCDHW");
+      break;
+    case InputLayout::ndhwc:
+      need(info, 5, "NDHWC");
+      break;
+    case InputLayout::ndhw:
+      need(info, 4, "NDHW");
       break;
     case InputLayout::none:
       break;
@@ -86,11 +108,17 @@ SampleGeometry data_geometry(const DatasetInfo& info, InputLayout layout) {
   const auto& shape = info.shape;
   switch (decided_layout(info, layout)) {
     case InputLayout::nchw:
-      return image(shape[1], shape[2], shape[3], false);
+      return image(shape[1], {shape[2], shape[3]}, false);
     case InputLayout::nhwc:
-      return image(shape[3], shape[1], shape[2], true);
+      return image(shape[3], {shape[1], shape[2]}, true);
     case InputLayout::nhw:
-      return image(1, shape[1], shape[2], false);
+      return image(1, {shape[1], shape[2]}, false);
+    case InputLayout::ncdhw:
+      return image(shape[1], {shape[2], shape[3], shape[4]}, false);
+    case InputLayout::ndhwc:
+      return image(shape[4], {shape[1], shape[2], shape[3]}, true);
+    case InputLayout::ndhw:
+      return image(1, {shape[1], shape[2], shape[3]}, false);
     case InputLayout::automatic:
     case InputLayout::none:
       break;

@@ -12,10 +12,10 @@ namespace h5feed {
 
 /// The shape of one sample and the arrangement of its stored elements.
 struct SampleGeometry {
-  std::vector<std::int64_t> shape;  ///< Shape as delivered; (C,H,W) for images
+  std::vector<std::int64_t> shape;  ///< Shape as delivered; (C,H,W) for images, (C,D,H,W) for volumes
   std::uint64_t channels = 1;       ///< Number of channels; 1 for `InputLayout::none` and targets
   std::uint64_t pixels = 1;         ///< Elements per channel
-  bool channels_last = false;       ///< Stored as (H,W,C) with C > 1; delivery transposes
+  bool channels_last = false;       ///< C is stored last, and above 1; delivery transposes
 };
 
 /// Returns whether `InputLayout::automatic` takes a dataset of this shape for images: (N,H,W) of u8, or 4

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 
 #include "base/byte_units.hpp"
+#include "dataset/turned_copy.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
 
@@ -18,6 +20,25 @@ namespace {
 constexpr std::uint64_t kMaxPieces = 0xFFFFFFFF;
 constexpr std::uint64_t kMaxListedPieces = std::uint64_t{1} << 22;
 
+// Zeroes what `windows` do not cover of an array of `shape`. Dimensions from `d` on; `bytes` are those of one
+// element of dimension d.
+void zero_outside(std::span<const std::uint64_t> shape, std::span<const TileWindow> windows,
+                  std::size_t element_bytes, std::byte* out) {
+  const auto partial = [&](std::size_t d) { return windows[d].count() < shape[d]; };
+  std::size_t last = shape.size();
+  while (last > 0 && !partial(last - 1)) --last;
+  if (last == 0) return;
+  std::size_t bytes = element_bytes;
+  for (std::size_t d = 1; d < shape.size(); ++d) bytes *= shape[d];
+  const std::size_t begin = partial(0) ? windows[0].before : 0;
+  const std::size_t end = partial(0) ? begin + windows[0].count() : shape[0];
+  std::memset(out, 0, begin * bytes);
+  std::memset(out + end * bytes, 0, (shape[0] - end) * bytes);
+  if (last == 1) return;
+  for (std::size_t i = begin; i < end; ++i)
+    zero_outside(shape.subspan(1), windows.subspan(1), element_bytes, out + i * bytes);
+}
+
 }  // namespace
 
 SampleMap::SampleMap(const ChunkReader& reader, const std::optional<Tiling>& tiling)
@@ -26,26 +47,41 @@ SampleMap::SampleMap(const ChunkReader& reader, const std::optional<Tiling>& til
   row_bytes_ = info.row_bytes();
   element_bytes_ = size_of(info.dtype);
   const std::span shape = std::span(info.shape).subspan(1);
+  sample_shape_.assign(shape.begin(), shape.end());
+  const auto chunk_row_bytes = [this](std::span<const std::uint64_t> chunk) {
+    std::size_t bytes = element_bytes_;
+    for (const std::uint64_t extent : chunk) bytes *= extent;
+    return bytes;
+  };
   const std::span chunk = std::span(reader.chunk_shape()).subspan(1);
   const std::span inner_grid = std::span(reader.grid()).subspan(1);
-  sample_shape_.assign(shape.begin(), shape.end());
-  chunk_row_shape_.assign(chunk.begin(), chunk.end());
-  inner_grid_.assign(inner_grid.begin(), inner_grid.end());
-  chunk_row_bytes_ = element_bytes_;
-  for (const std::uint64_t extent : chunk) chunk_row_bytes_ *= extent;
-  rows_contiguous_ = !tiling_ && std::ranges::equal(shape, chunk);
-
-  for (const std::uint64_t cells : inner_grid) num_pieces_ *= cells;
+  if (tiling_) {
+    num_pieces_ = tiling_->most_pieces();
+  } else {
+    for (const std::uint64_t cells : inner_grid) num_pieces_ *= cells;
+  }
   if (num_pieces_ > (tiling_ ? kMaxPieces : kMaxListedPieces)) {
     throw DatasetError(fmt::format(
         "{}:{} ({}): a sample spans {} chunks, more than h5feed supports; rewrite the dataset with "
         "larger chunks",
         info.file, short_path(info.path), info.shape_text(), format_count(num_pieces_)));
   }
+  typical_pieces_ = static_cast<double>(num_pieces_);
   if (tiling_) {
-    tiles_per_row_ = tiling_->per_image();
+    rows_contiguous_ = false;
+    double pieces = 0;
+    const std::span<const TileRun> runs = tiling_->runs();
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      chunk_row_bytes_ = std::max(chunk_row_bytes_, chunk_row_bytes(runs[i].chunk_shape));
+      const std::uint64_t end = i + 1 < runs.size() ? runs[i + 1].first_image : tiling_->num_images();
+      pieces += static_cast<double>(end - runs[i].first_image) * static_cast<double>(runs[i].pieces());
+    }
+    if (runs.size() > 1) typical_pieces_ = pieces / static_cast<double>(tiling_->num_images());
     return;
   }
+  chunk_row_shape_.assign(chunk.begin(), chunk.end());
+  chunk_row_bytes_ = chunk_row_bytes(chunk);
+  rows_contiguous_ = std::ranges::equal(shape, chunk);
   pieces_.resize(num_pieces_);
   for (std::uint64_t number = 0; number < num_pieces_; ++number) {
     Piece& piece = pieces_[number];
@@ -61,130 +97,230 @@ SampleMap::SampleMap(const ChunkReader& reader, const std::optional<Tiling>& til
   }
 }
 
-SampleMap::Window SampleMap::window(std::uint64_t tile, std::size_t dimension) const noexcept {
-  const std::uint64_t within = tiling_->within_image(tile);
-  const auto of = [](const TileAxis& axis, std::uint64_t place) {
-    return Window{axis.begin(place), axis.begin(place) + axis.covered(place)};
-  };
-  if (dimension == tiling_->y_dimension) return of(tiling_->y, within / tiling_->x.count);
-  if (dimension == tiling_->x_dimension) return of(tiling_->x, within % tiling_->x.count);
-  return {0, tiling_->image_shape[dimension]};
+// Returns the axis that lies along a dimension of the samples; `kTileAxes` if none does.
+std::size_t SampleMap::axis_of(std::size_t dimension) const noexcept {
+  std::size_t axis = 0;
+  while (axis < kTileAxes && tiling_->dimensions()[axis] != dimension + 1) ++axis;
+  return axis;
 }
 
-void SampleMap::append_pieces(std::uint64_t row, std::vector<std::uint64_t>& out) const {
+// Returns the part of an image that a tile covers along a dimension of the samples.
+TileWindow SampleMap::window(const TileRun& run, const TileBox& box, std::size_t dimension) const noexcept {
+  const std::size_t axis = axis_of(dimension);
+  return axis < kTileAxes ? box[axis] : TileWindow{0, run.image_shape[dimension], 0};
+}
+
+const std::byte* SampleMap::image_in_chunk(const std::byte* chunk, std::uint64_t tile) const noexcept {
+  const TileRun& run = tiling_->run_of(tile);
+  std::size_t bytes = element_bytes_;
+  for (const std::uint64_t extent : run.chunk_shape) bytes *= extent;
+  return chunk + rows_.place_in_chunk(tile) / run.per_image * bytes;
+}
+
+void SampleMap::append_pieces(std::uint64_t row, const EpochKey& key, std::vector<std::uint64_t>& out) const {
   if (!tiling_) {
     for (std::uint64_t piece = 0; piece < num_pieces_; ++piece) out.push_back(piece);
     return;
   }
+  const TileRun& run = tiling_->run_of(row);
+  const TileBox box = tiling_->box(row, key);
   const auto first_new = static_cast<std::ptrdiff_t>(out.size());
   out.push_back(0);
-  for (std::size_t d = 0; d < inner_grid_.size(); ++d) {
-    const Window covered = window(row, d + 1);
-    const std::uint64_t first = covered.begin / chunk_row_shape_[d];
-    const std::uint64_t last = (covered.end - 1) / chunk_row_shape_[d];
+  for (std::size_t d = 0; d < run.grid.size(); ++d) {
+    const TileWindow covered = window(run, box, d);
+    const std::uint64_t first = covered.begin / run.chunk_shape[d];
+    const std::uint64_t last = (covered.end - 1) / run.chunk_shape[d];
     const std::vector<std::uint64_t> before(out.begin() + first_new, out.end());
     out.resize(static_cast<std::size_t>(first_new));
     for (const std::uint64_t piece : before) {
-      for (std::uint64_t cell = first; cell <= last; ++cell) out.push_back(piece * inner_grid_[d] + cell);
+      for (std::uint64_t cell = first; cell <= last; ++cell) out.push_back(piece * run.grid[d] + cell);
     }
   }
 }
 
-std::uint64_t SampleMap::samples_in(std::uint64_t chunk) const noexcept {
-  const std::uint64_t samples = rows_.rows_of(chunk / num_pieces_).count();
-  if (!tiling_) return samples;
-  std::uint64_t of_an_image = 1;
+std::uint64_t SampleMap::samples_in(std::uint64_t chunk, const EpochKey& key) const noexcept {
+  const RowLayout::Rows samples = rows_.rows_of(chunk / num_pieces_);
+  if (!tiling_) return samples.count();
+  const TileRun& run = tiling_->run_of(samples.first);
   std::uint64_t piece = chunk % num_pieces_;
-  for (std::size_t d = inner_grid_.size(); d-- > 0;) {
-    const std::uint64_t begin = piece % inner_grid_[d] * chunk_row_shape_[d];
-    piece /= inner_grid_[d];
-    if (d + 1 == tiling_->y_dimension)
-      of_an_image *= tiling_->y.touching(begin, begin + chunk_row_shape_[d]).count();
-    if (d + 1 == tiling_->x_dimension)
-      of_an_image *= tiling_->x.touching(begin, begin + chunk_row_shape_[d]).count();
+  if (piece >= run.pieces()) return 0;
+  PerAxis<std::uint64_t> begin = {};
+  PerAxis<std::uint64_t> end = {1, 1, 1};
+  for (std::size_t d = run.grid.size(); d-- > 0;) {
+    const std::size_t axis = axis_of(d);
+    if (axis < kTileAxes) {
+      begin[axis] = piece % run.grid[d] * run.chunk_shape[d];
+      end[axis] = begin[axis] + run.chunk_shape[d];
+    }
+    piece /= run.grid[d];
   }
-  return samples / tiles_per_row_ * of_an_image;
+  if (drawn()) {
+    std::uint64_t count = 0;
+    for (std::uint64_t tile = samples.first; tile < samples.end; ++tile) {
+      const TileBox box = tiling_->box(tile, key);
+      bool touches = true;
+      for (std::size_t axis = 0; axis < kTileAxes; ++axis)
+        touches = touches && box[axis].begin < end[axis] && box[axis].end > begin[axis];
+      count += touches ? 1 : 0;
+    }
+    return count;
+  }
+  std::uint64_t of_an_image = 1;
+  for (std::size_t axis = 0; axis < kTileAxes; ++axis)
+    of_an_image *= run.axes[axis].touching(begin[axis], end[axis]).count();
+  return samples.count() / run.per_image * of_an_image;
+}
+
+bool SampleMap::in_use(std::uint64_t chunk) const noexcept {
+  if (!drawn()) return samples_in(chunk, {}) > 0;
+  return chunk % num_pieces_ < tiling_->run_of(rows_.rows_of(chunk / num_pieces_).first).pieces();
+}
+
+// Returns the mean number of chunks that a tile of these images has a part in.
+double SampleMap::chunks_per_tile(const TileRun& run) const noexcept {
+  double chunks = 1;
+  for (std::size_t d = 0; d < run.grid.size(); ++d) {
+    const auto cells = static_cast<double>(run.grid[d]);
+    const std::size_t at = axis_of(d);
+    if (at == kTileAxes) {
+      chunks *= cells;
+      continue;
+    }
+    const TileAxis& axis = run.axes[at];
+    // On average a window that may begin at any pixel crosses a border every `chunk` pixels.
+    const bool aligned = !drawn() && axis.stride % run.chunk_shape[d] == 0;
+    const std::uint64_t whole = (axis.size - 1) / run.chunk_shape[d] + 1;
+    const double anywhere = 1 + static_cast<double>(axis.size - 1) / static_cast<double>(run.chunk_shape[d]);
+    chunks *= std::min(cells, aligned ? static_cast<double>(whole) : anywhere);
+  }
+  return chunks;
 }
 
 double SampleMap::chunks_per_sample() const noexcept {
   if (!tiling_) return static_cast<double>(num_pieces_);
-  double chunks = 1;
-  for (std::size_t d = 0; d < inner_grid_.size(); ++d) {
-    const bool along_y = d + 1 == tiling_->y_dimension;
-    if (!along_y && d + 1 != tiling_->x_dimension) {
-      chunks *= static_cast<double>(inner_grid_[d]);
-      continue;
-    }
-    const TileAxis& axis = along_y ? tiling_->y : tiling_->x;
-    // On average a window that may begin at any pixel crosses a border every `chunk` pixels.
-    const bool aligned = axis.stride % chunk_row_shape_[d] == 0;
-    const std::uint64_t whole = (axis.size - 1) / chunk_row_shape_[d] + 1;
-    const double anywhere = 1 + static_cast<double>(axis.size - 1) / static_cast<double>(chunk_row_shape_[d]);
-    chunks *= std::min(static_cast<double>(inner_grid_[d]), aligned ? static_cast<double>(whole) : anywhere);
+  double chunks = 0;
+  const std::span<const TileRun> runs = tiling_->runs();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::uint64_t end = i + 1 < runs.size() ? runs[i + 1].first_tile : tiling_->num_tiles();
+    chunks += static_cast<double>(end - runs[i].first_tile) * chunks_per_tile(runs[i]);
   }
-  return chunks;
+  return chunks / static_cast<double>(tiling_->num_tiles());
+}
+
+// Returns how many images have parts in the same chunk.
+std::uint64_t SampleMap::images_in(std::uint64_t chunk_of_rows, const TileRun& run) const noexcept {
+  return rows_.rows_of(chunk_of_rows).count() / run.per_image;
+}
+
+double SampleMap::pieces_in_use() const noexcept {
+  if (!drawn()) return typical_pieces_;
+  double pieces = 0;
+  const std::span<const TileRun> runs = tiling_->runs();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::uint64_t end = i + 1 < runs.size() ? runs[i + 1].first_image : tiling_->num_images();
+    const auto tiles =
+        static_cast<double>(images_in(rows_.chunk_of(runs[i].first_tile), runs[i]) * runs[i].per_image);
+    const auto all = static_cast<double>(runs[i].pieces());
+    const double missed = std::pow(1 - chunks_per_tile(runs[i]) / all, tiles);
+    pieces += static_cast<double>(end - runs[i].first_image) * all * (1 - missed);
+  }
+  return pieces / static_cast<double>(tiling_->num_images());
+}
+
+std::uint64_t SampleMap::most_pieces_in_use() const noexcept {
+  if (!drawn()) return num_pieces_;
+  std::uint64_t most = 1;
+  for (const TileRun& run : tiling_->runs()) {
+    std::uint64_t of_a_tile = 1;
+    for (std::size_t d = 0; d < run.grid.size(); ++d) {
+      const std::size_t axis = axis_of(d);
+      const std::uint64_t cells =
+          axis == kTileAxes
+              ? run.grid[d]
+              : (std::min(run.axes[axis].size, run.axes[axis].extent) - 2 + run.chunk_shape[d]) /
+                        run.chunk_shape[d] +
+                    1;
+      of_a_tile *= std::min(run.grid[d], cells);
+    }
+    std::uint64_t all = images_in(rows_.chunk_of(run.first_tile), run) * run.per_image;
+    if (__builtin_mul_overflow(all, of_a_tile, &all)) all = run.pieces();
+    most = std::max(most, std::min(run.pieces(), all));
+  }
+  return most;
 }
 
 std::uint64_t SampleMap::chunks_side_by_side() const noexcept {
   if (!tiling_) return num_pieces_;
-  std::uint64_t chunks = 1;
-  for (std::size_t d = 0; d < inner_grid_.size(); ++d) {
-    std::uint64_t cells = inner_grid_[d];
-    if (d + 1 == tiling_->y_dimension)
-      cells = std::min(cells, (std::min(tiling_->y.size, tiling_->y.extent) - 1) / chunk_row_shape_[d] + 2);
-    chunks *= cells;
+  if (drawn()) return most_pieces_in_use();
+  std::uint64_t most = 1;
+  const std::size_t first_axis = tiling_->rule().volumes ? 0 : 1;
+  for (const TileRun& run : tiling_->runs()) {
+    std::uint64_t chunks = 1;
+    for (std::size_t d = 0; d < run.grid.size(); ++d) {
+      std::uint64_t cells = run.grid[d];
+      if (d + 1 == tiling_->dimensions()[first_axis]) {
+        const TileAxis& axis = run.axes[first_axis];
+        cells = std::min(cells, (std::min(axis.size, axis.extent) - 1) / run.chunk_shape[d] + 2);
+      }
+      chunks *= cells;
+    }
+    most = std::max(most, chunks);
   }
-  return chunks;
+  return most;
 }
 
-void SampleMap::copy_piece(const std::byte* row_in_chunk, std::uint64_t row, std::uint64_t piece_number,
-                           std::byte* out) const {
+void SampleMap::copy_piece(const std::byte* row_in_chunk, std::uint64_t row, const EpochKey& key,
+                           std::uint64_t piece_number, std::byte* out) const {
   if (tiling_) {
-    copy_tile_piece(row_in_chunk, row, piece_number, out);
+    copy_tile_piece(row_in_chunk, row, key, piece_number, out);
     return;
   }
   const Piece& piece = pieces_[piece_number];
   copy_box({piece.extent, chunk_row_shape_, sample_shape_, element_bytes_}, row_in_chunk, out + piece.to);
 }
 
-void SampleMap::copy_tile_piece(const std::byte* row_in_chunk, std::uint64_t tile, std::uint64_t piece,
-                                std::byte* out) const {
-  const std::vector<std::uint64_t> cell = chunk_coordinates(piece, inner_grid_);
+void SampleMap::copy_tile_piece(const std::byte* row_in_chunk, std::uint64_t tile, const EpochKey& key,
+                                std::uint64_t piece, std::byte* out) const {
+  const TileRun& run = tiling_->run_of(tile);
+  const TileBox box = tiling_->box(tile, key);
+  const std::vector<std::uint64_t> cell = chunk_coordinates(piece, run.grid);
   std::vector<std::uint64_t> extent(cell.size());
   std::size_t from = 0;
   std::size_t to = 0;
   for (std::size_t d = 0; d < cell.size(); ++d) {
-    const Window covered = window(tile, d + 1);
-    const std::uint64_t cell_begin = cell[d] * chunk_row_shape_[d];
+    const TileWindow covered = window(run, box, d);
+    const std::uint64_t cell_begin = cell[d] * run.chunk_shape[d];
     const std::uint64_t begin = std::max(covered.begin, cell_begin);
-    extent[d] = std::min(covered.end, cell_begin + chunk_row_shape_[d]) - begin;
-    from = from * chunk_row_shape_[d] + (begin - cell_begin);
-    to = to * sample_shape_[d] + (begin - covered.begin);
+    extent[d] = std::min(covered.end, cell_begin + run.chunk_shape[d]) - begin;
+    from = from * run.chunk_shape[d] + (begin - cell_begin);
+    to = to * sample_shape_[d] + (begin - covered.begin + covered.before);
   }
-  copy_box({extent, chunk_row_shape_, sample_shape_, element_bytes_}, row_in_chunk + from * element_bytes_,
+  copy_box({extent, run.chunk_shape, sample_shape_, element_bytes_}, row_in_chunk + from * element_bytes_,
            out + to * element_bytes_);
 }
 
-void SampleMap::fill_edges(std::uint64_t row, std::byte* out) const {
+void SampleMap::fill_edges(std::uint64_t row, const EpochKey& key, std::byte* out) const {
   if (!tiling_) return;
-  const Window y = window(row, tiling_->y_dimension);
-  const Window x = window(row, tiling_->x_dimension);
-  const std::uint64_t height = tiling_->y.size;
-  const std::uint64_t width = tiling_->x.size;
-  if (y.end - y.begin == height && x.end - x.begin == width) return;
-  std::size_t planes = 1;
-  std::size_t pixel_bytes = element_bytes_;
-  for (std::size_t d = 1; d < tiling_->y_dimension; ++d) planes *= sample_shape_[d - 1];
-  for (std::size_t d = tiling_->x_dimension; d < sample_shape_.size(); ++d) pixel_bytes *= sample_shape_[d];
-  const std::size_t line_bytes = width * pixel_bytes;
-  const std::size_t covered_bytes = (x.end - x.begin) * pixel_bytes;
-  for (std::size_t plane = 0; plane < planes; ++plane) {
-    for (std::uint64_t line = 0; line < height; ++line) {
-      std::byte* const begin = out + (plane * height + line) * line_bytes;
-      const std::size_t kept = line < y.end - y.begin ? covered_bytes : 0;
-      if (kept < line_bytes) std::memset(begin + kept, 0, line_bytes - kept);
-    }
+  const TileRun& run = tiling_->run_of(row);
+  const TileBox box = tiling_->box(row, key);
+  std::vector<TileWindow> windows(sample_shape_.size());
+  for (std::size_t d = 0; d < windows.size(); ++d) windows[d] = window(run, box, d);
+  zero_outside(sample_shape_, windows, element_bytes_, out);
+}
+
+bool SampleMap::turn(std::uint64_t row, const EpochKey& key, const std::byte* from, std::byte* to) const {
+  if (!turns()) return false;
+  const Tiling::Turn turn = tiling_->turn(row, key);
+  if (turn.none()) return false;
+  std::vector<TurnedDimension> dimensions(sample_shape_.size());
+  for (std::size_t d = 0; d < dimensions.size(); ++d) {
+    const std::size_t axis = axis_of(d);
+    dimensions[d] = {.from = d};
+    if (axis < kTileAxes)
+      dimensions[d] = {.from = tiling_->dimensions()[turn.from[axis]] - 1, .mirrored = turn.mirrored[axis]};
   }
+  turned_copy(sample_shape_, dimensions, element_bytes_, from, to);
+  return true;
 }
 
 }  // namespace h5feed

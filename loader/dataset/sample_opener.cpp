@@ -66,36 +66,67 @@ void check_groups(const PartOpener& field, const PartOpener& data, const std::st
   }
 }
 
-// Returns the tiling of a field: a mask that has the height and width of the images is cut like them,
-// anything else belongs to the whole image. `layout` is needed for a mask whose layout differs from that of
-// the images.
-std::optional<Tiling> tiling_of_target(const DatasetInfo& info, const std::optional<Tiling>& of_data,
-                                       InputLayout layout = InputLayout::none) {
-  if (!of_data) return {};
-  const auto& images = of_data->image_shape;
-  const std::uint64_t height = images[of_data->y_dimension];
-  const std::uint64_t width = images[of_data->x_dimension];
-  Tiling tiling = *of_data;
-  tiling.image_shape = info.shape;
-  if (info.shape.size() == 3 && info.shape[1] == height && info.shape[2] == width) {
-    tiling.y_dimension = 1;
-    tiling.x_dimension = 2;
-    return tiling;
+// Returns the tiling of a field: a mask that has the extents of the images is cut like them, with the layout
+// of the images, without channels, or with channels before or after; anything else belongs to the whole
+// image.
+std::optional<Tiling> tiling_of_field(const FieldOpener::Found& found, const std::vector<JoinedPart>& parts,
+                                      const Tiling& of_data, InputLayout layout) {
+  const bool volumes = of_data.rule().volumes;
+  const std::size_t rank = found.whole.shape.size();
+  const auto cut_along = [&](const PerAxis<std::size_t>& dimensions) -> std::optional<Tiling> {
+    const bool deep = dimensions[0] > 0;
+    if (deep != volumes || *std::ranges::max_element(dimensions) >= rank) return std::nullopt;
+    return of_data.of_field(dimensions, parts);
+  };
+  const PerAxis<std::size_t> leading = *image_dimensions(volumes ? InputLayout::ndhw : InputLayout::nhw);
+  const PerAxis<std::size_t> trailing = *image_dimensions(volumes ? InputLayout::ncdhw : InputLayout::nchw);
+  if (rank == leading.back() + 1) return cut_along(leading);
+  if (const auto stated = image_dimensions(layout)) return cut_along(*stated);
+  if (rank != trailing.back() + 1) return std::nullopt;
+  for (const PerAxis<std::size_t>& dimensions : {of_data.dimensions(), trailing, leading}) {
+    if (std::optional<Tiling> tiling = cut_along(dimensions)) return tiling;
   }
-  if (layout == InputLayout::nchw || layout == InputLayout::nhwc) {
-    tiling.y_dimension = layout == InputLayout::nchw ? 2 : 1;
-    tiling.x_dimension = tiling.y_dimension + 1;
-  }
-  const bool alike = info.shape.size() == images.size() && info.shape[tiling.y_dimension] == height &&
-                     info.shape[tiling.x_dimension] == width;
-  return alike ? std::optional(std::move(tiling)) : std::nullopt;
+  return std::nullopt;
 }
 
-// Reads a small field into memory. If the data is tiled and the field is not, the field has one row per
-// image.
-Field small_field_read(Field field, const std::optional<Tiling>& of_data) {
+[[noreturn]] void refuse_extents(const char* what, const FieldOpener::Found& found) {
+  throw DatasetError(
+      fmt::format("{}:{}: the {}'s datasets differ in shape, and they are not cut into tiles, because their "
+                  "extents are not those of the images; leave it out or open it by itself",
+                  found.whole.file, short_path(found.whole.path), what));
+}
+
+// Sets which row of a field belongs to a tile: that of its image. `Rows` is Field or NamedField.
+template <typename Rows>
+void set_rows_per_image(Rows& rows, const Tiling& tiling) {
+  rows.samples_per_row = tiling.per_image();
+  if (rows.samples_per_row > 0) return;
+  rows.samples_per_row = std::ranges::max(tiling.runs(), {}, &TileRun::per_image).per_image;
+  rows.images = std::make_shared<const Tiling>(tiling);
+}
+
+// Makes a field of what was found: cut into tiles like the data, or else with one row per sample or image.
+Field field_of(FieldOpener::Found found, const std::optional<Tiling>& of_data, const char* what,
+               InputLayout layout, SampleGeometry (*geometry_of)(const DatasetInfo&, InputLayout)) {
+  if (of_data) {
+    const std::vector<JoinedPart> parts = flattened(found.parts);
+    if (const auto own = tiling_of_field(found, parts, *of_data, layout)) {
+      auto reader = as_tiles(parts, found.whole, *own);
+      SampleGeometry geometry = geometry_of(reader->info(), layout);
+      return {std::move(reader), std::move(geometry), own};
+    }
+    if (!found.same_extents) refuse_extents(what, found);
+  }
+  auto reader = found.joined();
+  SampleGeometry geometry = geometry_of(reader->info(), layout);
+  Field field(std::move(reader), std::move(geometry));
+  if (of_data) set_rows_per_image(field, *of_data);
+  return field;
+}
+
+// Reads a small field into memory, unless it is cut into tiles.
+Field small_field_read(Field field) {
   if (field.map.tiled()) return field;
-  if (of_data) field.samples_per_row = of_data->per_image();
   const std::uint64_t bytes = field.info().total_bytes();
   if (bytes > 0 && bytes <= kResidentFieldBytes)
     field.resident = read_all(*field.reader, system_limits().cpus);
@@ -170,13 +201,15 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
 }
 
 NamedFieldOpener::NamedFieldOpener(const FieldOptions& options, std::vector<std::filesystem::path> files,
-                                   SampleUnit unit, std::shared_ptr<FilePool> pool)
+                                   SampleUnit unit, bool tiled, std::shared_ptr<FilePool> pool)
     : options_(options), files_(std::move(files)) {
   check_types(options_);
   FieldSpec spec{options_.data.empty() ? options_.name : options_.data,
                  {.owner = fmt::format("field \"{}\"", options_.name)},
                  options_.sample.value_or(unit),
-                 files_.size()};
+                 files_.size(),
+                 {},
+                 tiled};
   bool ragged = spec.unit == SampleUnit::dataset && options_.collate != Collate::stack;
   if (options_.images) {
     spec.images = image_source(*options_.images, options_.input_layout);
@@ -199,30 +232,21 @@ PartOpener& NamedFieldOpener::opener() noexcept {
 
 NamedField NamedFieldOpener::finish(const DatasetInfo& data, const std::optional<Tiling>& tiling) {
   if (ragged_) return finish_ragged(data, tiling);
-  auto reader = alike_->finish();
-  check_rows_of("field", reader->info(), data);
+  FieldOpener::Found found = alike_->found();
+  check_rows_of("field", found.whole, data);
   const InputLayout layout =
-      decided_layout(reader->info(), alike_->decodes() ? InputLayout::nhwc : options_.input_layout);
-  if (options_.collate != Collate::stack &&
-      (layout != InputLayout::none || reader->info().shape.size() < 2)) {
+      decided_layout(found.whole, alike_->decodes() ? InputLayout::nhwc : options_.input_layout);
+  if (options_.collate != Collate::stack && (layout != InputLayout::none || found.whole.shape.size() < 2)) {
     throw OptionError(
         fmt::format("{}:{} ({}): collate = {} is for samples of one dimension and more that are delivered as "
                     "stored; use collate = stack for field \"{}\"",
-                    reader->info().file, short_path(reader->info().path), reader->info().shape_text(),
+                    found.whole.file, short_path(found.whole.path), found.whole.shape_text(),
                     name_of(options_.collate), options_.name));
   }
-  const std::optional<Tiling> own = tiling_of_target(reader->info(), tiling, layout);
-  if (own) reader = as_tiles(std::move(reader), *own);
-  SampleGeometry geometry = data_geometry(reader->info(), layout);
+  Field rows = field_of(std::move(found), tiling, "field", layout, data_geometry);
   NamedField field{.options = options_, .rows = {}, .ragged = {}};
-  Field rows{std::move(reader), std::move(geometry), own};
   // Encoded images are not read at open: one that does not decode fails its batch, not the open.
-  if (alike_->decodes()) {
-    if (tiling && !own) rows.samples_per_row = tiling->per_image();
-    field.rows.emplace(std::move(rows));
-  } else {
-    field.rows.emplace(small_field_read(std::move(rows), tiling));
-  }
+  field.rows.emplace(alike_->decodes() ? std::move(rows) : small_field_read(std::move(rows)));
   return field;
 }
 
@@ -230,7 +254,7 @@ NamedField NamedFieldOpener::finish_ragged(const DatasetInfo& data, const std::o
   NamedField field{.options = options_, .rows = {}, .ragged = ragged_->finish()};
   const RaggedField& rows = *field.ragged;
   if (rows.rows() != data.rows()) refuse_rows("field", rows.place(), rows.rows(), data.path, data.rows());
-  if (tiling) field.samples_per_row = tiling->per_image();
+  if (tiling) set_rows_per_image(field, *tiling);
   if (options_.collate != Collate::stack) return field;
   for (std::uint64_t row = 0; row < rows.rows(); ++row) {
     if (rows.length(row) == rows.length(0)) continue;
@@ -259,11 +283,9 @@ void check_field_names(std::span<const FieldOptions> fields) {
   }
 }
 
-Field make_target(std::shared_ptr<const ChunkReader> reader, const std::optional<Tiling>& of_data) {
-  const std::optional<Tiling> tiling = tiling_of_target(reader->info(), of_data);
-  if (tiling) reader = as_tiles(std::move(reader), *tiling);
-  SampleGeometry geometry = target_geometry(reader->info());
-  return small_field_read({std::move(reader), std::move(geometry), tiling}, of_data);
+Field make_target(FieldOpener::Found found, const std::optional<Tiling>& of_data) {
+  const auto geometry_of = [](const DatasetInfo& info, InputLayout) { return target_geometry(info); };
+  return small_field_read(field_of(std::move(found), of_data, "target", InputLayout::none, geometry_of));
 }
 
 void check_rows_of(const char* what, const DatasetInfo& field, const DatasetInfo& data) {

@@ -29,10 +29,10 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
 class NamedFieldOpener {
  public:
   /// `files`: the expanded files of the field, or those of the data if the field names none. `unit`: the unit
-  /// of the data, unless the field has its own. May open the first file to determine the kind of the field.
-  /// Throws OptionError, FileError, DatasetError.
+  /// of the data, unless the field has its own. `tiled`: the data is cut into tiles. May open the first file
+  /// to determine the kind of the field. Throws OptionError, FileError, DatasetError.
   NamedFieldOpener(const FieldOptions& options, std::vector<std::filesystem::path> files, SampleUnit unit,
-                   std::shared_ptr<FilePool> pool);
+                   bool tiled, std::shared_ptr<FilePool> pool);
 
   /// Returns whether the field is stored in files of its own.
   bool apart() const noexcept { return !options_.files.empty(); }
@@ -60,7 +60,7 @@ void check_field_names(std::span<const FieldOptions> fields);
 
 /// Returns the target field. A mask of the images is cut into tiles like them; other small targets are read
 /// whole. Throws DatasetError, FileError, ChunkError.
-Field make_target(std::shared_ptr<const ChunkReader> reader, const std::optional<Tiling>& of_data);
+Field make_target(FieldOpener::Found found, const std::optional<Tiling>& of_data);
 
 /// Throws DatasetError unless `field` and `data` have the same number of rows. `what` is "target" or "field".
 void check_rows_of(const char* what, const DatasetInfo& field, const DatasetInfo& data);

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Presents a dataset of images as a dataset of their tiles.
+// Presents datasets of images as one dataset of their tiles.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "dataset/tiling.hpp"
 #include "store/read/chunk_reader.hpp"
+#include "store/read/joined_reader.hpp"
 
 namespace h5feed {
 
-/// Wraps `images` with one row per tile. Chunks and their numbers stay the same; each tile belongs to the
-/// chunks of its image. `chunk_shape()` and `grid()` are those of the images; `rows_readable()` is false.
-/// Shares ownership of `images`. Throws DatasetError if there are more tiles, or larger ones, than can be
-/// counted.
-std::shared_ptr<const ChunkReader> as_tiles(std::shared_ptr<const ChunkReader> images, const Tiling& tiling);
+/// Joins `images`, with one row per tile; `whole` describes them together. Each tile belongs to the chunks of
+/// its image. Chunks that hold parts of the same images have consecutive numbers, as many as
+/// `tiling.most_pieces()`: where images have fewer chunks, the last of these numbers are not in use and must
+/// not be read. `rows_readable()` is false; `origin()` names the image of a tile. Throws DatasetError if
+/// tiles are too large, or those of a chunk too many, to be counted.
+std::shared_ptr<const ChunkReader> as_tiles(const std::vector<JoinedPart>& images, const DatasetInfo& whole,
+                                            const Tiling& tiling);
 
 }  // namespace h5feed

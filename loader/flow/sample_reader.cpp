@@ -110,7 +110,7 @@ SampleReader::SampleReader(Dataset dataset, SampleReaderOptions options)
 SampleReader::~SampleReader() = default;
 
 Batch SampleReader::read(std::span<const std::int64_t> samples) const {
-  BatchJob job(state_->file_samples(samples));
+  BatchJob job(state_->file_samples(samples), {state_->options.seed, state_->options.epoch});
   state_->run(job);
   Counters& counters = state_->counters;
   Counters::add(counters.batches, 1);

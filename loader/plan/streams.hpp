@@ -23,7 +23,9 @@ enum KeyStream : std::uint64_t {
   kStateSum = 13,
   kAugment = 14,
   kTransform = 15,
-  kReplacement = 16
+  kReplacement = 16,
+  kTilePlace = 20,
+  kLabelPixel = 21
 };
 
 }  // namespace h5feed

@@ -25,6 +25,10 @@ class TileGrid(NamedTuple):
     image_width: int
     rows: int
     columns: int
+    #: 0 in two dimensions.
+    image_depth: int = 0
+    #: Layers of tiles; 1 in two dimensions.
+    layers: int = 1
 
 
 class Dataset:
@@ -98,9 +102,23 @@ class Dataset:
 
     @property
     def tile_grid(self) -> TileGrid | None:
-        """How images are split into tiles; None without `tiles`."""
-        grid = self._live.tile_grid()
+        """How the first image is split into tiles; None without `tiles`, and with tiles at random places."""
+        return self.tile_grid_of(0)
+
+    def tile_grid_of(self, image: int) -> TileGrid | None:
+        """Returns how an image is split into tiles; images are numbered as in `SampleOrigin.image`."""
+        grid = self._live.tile_grid(operator.index(image))
         return None if grid is None else TileGrid(*grid)
+
+    @property
+    def num_images(self) -> int:
+        """Number of images that tiles are cut from; 0 without `tiles`."""
+        return self._live.num_images()
+
+    @property
+    def tiles_left_out(self) -> int:
+        """Number of tiles of the grid that `min_foreground` left out."""
+        return self._live.tiles_left_out()
 
     def origin(self, sample: int) -> "_core.SampleOrigin":
         """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`."""
@@ -208,16 +226,21 @@ class Dataset:
 
 
 class SampleReader:
-    """Random access to a dataset with options of its own; thread-safe. `ds[i]` suffices without options."""
+    """Random access to a dataset with options of its own; thread-safe. `ds[i]` suffices without options.
+
+    `seed` and `epoch` determine what is drawn for a sample, such as the place of a tile: as in a loader of this seed.
+    """
 
     def __init__(self, dataset: Dataset, *, normalize: Normalize | Mapping[str, Any] | None = None,
                  unit_range: bool = False, target_dtype: DTypeLike = None, cache_bytes: int | None = None,
                  memory_budget_bytes: int | None = None,
-                 row_reads: Literal["automatic", "always", "never"] = "automatic") -> None:
+                 row_reads: Literal["automatic", "always", "never"] = "automatic", seed: int = 0,
+                 epoch: int = 0) -> None:
         self.dataset = dataset
         self._reader = _core.SampleReader(live(dataset), {
             "normalize": normalize, "unit_range": unit_range, "target_dtype": dtype_name(target_dtype),
             "cache_bytes": cache_bytes, "memory_budget_bytes": memory_budget_bytes, "row_reads": row_reads,
+            "seed": seed, "epoch": epoch,
         })
 
     def read(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> Batch[Any]:

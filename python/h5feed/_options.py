@@ -15,9 +15,9 @@ PathLike: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"
 DTypeLike: TypeAlias = Any
 #: "cpu", "cuda:N", "auto", or what has such a name, as torch.device has.
 DeviceLike: TypeAlias = Any
-InputLayout: TypeAlias = Literal["automatic", "nchw", "nhwc", "nhw", "none"]
+InputLayout: TypeAlias = Literal["automatic", "nchw", "nhwc", "nhw", "ncdhw", "ndhwc", "ndhw", "none"]
 SampleUnit: TypeAlias = Literal["row", "dataset"]
-Extent: TypeAlias = Union[int, tuple[int, int]]
+Extent: TypeAlias = Union[int, tuple[int, int], tuple[int, int, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +47,27 @@ class ImageOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TileOptions:
-    """Splits images into tiles, which are the samples. Extents are pixels: one number, or (height, width)."""
+    """Splits images into tiles, or volumes into patches, which are the samples.
+
+    Extents are pixels: one number for height and width, (height, width), or (depth, height, width).
+    """
 
     size: Extent
+    #: Excludes `overlap` and `per_image`.
     stride: Extent | None = None
+    #: Excludes `stride` and `per_image`.
     overlap: Extent | None = None
     edges: Literal["drop", "pad", "shift"] = "drop"
+    #: Tiles of each image at random places, drawn anew in each epoch; 0: the tiles of a grid.
+    per_image: int = 0
+    #: Probability, 0 to 1, that a tile at a random place is centred on a labelled pixel.
+    foreground: float = 0.0
+    #: Smallest share, 0 to 1, of labelled pixels in a tile of a grid; tiles with less are not samples.
+    min_foreground: float = 0.0
+    #: Name of the field that holds the labels; empty: the target.
+    labels: str = ""
+    #: Flips and turns by 90°, drawn alike for data, target and fields that are cut into tiles.
+    turns: Literal["none", "flips", "planar", "all"] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)

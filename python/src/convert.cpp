@@ -172,8 +172,11 @@ void convert(const char* name, nb::handle value, TileExtent& into) {
     std::vector<std::int64_t> extents;
     for_each_element(name, "int", value,
                      [&](nb::handle element) { convert(name, element, extents.emplace_back()); });
-    if (extents.size() != 2) wrong_type(name, "int or (height, width)", value);
-    into = TileExtent(extents[0], extents[1]);
+    if (extents.size() != 2 && extents.size() != 3)
+      wrong_type(name, "int, (height, width) or (depth, height, width)", value);
+    if (extents.size() == 3) into.depth = extents[0];
+    into.height = extents[extents.size() - 2];
+    into.width = extents.back();
     return;
   }
   convert(name, value, into.height);
@@ -212,11 +215,14 @@ void convert(const char* name, nb::handle value, Shuffle& into) {
 }
 
 void convert(const char* name, nb::handle value, InputLayout& into) {
-  static constexpr std::array<Word<InputLayout>, 6> kWords = {{{"automatic", InputLayout::automatic},
+  static constexpr std::array<Word<InputLayout>, 9> kWords = {{{"automatic", InputLayout::automatic},
                                                                {"auto", InputLayout::automatic},
                                                                {"nchw", InputLayout::nchw},
                                                                {"nhwc", InputLayout::nhwc},
                                                                {"nhw", InputLayout::nhw},
+                                                               {"ncdhw", InputLayout::ncdhw},
+                                                               {"ndhwc", InputLayout::ndhwc},
+                                                               {"ndhw", InputLayout::ndhw},
                                                                {"none", InputLayout::none}}};
   convert_word(name, value, kWords, into);
 }
@@ -238,6 +244,14 @@ void convert(const char* name, nb::handle value, ImageColor& into) {
 void convert(const char* name, nb::handle value, TileEdges& into) {
   static constexpr std::array<Word<TileEdges>, 3> kWords = {
       {{"drop", TileEdges::drop}, {"pad", TileEdges::pad}, {"shift", TileEdges::shift}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, TileTurns& into) {
+  static constexpr std::array<Word<TileTurns>, 4> kWords = {{{"none", TileTurns::none},
+                                                             {"flips", TileTurns::flips},
+                                                             {"planar", TileTurns::planar},
+                                                             {"all", TileTurns::all}}};
   convert_word(name, value, kWords, into);
 }
 
@@ -313,6 +327,11 @@ void convert(const char* name, nb::handle value, TileOptions& into) {
   given.take("stride", into.stride);
   given.take("overlap", into.overlap);
   given.take("edges", into.edges);
+  given.take("per_image", into.per_image);
+  given.take("foreground", into.foreground);
+  given.take("min_foreground", into.min_foreground);
+  given.take("labels", into.labels);
+  given.take("turns", into.turns);
   given.finish("TileOptions");
 }
 

@@ -46,6 +46,7 @@ void convert(const char* name, nb::handle value, InputLayout& into);
 void convert(const char* name, nb::handle value, SampleUnit& into);
 void convert(const char* name, nb::handle value, ImageColor& into);
 void convert(const char* name, nb::handle value, TileEdges& into);
+void convert(const char* name, nb::handle value, TileTurns& into);
 void convert(const char* name, nb::handle value, Collate& into);
 void convert(const char* name, nb::handle value, Shard& into);
 void convert(const char* name, nb::handle value, Uneven& into);

@@ -74,10 +74,11 @@ std::vector<PyDataset*> split(const PyDataset& dataset, const std::vector<double
   return parts;
 }
 
-nb::object tile_grid(const PyDataset& dataset) {
-  const std::optional<TileGrid> grid = dataset.get().tile_grid();
+nb::object tile_grid(const PyDataset& dataset, std::int64_t image) {
+  const std::optional<TileGrid> grid = dataset.get().tile_grid(image);
   if (!grid) return nb::none();
-  return nb::make_tuple(grid->image_height, grid->image_width, grid->rows, grid->columns);
+  return nb::make_tuple(grid->image_height, grid->image_width, grid->rows, grid->columns, grid->image_depth,
+                        grid->layers);
 }
 
 }  // namespace
@@ -96,7 +97,9 @@ void bind_dataset(nb::module_& module) {
       .def("dtype", [](const PyDataset& self) { return std::string(name_of(self.get().dtype())); })
       .def("unit_range", [](const PyDataset& self) { return self.get().unit_range(); })
       .def("has_target", [](const PyDataset& self) { return self.get().has_target(); })
-      .def("tile_grid", &tile_grid)
+      .def("tile_grid", &tile_grid, "image"_a)
+      .def("num_images", [](const PyDataset& self) { return self.get().num_images(); })
+      .def("tiles_left_out", [](const PyDataset& self) { return self.get().tiles_left_out(); })
       .def(
           "origin", [](const PyDataset& self, std::int64_t sample) { return self.get().origin(sample); },
           "sample"_a)

@@ -93,6 +93,8 @@ SampleReaderOptions reader_options(const nb::dict& dict) {
   given.take("cache_bytes", options.cache_bytes);
   given.take("memory_budget_bytes", options.memory_budget_bytes);
   given.take("row_reads", options.row_reads);
+  given.take("seed", options.seed);
+  given.take("epoch", options.epoch);
   given.finish("SampleReader");
   return options;
 }

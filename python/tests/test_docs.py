@@ -10,7 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "python.md"
 
 
 @pytest.mark.parametrize("module", ["_errors", "_options", "_samplers", "_dataset", "_loader", "_batch"])
@@ -18,8 +19,8 @@ def test_docstrings(module):
     assert doctest.testmod(importlib.import_module(f"h5feed.{module}")).failed == 0
 
 
-def snippets() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+def snippets(page: pathlib.Path = PAGE) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
 
 
 @pytest.mark.parametrize("number", range(len(snippets())))
@@ -32,3 +33,17 @@ def test_the_page(number, tmp_path, monkeypatch):
         file.create_dataset("images", data=np.zeros((64, 3, 8, 8), np.uint8), chunks=(4, 3, 8, 8), compression="gzip")
         file["labels"] = np.arange(64) % 10
     exec(compile(code, f"{PAGE.name}: snippet {number}", "exec"), {"__name__": "snippet"})
+
+
+def test_the_page_of_volumes(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("scans").mkdir()
+    random = np.random.default_rng(1)
+    for number, shape in enumerate([(64, 70, 80), (66, 64, 64)] * 4):
+        with h5py.File(f"scans/{number}.h5", "w") as file:
+            file["raw"] = random.integers(0, 65535, shape, dtype=np.uint16)
+            file["label"] = random.integers(0, 4, shape, dtype=np.uint8)
+            file["weight"] = np.ones(shape, np.float32)
+    (code,) = snippets(DOCS / "volumes.md")
+    exec(compile(code.replace("range(10)", "range(1)"), "volumes.md", "exec"), {"__name__": "snippet"})

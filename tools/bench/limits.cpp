@@ -135,13 +135,14 @@ double measure_decode_limit(const Field& data, const LimitSetup& setup) {
       for (std::uint64_t row = first; row < end; ++row) {
         if (map.tiled()) {
           pieces.clear();
-          map.append_pieces(row, pieces);
+          map.append_pieces(row, EpochKey{}, pieces);
           if (!std::ranges::binary_search(pieces, piece)) continue;
         }
         if (map.rows_contiguous()) {
           std::memcpy(thread->slots.next(), map.row_in_chunk(thread->chunk.data(), row), map.row_bytes());
         } else {
-          map.copy_piece(map.row_in_chunk(thread->chunk.data(), row), row, piece, thread->slots.next());
+          map.copy_piece(map.row_in_chunk(thread->chunk.data(), row), row, EpochKey{}, piece,
+                         thread->slots.next());
         }
       }
       return reader.chunk_bytes();

@@ -24,6 +24,7 @@
 #include "store/write/attributes.hpp"
 #include "tools/info/shapes.hpp"
 #include "tools/info/stats.hpp"
+#include "tools/info/volumes.hpp"
 #include "tools/measure/decode_speed.hpp"
 #include "tools/measure/sample_cost.hpp"
 #include "tools/program/cli.hpp"
@@ -311,10 +312,12 @@ int info(const InfoArguments& arguments) {
     if (!reading.image_shapes.empty()) json["reads_as"].back()["image_shapes"] = reading.image_shapes;
     if (!reading.input_layout.empty()) json["reads_as"].back()["input_layout"] = reading.input_layout;
     if (reading.tile_size > 0) json["reads_as"].back()["tile_size"] = reading.tile_size;
+    if (!reading.patch.empty()) json["reads_as"].back()["tile_size"] = reading.patch;
     readings +=
         fmt::format("{}: {}{}{}\n", reading.what, option_text(reading),
                     reading.note.empty() ? "" : fmt::format(" (and {})", reading.note),
                     reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
+    readings += lines_that_read(reading, printable(arguments.file));
   }
   export_results(arguments.output, table, json);
   if (arguments.output.json) {

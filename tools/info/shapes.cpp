@@ -14,6 +14,7 @@
 #include "base/byte_units.hpp"
 #include "base/natural_order.hpp"
 #include "dataset/geometry.hpp"
+#include "tools/info/volumes.hpp"
 #include "tools/program/output.hpp"
 #include "tools/storage/image_choice.hpp"
 
@@ -107,6 +108,15 @@ void add_ragged(const H5File& file, const std::vector<DatasetEntry>& entries, st
                       .note = "--image-size HEIGHTxWIDTH where they differ in size",
                       .image_shapes = has_table ? table : ""},
                      entry.shape.front()});
+  }
+}
+
+void add_volumes(const H5File& file, const std::vector<DatasetEntry>& entries,
+                 std::vector<Candidate>& found) {
+  for (const DatasetEntry& entry : entries) {
+    if (!entry.numeric || entry.shape.size() < 3) continue;
+    if (auto reading = volume_reading(entry, file.describe(entry.path), entries))
+      found.push_back({std::move(*reading), 1});
   }
 }
 
@@ -284,6 +294,7 @@ std::vector<SampleReading> sample_readings(const H5File& file, const std::vector
   std::vector<Candidate> found;
   add_arrays(entries, found);
   add_tiles(file, entries, found);
+  add_volumes(file, entries, found);
   add_ragged(file, entries, found);
   add_groups(entries, found);
   add_rows(entries, found);
@@ -292,7 +303,7 @@ std::vector<SampleReading> sample_readings(const H5File& file, const std::vector
   for (Candidate& candidate : found) {
     if (readings.size() == kMaxReadings) break;
     SampleReading& reading = readings.emplace_back(std::move(candidate.reading));
-    if (!reading.target.empty() || reading.whole) continue;
+    if (!reading.target.empty() || reading.whole || !reading.patch.empty()) continue;
     const auto data = std::ranges::find(entries, reading.data, &DatasetEntry::path);
     if (data != entries.end()) reading.no_target = why_no_labels(*data, entries);
   }
@@ -306,6 +317,8 @@ std::string option_text(const SampleReading& reading) {
   if (!reading.image_shapes.empty()) text += " --image-shapes " + quoted(reading.image_shapes);
   if (!reading.input_layout.empty()) text += " --input-layout " + reading.input_layout;
   if (reading.tile_size > 0) text += fmt::format(" --tile-size {}", reading.tile_size);
+  if (!reading.patch.empty())
+    text += fmt::format(" --tile-size {} --tile-per-image 8", fmt::join(reading.patch, "x"));
   return text;
 }
 

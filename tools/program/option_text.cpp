@@ -77,16 +77,23 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-TileExtent parse_extent(std::string_view option, std::string_view text, std::int64_t lowest = 1) {
+// Parses one number for height and width, or both, or with `deep` depth, height and width.
+TileExtent parse_extent(std::string_view option, std::string_view text, bool deep, std::int64_t lowest = 1) {
   const std::vector<std::string_view> parts = split(text, "x");
-  const auto height = whole<std::int64_t>(parts.front());
-  const auto width = whole<std::int64_t>(parts.back());
+  std::vector<std::int64_t> extents;
   for (const std::string_view part : parts) {
-    if (all_digits(part) && !whole<std::int64_t>(part)) refuse_large(option, part);
+    const auto extent = whole<std::int64_t>(part);
+    if (all_digits(part) && !extent) refuse_large(option, part);
+    if (extent && *extent >= lowest) extents.push_back(*extent);
   }
-  if (!height || !width || parts.size() > 2 || *height < lowest || *width < lowest)
-    refuse(option, text, "pixels, such as 512, or 512x768 for height and width");
-  return {*height, *width};
+  if (extents.size() < parts.size() || parts.size() > (deep ? 3 : 2)) {
+    refuse(option, text,
+           deep ? "pixels, such as 512, or 512x768 for height and width, or 64x128x128 for depth, height and "
+                  "width"
+                : "pixels, such as 512, or 512x768 for height and width");
+  }
+  if (extents.size() == 3) return {extents[0], extents[1], extents[2]};
+  return {extents.front(), extents.back()};
 }
 
 TileEdges parse_edges(std::string_view option, std::string_view text) {
@@ -95,6 +102,15 @@ TileEdges parse_edges(std::string_view option, std::string_view text) {
   if (name == "pad") return TileEdges::pad;
   if (name == "shift") return TileEdges::shift;
   refuse(option, text, "drop, pad or shift");
+}
+
+TileTurns parse_turns(std::string_view option, std::string_view text) {
+  const std::string name = lower(text);
+  if (name == "none") return TileTurns::none;
+  if (name == "flips") return TileTurns::flips;
+  if (name == "planar") return TileTurns::planar;
+  if (name == "all") return TileTurns::all;
+  refuse(option, text, "none, flips, planar or all");
 }
 
 ImageColor parse_color(std::string_view option, std::string_view text) {
@@ -109,7 +125,7 @@ ImageColor parse_color(std::string_view option, std::string_view text) {
 }  // namespace
 
 std::optional<std::string> command_line_option(std::string_view name) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kOptions = {{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kOptions = {{
       {"data", "--data"},
       {"target", "--target"},
       {"dataset", "--dataset"},
@@ -122,6 +138,10 @@ std::optional<std::string> command_line_option(std::string_view name) {
       {"tiles.stride", "--tile-stride"},
       {"tiles.overlap", "--tile-overlap"},
       {"tiles.edges", "--tile-edges"},
+      {"tiles.per_image", "--tile-per-image"},
+      {"tiles.foreground", "--tile-foreground"},
+      {"tiles.min_foreground", "--tile-min-foreground"},
+      {"tiles.turns", "--tile-turns"},
       {"batch_size", "--batch-size"},
       {"num_workers", "--num-workers"},
       {"shuffle", "--shuffle"},
@@ -147,7 +167,7 @@ SampleUnit parse_unit(const SampleText& text) {
 ImageOptions parse_images(const SampleText& text) {
   ImageOptions images{.shapes = text.image_shapes};
   if (!text.image_size.empty()) {
-    const TileExtent size = parse_extent("--image-size", text.image_size);
+    const TileExtent size = parse_extent("--image-size", text.image_size, false);
     images.height = size.height;
     images.width = size.width;
   }
@@ -159,15 +179,23 @@ std::optional<TileOptions> parse_tiles(const TileText& text) {
   if (text.size.empty()) {
     for (const auto& [option, value] :
          {std::pair("--tile-stride", &text.stride), std::pair("--tile-overlap", &text.overlap),
-          std::pair("--tile-edges", &text.edges)}) {
+          std::pair("--tile-edges", &text.edges), std::pair("--tile-per-image", &text.per_image),
+          std::pair("--tile-foreground", &text.foreground),
+          std::pair("--tile-min-foreground", &text.min_foreground), std::pair("--tile-turns", &text.turns)}) {
       if (!value->empty()) throw OptionError(fmt::format("{} needs --tile-size", option));
     }
     return std::nullopt;
   }
-  TileOptions tiles{.size = parse_extent("--tile-size", text.size)};
-  if (!text.stride.empty()) tiles.stride = parse_extent("--tile-stride", text.stride);
-  if (!text.overlap.empty()) tiles.overlap = parse_extent("--tile-overlap", text.overlap, 0);
+  TileOptions tiles{.size = parse_extent("--tile-size", text.size, true)};
+  if (!text.stride.empty()) tiles.stride = parse_extent("--tile-stride", text.stride, true);
+  if (!text.overlap.empty()) tiles.overlap = parse_extent("--tile-overlap", text.overlap, true, 0);
   if (!text.edges.empty()) tiles.edges = parse_edges("--tile-edges", text.edges);
+  if (!text.per_image.empty())
+    tiles.per_image = static_cast<std::int64_t>(parse_number("--tile-per-image", text.per_image));
+  if (!text.foreground.empty()) tiles.foreground = parse_real("--tile-foreground", text.foreground, 0, 1);
+  if (!text.min_foreground.empty())
+    tiles.min_foreground = parse_real("--tile-min-foreground", text.min_foreground, 0, 1);
+  if (!text.turns.empty()) tiles.turns = parse_turns("--tile-turns", text.turns);
   return tiles;
 }
 
@@ -284,17 +312,20 @@ DType parse_dtype(std::string_view option, std::string_view text, const std::vec
 }
 
 InputLayout parse_layout(std::string_view option, std::string_view text) {
-  static constexpr std::array<std::pair<std::string_view, InputLayout>, 5> kLayouts = {
+  static constexpr std::array<std::pair<std::string_view, InputLayout>, 8> kLayouts = {
       {{"auto", InputLayout::automatic},
        {"nchw", InputLayout::nchw},
        {"nhwc", InputLayout::nhwc},
        {"nhw", InputLayout::nhw},
+       {"ncdhw", InputLayout::ncdhw},
+       {"ndhwc", InputLayout::ndhwc},
+       {"ndhw", InputLayout::ndhw},
        {"none", InputLayout::none}}};
   const std::string name = lower(text);
   for (const auto& [candidate, layout] : kLayouts) {
     if (name == candidate) return layout;
   }
-  refuse(option, text, "auto, NCHW, NHWC, NHW or none");
+  refuse(option, text, "auto, NCHW, NHWC, NHW, NCDHW, NDHWC, NDHW or none");
 }
 
 CachePolicy parse_cache_policy(std::string_view option, std::string_view text) {

@@ -49,14 +49,17 @@ std::vector<std::uint64_t> parse_shape(std::string_view option, std::string_view
 
 /// Tile options as typed; all empty: no tiles.
 struct TileText {
-  std::string size;     ///< "512", or "512x768": height and width
-  std::string stride;   ///< "512", or "512x768": height and width
-  std::string overlap;  ///< "512", or "512x768": height and width
-  std::string edges;    ///< "drop", "pad" or "shift"
+  std::string size;            ///< "512", "512x768": height and width, or "64x128x128": depth too
+  std::string stride;          ///< As `size`
+  std::string overlap;         ///< As `size`
+  std::string edges;           ///< "drop", "pad" or "shift"
+  std::string per_image;       ///< Tiles at random places of each image
+  std::string foreground;      ///< Probability that they are centred on labels
+  std::string min_foreground;  ///< Smallest share of labelled pixels in a tile
+  std::string turns;           ///< "none", "flips", "planar" or "all"
 };
 
-/// Parses --tile-size, --tile-stride, --tile-overlap and --tile-edges; empty without a size, which the other
-/// options require.
+/// Parses --tile-size and the other options of tiles, which require it; empty without a size.
 std::optional<TileOptions> parse_tiles(const TileText& text);
 
 /// Sample and image options as typed; all empty: the library's defaults.

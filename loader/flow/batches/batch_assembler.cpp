@@ -82,7 +82,7 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
   if (resolved_.options.provenance && job.batch.origins.empty()) {
     job.batch.origins.reserve(job.batch.indices.size());
     for (const std::int64_t sample : job.batch.indices)
-      job.batch.origins.push_back(origin_of(dataset_, sample));
+      job.batch.origins.push_back(origin_of(dataset_, sample, job.key()));
   }
   if (!outputs_.prepare(job, wait)) return false;
   job.rows.resize(lanes_.size());
@@ -178,7 +178,7 @@ void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk&
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::byte* const from = row_in_chunk(i, rows[i].row);
     if (lane.staging) {
-      map.copy_piece(from, rows[i].row, visit.piece, staged + rows[i].position * map.row_bytes());
+      map.copy_piece(from, rows[i].row, job.key(), visit.piece, staged + rows[i].position * map.row_bytes());
     } else {
       place(job, visit.field, from, rows[i].position);
     }
@@ -235,13 +235,17 @@ void BatchAssembler::finish(BatchJob& job) const {
     const Lane& lane = lanes_[lane_number];
     if (!lane.staging) continue;
     const TimeGather gathering(counters_);
+    const SampleMap& map = lane.field->map;
     std::byte* const staged = job.staging[lane_number].get();
+    ByteBuffer turned;
+    if (map.turns()) turned.resize_discard(map.row_bytes());
     for (std::size_t i = 0; i < job.batch.indices.size(); ++i) {
       if (job.on_device(lane_number, i)) continue;
-      std::byte* const sample = staged + i * lane.field->map.row_bytes();
-      lane.field->map.fill_edges(lane.field->row_of(static_cast<std::uint64_t>(job.batch.indices[i])),
-                                 sample);
-      place(job, lane_number, sample, static_cast<std::uint32_t>(i));
+      std::byte* const sample = staged + i * map.row_bytes();
+      const std::uint64_t row = lane.field->row_of(static_cast<std::uint64_t>(job.batch.indices[i]));
+      map.fill_edges(row, job.key(), sample);
+      const bool turns = map.turn(row, job.key(), sample, turned.data());
+      place(job, lane_number, turns ? turned.data() : sample, static_cast<std::uint32_t>(i));
     }
     job.staging[lane_number].reset();
   }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/epoch_key.hpp"
 #include "base/mutex.hpp"
 #include "base/sample_place.hpp"
 #include "dataset/dataset_state.hpp"
@@ -58,8 +59,11 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
     end_repeat = job.end_repeat;
     attempt = next_attempt;
   }
-  /// A job of `samples` outside of any epoch, without a plan.
-  explicit BatchJob(std::vector<std::int64_t> samples) { batch.indices = std::move(samples); }
+  /// A job of `samples` as they are in the epoch of `key`, without a plan.
+  BatchJob(std::vector<std::int64_t> samples, const EpochKey& key) : epoch(key.epoch), seed(key.seed) {
+    batch.indices = std::move(samples);
+    batch.epoch = epoch;
+  }
 
   const std::uint64_t ticket = 0;               ///< Sequence number of the job over all epochs of the loader
   const std::uint64_t round = 0;                ///< Run through the data; an epoch may run several times
@@ -94,6 +98,8 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
   /// A value of `planned_at`: the sample replaces another one.
   static constexpr std::uint32_t kReplaced = UINT32_MAX;
 
+  /// Returns what determines the random choices of its samples.
+  EpochKey key() const noexcept { return {seed, epoch}; }
   /// Returns whether the batch will not be delivered, so that copying its rows is useless.
   bool is_lost() const noexcept {
     return failed.load(std::memory_order_acquire) || spoiled.load(std::memory_order_acquire);

@@ -80,7 +80,7 @@ ChunkLoader::Claim ChunkLoader::load_ahead(std::uint64_t chunk_of_samples, std::
   const Lane& lane = lanes_[kData];
   Claim claim{.key = {kData, chunk_of_samples * pieces() + piece}};
   const ChunkKey key = claim.key;
-  if (lane.field->map.samples_in(key.chunk) == 0) return claim;
+  if (!lane.field->map.in_use(key.chunk)) return claim;
   // The chunk was planned in the meantime: its tasks load it, or a reader thread is fetching it.
   if (agenda_.contains(key)) return claim;
   if (lane.keeper && lane.keeper->holds_due_rows(key.chunk)) return claim;
@@ -151,9 +151,10 @@ void ChunkLoader::finish(Claim& claim) noexcept {
     return;
   }
   if (!claim.chunk) return;
-  const std::uint64_t rows = lane.field->map.samples_in(claim.key.chunk) * lane.field->samples_per_row;
   for (const VisitRef& ref : claim.visits) {
     if (ref.job->is_lost()) continue;
+    const std::uint64_t rows =
+        lane.field->map.samples_in(claim.key.chunk, ref.job->key()) * lane.field->samples_per_row;
     if (lane.served.add(claim.key.chunk, ref.job->round, ref.visit().num_rows, rows)) claim.chunk->retire();
   }
   if (!lane.keeper) return;

@@ -34,7 +34,7 @@ std::vector<Wanted> wanted_chunks(const DatasetState& dataset, const SampleSubse
     const SampleSubset* const own = field.samples_per_row == 1 ? chosen : nullptr;
     for (const ChunkGroup& group : chunk_groups(field.map.rows(), own)) {
       for (std::uint64_t chunk = group.chunk * pieces; chunk < (group.chunk + 1) * pieces; ++chunk) {
-        if (field.map.samples_in(chunk) > 0) wanted.push_back({{number, chunk}, field.reader->chunk_bytes()});
+        if (field.map.in_use(chunk)) wanted.push_back({{number, chunk}, field.reader->chunk_bytes()});
       }
     }
   };

@@ -58,7 +58,7 @@ void plan_tiles(BatchJob& job, std::size_t lane_number, const SampleMap& map) {
     std::vector<std::pair<std::uint64_t, std::uint32_t>> parts;  // piece, index in `tiles`
     for (std::uint32_t i = group.first_row; i < group.first_row + group.num_rows; ++i) {
       pieces.clear();
-      map.append_pieces(tiles[i].row, pieces);
+      map.append_pieces(tiles[i].row, job.key(), pieces);
       for (const std::uint64_t piece : pieces) parts.emplace_back(piece, i);
     }
     std::ranges::sort(parts);

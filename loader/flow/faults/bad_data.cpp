@@ -118,7 +118,7 @@ bool BadData::was_found(ChunkKey key) const {
   return fields_[key.field].chunks.contains(key.chunk);
 }
 
-std::vector<bool> BadData::spoiled(std::span<const std::int64_t> samples, std::uint64_t epoch) const {
+std::vector<bool> BadData::spoiled(std::span<const std::int64_t> samples, const EpochKey& key) const {
   std::vector<bool> result(samples.size());
   if (empty()) return result;
   std::vector<std::uint64_t> pieces;
@@ -127,30 +127,30 @@ std::vector<bool> BadData::spoiled(std::span<const std::int64_t> samples, std::u
     const OfField& bad = fields_[field];
     if (bad.chunks.empty() && bad.rows.empty()) continue;
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      if (!result[i]) result[i] = spoils(bad, field, static_cast<std::uint64_t>(samples[i]), epoch, pieces);
+      if (!result[i]) result[i] = spoils(bad, field, static_cast<std::uint64_t>(samples[i]), key, pieces);
     }
   }
   return result;
 }
 
 // Returns whether the sample needs one of the chunks or rows. `pieces` is memory for reuse.
-bool BadData::spoils(const OfField& bad, std::size_t field, std::uint64_t sample, std::uint64_t epoch,
+bool BadData::spoils(const OfField& bad, std::size_t field, std::uint64_t sample, const EpochKey& key,
                      std::vector<std::uint64_t>& pieces) const {
   const Field* const rows = dataset_.field(field);
   const std::uint64_t row =
       rows != nullptr ? rows->row_of(sample) : dataset_.fields[field - kFirstNamed].row_of(sample);
   const auto bad_row = bad.rows.find(row);
-  if (bad_row != bad.rows.end() && bad_row->second.holds_in(epoch)) return true;
+  if (bad_row != bad.rows.end() && bad_row->second.holds_in(key.epoch)) return true;
   if (bad.chunks.empty()) return false;
   const std::uint64_t first = rows->map.chunk_of(row, 0);
   const auto begin = bad.chunks.lower_bound(first);
   const auto end = bad.chunks.lower_bound(first + rows->map.pieces());
   if (begin == end) return false;
   pieces.clear();
-  if (rows->map.tiled()) rows->map.append_pieces(row, pieces);
+  if (rows->map.tiled()) rows->map.append_pieces(row, key, pieces);
   return std::any_of(begin, end, [&](const auto& chunk) {
     const bool touched = !rows->map.tiled() || std::ranges::find(pieces, chunk.first - first) != pieces.end();
-    return touched && chunk.second.holds_in(epoch);
+    return touched && chunk.second.holds_in(key.epoch);
   });
 }
 

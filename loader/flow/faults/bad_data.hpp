@@ -54,9 +54,9 @@ class BadData {
   /// Returns whether the chunk was found bad in any epoch.
   bool was_found(ChunkKey key) const H5FEED_EXCLUDES(mutex_);
 
-  /// Returns for each sample whether a chunk or row that it needs is known to be bad in `epoch`. Throws
-  /// std::bad_alloc.
-  std::vector<bool> spoiled(std::span<const std::int64_t> samples, std::uint64_t epoch) const
+  /// Returns for each sample whether a chunk or row that it needs in the epoch of `key` is known to be bad
+  /// then. Throws std::bad_alloc.
+  std::vector<bool> spoiled(std::span<const std::int64_t> samples, const EpochKey& key) const
       H5FEED_EXCLUDES(mutex_);
 
   /// Returns the message of the fault found last; empty if there is none.
@@ -82,7 +82,7 @@ class BadData {
             const std::exception_ptr& error, ChunkKey named) H5FEED_EXCLUDES(mutex_);
   void name(ChunkKey key, const std::string& error);
   BadChunk entry_of(ChunkKey key, const std::string& error) const;
-  bool spoils(const OfField& bad, std::size_t field, std::uint64_t sample, std::uint64_t epoch,
+  bool spoils(const OfField& bad, std::size_t field, std::uint64_t sample, const EpochKey& key,
               std::vector<std::uint64_t>& pieces) const;
 
   const DatasetState& dataset_;

@@ -19,7 +19,7 @@ namespace h5feed {
 namespace {
 
 // With half of all chunks bad, one sample in 10^30 finds no replacement.
-constexpr std::uint64_t kMostAttempts = 100;
+constexpr std::uint64_t kMostDraws = 100;
 
 // A share such as 0.01 of 300 samples must allow 3, although the product is slightly below.
 std::uint64_t quota_of(double share, std::uint64_t samples) {
@@ -38,7 +38,7 @@ SampleChoice::SampleChoice(const DatasetState& dataset, std::shared_ptr<const Sa
 
 void SampleChoice::apply(BatchJob& job) const {
   if (bad_.empty()) return;
-  const std::vector<bool> spoiled = bad_.spoiled(job.batch.indices, job.batch.epoch);
+  const std::vector<bool> spoiled = bad_.spoiled(job.batch.indices, job.key());
   job.bad_samples = static_cast<std::uint64_t>(std::ranges::count(spoiled, true));
   if (job.bad_samples == 0) return;
   check_quota(job.bad_samples, job.batch.epoch, job.batch.number);
@@ -80,14 +80,14 @@ void SampleChoice::replace(BatchJob& job, const std::vector<bool>& spoiled) cons
 }
 
 std::int64_t SampleChoice::replacement(const BatchJob& job, std::int64_t sample) const {
-  for (std::uint64_t attempt = 0; attempt < kMostAttempts; ++attempt) {
+  for (std::uint64_t attempt = 0; attempt < kMostDraws; ++attempt) {
     const std::int64_t candidate = draw(job, static_cast<std::uint64_t>(sample), attempt);
-    if (!bad_.spoiled({&candidate, 1}, job.batch.epoch).front()) return candidate;
+    if (!bad_.spoiled({&candidate, 1}, job.key()).front()) return candidate;
   }
   throw ChunkError(fmt::format(
       "epoch {}, batch {}: no replacement for sample {} was found, {} others cannot be read either; the last "
       "fault: {}; restore the data",
-      job.batch.epoch, job.batch.number, sample, kMostAttempts, bad_.last_fault()));
+      job.batch.epoch, job.batch.number, sample, kMostDraws, bad_.last_fault()));
 }
 
 // The samples of a chunk are replaced by those of one other chunk, so that replacing them decodes no more

@@ -32,7 +32,8 @@ struct ChunkGroups {
         rows(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(options.samples_per_epoch) / count)),
         bytes(data.reader->chunk_bytes() * data.map.pieces()) {
     if (!data.map.tiled()) return;
-    count *= data.map.pieces();
+    count = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * data.map.pieces_in_use())));
     parts = data.map.chunks_per_sample();
     rows = std::max<std::uint64_t>(
         1, static_cast<std::uint64_t>(std::llround(static_cast<double>(options.samples_per_epoch) * parts /
@@ -60,7 +61,32 @@ std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle, 
 
 // Returns the number of chunks that consecutive samples of `data` come from; for tiles, windows count images.
 std::uint64_t chunks_in_play(const ChunkGroups& groups, const Field& data, const Shuffle& shuffle) {
-  return chunks_in_play(groups, shuffle, data.map.tiled() ? data.map.pieces() : 1);
+  return chunks_in_play(groups, shuffle, data.map.tiled() ? data.map.most_pieces_in_use() : 1);
+}
+
+// Returns the bytes of the chunks that consecutive samples come from: of the data, and of the masks that are
+// cut into tiles like it.
+std::uint64_t bytes_in_play(const DatasetState& dataset, const ChunkGroups& groups, const Shuffle& shuffle) {
+  std::uint64_t bytes = chunks_in_play(groups, dataset.data, shuffle) * groups.bytes;
+  const double groups_of_data = static_cast<double>(dataset.data.map.rows().num_chunks());
+  for (std::size_t number = kTarget; number < dataset.num_fields(); ++number) {
+    const Field* const field = dataset.field(number);
+    if (field == nullptr || !field->map.tiled()) continue;
+    const SampleMap& map = field->map;
+    const std::uint64_t all = map.rows().num_chunks();
+    // Windows count chunks of the data; those of the mask may hold more or fewer images.
+    const double per_group = static_cast<double>(all) / groups_of_data;
+    std::uint64_t chunks = map.chunks_side_by_side();
+    if (shuffle.kind() != Shuffle::Kind::sequential) {
+      const bool windows = shuffle.kind() == Shuffle::Kind::chunk;
+      const double wanted = windows ? std::ceil(static_cast<double>(shuffle.window_chunks()) * per_group)
+                                    : static_cast<double>(all);
+      chunks = std::min(all, static_cast<std::uint64_t>(wanted) + (per_group == 1 ? 0 : 1)) *
+               map.most_pieces_in_use();
+    }
+    bytes += chunks * field->reader->chunk_bytes();
+  }
+  return bytes;
 }
 
 // How often an order visits a chunk in play, batch by batch, and the fraction of visits that an LRU cache for
@@ -81,9 +107,7 @@ struct Visits {
   double decodes() const { return std::max(1.0, per_epoch * (1 - found)); }
 };
 
-double decodes_with_lru(const ChunkGroups& groups, std::uint64_t in_play, double batch,
-                        std::uint64_t cache_bytes) {
-  const double held = static_cast<double>(cache_bytes) / static_cast<double>(groups.bytes);
+double decodes_with_lru(const ChunkGroups& groups, std::uint64_t in_play, double batch, double held) {
   const auto chunks = static_cast<double>(in_play);
   return held >= chunks ? 1.0 : Visits(groups, chunks, batch, held).decodes();
 }
@@ -152,9 +176,9 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
   const double chunks = static_cast<double>(in_play);
   const double batch = static_cast<double>(options.batch_size) * groups.parts;
   const CacheLayout layout = cache_layout(dataset, options);
-  const auto chunks_in = [&](std::uint64_t bytes) {
-    return static_cast<double>(bytes) / static_cast<double>(groups.bytes);
-  };
+  // Masks that are cut like the data take their share of the cache.
+  const auto wanted = static_cast<double>(bytes_in_play(dataset, groups, options.shuffle));
+  const auto chunks_in = [&](std::uint64_t bytes) { return chunks * (static_cast<double>(bytes) / wanted); };
   switch (options.cache_policy) {
     case CachePolicy::clairvoyant:
       return forecast_rows(dataset, options).later_epochs;
@@ -166,13 +190,14 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
     case CachePolicy::lru:
       break;
   }
-  return decodes_with_lru(groups, in_play, batch, layout.chunk_bytes);
+  return decodes_with_lru(groups, in_play, batch, chunks_in(layout.chunk_bytes));
 }
 
 double lru_decodes_per_chunk(const ChunkPattern& pattern) {
   const ChunkGroups groups(pattern);
   return decodes_with_lru(groups, chunks_in_play(groups, pattern.shuffle),
-                          static_cast<double>(pattern.batch_size), pattern.cache_bytes);
+                          static_cast<double>(pattern.batch_size),
+                          static_cast<double>(pattern.cache_bytes) / static_cast<double>(groups.bytes));
 }
 
 PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
@@ -195,7 +220,7 @@ PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& opt
   report.echo_factor = options.echo_factor;
   report.mixing_with_echo = report.mixing / static_cast<double>(options.echo_factor);
   report.cache_bytes = options.cache_bytes;
-  report.cache_bytes_decode_once = chunks_in_play(groups, dataset.data, options.shuffle) * groups.bytes;
+  report.cache_bytes_decode_once = bytes_in_play(dataset, groups, options.shuffle);
   return report;
 }
 
@@ -238,16 +263,18 @@ std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& o
     const double rows = forecast_rows(dataset, options).later_epochs;
     if (rows < decodes * kWorthSaying) line += fmt::format(" (cache_policy=clairvoyant: {})", times(rows));
   }
-  const std::uint64_t window_unit = dataset.tiling ? dataset.data.map.pieces() : 1;
-  const std::uint64_t held =
-      by_rows ? cache_layout(dataset, options).samples / groups.rows : options.cache_bytes / groups.bytes;
-  const std::uint64_t window = std::min(kSuggestedWindowChunks, held / window_unit);
+  const std::uint64_t window_unit = dataset.tiling ? dataset.data.map.most_pieces_in_use() : 1;
+  const std::uint64_t held = by_rows
+                                 ? cache_layout(dataset, options).samples / groups.rows
+                                 : options.cache_bytes / bytes_in_play(dataset, groups, Shuffle("chunk:1"));
+  const std::uint64_t window = std::min(kSuggestedWindowChunks, held);
   if (window > 0 && window * window_unit < in_play && !options.sampled) {
     const Shuffle windowed("chunk:" + std::to_string(window));
     line += fmt::format("; shuffle=\"{}\" once (mixing {:.2f})", windowed.to_string(),
                         mixing_of(dataset, options, windowed));
   }
-  line += fmt::format("; cache_bytes={} once", format_bytes_ceil(in_play * groups.bytes));
+  line += fmt::format("; cache_bytes={} once",
+                      format_bytes_ceil(bytes_in_play(dataset, groups, options.shuffle)));
   return line;
 }
 

@@ -2,6 +2,7 @@
 #include "flow/resolve/cache_layout.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cache/row_cache.hpp"
 
@@ -24,8 +25,9 @@ std::uint64_t cached_data_bytes(const DatasetState& dataset, const ResolvedOptio
   std::uint64_t bytes = 0;
   for_each_cached(dataset, options, [&](const Field& field) {
     const bool is_data = &field == &dataset.data;
-    const std::uint64_t chunks =
-        is_data ? options.chunks_of_all_ranks * field.map.pieces() : field.reader->num_chunks();
+    const std::uint64_t groups = is_data ? options.chunks_of_all_ranks : field.map.rows().num_chunks();
+    const auto chunks =
+        static_cast<std::uint64_t>(std::ceil(static_cast<double>(groups) * field.map.typical_pieces()));
     bytes += chunks * field.reader->chunk_bytes();
   });
   return bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/resolve/dataset_fingerprint.hpp"
 
+#include <bit>
 #include <cstring>
 #include <span>
 
@@ -27,15 +28,33 @@ void add_field(std::uint64_t& hash, const Field& field) {
   for (const std::uint64_t extent : info.shape) hash = mix_key(hash, kPlanHash, extent);
 }
 
+void add_tiling(std::uint64_t& hash, const Tiling& tiling) {
+  const Tiling::Rule& rule = tiling.rule();
+  for (std::size_t axis = rule.volumes ? 0 : 1; axis < kTileAxes; ++axis) {
+    hash = mix_key(hash, kPlanHash, rule.stride[axis]);
+    hash = mix_key(hash, kPlanHash, rule.edges == TileEdges::shift ? 1 : 0);
+  }
+  if (rule.drawn > 0) hash = mix_key(hash, kPlanHash, rule.drawn);
+  if (rule.turns != TileTurns::none) hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(rule.turns));
+  if (tiling.runs().size() == 1) return;
+  for (const TileRun& run : tiling.runs()) {
+    hash = mix_key(hash, kPlanHash, run.first_tile);
+    for (const TileAxis& axis : run.axes) hash = mix_key(hash, kPlanHash, axis.extent);
+  }
+}
+
 }  // namespace
 
 std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
   std::uint64_t hash = 0;
   add_field(hash, dataset.data);
   if (dataset.tiling) {
-    for (const TileAxis* const axis : {&dataset.tiling->y, &dataset.tiling->x}) {
-      hash = mix_key(hash, kPlanHash, axis->stride);
-      hash = mix_key(hash, kPlanHash, axis->inside ? 1 : 0);
+    add_tiling(hash, *dataset.tiling);
+    const TileOptions& tiles = *dataset.options.tiles;
+    if (tiles.foreground > 0 || tiles.min_foreground > 0) {
+      add_bytes(hash, std::as_bytes(std::span(tiles.labels)));
+      hash = mix_key(hash, kPlanHash, std::bit_cast<std::uint64_t>(tiles.foreground));
+      hash = mix_key(hash, kPlanHash, std::bit_cast<std::uint64_t>(tiles.min_foreground));
     }
   }
   if (dataset.target) {

@@ -7,6 +7,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
+#include "dataset/foreground_places.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {
@@ -24,6 +25,8 @@ MemoryBudget::MemoryBudget(const DatasetState& dataset, const DeliveryFormat& fo
     if (const Field* const field = dataset.field(number))
       count_field(*field, number == kData && options.row_reads);
   }
+  if (dataset.tiling && dataset.tiling->foreground_places() != nullptr)
+    resident_bytes_ += dataset.tiling->foreground_places()->bytes();
   for (const FieldFormat& field : format.fields)
     row_bytes_ += (field.batch_bytes + batch_size_ - 1) / batch_size_;
 }

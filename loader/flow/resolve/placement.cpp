@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/option_spelling.hpp"
 #include "batch/device_backend.hpp"
 #include "h5feed/config.hpp"
 #include "h5feed/error.hpp"
@@ -89,6 +90,12 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
         "transform cannot be used with {} on a GPU, which repeats samples as they are there; use device "
         "= \"cpu\", or leave one of the two out",
         options.echo.factor > 1 ? "echo" : "gpu_cache_bytes"));
+  }
+  if (options.gpu_cache_bytes.enabled() && dataset.tiling && dataset.tiling->drawn()) {
+    throw OptionError(
+        fmt::format("gpu_cache_bytes keeps samples as they are, and {} makes others of them in "
+                    "each epoch; leave one of the two out",
+                    spelled(dataset.tiling->rule().drawn > 0 ? "tiles.per_image" : "tiles.turns")));
   }
   const Conversion& conversion = placement.conversion;
   placement.gpu_converts =

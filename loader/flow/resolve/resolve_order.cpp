@@ -123,9 +123,11 @@ void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset,
   if (!windows && !by_chunk) return;
   const std::uint64_t chunks = chunks_of_all_ranks(dataset, chosen);
   if (windows && options.shuffle.window_chunks() > chunks) {
-    throw OptionError(fmt::format("{} \"{}\": the data has {} {}; use \"chunk:{}\" or less, or \"full\"",
+    const bool by_image = dataset.tiling && dataset.tiling->num_images() == chunks;
+    throw OptionError(fmt::format("{} \"{}\": the data has {} {}{}{}; use \"chunk:{}\" or less, or \"full\"",
                                   spelled("shuffle"), options.shuffle.to_string(), format_count(chunks),
-                                  chunks == 1 ? "chunk" : "chunks", chunks));
+                                  by_image ? "image" : "chunk", chunks == 1 ? "" : "s",
+                                  by_image ? ", whose chunks count as one" : "", chunks));
   }
   if (by_chunk && static_cast<std::uint64_t>(options.world_size) > chunks) {
     throw OptionError(fmt::format(

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/option_spelling.hpp"
 #include "base/unit_range.hpp"
 #include "batch/normalize.hpp"
 #include "h5feed/error.hpp"
@@ -16,8 +17,20 @@ bool is_image(const SampleGeometry& geometry) noexcept {
          shape[1] * shape[2] == static_cast<std::int64_t>(geometry.pixels);
 }
 
+bool is_volume(const SampleGeometry& geometry) noexcept {
+  const auto& shape = geometry.shape;
+  return shape.size() == 4 && shape[0] == static_cast<std::int64_t>(geometry.channels) &&
+         shape[1] * shape[2] * shape[3] == static_cast<std::int64_t>(geometry.pixels);
+}
+
 void need_images(const DatasetState& dataset, const char* option) {
   if (is_image(dataset.data.geometry)) return;
+  if (is_volume(dataset.data.geometry)) {
+    throw OptionError(
+        fmt::format("{} is for images of two dimensions; {}:{} holds volumes; leave it unset ({} "
+                    "flips and turns patches)",
+                    option, dataset.file, dataset.data.info().path, spelled("tiles.turns")));
+  }
   throw OptionError(fmt::format(
       "{} is for images; {}:{} is delivered as stored. Open it with input_layout = NCHW, NHWC or NHW", option,
       dataset.file, dataset.data.info().path));

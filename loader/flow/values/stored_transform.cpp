@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/values/stored_transform.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -14,7 +15,7 @@ StoredTransform::StoredTransform(Function function, const DatasetState& dataset)
       shape_(dataset.data.geometry.shape),
       channels_last_(dataset.data.geometry.channels_last),
       bytes_(dataset.data.map.row_bytes()) {
-  if (channels_last_) shape_ = {shape_[1], shape_[2], shape_[0]};
+  if (channels_last_) std::rotate(shape_.begin(), shape_.begin() + 1, shape_.end());
 }
 
 const std::byte* StoredTransform::run(const std::byte* sample, const SampleKey& key) const {

@@ -74,8 +74,8 @@ struct H5FEED_EXPORT SampleKey {
 struct SampleView {
   std::span<std::byte> bytes;           ///< Elements, row-major; aligned to 64 bytes
   DType dtype = DType::u8;              ///< Element type
-  std::span<const std::int64_t> shape;  ///< (C,H,W) or (H,W,C) for images, else as stored
-  bool channels_last = false;           ///< True for images of shape (H,W,C)
+  std::span<const std::int64_t> shape;  ///< (C,H,W) or (H,W,C), of volumes with D before H; else as stored
+  bool channels_last = false;           ///< True if C is last
 
   /// Returns the elements as T. Throws std::invalid_argument if T does not match `dtype`.
   template <typename T>

@@ -15,13 +15,15 @@
 #include "h5feed/dtype.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/field.hpp"
+#include "h5feed/tiles.hpp"
 
 namespace h5feed {
 
-/// Order of the stored dimensions. Images are delivered as (N,C,H,W). `none`: dimensions are delivered as
-/// stored. `automatic`: 1-D and 2-D datasets are `none`, a 3-D uint8 dataset is NHW, and a 4-D dataset with
-/// exactly one of axes 1 and −1 in {1,3,4} is NCHW or NHWC; any other dataset needs an explicit layout.
-enum class InputLayout : std::uint8_t { automatic, nchw, nhwc, nhw, none };
+/// Order of the stored dimensions. Images are delivered as (N,C,H,W), volumes (NCDHW, NDHWC, NDHW) as
+/// (N,C,D,H,W). `none`: dimensions are delivered as stored. `automatic`: 1-D and 2-D datasets are `none`, a
+/// 3-D uint8 dataset is NHW, and a 4-D dataset with exactly one of axes 1 and −1 in {1,3,4} is NCHW or NHWC;
+/// any other dataset, volumes included, needs an explicit layout. With `SampleUnit::dataset` N is not stored.
+enum class InputLayout : std::uint8_t { automatic, nchw, nhwc, nhw, none, ncdhw, ndhwc, ndhw };
 
 /// Unit of storage of one sample: a row of a dataset, or a whole dataset (one file or group per sample).
 enum class SampleUnit : std::uint8_t { row, dataset };
@@ -51,57 +53,6 @@ struct ImageOptions {
   std::string shapes;
 };
 
-/// Height and width in pixels, of a tile or between tiles. Converts implicitly from one number for both.
-struct TileExtent {
-  /// Vertical extent in pixels.
-  std::int64_t height = 0;
-  /// Horizontal extent in pixels.
-  std::int64_t width = 0;
-
-  /// Creates an extent of 0×0.
-  constexpr TileExtent() = default;
-  /// Creates an extent of `both` in each direction.
-  constexpr TileExtent(std::int64_t both)
-      : height(both), width(both) {}  // NOLINT(google-explicit-constructor)
-  /// Creates an extent of `down` by `across` pixels.
-  constexpr TileExtent(std::int64_t down, std::int64_t across) : height(down), width(across) {}
-};
-
-/// How an image that the tiles do not divide evenly is tiled at its lower and right edges. `drop`: delivers
-/// only tiles that lie inside the image; the rest of the image is never delivered. `pad`: the last tiles
-/// extend beyond the edge, with pixels of stored value 0 there, before `normalize`. `shift`: the last tiles
-/// are moved back to end at the edge, and overlap their neighbours.
-enum class TileEdges : std::uint8_t { drop, pad, shift };
-
-/// Splits the images of a dataset into tiles, which are the samples. Tiles are numbered row by row from the
-/// upper left corner, image after image. In sequential order, and within a window of `chunk:K`, the tiles of
-/// an image stay together, and each of its chunks is decoded once if the cache holds the chunks that a row of
-/// tiles touches.
-struct TileOptions {
-  /// Size of a tile in pixels, at least 1×1; larger than the image only with `TileEdges::pad`.
-  TileExtent size;
-  /// Distance from one tile to the next in pixels, at least 1×1; a stride above `size` leaves gaps. Excludes
-  /// `overlap`. Default: `size`, less `overlap`.
-  std::optional<TileExtent> stride = {};
-  /// Pixels shared by neighbouring tiles, less than `size`. Excludes `stride`.
-  std::optional<TileExtent> overlap = {};
-  /// Tiling at the lower and right edges of an image.
-  TileEdges edges = TileEdges::drop;
-};
-
-/// Grid of tiles that each image of a dataset is split into.
-struct TileGrid {
-  /// Height of an image in pixels.
-  std::int64_t image_height = 0;
-  /// Width of an image in pixels.
-  std::int64_t image_width = 0;
-  std::int64_t rows = 0;     ///< rows of tiles per image
-  std::int64_t columns = 0;  ///< columns of tiles per image
-
-  /// Returns the number of tiles per image.
-  std::int64_t per_image() const noexcept { return rows * columns; }
-};
-
 /// A field of each sample in addition to data and target: boxes, a mask, a second camera, text. A field has
 /// as many rows as the data (one per group or file with `SampleUnit::dataset`, one per image with tiles).
 /// Numbers of variable length are read as samples of different lengths.
@@ -114,8 +65,8 @@ struct FieldOptions {
   std::vector<std::filesystem::path> files = {};
   /// Unit of storage of one sample of the field. Default: the unit of the data.
   std::optional<SampleUnit> sample = {};
-  /// Order of the stored dimensions of the field. NCHW, NHWC and NHW deliver images as (B,C,H,W); `none`
-  /// delivers dimensions as stored.
+  /// Order of the stored dimensions of the field. NCHW, NHWC and NHW deliver images as (B,C,H,W); NCDHW,
+  /// NDHWC and NDHW deliver volumes as (B,C,D,H,W); `none` delivers dimensions as stored.
   InputLayout input_layout = InputLayout::none;
   /// Image decoding of bytes of variable length. Unset: the values are numbers.
   std::optional<ImageOptions> images = {};
@@ -132,7 +83,8 @@ struct FieldOptions {
 
 /// Files and datasets to open. Several files, and several datasets of a file, form one dataset: their samples
 /// follow each other in the order of the list; matches of a pattern in natural order (traj_2 before traj_10).
-/// They must have the same type and, except for the first dimension, the same shape.
+/// They must have the same type and, except for the first dimension, the same shape; with `tiles` the images
+/// of different datasets may differ in height, width and depth.
 struct DatasetOptions {
   /// HDF5 files, or patterns of their names with the wildcards of glob(7): "train/*.h5".
   std::vector<std::filesystem::path> files;
@@ -155,10 +107,10 @@ struct DatasetOptions {
   bool unit_range = false;
   /// Image decoding, if `data` holds bytes of variable length.
   ImageOptions images = {};
-  /// Splits the images into tiles, which are the samples. Needs NCHW, NHWC or NHW, stated or detected; a
-  /// dataset that is a single image needs `SampleUnit::dataset`. A target with the height and width of the
-  /// images, such as a mask, is tiled in the same way, as (N,H,W) or in the layout of the data; any other
-  /// target belongs to all tiles of its image.
+  /// Splits the images into tiles, which are the samples. Needs NCHW, NHWC or NHW, stated or detected, or for
+  /// volumes NCDHW, NDHWC or NDHW; a dataset that is a single image needs `SampleUnit::dataset`. A target
+  /// with the height, width and depth of the images, such as a mask, is tiled in the same way, without
+  /// channels or with channels before or after these; any other target belongs to all tiles of its image.
   std::optional<TileOptions> tiles = {};
   /// Further fields of each sample, delivered as `Batch::fields`.
   std::vector<FieldOptions> fields = {};
@@ -180,10 +132,13 @@ struct SampleOrigin {
   std::int64_t row = 0;  ///< row of the dataset; 0 if the sample is a whole dataset
   /// With tiles, the number of the image among all opened images. Otherwise the number of the sample.
   std::int64_t image = 0;
-  /// First row of a tile in its image, in pixels. 0 without tiles.
+  /// First row of a tile in its image, in pixels; negative if zeros precede a small image. 0 without tiles,
+  /// and from `Dataset::origin` if the place is drawn in each epoch, which `Batch::origins` knows.
   std::int64_t y = 0;
-  /// First column of a tile in its image, in pixels. 0 without tiles.
+  /// First column of a tile in its image, as `y`.
   std::int64_t x = 0;
+  /// First layer of a tile in its volume, as `y`. 0 in two dimensions.
+  std::int64_t z = 0;
 };
 
 struct DatasetAccess;
@@ -239,13 +194,19 @@ class H5FEED_EXPORT Dataset {
     return split(std::span<const double>(fractions.begin(), fractions.size()), seed);
   }
 
-  /// Returns the shape of one sample as delivered: (C,H,W) for images, the stored shape with
-  /// `InputLayout::none`.
+  /// Returns the shape of one sample as delivered: (C,H,W) for images, (C,D,H,W) for volumes, the stored
+  /// shape with `InputLayout::none`.
   const std::vector<std::int64_t>& sample_shape() const& noexcept;
   /// Returns a copy of the shape, for a temporary dataset.
   std::vector<std::int64_t> sample_shape() const&& { return sample_shape(); }
-  /// Returns how images are split into tiles; empty without `DatasetOptions::tiles`.
-  std::optional<TileGrid> tile_grid() const noexcept;
+  /// Returns how an image is split into tiles; empty without `DatasetOptions::tiles`, and with tiles at
+  /// random places. Images are numbered as in `SampleOrigin::image`. Throws OptionError for a number out of
+  /// range.
+  std::optional<TileGrid> tile_grid(std::int64_t image = 0) const;
+  /// Returns the number of opened images that tiles are cut from; 0 without `DatasetOptions::tiles`.
+  std::int64_t num_images() const noexcept;
+  /// Returns how many tiles of the grid `TileOptions::min_foreground` left out.
+  std::int64_t tiles_left_out() const noexcept;
   /// Returns the stored element type of the data.
   DType dtype() const noexcept;
   /// Returns `DatasetOptions::unit_range`.

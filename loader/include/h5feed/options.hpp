@@ -29,8 +29,8 @@ namespace h5feed {
 ///
 /// `sequential` follows the file. `full` permutes all samples. `chunk:K` permutes the chunks, then the
 /// samples within windows of K chunks, so that each chunk is decoded once if the cache holds K chunks; K is
-/// at most the number of chunks. Converts implicitly from `false`, `true` (= full), "sequential", "full" and
-/// "chunk:16".
+/// at most the number of chunks. Chunks that hold parts of the same samples count as one: with tiles, those
+/// of an image. Converts implicitly from `false`, `true` (= full), "sequential", "full" and "chunk:16".
 class H5FEED_EXPORT Shuffle {
  public:
   /// Shuffle mode. `chunk` stands for `chunk:K`.
@@ -340,7 +340,8 @@ struct DataLoaderOptions {
   /// A sixteenth of the GPU's memory stays free in both cases; if less than half of that is free, or an
   /// allocation of the loader or, with <h5feed/torch.hpp>, of LibTorch fails, blocks go back. Takes 60 to 110
   /// bytes of host memory per sample. No effect on the CPU, or below the size of one sample. Throws
-  /// OptionError with `augment` if the CPU has to crop, because the GPU does not convert to the type.
+  /// OptionError with `augment` if the CPU has to crop, because the GPU does not convert to the type, and
+  /// with tiles whose places or turns are drawn in each epoch.
   GpuCacheBytes gpu_cache_bytes = {};
 
   // Observing

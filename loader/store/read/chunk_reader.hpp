@@ -29,11 +29,8 @@ struct RowOrigin {
   std::string file;       ///< Path of the file
   std::string path;       ///< Path of the dataset in `file`
   std::uint64_t row = 0;  ///< Row number in the dataset
-  /// Number of the image among all, if rows are windows of images (`y`, `x`: offset of the window in it);
-  /// else empty.
+  /// Number of the image among all, if rows are windows of images; else empty.
   std::optional<std::uint64_t> image = {};
-  std::uint64_t y = 0;  ///< First row of the window in the image
-  std::uint64_t x = 0;  ///< First column of the window in the image
 };
 
 /// Buffers of `ChunkReader::read_chunk`, one object per thread. Not thread-safe.

@@ -241,7 +241,8 @@ class JoinedReader final : public ChunkReader, public StoredChunks {
   bool rows_readable_ = true;
 };
 
-// Replaces parts that are joined readers themselves by their parts.
+}  // namespace
+
 std::vector<JoinedPart> flattened(std::vector<JoinedPart> parts) {
   std::vector<JoinedPart> flat;
   flat.reserve(parts.size());
@@ -264,7 +265,30 @@ std::vector<JoinedPart> flattened(std::vector<JoinedPart> parts) {
   return flat;
 }
 
-}  // namespace
+DatasetInfo joined_info(const std::vector<JoinedPart>& parts, std::string file, std::string path) {
+  if (parts.empty()) throw std::invalid_argument("joined_info: no parts");
+  DatasetInfo whole = parts.front().reader->info();
+  whole.file = std::move(file);
+  whole.path = std::move(path);
+  whole.layout = StorageLayout::virtual_dataset;
+  whole.byte_swapped = false;
+  whole.chunk_shape.clear();
+  whole.filters.clear();
+  whole.stored_bytes = 0;
+  whole.shape.front() = 0;
+  for (const JoinedPart& part : parts) {
+    const DatasetInfo& info = part.reader->info();
+    if (info.dtype != whole.dtype || info.shape.size() != whole.shape.size() ||
+        !part.reader->rows().regular() || part.first_row > info.rows() ||
+        part.rows > info.rows() - part.first_row) {
+      throw std::invalid_argument("joined_info: a part of another shape or type");
+    }
+    whole.shape.front() += part.rows;
+    if (part.rows == info.rows()) whole.stored_bytes += info.stored_bytes;
+  }
+  whole.max_shape = whole.shape;
+  return whole;
+}
 
 std::shared_ptr<const ChunkReader> as_one_row(std::shared_ptr<const ChunkReader> reader) {
   return std::make_shared<const OneRowReader>(reader);
@@ -275,27 +299,13 @@ std::shared_ptr<const ChunkReader> join_readers(std::vector<JoinedPart> parts, s
   if (parts.empty()) throw std::invalid_argument("join_readers: no parts");
   parts = flattened(std::move(parts));
   const ChunkReader& first = *parts.front().reader;
-  DatasetInfo whole = first.info();
-  whole.file = std::move(file);
-  whole.path = std::move(path);
-  whole.layout = StorageLayout::virtual_dataset;
-  whole.byte_swapped = false;
-  whole.chunk_shape.clear();
-  whole.filters.clear();
-  whole.stored_bytes = 0;
-  whole.shape.front() = 0;
+  DatasetInfo whole = joined_info(parts, std::move(file), std::move(path));
   bool same_chunks = true;
   for (const JoinedPart& part : parts) {
-    const DatasetInfo& info = part.reader->info();
-    if (info.dtype != whole.dtype || !same_inner(info.shape, whole.shape) || !part.reader->rows().regular() ||
-        part.first_row > info.rows() || part.rows > info.rows() - part.first_row) {
-      throw std::invalid_argument("join_readers: a part of another shape or type");
-    }
+    if (!same_inner(part.reader->info().shape, whole.shape))
+      throw std::invalid_argument("join_readers: a part of another shape");
     same_chunks = same_chunks && same_inner(part.reader->chunk_shape(), first.chunk_shape());
-    whole.shape.front() += part.rows;
-    if (part.rows == info.rows()) whole.stored_bytes += info.stored_bytes;
   }
-  whole.max_shape = whole.shape;
   std::vector<std::uint64_t> chunk_shape;
   std::vector<RowLayout::Run> runs;
   runs.reserve(parts.size());

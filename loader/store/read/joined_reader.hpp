@@ -24,6 +24,15 @@ struct JoinedPart {
 std::shared_ptr<const ChunkReader> join_readers(std::vector<JoinedPart> parts, std::string file,
                                                 std::string path);
 
+/// Returns `parts` with those that are joined readers themselves replaced by their parts, so that the chunks
+/// of each have equal height. Throws std::bad_alloc.
+std::vector<JoinedPart> flattened(std::vector<JoinedPart> parts);
+
+/// Returns the metadata of all rows together, which messages call `file`:`path`; dimensions other than the
+/// first are those of the first part. Throws std::invalid_argument if there are no parts, or a part has
+/// another type or number of dimensions.
+DatasetInfo joined_info(const std::vector<JoinedPart>& parts, std::string file, std::string path);
+
 /// Returns a reader with one additional, leading dimension, whose only row is the whole dataset of `reader`.
 std::shared_ptr<const ChunkReader> as_one_row(std::shared_ptr<const ChunkReader> reader);
 

@@ -230,14 +230,27 @@ TEST(Bench, refuses_options_the_loader_refuses_before_the_first_row) {
   EXPECT_THAT(refused({"--on-error", "ignore"}), HasSubstr("fail, skip or replace"));
   EXPECT_THAT(refused({"--max-bad-share", "2"}), HasSubstr("a number from 0 to 1"));
   EXPECT_THAT(refused({"--batch-size", "none", "--on-error", "skip"}), HasSubstr("--on-error"));
-  EXPECT_EQ(refused({"--tile-size", "8x8x3"}),
-            "--tile-size \"8x8x3\": give pixels, such as 512, or 512x768 for height and width\n");
+  EXPECT_EQ(
+      refused({"--tile-size", "8x8x3x3"}),
+      "--tile-size \"8x8x3x3\": give pixels, such as 512, or 512x768 for height and width, or 64x128x128 for "
+      "depth, height and width\n");
+  EXPECT_THAT(refused({"--tile-size", "3x8x8"}),
+              HasSubstr("--tile-size 3×8×8 has a depth, and the images have "));
+  EXPECT_EQ(refused({"--tile-size", "8", "--tile-turns", "round"}),
+            "--tile-turns \"round\": give none, flips, planar or all\n");
+  EXPECT_THAT(refused({"--tile-size", "8", "--tile-per-image", "2", "--tile-foreground", "1.5"}),
+              HasSubstr("--tile-foreground \"1.5\""));
+  EXPECT_THAT(refused({"--tile-size", "8", "--tile-per-image", "2", "--tile-foreground", "0.5"}),
+              HasSubstr("--tile-foreground needs labels: name their dataset as --target"));
+  EXPECT_EQ(refused({"--tile-per-image", "2"}), "--tile-per-image needs --tile-size\n");
   EXPECT_EQ(refused({"--tile-overlap", "2"}), "--tile-overlap needs --tile-size\n");
   EXPECT_EQ(refused({"--shard", "halves"}), "--shard needs --world-size\n");
   EXPECT_EQ(refused({"--python", "python3"}), "--python needs --peer\n");
   EXPECT_EQ(refused({"--scratch", "."}), "--scratch needs --peer\n");
   EXPECT_EQ(refused({"--tile-size", "8", "--tile-stride", "0"}),
-            "--tile-stride \"0\": give pixels, such as 512, or 512x768 for height and width\n");
+            "--tile-stride \"0\": give pixels, such as 512, or 512x768 for height and width, or 64x128x128 "
+            "for depth, "
+            "height and width\n");
 }
 
 TEST(Bench, measures_tiles_of_images) {

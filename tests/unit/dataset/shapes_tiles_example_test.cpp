@@ -53,6 +53,21 @@ TEST_F(Tiles, are_put_together_again_by_the_example) {
   }
 }
 
+TEST_F(Tiles, of_volumes_that_differ_in_extent_are_put_together_by_the_example_with_weights) {
+  write("a.h5", make({20, 30, 40}), {8, 8, 8});
+  write("b.h5", make({17, 35, 16}), {5, 9, 16});
+  const std::string files = "' '" + (dir_ / "b.h5").string();
+  for (const char* const how : {"--edges shift --merge weighted", "--edges pad --merge average"}) {
+    const auto& [exit_code, out] = run_example(
+        (dir_ / "a.h5").string() + files,
+        std::string("--one-image --input-layout NDHW --size 12 --depth 9 --overlap 4 --images 9 ") + how);
+    EXPECT_EQ(exit_code, 0) << out;
+    EXPECT_THAT(out, HasSubstr("image 0: 20×30×40 put together from 80 tiles, every covered value equal, 0 "
+                               "pixels in no tile"));
+    EXPECT_THAT(out, HasSubstr("image 1: 17×35×16 put together from 24 tiles, every covered value equal"));
+  }
+}
+
 TEST_F(Tiles, that_the_example_cannot_make_are_refused_with_its_own_options) {
   write("a.h5", make({2, 40, 40, 3}));
   write("one.h5", make({40, 50, 3}));

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which datasets hold volumes, and how to read them by patches.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/hdf5/h5_file.hpp"
+#include "tools/info/shapes.hpp"
+
+namespace h5feed::cli {
+
+/// Returns how to read a dataset by patches, if it looks like a volume or several: three extents of at least
+/// 32 next to each other, of which at most one other is the number of channels (up to 4) and the first the
+/// number of volumes; three dimensions alone only if chunks cut all of them, or if there are labels. Labels
+/// are an integer dataset of the same extents.
+std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const DatasetInfo& info,
+                                            const std::vector<DatasetEntry>& entries);
+
+/// Returns the lines of C++ and Python that open what `reading` says; empty unless it has patches of volumes.
+std::string lines_that_read(const SampleReading& reading, const std::string& file);
+
+}  // namespace h5feed::cli
