@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-<<<<<<<<HEAD : loader / base / files / new_file.cpp
 #include "base/files/new_file.hpp"
-        == == == ==>>>>>>>> stage : loader /
-                                    flow / measure /
-                                    new_file.cpp
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,44 +10,44 @@
 #include <cstdio>
 #include <utility>
 
-                                    namespace h5feed {
-  namespace {
+namespace h5feed {
+namespace {
 
-  std::error_code last_error() noexcept { return {errno, std::generic_category()}; }
+std::error_code last_error() noexcept { return {errno, std::generic_category()}; }
 
-  std::filesystem::path temporary_name(const std::filesystem::path& target) {
-    return target.parent_path() / fmt::format(".{}.tmp-{}", target.filename().string(), ::getpid());
-  }
+std::filesystem::path temporary_name(const std::filesystem::path& target) {
+  return target.parent_path() / fmt::format(".{}.tmp-{}", target.filename().string(), ::getpid());
+}
 
-  }  // namespace
+}  // namespace
 
-  NewFile::NewFile(std::filesystem::path target)
-      : target_(std::move(target)),
-        temporary_(temporary_name(target_)),
-        file_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                     S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH)) {
-    if (!file_.valid()) error_ = last_error();
-  }
+NewFile::NewFile(std::filesystem::path target)
+    : target_(std::move(target)),
+      temporary_(temporary_name(target_)),
+      file_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+                   S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH)) {
+  if (!file_.valid()) error_ = last_error();
+}
 
-  NewFile::~NewFile() {
-    if (file_.valid() && !committed_) ::unlink(temporary_.c_str());
-  }
+NewFile::~NewFile() {
+  if (file_.valid() && !committed_) ::unlink(temporary_.c_str());
+}
 
-  void NewFile::write(std::string_view text) {
-    while (!error_ && !text.empty()) {
-      const ssize_t written = ::write(file_.get(), text.data(), text.size());
-      if (written >= 0) {
-        text.remove_prefix(static_cast<std::size_t>(written));
-      } else if (errno != EINTR) {
-        error_ = last_error();
-      }
+void NewFile::write(std::string_view text) {
+  while (!error_ && !text.empty()) {
+    const ssize_t written = ::write(file_.get(), text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      error_ = last_error();
     }
   }
+}
 
-  std::error_code NewFile::commit() {
-    if (!error_ && ::rename(temporary_.c_str(), target_.c_str()) != 0) error_ = last_error();
-    committed_ = !error_;
-    return error_;
-  }
+std::error_code NewFile::commit() {
+  if (!error_ && ::rename(temporary_.c_str(), target_.c_str()) != 0) error_ = last_error();
+  committed_ = !error_;
+  return error_;
+}
 
 }  // namespace h5feed
