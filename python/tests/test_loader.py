@@ -371,26 +371,10 @@ def test_a_loader_cannot_be_pickled(dataset):
         pickle.dumps(h5feed.DataLoader(dataset))
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize(("name", "dtype"), [("f4", np.float32), ("<f4", np.float32), ("half", np.float16), ("f16", np.float16),
                                              (">f8", np.float64), (np.float32, np.float32)])
 def test_types_have_the_names_of_numpy(dataset, name, dtype):
     assert next(iter(h5feed.DataLoader(dataset, output_dtype=name))).data.dtype == dtype
-=======
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_trace_path_gets_a_timeline(dataset, tmp_path, num_workers):
-    path = tmp_path / "run.json"
-    loader = h5feed.DataLoader(dataset, batch_size=10, num_workers=num_workers, trace_path=path)
-    for _ in loader:
-        pass
-    loader.close()
-    events = json.loads(path.read_text())["traceEvents"]
-    stages = [event for event in events if event["ph"] == "X"]
-    assert {"plan", "read+decode", "gather", "wait"} <= {event["name"] for event in stages}
-    assert all({"name", "ts", "dur", "pid", "tid"} <= event.keys() for event in stages)
-    assert sum(event["name"] == "wait" for event in stages) >= 10
-    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
->>>>>>> stage
 
 
 def test_a_batch_of_the_user_has_only_arrays():

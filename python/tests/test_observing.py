@@ -37,7 +37,7 @@ def test_trace_path_gets_a_timeline(dataset, tmp_path, num_workers):
     stages = [event for event in events if event["ph"] == "X"]
     assert {"plan", "read+decode", "gather", "wait"} <= {event["name"] for event in stages}
     assert all({"name", "ts", "dur", "pid", "tid"} <= event.keys() for event in stages)
-    assert sum(event["name"] == "wait" for event in stages) == 10
+    assert sum(event["name"] == "wait" for event in stages) >= 10
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
 
 

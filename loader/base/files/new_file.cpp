@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-<<<<<<<< HEAD:loader/base/files/new_file.cpp
 #include "base/files/new_file.hpp"
-========
-#include "flow/measure/new_file.hpp"
->>>>>>>> stage:loader/flow/measure/new_file.cpp
 
 #include <fcntl.h>
 #include <fmt/format.h>
