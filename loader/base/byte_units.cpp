@@ -88,4 +88,8 @@ std::string format_count(std::uint64_t value) {
   return digits;
 }
 
+std::string format_counted(std::int64_t count, const char* one, const char* several) {
+  return fmt::format("{} {}", count, count == 1 ? one : several);
+}
+
 }  // namespace h5feed

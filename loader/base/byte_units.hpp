@@ -29,5 +29,7 @@ std::string format_bytes_ceil(std::uint64_t bytes);
 
 /// Formats an integer with thousands separators: 116412 → "116,412".
 std::string format_count(std::uint64_t value);
+/// Returns the count with the word for it: "1 worker", "2 workers".
+std::string format_counted(std::int64_t count, const char* one, const char* several);
 
 }  // namespace h5feed

@@ -22,8 +22,8 @@ VerdictFacts DataLoader::State::verdict_facts() const {
           .usable_cpus = std::max<std::int64_t>(1, std::llround(cpu_share(limits, options.local_world_size))),
           .self_tuning = options.self_tuning,
           .samples = static_cast<std::uint64_t>(options.samples_per_epoch),
-          .chunks = static_cast<std::uint64_t>(
-              std::llround(static_cast<double>(options.chunks_per_epoch) * dataset->data.map.pieces_in_use())),
+          .chunks = static_cast<std::uint64_t>(std::llround(static_cast<double>(options.chunks_per_epoch) *
+                                                            dataset->data.map.pieces_in_use())),
           .fit_bytes = cached_data_bytes(*dataset, options),
           .cache_bytes = own_cache ? options.cache_bytes : cache.capacity_bytes(),
           .storage = dataset->remote ? dataset->remote->storage : std::string()};

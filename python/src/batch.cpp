@@ -150,7 +150,8 @@ void bind_batch(nb::module_& module) {
       .def_ro("z", &SampleOrigin::z)
       .def("__repr__", [](const SampleOrigin& origin) {
         return nb::str("SampleOrigin(file={!r}, path={!r}, row={}, image={}, z={}, y={}, x={})")
-            .format(text_of(origin.file), text_of(origin.path), origin.row, origin.image, origin.z, origin.y, origin.x);
+            .format(text_of(origin.file), text_of(origin.path), origin.row, origin.image, origin.z, origin.y,
+                    origin.x);
       });
   nb::class_<Batch>(module, "Batch", "A batch as the core delivers it.")
       .def_prop_ro("indices", [](const Batch& batch) { return own_numbers(batch.indices); })

@@ -49,8 +49,7 @@ struct Repetition {
   std::uint64_t later_samples = 0;  // samples after the batches that were prepared before the first was taken
   double later_s = 0;
 
-  std::uint64_t samples_skipped = 0;
-  std::uint64_t samples_replaced = 0;
+  std::uint64_t samples_skipped = 0, samples_replaced = 0;
 
   double samples_per_s() const { return static_cast<double>(samples) / seconds; }
   double read_bytes_per_s() const { return static_cast<double>(read_bytes) / seconds; }

@@ -125,7 +125,7 @@ ImageColor parse_color(std::string_view option, std::string_view text) {
 }  // namespace
 
 std::optional<std::string> command_line_option(std::string_view name) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kOptions = {{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kOptions = {{
       {"data", "--data"},
       {"target", "--target"},
       {"dataset", "--dataset"},

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "base/clock.hpp"
 #include "h5feed/log.hpp"
 
@@ -18,10 +19,6 @@ constexpr unsigned kLasting = 32;
 
 std::string time_text(double ns) {
   return ns < 1e6 ? fmt::format("{:.3g} µs", ns / 1e3) : fmt::format("{:.3g} ms", ns / 1e6);
-}
-
-std::string counted(std::int64_t count, const char* one, const char* several) {
-  return fmt::format("{} {}", count, count == 1 ? one : several);
 }
 
 double since(std::uint64_t now, std::uint64_t before) noexcept { return static_cast<double>(now - before); }
@@ -119,9 +116,9 @@ std::string SelfTuning::describe() const {
   }
   return fmt::format(
       "num_workers = auto: {} (at most {}), {} prefetched (at most {}), {} ahead (at most {}): {}",
-      counted(choice.workers, "worker", "workers"), bounds_.workers,
-      counted(static_cast<std::int64_t>(choice.batches), "batch", "batches"), bounds_.batches,
-      counted(choice.reads, "read", "reads"), bounds_.reads, why);
+      format_counted(choice.workers, "worker", "workers"), bounds_.workers,
+      format_counted(static_cast<std::int64_t>(choice.batches), "batch", "batches"), bounds_.batches,
+      format_counted(choice.reads, "read", "reads"), bounds_.reads, why);
 }
 
 void SelfTuning::log_if_lasting() {

@@ -43,10 +43,6 @@ Verdict::Cause cause_of(const Verdict& verdict) {
   return std::ranges::max_element(stages, {}, [](const auto& stage) { return stage.second; })->first;
 }
 
-std::string counted(std::int64_t count, const char* one, const char* several) {
-  return fmt::format("{} {}", count, count == 1 ? one : several);
-}
-
 // Returns the clause about workers; empty if more would not help.
 std::string more_workers(const Verdict& verdict, const VerdictFacts& facts) {
   if (facts.num_workers == 0) return "num_workers = auto: batches are then made while the model computes";
@@ -54,17 +50,17 @@ std::string more_workers(const Verdict& verdict, const VerdictFacts& facts) {
   const std::int64_t most = std::max(facts.usable_cpus, facts.num_workers);
   if (wanted <= facts.num_workers) return {};
   if (wanted <= most)
-    return counted(wanted - facts.num_workers, "worker more would feed this model",
+    return format_counted(wanted - facts.num_workers, "worker more would feed this model",
                    "workers more would feed this model");
   std::string text;
   if (most > facts.num_workers) {
     text = fmt::format("{} for the {}, and still ",
-                       counted(most - facts.num_workers, "worker more", "workers more"),
-                       counted(facts.usable_cpus, "usable CPU", "usable CPUs"));
+                       format_counted(most - facts.num_workers, "worker more", "workers more"),
+                       format_counted(facts.usable_cpus, "usable CPU", "usable CPUs"));
   }
   return text + fmt::format("{:.0f} % of what the model takes is the most that {} can make",
                             100 * static_cast<double>(most) / verdict.needed_workers,
-                            counted(facts.usable_cpus, "CPU", "CPUs"));
+                            format_counted(facts.usable_cpus, "CPU", "CPUs"));
 }
 
 // Returns the clause about a cache that spares decodes and reads; empty if it would not.
