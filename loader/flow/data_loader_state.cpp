@@ -281,8 +281,11 @@ void DataLoader::State::count_bad_samples(std::uint64_t bad_samples, const Batch
 
 Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& provide) {
   const std::uint64_t bad_samples = job.bad_samples;
-  delivering.bad_samples += bad_samples;
-  if (const std::exception_ptr error = job.take_error()) std::rethrow_exception(error);
+  const std::exception_ptr error = job.take_error();
+  // A batch in which a function of the user threw may have failed before its bad samples were found: they do
+  // not count, so that the quota does not depend on that.
+  if (!error || (faults && faults->choice.exceeds_quota(bad_samples))) delivering.bad_samples += bad_samples;
+  if (error) std::rethrow_exception(error);
   delivering.echoes = std::move(job.echoes);
   std::ranges::reverse(delivering.echoes);
   Batch batch = device->deliver(job.ticket, std::move(job.batch), provide);

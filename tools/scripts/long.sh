@@ -2,9 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # Longer runs than .ci/run: each header of the LibTorch adapter alone; h5feed as a subproject and as a shared library; the
 # tests' own code under UndefinedBehaviorSanitizer; the LibTorch adapter, the command line and the commands that measure under
-# AddressSanitizer; the Python package there, too; 200 kills of repack at random moments; and two minutes of every fuzz target.
+# AddressSanitizer; the Python package there, too; 200 kills of repack at random moments; random runs of the loader for half
+# an hour in release and under each sanitizer; and two minutes of every fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+
+# random_runs PRESET: half an hour from a seed of the clock; its output is kept, and its end shown.
+random_runs() {
+  local log=build/$1/random_runs.log
+  echo "random runs, $1: $log"
+  H5FEED_TEST_SECONDS=1800 H5FEED_TEST_SEED=$(date +%s) HDF5_PLUGIN_PRELOAD=:: \
+    "build/$1/tests/stress/random_runs_test" >"$log" 2>&1 || { tail -100 "$log"; return 1; }
+  tail -3 "$log"
+}
 
 tools/install_deps.sh --sanitizers --python
 tools/scripts/build.sh release -- -DH5FEED_LONG_TESTS=ON
@@ -21,5 +31,9 @@ HDF5_PLUGIN_PRELOAD=:: ctest --test-dir "$torch" -R '^(torch_test|torch_feed_tes
 
 tools/scripts/build.sh asan-ubsan -- -DH5FEED_LONG_TESTS=ON
 ctest --preset asan-ubsan -j "$(nproc)"
+for preset in release asan-ubsan tsan; do
+  tools/scripts/build.sh "$preset" random_runs_test
+  random_runs "$preset"
+done
 tools/scripts/python_asan.sh
 tools/scripts/fuzz.sh 120

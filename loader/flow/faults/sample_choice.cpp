@@ -50,7 +50,7 @@ void SampleChoice::apply(BatchJob& job) const {
 }
 
 void SampleChoice::check_quota(std::uint64_t bad_samples, std::uint64_t epoch, std::uint64_t number) const {
-  if (bad_samples <= quota_) return;
+  if (!exceeds_quota(bad_samples)) return;
   const std::string list = bad_.list_path().empty() ? "set bad_list for a list of all"
                                                     : fmt::format("all are in {}", bad_.list_path().string());
   throw ChunkError(fmt::format(

@@ -39,6 +39,8 @@ class SampleChoice {
   /// Returns whether bad samples are left out; otherwise they are replaced.
   bool skips() const noexcept { return settings_.on_error == OnError::skip; }
 
+  /// Returns whether so many bad samples are more than `max_bad_share` allows in an epoch.
+  bool exceeds_quota(std::uint64_t bad_samples) const noexcept { return bad_samples > quota_; }
   /// Throws ChunkError if `bad_samples` of an epoch, up to and including batch `number`, exceed the quota.
   void check_quota(std::uint64_t bad_samples, std::uint64_t epoch, std::uint64_t number) const;
 

@@ -189,7 +189,7 @@ void RandomData::draw_storage(Draw& draw) {
         std::min(chunk_shape_[0], static_cast<std::uint64_t>(first_rows_[file + 1] - first_rows_[file]));
   const auto bytes = static_cast<unsigned>(elements_in(chunk_shape_) * size_of(dtype_));
   filters_ = any_filters(draw, static_cast<unsigned>(size_of(dtype_)), bytes);
-  if (draw.one_in(2)) filters_.push_back(filter(filter_id::kFletcher32, {}));
+  if (!draw.one_in(3)) filters_.push_back(filter(filter_id::kFletcher32, {}));
   chunks_ = 0;
   for (std::size_t file = 0; file + 1 < first_rows_.size(); ++file) {
     const std::int64_t rows = first_rows_[file + 1] - first_rows_[file];
@@ -211,7 +211,7 @@ void RandomData::draw_tiles(Draw& draw) {
 }
 
 void RandomData::draw_faults(Draw& draw) {
-  if (draw.one_in(2)) return;
+  if (draw.one_in(4)) return;
   if (encoded_) {
     if (rows() < 4) return;
     // The first image tells the size of all.

@@ -183,7 +183,9 @@ Training any_training(Draw& draw, const RandomData& data) {
   DataLoaderOptions& options = training.options;
   options.on_error = draw.any({OnError::fail, OnError::skip, OnError::replace});
   if (options.on_error == OnError::skip && !options.batch_size) options.on_error = OnError::replace;
-  options.max_bad_share = draw.one_in(4) ? draw.any({0.0, 0.05, 0.2}) : 1;
+  // A batch in which a function of the user throws does not count for the quota.
+  const bool throws = training.failing_samples || training.failing_batches;
+  options.max_bad_share = draw.one_in(3) && !throws ? draw.any({0.0, 0.05, 0.2}) : 1;
   training.text = fmt::format(
       "{} {} seed {} shard {} uneven {}{} echo {} on_error {} share {}{}{}{}{}{}",
       training.has_batch_sampler ? "batch_sampler"

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <numeric>
 #include <set>
 #include <string>
 #include <thread>
@@ -111,6 +112,39 @@ TEST_F(Faults, a_share_of_exactly_the_quota_is_allowed) {
   EXPECT_THAT(samples_of(deliveries_of(open(set_), with)), SizeIs(980));
   with.max_bad_share = 0.019;
   EXPECT_NE(refusal_of<ChunkError>([&] { deliveries_of(open(set_), with); }), "accepted");
+}
+
+TEST_F(Faults, the_quota_counts_alike_whether_a_bad_chunk_is_found_or_known) {
+  for (const std::int64_t workers : {0, 3}) {
+    DataLoaderOptions with = options(OnError::skip, workers);
+    with.shuffle = false;
+    with.batch_size = 20;
+    with.max_bad_share = 0.015;
+    // Batch 8 fails before its bad chunk, 17, is read. Batch 10 finds it.
+    with.sampler = make_sampler([](std::uint64_t) {
+      std::vector<std::int64_t> samples(kFaultSamples);
+      std::iota(samples.begin(), samples.end(), 0);
+      samples[200] = 175;
+      return samples;
+    });
+    with.transform = [](const SampleView&, const SampleKey& key) {
+      if (key.sample == 165) throw std::runtime_error("of transform");
+    };
+    DataLoader loader(open(set_), with);
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      std::vector<int> failed;
+      for (int batch = 0; batch < 50; ++batch) {
+        try {
+          loader.next();
+        } catch (const std::runtime_error& error) {
+          EXPECT_STREQ(error.what(), "of transform");
+          failed.push_back(batch);
+        }
+      }
+      EXPECT_FALSE(loader.next());
+      EXPECT_THAT(failed, ElementsAre(8)) << "epoch " << epoch << ", workers " << workers;
+    }
+  }
 }
 
 TEST_F(Faults, the_consumers_functions_and_samplers_still_fail) {
