@@ -57,9 +57,8 @@ DataLoader::State::State(Dataset handle, const DataLoaderOptions& user)
       cache(own_cache ? *own_cache : resolved.group->cache()),
       device(make_device(resolved.placement, user, resolved.format, resolved.options, slot_bytes(),
                          {.most = chosen ? chosen->size() : plan_spec().num_samples, .foresee = foresee()})),
-      faults(user.on_error == OnError::fail
-                 ? nullptr
-                 : std::make_unique<Faults>(*dataset, chosen, user, resolved.options, counters)),
+      faults(user.on_error == OnError::fail ? nullptr
+                                            : std::make_unique<Faults>(*dataset, chosen, user, counters)),
       assembler(*dataset, resolved, device.get(), counters, faults ? &faults->choice : nullptr),
       chunks({*dataset, resolved.options, cache, layout.samples, counters, on_device(), in_use().reads,
               &thread_clocks}),
@@ -272,24 +271,24 @@ void DataLoader::State::warm_up() {
   issue_jobs();
 }
 
-void DataLoader::State::count_bad_samples(std::uint64_t bad_samples, const Batch& batch) {
-  if (bad_samples == 0) return;
-  faults->choice.check_quota(delivering.bad_samples, batch.epoch, batch.number);
+void DataLoader::State::count_bad_samples(const BatchJob& job) {
+  if (job.bad_samples == 0) return;
+  faults->choice.check_quota(delivering.bad_samples, job);
   const bool skips = faults->choice.skips();
-  Counters::add(skips ? counters.samples_skipped : counters.samples_replaced, bad_samples);
+  Counters::add(skips ? counters.samples_skipped : counters.samples_replaced, job.bad_samples);
 }
 
 Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& provide) {
-  const std::uint64_t bad_samples = job.bad_samples;
   const std::exception_ptr error = job.take_error();
   // A batch in which a function of the user threw may have failed before its bad samples were found: they do
   // not count, so that the quota does not depend on that.
-  if (!error || (faults && faults->choice.exceeds_quota(bad_samples))) delivering.bad_samples += bad_samples;
+  if (!error || (faults && faults->choice.exceeds_quota(job.bad_samples, *job.plan)))
+    delivering.bad_samples += job.bad_samples;
   if (error) std::rethrow_exception(error);
   delivering.echoes = std::move(job.echoes);
   std::ranges::reverse(delivering.echoes);
   Batch batch = device->deliver(job.ticket, std::move(job.batch), provide);
-  count_bad_samples(bad_samples, batch);
+  count_bad_samples(job);
   batch.repeat = delivering.first_repeat = job.first_repeat;
   delivering.repeats = job.first_repeat + 1;
   if (delivering.echo_pending() && resolved.placement.gpu) {

@@ -62,7 +62,7 @@ struct DataLoader::State {
   Batch first_delivery(BatchJob& job, const ProvideOutput& provide);
   /// Counts a batch with `bad_samples` left out or replaced, which is about to be delivered. Throws
   /// ChunkError if those of the epoch exceed the quota.
-  void count_bad_samples(std::uint64_t bad_samples, const Batch& batch);
+  void count_bad_samples(const BatchJob& job);
   /// Delivers the first batch once more, for `headroom`.
   Batch replay(const ProvideOutput& provide);
   /// Delivers the next repeat of the current batch.

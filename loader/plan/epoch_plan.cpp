@@ -127,6 +127,7 @@ EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
       order_ = global_order(spec, epoch);
       size_ = order_->size();
     }
+    const std::uint64_t all = size_;
     // If positions are global, the rest of the order after the start position is sharded again from place 0,
     // so that a resumed epoch may use another world size.
     if (positions_are_global(spec)) {
@@ -137,12 +138,16 @@ EpochPlan::EpochPlan(const PlanSpec& spec, std::uint64_t epoch) : spec_(spec) {
     const std::uint64_t shorter = left / ranks;
     const std::uint64_t longer_ranks = left % ranks;
     set_places(shorter + (spec.rank < longer_ranks ? 1 : 0), shorter, ceil_div(left, ranks));
+    if (positions_are_global(spec)) whole_places_ = all / ranks + (spec.rank < all % ranks ? 1 : 0);
     if (spec.shard == Shard::contiguous) {
       origin_ = spec.uneven == Uneven::exact ? spec.rank * shorter + std::min(spec.rank, longer_ranks)
                                              : spec.rank * longest_;
     }
   }
-  if (!positions_are_global(spec)) cut(spec.start / ranks, ceil_div(spec.end, ranks));
+  if (!positions_are_global(spec)) {
+    whole_places_ = places_;
+    cut(spec.start / ranks, ceil_div(spec.end, ranks));
+  }
 }
 
 // Keeps places [start, end) of sequences that were sharded from the beginning of the epoch.
@@ -160,6 +165,10 @@ void EpochPlan::set_places(std::uint64_t own, std::uint64_t shortest, std::uint6
   if (spec_.uneven == Uneven::pad) places_ = shortest_ = longest;
   if (spec_.uneven == Uneven::drop) places_ = longest_ = shortest;
   if (size_ == 0) places_ = 0;  // nothing to repeat
+}
+
+std::uint64_t EpochPlan::samples_in_epoch() const noexcept {
+  return batches_ ? whole_places_ * spec_.batch_size : whole_places_;
 }
 
 std::uint64_t EpochPlan::num_batches() const noexcept {

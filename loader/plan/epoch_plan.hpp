@@ -88,6 +88,9 @@ class EpochPlan {
   /// Number of positions of the epoch, at most `PlanSpec::end` (rounded up to a multiple of the world size
   /// unless `positions_are_global`).
   std::uint64_t num_positions() const noexcept;
+  /// Number of samples that this rank has in the whole epoch, whatever the start and end positions are; with
+  /// a batch sampler the most that its batches may have.
+  std::uint64_t samples_in_epoch() const noexcept;
   /// Start position; see `PlanSpec::start`.
   std::uint64_t start() const noexcept { return spec_.start; }
   /// End position; see `PlanSpec::end`.
@@ -127,6 +130,7 @@ class EpochPlan {
   std::uint64_t size_ = 0;                       // positions of the order, or batches of the batch sampler
   std::uint64_t origin_ = 0;                     // position of place 0
   std::uint64_t places_ = 0;                     // length of the sequence of this rank
+  std::uint64_t whole_places_ = 0;               // the same of the whole epoch
   std::uint64_t shortest_ = 0;                   // length of the shortest sequence of any rank
   // Length of the longest sequence of any rank.
   std::uint64_t longest_ = 0;

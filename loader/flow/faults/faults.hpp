@@ -2,7 +2,6 @@
 // How a loader goes on without data that cannot be read.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -10,7 +9,7 @@
 #include "flow/faults/bad_data.hpp"
 #include "flow/faults/sample_choice.hpp"
 #include "flow/measure/counters.hpp"
-#include "h5feed/data_loader.hpp"
+#include "h5feed/options.hpp"
 #include "plan/sample_subset.hpp"
 
 namespace h5feed {
@@ -20,10 +19,9 @@ struct Faults {
   /// Borrows `dataset` and `counters`. `chosen` is the subset of samples; null selects all. Throws
   /// OptionError if `user.bad_list` cannot be written.
   Faults(const DatasetState& dataset, std::shared_ptr<const SampleSubset> chosen,
-         const DataLoaderOptions& user, const ResolvedOptions& options, Counters& counters)
+         const DataLoaderOptions& user, Counters& counters)
       : bad(dataset, user.on_error, user.bad_list, counters),
-        choice(dataset, std::move(chosen), bad,
-               {user.on_error, user.max_bad_share, static_cast<std::uint64_t>(options.samples_per_epoch)}) {}
+        choice(dataset, std::move(chosen), bad, {user.on_error, user.max_bad_share}) {}
 
   BadData bad;
   SampleChoice choice;

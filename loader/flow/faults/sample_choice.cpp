@@ -30,18 +30,14 @@ std::uint64_t quota_of(double share, std::uint64_t samples) {
 
 SampleChoice::SampleChoice(const DatasetState& dataset, std::shared_ptr<const SampleSubset> chosen,
                            const BadData& bad, const Settings& settings)
-    : dataset_(dataset),
-      chosen_(std::move(chosen)),
-      bad_(bad),
-      settings_(settings),
-      quota_(quota_of(settings.max_bad_share, settings.samples_per_epoch)) {}
+    : dataset_(dataset), chosen_(std::move(chosen)), bad_(bad), settings_(settings) {}
 
 void SampleChoice::apply(BatchJob& job) const {
   if (bad_.empty()) return;
   const std::vector<bool> spoiled = bad_.spoiled(job.batch.indices, job.key());
   job.bad_samples = static_cast<std::uint64_t>(std::ranges::count(spoiled, true));
   if (job.bad_samples == 0) return;
-  check_quota(job.bad_samples, job.batch.epoch, job.batch.number);
+  check_quota(job.bad_samples, job);
   if (skips()) {
     leave_out(job, spoiled);
   } else {
@@ -49,15 +45,21 @@ void SampleChoice::apply(BatchJob& job) const {
   }
 }
 
-void SampleChoice::check_quota(std::uint64_t bad_samples, std::uint64_t epoch, std::uint64_t number) const {
-  if (!exceeds_quota(bad_samples)) return;
+bool SampleChoice::exceeds_quota(std::uint64_t bad_samples, const EpochPlan& plan) const noexcept {
+  return bad_samples > quota_of(settings_.max_bad_share, plan.samples_in_epoch());
+}
+
+void SampleChoice::check_quota(std::uint64_t bad_samples, const BatchJob& job) const {
+  if (!exceeds_quota(bad_samples, *job.plan)) return;
+  const std::uint64_t samples = job.plan->samples_in_epoch();
   const std::string list = bad_.list_path().empty() ? "set bad_list for a list of all"
                                                     : fmt::format("all are in {}", bad_.list_path().string());
   throw ChunkError(fmt::format(
       "epoch {}, batch {}: {} of the {} samples of this rank's epoch cannot be read, more than max_bad_share "
       "{} allows ({}); the last fault: {}; {}; restore the data, or raise max_bad_share",
-      epoch, number, format_count(bad_samples), format_count(settings_.samples_per_epoch),
-      settings_.max_bad_share, format_count(quota_), bad_.last_fault(), list));
+      job.epoch, job.plan->first_number() + job.number, format_count(bad_samples), format_count(samples),
+      settings_.max_bad_share, format_count(quota_of(settings_.max_bad_share, samples)), bad_.last_fault(),
+      list));
 }
 
 void SampleChoice::leave_out(BatchJob& job, const std::vector<bool>& spoiled) const {

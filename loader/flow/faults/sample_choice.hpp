@@ -24,7 +24,6 @@ class SampleChoice {
   struct Settings {
     OnError on_error = OnError::skip;
     double max_bad_share = 0;
-    std::uint64_t samples_per_epoch = 0;  ///< samples of this rank
   };
 
   /// Borrows `dataset` and `bad`. `chosen` is the subset of samples; null selects all.
@@ -39,10 +38,11 @@ class SampleChoice {
   /// Returns whether bad samples are left out; otherwise they are replaced.
   bool skips() const noexcept { return settings_.on_error == OnError::skip; }
 
-  /// Returns whether so many bad samples are more than `max_bad_share` allows in an epoch.
-  bool exceeds_quota(std::uint64_t bad_samples) const noexcept { return bad_samples > quota_; }
-  /// Throws ChunkError if `bad_samples` of an epoch, up to and including batch `number`, exceed the quota.
-  void check_quota(std::uint64_t bad_samples, std::uint64_t epoch, std::uint64_t number) const;
+  /// Returns whether so many bad samples are more than `max_bad_share` allows in the epoch of a plan.
+  bool exceeds_quota(std::uint64_t bad_samples, const EpochPlan& plan) const noexcept;
+  /// Throws ChunkError if `bad_samples` of the epoch, up to and including the batch of `job`, exceed the
+  /// quota.
+  void check_quota(std::uint64_t bad_samples, const BatchJob& job) const;
 
  private:
   struct Places {
@@ -59,7 +59,6 @@ class SampleChoice {
   const std::shared_ptr<const SampleSubset> chosen_;
   const BadData& bad_;
   const Settings settings_;
-  const std::uint64_t quota_;  // samples of an epoch
 };
 
 }  // namespace h5feed

@@ -17,6 +17,12 @@
 namespace h5feed::test {
 namespace {
 
+void begin(DataLoader& loader, std::uint64_t epoch, const std::optional<LoaderState>& from) {
+  from ? loader.restore(*from) : loader.set_epoch(epoch);
+}
+
+}  // namespace
+
 std::string name_of_batch(const Batch& batch) {
   return fmt::format("epoch {} batch {} repeat {} [{}]", batch.epoch, batch.number, batch.repeat,
                      fmt::join(batch.indices, " "));
@@ -26,12 +32,6 @@ std::string name_of_due(const Due& due) {
   return fmt::format("epoch {} batch {} repeat {} [{}] of [{}]", due.epoch, due.number, due.repeat,
                      fmt::join(due.indices, " "), fmt::join(due.planned, " "));
 }
-
-void begin(DataLoader& loader, std::uint64_t epoch, const std::optional<LoaderState>& from) {
-  from ? loader.restore(*from) : loader.set_epoch(epoch);
-}
-
-}  // namespace
 
 Oracle::Oracle(const RandomData& data, const Training& training)
     : data_(data),

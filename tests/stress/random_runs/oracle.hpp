@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,11 @@ struct Due {
 
   bool throws() const noexcept { return throws_bad || throws_planted; }
 };
+
+/// Returns position and samples of a batch, for messages.
+std::string name_of_batch(const Batch& batch);
+/// Returns position and samples of what is due, for messages.
+std::string name_of_due(const Due& due);
 
 /// Times that each (sample, repeat) was delivered.
 using Count = std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t>;

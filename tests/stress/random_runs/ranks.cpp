@@ -103,7 +103,10 @@ void Rank::accept(Batch batch) {
     last_ = {batch.number, batch.repeat};
   }
   expect(found != due_.end(), fmt::format("batch {} repeat {} is not due", batch.number, batch.repeat));
-  expect(!found->throws(), fmt::format("batch {} should have thrown", batch.number));
+  expect(!found->throws(),
+         name_of_batch(batch) + " should have thrown " +
+             (found->throws_bad ? "because of bad data" : "what a function of the user throws") + ": " +
+             name_of_due(*found));
   oracle_.check(batch, *found);
   for (const std::int64_t sample : batch.indices) ++delivered[{sample, batch.repeat}];
   ++batches_;

@@ -160,6 +160,7 @@ TEST_P(Shards, goes_on_where_it_stopped) {
         rest.start = plan.position_before(stop);
         ASSERT_LE(rest.start, plan.num_positions());
         const EpochPlan resumed(rest, 3);
+        ASSERT_EQ(resumed.samples_in_epoch(), flat(whole).size()) << "of the whole epoch";
         EXPECT_EQ(batches_of(rest, 3),
                   std::vector<Samples>(whole.begin() + static_cast<std::ptrdiff_t>(stop), whole.end()));
         EXPECT_EQ(resumed.first_number(), stop == whole.size() ? resumed.first_number() : stop);

@@ -114,6 +114,26 @@ TEST_F(Faults, a_share_of_exactly_the_quota_is_allowed) {
   EXPECT_NE(refusal_of<ChunkError>([&] { deliveries_of(open(set_), with); }), "accepted");
 }
 
+TEST_F(Faults, a_share_of_one_is_never_exceeded_by_ranks_with_more_chunks) {
+  // Rank by rank 3 and 2 chunks of 17 samples, all but one of them bad; `pad` makes it 3 each.
+  const SampleSet set({.shape = {85, 4, 4}, .chunk_shape = {17, 4, 4}, .gzip = 1, .fletcher32 = true});
+  damage_chunks(set, {0, 1, 3, 4});
+  for (const Uneven uneven : {Uneven::exact, Uneven::pad}) {
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      DataLoaderOptions with = options(OnError::replace);
+      with.batch_size = 5;
+      with.rank = rank;
+      with.world_size = 2;
+      with.shard = Shard::by_chunk;
+      with.uneven = uneven;
+      with.max_bad_share = 1;
+      DataLoader loader(open(set), with);
+      for (int epoch = 0; epoch < 4; ++epoch) EXPECT_NO_THROW(rest_of_epoch(loader)) << "rank " << rank;
+      EXPECT_GT(loader.stats().samples_replaced, 0u);
+    }
+  }
+}
+
 TEST_F(Faults, the_quota_counts_alike_whether_a_bad_chunk_is_found_or_known) {
   for (const std::int64_t workers : {0, 3}) {
     DataLoaderOptions with = options(OnError::skip, workers);
