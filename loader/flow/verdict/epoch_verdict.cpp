@@ -51,7 +51,7 @@ std::string more_workers(const Verdict& verdict, const VerdictFacts& facts) {
   if (wanted <= facts.num_workers) return {};
   if (wanted <= most)
     return format_counted(wanted - facts.num_workers, "worker more would feed this model",
-                   "workers more would feed this model");
+                          "workers more would feed this model");
   std::string text;
   if (most > facts.num_workers) {
     text = fmt::format("{} for the {}, and still ",

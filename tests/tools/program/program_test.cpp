@@ -137,7 +137,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "--idx \"images.gz\": give NAME=FILE, such as train/images=train-images-idx3-ubyte.gz"},
         Mistake{{"bench", "a.h5", "--num-workers", "1,two"},
                 2,
-                "--num-workers \"1,two\": give numbers from 0 on or auto, separated by commas, such as 0,1,2,auto"},
+                "--num-workers \"1,two\": give numbers from 0 on or auto, separated by commas, such as "
+                "0,1,2,auto"},
         Mistake{{"bench", "a.h5", "--time-budget", "0s"},
                 2,
                 "--time-budget \"0s\": give a time such as 3s, 500ms or 2m"},
