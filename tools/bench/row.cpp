@@ -35,11 +35,8 @@ struct Repetition {
   double wait_s = 0;
   std::uint64_t samples = 0;
   std::uint64_t decoded_bytes = 0;  // decoded or read directly, of data and of a target that is not resident
-  std::uint64_t cache_hits = 0;
-  std::uint64_t cache_misses = 0;
-  std::uint64_t rows_direct = 0;
-  std::uint64_t read_calls = 0;
-  std::uint64_t read_bytes = 0;  // from the file
+  std::uint64_t cache_hits = 0, cache_misses = 0, rows_direct = 0;
+  std::uint64_t read_calls = 0, read_bytes = 0;  // from the file
   ResourceUsage usage;
   std::uint64_t peak_rss_bytes = 0;
   double epoch_share = 1;  // below 1 if the time was too short for an epoch
@@ -48,9 +45,7 @@ struct Repetition {
   double cached_s = 0;
   std::uint64_t later_samples = 0;  // samples after the batches that were prepared before the first was taken
   double later_s = 0;
-
-  std::uint64_t samples_skipped = 0;
-  std::uint64_t samples_replaced = 0;
+  std::uint64_t samples_skipped = 0, samples_replaced = 0;
 
   double samples_per_s() const { return static_cast<double>(samples) / seconds; }
   double read_bytes_per_s() const { return static_cast<double>(read_bytes) / seconds; }
@@ -253,10 +248,8 @@ class Row {
       repetition.later_s += seconds - prepared_s;
     }
     // A complete epoch may have fewer samples: bad ones are left out.
-    if (!complete) {
-      const double share = static_cast<double>(epoch_samples) / static_cast<double>(data().info().rows());
-      repetition.epoch_share = std::min(repetition.epoch_share, share);
-    }
+    const double share = static_cast<double>(epoch_samples) / static_cast<double>(data().info().rows());
+    if (!complete) repetition.epoch_share = std::min(repetition.epoch_share, share);
     repetition.usage += resource_usage() - before;
     last_ = loader.stats();
     add_counters(last_, repetition);
