@@ -106,13 +106,13 @@ void take_epoch(const h5feed::Dataset& dataset, std::int64_t num_workers,
   }
 }
 
-void take_slow_epoch(const std::string& file, bool uneven, Seconds delay, std::int64_t prefetch_factor,
-                     Seconds step, Calls& calls) {
+void take_slow_epoch(const std::string& file, bool uneven, Seconds delay, std::int64_t num_workers,
+                     std::int64_t prefetch_factor, Seconds step, Calls& calls) {
   std::shared_ptr<const UnevenSource> source;
   const auto dataset = h5feed::DatasetAccess::open({.files = {file}}, [&](auto of_file) {
     return source = std::make_shared<const UnevenSource>(std::move(of_file), delay, uneven);
   });
-  take_epoch(dataset, 2, prefetch_factor, step, calls);
+  take_epoch(dataset, num_workers, prefetch_factor, step, calls);
   calls.slow_reads += source->slow_reads();
 }
 
@@ -139,17 +139,18 @@ int main(int argc, char** argv) {
       ahead.push_back(fmt::format("{{\"num_workers\": {}, {}}}", workers, calls.to_json()));
     }
     const Seconds extra = (kTimes - 1) * delay;
-    for (const std::int64_t prefetch_factor : {1, 2}) {
+    for (const auto& [num_workers, prefetch_factor] :
+         {std::pair<std::int64_t, std::int64_t>(1, 1), {2, 1}, {2, 2}}) {
       Calls usual, uneven;
       for (int run = 0; run < runs; ++run) {
-        take_slow_epoch(file, false, delay, prefetch_factor, step, usual);
-        take_slow_epoch(file, true, delay, prefetch_factor, step, uneven);
+        take_slow_epoch(file, false, delay, num_workers, prefetch_factor, step, usual);
+        take_slow_epoch(file, true, delay, num_workers, prefetch_factor, step, uneven);
       }
       for (Calls* const calls : {&usual, &uneven}) {
         slow.push_back(fmt::format(
-            "{{\"num_workers\": 2, \"prefetch_factor\": {}, \"slow_reads\": {}, {}, \"long_waits\": {}, "
+            "{{\"num_workers\": {}, \"prefetch_factor\": {}, \"slow_reads\": {}, {}, \"long_waits\": {}, "
             "\"longer_than_extra\": {}}}",
-            prefetch_factor, calls->slow_reads, calls->to_json(), calls->longer_than(extra / 2),
+            num_workers, prefetch_factor, calls->slow_reads, calls->to_json(), calls->longer_than(extra / 2),
             calls->longer_than(extra)));
       }
     }

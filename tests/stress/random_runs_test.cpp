@@ -25,14 +25,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kLongestRun(60);
+constexpr std::chrono::seconds kLongestStep(60);
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::stoull(text);
 }
 
-// Ends the process, with the story of the run, if a run takes too long: a test that hangs tells nothing.
+// Ends the process, with the story of the run, if a call of a loader takes too long: a test that hangs tells
+// nothing.
 class Watchdog {
  public:
   Watchdog() : thread_([this] { watch(); }) {}
@@ -53,12 +54,18 @@ class Watchdog {
     const MutexLock lock(mutex_);
     story_ = story;
     seed_ = seed;
-    deadline_ = Clock::now() + kLongestRun;
+    begin_step();
+  }
+
+  void begin_step() H5FEED_REQUIRES(mutex_) {
+    steps_ = story_ == nullptr ? 0 : story_->steps();
+    deadline_ = Clock::now() + kLongestStep;
   }
 
   void watch() {
     MutexLock lock(mutex_);
     while (!stop_) {
+      if (story_ != nullptr && story_->steps() != steps_) begin_step();
       if (story_ != nullptr && Clock::now() > deadline_) {
         std::fprintf(stderr, "the run of seed %llu hangs:\n%s", static_cast<unsigned long long>(seed_),
                      story_->text().c_str());
@@ -73,6 +80,7 @@ class Watchdog {
   bool stop_ H5FEED_GUARDED_BY(mutex_) = false;
   const Story* story_ H5FEED_GUARDED_BY(mutex_) = nullptr;
   std::uint64_t seed_ H5FEED_GUARDED_BY(mutex_) = 0;
+  std::uint64_t steps_ H5FEED_GUARDED_BY(mutex_) = 0;
   Clock::time_point deadline_ H5FEED_GUARDED_BY(mutex_);
   std::thread thread_;
 };

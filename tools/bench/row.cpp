@@ -226,10 +226,8 @@ class Row {
       repetition.later_s += seconds - prepared_s;
     }
     // A complete epoch may have fewer samples: bad ones are left out.
-    if (!complete) {
-      const double share = static_cast<double>(epoch_samples) / static_cast<double>(data().info().rows());
-      repetition.epoch_share = std::min(repetition.epoch_share, share);
-    }
+    const double share = static_cast<double>(epoch_samples) / static_cast<double>(data().info().rows());
+    if (!complete) repetition.epoch_share = std::min(repetition.epoch_share, share);
     repetition.usage += resource_usage() - before;
     last_ = loader.stats();
     add_counters(last_, repetition);

@@ -43,10 +43,11 @@ class Watcher {
 }  // namespace
 
 Rank::Rank(const Oracle& oracle, const Training& training, const Dataset& dataset,
-           const DataLoaderOptions& options, std::uint64_t seed)
+           const DataLoaderOptions& options, std::uint64_t seed, Story& story)
     : oracle_(oracle),
       training_(training),
       in_order_(options.in_order),
+      story_(story),
       draw_(seed),
       loader_(dataset, options) {}
 
@@ -63,7 +64,10 @@ bool Rank::any_throws() const {
 }
 
 void Rank::take(std::uint64_t calls) {
-  for (; calls > 0 && !at_end_; --calls) take_one();
+  for (; calls > 0 && !at_end_; --calls) {
+    take_one();
+    story_.go_on();
+  }
 }
 
 void Rank::take_one() {
@@ -87,7 +91,10 @@ void Rank::take_one() {
 }
 
 void Rank::take_by_iterators() {
-  for (Batch& batch : loader_) accept(std::move(batch));
+  for (Batch& batch : loader_) {
+    accept(std::move(batch));
+    story_.go_on();
+  }
   expect(due_.empty(), "the iterators ended too early");
   at_end_ = true;
 }
@@ -147,11 +154,11 @@ void Rank::check_statistics() {
 }
 
 Ranks::Ranks(const RandomData& data, Oracle& oracle, const Training& training, Size size,
-             const Dataset& dataset, Draw& draw)
+             const Dataset& dataset, Draw& draw, Story& story)
     : data_(data), oracle_(oracle), training_(training), size_(std::move(size)) {
   for (std::int64_t rank = 0; rank < size_.options.world_size; ++rank)
-    ranks_.push_back(
-        std::make_unique<Rank>(oracle, training, dataset, options_of(training, size_, rank), draw.seed()));
+    ranks_.push_back(std::make_unique<Rank>(oracle, training, dataset, options_of(training, size_, rank),
+                                            draw.seed(), story));
 }
 
 void Ranks::set_epoch(std::uint64_t epoch) {

@@ -17,6 +17,7 @@
 #include "h5feed/data_loader.hpp"
 #include "stress/random_runs/draw.hpp"
 #include "stress/random_runs/oracle.hpp"
+#include "stress/random_runs/story.hpp"
 #include "stress/random_runs/training.hpp"
 
 namespace h5feed::test {
@@ -26,7 +27,7 @@ class Rank {
  public:
   /// Throws what the constructor of the loader throws.
   Rank(const Oracle& oracle, const Training& training, const Dataset& dataset,
-       const DataLoaderOptions& options, std::uint64_t seed);
+       const DataLoaderOptions& options, std::uint64_t seed, Story& story);
 
   DataLoader& loader() noexcept { return loader_; }
   /// The calls that follow must do this, and then end the epoch.
@@ -53,6 +54,7 @@ class Rank {
   const Oracle& oracle_;
   const Training& training_;
   const bool in_order_;
+  Story& story_;
   Draw draw_;
   DataLoader loader_;
   std::deque<Due> due_;
@@ -67,7 +69,7 @@ class Ranks {
  public:
   /// Throws OptionError if the options exclude each other. Borrows all but `size`.
   Ranks(const RandomData& data, Oracle& oracle, const Training& training, Size size, const Dataset& dataset,
-        Draw& draw);
+        Draw& draw, Story& story);
 
   const Size& size() const noexcept { return size_; }
   /// Selects the epoch that starts next.

@@ -58,7 +58,8 @@ class Life {
       if (resumes) size.options.in_order = true;
       const std::string text = training_.text + "\n  " + size.text;
       try {
-        ranks_ = std::make_unique<Ranks>(data_, *oracle_, training_, std::move(size), dataset_, draw_);
+        ranks_ =
+            std::make_unique<Ranks>(data_, *oracle_, training_, std::move(size), dataset_, draw_, story_);
       } catch (const OptionError&) {
         continue;
       }

@@ -4,28 +4,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
 
-#include "base/mutex.hpp"
+#include "stress/random_runs/story.hpp"
 
 namespace h5feed::test {
-
-/// What a run is doing, for messages. Thread-safe.
-class Story {
- public:
-  void add(const std::string& line) {
-    const MutexLock lock(mutex_);
-    text_ += line + "\n";
-  }
-  std::string text() const {
-    const MutexLock lock(mutex_);
-    return text_;
-  }
-
- private:
-  mutable Mutex mutex_;
-  std::string text_ H5FEED_GUARDED_BY(mutex_);
-};
 
 /// Does the run of a seed with files in `folder`, an empty one. Throws Mismatch, and what should not have
 /// been thrown.
