@@ -103,7 +103,7 @@ inline SplitSamples split(const std::vector<std::int64_t>& samples, const RowSto
   return split;
 }
 
-/// Where the samples of a batch are that follow each other, `sample_bytes` each.
+/// Memory of the samples of a batch, contiguous, `sample_bytes` each.
 struct SampleMemory {
   const std::byte* device = nullptr;  ///< Place of the first sample on the device, after the copy
   std::byte* host = nullptr;  ///< Place of the first sample in the host slot; room for all of the batch

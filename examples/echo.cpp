@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What data echoing costs: trains a small CNN on Fashion-MNIST with every batch delivered 1, 2 and 4 times,
+// Cost of data echoing: trains a small CNN on Fashion-MNIST with every batch delivered 1, 2 and 4 times,
 // for the same number of steps, and prints accuracy and time over several seeds (Choi et al., "Faster neural
 // network training with data echoing", 2019, arXiv 1907.05550). `h5feed pack` makes the file.
 //

@@ -42,7 +42,7 @@ class RowBlock {
     return memory_.get() + row * pitch;
   }
 
-  /// Where a row is.
+  /// Location of a row: on the device, or saved in host memory.
   struct Location {
     const std::byte* on_device = nullptr;  ///< Null if the memory is freed
     const std::byte* saved = nullptr;      ///< In host memory; null if the memory is not freed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What determines the random choices of an epoch.
+// Key of the random choices of an epoch.
 #pragma once
 
 #include <cstdint>

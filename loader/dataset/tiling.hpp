@@ -86,11 +86,11 @@ struct TileRun {
   std::uint64_t pieces() const noexcept;
 };
 
-/// How the images of a field are cut into tiles, which are numbered image after image. Copies are cheap.
+/// Division of the images of a field into tiles, which are numbered image after image. Copies are cheap.
 /// Immutable and thread-safe.
 class Tiling {
  public:
-  /// What all images have in common. Extents in pixels; a depth of 1 in two dimensions.
+  /// Tiling rule that applies to every image. Extents are in pixels; the depth is 1 for 2-D images.
   struct Rule {
     PerAxis<std::uint64_t> size = {1, 1, 1};
     PerAxis<std::uint64_t> stride = {1, 1, 1};

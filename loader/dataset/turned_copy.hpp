@@ -8,7 +8,7 @@
 
 namespace h5feed {
 
-/// What a dimension of the copy is made of.
+/// Source of one dimension of a turned copy.
 struct TurnedDimension {
   std::size_t from = 0;   ///< Dimension of the source, which has the same extent
   bool mirrored = false;  ///< Whether it runs backwards

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loader knows of its run, for reports and verdicts.
+// Facts about a run of a loader, for reports and verdicts.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loader says of slow storage.
+// Message of a loader about slow storage.
 #pragma once
 
 #include <string>

@@ -339,6 +339,8 @@ void add_bench(CLI::App& app, Action& action) {
     }
     if (arguments->world_size.empty() && command->count("--shard") > 0)
       throw OptionError("--shard needs --world-size");
+    if (command->count("--max-bad-share") > 0 && command->count("--on-error") == 0)
+      throw OptionError("--max-bad-share needs --on-error skip or replace");
     if (arguments->peer.empty() && command->count("--python") > 0) throw OptionError("--python needs --peer");
     if (arguments->peer.empty() && command->count("--scratch") > 0)
       throw OptionError("--scratch needs --peer");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one repetition of a row of `bench` counted.
+// Counters of one repetition of a row of `bench`.
 #pragma once
 
 #include <cstdint>

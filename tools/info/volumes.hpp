@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which datasets hold volumes, and how to read them by patches.
+// Recognition of datasets that hold volumes, and the lines that read them by patches.
 #pragma once
 
 #include <optional>

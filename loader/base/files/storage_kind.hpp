@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kind of file system holds a file, and whether it is reached over a network.
+// Name of the file system that holds a file, and whether it is a network file system.
 #pragma once
 
 #include <sys/vfs.h>
@@ -10,7 +10,7 @@
 
 namespace h5feed {
 
-/// How `storage_kind` and the staging of files ask the system. Tests replace the members.
+/// System calls that `storage_kind` and the staging of files use. Tests replace the members.
 struct StorageProbe {
   /// statfs(2): returns 0, or −1 with errno.
   int (*statfs)(const char* path, struct ::statfs* into) = &::statfs;

@@ -50,7 +50,7 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
     batch.epoch = epoch;
     batch.number = plan->first_number() + number;
   }
-  /// The same batch once more, to be planned from the start.
+  /// Copies the identity of `job`, but none of its progress: the batch is planned again as `next_attempt`.
   BatchJob(const BatchJob& job, std::uint32_t next_attempt)
       : BatchJob(job.ticket, job.round, job.plan, job.epoch, job.number) {
     first_turn = job.first_turn;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loader has found unreadable so far.
+// Collection of the chunks and rows that a loader could not read.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a loader goes on without data that cannot be read.
+// Parts of a loader that continue after data could not be read.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace h5feed {
 
-/// What a loader knows of bad data, and what it does about it.
+/// Bad data found by a loader, and the choice of samples that avoids it. Exists unless `on_error` is `fail`.
 struct Faults {
   /// Borrows `dataset` and `counters`. `chosen` is the subset of samples; null selects all. Throws
   /// OptionError if `user.bad_list` cannot be written.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loader needs of its memory budget.
+// Parts of the memory budget of a loader.
 #pragma once
 
 #include <algorithm>

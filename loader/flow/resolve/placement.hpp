@@ -34,7 +34,7 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
 DeliveryFormat assembly_format(const Placement& placement, const DataLoaderOptions& options,
                                const DatasetState& dataset, std::uint64_t max_batch_rows);
 
-/// What a GPU needs to know of samples that may stay there.
+/// Number of samples that a GPU may keep, and the function that chooses them.
 struct SamplesToKeep {
   std::uint64_t most = 0;  ///< number of samples that may be delivered
   Foresee foresee = {};    ///< decides which of them stay; called from the first slot on

@@ -30,7 +30,7 @@ struct TileExtent {
       : depth(deep), height(down), width(across) {}
 };
 
-/// How an image that the tiles do not divide evenly is tiled at its far edges (back, lower and right).
+/// Treatment of the far edges (back, lower and right) of an image whose extent is no multiple of the tile's.
 /// `drop`: delivers only tiles that lie inside the image; the rest of the image is never delivered. `pad`:
 /// the last tiles extend beyond the edge, with pixels of stored value 0 there, before `normalize`. `shift`:
 /// the last tiles are moved back to end at the edge, and overlap their neighbours. Tiles at random places

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the time of an epoch went, and what would make it shorter.
+// Verdict on an epoch: waits of the consumer by their cause, and advice.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace h5feed {
 /// time. Idle workers count as reading while stored chunks are being read ahead of decoding. Waits for GPU
 /// slots are measured as such.
 struct H5FEED_EXPORT Verdict {
-  /// What an epoch is bound by. `consumer`: the training itself. `read`: storage. `decode`: the filters of
+  /// Bottleneck of an epoch. `consumer`: the training itself. `read`: storage. `decode`: the filters of
   /// the file, or the image decoder. `gather`: copying, converting and normalizing on the CPU. `transform`:
   /// the user's `transform` and `collate_fn`. `transfer`: copies to the GPU. `other`: none of these, such as
   /// a sampler, or a chunk that another loader of the dataset was loading.
@@ -57,7 +57,8 @@ struct H5FEED_EXPORT Verdict {
   /// Bytes per second that the consumer would need from files to never wait; 0 if not known.
   double needed_bytes_per_s = 0;
 
-  /// What would help, a clause each, in order of their weight. Empty if the consumer is the slow side.
+  /// Advice: changes that would shorten the epoch, one clause each, the most effective first. Empty if
+  /// `bottleneck` is `consumer` or `other`.
   std::vector<std::string> advice;
 
   /// Returns the samples delivered per second; 0 before the first.

@@ -11,7 +11,7 @@
 
 namespace h5feed {
 
-/// Where a chunk is stored.
+/// Location of a stored chunk.
 struct ChunkPlace {
   std::string file;                        ///< Path of the file, as the user gave it
   std::string path;                        ///< Path of the dataset in `file`

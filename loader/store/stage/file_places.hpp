@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the files of a dataset are read: in place, or from copies in a local directory.
+// Paths that the files of a dataset are read from: the originals, or copies in a local directory.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loader whose pinned slots all wait for the consumer's own work on the GPU.
+// A loader whose pinned slots all wait: for the consumer's own work on the GPU, or for copies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "support/fakes/fake_cuda.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/gpu/gpu_deliveries.hpp"
+#include "support/gpu/on_gpu.hpp"
 #include "support/loaders/loader_cases.hpp"
 
 namespace h5feed::test {
@@ -28,15 +30,18 @@ struct WaitCounter final : TraceSink {
   void end(Stage stage, std::uint64_t) noexcept override { ended += stage == Stage::wait ? 1 : 0; }
 };
 
-// Work that a stream cannot pass until it is opened.
+// Blocks its passengers until it is opened.
 class Gate {
  public:
-  Gate(FakeCuda& cuda, cudaStream_t stream) {
-    cuda.enqueue(stream, [opened = opened_] { opened.wait(); });
-  }
+  Gate() = default;
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
   ~Gate() { open(); }
+
+  // Returns work that does not end before the gate is open.
+  std::function<void()> passage() const {
+    return [opened = opened_] { opened.wait(); };
+  }
 
   void open() {
     if (!done_.exchange(true)) opener_.set_value();
@@ -47,6 +52,24 @@ class Gate {
   std::shared_future<void> opened_ = opener_.get_future().share();
   std::atomic<bool> done_ = false;
 };
+
+// Returns a thread that opens the gate after ten looks at the copies while the consumer waits for one and the
+// same batch.
+std::jthread open_when_starved(Gate& gate, const FakeCuda& cuda, const WaitCounter& counter) {
+  return std::jthread([&] {
+    bool starved = false;
+    while (!starved) {
+      const std::uint64_t wait = counter.begun;
+      const std::uint64_t polls = cuda.calls_of("cudaEventQuery");
+      const auto still_waits = [&] { return counter.begun == wait && counter.ended + 1 == wait; };
+      while (still_waits() && !starved) {
+        starved = cuda.calls_of("cudaEventQuery") >= polls + 10 && still_waits();
+        std::this_thread::yield();
+      }
+    }
+    gate.open();
+  });
+}
 
 TEST(GpuSlots, that_wait_for_work_of_the_consumer_are_charged_to_the_consumer) {
   // What the loader can deliver at least while the consumer's stream stands still: one whose kernel came
@@ -68,29 +91,35 @@ TEST(GpuSlots, that_wait_for_work_of_the_consumer_are_charged_to_the_consumer) {
     FakeCuda cuda;
     DataLoader loader(dataset, options);
     GpuReader reader(cuda, 0);
-    Gate gate(cuda, reader.stream());
+    Gate gate;
+    cuda.enqueue(reader.stream(), gate.passage());
     for (std::size_t i = 0; i < kWithoutTheGpu; ++i) reader.read(*loader.next());
-    std::jthread opener([&] {
-      // Ten looks at the copies while the consumer waits for one and the same batch.
-      bool starved = false;
-      while (!starved) {
-        const std::uint64_t wait = counter->begun;
-        const std::uint64_t polls = cuda.calls_of("cudaEventQuery");
-        const auto still_waits = [&] { return counter->begun == wait && counter->ended + 1 == wait; };
-        while (still_waits() && !starved) {
-          starved = cuda.calls_of("cudaEventQuery") >= polls + 10 && still_waits();
-          std::this_thread::yield();
-        }
-      }
-      gate.open();
-    });
+    const std::jthread opener = open_when_starved(gate, cuda, *counter);
     while (const auto batch = loader.next()) reader.read(*batch);
     EXPECT_TRUE(reader.wait() == expected) << workers << " workers";
     const LoaderStats stats = loader.stats();
     EXPECT_GT(stats.wait_gpu_ns, 0u);
     EXPECT_LE(stats.wait_gpu_ns + stats.wait_transfer_ns, stats.wait_ns);
     EXPECT_EQ(stats.pageable_batches, 0u);
+    EXPECT_GT(loader.verdict()->waits.free_slot, 0);
     EXPECT_THAT(loader.report(), testing::HasSubstr(" for its own work on the GPU"));
+  }
+}
+
+TEST(GpuSlots, that_wait_for_copies_are_charged_to_the_transfer) {
+  const SampleSet set(gzip_set());
+  const Dataset dataset = open(set);
+  for (const std::int64_t workers : {1, 2}) {
+    const auto counter = std::make_shared<WaitCounter>();
+    Gate gate;
+    FakeCuda cuda({.before_copy = gate.passage()});
+    DataLoader loader(dataset, on_gpu({.batch_size = 2, .num_workers = workers, .trace = counter}));
+    const std::jthread opener = open_when_starved(gate, cuda, *counter);
+    while (loader.next()) continue;
+    const LoaderStats stats = loader.stats();
+    EXPECT_GT(stats.wait_transfer_ns, 0u);
+    EXPECT_LE(stats.wait_gpu_ns + stats.wait_transfer_ns, stats.wait_ns);
+    EXPECT_GT(loader.verdict()->waits.transfer, 0);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which samples replace which in a full RowStore, and what the streams wait for.
+// Replacement of samples in a full RowStore, and the events that streams wait for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

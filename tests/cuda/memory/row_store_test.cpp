@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a RowStore keeps, the memory that it takes, and how it gives memory back.
+// Contents of a RowStore, its memory, and the release of memory.
 #include "cuda/memory/row_store.hpp"
 
 #include <gmock/gmock.h>

@@ -43,7 +43,7 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-/// What a run delivered is not what it should have.
+/// Thrown if a run delivers other samples or values than the oracle expects.
 class Mismatch : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

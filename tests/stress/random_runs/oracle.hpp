@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a random training must deliver: the order of a loader without workers, the values of the file.
+// Expected batches of a random training: the order of a loader without workers, the values of the file.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace h5feed::test {
 
-/// What one call of `next()` must do.
+/// Expected result of one call of `next()`.
 struct Due {
   std::uint64_t epoch = 0, number = 0;
   std::int64_t repeat = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a random run does.
+// Steps of a random run.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace h5feed::test {
 
-/// What a run is doing, for messages, and whether it goes on. Thread-safe.
+/// Progress of a run: its present step, for messages, and the time of its last call. Thread-safe.
 class Story {
  public:
   void add(const std::string& line) {

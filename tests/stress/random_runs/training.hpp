@@ -16,7 +16,7 @@
 
 namespace h5feed::test {
 
-/// What decides which samples a training delivers, and their values. Stays the same when it is resumed.
+/// Options that determine the samples of a training and their values. They stay the same after a resume.
 struct Training {
   /// Options of `DataLoaderOptions` that do so; `sampler` and `batch_sampler` without planted exceptions.
   DataLoaderOptions options;
@@ -45,7 +45,7 @@ struct Training {
   }
 };
 
-/// How a training runs; may change when it is resumed.
+/// Options that do not change the samples of a training. They may differ after a resume.
 struct Size {
   DataLoaderOptions options;  ///< workers, memory, batch size, number of ranks
   bool init_throws = false;   ///< whether `worker_init_fn` throws

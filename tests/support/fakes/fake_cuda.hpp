@@ -25,8 +25,8 @@ struct FakeCudaSettings {
   unsigned seed = 1;                                ///< seed of the random delays
   cudaError_t device_count_error = cudaSuccess;     ///< result of cudaGetDeviceCount
   int driver_version = 13000;
-  std::set<int> busy_devices = {};  ///< devices in exclusive use by another process
-  unsigned copy_us = 0;             ///< microseconds that each copy from pinned memory takes longer
+  std::set<int> busy_devices = {};         ///< devices in exclusive use by another process
+  std::function<void()> before_copy = {};  ///< called on the stream's thread before a copy from pinned memory
   bool refuse_register = false;
   bool refuse_host_alloc = false;
 };

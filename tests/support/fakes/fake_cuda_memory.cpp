@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the fake runtime for devices, memory and copies.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "support/fakes/fake_cuda_runtime.hpp"
 
@@ -204,10 +202,9 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, size_t bytes, 
   if (memory_at(r.pinned, from, bytes) != nullptr || memory_at(r.registered, from, bytes) != nullptr) {
     ++r.pinned_copies;
     r.pinned_copy_bytes += bytes;
-    const std::chrono::microseconds slow(r.settings.copy_us);
     enqueue_locked(r, *target,
-                   {[=] {
-                      if (slow.count() > 0) std::this_thread::sleep_for(slow);
+                   {[copy, before = r.settings.before_copy] {
+                      if (before) before();
                       copy();
                     },
                     {},

@@ -228,8 +228,9 @@ TEST(Bench, refuses_options_the_loader_refuses_before_the_first_row) {
             "--tile-edges \"round\": give drop, pad or shift\n");
   EXPECT_THAT(refused({"--cache-policy", "never"}), HasSubstr("lru, clairvoyant or keep_first"));
   EXPECT_THAT(refused({"--on-error", "ignore"}), HasSubstr("fail, skip or replace"));
-  EXPECT_THAT(refused({"--max-bad-share", "2"}), HasSubstr("a number from 0 to 1"));
+  EXPECT_THAT(refused({"--on-error", "skip", "--max-bad-share", "2"}), HasSubstr("a number from 0 to 1"));
   EXPECT_THAT(refused({"--batch-size", "none", "--on-error", "skip"}), HasSubstr("--on-error"));
+  EXPECT_EQ(refused({"--max-bad-share", "0.5"}), "--max-bad-share needs --on-error skip or replace\n");
   EXPECT_EQ(
       refused({"--tile-size", "8x8x3x3"}),
       "--tile-size \"8x8x3x3\": give pixels, such as 512, or 512x768 for height and width, or 64x128x128 for "

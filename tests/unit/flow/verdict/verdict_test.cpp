@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a verdict says, and what would help.
+// Text, JSON and advice of verdicts.
 #include "h5feed/verdict.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -155,6 +156,32 @@ TEST_F(EpochVerdict, is_of_the_running_epoch_or_the_last_one) {
   take_epoch(loader);
   EXPECT_EQ(loader.verdict()->epoch, 1U);
   EXPECT_EQ(loader.verdict()->batches, 10U) << "counted from the beginning of its epoch";
+}
+
+TEST_F(EpochVerdict, charges_waits_only_to_stages_that_the_loader_has) {
+  const SampleSet plain({.shape = {100, 8, 6}, .chunk_shape = {10, 8, 6}});
+  for (const std::int64_t workers : {0, 1, 3}) {
+    DataLoader loader(open(plain), {.batch_size = 10, .num_workers = workers, .row_reads = RowReads::never});
+    take_epoch(loader);
+    const LoaderStats stats = loader.stats();
+    EXPECT_GT(stats.read_ns, 0U);
+    EXPECT_GT(stats.gather_ns, 0U);
+    EXPECT_EQ(stats.wait_transform_ns, 0U);
+    EXPECT_EQ(stats.wait_transfer_ns, 0U);
+    EXPECT_LE(stats.wait_read_ns + stats.wait_decode_ns + stats.wait_gather_ns, stats.wait_ns);
+  }
+  for (const std::int64_t workers : {0, 1, 3}) {
+    std::atomic<int> calls = 0;
+    DataLoader loader(open(set_), {.batch_size = 100,
+                                   .collate_fn = [&](Batch&) { ++calls; },
+                                   .num_workers = workers,
+                                   .transform = [](const SampleView&, const SampleKey&) {}});
+    take_epoch(loader);
+    EXPECT_GE(calls, 1) << "workers may prepare the next epoch";
+    EXPECT_GT(loader.stats().transform_ns, 0U);
+    EXPECT_GT(loader.stats().decode_ns, 0U);
+    EXPECT_LE(loader.stats().wait_transform_ns, loader.stats().wait_ns);
+  }
 }
 
 TEST_F(EpochVerdict, is_logged_and_appended_once_for_each_finished_epoch) {
