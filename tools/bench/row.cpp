@@ -37,7 +37,7 @@ void touch(const Batch& batch) {
 }
 
 // Batches after which self-tuning has settled.
-constexpr std::uint64_t kSettled = 50;
+constexpr std::uint64_t kSettledBatches = 50;
 
 class Row {
  public:
@@ -201,7 +201,7 @@ class Row {
     bool complete = false;
     std::uint64_t epoch_samples = 0;
     const std::uint64_t prepared =
-        resolved_.self_tuning ? kSettled : std::max<std::uint64_t>(1, resolved_.prefetch_batches);
+        resolved_.self_tuning ? kSettledBatches : std::max<std::uint64_t>(1, resolved_.prefetch_batches);
     std::uint64_t batches = 0, prepared_samples = 0;
     double prepared_s = 0;
     do {
