@@ -24,18 +24,15 @@ fail() {
   exit 1
 }
 
-# add_licenses FOLDER LIBRARY...: adds the licenses of h5feed, of the static LIBRARYs and of the libraries in the unpacked
-# wheel to the wheel's own.
+# add_licenses FOLDER LIBRARY: adds the licenses of h5feed, of the static LIBRARY and of the libraries in the unpacked wheel
+# to the wheel's own.
 add_licenses() {
   local folder=$1 licenses library name package
-  shift
   licenses=$(echo "$folder"/*.dist-info)/licenses
   mkdir -p "$licenses"
   cp LICENSE THIRD_PARTY.md "$licenses/"
-  for library in "$@"; do
-    cat "$libraries/$library"/{COPYING,COPYRIGHT,LICENSE} 2>/dev/null >"$licenses/$library" || true
-    [ -s "$licenses/$library" ] || fail "$libraries/$library has no license"
-  done
+  cat "$libraries/$2"/{COPYING,COPYRIGHT,LICENSE} 2>/dev/null >"$licenses/$2" || true
+  [ -s "$licenses/$2" ] || fail "$libraries/$2 has no license"
   for library in "$folder"/*.libs/*; do
     name=$(basename "$library" | sed -E 's/-[0-9a-f]{8}\./\./')  # auditwheel puts a checksum into the name
     package=$(dpkg-query -S "*/$name" | sed -n 's/:.*//p' | sort -u | sed -n 1p)
@@ -59,8 +56,8 @@ check() {
   [ -z "$found" ] || fail "no library of the wheel must need: $found"
 }
 
-# build NAME SOURCE NOT_HERE "LIBRARIES" PIP-ARGUMENT...: builds the wheel of SOURCE with the static LIBRARIES, repairs and
-# checks it.
+# build NAME SOURCE NOT_HERE LIBRARY PIP-ARGUMENT...: builds the wheel of SOURCE, which contains the static LIBRARY, repairs
+# and checks it.
 build() {
   local name=$1 source=$2 not_here=$3 static=$4 work=$out/$1 folder wheel bytes
   shift 4
@@ -73,7 +70,7 @@ build() {
     fail "$(tail -1 "$work/auditwheel.log"); see $work/auditwheel.log"
   "$python" -m wheel unpack --dest "$work/unpacked" "$work"/repaired/*.whl >/dev/null
   folder=$(echo "$work"/unpacked/*)
-  add_licenses "$folder" $static
+  add_licenses "$folder" "$static"
   check "$folder" "$not_here"
   "$python" -m wheel pack --dest-dir "$out" "$folder" >/dev/null
   wheel=$(echo "$out/$name"-*.whl)

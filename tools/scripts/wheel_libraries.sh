@@ -7,10 +7,14 @@
 # Installs them in FOLDER/hdf5 and FOLDER/opencv; one that is there stays. Called by wheel.sh.
 set -euo pipefail
 
-hdf5_source=h/hdf5/hdf5_1.10.8+repack1.orig.tar.gz
-hdf5_sha256=7b38e58ff83b13fd8959a90b13bf896bc318ba096c940ab0847abf3ad41a0b31
-opencv_source=o/opencv/opencv_4.6.0+dfsg.orig.tar.xz
-opencv_sha256=40a59ba7e5c18a43652de0a08733c9843a39bba619b1f3e26a5fac4a6f041423
+declare -A sources=(
+  [hdf5]=h/hdf5/hdf5_1.10.8+repack1.orig.tar.gz
+  [opencv]=o/opencv/opencv_4.6.0+dfsg.orig.tar.xz
+)
+declare -A checksums=(
+  [hdf5]=7b38e58ff83b13fd8959a90b13bf896bc318ba096c940ab0847abf3ad41a0b31
+  [opencv]=40a59ba7e5c18a43652de0a08733c9843a39bba619b1f3e26a5fac4a6f041423
+)
 
 mkdir -p "$1"
 out=$(realpath "$1")
@@ -69,9 +73,8 @@ build_opencv() {
 
 for library in hdf5 opencv; do
   [ ! -d "$out/$library" ] || continue
-  source=${library}_source sha256=${library}_sha256
   (
-    unpack "${!source}" "${!sha256}"
+    unpack "${sources[$library]}" "${checksums[$library]}"
     "build_$library"
   ) >"$out/$library.log" 2>&1
 done
