@@ -16,6 +16,7 @@
 #include "dataset/geometry.hpp"
 #include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"
+#include "dataset/sparse_data.hpp"
 #include "h5feed/dataset.hpp"
 #include "store/read/chunk_reader.hpp"
 
@@ -60,6 +61,8 @@ struct NamedField {
   /// Set if rows belong to images that differ in their number of tiles; `samples_per_row` is then the
   /// largest.
   std::shared_ptr<const Tiling> images = {};
+  /// Names of the codes of a categorical column; empty for other fields.
+  std::vector<std::string> names = {};
 
   /// Returns the row of `ragged` that belongs to a sample.
   std::uint64_t row_of(std::uint64_t sample) const noexcept {
@@ -90,6 +93,8 @@ struct DatasetState {
   std::optional<RemoteFile> remote = {};
   /// Tiles that `TileOptions::min_foreground` left; null: all.
   std::shared_ptr<const SampleSubset> kept = {};
+  std::optional<SparseData> sparse = {};         ///< Set if samples are rows of a sparse matrix
+  std::vector<std::string> target_names = {};    ///< Names of the codes of a categorical target
   std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();
 
   /// Number of fields: data, target and named fields. The target counts even if there is none.
@@ -102,12 +107,16 @@ struct DatasetState {
     const NamedField& named = fields[number - kFirstNamed];
     return named.rows ? &*named.rows : nullptr;
   }
-  /// Returns the decoded bytes of one sample in the stored types: its data, target and named fields, without
-  /// ragged ones, whose samples differ in length.
+  /// Returns whether the data is delivered as `Batch::sparse`.
+  bool delivers_csr() const noexcept { return sparse && sparse->as == SparseFormat::csr; }
+  /// Returns the decoded bytes of one sample in the stored types: its data, on average if it is a sparse row,
+  /// target and named fields, without ragged ones, whose samples differ in length.
   std::uint64_t sample_bytes() const noexcept {
     std::uint64_t bytes = 0;
     for (std::size_t number = 0; number < num_fields(); ++number) {
-      if (const Field* const rows = field(number)) bytes += rows->map.row_bytes();
+      const Field* const rows = field(number);
+      if (rows == nullptr) continue;
+      bytes += number == kData && delivers_csr() ? sparse->mean_row_bytes() : rows->map.row_bytes();
     }
     return bytes;
   }

@@ -84,6 +84,7 @@ class BatchAssembler {
   void place(BatchJob& job, std::size_t lane_number, const std::byte* row, std::uint32_t position) const;
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   void read_ragged(BatchJob& job, const Visit& visit) const;
+  void gather_sparse(BatchJob& job, const Visit& visit, const std::byte* chunk) const;
   template <typename RowInChunk>
   void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
 

@@ -155,7 +155,7 @@ constexpr double kWorthSaying = 0.8;
 }  // namespace
 
 bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& options) noexcept {
-  return options.world_size == 1 && !options.sampled && !dataset.tiling;
+  return options.world_size == 1 && !options.sampled && !dataset.tiling && !dataset.sparse;
 }
 
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options) {
