@@ -302,6 +302,7 @@ const std::vector<std::int64_t>& Dataset::sample_shape() const& noexcept {
 DType Dataset::dtype() const noexcept { return state_->data.info().dtype; }
 bool Dataset::unit_range() const noexcept { return state_->options.unit_range; }
 bool Dataset::has_target() const noexcept { return state_->target.has_value(); }
+bool Dataset::delivers_csr() const noexcept { return state_->delivers_csr(); }
 
 const std::vector<std::string>& Dataset::categories(std::string_view field) const& {
   if (field.empty()) return state_->target_names;

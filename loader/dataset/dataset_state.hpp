@@ -93,8 +93,8 @@ struct DatasetState {
   std::optional<RemoteFile> remote = {};
   /// Tiles that `TileOptions::min_foreground` left; null: all.
   std::shared_ptr<const SampleSubset> kept = {};
-  std::optional<SparseData> sparse = {};         ///< Set if samples are rows of a sparse matrix
-  std::vector<std::string> target_names = {};    ///< Names of the codes of a categorical target
+  std::optional<SparseData> sparse = {};       ///< Set if samples are rows of a sparse matrix
+  std::vector<std::string> target_names = {};  ///< Names of the codes of a categorical target
   std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();
 
   /// Number of fields: data, target and named fields. The target counts even if there is none.
@@ -108,7 +108,7 @@ struct DatasetState {
     return named.rows ? &*named.rows : nullptr;
   }
   /// Returns whether the data is delivered as `Batch::sparse`.
-  bool delivers_csr() const noexcept { return sparse && sparse->as == SparseFormat::csr; }
+  bool delivers_csr() const noexcept { return sparse && sparse->format == SparseFormat::csr; }
   /// Returns the decoded bytes of one sample in the stored types: its data, on average if it is a sparse row,
   /// target and named fields, without ragged ones, whose samples differ in length.
   std::uint64_t sample_bytes() const noexcept {

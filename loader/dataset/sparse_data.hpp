@@ -15,7 +15,7 @@ namespace h5feed {
 /// The sparse matrix of a dataset, and how its rows are delivered. Immutable and thread-safe.
 struct SparseData {
   std::shared_ptr<const SparseReader> reader;  ///< The reader of `DatasetState::data`
-  SparseFormat as = SparseFormat::csr;
+  SparseFormat format = SparseFormat::csr;
   /// Index of each stored column in a dense sample; −1 if it is not delivered. Empty: all, in their order.
   std::vector<std::int32_t> places = {};
 

@@ -29,9 +29,10 @@ std::string matrix_of(const SparsePart& part) {
 // Throws unless the dataset has one dimension, and with `integers` integers.
 void check_list(const DatasetInfo& info, bool integers) {
   if (info.shape.size() == 1 && info.values_per_element == 1 && (!integers || is_integer(info.dtype))) return;
-  throw DatasetError(fmt::format("{} ({}) must be {} of one dimension, as it is part of a sparse matrix; "
-                                 "write the file again",
-                                 info.place(), info.shape_text(), integers ? "integers" : "numbers"));
+  throw DatasetError(
+      fmt::format("{} ({}) must be {} of one dimension, as it is part of a sparse matrix; "
+                  "write the file again",
+                  info.place(), info.shape_text(), integers ? "integers" : "numbers"));
 }
 
 // Returns the table of rows, checked by itself.
@@ -76,9 +77,9 @@ void check_sizes(const SparseGroup& group, const SparsePart& part) {
                     name, format_count(values), format_count(columns)));
   }
   if (part.starts.back() > values) {
-    throw DatasetError(fmt::format(
-        "{}: indptr ends at {}, beyond the {} values of data; restore the file from a good copy", name,
-        format_count(part.starts.back()), format_count(values)));
+    throw DatasetError(
+        fmt::format("{}: indptr ends at {}, beyond the {} values of data; restore the file from a good copy",
+                    name, format_count(part.starts.back()), format_count(values)));
   }
 }
 
@@ -100,10 +101,10 @@ void check_sparse_options(const DatasetOptions& options) {
   if (options.images.height != 0 || options.images.width != 0 || !options.images.shapes.empty())
     refuse("images", "is for encoded images");
   const SparseOptions sparse = options.sparse.value_or(SparseOptions());
-  if (sparse.as == SparseFormat::dense) return;
+  if (sparse.format == SparseFormat::dense) return;
   if (!sparse.columns.empty()) {
     throw OptionError(
-        "sparse.columns chooses columns of dense samples; set sparse.as = dense, or leave columns out");
+        "sparse.columns chooses columns of dense samples; set sparse.format = dense, or leave columns out");
   }
   if (options.unit_range) refuse("unit_range", "scales dense samples");
 }
@@ -146,10 +147,10 @@ SparseOpener::Matrix SparseOpener::open_one(const std::shared_ptr<H5File>& file,
     for (const std::string& names : group->names) matrix.names.push_back(read_names(*file, names));
     for (const std::vector<std::string>& names : matrix.names) {
       if (names.size() == matrix.columns) continue;
-      throw DatasetError(fmt::format("{} has {} columns, and {} has {} names; restore the file from a good copy",
-                                     matrix_of(matrix.part), format_count(matrix.columns),
-                                     group->names[static_cast<std::size_t>(&names - matrix.names.data())],
-                                     format_count(names.size())));
+      throw DatasetError(fmt::format(
+          "{} has {} columns, and {} has {} names; restore the file from a good copy", matrix_of(matrix.part),
+          format_count(matrix.columns), group->names[static_cast<std::size_t>(&names - matrix.names.data())],
+          format_count(names.size())));
     }
   }
   return matrix;
@@ -171,9 +172,10 @@ std::uint64_t SparseOpener::look(const std::shared_ptr<H5File>& file, const Data
                             name_of(type), matrix_of(first.part), format_count(first.columns),
                             name_of(first_type))
               : fmt::format("has columns of other names than {}", matrix_of(first.part));
-      throw DatasetError(fmt::format("{} {}; matrices that are read as one need the same columns and type; "
-                                     "leave it out or open it by itself",
-                                     matrix_of(matrix.part), difference));
+      throw DatasetError(
+          fmt::format("{} {}; matrices that are read as one need the same columns and type; "
+                      "leave it out or open it by itself",
+                      matrix_of(matrix.part), difference));
     }
     rows += matrix.part.rows();
     note_part(matrix.part.path, matrix.part.rows());
@@ -206,9 +208,9 @@ std::uint64_t SparseOpener::column_number(const SparseOptions::Column& column) c
     return static_cast<std::uint64_t>(found - names.begin());
   }
   throw OptionError(fmt::format("sparse.columns: {} has no column {}{}", matrix_of(first.part), shown(column),
-                                first.names.empty() ? ", because its columns have no names; give numbers"
-                                                    : "; its first column is \"" + first.names.front().front() +
-                                                          "\""));
+                                first.names.empty()
+                                    ? ", because its columns have no names; give numbers"
+                                    : "; its first column is \"" + first.names.front().front() + "\""));
 }
 
 std::vector<std::int32_t> SparseOpener::places() const {
@@ -218,8 +220,7 @@ std::vector<std::int32_t> SparseOpener::places() const {
   for (const SparseOptions::Column& column : options_.columns) {
     std::int32_t& place = places[static_cast<std::size_t>(column_number(column))];
     if (place >= 0) {
-      throw OptionError(
-          fmt::format("sparse.columns: column {} comes twice; name each once", shown(column)));
+      throw OptionError(fmt::format("sparse.columns: column {} comes twice; name each once", shown(column)));
     }
     place = next++;
   }
@@ -229,7 +230,7 @@ std::vector<std::int32_t> SparseOpener::places() const {
 SparseData SparseOpener::finish() {
   const bool none = std::ranges::all_of(kept_, [](const Matrix& matrix) { return matrix.part.rows() == 0; });
   if (none) throw DatasetError(fmt::format("{} holds no samples; name another matrix", spec().path));
-  SparseData data{.reader = {}, .as = options_.as, .places = places()};
+  SparseData data{.reader = {}, .format = options_.format, .places = places()};
   const Matrix& first = kept_.front();
   DatasetInfo info = first.part.values->info();
   const std::uint64_t columns = first.columns;
@@ -259,8 +260,9 @@ std::unique_ptr<SparseOpener> sparse_opener(const DatasetOptions& options, const
   const bool found = !has_wildcard(spec.path) && find_sparse_group(*pool->open(file), spec.path).has_value();
   if (!found) {
     if (!options.sparse) return nullptr;
-    throw OptionError(fmt::format("sparse is for data that is a sparse matrix, and {}:{} is none; leave it unset",
-                                  file.string(), short_path(spec.path)));
+    throw OptionError(
+        fmt::format("sparse is for data that is a sparse matrix, and {}:{} is none; leave it unset",
+                    file.string(), short_path(spec.path)));
   }
   check_sparse_options(options);
   return std::make_unique<SparseOpener>(spec, options.sparse.value_or(SparseOptions()), pool);

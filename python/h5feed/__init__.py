@@ -29,7 +29,8 @@ from ._dataset import Dataset, SampleReader, TileGrid
 from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, MissingFileError, OptionError, StateError,
                       TimeoutError, VersionError)
 from ._loader import DataLoader, plan
-from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop, TileOptions
+from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop, SparseOptions, TileOptions
+from ._sparse import SparseRows
 
 if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a module
     def __getattr__(name: str) -> object:
@@ -42,6 +43,7 @@ __version__ = "0.2.0"
 __all__ = [
     "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo", "Error",
     "Field", "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport",
-    "RandomCrop", "RandomResizedCrop", "SampleOrigin", "SampleReader", "SampleTransform", "StateError", "TileGrid", "TileOptions",
+    "RandomCrop", "RandomResizedCrop", "SampleOrigin", "SampleReader", "SampleTransform", "SparseOptions",
+    "SparseRows", "StateError", "TileGrid", "TileOptions",
     "TimeoutError", "VersionError", "plan",
 ]

@@ -11,8 +11,8 @@ import numpy as np
 from . import _core
 from ._batch import Batch
 from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
-from ._options import (DTypeLike, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, TileOptions,
-                       dtype_name, plain_fields, plain_paths)
+from ._options import (DTypeLike, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, SparseOptions,
+                       TileOptions, dtype_name, plain_fields, plain_paths)
 
 # One step that leads from the opened files to a dataset: open, subset or split.
 _Step = tuple[Any, ...]
@@ -50,6 +50,7 @@ class Dataset:
              input_layout: InputLayout = "automatic", unit_range: bool = False,
              images: ImageOptions | Mapping[str, Any] = ImageOptions(),
              tiles: TileOptions | Mapping[str, Any] | None = None,
+             sparse: SparseOptions | Mapping[str, Any] | None = None,
              fields: Sequence[FieldOptions | Mapping[str, Any]] = (),
              stage_dir: PathLike | None = None) -> "Dataset":
         """Opens a dataset of one file or several, whose samples follow each other.
@@ -59,13 +60,16 @@ class Dataset:
         small fields (at most 64 MiB each); takes no file lock. Raises FileError (an OSError; MissingFileError
         is a FileNotFoundError), DatasetError or OptionError (ValueErrors).
 
+        `data` may be a group that holds a sparse matrix, of AnnData or 10x Genomics: `sparse` says how its rows are
+        delivered. `target` and fields may be categorical columns of AnnData, "obs/cell_type", with their codes.
+
         `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying
         blocks; processes of one host wait for one copy. Names of files stay those of the originals.
         """
         options = {
             "files": plain_paths(files), "data": data, "target": target, "target_files": plain_paths(target_files),
             "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
-            "tiles": tiles, "fields": plain_fields(fields),
+            "tiles": tiles, "sparse": sparse, "fields": plain_fields(fields),
             "stage_dir": "" if stage_dir is None else os.fspath(stage_dir),
         }
         opened = _open(options)
@@ -119,6 +123,10 @@ class Dataset:
     def tiles_left_out(self) -> int:
         """Number of tiles of the grid that `min_foreground` left out."""
         return self._live.tiles_left_out()
+
+    def categories(self, field: str = "") -> list[str]:
+        """Returns the names of the codes of a categorical target, or of a field; empty if it is not categorical."""
+        return self._live.categories(field)
 
     def origin(self, sample: int) -> "_core.SampleOrigin":
         """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`."""

@@ -335,6 +335,32 @@ void convert(const char* name, nb::handle value, TileOptions& into) {
   given.finish("TileOptions");
 }
 
+void convert(const char* name, nb::handle value, SparseFormat& into) {
+  static constexpr std::array<Word<SparseFormat>, 2> kWords = {
+      {{"csr", SparseFormat::csr}, {"dense", SparseFormat::dense}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, std::vector<SparseOptions::Column>& into) {
+  if (nb::isinstance<nb::str>(value)) wrong_type(name, "a sequence of int or str", value);
+  for_each_element(name, "a sequence of int or str", value, [&](nb::handle element) {
+    if (nb::isinstance<nb::str>(element)) {
+      into.emplace_back(bytes_of(name, element));
+      return;
+    }
+    std::int64_t number = 0;
+    convert(name, element, number);
+    into.emplace_back(number);
+  });
+}
+
+void convert(const char* name, nb::handle value, SparseOptions& into) {
+  Keywords given = fields_of(name, value);
+  given.take("format", into.format);
+  given.take("columns", into.columns);
+  given.finish("SparseOptions");
+}
+
 void convert(const char* name, nb::handle value, Augment::RandomCrop& into) {
   Keywords given = fields_of(name, value);
   given.take("height", into.height);

@@ -32,6 +32,7 @@ DatasetOptions dataset_options(const nb::dict& dict) {
   given.take("unit_range", options.unit_range);
   given.take("images", options.images);
   given.take("tiles", options.tiles);
+  given.take("sparse", options.sparse);
   given.take("fields", options.fields);
   given.take("stage_dir", options.stage_dir);
   given.finish("Dataset.open");

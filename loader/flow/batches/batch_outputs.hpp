@@ -48,7 +48,7 @@ class BatchOutputs {
 
   const DatasetState& dataset_;
   const Resolved& resolved_;
-  Device* const device_;  // may be null
+  Device* const device_;               // may be null
   std::optional<SparseBatch> sparse_;  // only if the data is delivered as CSR
   std::vector<std::unique_ptr<BufferPool>>
       pools_;  // one per named field; null if ragged, or without a device

@@ -31,7 +31,8 @@ void set_offsets(const SparseReader& reader, const std::vector<std::int64_t>& sa
   offsets[samples.size()] = static_cast<Index>(at);
 }
 
-HostTensor part_of(const std::shared_ptr<std::byte>& memory, std::size_t at, DType type, std::uint64_t count) {
+HostTensor part_of(const std::shared_ptr<std::byte>& memory, std::size_t at, DType type,
+                   std::uint64_t count) {
   return {.bytes = {memory, memory.get() + at}, .dtype = type, .shape = {static_cast<std::int64_t>(count)}};
 }
 
@@ -46,7 +47,8 @@ SparseBatch::SparseBatch(const SparseData& sparse, const DeliveryFormat& format,
 
 std::uint64_t SparseBatch::values_of(const std::vector<std::int64_t>& samples) const noexcept {
   std::uint64_t values = 0;
-  for (const std::int64_t sample : samples) values += sparse_.reader->length(static_cast<std::uint64_t>(sample));
+  for (const std::int64_t sample : samples)
+    values += sparse_.reader->length(static_cast<std::uint64_t>(sample));
   return values;
 }
 
@@ -54,7 +56,8 @@ std::size_t SparseBatch::bytes(const std::vector<std::int64_t>& samples) const {
   return SparsePlaces(values_of(samples), samples.size(), to_, index_).bytes;
 }
 
-SparseRows SparseBatch::make(const std::vector<std::int64_t>& samples, std::shared_ptr<std::byte> bytes) const {
+SparseRows SparseBatch::make(const std::vector<std::int64_t>& samples,
+                             std::shared_ptr<std::byte> bytes) const {
   const std::uint64_t values = values_of(samples);
   const SparsePlaces places(values, samples.size(), to_, index_);
   SparseRows rows{.values = part_of(bytes, 0, to_, values),
@@ -94,7 +97,8 @@ void SparseBatch::copy(const std::byte* chunk, std::uint64_t row, std::size_t po
   } else {
     const auto at = static_cast<std::size_t>(out.offsets.as<std::int64_t>()[position]);
     convert(stored.values, count, out.values.bytes.get() + at * size_of(to_));
-    std::ranges::copy(stored.columns, out.columns.as<std::int64_t>().begin() + static_cast<std::ptrdiff_t>(at));
+    std::ranges::copy(stored.columns,
+                      out.columns.as<std::int64_t>().begin() + static_cast<std::ptrdiff_t>(at));
   }
 }
 

@@ -60,7 +60,7 @@ std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
   if (dataset.sparse) {
     hash = mix_key(hash, kPlanHash, dataset.sparse->reader->num_values());
     hash = mix_key(hash, kPlanHash, dataset.sparse->reader->columns());
-    hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(dataset.sparse->as));
+    hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(dataset.sparse->format));
     add_bytes(hash, std::as_bytes(std::span(dataset.sparse->places)));
   }
   if (dataset.target) {

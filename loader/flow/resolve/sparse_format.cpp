@@ -46,19 +46,21 @@ void check_sparse(const DataLoaderOptions& options, const DatasetState& dataset,
   const std::string matrix =
       fmt::format("{}:{}", dataset.data.info().file, short_path(dataset.data.info().path));
   if (options.cache_policy == CachePolicy::clairvoyant) {
-    throw OptionError(fmt::format("{} keeps samples of one size apart, and those of the sparse matrix {} "
-                                  "differ in size; use {}",
-                                  spelled("cache_policy", "clairvoyant"), matrix,
-                                  spelled("cache_policy", "lru")));
+    throw OptionError(
+        fmt::format("{} keeps samples of one size apart, and those of the sparse matrix {} "
+                    "differ in size; use {}",
+                    spelled("cache_policy", "clairvoyant"), matrix, spelled("cache_policy", "lru")));
   }
   if (!dataset.delivers_csr()) return;
   const auto refuse = [&](std::string_view option, std::string_view why) {
-    throw OptionError(fmt::format("{} {}, and the rows of {} are delivered as CSR; set sparse.as = dense, or "
-                                  "leave it unset",
-                                  option, why, matrix));
+    throw OptionError(
+        fmt::format("{} {}, and the rows of {} are delivered as CSR; set sparse.format = dense, or "
+                    "leave it unset",
+                    option, why, matrix));
   };
   if (options.normalize) refuse("normalize", "also changes zeros");
   if (options.transform) refuse("transform", "needs samples of one shape");
+  if (options.pin_memory) refuse("pin_memory", "is for samples of one shape");
   if (placement.gpu) refuse("device", "sends samples of one shape to a GPU");
 }
 

@@ -61,8 +61,8 @@ struct ImageOptions {
 struct FieldOptions {
   /// Unique, non-empty name, for `Batch::field`.
   std::string name;
-  /// Path of the field's dataset, or a pattern, as for `DatasetOptions::data`. A categorical column of AnnData
-  /// delivers its codes, as for `DatasetOptions::target`. Empty: `name`.
+  /// Path of the field's dataset, or a pattern, as for `DatasetOptions::data`. A categorical column of
+  /// AnnData delivers its codes, as for `DatasetOptions::target`. Empty: `name`.
   std::string data = {};
   /// Files of the field, as for `DatasetOptions::files`. Empty: the files of the samples.
   std::vector<std::filesystem::path> files = {};
@@ -222,6 +222,8 @@ class H5FEED_EXPORT Dataset {
   bool unit_range() const noexcept;
   /// Returns whether the dataset has a target.
   bool has_target() const noexcept;
+  /// Returns whether the samples are delivered as CSR, in `Batch::sparse` instead of `Batch::data`.
+  bool delivers_csr() const noexcept;
   /// Returns the names of the codes of a categorical target, or of a named field, in the order of the codes;
   /// empty if it is not categorical. Throws OptionError for a name that no field has.
   const std::vector<std::string>& categories(std::string_view field = {}) const&;

@@ -22,7 +22,7 @@ struct SparseOptions {
   using Column = std::variant<std::int64_t, std::string>;
 
   /// Form of the samples.
-  SparseFormat as = SparseFormat::csr;
+  SparseFormat format = SparseFormat::csr;
   /// Columns to deliver, in this order; each at most once. Only with `SparseFormat::dense`. Empty: all.
   std::vector<Column> columns = {};
 };

@@ -216,8 +216,8 @@ std::optional<SparseGroup> find_sparse_group(const H5File& file, const std::stri
       if (encoding == "csr_matrix" || encoding == "csr") {
         const std::string missing = missing_parts(objects, path);
         if (!missing.empty()) {
-          throw DatasetError(fmt::format("{}:{} is a CSR matrix without {}; write the file again", in_file,
-                                         path, missing));
+          throw DatasetError(
+              fmt::format("{}:{} is a CSR matrix without {}; write the file again", in_file, path, missing));
         }
         return anndata_group(objects, in_file, path);
       }

@@ -23,9 +23,10 @@ struct SparseRowsSet {
   /// Returns row `row` with its zeros.
   std::vector<float> dense(std::int64_t row) const {
     std::vector<float> out(static_cast<std::size_t>(columns));
-    for (std::int64_t i = indptr[static_cast<std::size_t>(row)]; i < indptr[static_cast<std::size_t>(row) + 1];
-         ++i)
-      out[static_cast<std::size_t>(indices[static_cast<std::size_t>(i)])] += values[static_cast<std::size_t>(i)];
+    for (std::int64_t i = indptr[static_cast<std::size_t>(row)];
+         i < indptr[static_cast<std::size_t>(row) + 1]; ++i)
+      out[static_cast<std::size_t>(indices[static_cast<std::size_t>(i)])] +=
+          values[static_cast<std::size_t>(i)];
     return out;
   }
 };

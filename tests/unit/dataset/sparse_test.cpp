@@ -48,7 +48,8 @@ class SparseMatrix : public testing::Test {
     const auto values = batch.sparse.values.as<float>();
     for (std::size_t i = 0; i < batch.indices.size(); ++i) {
       std::vector<float>& row = rows.emplace_back(static_cast<std::size_t>(batch.sparse.num_columns));
-      for (auto at = static_cast<std::size_t>(offsets[i]); at < static_cast<std::size_t>(offsets[i + 1]); ++at)
+      for (auto at = static_cast<std::size_t>(offsets[i]); at < static_cast<std::size_t>(offsets[i + 1]);
+           ++at)
         row[static_cast<std::size_t>(columns[at])] += values[at];
     }
     return rows;
@@ -62,7 +63,8 @@ class SparseMatrix : public testing::Test {
     const auto row = static_cast<std::size_t>(batch.indices[i]);
     const auto first = static_cast<std::size_t>(set.indptr[row]);
     return count == static_cast<std::size_t>(set.indptr[row + 1]) - first &&
-           std::memcmp(batch.sparse.values.as<float>().data() + at, set.values.data() + first, count * 4) == 0 &&
+           std::memcmp(batch.sparse.values.as<float>().data() + at, set.values.data() + first, count * 4) ==
+               0 &&
            std::memcmp(batch.sparse.columns.as<std::int32_t>().data() + at, set.indices.data() + first,
                        count * 4) == 0;
   }
@@ -83,7 +85,7 @@ TEST_F(SparseMatrix, rows_are_delivered_once_with_any_workers_cache_and_order) {
         DataLoaderOptions options{.batch_size = 100, .shuffle = shuffle, .seed = 3, .num_workers = workers};
         options.cache_bytes = workers == 2 ? 0 : std::uint64_t{1} << 24;
         DataLoader loader(dataset, options);
-        EXPECT_GT(loader.plan().chunks, 2u);
+        EXPECT_GT(loader.plan().chunks, 1u);
         std::set<std::int64_t> seen;
         while (const auto batch = loader.next()) {
           EXPECT_FALSE(batch->data.defined());
@@ -101,7 +103,7 @@ TEST_F(SparseMatrix, rows_are_delivered_once_with_any_workers_cache_and_order) {
 TEST_F(SparseMatrix, chosen_columns_are_dense_by_number_and_name) {
   const SparseRowsSet set = random_rows(90, 40);
   const auto path = write("cells.h5ad", set, 64);
-  const SparseOptions chosen{.as = SparseFormat::dense, .columns = {"g7", std::int64_t{39}, "g0"}};
+  const SparseOptions chosen{.format = SparseFormat::dense, .columns = {"g7", std::int64_t{39}, "g0"}};
   const Dataset dataset = Dataset::open({.files = {path}, .data = "X", .sparse = chosen});
   EXPECT_THAT(dataset.sample_shape(), ElementsAre(3));
   DataLoaderOptions options{.batch_size = 8, .shuffle = true, .num_workers = 2};
@@ -208,14 +210,13 @@ TEST_F(SparseMatrix, of_10x_has_barcodes_as_samples_and_is_converted) {
   const auto columns = [&](const SparseOptions::Column& column) {
     return refusal({.files = {folder / "10x.h5"},
                     .data = "matrix",
-                    .sparse = SparseOptions{.as = SparseFormat::dense, .columns = {column}}});
+                    .sparse = SparseOptions{.format = SparseFormat::dense, .columns = {column}}});
   };
   EXPECT_EQ(columns("ENSG3"), "accepted");
   EXPECT_EQ(columns("TP53"),
             "sparse.columns: 10x.h5:/matrix has several columns named \"TP53\"; give the number of the one "
             "that you want");
-  EXPECT_EQ(columns(std::int64_t{30}),
-            "sparse.columns: there is no column 30; 10x.h5:/matrix has 30");
+  EXPECT_EQ(columns(std::int64_t{30}), "sparse.columns: there is no column 30; 10x.h5:/matrix has 30");
 }
 
 TEST_F(SparseMatrix, has_categorical_columns_as_targets_and_fields) {
@@ -263,8 +264,8 @@ TEST_F(SparseMatrix, that_is_damaged_is_refused_in_one_line) {
   EXPECT_THAT(refused({.columns = 4}), HasSubstr("holds no samples"));
 
   SparseRowsSet outside = good;
-  const auto row = static_cast<std::size_t>(
-      std::ranges::upper_bound(good.indptr, 20) - good.indptr.begin() - 1);
+  const auto row =
+      static_cast<std::size_t>(std::ranges::upper_bound(good.indptr, 20) - good.indptr.begin() - 1);
   outside.indices[20] = 10;
   DataLoader loader(Dataset::open({.files = {write("bad.h5ad", outside, 16)}, .data = "X"}), {});
   EXPECT_THAT(refusal_in<ChunkError>(folder.path(),
@@ -281,17 +282,18 @@ TEST_F(SparseMatrix, options_that_do_not_fit_are_refused) {
   EXPECT_THAT(refusal({.files = {path}, .data = "var/gene", .sparse = SparseOptions()}),
               HasSubstr("sparse is for data that is a sparse matrix"));
   EXPECT_THAT(refusal({.files = {path}, .data = "X", .sparse = SparseOptions{.columns = {"g1"}}}),
-              HasSubstr("set sparse.as = dense"));
+              HasSubstr("set sparse.format = dense"));
   EXPECT_THAT(refusal({.files = {path}, .data = "X", .input_layout = InputLayout::nchw}),
               HasSubstr("input_layout is for images"));
   {
     SparseFile file(folder / "genes.h5ad");
     file.matrix("X", random_rows(20, 10), 16, "csc_matrix");
   }
-  EXPECT_EQ(refusal({.files = {folder / "genes.h5ad"}, .data = "X"}),
-            "genes.h5ad:/X is a CSC matrix, which stores the values gene by gene, so that each cell is spread "
-            "over all chunks; convert it once in Python: import anndata; a = anndata.read_h5ad(\"genes.h5ad\"); "
-            "a.X = a.X.tocsr(); a.write_h5ad(\"csr.h5ad\", compression=\"gzip\")");
+  EXPECT_EQ(
+      refusal({.files = {folder / "genes.h5ad"}, .data = "X"}),
+      "genes.h5ad:/X is a CSC matrix, which stores the values gene by gene, so that each cell is spread "
+      "over all chunks; convert it once in Python: import anndata; a = anndata.read_h5ad(\"genes.h5ad\"); "
+      "a.X = a.X.tocsr(); a.write_h5ad(\"csr.h5ad\", compression=\"gzip\")");
   const Dataset dataset = Dataset::open({.files = {path}, .data = "X"});
   DataLoaderOptions normalized;
   normalized.normalize = Normalize{.mean = {1}};
