@@ -348,9 +348,7 @@ void convert(const char* name, nb::handle value, std::vector<SparseOptions::Colu
       into.emplace_back(bytes_of(name, element));
       return;
     }
-    std::int64_t number = 0;
-    convert(name, element, number);
-    into.emplace_back(number);
+    convert(name, element, into.emplace_back(std::int64_t{0}).emplace<std::int64_t>());
   });
 }
 
