@@ -47,9 +47,8 @@ const Field& label_field(const DatasetState& dataset, std::string_view name) {
   }
   const DatasetInfo& info = found->info();
   if (!is_integer(info.dtype) || info.row_elements() != 1 || found->map.tiled()) {
-    throw OptionError(fmt::format("{}:{} is {} {}; labels must be one integer per sample; name another field",
-                                  info.file, short_path(info.path), info.shape_text(),
-                                  h5feed::name_of(info.dtype)));
+    throw OptionError(fmt::format("{}:{} is {}; labels must be one integer per sample; name another field",
+                                  info.file, short_path(info.path), info.shape_text()));
   }
   return *found;
 }

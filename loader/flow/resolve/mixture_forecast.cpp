@@ -67,7 +67,13 @@ std::uint64_t mixture_chunks_drawn(const Mixture& mixture, const Shuffle& shuffl
 
 std::uint64_t mixture_bytes_in_play(const DatasetState& dataset, const Shuffle& shuffle) {
   std::uint64_t chunks = 0;
-  for (const SetInPlay& set : sets_in_play(*dataset.mixture, shuffle)) chunks += set.together;
+  // While a set goes on to its next window, the chunks of the other sets have to stay.
+  std::uint64_t next_window = 0;
+  for (const SetInPlay& set : sets_in_play(*dataset.mixture, shuffle)) {
+    chunks += set.together;
+    if (set.together < set.chunks) next_window = std::max(next_window, set.together);
+  }
+  if (dataset.mixture->sets().size() > 1) chunks += next_window;
   return chunks * bytes_of_chunk(dataset);
 }
 

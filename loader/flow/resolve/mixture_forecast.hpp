@@ -15,8 +15,8 @@ namespace h5feed {
 /// at most this many. Throws std::bad_alloc.
 std::uint64_t mixture_chunks_drawn(const Mixture& mixture, const Shuffle& shuffle);
 
-/// Returns the bytes of the chunks that consecutive samples come from, of all sets together, in the order of
-/// `shuffle` unless a set has its own.
+/// Returns the bytes of the chunks that consecutive samples come from, of all sets together and of the next
+/// window of one set, in the order of `shuffle` unless a set has its own.
 std::uint64_t mixture_bytes_in_play(const DatasetState& dataset, const Shuffle& shuffle);
 
 /// Returns the plan of each set, for an epoch that starts with a full cache of `cache_bytes` for `lru`.
