@@ -128,8 +128,8 @@ std::int64_t set_of(const DatasetState& dataset, std::int64_t sample) noexcept;
 SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample,
                        const std::optional<EpochKey>& key = {});
 
-/// Returns the mixture of `DatasetState::mixed`, each set of which is opened again as `Dataset::refresh` does.
-/// Blocks and throws as that.
+/// Returns the mixture of `DatasetState::mixed`, each set of which is opened again as `Dataset::refresh`
+/// does. Blocks and throws as that.
 Dataset opened_again(const DatasetState& mixture);
 
 /// Returns "a.h5: two datasets look like images: /train, /test", the largest first, for the error of a user
@@ -147,8 +147,7 @@ struct DatasetAccess {
   static Dataset open(const DatasetOptions& options, const WrapSource& wrap, const StorageProbe& probe = {});
 
   /// Returns a handle of `state`, of the samples of `chosen` if it is not null.
-  static Dataset make(std::shared_ptr<const DatasetState> state,
-                      std::shared_ptr<const SampleSubset> chosen) {
+  static Dataset make(std::shared_ptr<const DatasetState> state, std::shared_ptr<const SampleSubset> chosen) {
     Dataset dataset(std::move(state));
     dataset.chosen_ = std::move(chosen);
     return dataset;
