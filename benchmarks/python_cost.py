@@ -127,7 +127,7 @@ def main():
     small = options.folder / "small.h5"
     if not small.exists():
         output_of(program, "generate", small, "--samples", 8000, "--shape", "3,32,32", "--chunk", 100)
-    result = {"python": sys.version.split()[0], "commit": output_of(program, "--version").split()[-1],
+    result = {"python": sys.version.split()[0], "commit": output_of(program, "--version").split()[-1].strip("()"),
               "rounds": options.rounds, "load": os.getloadavg()[0], "next_us": measured_next(options, small), "samples_per_s": {}}
     for name, (_, storage) in FILES.items():
         path = options.folder / f"{name}.h5"
