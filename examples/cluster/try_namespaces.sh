@@ -90,6 +90,8 @@ fail() {
 }
 
 python=${1:-}
+[ -x build/release/h5feed ] && [ -n "$python" -o -x build/release/examples/distributed ] ||
+  fail "build first: tools/scripts/build.sh release h5feed_program distributed"
 build/release/h5feed generate "$folder/data.h5" --samples "$samples" --shape 3,16,16 --chunk 100 --filter gzip:1 --seed 1 >/dev/null
 
 start 2 killed --epochs 1000
