@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/byte_units.hpp"
@@ -203,9 +205,41 @@ TEST_F(EpochVerdict, is_logged_and_appended_once_for_each_finished_epoch) {
   EXPECT_THAT(log.lines(), Contains(StartsWith("epoch 2: ")).Times(2));
 }
 
+TEST_F(EpochVerdict, ends_its_epoch_although_the_log_throws) {
+  const std::filesystem::path path = folder_.path() / "epochs.jsonl";
+  set_log_sink([](LogLevel, std::string_view) { throw std::runtime_error("the disk of the log is full"); });
+  {
+    DataLoader loader(open(set_), {.batch_size = 10, .num_workers = 1, .epoch_log = path});
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (int batch = 0; batch < 10; ++batch) EXPECT_TRUE(loader.next());
+      EXPECT_FALSE(loader.next());
+    }
+  }
+  set_log_sink({});
+  EXPECT_THAT(lines_of(text_of(path)), SizeIs(2));
+}
+
 TEST_F(EpochVerdict, refuses_a_log_that_cannot_be_written) {
   EXPECT_THAT(refusal<OptionError>(open(set_), {.epoch_log = folder_.path() / "none" / "epochs.jsonl"}),
               AllOf(HasSubstr("epoch_log: "), HasSubstr("cannot be written")));
+}
+
+TEST_F(EpochVerdict, refuses_to_append_its_log_to_other_files) {
+  const std::string before = text_of(set_.path());
+  EXPECT_EQ(refusal<OptionError>(open(set_), {.epoch_log = set_.path()}),
+            "epoch_log: " + set_.path().string() + " exists and is no JSON; name another file");
+  EXPECT_EQ(refusal<OptionError>(open(set_), {.trace_path = set_.path()}),
+            "trace_path: " + set_.path().string() + " exists and is no JSON; name another file");
+  EXPECT_EQ(text_of(set_.path()), before);
+}
+
+TEST(Verdict, of_headroom_does_not_count_the_wait_for_the_first_batch) {
+  Verdict verdict;
+  verdict.headroom = true;
+  verdict.samples = 1000;
+  verdict.seconds = 10;
+  verdict.waits.decode = 5;
+  EXPECT_THAT(verdict.to_string(), StartsWith("headroom: 200 samples/s "));
 }
 
 TEST_F(EpochVerdict, of_headroom_repeats_the_first_batch_without_reading) {
