@@ -53,6 +53,7 @@ DataFacts DataLoader::State::data_facts() const {
       forecast = forecast_rows(*dataset, resolved.options);
   });
   facts.optimum = forecast;
+  if (resolved.options.echo_factor > 1) facts.mixing = mixing_of(*dataset, resolved.options);
   if (tuning) facts.tuning = tuning->summary();
   return facts;
 }

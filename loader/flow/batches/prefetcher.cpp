@@ -219,8 +219,8 @@ void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch
 // chunk. Empty if another thread does the visit, or if the chunk is being loaded or fetched; the visit is
 // then queued again.
 std::vector<VisitRef> Prefetcher::visit(const VisitRef& ref, BatchAssembler::Scratch& scratch) {
-  // With `on_error`, all data of a failed batch is tried: whether a batch exceeds the quota must not depend on
-  // what was read before a function of the user threw.
+  // With `on_error`, all data of a failed batch is tried: whether a batch exceeds the quota must not depend
+  // on what was read before a function of the user threw.
   if (settings_.bad == nullptr && ref.job->failed.load(std::memory_order_acquire)) {
     return chunks_.drop(ref) ? std::vector<VisitRef>{ref} : std::vector<VisitRef>();
   }

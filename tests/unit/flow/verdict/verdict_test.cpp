@@ -278,5 +278,18 @@ TEST_F(EpochVerdict, of_echo_has_its_price_in_the_plan) {
   EXPECT_THAT(h5feed::plan(open(set_), {}).to_string(), testing::Not(HasSubstr("echo")));
 }
 
+TEST_F(EpochVerdict, of_echo_has_its_price_in_the_report) {
+  DataLoader loader(open(set_), {.batch_size = 10, .echo = {.factor = 4}, .shuffle = true});
+  take_epoch(loader);
+  EXPECT_THAT(
+      loader.report(),
+      AllOf(HasSubstr("400 samples in 40 batches"),
+            HasSubstr("\necho: 300 of the samples were repeats; mixing 1.00, 0.25 with echo.factor 4\n"),
+            HasSubstr("\ndecodes: 1.00 per chunk and epoch")));
+  DataLoader plain(open(set_), {.batch_size = 10});
+  take_epoch(plain);
+  EXPECT_THAT(plain.report(), testing::Not(HasSubstr("echo")));
+}
+
 }  // namespace
 }  // namespace h5feed::test
