@@ -210,6 +210,10 @@ double lru_decodes_per_chunk(const ChunkPattern& pattern) {
                           static_cast<double>(pattern.cache_bytes) / static_cast<double>(groups.bytes));
 }
 
+double mixing_of(const DatasetState& dataset, const ResolvedOptions& options) {
+  return mixing_of(dataset, options, options.shuffle);
+}
+
 PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
   const ChunkGroups groups(dataset.data, options);
   PlanReport report;
@@ -226,7 +230,7 @@ PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& opt
   if (!options.row_reads && foreseeable) {
     report.clairvoyant_decodes_per_chunk = forecast_rows(dataset, options).later_epochs;
   }
-  report.mixing = mixing_of(dataset, options, options.shuffle);
+  report.mixing = mixing_of(dataset, options);
   report.echo_factor = options.echo_factor;
   report.mixing_with_echo = report.mixing / static_cast<double>(options.echo_factor);
   report.cache_bytes = options.cache_bytes;

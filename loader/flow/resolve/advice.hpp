@@ -38,6 +38,9 @@ bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& op
 /// std::bad_alloc.
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options);
 
+/// Returns `PlanReport::mixing` of the order of `options`.
+double mixing_of(const DatasetState& dataset, const ResolvedOptions& options);
+
 /// Returns the predicted cost of an epoch of `batches` batches, excluding repeats, and the cache sizes that
 /// would lower it. Throws std::bad_alloc.
 PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches);
