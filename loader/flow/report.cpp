@@ -119,6 +119,7 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
       stats.cache_hit_rate() * 100, format_bytes(stats.cache_bytes), format_bytes(data.verdict.cache_bytes),
       would_fit, format_count(stats.rows_direct), format_count(stats.fallback_chunks));
   text += decodes(stats, data);
+  if (!data.mixture.empty()) text += data.mixture + "\n";
   text += fmt::format("memory: budget {} (bound by {}); batches out {}; usable CPUs {} (bound by {})",
                       format_bytes(options.memory_budget_bytes), data.budget_bound_by,
                       format_bytes(stats.outputs_held_bytes), limits.cpus, limits.cpus_bound_by);

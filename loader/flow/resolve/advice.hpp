@@ -30,7 +30,7 @@ double lru_decodes_per_chunk(const ChunkPattern& pattern);
 
 /// Returns whether `forecast_rows` can predict this order. False with several ranks, because each epoch
 /// assigns a rank other samples; for samplers and unordered subsets, whose order is not known in advance; and
-/// for tiles.
+/// for tiles and mixtures.
 bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& options) noexcept;
 
 /// Returns the decodes per chunk that `CachePolicy::clairvoyant` would reach with the same order and
