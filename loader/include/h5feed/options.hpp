@@ -289,10 +289,10 @@ struct DataLoaderOptions {
 
   /// Changes each sample in place, before `augment`, `normalize` and conversion. Type and shape stay. Called
   /// on the workers for several samples concurrently, once for each delivery of a sample (with
-  /// `num_workers = 0` on the caller's thread). If it is a pure function of its arguments, so are the
-  /// delivered values, for any number of workers. An exception from it is thrown by the `next()` of its
-  /// batch. Throws OptionError with `gpu_cache_bytes`, and with `echo` on a GPU, which repeat the sample as
-  /// it is on the GPU.
+  /// `num_workers = 0` on the caller's thread), and again if bad data makes `on_error` prepare a batch again.
+  /// If it is a pure function of its arguments, so are the delivered values, for any number of workers. An
+  /// exception from it is thrown by the `next()` of its batch. Throws OptionError with `gpu_cache_bytes`, and
+  /// with `echo` on a GPU, which repeat the sample as it is on the GPU.
   std::function<void(const SampleView&, const SampleKey&)> transform = {};
   /// Normalization of the data. Default: none. With it, batches are float32 unless `output_dtype` is set.
   /// With `DatasetOptions::unit_range`, mean and std apply to values in 0 … 1.
