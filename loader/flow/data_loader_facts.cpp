@@ -54,11 +54,8 @@ DataFacts DataLoader::State::data_facts() const {
       forecast = forecast_rows(*dataset, resolved.options);
   });
   facts.optimum = forecast;
-<<<<<<< HEAD
   if (dataset->mixture) facts.mixture = mixture_line(*dataset->mixture);
-=======
   if (resolved.options.echo_factor > 1) facts.mixing = mixing_of(*dataset, resolved.options);
->>>>>>> d53250b5dfc79d21db57e0cd0b69a80b8b5e73a9
   if (tuning) facts.tuning = tuning->summary();
   return facts;
 }

@@ -42,7 +42,8 @@ TEST(HostShare, asks_the_launcher_for_the_processes_on_the_host) {
   environment["LOCAL_WORLD_SIZE"] = "2";
   EXPECT_EQ(local_processes(0, variable), 2);
   EXPECT_EQ(local_processes(7, variable), 7) << "a given number counts";
-  for (const char* const nonsense : {"", "0", "-1", "many", "2x", "2(3)", "99999999", "1e3", "2,", ",2", "2,x"}) {
+  for (const char* const nonsense :
+       {"", "0", "-1", "many", "2x", "2(3)", "99999999", "1e3", "2,", ",2", "2,x"}) {
     environment["LOCAL_WORLD_SIZE"] = nonsense;
     EXPECT_EQ(local_processes(0, variable), 3) << nonsense;
   }
