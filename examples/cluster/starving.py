@@ -35,9 +35,11 @@ def main() -> None:
         by_wait = sorted(ranks.values(), key=lambda verdict: -verdict["wait_share"])
         most = by_wait[0]
         median = by_wait[len(by_wait) // 2]
-        advice = "; ".join(most["advice"]) or "nothing in the loader"
-        print(f"epoch {epoch}: rank {most['rank']} of {len(ranks)} waited most, {most['wait_share']:.1%} of {most['seconds']:.1f} s "
-              f"(median of all ranks {median['wait_share']:.1%}); bottleneck: {most['bottleneck']}; try: {advice}")
+        starves = most["bottleneck"] != "consumer"
+        advice = "; ".join(most["advice"]) or "`trace_path` shows more"
+        print(f"epoch {epoch}: " + ("" if starves else "no rank starves; ") +
+              f"rank {most['rank']} of {len(ranks)} waited most, {most['wait_share']:.1%} of {most['seconds']:.1f} s (median of all "
+              f"ranks {median['wait_share']:.1%})" + (f"; bottleneck: {most['bottleneck']}; advice: {advice}" if starves else ""))
 
 
 if __name__ == "__main__":

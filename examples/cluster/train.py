@@ -102,7 +102,8 @@ class Training:
                 if self.steps % self.given.save_every == 0:
                     self.save()
             self.compare_ranks(epoch)
-        self.save()
+        if self.steps % self.given.save_every != 0:
+            self.save()
 
     def step(self, batch: h5feed.torch.Batch) -> None:
         if self.index_log is not None:

@@ -21,6 +21,15 @@ leave_out() {
   exit 77
 }
 
+python=${1:-}
+programs=(build/release/h5feed)
+[ -n "$python" ] || programs+=(build/release/examples/distributed)
+for program in "${programs[@]}"; do
+  [ -x "$program" ] && continue
+  echo "try_namespaces: there is no $program; run tools/scripts/build.sh release h5feed_program distributed" >&2
+  exit 1
+done
+
 # Starts itself again in namespaces of its own. Everything made there ends with them: links, mounts, processes.
 if [ -z "${H5FEED_IN_NAMESPACES:-}" ]; then
   command -v ip >/dev/null || leave_out "there is no ip; install the package iproute2"
@@ -56,7 +65,7 @@ on_host() {
 # start HOSTS RUN ARGUMENT...: starts two ranks on each host. Their output goes to $folder/RUN.log by way of a pipe, which is
 # file descriptor 3 here; `started` are the processes to wait for.
 start() {
-  local hosts=$1 run=$2 host rank common environment
+  local hosts=$1 run=$2 host rank local_rank common environment
   shift 2
   common=("$folder/data.h5" --target labels --seed 5 --global-batch "$global_batch" --checkpoint "$folder/checkpoint"
     --save-every "$save_every" --stage-dir "$folder/local" --log-steps --log-indices "$folder/$run"
@@ -89,9 +98,6 @@ fail() {
   exit 1
 }
 
-python=${1:-}
-[ -x build/release/h5feed ] && [ -n "$python" -o -x build/release/examples/distributed ] ||
-  fail "build first: tools/scripts/build.sh release h5feed_program distributed"
 build/release/h5feed generate "$folder/data.h5" --samples "$samples" --shape 3,16,16 --chunk 100 --filter gzip:1 --seed 1 >/dev/null
 
 start 2 killed --epochs 1000
@@ -100,8 +106,9 @@ while read -r line <&3; do
   echo "$line" >>"$folder/killed.log"
   [[ -z $victim && $line == *"step $((3 * save_every + 3)) "* ]] || continue
   # This file system of processes shows those of this script alone.
-  victim=$(grep -slzx 'RANK=3' /proc/[0-9]*/environ | cut -d/ -f3)
-  kill -KILL $victim
+  victim=$(grep -slzx 'RANK=3' /proc/[0-9]*/environ | cut -d/ -f3 || true)
+  [ -n "$victim" ] || fail "no process has rank 3"
+  kill -KILL "$victim"
 done
 [ -n "$victim" ] || fail "the training ended before its rank 3 was killed"
 for process in "${started[@]}"; do
