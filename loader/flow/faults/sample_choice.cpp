@@ -100,7 +100,7 @@ std::int64_t SampleChoice::draw(const BatchJob& job, std::uint64_t sample, std::
   const std::uint64_t of_sample = mix_key(mix_key(of_epoch, kReplacement, sample), kReplacement, attempt);
   if (const auto sampled = job.plan->sampled_at(of_sample)) return *sampled;
 
-  const RowLayout& layout = dataset_.data.map.rows();
+  const RowLayout& layout = dataset_.sample_layout();
   const std::uint64_t chunk = layout.chunk_of(sample);
   const std::uint64_t key = mix_key(mix_key(of_epoch, kReplacement, chunk), kReplacement, attempt);
   const std::uint64_t choices = chosen_ ? chosen_->size() : layout.num_chunks();
@@ -114,7 +114,7 @@ std::int64_t SampleChoice::draw(const BatchJob& job, std::uint64_t sample, std::
 
 // Returns the samples of a chunk that take part: their numbers, or with a subset their places in it.
 SampleChoice::Places SampleChoice::places_in(std::uint64_t chunk) const {
-  const RowLayout::Rows rows = dataset_.data.map.rows().rows_of(chunk);
+  const RowLayout::Rows rows = dataset_.sample_layout().rows_of(chunk);
   if (!chosen_) return {rows.first, rows.count()};
   const std::uint64_t first = chosen_->count_below(rows.first);
   return {first, chosen_->count_below(rows.end) - first};
