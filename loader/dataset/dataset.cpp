@@ -26,6 +26,7 @@
 #include "plan/sample_subset.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/channel_reader.hpp"
 #include "store/read/file_pool.hpp"
 #include "store/stage/file_places.hpp"
 
@@ -98,6 +99,33 @@ std::vector<std::filesystem::path> together(const std::vector<std::vector<std::f
   return files;
 }
 
+// Returns the chosen channels of the data. Throws OptionError if there are none of these numbers.
+std::shared_ptr<const ChunkReader> chosen_channels(std::shared_ptr<const ChunkReader> reader,
+                                                   InputLayout layout,
+                                                   const std::vector<std::int64_t>& channels) {
+  const DatasetInfo& info = reader->info();
+  const std::optional<std::size_t> dimension = channel_dimension(layout);
+  if (!dimension || *dimension >= info.shape.size()) {
+    throw OptionError(fmt::format("{}:{} ({}) has no channels; leave {} unset, or set another {}", info.file,
+                                  short_path(info.path), info.shape_text(), spelled("channels"),
+                                  spelled("input_layout")));
+  }
+  std::vector<std::uint64_t> numbers;
+  for (const std::int64_t channel : channels) {
+    const auto number = static_cast<std::uint64_t>(channel);
+    if (channel < 0 || number >= info.shape[*dimension]) {
+      throw OptionError(fmt::format("{}:{} ({}): there is no channel {}; use 0 to {}", info.file,
+                                    short_path(info.path), info.shape_text(), channel,
+                                    info.shape[*dimension] - 1));
+    }
+    if (std::ranges::find(numbers, number) != numbers.end())
+      throw OptionError(
+          fmt::format("{}: channel {} comes twice; name each once", spelled("channels"), channel));
+    numbers.push_back(number);
+  }
+  return as_channels(std::move(reader), *dimension, std::move(numbers));
+}
+
 }  // namespace
 
 std::string which_images(const std::string& file, std::vector<DatasetEntry> images) {
@@ -119,6 +147,10 @@ Dataset Dataset::open(const DatasetOptions& options) { return DatasetAccess::ope
 Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wrap,
                             const StorageProbe& probe) {
   if (options.tiles) check_tile_options(*options.tiles);
+  if (options.tiles && !options.channels.empty()) {
+    throw OptionError(fmt::format("{} cannot be chosen with {}; leave one of the two out",
+                                  spelled("channels"), spelled("tiles")));
+  }
   check_field_names(options.fields);
   if (!options.target_files.empty() && options.target.empty()) {
     throw OptionError(
@@ -180,6 +212,9 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
     return episodes ? std::optional(episodes->rows_of(number)) : std::nullopt;
   };
 
+  if (!options.channels.empty() && data.decodes())
+    throw OptionError(
+        fmt::format("{} of encoded images cannot be chosen; leave it unset", spelled("channels")));
   if (!options.images.shapes.empty() && !data.decodes())
     throw OptionError(
         fmt::format("{} is only for data of variable length; leave it unset", spelled("images.shapes")));
@@ -202,6 +237,7 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
     reader = as_tiles(parts, info, *tiling);
   } else {
     reader = images.joined();
+    if (!options.channels.empty()) reader = chosen_channels(std::move(reader), layout, options.channels);
   }
   SampleGeometry geometry = data_geometry(reader->info(), layout);
   DatasetState state{.options = options,

@@ -29,7 +29,7 @@ from ._dataset import Dataset, SampleReader, TileGrid
 from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, MissingFileError, OptionError, StateError,
                       TimeoutError, VersionError)
 from ._loader import DataLoader, plan
-from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop, TileOptions
+from ._options import Augment, Echo, EpisodeOptions, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop, TileOptions
 
 if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a module
     def __getattr__(name: str) -> object:
@@ -40,8 +40,8 @@ if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a 
 
 __version__ = "0.2.0"
 __all__ = [
-    "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo", "Error",
-    "Field", "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport",
+    "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo",
+    "EpisodeOptions", "Error", "Field", "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport",
     "RandomCrop", "RandomResizedCrop", "SampleOrigin", "SampleReader", "SampleTransform", "StateError", "TileGrid", "TileOptions",
     "TimeoutError", "VersionError", "plan",
 ]

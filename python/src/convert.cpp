@@ -134,6 +134,12 @@ void convert(const char* name, nb::handle value, std::vector<double>& into) {
                    [&](nb::handle element) { convert(name, element, into.emplace_back()); });
 }
 
+void convert(const char* name, nb::handle value, std::vector<std::int64_t>& into) {
+  into.clear();
+  for_each_element(name, "a sequence of int", value,
+                   [&](nb::handle element) { convert(name, element, into.emplace_back()); });
+}
+
 void convert(const char* name, nb::handle value, std::vector<std::filesystem::path>& into) {
   into.clear();
   for_each_element(name, "a path or several", value,
@@ -154,6 +160,8 @@ void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into
     given.take("collate", field.collate);
     given.take("dtype", field.dtype);
     given.take("normalize", field.normalize);
+    given.take("window", field.window);
+    given.take("per", field.per);
     given.finish("FieldOptions");
   });
 }
@@ -255,6 +263,41 @@ void convert(const char* name, nb::handle value, TileTurns& into) {
   convert_word(name, value, kWords, into);
 }
 
+void convert(const char* name, nb::handle value, EpisodeOptions::Index& into) {
+  using Index = EpisodeOptions::Index;
+  static constexpr std::array<Word<Index>, 4> kWords = {{{"datasets", Index::datasets},
+                                                         {"lengths", Index::lengths},
+                                                         {"ends", Index::ends},
+                                                         {"ids", Index::ids}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, EpisodeOptions::Anchors& into) {
+  static constexpr std::array<Word<EpisodeOptions::Anchors>, 2> kWords = {
+      {{"every", EpisodeOptions::Anchors::every}, {"one_random", EpisodeOptions::Anchors::one_random}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, EpisodeOptions::Fill& into) {
+  static constexpr std::array<Word<EpisodeOptions::Fill>, 2> kWords = {
+      {{"repeat", EpisodeOptions::Fill::repeat}, {"zero", EpisodeOptions::Fill::zero}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, FieldUnit& into) {
+  static constexpr std::array<Word<FieldUnit>, 3> kWords = {
+      {{"row", FieldUnit::row}, {"episode", FieldUnit::episode}, {"file", FieldUnit::file}}};
+  convert_word(name, value, kWords, into);
+}
+
+void convert(const char* name, nb::handle value, SplitBy& into) {
+  static constexpr std::array<Word<SplitBy>, 4> kWords = {{{"automatic", SplitBy::automatic},
+                                                           {"auto", SplitBy::automatic},
+                                                           {"sample", SplitBy::sample},
+                                                           {"part", SplitBy::part}}};
+  convert_word(name, value, kWords, into);
+}
+
 void convert(const char* name, nb::handle value, Collate& into) {
   static constexpr std::array<Word<Collate>, 3> kWords = {
       {{"stack", Collate::stack}, {"pad", Collate::pad}, {"ragged", Collate::ragged}}};
@@ -333,6 +376,18 @@ void convert(const char* name, nb::handle value, TileOptions& into) {
   given.take("labels", into.labels);
   given.take("turns", into.turns);
   given.finish("TileOptions");
+}
+
+void convert(const char* name, nb::handle value, EpisodeOptions& into) {
+  Keywords given = fields_of(name, value);
+  given.take("index", into.index);
+  given.take("table", into.table);
+  given.take("only", into.only);
+  given.take("anchors", into.anchors);
+  given.take("missing_before", into.missing_before);
+  given.take("missing_after", into.missing_after);
+  given.take("fill", into.fill);
+  given.finish("EpisodeOptions");
 }
 
 void convert(const char* name, nb::handle value, Augment::RandomCrop& into) {

@@ -77,6 +77,8 @@ std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
     }
   }
   if (dataset.episodes) add_episodes(hash, dataset);
+  for (const std::int64_t channel : dataset.options.channels)
+    hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(channel));
   if (dataset.target) {
     add_field(hash, *dataset.target);
     if (dataset.target->is_resident()) add_bytes(hash, dataset.target->resident.span());

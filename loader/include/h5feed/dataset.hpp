@@ -128,6 +128,11 @@ struct DatasetOptions {
   /// are delivered as (B,L,…), in the order of the offsets. Empty: the row of the anchor, without a dimension
   /// of time.
   std::vector<std::int64_t> window = {};
+  /// Channels of the data that are read, each once and in this order; the others are left out. A chunk that
+  /// holds none of them is not read. Needs a layout with channels, or `none` with at least two dimensions,
+  /// the second of which is then that of the channels. Excludes `tiles` and encoded images. Empty: all
+  /// channels.
+  std::vector<std::int64_t> channels = {};
   /// Rows of the target that a sample takes, as `window`; {1, 2, 3, 4, 5, 6} are the next six rows.
   std::vector<std::int64_t> target_window = {};
   /// Further fields of each sample, delivered as `Batch::fields`.
@@ -164,6 +169,11 @@ struct SampleOrigin {
   /// `Batch::origins` knows; `row` is then the first row of the episode.
   std::int64_t frame = -1;
 };
+
+/// What stays together when a dataset is split. `sample`: nothing. `part`: all samples of an image (with
+/// tiles) or of an episode, so that what one part trains on is never validated by the other. `automatic`:
+/// `part` if samples are tiles or in episodes, else `sample`.
+enum class SplitBy : std::uint8_t { automatic, sample, part };
 
 struct DatasetAccess;
 struct DatasetState;
@@ -209,13 +219,16 @@ class H5FEED_EXPORT Dataset {
   Dataset subset(std::span<const std::int64_t> samples) const;
 
   /// Splits the dataset into disjoint random parts, each in file order if read sequentially; a function of
-  /// `seed` alone. `fractions` are above 0 and sum to 1; part i gets ⌊n · fractions[i]⌋ samples, and the
-  /// remaining samples go one each to the first parts, as in PyTorch's `random_split`. Throws OptionError for
-  /// other fractions and for a part without samples.
-  std::vector<Dataset> split(std::span<const double> fractions, std::uint64_t seed) const;
+  /// `seed` alone. `fractions` are above 0 and sum to 1; part i gets ⌊n · fractions[i]⌋ of the n samples, or
+  /// of the n images or episodes (see `SplitBy`), and those that remain go one each to the first parts, as in
+  /// PyTorch's `random_split`. Throws OptionError for other fractions, for a part that would get none, and
+  /// for `SplitBy::part` without tiles and episodes.
+  std::vector<Dataset> split(std::span<const double> fractions, std::uint64_t seed,
+                             SplitBy by = SplitBy::automatic) const;
   /// Splits as the overload for a span does.
-  std::vector<Dataset> split(std::initializer_list<double> fractions, std::uint64_t seed) const {
-    return split(std::span<const double>(fractions.begin(), fractions.size()), seed);
+  std::vector<Dataset> split(std::initializer_list<double> fractions, std::uint64_t seed,
+                             SplitBy by = SplitBy::automatic) const {
+    return split(std::span<const double>(fractions.begin(), fractions.size()), seed, by);
   }
 
   /// Returns the shape of one sample as delivered: (C,H,W) for images, (C,D,H,W) for volumes, the stored

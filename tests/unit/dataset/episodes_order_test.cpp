@@ -144,6 +144,30 @@ TEST_F(EpisodeOrderTest, takes_subsets_and_leaves_out_what_cannot_be_read) {
   }
 }
 
+TEST_F(EpisodeOrderTest, keeps_episodes_together_when_the_dataset_is_split) {
+  const Dataset dataset = Dataset::open(options_);
+  std::map<std::int64_t, std::size_t> part_of_episode;
+  const std::vector<Dataset> parts = dataset.split({0.8, 0.2}, 3);
+  EXPECT_EQ(parts[0].size() + parts[1].size(), dataset.size());
+  for (std::size_t part = 0; part < 2; ++part) {
+    DataLoader loader(parts[part], {.batch_size = 10, .shuffle = "chunk:2", .provenance = true});
+    while (const auto batch = loader.next()) {
+      check_batch(*batch);
+      for (const SampleOrigin& origin : batch->origins)
+        EXPECT_EQ(part_of_episode.emplace(origin.episode, part).first->second, part);
+    }
+  }
+  EXPECT_EQ(part_of_episode.size(), 45u);
+  EXPECT_EQ(std::ranges::count(part_of_episode, std::size_t{1}, [](const auto& one) { return one.second; }),
+            9);
+  const Dataset frames = Dataset::open({.files = {dir_ / "a.h5"}, .data = "frames"});
+  EXPECT_THAT(refusal_of<OptionError>([&] {
+                frames.split({0.5, 0.5}, 1, SplitBy::part);
+              }),
+              HasSubstr("use SplitBy::automatic"));
+  EXPECT_EQ(frames.split({0.5, 0.5}, 1).front().size(), (frames.size() + 1) / 2);
+}
+
 // Rows of one long recording, one or a few in a chunk.
 class RecordingTest : public EpisodeTest {
  protected:
