@@ -19,7 +19,7 @@
 namespace h5feed {
 namespace {
 
-// Returns how many of `n` samples, images or episodes each part of a split gets. `what`: " images", or empty
+// Returns how many of `n` samples, images or episodes each part of a split gets. `what`: " image", or empty
 // for samples.
 std::vector<std::uint64_t> sizes_of_parts(std::span<const double> fractions, std::uint64_t n,
                                           const char* what) {
@@ -42,8 +42,9 @@ std::vector<std::uint64_t> sizes_of_parts(std::span<const double> fractions, std
   for (std::size_t part = 0; part < sizes.size(); ++part) {
     if (sizes[part] > 0) continue;
     throw OptionError(
-        fmt::format("part {} of the split would have no samples: {} of {}{}; use at least {:.3g}", part,
-                    fractions[part], format_count(n), what, 1.0 / static_cast<double>(n)));
+        fmt::format("part {} of the split would have no samples: {} of {}{}{}; use at least {:.3g}", part,
+                    fractions[part], format_count(n), what, n == 1 || *what == '\0' ? "" : "s",
+                    1.0 / static_cast<double>(n)));
   }
   return sizes;
 }
@@ -111,7 +112,7 @@ std::vector<Dataset> Dataset::split(std::span<const double> fractions, std::uint
   std::vector<const std::vector<std::int64_t>*> in_order;
   for (const auto& [unit, samples] : units) in_order.push_back(&samples);
   const std::vector<std::uint64_t> sizes =
-      sizes_of_parts(fractions, units.size(), state_->tiling ? " images" : " episodes");
+      sizes_of_parts(fractions, units.size(), state_->tiling ? " image" : " episode");
   const Permutation order(units.size(), mix_key(seed, kSplit, 0));
   std::vector<Dataset> parts;
   std::uint64_t position = 0;

@@ -26,6 +26,9 @@ struct WorkerCount {
   std::int64_t count = 0;
 };
 
+/// Raises TypeError for a value that is not what the option `name` expects.
+[[noreturn]] void wrong_type(const char* name, const char* expected, nb::handle value);
+
 // Each converts `value` of the option `name`. They raise TypeError for a value of the wrong type and
 // ValueError for a word that the option does not have; both name the option.
 void convert(const char* name, nb::handle value, bool& into);
