@@ -258,12 +258,14 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   if (episodes) state.episodes = episodes->finish(state);
   std::shared_ptr<const SampleSubset> kept = state.kept;
   state.sample_shape = state.data.sample_shape();
-  Dataset dataset(std::make_shared<const DatasetState>(std::move(state)));
-  dataset.chosen_ = std::move(kept);
-  return dataset;
+  return make(std::make_shared<const DatasetState>(std::move(state)), std::move(kept));
 }
 
 void Dataset::refresh() {
+  if (state_->mixture) {
+    *this = opened_again(*state_);
+    return;
+  }
   Dataset newer = open(state_->options);
   if (chosen_ == state_->kept) {
     *this = newer;
@@ -283,6 +285,11 @@ SampleOrigin Dataset::origin(std::int64_t sample) const {
                                   format_count(state_->num_samples())));
   }
   return origin_of(*state_, sample);
+}
+
+std::int64_t set_of(const DatasetState& dataset, std::int64_t sample) noexcept {
+  if (!dataset.mixture) return 0;
+  return static_cast<std::int64_t>(dataset.mixture->set_of(static_cast<std::uint64_t>(sample)));
 }
 
 SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample, const std::optional<EpochKey>& key) {
@@ -314,7 +321,8 @@ SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample, const s
           .x = first(2),
           .z = first(0),
           .episode = episode,
-          .frame = frame};
+          .frame = frame,
+          .set = set_of(dataset, sample)};
 }
 
 std::optional<TileGrid> Dataset::tile_grid(std::int64_t image) const {

@@ -49,9 +49,16 @@ std::vector<std::uint64_t> sizes_of_parts(std::span<const double> fractions, std
   return sizes;
 }
 
+void refuse_mixture(const DatasetState& dataset, const char* call) {
+  if (!dataset.mixture) return;
+  throw OptionError(
+      fmt::format("{}() of a mixture is not supported; call it for each set, before mix()", call));
+}
+
 }  // namespace
 
 Dataset Dataset::subset(std::span<const std::int64_t> samples) const {
+  refuse_mixture(*state_, "subset");
   if (samples.empty()) throw OptionError("a subset needs at least one sample; the list is empty");
   std::vector<std::uint64_t> chosen;
   chosen.reserve(samples.size());
@@ -78,12 +85,12 @@ Dataset Dataset::subset(std::span<const std::int64_t> samples) const {
 }
 
 std::vector<Dataset> Dataset::split(std::span<const double> fractions, std::uint64_t seed, SplitBy by) const {
+  refuse_mixture(*state_, "split");
   const bool has_parts = state_->tiling || state_->episodes;
   if (by == SplitBy::part && !has_parts) {
     throw OptionError(
         "SplitBy::part keeps the tiles of an image or the samples of an episode together, and the dataset "
-        "has "
-        "neither; use SplitBy::automatic");
+        "has neither; use SplitBy::automatic");
   }
   const auto n = static_cast<std::uint64_t>(size());
   if (by == SplitBy::sample || !has_parts) {

@@ -26,7 +26,9 @@ enum KeyStream : std::uint64_t {
   kReplacement = 16,
   kAnchor = 18,
   kTilePlace = 20,
-  kLabelPixel = 21
+  kLabelPixel = 21,
+  kMixtureOrder = 24,
+  kMixtureSet = 25
 };
 
 }  // namespace h5feed

@@ -150,6 +150,7 @@ void bind_batch(nb::module_& module) {
       .def_ro("z", &SampleOrigin::z)
       .def_ro("episode", &SampleOrigin::episode)
       .def_ro("frame", &SampleOrigin::frame)
+      .def_ro("set", &SampleOrigin::set)
       .def("__repr__", [](const SampleOrigin& origin) {
         return nb::str(
                    "SampleOrigin(file={!r}, path={!r}, row={}, image={}, z={}, y={}, x={}, episode={}, "
@@ -159,6 +160,7 @@ void bind_batch(nb::module_& module) {
       });
   nb::class_<Batch>(module, "Batch", "A batch as the core delivers it.")
       .def_prop_ro("indices", [](const Batch& batch) { return own_numbers(batch.indices); })
+      .def_prop_ro("sets", [](const Batch& batch) { return own_numbers(batch.sets); })
       .def_prop_ro("origins", &origins)
       .def_prop_ro("fields", &fields)
       .def_prop_ro("transforms", &transforms)

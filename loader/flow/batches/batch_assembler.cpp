@@ -90,6 +90,10 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
     for (const std::int64_t sample : job.batch.indices)
       job.batch.origins.push_back(origin_of(dataset_, sample, job.key()));
   }
+  if (dataset_.mixture && job.batch.sets.empty()) {
+    job.batch.sets.reserve(job.batch.indices.size());
+    for (const std::int64_t sample : job.batch.indices) job.batch.sets.push_back(set_of(dataset_, sample));
+  }
   if (!outputs_.prepare(job, wait)) return false;
   for (Batch& echo : job.echoes) outputs_.append_valid(echo, job.key());
   outputs_.append_valid(job.batch, job.key());

@@ -168,6 +168,8 @@ struct SampleOrigin {
   /// without episodes, and from `Dataset::origin` if the anchor is drawn in each epoch, which
   /// `Batch::origins` knows; `row` is then the first row of the episode.
   std::int64_t frame = -1;
+  /// Number of the set in the list given to `mix`; 0 for other datasets.
+  std::int64_t set = 0;
 };
 
 /// What stays together when a dataset is split. `sample`: nothing. `part`: all samples of an image (with

@@ -133,7 +133,7 @@ TEST_F(EpisodeOrderTest, refuses_a_state_of_other_windows) {
   EXPECT_THAT(refusal_of<StateError>([&] { another.restore(state); }), HasSubstr("dataset"));
 }
 
-TEST_F(EpisodeOrderTest, takes_subsets_and_leaves_out_what_cannot_be_read) {
+TEST_F(EpisodeOrderTest, takes_subsets) {
   const Dataset dataset = Dataset::open(options_);
   std::vector<std::int64_t> some;
   for (std::int64_t sample = 0; sample < dataset.size(); sample += 3) some.push_back(sample);
@@ -141,6 +141,60 @@ TEST_F(EpisodeOrderTest, takes_subsets_and_leaves_out_what_cannot_be_read) {
   for (const char* const shuffle : {"sequential", "full", "chunk:2"}) {
     DataLoader loader(part, {.batch_size = 5, .shuffle = shuffle, .num_workers = 2, .provenance = true});
     EXPECT_EQ(check_epoch(loader).size(), some.size());
+  }
+}
+
+TEST_F(EpisodeOrderTest, leaves_out_or_replaces_windows_that_cannot_be_read) {
+  {
+    // Rows 40 to 43 do not decode.
+    H5TestFile file(dir_ / "bad.h5");
+    put_joined(file, "frames", frames_, {4, 12});
+    put_table(file, "lengths", std::vector<std::int64_t>(rows_.begin(), rows_.end()));
+    file.write_chunk("frames", std::vector<std::uint64_t>{40, 0},
+                     std::vector<std::byte>(20, std::byte{0x55}));
+  }
+  options_.files = {dir_ / "bad.h5"};
+  for (const auto anchors : {EpisodeOptions::Anchors::every, EpisodeOptions::Anchors::one_random}) {
+    options_.episodes->anchors = anchors;
+    const Dataset dataset = Dataset::open(options_);
+    for (const OnError on_error : {OnError::skip, OnError::replace}) {
+      for (const std::int64_t workers : {0, 2}) {
+        DataLoader loader(dataset, {.batch_size = 5,
+                                    .shuffle = "full",
+                                    .seed = 3,
+                                    .num_workers = workers,
+                                    .on_error = on_error,
+                                    .max_bad_share = 0.2,
+                                    .provenance = true});
+        std::set<std::int64_t> seen;
+        std::int64_t delivered = 0;
+        while (const auto batch = loader.next()) {
+          check_batch(*batch);
+          delivered += batch->size();
+          for (std::size_t i = 0; i < batch->origins.size(); ++i) {
+            seen.insert(batch->indices[i]);
+            for (const std::int64_t offset : options_.window) {
+              const std::int64_t row = batch->origins[i].row + offset;
+              EXPECT_FALSE(row >= 40 && row < 44) << row;
+            }
+          }
+        }
+        if (on_error == OnError::replace) {
+          EXPECT_EQ(delivered, dataset.size());
+        } else if (anchors == EpisodeOptions::Anchors::every) {
+          std::set<std::int64_t> readable;
+          for (std::int64_t sample = 0; sample < dataset.size(); ++sample) {
+            const std::int64_t row = dataset.origin(sample).row;
+            const bool bad = std::ranges::any_of(options_.window, [&](std::int64_t offset) {
+              return row + offset >= 40 && row + offset < 44;
+            });
+            if (!bad) readable.insert(sample);
+          }
+          EXPECT_EQ(seen, readable);
+          EXPECT_LT(readable.size(), static_cast<std::size_t>(dataset.size()));
+        }
+      }
+    }
   }
 }
 
