@@ -43,6 +43,9 @@ class PlanReport:
     def chunks(self) -> int:
         """Chunks that the samples of this rank come from."""
     @property
+    def chunks_per_group(self) -> float:
+        """In episodes, mean number of chunks in a group, which chunk:K permutes; else 1."""
+    @property
     def decodes_per_chunk(self) -> float | None:
         """Expected decodes per chunk in every epoch after the first; None if not known."""
     @property

@@ -74,10 +74,10 @@ def test_the_page_of_windows(number, tmp_path, monkeypatch):
             file[f"data/demo_{demo}/actions"] = random.random((20, 7))
         file["mask/train"] = np.array([f"demo_{demo}" for demo in range(6)], dtype="S")
     with h5py.File("frames.h5", "w") as file:
-        file.create_dataset("observation", data=random.random((90, 12), np.float32), chunks=(10, 12))
-        file["action"] = random.random((90, 7), np.float32)
-        file["episode_index"] = np.repeat(np.arange(9), 10)
-        file["task"] = np.arange(9)
+        file.create_dataset("observation", data=random.random((400, 12), np.float32), chunks=(10, 12))
+        file["action"] = random.random((400, 7), np.float32)
+        file["episode_index"] = np.repeat(np.arange(40), 10)
+        file["task"] = np.arange(40)
     code = snippets(DOCS / "windows.md")[number]
     exec(compile(code, f"windows.md: snippet {number}", "exec"), {"__name__": "snippet"})
 
