@@ -215,7 +215,7 @@ class Act(Layout):
 
 
 class Lerobot(Layout):
-    episodes, rows, state, back, ahead = 60, 200, 256, 3, 8
+    episodes, rows, state, back, ahead = 20, 200, 256, 3, 8
     batch, shuffle = 32, "chunk:4"
 
     def write(self) -> None:
