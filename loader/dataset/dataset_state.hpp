@@ -16,6 +16,7 @@
 #include "dataset/geometry.hpp"
 #include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"
+#include "dataset/sample_rows.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/mixture.hpp"
 #include "plan/mixture.hpp"
@@ -37,19 +38,16 @@ struct Field {
   const DatasetInfo& info() const noexcept { return reader->info(); }
   /// Returns whether all rows are in memory.
   bool is_resident() const noexcept { return resident.data() != nullptr; }
-  /// Returns the row that belongs to a sample.
-  std::uint64_t row_of(std::uint64_t sample) const noexcept {
-    return images ? images->image_of(sample) : sample / samples_per_row;
-  }
+  /// Returns the shape of a sample as delivered: that of a row, behind the number of rows of a window.
+  std::vector<std::int64_t> sample_shape() const;
+  /// Returns the decoded bytes of all rows of a sample.
+  std::uint64_t sample_bytes() const noexcept { return map.row_bytes() * belonging.per_sample(); }
 
   std::shared_ptr<const ChunkReader> reader;
-  SampleGeometry geometry;
+  SampleGeometry geometry;  ///< Of one row
   SampleMap map;
-  ByteBuffer resident;                ///< All rows if the field was read at open, else empty
-  std::uint64_t samples_per_row = 1;  ///< Above 1: each row belongs to an image and serves all its tiles
-  /// Set if rows belong to images that differ in their number of tiles; `samples_per_row` is then the
-  /// largest.
-  std::shared_ptr<const Tiling> images;
+  ByteBuffer resident;        ///< All rows if the field was read at open, else empty
+  SampleRows belonging = {};  ///< The rows that belong to each sample
 };
 
 /// One of `DatasetOptions::fields`. Either `rows` or `ragged` is set.
@@ -57,18 +55,16 @@ struct NamedField {
   FieldOptions options;
   std::optional<Field> rows;                  ///< Samples of one shape
   std::shared_ptr<const RaggedField> ragged;  ///< Samples of variable length
-  /// For `ragged`; above 1: each row belongs to an image and serves all its tiles.
-  std::uint64_t samples_per_row = 1;
-  /// Set if rows belong to images that differ in their number of tiles; `samples_per_row` is then the
-  /// largest.
-  std::shared_ptr<const Tiling> images = {};
+  SampleRows belonging = {};                  ///< For `ragged`: the row that belongs to each sample
 
-  /// Returns the row of `ragged` that belongs to a sample.
-  std::uint64_t row_of(std::uint64_t sample) const noexcept {
-    return images ? images->image_of(sample) : sample / samples_per_row;
-  }
   /// Returns the element type as delivered: the chosen one, else f32 with `normalize`, else the stored one.
   DType dtype() const noexcept;
+};
+
+/// The episodes of a dataset, and the samples in them.
+struct Episodes {
+  std::shared_ptr<const Anchors> anchors;
+  AnchorGroups groups = {};
 };
 
 class LoaderGroup;
@@ -92,6 +88,8 @@ struct DatasetState {
   std::optional<RemoteFile> remote = {};
   /// Tiles that `TileOptions::min_foreground` left; null: all.
   std::shared_ptr<const SampleSubset> kept = {};
+  std::vector<std::int64_t> sample_shape = {};  ///< Shape of a sample of the data as delivered
+  std::optional<Episodes> episodes = {};        ///< Set if samples are placed in episodes
   /// Set if the samples are those of several sets that loaders mix; `mixed` and `mix_options` are then what
   /// `mix` was given.
   std::shared_ptr<const Mixture> mixture = {};
@@ -109,12 +107,31 @@ struct DatasetState {
     const NamedField& named = fields[number - kFirstNamed];
     return named.rows ? &*named.rows : nullptr;
   }
+  /// Returns the name of a field: "data", "target", or that of a named field.
+  std::string field_name(std::size_t number) const {
+    if (number == kData) return "data";
+    return number == kTarget ? "target" : fields[number - kFirstNamed].options.name;
+  }
+  /// Number of samples.
+  std::uint64_t num_samples() const noexcept {
+    return episodes ? episodes->anchors->num_samples() : data.info().rows();
+  }
+  /// Maps samples to chunks of the data, with all pieces of a row of chunks counted as one chunk; in
+  /// episodes, to groups of chunks.
+  const RowLayout& sample_layout() const noexcept {
+    return episodes ? episodes->groups.samples : data.map.rows();
+  }
+  /// Returns whether fields with windows bring fields that say which of their rows exist.
+  bool says_valid() const noexcept {
+    return episodes && options.episodes &&
+           (options.episodes->missing_before != 0 || options.episodes->missing_after != 0);
+  }
   /// Returns the decoded bytes of one sample in the stored types: its data, target and named fields, without
   /// ragged ones, whose samples differ in length.
   std::uint64_t sample_bytes() const noexcept {
     std::uint64_t bytes = 0;
     for (std::size_t number = 0; number < num_fields(); ++number) {
-      if (const Field* const rows = field(number)) bytes += rows->map.row_bytes();
+      if (const Field* const rows = field(number)) bytes += rows->sample_bytes();
     }
     return bytes;
   }

@@ -65,7 +65,7 @@ class Labels {
     const ByteBuffer& rows = field_.is_resident() ? field_.resident : read_;
     return with_type_of(field_.info().dtype, [&]<typename T>(T) -> std::int64_t {
       T value;
-      std::memcpy(&value, rows.data() + field_.row_of(sample) * sizeof value, sizeof value);
+      std::memcpy(&value, rows.data() + field_.belonging.row_of(sample, {}) * sizeof value, sizeof value);
       if constexpr (std::is_integral_v<T>) {
         if (std::in_range<std::int64_t>(value)) return static_cast<std::int64_t>(value);
       }

@@ -227,6 +227,12 @@ Dataset mix(std::span<const MixedSet> sets, const MixOptions& options) {
                       "as one dataset",
                       states.size() - 1));
     }
+    if (states.back()->episodes) {
+      throw OptionError(fmt::format(
+          "mix(): set {} has windows or episodes, and mixtures of these are not supported; open the "
+          "files of all sets as one dataset",
+          states.size() - 1));
+    }
   }
   const auto mixture = mixture_of(sets, options);
   check_match(states);
@@ -246,6 +252,7 @@ Dataset mix(std::span<const MixedSet> sets, const MixOptions& options) {
   state.mixed = {sets.begin(), sets.end()};
   state.mix_options = options;
   state.mixture = mixture;
+  state.sample_shape = state.data.sample_shape();
   return DatasetAccess::make(std::make_shared<const DatasetState>(std::move(state)), chosen_of(*mixture));
 }
 

@@ -127,6 +127,8 @@ std::string PlanReport::to_string() const {
     text += fmt::format(", {:.2f} with echo.factor {}: repeats bring no new samples", mixing_with_echo,
                         echo_factor);
   }
+  if (chunks_per_group != 1)
+    text += fmt::format("; chunk:K permutes groups of {:.1f} chunks on average", chunks_per_group);
   text += "\n";
   if (decodes_per_chunk) {
     text += fmt::format("decodes per chunk: about {:.1f} with cache_bytes {}", *decodes_per_chunk,

@@ -30,7 +30,8 @@ from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, M
                       TimeoutError, VersionError)
 from ._loader import DataLoader, plan
 from ._mixture import LabelShare, balanced_weights, label_share, mix
-from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop, TileOptions
+from ._options import (Augment, Echo, EpisodeOptions, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop,
+                       TileOptions)
 
 if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a module
     def __getattr__(name: str) -> object:
@@ -41,9 +42,9 @@ if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a 
 
 __version__ = "0.2.0"
 __all__ = [
-    "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo", "Error",
-    "Field", "FieldOptions", "FileError", "ImageOptions", "LabelShare", "MissingFileError", "MixedSet", "MixedSetPlan",
-    "Normalize", "OptionError", "PlanReport", "RandomCrop", "RandomResizedCrop", "SampleOrigin", "SampleReader",
-    "SampleTransform", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError", "balanced_weights",
-    "label_share", "mix", "plan",
+    "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo",
+    "EpisodeOptions", "Error", "Field", "FieldOptions", "FileError", "ImageOptions", "LabelShare", "MissingFileError",
+    "MixedSet", "MixedSetPlan", "Normalize", "OptionError", "PlanReport", "RandomCrop", "RandomResizedCrop", "SampleOrigin",
+    "SampleReader", "SampleTransform", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError",
+    "balanced_weights", "label_share", "mix", "plan",
 ]

@@ -43,6 +43,9 @@ class PlanReport:
     def chunks(self) -> int:
         """Chunks that the samples of this rank come from."""
     @property
+    def chunks_per_group(self) -> float:
+        """In episodes, mean number of chunks in a group, which chunk:K permutes; else 1."""
+    @property
     def decodes_per_chunk(self) -> float | None:
         """Expected decodes per chunk in every epoch after the first; None if not known."""
     @property
@@ -89,6 +92,13 @@ class SampleOrigin:
     @property
     def z(self) -> int:
         """First layer of a tile in its volume, as `y`."""
+    @property
+    def episode(self) -> int:
+        """Number of the episode among those that take part; -1 without episodes."""
+    @property
+    def frame(self) -> int:
+        """Place of the anchor in its episode, in rows; -1 without episodes, and from `Dataset.origin` if the anchor is
+        drawn in each epoch."""
     @property
     def set(self) -> int:
         """Number of the set in the list given to `mix`; 0 for other datasets."""
@@ -168,10 +178,11 @@ class Dataset:
     def has_target(self) -> bool: ...
     def tile_grid(self, image: int) -> tuple[int, int, int, int, int, int] | None: ...
     def num_images(self) -> int: ...
+    def num_episodes(self) -> int: ...
     def tiles_left_out(self) -> int: ...
     def origin(self, sample: int) -> SampleOrigin: ...
     def subset(self, samples: _Numbers) -> Dataset: ...
-    def split(self, fractions: Sequence[float], seed: int) -> list[Dataset]: ...
+    def split(self, fractions: Sequence[float], seed: int, by: str) -> list[Dataset]: ...
     def refreshed(self) -> Dataset: ...
 
 class SampleReader:

@@ -11,7 +11,7 @@ import numpy as np
 from . import _core
 from ._batch import Batch
 from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
-from ._options import (DTypeLike, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, TileOptions,
+from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, TileOptions,
                        dtype_name, plain_fields, plain_paths)
 
 # One step that leads from the opened files to a dataset: open, subset or split; or mix, the only step of a mixture.
@@ -50,6 +50,8 @@ class Dataset:
              input_layout: InputLayout = "automatic", unit_range: bool = False,
              images: ImageOptions | Mapping[str, Any] = ImageOptions(),
              tiles: TileOptions | Mapping[str, Any] | None = None,
+             episodes: EpisodeOptions | Mapping[str, Any] | None = None, window: Sequence[int] = (),
+             channels: Sequence[int] = (), target_window: Sequence[int] = (),
              fields: Sequence[FieldOptions | Mapping[str, Any]] = (),
              stage_dir: PathLike | None = None) -> "Dataset":
         """Opens a dataset of one file or several, whose samples follow each other.
@@ -59,13 +61,17 @@ class Dataset:
         small fields (at most 64 MiB each); takes no file lock. Raises FileError (an OSError; MissingFileError
         is a FileNotFoundError), DatasetError or OptionError (ValueErrors).
 
+        `window` and `target_window`: rows that a sample takes, as ascending offsets from its anchor, within
+        `episodes`. `channels`: those that are read, in this order.
+
         `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying
         blocks; processes of one host wait for one copy. Names of files stay those of the originals.
         """
         options = {
             "files": plain_paths(files), "data": data, "target": target, "target_files": plain_paths(target_files),
             "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
-            "tiles": tiles, "fields": plain_fields(fields),
+            "tiles": tiles, "episodes": episodes, "window": window, "channels": channels,
+            "target_window": target_window, "fields": plain_fields(fields),
             "stage_dir": "" if stage_dir is None else os.fspath(stage_dir),
         }
         opened = _open(options)
@@ -116,6 +122,11 @@ class Dataset:
         return self._live.num_images()
 
     @property
+    def num_episodes(self) -> int:
+        """Number of episodes that take part; 0 without `episodes` and windows."""
+        return self._live.num_episodes()
+
+    @property
     def tiles_left_out(self) -> int:
         """Number of tiles of the grid that `min_foreground` left out."""
         return self._live.tiles_left_out()
@@ -132,12 +143,16 @@ class Dataset:
         numbers = as_numbers(samples)
         return Dataset(_opened=self._live.subset(numbers), _steps=(*self._steps, ("subset", numbers)))
 
-    def split(self, fractions: Sequence[float], seed: int) -> "list[Dataset]":
-        """Splits into disjoint random parts, a function of `seed` alone; `fractions` sum to 1."""
+    def split(self, fractions: Sequence[float], seed: int,
+              by: Literal["automatic", "auto", "sample", "part"] = "automatic") -> "list[Dataset]":
+        """Splits into disjoint random parts, a function of `seed` alone; `fractions` sum to 1.
+
+        "part" keeps the tiles of an image and the samples of an episode together; "automatic" does where there are any.
+        """
         shares = [float(fraction) for fraction in fractions]
         seed = as_count("seed", seed)
-        parts = self._live.split(shares, seed)
-        return [Dataset(_opened=part, _steps=(*self._steps, ("split", shares, seed, number)))
+        parts = self._live.split(shares, seed, by)
+        return [Dataset(_opened=part, _steps=(*self._steps, ("split", shares, seed, by, number)))
                 for number, part in enumerate(parts)]
 
     def refresh(self) -> None:
@@ -353,7 +368,7 @@ def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":
         if step[0] == "subset":
             opened = opened.subset(step[1])
         else:
-            opened = opened.split(step[1], step[2])[step[3]]
+            opened = opened.split(step[1], step[2], step[3])[step[4]]
     return opened
 
 

@@ -72,9 +72,12 @@ PyDataset open(const nb::dict& given) {
 }
 
 std::vector<PyDataset*> split(const PyDataset& dataset, const std::vector<double>& fractions,
-                              std::uint64_t seed) {
+                              std::uint64_t seed, const nb::object& by) {
+  SplitBy unit = SplitBy::automatic;
+  convert("by", by, unit);
   std::vector<PyDataset*> parts;
-  for (Dataset& part : dataset.get().split(fractions, seed)) parts.push_back(new PyDataset(std::move(part)));
+  for (Dataset& part : dataset.get().split(fractions, seed, unit))
+    parts.push_back(new PyDataset(std::move(part)));
   return parts;
 }
 
@@ -143,6 +146,7 @@ void bind_dataset(nb::module_& module) {
       .def("has_target", [](const PyDataset& self) { return self.get().has_target(); })
       .def("tile_grid", &tile_grid, "image"_a)
       .def("num_images", [](const PyDataset& self) { return self.get().num_images(); })
+      .def("num_episodes", [](const PyDataset& self) { return self.get().num_episodes(); })
       .def("tiles_left_out", [](const PyDataset& self) { return self.get().tiles_left_out(); })
       .def(
           "origin", [](const PyDataset& self, std::int64_t sample) { return self.get().origin(sample); },
@@ -153,7 +157,7 @@ void bind_dataset(nb::module_& module) {
             return PyDataset(self.get().subset(span_of(samples)));
           },
           "samples"_a)
-      .def("split", &split, "fractions"_a, "seed"_a, nb::rv_policy::take_ownership)
+      .def("split", &split, "fractions"_a, "seed"_a, "by"_a, nb::rv_policy::take_ownership)
       .def("refreshed", [](const PyDataset& self) {
         Dataset copy = self.get();
         {

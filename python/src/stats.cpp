@@ -113,6 +113,8 @@ void bind_plan(nb::module_& module) {
       .def_ro("samples", &PlanReport::samples, "Samples of this rank, at most.")
       .def_ro("batches", &PlanReport::batches, "Batches of this rank.")
       .def_ro("chunks", &PlanReport::chunks, "Chunks that the samples of this rank come from.")
+      .def_ro("chunks_per_group", &PlanReport::chunks_per_group,
+              "In episodes, mean number of chunks in a group, which chunk:K permutes; else 1.")
       .def_ro("decodes_per_chunk", &PlanReport::decodes_per_chunk,
               "Expected decodes per chunk in every epoch after the first; None if not known.")
       .def_ro("clairvoyant_decodes_per_chunk", &PlanReport::clairvoyant_decodes_per_chunk,

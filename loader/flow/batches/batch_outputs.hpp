@@ -28,6 +28,10 @@ class BatchOutputs {
   /// Throws std::bad_alloc, DeviceError.
   bool prepare(BatchJob& job, bool wait) const;
 
+  /// Appends the fields that say which rows of a window exist, if `DatasetState::says_valid()`, to a batch
+  /// whose other fields are complete. Throws std::bad_alloc.
+  void append_valid(Batch& batch, const EpochKey& key) const;
+
   /// Returns the start of a field's bytes in `batch`, which owns them.
   static std::byte* bytes_of(const Batch& batch, std::size_t field) noexcept {
     if (field == kData) return batch.data.bytes.get();
@@ -37,8 +41,9 @@ class BatchOutputs {
 
  private:
   BatchSlot take_slot(const Batch& batch, std::uint64_t first_turn, bool wait) const;
-  void put_into(Batch& batch, BatchSlot slot) const;
-  BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples) const;
+  void put_into(Batch& batch, BatchSlot slot, const EpochKey& key) const;
+  BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples,
+                        const EpochKey& key) const;
   void draw_transforms(BatchJob& job) const;
 
   const DatasetState& dataset_;

@@ -100,7 +100,7 @@ std::int64_t SampleChoice::draw(const BatchJob& job, std::uint64_t sample, std::
   const std::uint64_t of_sample = mix_key(mix_key(of_epoch, kReplacement, sample), kReplacement, attempt);
   if (const auto sampled = job.plan->sampled_at(of_sample)) return *sampled;
 
-  const RowLayout& layout = dataset_.data.map.rows();
+  const RowLayout& layout = dataset_.sample_layout();
   const std::uint64_t chunk = layout.chunk_of(sample);
   const std::uint64_t key = mix_key(mix_key(of_epoch, kReplacement, chunk), kReplacement, attempt);
   const Places choices = choices_for(sample);
@@ -116,7 +116,7 @@ std::int64_t SampleChoice::draw(const BatchJob& job, std::uint64_t sample, std::
 // Returns the chunks that the replacement of a sample is drawn from, or with a subset the places in it: in a
 // mixture those of the same set.
 SampleChoice::Places SampleChoice::choices_for(std::uint64_t sample) const {
-  const RowLayout& layout = dataset_.data.map.rows();
+  const RowLayout& layout = dataset_.sample_layout();
   if (!dataset_.mixture) return {0, chosen_ ? chosen_->size() : layout.num_chunks()};
   const MixtureSet& set = dataset_.mixture->sets()[dataset_.mixture->set_of(sample)];
   const std::uint64_t end = set.first_sample + set.layout.num_rows();
@@ -127,7 +127,7 @@ SampleChoice::Places SampleChoice::choices_for(std::uint64_t sample) const {
 
 // Returns the samples of a chunk that take part: their numbers, or with a subset their places in it.
 SampleChoice::Places SampleChoice::places_in(std::uint64_t chunk) const {
-  const RowLayout::Rows rows = dataset_.data.map.rows().rows_of(chunk);
+  const RowLayout::Rows rows = dataset_.sample_layout().rows_of(chunk);
   if (!chosen_) return {rows.first, rows.count()};
   const std::uint64_t first = chosen_->count_below(rows.first);
   return {first, chosen_->count_below(rows.end) - first};

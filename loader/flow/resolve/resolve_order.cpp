@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/byte_units.hpp"
@@ -63,9 +64,20 @@ void check_ranks(const DataLoaderOptions& options) {
   }
 }
 
-std::uint64_t chunks_of_all_ranks(const DatasetState& dataset, const SampleSubset* chosen) {
-  const RowLayout& layout = dataset.data.map.rows();
+// Returns the number of units that the order permutes: chunks, or groups of them in episodes.
+std::uint64_t units_of_all_ranks(const DatasetState& dataset, const SampleSubset* chosen) {
+  const RowLayout& layout = dataset.sample_layout();
   return chosen == nullptr ? layout.num_chunks() : chunk_groups(layout, chosen).size();
+}
+
+// Positions of rows in a batch are numbers of 32 bits.
+constexpr std::uint64_t kMostRowsOfBatch = std::uint64_t{1} << 31;
+
+// Returns how many chunks of the data a unit of the order has, without those that it shares with others.
+double chunks_per_unit(const DatasetState& dataset) {
+  if (!dataset.episodes) return 1;
+  const AnchorGroups& groups = dataset.episodes->groups;
+  return static_cast<double>(groups.chunks_in_use) / static_cast<double>(groups.samples.num_chunks());
 }
 
 std::int64_t largest_batch(const BatchSampler& sampler) {
@@ -88,10 +100,11 @@ bool follows_the_file(const EpochSamples& epoch) {
   return end > 0 && epoch.at(end - 1) - epoch.at(0) <= 2 * end;
 }
 
-// Counts the samples and chunks that one rank delivers in an epoch. Takes a sampler's size, and whether it
-// follows the file, from its first epoch.
-void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t chunks,
-                 ResolvedOptions& resolved) {
+// Counts the samples and chunks that one rank delivers in an epoch. `units`: what the order permutes, each
+// with `chunks_per_unit` chunks. Takes a sampler's size, and whether it follows the file, from its first
+// epoch.
+void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t units,
+                 double chunks_per_unit, std::uint64_t rows_per_sample, ResolvedOptions& resolved) {
   const auto ranks = static_cast<std::uint64_t>(resolved.world_size);
   if (options.sampler) {
     const auto epoch = epoch_of(*options.sampler, resolved.seed, 0);
@@ -105,14 +118,17 @@ void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::u
   }
   const std::uint64_t own_samples = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
   resolved.samples_per_epoch = static_cast<std::int64_t>(own_samples);
-  resolved.chunks_of_all_ranks = chunks;
+  const auto chunks_in = [&](std::uint64_t count) {
+    return static_cast<std::uint64_t>(std::llround(std::ceil(static_cast<double>(count) * chunks_per_unit)));
+  };
+  resolved.chunks_of_all_ranks = chunks_in(units);
   // A contiguous shard covers few chunks only if the order goes chunk by chunk.
   const bool run_of_chunks =
       options.shard == Shard::contiguous && resolved.shuffle.kind() != Shuffle::Kind::full && ranks > 1;
-  std::uint64_t own = chunks;
-  if (options.shard == Shard::by_chunk) own = ceil_div(chunks, ranks);
-  if (run_of_chunks) own = std::min(chunks, ceil_div(chunks, ranks) + 1);
-  resolved.chunks_per_epoch = std::min(own, own_samples);
+  std::uint64_t own = units;
+  if (options.shard == Shard::by_chunk) own = ceil_div(units, ranks);
+  if (run_of_chunks) own = std::min(units, ceil_div(units, ranks) + 1);
+  resolved.chunks_per_epoch = std::min(chunks_in(own), own_samples * rows_per_sample);
 }
 
 void check_mixture(const DataLoaderOptions& options, const Mixture& mixture) {
@@ -147,13 +163,17 @@ void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset,
     throw OptionError("shard = by_chunk has an order of its own in every chunk; use strided with a sampler");
   }
   if (!windows && !by_chunk) return;
-  const std::uint64_t chunks = chunks_of_all_ranks(dataset, chosen);
+  const std::uint64_t chunks = units_of_all_ranks(dataset, chosen);
   if (windows && options.shuffle.window_chunks() > chunks) {
     const bool by_image = dataset.tiling && dataset.tiling->num_images() == chunks;
+    const char* const unit = dataset.episodes ? "group" : by_image ? "image" : "chunk";
     throw OptionError(fmt::format("{} \"{}\": the data has {} {}{}{}; use \"chunk:{}\" or less, or \"full\"",
-                                  spelled("shuffle"), options.shuffle.to_string(), format_count(chunks),
-                                  by_image ? "image" : "chunk", chunks == 1 ? "" : "s",
-                                  by_image ? ", whose chunks count as one" : "", chunks));
+                                  spelled("shuffle"), options.shuffle.to_string(), format_count(chunks), unit,
+                                  chunks == 1 ? "" : "s",
+                                  dataset.episodes ? " of chunks, large enough for the windows"
+                                  : by_image       ? ", whose chunks count as one"
+                                                   : "",
+                                  chunks));
   }
   if (by_chunk && static_cast<std::uint64_t>(options.world_size) > chunks) {
     throw OptionError(fmt::format(
@@ -185,7 +205,7 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
       options.batch_sampler ? largest_batch(*options.batch_sampler) : options.batch_size.value_or(1);
   resolved.batched = options.batch_size.has_value();
   const std::uint64_t samples = dataset.mixture     ? dataset.mixture->size()
-                                : chosen == nullptr ? dataset.data.info().rows()
+                                : chosen == nullptr ? dataset.num_samples()
                                                     : chosen->size();
   if (!resolved.batched && options.uneven == Uneven::exact && options.world_size > 1) {
     throw OptionError(
@@ -201,7 +221,18 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   resolved.world_size = options.world_size;
   resolved.shard = options.shard;
   resolved.uneven = options.uneven;
-  count_share(options, samples, chunks_of_all_ranks(dataset, chosen), resolved);
+  std::uint64_t most_rows = 1;
+  for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
+    if (const Field* const field = dataset.field(number))
+      most_rows = std::max<std::uint64_t>(most_rows, field->belonging.per_sample());
+  }
+  if (static_cast<std::uint64_t>(resolved.max_batch_rows) > kMostRowsOfBatch / most_rows) {
+    throw OptionError(fmt::format("{} {} of windows with {} rows: a batch holds {} rows at most; use {}",
+                                  spelled("batch_size"), resolved.batch_size, most_rows,
+                                  format_count(kMostRowsOfBatch), kMostRowsOfBatch / most_rows));
+  }
+  count_share(options, samples, units_of_all_ranks(dataset, chosen), chunks_per_unit(dataset),
+              dataset.data.belonging.per_sample(), resolved);
   if (dataset.mixture) {
     resolved.chunks_per_epoch =
         std::min(resolved.chunks_per_epoch, mixture_chunks_drawn(*dataset.mixture, options.shuffle));
@@ -212,8 +243,8 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
 PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset,
                         const ResolvedOptions& options) {
   PlanSpec spec;
-  spec.num_samples = dataset.data.info().rows();
-  spec.layout = dataset.data.map.rows();
+  spec.num_samples = dataset.num_samples();
+  spec.layout = dataset.sample_layout();
   if (!options.sampled) spec.shuffle = options.shuffle;
   spec.seed = options.seed;
   spec.batch_size = static_cast<std::uint64_t>(options.batch_size);

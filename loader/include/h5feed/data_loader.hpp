@@ -86,6 +86,9 @@ struct H5FEED_EXPORT PlanReport {
   std::int64_t samples = 0;   ///< upper bound of the samples of this rank
   std::uint64_t batches = 0;  ///< batches of this rank
   std::uint64_t chunks = 0;   ///< chunks that the samples of this rank come from
+  /// In episodes, the mean number of chunks in a group, the unit that `chunk:K` permutes, without those that
+  /// its windows reach in other groups. Otherwise 1.
+  double chunks_per_group = 1;
   /// Expected decodes per chunk in every epoch after the first. Empty if rows bypass the cache, and for
   /// `clairvoyant` with several ranks.
   std::optional<double> decodes_per_chunk;

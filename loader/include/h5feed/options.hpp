@@ -30,7 +30,8 @@ namespace h5feed {
 /// `sequential` follows the file. `full` permutes all samples. `chunk:K` permutes the chunks, then the
 /// samples within windows of K chunks, so that each chunk is decoded once if the cache holds K chunks; K is
 /// at most the number of chunks. Chunks that hold parts of the same samples count as one: with tiles, those
-/// of an image. Converts implicitly from `false`, `true` (= full), "sequential", "full" and "chunk:16".
+/// of an image. With windows, K counts groups of chunks (`PlanReport::chunks_per_group`). Converts implicitly
+/// from `false`, `true` (= full), "sequential", "full" and "chunk:16".
 class H5FEED_EXPORT Shuffle {
  public:
   /// Shuffle mode. `chunk` stands for `chunk:K`.
