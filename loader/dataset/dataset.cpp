@@ -17,6 +17,7 @@
 #include "base/option_spelling.hpp"
 #include "base/unit_range.hpp"
 #include "dataset/dataset_state.hpp"
+#include "dataset/episode_opener.hpp"
 #include "dataset/file_list.hpp"
 #include "dataset/sample_opener.hpp"
 #include "dataset/sparse_opener.hpp"
@@ -26,6 +27,7 @@
 #include "plan/sample_subset.hpp"
 #include "store/hdf5/dataset_names.hpp"
 #include "store/hdf5/h5_file.hpp"
+#include "store/read/channel_reader.hpp"
 #include "store/read/file_pool.hpp"
 #include "store/stage/file_places.hpp"
 
@@ -34,6 +36,12 @@ namespace h5feed {
 Field::Field(std::shared_ptr<const ChunkReader> chunk_reader, SampleGeometry sample_geometry,
              const std::optional<Tiling>& tiling)
     : reader(std::move(chunk_reader)), geometry(std::move(sample_geometry)), map(*reader, tiling) {}
+
+std::vector<std::int64_t> Field::sample_shape() const {
+  std::vector<std::int64_t> shape = geometry.shape;
+  if (belonging.timed()) shape.insert(shape.begin(), static_cast<std::int64_t>(belonging.per_sample()));
+  return shape;
+}
 
 namespace {
 
@@ -92,6 +100,33 @@ std::vector<std::filesystem::path> together(const std::vector<std::vector<std::f
   return files;
 }
 
+// Returns the chosen channels of the data. Throws OptionError if there are none of these numbers.
+std::shared_ptr<const ChunkReader> chosen_channels(std::shared_ptr<const ChunkReader> reader,
+                                                   InputLayout layout,
+                                                   const std::vector<std::int64_t>& channels) {
+  const DatasetInfo& info = reader->info();
+  const std::optional<std::size_t> dimension = channel_dimension(layout);
+  if (!dimension || *dimension >= info.shape.size()) {
+    throw OptionError(fmt::format("{}:{} ({}) has no channels; leave {} unset, or set another {}", info.file,
+                                  short_path(info.path), info.shape_text(), spelled("channels"),
+                                  spelled("input_layout")));
+  }
+  std::vector<std::uint64_t> numbers;
+  for (const std::int64_t channel : channels) {
+    const auto number = static_cast<std::uint64_t>(channel);
+    if (channel < 0 || number >= info.shape[*dimension]) {
+      throw OptionError(fmt::format("{}:{} ({}): there is no channel {}; use 0 to {}", info.file,
+                                    short_path(info.path), info.shape_text(), channel,
+                                    info.shape[*dimension] - 1));
+    }
+    if (std::ranges::find(numbers, number) != numbers.end())
+      throw OptionError(
+          fmt::format("{}: channel {} comes twice; name each once", spelled("channels"), channel));
+    numbers.push_back(number);
+  }
+  return as_channels(std::move(reader), *dimension, std::move(numbers));
+}
+
 }  // namespace
 
 std::string which_images(const std::string& file, std::vector<DatasetEntry> images) {
@@ -113,6 +148,10 @@ Dataset Dataset::open(const DatasetOptions& options) { return DatasetAccess::ope
 Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wrap,
                             const StorageProbe& probe) {
   if (options.tiles) check_tile_options(*options.tiles);
+  if (options.tiles && !options.channels.empty()) {
+    throw OptionError(fmt::format("{} cannot be chosen with {}; leave one of the two out",
+                                  spelled("channels"), spelled("tiles")));
+  }
   check_field_names(options.fields);
   if (!options.target_files.empty() && options.target.empty()) {
     throw OptionError(
@@ -127,6 +166,8 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   if (pool->places().staged()) pool->places().prepare(together({files, target_files}, field_files));
   const std::string data_path =
       options.data.empty() ? only_image_dataset(*pool->open(files.front())) : options.data;
+  std::optional<EpisodeOpener> episodes;
+  if (in_episodes(options)) episodes.emplace(options, files.size(), pool);
   const FieldSpec data_spec{data_path,
                             {},
                             options.sample,
@@ -144,7 +185,8 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
                              options.sample,
                              target_files.size(),
                              {},
-                             options.tiles.has_value()},
+                             options.tiles.has_value(),
+                             row_count_of(options, options.target_window)},
                    pool);
   }
   std::deque<NamedFieldOpener> named;
@@ -153,7 +195,7 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
     FieldOptions field = options.fields[i];
     columns.push_back(column_of(field.data.empty() ? field.name : field.data, field_files[i], *pool));
     field.data = columns.back().codes;
-    named.emplace_back(field, field_files[i], options.sample, options.tiles.has_value(), pool);
+    named.emplace_back(field, field_files[i], options, pool);
   }
   std::vector<PartOpener*> in_files = {&data};
   if (sparse) in_files.front() = sparse.get();
@@ -161,6 +203,7 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   for (NamedFieldOpener& field : named) {
     if (!field.apart()) in_files.push_back(&field.opener());
   }
+  if (episodes && episodes->table() != nullptr) in_files.push_back(episodes->table());
   for (const std::filesystem::path& file : files) open_file(file, in_files, wrap, *pool);
   const auto open_apart = [&pool](PartOpener& field, const std::vector<std::filesystem::path>& own_files) {
     PartOpener* const alone = &field;
@@ -171,6 +214,18 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
     if (field.apart()) open_apart(field.opener(), field.files());
   }
 
+  if (episodes) {
+    std::vector<const PartOpener*> fields = {&data, target ? &*target : nullptr};
+    for (NamedFieldOpener& field : named) fields.push_back(&field.opener());
+    episodes->find(files, fields);
+  }
+  const auto placed = [&](std::size_t number) {
+    return episodes ? std::optional(episodes->rows_of(number)) : std::nullopt;
+  };
+
+  if (!options.channels.empty() && data.decodes())
+    throw OptionError(
+        fmt::format("{} of encoded images cannot be chosen; leave it unset", spelled("channels")));
   if (!options.images.shapes.empty() && !data.decodes())
     throw OptionError(
         fmt::format("{} is only for data of variable length; leave it unset", spelled("images.shapes")));
@@ -203,6 +258,7 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
     reader = matrix->reader;
   } else {
     reader = images.joined();
+    if (!options.channels.empty()) reader = chosen_channels(std::move(reader), layout, options.channels);
   }
   SampleGeometry geometry = data_geometry(reader->info(), layout);
   DatasetState state{.options = options,
@@ -214,42 +270,51 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
                      .remote = pool->places().remote(),
                      .sparse = std::move(matrix),
                      .target_names = std::move(column.names)};
-  if (target) {
-    FieldOpener::Found found = target->found();
-    check_rows_of("target", found.whole, info);
-    state.target = make_target(std::move(found), tiling);
+  if (episodes) {
+    state.options.episodes = episodes->options();
+    state.data.belonging = episodes->rows_of(kData);
   }
+  if (target) state.target = make_target(target->found(), info, tiling, placed(kTarget));
   for (std::size_t i = 0; i < named.size(); ++i) {
-    state.fields.push_back(named[i].finish(info, tiling));
+    state.fields.push_back(named[i].finish(info, tiling, placed(kFirstNamed + i)));
     state.fields.back().names = std::move(columns[i].names);
   }
   if (tiling) apply_labels(state);
+  if (episodes) state.episodes = episodes->finish(state);
   std::shared_ptr<const SampleSubset> kept = state.kept;
-  Dataset dataset(std::make_shared<const DatasetState>(std::move(state)));
-  dataset.chosen_ = std::move(kept);
-  return dataset;
+  state.sample_shape = state.data.sample_shape();
+  return make(std::make_shared<const DatasetState>(std::move(state)), std::move(kept));
 }
 
 void Dataset::refresh() {
+  if (state_->mixture) {
+    *this = opened_again(*state_);
+    return;
+  }
   Dataset newer = open(state_->options);
   if (chosen_ == state_->kept) {
     *this = newer;
     return;
   }
-  if (chosen_ && chosen_->sorted(chosen_->size() - 1) >= newer.state_->data.info().rows()) {
+  if (chosen_ && chosen_->sorted(chosen_->size() - 1) >= newer.state_->num_samples()) {
     throw DatasetError(
         fmt::format("{}: the dataset has {} samples now, fewer than the subset needs; choose it again",
-                    newer.state_->file, format_count(newer.state_->data.info().rows())));
+                    newer.state_->file, format_count(newer.state_->num_samples())));
   }
   state_ = newer.state_;
 }
 
 SampleOrigin Dataset::origin(std::int64_t sample) const {
-  if (sample < 0 || static_cast<std::uint64_t>(sample) >= state_->data.info().rows()) {
+  if (sample < 0 || static_cast<std::uint64_t>(sample) >= state_->num_samples()) {
     throw OptionError(fmt::format("there is no sample {}; the dataset has {}", sample,
-                                  format_count(state_->data.info().rows())));
+                                  format_count(state_->num_samples())));
   }
   return origin_of(*state_, sample);
+}
+
+std::int64_t set_of(const DatasetState& dataset, std::int64_t sample) noexcept {
+  if (!dataset.mixture) return 0;
+  return static_cast<std::int64_t>(dataset.mixture->set_of(static_cast<std::uint64_t>(sample)));
 }
 
 SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample, const std::optional<EpochKey>& key) {
@@ -259,14 +324,30 @@ SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample, const s
   const auto first = [&](std::size_t axis) {
     return static_cast<std::int64_t>(box[axis].begin) - static_cast<std::int64_t>(box[axis].before);
   };
-  RowOrigin origin = dataset.data.reader->origin(static_cast<std::uint64_t>(sample));
+  auto row = static_cast<std::uint64_t>(sample);
+  std::int64_t episode = -1;
+  std::int64_t frame = -1;
+  if (dataset.episodes) {
+    const Anchors& anchors = *dataset.episodes->anchors;
+    Anchors::Place place{.episode = anchors.episode_of(row)};
+    if (key || !anchors.drawn()) {
+      place = anchors.at(row, key.value_or(EpochKey{}));
+      frame = static_cast<std::int64_t>(place.frame);
+    }
+    episode = static_cast<std::int64_t>(place.episode);
+    row = anchors.episode(place.episode).first_row + place.frame;
+  }
+  RowOrigin origin = dataset.data.reader->origin(row);
   return {.file = std::move(origin.file),
           .path = std::move(origin.path),
           .row = static_cast<std::int64_t>(origin.row),
           .image = origin.image ? static_cast<std::int64_t>(*origin.image) : sample,
           .y = first(1),
           .x = first(2),
-          .z = first(0)};
+          .z = first(0),
+          .episode = episode,
+          .frame = frame,
+          .set = set_of(dataset, sample)};
 }
 
 std::optional<TileGrid> Dataset::tile_grid(std::int64_t image) const {
@@ -289,16 +370,18 @@ std::int64_t Dataset::num_images() const noexcept {
   return state_->tiling ? static_cast<std::int64_t>(state_->tiling->num_images()) : 0;
 }
 
+std::int64_t Dataset::num_episodes() const noexcept {
+  return state_->episodes ? static_cast<std::int64_t>(state_->episodes->anchors->num_episodes()) : 0;
+}
+
 std::int64_t Dataset::tiles_left_out() const noexcept {
   return state_->kept ? static_cast<std::int64_t>(state_->data.info().rows() - state_->kept->size()) : 0;
 }
 
 std::int64_t Dataset::size() const noexcept {
-  return static_cast<std::int64_t>(chosen_ ? chosen_->size() : state_->data.info().rows());
+  return static_cast<std::int64_t>(chosen_ ? chosen_->size() : state_->num_samples());
 }
-const std::vector<std::int64_t>& Dataset::sample_shape() const& noexcept {
-  return state_->data.geometry.shape;
-}
+const std::vector<std::int64_t>& Dataset::sample_shape() const& noexcept { return state_->sample_shape; }
 DType Dataset::dtype() const noexcept { return state_->data.info().dtype; }
 bool Dataset::unit_range() const noexcept { return state_->options.unit_range; }
 bool Dataset::has_target() const noexcept { return state_->target.has_value(); }

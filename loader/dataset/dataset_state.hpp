@@ -16,8 +16,11 @@
 #include "dataset/geometry.hpp"
 #include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"
+#include "dataset/sample_rows.hpp"
 #include "dataset/sparse_data.hpp"
 #include "h5feed/dataset.hpp"
+#include "h5feed/mixture.hpp"
+#include "plan/mixture.hpp"
 #include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
@@ -36,19 +39,16 @@ struct Field {
   const DatasetInfo& info() const noexcept { return reader->info(); }
   /// Returns whether all rows are in memory.
   bool is_resident() const noexcept { return resident.data() != nullptr; }
-  /// Returns the row that belongs to a sample.
-  std::uint64_t row_of(std::uint64_t sample) const noexcept {
-    return images ? images->image_of(sample) : sample / samples_per_row;
-  }
+  /// Returns the shape of a sample as delivered: that of a row, behind the number of rows of a window.
+  std::vector<std::int64_t> sample_shape() const;
+  /// Returns the decoded bytes of all rows of a sample.
+  std::uint64_t sample_bytes() const noexcept { return map.row_bytes() * belonging.per_sample(); }
 
   std::shared_ptr<const ChunkReader> reader;
-  SampleGeometry geometry;
+  SampleGeometry geometry;  ///< Of one row
   SampleMap map;
-  ByteBuffer resident;                ///< All rows if the field was read at open, else empty
-  std::uint64_t samples_per_row = 1;  ///< Above 1: each row belongs to an image and serves all its tiles
-  /// Set if rows belong to images that differ in their number of tiles; `samples_per_row` is then the
-  /// largest.
-  std::shared_ptr<const Tiling> images;
+  ByteBuffer resident;        ///< All rows if the field was read at open, else empty
+  SampleRows belonging = {};  ///< The rows that belong to each sample
 };
 
 /// One of `DatasetOptions::fields`. Either `rows` or `ragged` is set.
@@ -56,20 +56,18 @@ struct NamedField {
   FieldOptions options;
   std::optional<Field> rows;                  ///< Samples of one shape
   std::shared_ptr<const RaggedField> ragged;  ///< Samples of variable length
-  /// For `ragged`; above 1: each row belongs to an image and serves all its tiles.
-  std::uint64_t samples_per_row = 1;
-  /// Set if rows belong to images that differ in their number of tiles; `samples_per_row` is then the
-  /// largest.
-  std::shared_ptr<const Tiling> images = {};
+  SampleRows belonging = {};                  ///< For `ragged`: the row that belongs to each sample
   /// Names of the codes of a categorical column; empty for other fields.
   std::vector<std::string> names = {};
 
-  /// Returns the row of `ragged` that belongs to a sample.
-  std::uint64_t row_of(std::uint64_t sample) const noexcept {
-    return images ? images->image_of(sample) : sample / samples_per_row;
-  }
   /// Returns the element type as delivered: the chosen one, else f32 with `normalize`, else the stored one.
   DType dtype() const noexcept;
+};
+
+/// The episodes of a dataset, and the samples in them.
+struct Episodes {
+  std::shared_ptr<const Anchors> anchors;
+  AnchorGroups groups = {};
 };
 
 class LoaderGroup;
@@ -93,6 +91,13 @@ struct DatasetState {
   std::optional<RemoteFile> remote = {};
   /// Tiles that `TileOptions::min_foreground` left; null: all.
   std::shared_ptr<const SampleSubset> kept = {};
+  std::vector<std::int64_t> sample_shape = {};  ///< Shape of a sample of the data as delivered
+  std::optional<Episodes> episodes = {};        ///< Set if samples are placed in episodes
+  /// Set if the samples are those of several sets that loaders mix; `mixed` and `mix_options` are then what
+  /// `mix` was given.
+  std::shared_ptr<const Mixture> mixture = {};
+  std::vector<MixedSet> mixed = {};
+  MixOptions mix_options = {};
   std::optional<SparseData> sparse = {};       ///< Set if samples are rows of a sparse matrix
   std::vector<std::string> target_names = {};  ///< Names of the codes of a categorical target
   std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();
@@ -109,6 +114,25 @@ struct DatasetState {
   }
   /// Returns whether the data is delivered as `Batch::sparse`.
   bool delivers_csr() const noexcept { return sparse && sparse->format == SparseFormat::csr; }
+  /// Returns the name of a field: "data", "target", or that of a named field.
+  std::string field_name(std::size_t number) const {
+    if (number == kData) return "data";
+    return number == kTarget ? "target" : fields[number - kFirstNamed].options.name;
+  }
+  /// Number of samples.
+  std::uint64_t num_samples() const noexcept {
+    return episodes ? episodes->anchors->num_samples() : data.info().rows();
+  }
+  /// Maps samples to chunks of the data, with all pieces of a row of chunks counted as one chunk; in
+  /// episodes, to groups of chunks.
+  const RowLayout& sample_layout() const noexcept {
+    return episodes ? episodes->groups.samples : data.map.rows();
+  }
+  /// Returns whether fields with windows bring fields that say which of their rows exist.
+  bool says_valid() const noexcept {
+    return episodes && options.episodes &&
+           (options.episodes->missing_before != 0 || options.episodes->missing_after != 0);
+  }
   /// Returns the decoded bytes of one sample in the stored types: its data, on average if it is a sparse row,
   /// target and named fields, without ragged ones, whose samples differ in length.
   std::uint64_t sample_bytes() const noexcept {
@@ -116,16 +140,23 @@ struct DatasetState {
     for (std::size_t number = 0; number < num_fields(); ++number) {
       const Field* const rows = field(number);
       if (rows == nullptr) continue;
-      bytes += number == kData && delivers_csr() ? sparse->mean_row_bytes() : rows->map.row_bytes();
+      bytes += number == kData && delivers_csr() ? sparse->mean_row_bytes() : rows->sample_bytes();
     }
     return bytes;
   }
 };
 
+/// Returns the set of a mixture that an existing sample belongs to; 0 if the dataset is not a mixture.
+std::int64_t set_of(const DatasetState& dataset, std::int64_t sample) noexcept;
+
 /// Returns the file, dataset and row in which an existing sample is stored, and the place of a tile in its
 /// image; without `key` only if it is not drawn in each epoch. Throws std::bad_alloc.
 SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample,
                        const std::optional<EpochKey>& key = {});
+
+/// Returns the mixture of `DatasetState::mixed`, each set of which is opened again as `Dataset::refresh`
+/// does. Blocks and throws as that.
+Dataset opened_again(const DatasetState& mixture);
 
 /// Returns "a.h5: two datasets look like images: /train, /test", the largest first, for the error of a user
 /// who named no dataset.
@@ -140,6 +171,13 @@ struct DatasetAccess {
   /// other fields. An empty `wrap` changes nothing. Throws OptionError, FileError, DatasetError, ChunkError.
   /// `probe` tells kinds and free space of file systems; tests replace it.
   static Dataset open(const DatasetOptions& options, const WrapSource& wrap, const StorageProbe& probe = {});
+
+  /// Returns a handle of `state`, of the samples of `chosen` if it is not null.
+  static Dataset make(std::shared_ptr<const DatasetState> state, std::shared_ptr<const SampleSubset> chosen) {
+    Dataset dataset(std::move(state));
+    dataset.chosen_ = std::move(chosen);
+    return dataset;
+  }
 
   /// Returns the state that all handles of the opened dataset share.
   static const std::shared_ptr<const DatasetState>& state(const Dataset& dataset) noexcept {

@@ -24,6 +24,12 @@ bool same_extents(const DatasetInfo& a, const DatasetInfo& b) {
 
 bool PartOpener::alone() const { return spec_.num_files == 1 && !has_wildcard(spec_.path); }
 
+void PartOpener::keep() {
+  keep_found();
+  kept_.insert(kept_.end(), all_looked_.begin(), all_looked_.end());
+  ++kept_files_;
+}
+
 void FieldOpener::check_alike(const DatasetInfo& info, const DatasetInfo& first) const {
   if (info.dtype == first.dtype && info.shape.size() == first.shape.size() &&
       (spec().extents_differ || same_extents(info, first))) {
@@ -82,7 +88,10 @@ std::uint64_t FieldOpener::look(const std::shared_ptr<H5File>& file, const Datas
   for (const std::string& path : expand_path(*file, spec().path, spec().option)) {
     auto reader = open_one(file, path, wrap);
     // Without images their size is not known.
-    if (decodes_ && reader->info().rows() == 0) continue;
+    if (decodes_ && reader->info().rows() == 0) {
+      note_part(reader->info().path, 0);
+      continue;
+    }
     const ChunkReader& first = !parts_.empty()   ? *parts_.front().reader
                                : !found_.empty() ? *found_.front().reader
                                                  : *reader;
@@ -95,7 +104,7 @@ std::uint64_t FieldOpener::look(const std::shared_ptr<H5File>& file, const Datas
   return all_rows;
 }
 
-void FieldOpener::keep() {
+void FieldOpener::keep_found() {
   for (JoinedPart& part : found_) parts_.push_back(std::move(part));
   found_.clear();
 }

@@ -16,6 +16,10 @@
 
 namespace h5feed {
 
+/// How many rows a field has, compared with the data. `any`: they do not belong to rows of the data one by
+/// one. `one_more`: as many, or one more in every dataset.
+enum class RowCount : std::uint8_t { same, one_more, any };
+
 /// Where to find a field.
 struct FieldSpec {
   std::string path;   ///< Path of the dataset, or a pattern (store/hdf5/path_pattern.hpp)
@@ -27,12 +31,14 @@ struct FieldSpec {
   std::optional<ImageSource> images = {};
   /// Rows of different datasets may differ in extent: they are cut into tiles.
   bool extents_differ = false;
+  RowCount row_count = RowCount::same;
 };
 
 /// A dataset that contributes rows to a field.
 struct PartRows {
   std::string path;
   std::uint64_t rows = 0;
+  std::uint64_t file = 0;  ///< Number of the file among those that were kept
 };
 
 /// Finds a field in one file after the other. Not thread-safe.
@@ -49,7 +55,7 @@ class PartOpener {
   virtual std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) = 0;
 
   /// Keeps the result of the last `look`.
-  virtual void keep() = 0;
+  void keep();
 
   /// Returns "target" or "field", for messages.
   const char* kind() const noexcept {
@@ -61,6 +67,10 @@ class PartOpener {
   const std::string& place() const noexcept { return looked_.empty() ? spec_.path : looked_.front().path; }
   /// Returns the datasets of the last `look` that have rows.
   const std::vector<PartRows>& looked() const noexcept { return looked_; }
+  /// Returns the datasets of all kept files, also those without rows.
+  const std::vector<PartRows>& kept() const noexcept { return kept_; }
+  /// Returns the rule for the number of rows.
+  RowCount row_count() const noexcept { return spec_.row_count; }
   /// Returns the path or pattern as the user wrote it.
   const std::string& pattern() const noexcept { return spec_.path; }
 
@@ -69,14 +79,23 @@ class PartOpener {
   const FieldSpec& spec() const noexcept { return spec_; }
   /// Returns whether the field is a single dataset of a single file.
   bool alone() const;
-  void begin_look() noexcept { looked_.clear(); }
-  void note_part(std::string path, std::uint64_t rows) {
-    if (rows > 0) looked_.push_back({std::move(path), rows});
+  void begin_look() noexcept {
+    looked_.clear();
+    all_looked_.clear();
   }
+  void note_part(std::string path, std::uint64_t rows) {
+    all_looked_.push_back({path, rows, kept_files_});
+    if (rows > 0) looked_.push_back({std::move(path), rows, kept_files_});
+  }
+  /// Keeps what the derived class found in the last `look`.
+  virtual void keep_found() = 0;
 
  private:
   FieldSpec spec_;
   std::vector<PartRows> looked_;
+  std::vector<PartRows> all_looked_;  // also those without rows
+  std::vector<PartRows> kept_;
+  std::uint64_t kept_files_ = 0;
 };
 
 /// Opens a field whose samples have one shape.
@@ -86,7 +105,6 @@ class FieldOpener final : public PartOpener {
       : PartOpener(std::move(spec)), pool_(std::move(pool)) {}
 
   std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) override;
-  void keep() override;
 
   /// Returns whether the rows are images of variable length, each decoded to (H,W,C).
   bool decodes() const noexcept { return decodes_; }
@@ -109,6 +127,7 @@ class FieldOpener final : public PartOpener {
   std::shared_ptr<const ChunkReader> finish() { return found().joined(); }
 
  private:
+  void keep_found() override;
   std::shared_ptr<const ChunkReader> open_one(const std::shared_ptr<H5File>& file, const std::string& path,
                                               const DatasetAccess::WrapSource& wrap);
   void check_alike(const DatasetInfo& info, const DatasetInfo& first) const;

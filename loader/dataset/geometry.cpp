@@ -104,6 +104,24 @@ InputLayout decided_layout(const DatasetInfo& info, InputLayout layout) {
   return layout;
 }
 
+std::optional<std::size_t> channel_dimension(InputLayout layout) noexcept {
+  switch (layout) {
+    case InputLayout::none:
+    case InputLayout::nchw:
+    case InputLayout::ncdhw:
+      return 1;
+    case InputLayout::nhwc:
+      return 3;
+    case InputLayout::ndhwc:
+      return 4;
+    case InputLayout::automatic:
+    case InputLayout::nhw:
+    case InputLayout::ndhw:
+      break;
+  }
+  return std::nullopt;
+}
+
 SampleGeometry data_geometry(const DatasetInfo& info, InputLayout layout) {
   const auto& shape = info.shape;
   switch (decided_layout(info, layout)) {

@@ -2,7 +2,9 @@
 // Maps stored dimensions to the dimensions that a training loop sees.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "h5feed/dataset.hpp"
@@ -25,6 +27,10 @@ bool looks_like_images(const std::vector<std::uint64_t>& shape, DType dtype) noe
 /// Returns `layout`, with `automatic` resolved from the shape. Throws DatasetError, naming the choices, if
 /// the dataset is a scalar, `automatic` cannot decide, or the layout does not fit the number of dimensions.
 InputLayout decided_layout(const DatasetInfo& info, InputLayout layout);
+
+/// Returns the dimension of the channels in datasets of a decided layout: with `none` the second; nullopt if
+/// the layout has none.
+std::optional<std::size_t> channel_dimension(InputLayout layout) noexcept;
 
 /// Returns the geometry of the data under `layout`. Throws DatasetError like `decided_layout`.
 SampleGeometry data_geometry(const DatasetInfo& info, InputLayout layout);

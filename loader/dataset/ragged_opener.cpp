@@ -62,7 +62,7 @@ std::uint64_t RaggedOpener::look(const std::shared_ptr<H5File>& file, const Data
   return rows;
 }
 
-void RaggedOpener::keep() {
+void RaggedOpener::keep_found() {
   for (auto& part : found_) parts_.push_back(std::move(part));
   found_.clear();
 }

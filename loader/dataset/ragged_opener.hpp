@@ -19,12 +19,12 @@ class RaggedOpener final : public PartOpener {
       : PartOpener(std::move(spec)), pool_(std::move(pool)) {}
 
   std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) override;
-  void keep() override;
 
   /// Returns all kept rows. Throws DatasetError if there are none.
   std::shared_ptr<const RaggedField> finish();
 
  private:
+  void keep_found() override;
   std::shared_ptr<const RaggedPart> open_one(const std::shared_ptr<H5File>& file, const std::string& path);
 
   const std::shared_ptr<FilePool> pool_;

@@ -9,9 +9,9 @@
 #include <span>
 
 #include "base/byte_units.hpp"
-#include "dataset/turned_copy.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/format/turned_copy.hpp"
 
 namespace h5feed {
 namespace {

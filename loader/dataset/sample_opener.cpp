@@ -12,6 +12,7 @@
 #include "base/natural_order.hpp"
 #include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
+#include "dataset/episode_opener.hpp"
 #include "dataset/tile_reader.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
@@ -28,6 +29,11 @@ namespace {
                                  format_count(rows), data_path, format_count(data_rows), what));
 }
 
+// Returns whether a dataset of a field has as many rows as its rule allows beside one of the data.
+bool fits(RowCount rule, std::uint64_t rows, std::uint64_t data_rows) noexcept {
+  return rule == RowCount::any || rows == data_rows || (rule == RowCount::one_more && rows == data_rows + 1);
+}
+
 // Returns the names that `path` has at the wildcards of `pattern`. Returns none if `pattern` and `other` do
 // not have the same wildcard components in the same order.
 std::vector<std::string_view> matched_names(std::string_view path, std::string_view pattern,
@@ -37,14 +43,8 @@ std::vector<std::string_view> matched_names(std::string_view path, std::string_v
     std::erase_if(components, [](std::string_view part) { return !has_wildcard(part); });
     return components;
   };
-  std::vector<std::string_view> names;
-  if (wild(pattern) != wild(other)) return names;
-  const auto parts = components_of(path);
-  const auto pattern_parts = components_of(pattern);
-  for (std::size_t i = 0; i < std::min(parts.size(), pattern_parts.size()); ++i) {
-    if (has_wildcard(pattern_parts[i])) names.push_back(parts[i]);
-  }
-  return names;
+  if (wild(pattern) != wild(other)) return {};
+  return wildcard_names(path, pattern);
 }
 
 // Checks that two patterns match the same groups in the same order: equal totals would hide labels that
@@ -61,7 +61,7 @@ void check_groups(const PartOpener& field, const PartOpener& data, const std::st
           "leave them out of both patterns",
           file, own.path, of_data.path, field.kind()));
     }
-    if (own.rows != of_data.rows)
+    if (!fits(field.row_count(), own.rows, of_data.rows))
       refuse_rows(field.kind(), fmt::format("{}: {}", file, own.path), own.rows, of_data.path, of_data.rows);
   }
 }
@@ -96,18 +96,10 @@ std::optional<Tiling> tiling_of_field(const FieldOpener::Found& found, const std
                   found.whole.file, short_path(found.whole.path), what));
 }
 
-// Sets which row of a field belongs to a tile: that of its image. `Rows` is Field or NamedField.
-template <typename Rows>
-void set_rows_per_image(Rows& rows, const Tiling& tiling) {
-  rows.samples_per_row = tiling.per_image();
-  if (rows.samples_per_row > 0) return;
-  rows.samples_per_row = std::ranges::max(tiling.runs(), {}, &TileRun::per_image).per_image;
-  rows.images = std::make_shared<const Tiling>(tiling);
-}
-
 // Makes a field of what was found: cut into tiles like the data, or else with one row per sample or image.
-Field field_of(FieldOpener::Found found, const std::optional<Tiling>& of_data, const char* what,
-               InputLayout layout, SampleGeometry (*geometry_of)(const DatasetInfo&, InputLayout)) {
+Field field_of(FieldOpener::Found found, const std::optional<Tiling>& of_data,
+               const std::optional<SampleRows>& placed, const char* what, InputLayout layout,
+               SampleGeometry (*geometry_of)(const DatasetInfo&, InputLayout)) {
   if (of_data) {
     const std::vector<JoinedPart> parts = flattened(found.parts);
     if (const auto own = tiling_of_field(found, parts, *of_data, layout)) {
@@ -120,8 +112,18 @@ Field field_of(FieldOpener::Found found, const std::optional<Tiling>& of_data, c
   auto reader = found.joined();
   SampleGeometry geometry = geometry_of(reader->info(), layout);
   Field field(std::move(reader), std::move(geometry));
-  if (of_data) set_rows_per_image(field, *of_data);
+  if (of_data) field.belonging = SampleRows::of_images(*of_data);
+  if (placed) field.belonging = *placed;
   return field;
+}
+
+// Throws DatasetError unless a field and the data have the same number of rows. `what` is "target" or
+// "field". In episodes, the rows that do not belong to rows of the data one by one have been checked before.
+void check_rows_of(const char* what, const DatasetInfo& field, const DatasetInfo& data,
+                   const std::optional<SampleRows>& placed) {
+  if (field.rows() == data.rows()) return;
+  if (placed && (placed->per() != FieldUnit::row || placed->window().extra_rows > 0)) return;
+  refuse_rows(what, fmt::format("{}: {}", field.file, field.path), field.rows(), data.path, data.rows());
 }
 
 // Reads a small field into memory, unless it is cut into tiles.
@@ -187,7 +189,9 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
         const std::uint64_t own = field->look(file, first ? wrap : DatasetAccess::WrapSource());
         if (first) rows = own;
         if (!first) check_groups(*field, *fields.front(), file->path().string());
-        if (own != rows) {
+        const auto datasets = static_cast<std::uint64_t>(field->looked().size());
+        const bool one_more = field->row_count() == RowCount::one_more && own == rows + datasets;
+        if (own != rows && !one_more && field->row_count() != RowCount::any) {
           refuse_rows(field->kind(), fmt::format("{}: {}", file->path().string(), field->place()), own,
                       fields.front()->place(), rows);
         }
@@ -201,15 +205,16 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
 }
 
 NamedFieldOpener::NamedFieldOpener(const FieldOptions& options, std::vector<std::filesystem::path> files,
-                                   SampleUnit unit, bool tiled, std::shared_ptr<FilePool> pool)
+                                   const DatasetOptions& dataset, std::shared_ptr<FilePool> pool)
     : options_(options), files_(std::move(files)) {
   check_types(options_);
   FieldSpec spec{options_.data.empty() ? options_.name : options_.data,
                  {.owner = fmt::format("field \"{}\"", options_.name)},
-                 options_.sample.value_or(unit),
+                 options_.sample.value_or(default_unit(dataset, options_)),
                  files_.size(),
                  {},
-                 tiled};
+                 dataset.tiles.has_value(),
+                 row_count_of(dataset, options_.window, options_.per)};
   bool ragged = spec.unit == SampleUnit::dataset && options_.collate != Collate::stack;
   if (options_.images) {
     spec.images = image_source(*options_.images, options_.input_layout);
@@ -219,6 +224,10 @@ NamedFieldOpener::NamedFieldOpener(const FieldOptions& options, std::vector<std:
     ragged = file->describe_vlen(expand_path(*file, spec.path, spec.option).front()).has_value();
   }
   if (ragged) {
+    if (!options_.window.empty()) {
+      throw OptionError(fmt::format(
+          "field \"{}\": samples that differ in length have no windows; leave window unset", options_.name));
+    }
     ragged_.emplace(std::move(spec), std::move(pool));
   } else {
     alike_.emplace(std::move(spec), std::move(pool));
@@ -230,12 +239,16 @@ PartOpener& NamedFieldOpener::opener() noexcept {
   return *ragged_;
 }
 
-NamedField NamedFieldOpener::finish(const DatasetInfo& data, const std::optional<Tiling>& tiling) {
-  if (ragged_) return finish_ragged(data, tiling);
+NamedField NamedFieldOpener::finish(const DatasetInfo& data, const std::optional<Tiling>& tiling,
+                                    const std::optional<SampleRows>& placed) {
+  if (ragged_) return finish_ragged(data, tiling, placed);
   FieldOpener::Found found = alike_->found();
-  check_rows_of("field", found.whole, data);
+  check_rows_of("field", found.whole, data, placed);
   const InputLayout layout =
       decided_layout(found.whole, alike_->decodes() ? InputLayout::nhwc : options_.input_layout);
+  if (options_.collate != Collate::stack && !options_.window.empty()) {
+    throw OptionError(fmt::format("field \"{}\": a window needs collate = stack", options_.name));
+  }
   if (options_.collate != Collate::stack && (layout != InputLayout::none || found.whole.shape.size() < 2)) {
     throw OptionError(
         fmt::format("{}:{} ({}): collate = {} is for samples of one dimension and more that are delivered as "
@@ -243,18 +256,21 @@ NamedField NamedFieldOpener::finish(const DatasetInfo& data, const std::optional
                     found.whole.file, short_path(found.whole.path), found.whole.shape_text(),
                     name_of(options_.collate), options_.name));
   }
-  Field rows = field_of(std::move(found), tiling, "field", layout, data_geometry);
+  Field rows = field_of(std::move(found), tiling, placed, "field", layout, data_geometry);
   NamedField field{.options = options_, .rows = {}, .ragged = {}};
   // Encoded images are not read at open: one that does not decode fails its batch, not the open.
   field.rows.emplace(alike_->decodes() ? std::move(rows) : small_field_read(std::move(rows)));
   return field;
 }
 
-NamedField NamedFieldOpener::finish_ragged(const DatasetInfo& data, const std::optional<Tiling>& tiling) {
+NamedField NamedFieldOpener::finish_ragged(const DatasetInfo& data, const std::optional<Tiling>& tiling,
+                                           const std::optional<SampleRows>& placed) {
   NamedField field{.options = options_, .rows = {}, .ragged = ragged_->finish()};
   const RaggedField& rows = *field.ragged;
-  if (rows.rows() != data.rows()) refuse_rows("field", rows.place(), rows.rows(), data.path, data.rows());
-  if (tiling) set_rows_per_image(field, *tiling);
+  if (rows.rows() != data.rows() && !(placed && placed->per() != FieldUnit::row))
+    refuse_rows("field", rows.place(), rows.rows(), data.path, data.rows());
+  if (tiling) field.belonging = SampleRows::of_images(*tiling);
+  if (placed) field.belonging = *placed;
   if (options_.collate != Collate::stack) return field;
   for (std::uint64_t row = 0; row < rows.rows(); ++row) {
     if (rows.length(row) == rows.length(0)) continue;
@@ -283,14 +299,12 @@ void check_field_names(std::span<const FieldOptions> fields) {
   }
 }
 
-Field make_target(FieldOpener::Found found, const std::optional<Tiling>& of_data) {
+Field make_target(FieldOpener::Found found, const DatasetInfo& data, const std::optional<Tiling>& of_data,
+                  const std::optional<SampleRows>& placed) {
+  check_rows_of("target", found.whole, data, placed);
   const auto geometry_of = [](const DatasetInfo& info, InputLayout) { return target_geometry(info); };
-  return small_field_read(field_of(std::move(found), of_data, "target", InputLayout::none, geometry_of));
-}
-
-void check_rows_of(const char* what, const DatasetInfo& field, const DatasetInfo& data) {
-  if (field.rows() == data.rows()) return;
-  refuse_rows(what, fmt::format("{}: {}", field.file, field.path), field.rows(), data.path, data.rows());
+  return small_field_read(
+      field_of(std::move(found), of_data, placed, "target", InputLayout::none, geometry_of));
 }
 
 }  // namespace h5feed

@@ -28,11 +28,11 @@ void open_file(const std::filesystem::path& path, std::span<PartOpener* const> f
 /// Opens one of `DatasetOptions::fields`. Not thread-safe.
 class NamedFieldOpener {
  public:
-  /// `files`: the expanded files of the field, or those of the data if the field names none. `unit`: the unit
-  /// of the data, unless the field has its own. `tiled`: the data is cut into tiles. May open the first file
-  /// to determine the kind of the field. Throws OptionError, FileError, DatasetError.
-  NamedFieldOpener(const FieldOptions& options, std::vector<std::filesystem::path> files, SampleUnit unit,
-                   bool tiled, std::shared_ptr<FilePool> pool);
+  /// `files`: the expanded files of the field, or those of the data if the field names none. `dataset`: the
+  /// options that the field is one of. May open the first file to determine the kind of the field. Throws
+  /// OptionError, FileError, DatasetError.
+  NamedFieldOpener(const FieldOptions& options, std::vector<std::filesystem::path> files,
+                   const DatasetOptions& dataset, std::shared_ptr<FilePool> pool);
 
   /// Returns whether the field is stored in files of its own.
   bool apart() const noexcept { return !options_.files.empty(); }
@@ -42,12 +42,14 @@ class NamedFieldOpener {
   PartOpener& opener() noexcept;
 
   /// Returns the field after all its files were opened. `data`: the rows that it must match; `tiling`: the
-  /// tiles that the data is cut into. Reads small fields into memory. Throws OptionError, DatasetError,
-  /// FileError, ChunkError.
-  NamedField finish(const DatasetInfo& data, const std::optional<Tiling>& tiling);
+  /// tiles that the data is cut into; `placed`: the rows of samples in episodes. Reads small fields into
+  /// memory. Throws OptionError, DatasetError, FileError, ChunkError.
+  NamedField finish(const DatasetInfo& data, const std::optional<Tiling>& tiling,
+                    const std::optional<SampleRows>& placed);
 
  private:
-  NamedField finish_ragged(const DatasetInfo& data, const std::optional<Tiling>& tiling);
+  NamedField finish_ragged(const DatasetInfo& data, const std::optional<Tiling>& tiling,
+                           const std::optional<SampleRows>& placed);
 
   const FieldOptions options_;
   const std::vector<std::filesystem::path> files_;
@@ -58,11 +60,10 @@ class NamedFieldOpener {
 /// Throws OptionError if a field has no name or two fields share one.
 void check_field_names(std::span<const FieldOptions> fields);
 
-/// Returns the target field. A mask of the images is cut into tiles like them; other small targets are read
-/// whole. Throws DatasetError, FileError, ChunkError.
-Field make_target(FieldOpener::Found found, const std::optional<Tiling>& of_data);
-
-/// Throws DatasetError unless `field` and `data` have the same number of rows. `what` is "target" or "field".
-void check_rows_of(const char* what, const DatasetInfo& field, const DatasetInfo& data);
+/// Returns the target field, which must match the rows of `data`. A mask of the images is cut into tiles like
+/// them; other small targets are read whole. `placed`: the rows of samples in episodes. Throws DatasetError,
+/// FileError, ChunkError.
+Field make_target(FieldOpener::Found found, const DatasetInfo& data, const std::optional<Tiling>& of_data,
+                  const std::optional<SampleRows>& placed);
 
 }  // namespace h5feed

@@ -13,6 +13,7 @@
 #include "base/natural_order.hpp"
 #include "base/system_limits.hpp"
 #include "base/with_type.hpp"
+#include "dataset/episode_opener.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/path_pattern.hpp"
 #include "store/read/read_all.hpp"
@@ -100,6 +101,8 @@ void check_sparse_options(const DatasetOptions& options) {
   if (options.sample != SampleUnit::row) refuse("sample = dataset", "makes a sample of a whole dataset");
   if (options.images.height != 0 || options.images.width != 0 || !options.images.shapes.empty())
     refuse("images", "is for encoded images");
+  if (in_episodes(options)) refuse("window", "is for rows of arrays");
+  if (!options.channels.empty()) refuse("channels", "is for images and arrays");
   const SparseOptions sparse = options.sparse.value_or(SparseOptions());
   if (sparse.format == SparseFormat::dense) return;
   if (!sparse.columns.empty()) {
@@ -162,7 +165,7 @@ std::uint64_t SparseOpener::look(const std::shared_ptr<H5File>& file, const Data
   std::uint64_t rows = 0;
   for (const std::string& path : expand_path(*file, spec().path, spec().option)) {
     Matrix matrix = open_one(file, path, wrap);
-    const Matrix& first = !kept_.empty() ? kept_.front() : !found_.empty() ? found_.front() : matrix;
+    const Matrix& first = !matrices_.empty() ? matrices_.front() : !found_.empty() ? found_.front() : matrix;
     const DType type = matrix.part.values->info().dtype;
     const DType first_type = first.part.values->info().dtype;
     if (matrix.columns != first.columns || type != first_type || matrix.names != first.names) {
@@ -184,13 +187,13 @@ std::uint64_t SparseOpener::look(const std::shared_ptr<H5File>& file, const Data
   return rows;
 }
 
-void SparseOpener::keep() {
-  for (Matrix& matrix : found_) kept_.push_back(std::move(matrix));
+void SparseOpener::keep_found() {
+  for (Matrix& matrix : found_) matrices_.push_back(std::move(matrix));
   found_.clear();
 }
 
 std::uint64_t SparseOpener::column_number(const SparseOptions::Column& column) const {
-  const Matrix& first = kept_.front();
+  const Matrix& first = matrices_.front();
   if (const auto* const number = std::get_if<std::int64_t>(&column)) {
     if (*number >= 0 && static_cast<std::uint64_t>(*number) < first.columns)
       return static_cast<std::uint64_t>(*number);
@@ -215,7 +218,7 @@ std::uint64_t SparseOpener::column_number(const SparseOptions::Column& column) c
 
 std::vector<std::int32_t> SparseOpener::places() const {
   if (options_.columns.empty()) return {};
-  std::vector<std::int32_t> places(static_cast<std::size_t>(kept_.front().columns), -1);
+  std::vector<std::int32_t> places(static_cast<std::size_t>(matrices_.front().columns), -1);
   std::int32_t next = 0;
   for (const SparseOptions::Column& column : options_.columns) {
     std::int32_t& place = places[static_cast<std::size_t>(column_number(column))];
@@ -228,10 +231,11 @@ std::vector<std::int32_t> SparseOpener::places() const {
 }
 
 SparseData SparseOpener::finish() {
-  const bool none = std::ranges::all_of(kept_, [](const Matrix& matrix) { return matrix.part.rows() == 0; });
+  const bool none =
+      std::ranges::all_of(matrices_, [](const Matrix& matrix) { return matrix.part.rows() == 0; });
   if (none) throw DatasetError(fmt::format("{} holds no samples; name another matrix", spec().path));
   SparseData data{.reader = {}, .format = options_.format, .places = places()};
-  const Matrix& first = kept_.front();
+  const Matrix& first = matrices_.front();
   DatasetInfo info = first.part.values->info();
   const std::uint64_t columns = first.columns;
   const std::uint64_t delivered = options_.columns.empty() ? columns : options_.columns.size();
@@ -241,7 +245,7 @@ SparseData SparseOpener::finish() {
                              spec().num_files == 2 ? "file" : "files");
   std::uint64_t rows = 0;
   std::vector<SparsePart> parts;
-  for (Matrix& matrix : kept_) {
+  for (Matrix& matrix : matrices_) {
     rows += matrix.part.rows();
     parts.push_back(std::move(matrix.part));
   }

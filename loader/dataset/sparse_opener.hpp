@@ -25,13 +25,13 @@ class SparseOpener final : public PartOpener {
   /// there are not as many columns of values as values, or if the matrix has other columns than those kept
   /// before.
   std::uint64_t look(const std::shared_ptr<H5File>& file, const DatasetAccess::WrapSource& wrap) override;
-  void keep() override;
 
   /// Returns the samples of all kept matrices. Throws DatasetError if there are none; OptionError for columns
   /// that the matrix does not have, or that are given twice.
   SparseData finish();
 
  private:
+  void keep_found() override;
   struct Matrix {
     SparsePart part;
     std::uint64_t columns = 0;
@@ -45,7 +45,7 @@ class SparseOpener final : public PartOpener {
   const SparseOptions options_;
   const std::shared_ptr<FilePool> pool_;
   std::vector<Matrix> found_;
-  std::vector<Matrix> kept_;
+  std::vector<Matrix> matrices_;
 };
 
 /// Returns the opener of the data if it is a sparse matrix in `file`, the first of all; else null. Throws

@@ -25,12 +25,6 @@ constexpr std::uint64_t kMaxTileBytes = std::uint64_t{1} << 47;
 // Purposes of the random bits of one tile; the first three are the axes.
 enum Use : std::uint64_t { kForeground = 3, kClass, kPixel, kMirror, kExchange = kMirror + kTileAxes };
 
-// Returns a number below `count`, uniform up to an error of 2^-64 · count.
-std::uint64_t draw_below(std::uint64_t bits, std::uint64_t count) noexcept {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>(Wide{bits} * count >> 64);
-}
-
 std::uint64_t key_of_tile(std::uint64_t tile, const EpochKey& key) noexcept {
   return mix_key(mix_key(key.seed, kTilePlace, key.epoch), kTilePlace, tile);
 }

@@ -11,6 +11,12 @@ namespace h5feed {
 /// of SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
 std::uint64_t mix_key(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) noexcept;
 
+/// Returns a number below `count`, uniform up to an error of 2^-64 · count, from random `bits`.
+inline std::uint64_t draw_below(std::uint64_t bits, std::uint64_t count) noexcept {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<std::uint64_t>(Wide{bits} * count >> 64);
+}
+
 /// A permutation of 0 … n−1: a Feistel network over the smallest power of two ≥ n that repeats until the
 /// value is below n ("cycle walking"; Black, Rogaway: "Ciphers with Arbitrary Finite Domains", CT-RSA 2002),
 /// fewer than two evaluations on average. Immutable and thread-safe. The sequence is part of the public

@@ -24,8 +24,11 @@ enum KeyStream : std::uint64_t {
   kAugment = 14,
   kTransform = 15,
   kReplacement = 16,
+  kAnchor = 18,
   kTilePlace = 20,
-  kLabelPixel = 21
+  kLabelPixel = 21,
+  kMixtureOrder = 24,
+  kMixtureSet = 25
 };
 
 }  // namespace h5feed

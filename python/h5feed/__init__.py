@@ -24,12 +24,14 @@ finally:
     sys.setdlopenflags(_flags)
 
 from ._batch import Batch, Field, SampleTransform
-from ._core import DeviceArray, PlanReport, SampleOrigin
-from ._dataset import Dataset, SampleReader, TileGrid
+from ._core import DeviceArray, MixedSetPlan, PlanReport, SampleOrigin
+from ._dataset import Dataset, MixedSet, SampleReader, TileGrid
 from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, MissingFileError, OptionError, StateError,
                       TimeoutError, VersionError)
 from ._loader import DataLoader, plan
-from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop, SparseOptions, TileOptions
+from ._mixture import LabelShare, balanced_weights, label_share, mix
+from ._options import (Augment, Echo, EpisodeOptions, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop,
+                       SparseOptions, TileOptions)
 from ._sparse import SparseRows
 
 if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a module
@@ -41,9 +43,9 @@ if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a 
 
 __version__ = "0.2.0"
 __all__ = [
-    "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo", "Error",
-    "Field", "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport",
-    "RandomCrop", "RandomResizedCrop", "SampleOrigin", "SampleReader", "SampleTransform", "SparseOptions",
-    "SparseRows", "StateError", "TileGrid", "TileOptions",
-    "TimeoutError", "VersionError", "plan",
+    "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo",
+    "EpisodeOptions", "Error", "Field", "FieldOptions", "FileError", "ImageOptions", "LabelShare", "MissingFileError",
+    "MixedSet", "MixedSetPlan", "Normalize", "OptionError", "PlanReport", "RandomCrop", "RandomResizedCrop", "SampleOrigin",
+    "SampleReader", "SampleTransform", "SparseOptions", "SparseRows", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError",
+    "balanced_weights", "label_share", "mix", "plan",
 ]

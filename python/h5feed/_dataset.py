@@ -11,10 +11,10 @@ import numpy as np
 from . import _core
 from ._batch import Batch
 from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
-from ._options import (DTypeLike, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, SparseOptions,
-                       TileOptions, dtype_name, plain_fields, plain_paths)
+from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit,
+                       SparseOptions, TileOptions, dtype_name, plain_fields, plain_paths)
 
-# One step that leads from the opened files to a dataset: open, subset or split.
+# One step that leads from the opened files to a dataset: open, subset or split; or mix, the only step of a mixture.
 _Step = tuple[Any, ...]
 
 
@@ -50,6 +50,8 @@ class Dataset:
              input_layout: InputLayout = "automatic", unit_range: bool = False,
              images: ImageOptions | Mapping[str, Any] = ImageOptions(),
              tiles: TileOptions | Mapping[str, Any] | None = None,
+             episodes: EpisodeOptions | Mapping[str, Any] | None = None, window: Sequence[int] = (),
+             channels: Sequence[int] = (), target_window: Sequence[int] = (),
              sparse: SparseOptions | Mapping[str, Any] | None = None,
              fields: Sequence[FieldOptions | Mapping[str, Any]] = (),
              stage_dir: PathLike | None = None) -> "Dataset":
@@ -60,6 +62,9 @@ class Dataset:
         small fields (at most 64 MiB each); takes no file lock. Raises FileError (an OSError; MissingFileError
         is a FileNotFoundError), DatasetError or OptionError (ValueErrors).
 
+        `window` and `target_window`: rows that a sample takes, as ascending offsets from its anchor, within
+        `episodes`. `channels`: those that are read, in this order.
+
         `data` may be a group that holds a sparse matrix, of AnnData or 10x Genomics: `sparse` says how its rows are
         delivered. `target` and fields may be categorical columns of AnnData, "obs/cell_type", with their codes.
 
@@ -69,7 +74,8 @@ class Dataset:
         options = {
             "files": plain_paths(files), "data": data, "target": target, "target_files": plain_paths(target_files),
             "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
-            "tiles": tiles, "sparse": sparse, "fields": plain_fields(fields),
+            "tiles": tiles, "episodes": episodes, "window": window, "channels": channels,
+            "target_window": target_window, "sparse": sparse, "fields": plain_fields(fields),
             "stage_dir": "" if stage_dir is None else os.fspath(stage_dir),
         }
         opened = _open(options)
@@ -120,6 +126,11 @@ class Dataset:
         return self._live.num_images()
 
     @property
+    def num_episodes(self) -> int:
+        """Number of episodes that take part; 0 without `episodes` and windows."""
+        return self._live.num_episodes()
+
+    @property
     def tiles_left_out(self) -> int:
         """Number of tiles of the grid that `min_foreground` left out."""
         return self._live.tiles_left_out()
@@ -140,17 +151,26 @@ class Dataset:
         numbers = as_numbers(samples)
         return Dataset(_opened=self._live.subset(numbers), _steps=(*self._steps, ("subset", numbers)))
 
-    def split(self, fractions: Sequence[float], seed: int) -> "list[Dataset]":
-        """Splits into disjoint random parts, a function of `seed` alone; `fractions` sum to 1."""
+    def split(self, fractions: Sequence[float], seed: int,
+              by: Literal["automatic", "auto", "sample", "part"] = "automatic") -> "list[Dataset]":
+        """Splits into disjoint random parts, a function of `seed` alone; `fractions` sum to 1.
+
+        "part" keeps the tiles of an image and the samples of an episode together; "automatic" does where there are any.
+        """
         shares = [float(fraction) for fraction in fractions]
         seed = as_count("seed", seed)
-        parts = self._live.split(shares, seed)
-        return [Dataset(_opened=part, _steps=(*self._steps, ("split", shares, seed, number)))
+        parts = self._live.split(shares, seed, by)
+        return [Dataset(_opened=part, _steps=(*self._steps, ("split", shares, seed, by, number)))
                 for number, part in enumerate(parts)]
 
     def refresh(self) -> None:
         """Opens the dataset again, with the samples appended since. Loaders made before keep their samples."""
-        if len(self._steps) == 1:
+        if self._steps[0][0] == "mix":
+            _, sets, epoch_size = self._steps[0]
+            for part in sets:
+                part.dataset.refresh()
+            self._opened = mixed(sets, epoch_size)
+        elif len(self._steps) == 1:
             self._opened = _open(self._steps[0][1])
             self._steps = (_opening(self._steps[0][1], self._opened),)
         else:
@@ -195,6 +215,10 @@ class Dataset:
             yield self[number]
 
     def __repr__(self) -> str:
+        if self._steps[0][0] == "mix":
+            shape = " × ".join(str(extent) for extent in self.sample_shape) or "scalar"
+            weights = ", ".join(f"{part.weight:g}" for part in self._steps[0][1])
+            return f"Dataset(mixture of weights {weights}: {len(self):,} samples of {shape} {self._live.dtype()})"
         options = self._steps[0][1]
         files = options["files"]
         where = repr(files[0]) if len(files) == 1 else f"{len(files)} files from {files[0]!r}"
@@ -231,6 +255,16 @@ class Dataset:
             self._reader = None
             self._generation = _core.fork_generation()
         return self._opened
+
+
+class MixedSet(NamedTuple):
+    """One set of a mixture."""
+
+    dataset: Dataset
+    #: Share of the samples drawn from the set, relative to the weights of the other sets.
+    weight: float = 1.0
+    #: Order within the set, as `shuffle` of a loader; None: that of the loader.
+    shuffle: bool | str | None = None
 
 
 class SampleReader:
@@ -270,6 +304,12 @@ def live(dataset: Dataset) -> "_core.Dataset":
     if not isinstance(dataset, Dataset):
         raise TypeError(f"dataset: expected an h5feed.Dataset, got {type(dataset).__name__}; open files with Dataset.open")
     return dataset._live
+
+
+def mixed(sets: Sequence[MixedSet], epoch_size: str | int) -> "_core.Dataset":
+    """Returns the core's mixture of checked sets."""
+    shuffles: list[Any] = [part.shuffle for part in sets]
+    return _core.mix([part.dataset._live for part in sets], [part.weight for part in sets], shuffles, epoch_size)
 
 
 def as_numbers(samples: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":
@@ -323,6 +363,8 @@ def _opening(options: dict[str, Any], opened: "_core.Dataset") -> _Step:
 
 def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":
     """Opens a dataset again: the same samples, also if others were appended since."""
+    if steps[0][0] == "mix":
+        return mixed(*steps[0][1:])
     _, options, size, place_of_last = steps[0]
     opened = _open(options)
     if opened.size() < size or _place_of_last(opened, size) != place_of_last:
@@ -334,7 +376,7 @@ def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":
         if step[0] == "subset":
             opened = opened.subset(step[1])
         else:
-            opened = opened.split(step[1], step[2])[step[3]]
+            opened = opened.split(step[1], step[2], step[3])[step[4]]
     return opened
 
 

@@ -94,6 +94,34 @@ class FieldOptions:
     collate: Literal["stack", "pad", "ragged"] = "stack"
     dtype: DTypeLike = None
     normalize: Normalize | Mapping[str, Any] | None = None
+    #: Rows that a sample takes, as ascending offsets from its anchor: (batch, len(window), ...).
+    window: Sequence[int] = ()
+    #: What a row of the field belongs to; "episode" and "file": one dataset, or one row, for each.
+    per: Literal["row", "episode", "file"] = "row"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeOptions:
+    """Runs of rows that the windows of samples do not leave, and the rows (anchors) that windows are placed at.
+
+    If `missing_before` or `missing_after` is not 0, each field with a window brings `batch.fields[NAME + ".valid"]`,
+    uint8 (batch, len(window)), 1 for each row that exists.
+    """
+
+    #: "datasets": each dataset that `data` matches is an episode; the others read `table`.
+    index: Literal["datasets", "lengths", "ends", "ids"] = "datasets"
+    #: Path of the table of integers in each file.
+    table: str = ""
+    #: Path of a list of the episodes that take part, such as "mask/train"; empty: all.
+    only: str = ""
+    #: An epoch has every anchor, or each episode once at an anchor drawn in each epoch.
+    anchors: Literal["every", "one_random"] = "every"
+    #: Offsets of a window that may be in front of the episode; -1: any number.
+    missing_before: int = 0
+    #: Offsets of a window that may be behind the episode; -1: any number.
+    missing_after: int = 0
+    #: Missing rows repeat the first or last row of the episode, or are zero, before `normalize`.
+    fill: Literal["repeat", "zero"] = "repeat"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,39 +12,6 @@
 namespace h5feed::python {
 namespace {
 
-[[noreturn]] void wrong_type(const char* name, const char* expected, nb::handle value) {
-  PyErr_Clear();
-  nb::raise_type_error("%s: expected %s, got %s", name, expected, shown(nb::type_name(value.type())).c_str());
-}
-
-template <typename Enum>
-struct Word {
-  const char* text;
-  Enum value;
-};
-
-constexpr std::array<Word<Shard>, 3> kShards = {
-    {{"strided", Shard::strided}, {"contiguous", Shard::contiguous}, {"by_chunk", Shard::by_chunk}}};
-constexpr std::array<Word<Uneven>, 3> kUneven = {
-    {{"exact", Uneven::exact}, {"pad", Uneven::pad}, {"drop", Uneven::drop}}};
-
-template <typename Enum, std::size_t N>
-void convert_word(const char* name, nb::handle value, const std::array<Word<Enum>, N>& words, Enum& into) {
-  std::string choices;
-  for (const Word<Enum>& word : words) {
-    choices += (choices.empty() ? "\"" : ", \"") + std::string(word.text) + "\"";
-  }
-  if (!nb::isinstance<nb::str>(value)) wrong_type(name, choices.c_str(), value);
-  const std::string text = bytes_of(name, value);
-  for (const Word<Enum>& word : words) {
-    if (word.text == text) {
-      into = word.value;
-      return;
-    }
-  }
-  throw OptionError(std::string(name) + ": \"" + text + "\" is not one of " + choices);
-}
-
 nb::object as_index(const char* name, nb::handle value) {
   PyObject* const number = PyNumber_Index(value.ptr());
   if (number == nullptr) wrong_type(name, "int", value);
@@ -86,6 +53,11 @@ Keywords fields_of(const char* name, nb::handle value) {
 }
 
 }  // namespace
+
+void wrong_type(const char* name, const char* expected, nb::handle value) {
+  PyErr_Clear();
+  nb::raise_type_error("%s: expected %s, got %s", name, expected, shown(nb::type_name(value.type())).c_str());
+}
 
 void convert(const char* name, nb::handle value, bool& into) {
   const int truth = nb::isinstance<nb::str>(value) ? -1 : PyObject_IsTrue(value.ptr());
@@ -134,6 +106,12 @@ void convert(const char* name, nb::handle value, std::vector<double>& into) {
                    [&](nb::handle element) { convert(name, element, into.emplace_back()); });
 }
 
+void convert(const char* name, nb::handle value, std::vector<std::int64_t>& into) {
+  into.clear();
+  for_each_element(name, "a sequence of int", value,
+                   [&](nb::handle element) { convert(name, element, into.emplace_back()); });
+}
+
 void convert(const char* name, nb::handle value, std::vector<std::filesystem::path>& into) {
   into.clear();
   for_each_element(name, "a path or several", value,
@@ -154,6 +132,8 @@ void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into
     given.take("collate", field.collate);
     given.take("dtype", field.dtype);
     given.take("normalize", field.normalize);
+    given.take("window", field.window);
+    given.take("per", field.per);
     given.finish("FieldOptions");
   });
 }
@@ -214,95 +194,7 @@ void convert(const char* name, nb::handle value, Shuffle& into) {
   into = Shuffle(full);
 }
 
-void convert(const char* name, nb::handle value, InputLayout& into) {
-  static constexpr std::array<Word<InputLayout>, 9> kWords = {{{"automatic", InputLayout::automatic},
-                                                               {"auto", InputLayout::automatic},
-                                                               {"nchw", InputLayout::nchw},
-                                                               {"nhwc", InputLayout::nhwc},
-                                                               {"nhw", InputLayout::nhw},
-                                                               {"ncdhw", InputLayout::ncdhw},
-                                                               {"ndhwc", InputLayout::ndhwc},
-                                                               {"ndhw", InputLayout::ndhw},
-                                                               {"none", InputLayout::none}}};
-  convert_word(name, value, kWords, into);
-}
-
-void convert(const char* name, nb::handle value, SampleUnit& into) {
-  static constexpr std::array<Word<SampleUnit>, 2> kWords = {
-      {{"row", SampleUnit::row}, {"dataset", SampleUnit::dataset}}};
-  convert_word(name, value, kWords, into);
-}
-
-void convert(const char* name, nb::handle value, ImageColor& into) {
-  static constexpr std::array<Word<ImageColor>, 4> kWords = {{{"rgb", ImageColor::rgb},
-                                                              {"bgr", ImageColor::bgr},
-                                                              {"gray", ImageColor::gray},
-                                                              {"unchanged", ImageColor::unchanged}}};
-  convert_word(name, value, kWords, into);
-}
-
-void convert(const char* name, nb::handle value, TileEdges& into) {
-  static constexpr std::array<Word<TileEdges>, 3> kWords = {
-      {{"drop", TileEdges::drop}, {"pad", TileEdges::pad}, {"shift", TileEdges::shift}}};
-  convert_word(name, value, kWords, into);
-}
-
-void convert(const char* name, nb::handle value, TileTurns& into) {
-  static constexpr std::array<Word<TileTurns>, 4> kWords = {{{"none", TileTurns::none},
-                                                             {"flips", TileTurns::flips},
-                                                             {"planar", TileTurns::planar},
-                                                             {"all", TileTurns::all}}};
-  convert_word(name, value, kWords, into);
-}
-
-void convert(const char* name, nb::handle value, Collate& into) {
-  static constexpr std::array<Word<Collate>, 3> kWords = {
-      {{"stack", Collate::stack}, {"pad", Collate::pad}, {"ragged", Collate::ragged}}};
-  convert_word(name, value, kWords, into);
-}
-
-void convert(const char* name, nb::handle value, Shard& into) { convert_word(name, value, kShards, into); }
-
-void convert(const char* name, nb::handle value, Uneven& into) { convert_word(name, value, kUneven, into); }
-
-const char* word_of(Shard shard) { return std::ranges::find(kShards, shard, &Word<Shard>::value)->text; }
-
-const char* word_of(Uneven uneven) { return std::ranges::find(kUneven, uneven, &Word<Uneven>::value)->text; }
-
-void convert(const char* name, nb::handle value, CachePolicy& into) {
-  static constexpr std::array<Word<CachePolicy>, 3> kWords = {{{"lru", CachePolicy::lru},
-                                                               {"clairvoyant", CachePolicy::clairvoyant},
-                                                               {"keep_first", CachePolicy::keep_first}}};
-  convert_word(name, value, kWords, into);
-}
-
-void convert(const char* name, nb::handle value, RowReads& into) {
-  static constexpr std::array<Word<RowReads>, 4> kWords = {{{"automatic", RowReads::automatic},
-                                                            {"auto", RowReads::automatic},
-                                                            {"always", RowReads::always},
-                                                            {"never", RowReads::never}}};
-  convert_word(name, value, kWords, into);
-}
-
-void convert(const char* name, nb::handle value, OnError& into) {
-  static constexpr std::array<Word<OnError>, 3> kWords = {
-      {{"fail", OnError::fail}, {"skip", OnError::skip}, {"replace", OnError::replace}}};
-  convert_word(name, value, kWords, into);
-}
-
 void convert(const char* name, nb::handle value, std::filesystem::path& into) { into = path_of(name, value); }
-
-void convert(const char* name, nb::handle value, OutputLayout& into) {
-  static constexpr std::array<Word<OutputLayout>, 2> kWords = {
-      {{"nchw", OutputLayout::nchw}, {"channels_last", OutputLayout::channels_last}}};
-  convert_word(name, value, kWords, into);
-}
-
-void convert(const char* name, nb::handle value, OutputMemory& into) {
-  static constexpr std::array<Word<OutputMemory>, 2> kWords = {
-      {{"ring", OutputMemory::ring}, {"consumer", OutputMemory::consumer}}};
-  convert_word(name, value, kWords, into);
-}
 
 void convert(const char* name, nb::handle value, Normalize& into) {
   Keywords given = fields_of(name, value);
@@ -335,10 +227,16 @@ void convert(const char* name, nb::handle value, TileOptions& into) {
   given.finish("TileOptions");
 }
 
-void convert(const char* name, nb::handle value, SparseFormat& into) {
-  static constexpr std::array<Word<SparseFormat>, 2> kWords = {
-      {{"csr", SparseFormat::csr}, {"dense", SparseFormat::dense}}};
-  convert_word(name, value, kWords, into);
+void convert(const char* name, nb::handle value, EpisodeOptions& into) {
+  Keywords given = fields_of(name, value);
+  given.take("index", into.index);
+  given.take("table", into.table);
+  given.take("only", into.only);
+  given.take("anchors", into.anchors);
+  given.take("missing_before", into.missing_before);
+  given.take("missing_after", into.missing_after);
+  given.take("fill", into.fill);
+  given.finish("EpisodeOptions");
 }
 
 void convert(const char* name, nb::handle value, std::vector<SparseOptions::Column>& into) {

@@ -26,6 +26,9 @@ struct WorkerCount {
   std::int64_t count = 0;
 };
 
+/// Raises TypeError for a value that is not what the option `name` expects.
+[[noreturn]] void wrong_type(const char* name, const char* expected, nb::handle value);
+
 // Each converts `value` of the option `name`. They raise TypeError for a value of the wrong type and
 // ValueError for a word that the option does not have; both name the option.
 void convert(const char* name, nb::handle value, bool& into);
@@ -35,6 +38,7 @@ void convert(const char* name, nb::handle value, std::uint64_t& into);
 void convert(const char* name, nb::handle value, std::string& into);
 void convert(const char* name, nb::handle value, std::chrono::milliseconds& into);
 void convert(const char* name, nb::handle value, std::vector<double>& into);
+void convert(const char* name, nb::handle value, std::vector<std::int64_t>& into);
 void convert(const char* name, nb::handle value, std::vector<std::filesystem::path>& into);
 void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into);
 void convert(const char* name, nb::handle value, DType& into);
@@ -47,6 +51,11 @@ void convert(const char* name, nb::handle value, SampleUnit& into);
 void convert(const char* name, nb::handle value, ImageColor& into);
 void convert(const char* name, nb::handle value, TileEdges& into);
 void convert(const char* name, nb::handle value, TileTurns& into);
+void convert(const char* name, nb::handle value, EpisodeOptions::Index& into);
+void convert(const char* name, nb::handle value, EpisodeOptions::Anchors& into);
+void convert(const char* name, nb::handle value, EpisodeOptions::Fill& into);
+void convert(const char* name, nb::handle value, FieldUnit& into);
+void convert(const char* name, nb::handle value, SplitBy& into);
 void convert(const char* name, nb::handle value, Collate& into);
 void convert(const char* name, nb::handle value, Shard& into);
 void convert(const char* name, nb::handle value, Uneven& into);
@@ -59,6 +68,7 @@ void convert(const char* name, nb::handle value, OutputMemory& into);
 void convert(const char* name, nb::handle value, Normalize& into);
 void convert(const char* name, nb::handle value, ImageOptions& into);
 void convert(const char* name, nb::handle value, TileOptions& into);
+void convert(const char* name, nb::handle value, EpisodeOptions& into);
 void convert(const char* name, nb::handle value, SparseFormat& into);
 void convert(const char* name, nb::handle value, std::vector<SparseOptions::Column>& into);
 void convert(const char* name, nb::handle value, SparseOptions& into);

@@ -3,13 +3,17 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "h5feed/labels.hpp"
+#include "h5feed/mixture.hpp"
 #include "python/src/batch.hpp"
 #include "python/src/convert.hpp"
 #include "python/src/stats.hpp"
@@ -69,10 +73,53 @@ PyDataset open(const nb::dict& given) {
 }
 
 std::vector<PyDataset*> split(const PyDataset& dataset, const std::vector<double>& fractions,
-                              std::uint64_t seed) {
+                              std::uint64_t seed, const nb::object& by) {
+  SplitBy unit = SplitBy::automatic;
+  convert("by", by, unit);
   std::vector<PyDataset*> parts;
-  for (Dataset& part : dataset.get().split(fractions, seed)) parts.push_back(new PyDataset(std::move(part)));
+  for (Dataset& part : dataset.get().split(fractions, seed, unit))
+    parts.push_back(new PyDataset(std::move(part)));
   return parts;
+}
+
+EpochSize epoch_size_of(const nb::handle& value) {
+  if (nb::isinstance<nb::str>(value)) return EpochSize(nb::cast<std::string>(value));
+  return EpochSize(nb::cast<std::int64_t>(value));
+}
+
+PyDataset mixed(const std::vector<PyDataset*>& datasets, const std::vector<double>& weights,
+                const std::vector<std::optional<std::string>>& shuffles, const nb::handle& epoch_size) {
+  std::vector<MixedSet> sets;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    sets.push_back({.dataset = datasets[i]->get(), .weight = weights[i]});
+    if (shuffles[i]) sets.back().shuffle = Shuffle(*shuffles[i]);
+  }
+  return PyDataset(mix(sets, {.epoch_size = epoch_size_of(epoch_size)}));
+}
+
+std::vector<std::tuple<std::int64_t, std::int64_t, double>> label_shares(const PyDataset& dataset,
+                                                                         const std::string& field) {
+  const Dataset& data = dataset.get();
+  std::vector<LabelShare> shares;
+  {
+    const nb::gil_scoped_release release;
+    shares = label_share(data, field);
+  }
+  deliver_log();
+  std::vector<std::tuple<std::int64_t, std::int64_t, double>> tuples;
+  for (const LabelShare& share : shares) tuples.emplace_back(share.label, share.samples, share.share);
+  return tuples;
+}
+
+std::vector<double> class_weights(const PyDataset& dataset, const std::string& field) {
+  const Dataset& data = dataset.get();
+  std::vector<double> weights;
+  {
+    const nb::gil_scoped_release release;
+    weights = balanced_weights(data, field);
+  }
+  deliver_log();
+  return weights;
 }
 
 nb::object tile_grid(const PyDataset& dataset, std::int64_t image) {
@@ -100,6 +147,7 @@ void bind_dataset(nb::module_& module) {
       .def("has_target", [](const PyDataset& self) { return self.get().has_target(); })
       .def("tile_grid", &tile_grid, "image"_a)
       .def("num_images", [](const PyDataset& self) { return self.get().num_images(); })
+      .def("num_episodes", [](const PyDataset& self) { return self.get().num_episodes(); })
       .def("tiles_left_out", [](const PyDataset& self) { return self.get().tiles_left_out(); })
       .def("delivers_csr", [](const PyDataset& self) { return self.get().delivers_csr(); })
       .def(
@@ -119,7 +167,7 @@ void bind_dataset(nb::module_& module) {
             return PyDataset(self.get().subset(span_of(samples)));
           },
           "samples"_a)
-      .def("split", &split, "fractions"_a, "seed"_a, nb::rv_policy::take_ownership)
+      .def("split", &split, "fractions"_a, "seed"_a, "by"_a, nb::rv_policy::take_ownership)
       .def("refreshed", [](const PyDataset& self) {
         Dataset copy = self.get();
         {
@@ -130,6 +178,9 @@ void bind_dataset(nb::module_& module) {
         return PyDataset(std::move(copy));
       });
   module.def("open_dataset", &open, "options"_a);
+  module.def("mix", &mixed, "datasets"_a, "weights"_a, "shuffles"_a, "epoch_size"_a);
+  module.def("label_share", &label_shares, "dataset"_a, "field"_a);
+  module.def("balanced_weights", &class_weights, "dataset"_a, "field"_a);
   nb::class_<PyReader>(module, "SampleReader", "Random access to samples.")
       .def(nb::init<const PyDataset&, const nb::dict&>(), "dataset"_a, "options"_a)
       .def("read", &PyReader::read, "samples"_a)

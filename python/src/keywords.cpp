@@ -32,6 +32,10 @@ DatasetOptions dataset_options(const nb::dict& dict) {
   given.take("unit_range", options.unit_range);
   given.take("images", options.images);
   given.take("tiles", options.tiles);
+  given.take("episodes", options.episodes);
+  given.take("window", options.window);
+  given.take("channels", options.channels);
+  given.take("target_window", options.target_window);
   given.take("sparse", options.sparse);
   given.take("fields", options.fields);
   given.take("stage_dir", options.stage_dir);

@@ -203,7 +203,8 @@ def test_messages_spell_words_as_python_does(folder):
 
 
 def test_an_origin_says_where_it_is(dataset, gzip_file):
-    assert repr(dataset.origin(2)) == f"SampleOrigin(file={str(gzip_file)!r}, path='/images', row=2, image=2, z=0, y=0, x=0)"
+    assert repr(dataset.origin(2)) == f"SampleOrigin(file={str(gzip_file)!r}, path='/images', row=2, image=2, z=0, y=0, x=0, " \
+        "episode=-1, frame=-1)"
 
 
 @pytest.mark.parametrize(("path", "dtype"), [("i8", np.int64), ("u8", np.uint64), ("i4", np.int32)])

@@ -14,7 +14,7 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "python.md"
 
 
-@pytest.mark.parametrize("module", ["_errors", "_options", "_samplers", "_dataset", "_loader", "_batch"])
+@pytest.mark.parametrize("module", ["_errors", "_options", "_samplers", "_dataset", "_loader", "_batch", "_mixture"])
 def test_docstrings(module):
     assert doctest.testmod(importlib.import_module(f"h5feed.{module}")).failed == 0
 
@@ -47,3 +47,47 @@ def test_the_page_of_volumes(tmp_path, monkeypatch):
             file["weight"] = np.ones(shape, np.float32)
     (code,) = snippets(DOCS / "volumes.md")
     exec(compile(code.replace("range(10)", "range(1)"), "volumes.md", "exec"), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize("number", range(len(snippets(DOCS / "windows.md"))))
+def test_the_page_of_windows(number, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(1)
+    for folder in ("era5", "act", "scans"):
+        pathlib.Path(folder).mkdir()
+    for part in range(4):
+        with h5py.File(f"era5/{part}.h5", "w") as file:
+            file.create_dataset("fields", data=random.random((30, 5, 8, 9), np.float32), chunks=(1, 1, 8, 9))
+        with h5py.File(f"act/episode_{part}.hdf5", "w") as file:
+            file["observations/images/top"] = random.integers(0, 255, (20, 6, 7, 3), np.uint8)
+            file["observations/qpos"] = random.random((20, 14), np.float32)
+            file["action"] = random.random((20, 14), np.float32)
+        with h5py.File(f"scans/{part}.h5", "w") as file:
+            file["kspace"] = (random.random((6, 8, 9)) + 1j).astype(np.complex64)
+            file["reconstruction_rss"] = random.random((6, 8, 9), np.float32)
+            file["mask"] = np.ones(9, np.float32)
+    with h5py.File("demos.hdf5", "w") as file:
+        for demo in range(8):
+            file[f"data/demo_{demo}/obs/agentview_image"] = random.integers(0, 255, (20, 6, 7, 3), np.uint8)
+            file[f"data/demo_{demo}/obs/robot0_eef_pos"] = random.random((20, 3))
+            file[f"data/demo_{demo}/actions"] = random.random((20, 7))
+        file["mask/train"] = np.array([f"demo_{demo}" for demo in range(6)], dtype="S")
+    with h5py.File("frames.h5", "w") as file:
+        file.create_dataset("observation", data=random.random((400, 12), np.float32), chunks=(10, 12))
+        file["action"] = random.random((400, 7), np.float32)
+        file["episode_index"] = np.repeat(np.arange(40), 10)
+        file["task"] = np.arange(40)
+    code = snippets(DOCS / "windows.md")[number]
+    exec(compile(code, f"windows.md: snippet {number}", "exec"), {"__name__": "snippet"})
+
+
+def test_the_page_of_mixtures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("web").mkdir()
+    for path, samples in (("web/0.h5", 600), ("web/1.h5", 400), ("clean.h5", 500)):
+        with h5py.File(path, "w") as file:
+            file.create_dataset("images", data=np.zeros((samples, 3, 8, 8), np.uint8), chunks=(10, 3, 8, 8))
+            file["labels"] = np.arange(samples) % 10
+    (code,) = snippets(DOCS / "mixtures.md")
+    exec(compile(code, "mixtures.md", "exec"), {"__name__": "snippet"})

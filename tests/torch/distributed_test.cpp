@@ -22,6 +22,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 enum class Launcher { torchrun, open_mpi, slurm };
@@ -144,6 +145,14 @@ TEST_F(Distributed, two_processes_go_on_where_four_were_stopped) {
   std::vector<Step> both = steps_of(before);
   for (const Step& step : steps_of(after)) both.push_back(step);
   expect_same_curve(both, expected);
+}
+
+TEST_F(Distributed, a_checkpoint_is_saved_every_few_steps) {
+  const std::string checkpoint = directory_ / "checkpoint.pt";
+  const std::vector<std::string> words = {"--checkpoint", checkpoint, "--save-every", "5"};
+  EXPECT_THAT(run(2, words), AllOf(HasSubstr("saved after step 5"), HasSubstr("saved after step 10"),
+                                   Not(HasSubstr("saved after step 14"))));
+  EXPECT_THAT(run(1, words), AllOf(HasSubstr("resumed after step 10"), HasSubstr("after 14 steps")));
 }
 
 // The seventh step is the first epoch's last one.

@@ -22,6 +22,7 @@
 #include "store/read/file_pool.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/write/attributes.hpp"
+#include "tools/info/episodes.hpp"
 #include "tools/info/shapes.hpp"
 #include "tools/info/stats.hpp"
 #include "tools/info/volumes.hpp"
@@ -229,7 +230,8 @@ std::vector<Entry> look_at_all(const std::shared_ptr<H5File>& file, const std::s
   return entries;
 }
 
-std::vector<SampleReading> readings_of(const H5File& file, const std::vector<Entry>& entries) {
+// Returns the datasets, with those that cannot be read marked.
+std::vector<DatasetEntry> listed_of(const std::vector<Entry>& entries) {
   std::vector<DatasetEntry> listed;
   listed.reserve(entries.size());
   for (const Entry& entry : entries) {
@@ -239,7 +241,7 @@ std::vector<SampleReading> readings_of(const H5File& file, const std::vector<Ent
     listed.back().problem = entry.problem;
     listed.back().numeric = listed.back().plain = false;
   }
-  return sample_readings(file, listed);
+  return listed;
 }
 
 std::string storage_text(const StorageKind& storage) {
@@ -302,7 +304,8 @@ int info(const InfoArguments& arguments) {
   }
   std::string readings;
   json["reads_as"] = Json::array();
-  for (const SampleReading& reading : readings_of(*file, entries)) {
+  const std::vector<DatasetEntry> listed = listed_of(entries);
+  for (const SampleReading& reading : sample_readings(*file, listed)) {
     json["reads_as"].push_back({{"what", reading.what},
                                 {"data", reading.data},
                                 {"target", reading.target.empty() ? Json() : Json(reading.target)},
@@ -319,6 +322,7 @@ int info(const InfoArguments& arguments) {
                     reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
     readings += lines_that_read(reading, printable(arguments.file));
   }
+  readings += lines_of_episodes(file, listed, printable(arguments.file));
   export_results(arguments.output, table, json);
   if (arguments.output.json) {
     print(json_text(json));

@@ -76,7 +76,8 @@ std::string lower(std::string text) {
   return text;
 }
 
-// Returns the text as a literal of C++ and of Python.
+}  // namespace
+
 std::string literal(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -85,8 +86,6 @@ std::string literal(const std::string& text) {
   }
   return result + '"';
 }
-
-}  // namespace
 
 std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const DatasetInfo& info,
                                             const std::vector<DatasetEntry>& entries) {

@@ -2,6 +2,7 @@
 #include "flow/batches/batch_assembler.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -66,9 +67,14 @@ BatchAssembler::Lane BatchAssembler::make_lane(std::size_t lane_number, RowKerne
   Lane lane;
   lane.field = &field;
   lane.kernel = make_row_kernel(spec);
-  lane.row_bytes = row_bytes;
+  lane.rows_per_sample = field.belonging.per_sample();
+  lane.row_bytes = row_bytes / lane.rows_per_sample;
+  if (field.belonging.timed()) {
+    lane.zeros = ByteBuffer(field.map.row_bytes());
+    std::memset(lane.zeros.data(), 0, lane.zeros.size());
+  }
   if (!field.is_resident() && !field.map.rows_contiguous()) {
-    lane.staging = std::make_unique<BufferPool>(field.map.row_bytes() * batch_rows,
+    lane.staging = std::make_unique<BufferPool>(field.sample_bytes() * batch_rows,
                                                 resolved_.options.prefetch_batches + 1);
   }
   return lane;
@@ -84,7 +90,13 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
     for (const std::int64_t sample : job.batch.indices)
       job.batch.origins.push_back(origin_of(dataset_, sample, job.key()));
   }
+  if (dataset_.mixture && job.batch.sets.empty()) {
+    job.batch.sets.reserve(job.batch.indices.size());
+    for (const std::int64_t sample : job.batch.indices) job.batch.sets.push_back(set_of(dataset_, sample));
+  }
   if (!outputs_.prepare(job, wait)) return false;
+  for (Batch& echo : job.echoes) outputs_.append_valid(echo, job.key());
+  outputs_.append_valid(job.batch, job.key());
   job.rows.resize(lanes_.size());
   job.staging.resize(lanes_.size());
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
@@ -95,25 +107,60 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
   return true;
 }
 
-// Converts a stored sample into its place in the batch and in its echoes.
+// Converts a stored row into its place in the batch and in its echoes.
 void BatchAssembler::place(BatchJob& job, std::size_t lane_number, const std::byte* row,
                            std::uint32_t position) const {
   const Lane& lane = lanes_[lane_number];
-  const std::size_t offset = job.place_of(lane_number, position) * lane.row_bytes;
+  const auto sample = static_cast<std::uint32_t>(position / lane.rows_per_sample);
+  const std::size_t offset =
+      (job.place_of(lane_number, sample) * lane.rows_per_sample + position % lane.rows_per_sample) *
+      lane.row_bytes;
   std::int64_t repeat = job.first_repeat;
   const auto run = [&](const Batch& batch) {
     const std::byte* from = row;
     if (lane_number == kData && resolved_.transform) {
       const TransformTime transforming;
       from = resolved_.transform.run(
-          row, {.seed = job.seed, .epoch = batch.epoch, .sample = batch.indices[position], .repeat = repeat});
+          row, {.seed = job.seed, .epoch = batch.epoch, .sample = batch.indices[sample], .repeat = repeat});
     }
     lane.kernel->run(from, BatchOutputs::bytes_of(batch, lane_number) + offset,
-                     batch.transforms.empty() ? SampleTransform{} : batch.transforms[position]);
+                     batch.transforms.empty() ? SampleTransform{} : batch.transforms[sample]);
     ++repeat;
   };
   run(job.batch);
   for (const Batch& echo : job.echoes) run(echo);
+}
+
+// Fills in a row of zeros, which no chunk holds.
+void BatchAssembler::place_missing(BatchJob& job, std::size_t lane_number, std::uint32_t position) const {
+  const Lane& lane = lanes_[lane_number];
+  if (lane.staging) {
+    std::memcpy(job.staging[lane_number].get() + position * lane.zeros.size(), lane.zeros.data(),
+                lane.zeros.size());
+  } else {
+    place(job, lane_number, lane.zeros.data(), position);
+  }
+}
+
+void BatchAssembler::plan_resident(BatchJob& job, std::size_t lane_number) const {
+  const TimeGather gathering(counters_);
+  const Field& field = *lanes_[lane_number].field;
+  const auto& indices = job.batch.indices;
+  std::vector<std::uint64_t> rows;
+  std::uint32_t position = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    rows.clear();
+    field.belonging.append(static_cast<std::uint64_t>(indices[i]), job.key(), rows);
+    for (const std::uint64_t row : rows) {
+      const std::uint32_t at = position++;
+      if (job.on_device(lane_number, i)) continue;
+      if (row == SampleRows::kMissing) {
+        place_missing(job, lane_number, at);
+      } else {
+        place(job, lane_number, field.resident.data() + row * field.map.row_bytes(), at);
+      }
+    }
+  }
 }
 
 void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
@@ -121,31 +168,38 @@ void BatchAssembler::plan_lane(BatchJob& job, std::size_t lane_number) const {
   const SampleMap& map = lane.field->map;
   const auto& indices = job.batch.indices;
   if (lane.field->is_resident()) {
-    const TimeGather gathering(counters_);
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      if (job.on_device(lane_number, i)) continue;
-      const std::uint64_t row = lane.field->row_of(static_cast<std::uint64_t>(indices[i]));
-      place(job, lane_number, lane.field->resident.data() + row * map.row_bytes(),
-            static_cast<std::uint32_t>(i));
-    }
+    plan_resident(job, lane_number);
     return;
   }
 
   std::vector<RowAt>& rows = job.rows[lane_number];
-  rows.reserve(indices.size());
+  std::vector<std::uint32_t> missing;
+  std::vector<std::uint64_t> of_sample;
+  rows.reserve(indices.size() * lane.rows_per_sample);
+  std::uint32_t position = 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (job.on_device(lane_number, i)) continue;
-    rows.push_back(
-        {lane.field->row_of(static_cast<std::uint64_t>(indices[i])), static_cast<std::uint32_t>(i)});
+    of_sample.clear();
+    lane.field->belonging.append(static_cast<std::uint64_t>(indices[i]), job.key(), of_sample);
+    for (const std::uint64_t row : of_sample) {
+      const std::uint32_t at = position++;
+      if (job.on_device(lane_number, i)) continue;
+      if (row == SampleRows::kMissing) {
+        missing.push_back(at);
+      } else {
+        rows.push_back({row, at});
+      }
+    }
   }
-  if (rows.empty()) return;
+  if (rows.empty() && missing.empty()) return;
   std::ranges::sort(rows, [](const RowAt& a, const RowAt& b) {
     return std::pair(a.row, a.position) < std::pair(b.row, b.position);
   });
   if (lane.staging) {
-    const bool pooled = rows.size() <= static_cast<std::size_t>(resolved_.options.max_batch_rows);
-    job.staging[lane_number] = pooled ? lane.staging->acquire() : make_bytes(rows.size() * map.row_bytes());
+    const bool pooled = indices.size() <= static_cast<std::size_t>(resolved_.options.max_batch_rows);
+    job.staging[lane_number] =
+        pooled ? lane.staging->acquire() : make_bytes(indices.size() * lane.field->sample_bytes());
   }
+  for (const std::uint32_t at : missing) place_missing(job, lane_number, at);
   if (lane_number == kData && resolved_.options.row_reads) {
     direct_->plan(job, lane_number);
     return;
@@ -164,7 +218,7 @@ void BatchAssembler::read_ragged(BatchJob& job, const Visit& visit) const {
   std::vector<BatchField*> outs = {&job.batch.fields[number]};
   for (Batch& echo : job.echoes) outs.push_back(&echo.fields[number]);
   for (std::size_t i = visit.first_row; i < visit.first_row + visit.num_rows; ++i)
-    count_read(counters_, lanes_[visit.field].ragged->read(job.batch.indices[i], i, outs));
+    count_read(counters_, lanes_[visit.field].ragged->read(job.batch.indices[i], job.key(), i, outs));
 }
 
 // `row_in_chunk(number within the visit, row)` returns the start of the chunk's part of the sample.
@@ -222,7 +276,7 @@ void BatchAssembler::find_unreadable(const BatchJob& job, const Visit& visit,
     std::uint64_t row = 0;
     try {
       if (lane.ragged) {
-        row = lane.ragged->row_of(job.batch.indices[i]);
+        row = lane.ragged->row_of(job.batch.indices[i], job.key());
         count_read(counters_, lane.ragged->read_stored(row, values));
       } else {
         row = job.rows[visit.field][i].row;
@@ -259,13 +313,17 @@ void BatchAssembler::finish(BatchJob& job) const {
     std::byte* const staged = job.staging[lane_number].get();
     ByteBuffer turned;
     if (map.turns()) turned.resize_discard(map.row_bytes());
-    for (std::size_t i = 0; i < job.batch.indices.size(); ++i) {
+    for (std::size_t at = 0; at < job.batch.indices.size() * lane.rows_per_sample; ++at) {
+      const std::size_t i = at / lane.rows_per_sample;
       if (job.on_device(lane_number, i)) continue;
-      std::byte* const sample = staged + i * map.row_bytes();
-      const std::uint64_t row = lane.field->row_of(static_cast<std::uint64_t>(job.batch.indices[i]));
-      map.fill_edges(row, job.key(), sample);
-      const bool turns = map.turn(row, job.key(), sample, turned.data());
-      place(job, lane_number, turns ? turned.data() : sample, static_cast<std::uint32_t>(i));
+      std::byte* const sample = staged + at * map.row_bytes();
+      bool turns = false;
+      if (map.tiled()) {
+        const auto tile = static_cast<std::uint64_t>(job.batch.indices[i]);
+        map.fill_edges(tile, job.key(), sample);
+        turns = map.turn(tile, job.key(), sample, turned.data());
+      }
+      place(job, lane_number, turns ? turned.data() : sample, static_cast<std::uint32_t>(at));
     }
     job.staging[lane_number].reset();
   }

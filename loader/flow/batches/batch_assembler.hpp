@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/byte_buffer.hpp"
 #include "batch/buffer_pool.hpp"
 #include "batch/device.hpp"
 #include "batch/row_kernel.hpp"
@@ -76,12 +77,16 @@ class BatchAssembler {
     const Field* field = nullptr;  ///< Null if absent from the dataset or ragged
     std::unique_ptr<const RaggedRows> ragged;
     std::unique_ptr<const RowKernel> kernel;
-    std::size_t row_bytes = 0;            ///< Bytes of a delivered sample
+    std::size_t rows_per_sample = 1;      ///< Rows of a window; a position counts them
+    std::size_t row_bytes = 0;            ///< Bytes of a delivered row
+    ByteBuffer zeros;                     ///< A stored row of zeros; empty unless rows may be missing
     std::unique_ptr<BufferPool> staging;  ///< Null unless samples span chunks
   };
 
   Lane make_lane(std::size_t lane_number, RowKernelSpec spec, std::size_t row_bytes) const;
   void place(BatchJob& job, std::size_t lane_number, const std::byte* row, std::uint32_t position) const;
+  void place_missing(BatchJob& job, std::size_t lane_number, std::uint32_t position) const;
+  void plan_resident(BatchJob& job, std::size_t lane_number) const;
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   void read_ragged(BatchJob& job, const Visit& visit) const;
   void gather_sparse(BatchJob& job, const Visit& visit, const std::byte* chunk) const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -30,15 +31,16 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
   BatchSlot slot = take_slot(job.batch, job.first_turn, wait);
   if (!slot.free) return false;
   job.data_places = std::move(slot.places);
-  put_into(job.batch, std::move(slot));
+  put_into(job.batch, std::move(slot), job.key());
   const bool repeats_here = resolved_.format.outputs > 1;  // a GPU repeats from its own copy
   for (std::int64_t repeat = job.first_repeat + 1; repeats_here && repeat < job.end_repeat; ++repeat) {
     Batch& echo = job.echoes.emplace_back();
     echo.indices = job.batch.indices;
     echo.origins = job.batch.origins;
+    echo.sets = job.batch.sets;
     echo.epoch = job.batch.epoch;
     echo.number = job.batch.number;
-    put_into(echo, take_slot(echo, job.first_turn, true));
+    put_into(echo, take_slot(echo, job.first_turn, true), job.key());
   }
   draw_transforms(job);
   return true;
@@ -60,7 +62,7 @@ BatchSlot BatchOutputs::take_slot(const Batch& batch, std::uint64_t first_turn, 
                                 .first_turn = first_turn});
 }
 
-void BatchOutputs::put_into(Batch& batch, BatchSlot slot) const {
+void BatchOutputs::put_into(Batch& batch, BatchSlot slot, const EpochKey& key) const {
   const std::size_t count = batch.indices.size();
   const Conversion& conversion = resolved_.placement.conversion;
   batch.gpu = std::move(slot.gpu);
@@ -69,20 +71,40 @@ void BatchOutputs::put_into(Batch& batch, BatchSlot slot) const {
   } else {
     batch.data = std::move(slot.data);
     batch.data.dtype = resolved_.format.data_dtype;
-    batch.data.shape = batch_shape(count, resolved_.options.batched, conversion.shape);
+    batch.data.shape = batch_shape(count, resolved_.options.batched, conversion.sample_shape());
     if (conversion.out_channels_last) batch.data.strides = dense_strides(batch.data.shape, true);
   }
   for (std::size_t number = 0; number < dataset_.fields.size(); ++number)
-    batch.fields.push_back(take_field(number, batch.indices));
+    batch.fields.push_back(take_field(number, batch.indices, key));
   if (!dataset_.target) return;
   batch.target = std::move(slot.target);
   batch.target.dtype = resolved_.format.target_dtype;
-  batch.target.shape = batch_shape(count, resolved_.options.batched, dataset_.target->geometry.shape);
+  batch.target.shape = batch_shape(count, resolved_.options.batched, dataset_.target->sample_shape());
 }
 
-BatchField BatchOutputs::take_field(std::size_t number, const std::vector<std::int64_t>& samples) const {
+void BatchOutputs::append_valid(Batch& batch, const EpochKey& key) const {
+  if (!dataset_.says_valid()) return;
+  for (std::size_t number = 0; number < dataset_.num_fields(); ++number) {
+    const Field* const field = dataset_.field(number);
+    if (field == nullptr || !field->belonging.timed()) continue;
+    const std::size_t rows = field->belonging.per_sample();
+    BatchField valid{.name = dataset_.field_name(number) + ".valid", .values = {}};
+    valid.values.bytes = make_bytes(batch.indices.size() * rows);
+    valid.values.dtype = DType::u8;
+    valid.values.shape =
+        batch_shape(batch.indices.size(), resolved_.options.batched, {static_cast<std::int64_t>(rows)});
+    const std::span out(valid.values.bytes.get(), batch.indices.size() * rows);
+    for (std::size_t i = 0; i < batch.indices.size(); ++i)
+      field->belonging.write_valid(static_cast<std::uint64_t>(batch.indices[i]), key,
+                                   out.subspan(i * rows, rows));
+    batch.fields.push_back(std::move(valid));
+  }
+}
+
+BatchField BatchOutputs::take_field(std::size_t number, const std::vector<std::int64_t>& samples,
+                                    const EpochKey& key) const {
   const NamedField& field = dataset_.fields[number];
-  if (!field.rows) return make_ragged_field(field, samples, resolved_.options.batched);
+  if (!field.rows) return make_ragged_field(field, samples, key, resolved_.options.batched);
   auto bytes = pools_[number] ? pools_[number]->acquire()
                               : make_bytes(samples.size() * resolved_.format.fields[number].row_bytes);
   return make_field(field, samples.size(), resolved_.options.batched, std::move(bytes));

@@ -30,6 +30,10 @@ class BatchOutputs {
   /// Throws std::bad_alloc, DeviceError.
   bool prepare(BatchJob& job, bool wait) const;
 
+  /// Appends the fields that say which rows of a window exist, if `DatasetState::says_valid()`, to a batch
+  /// whose other fields are complete. Throws std::bad_alloc.
+  void append_valid(Batch& batch, const EpochKey& key) const;
+
   /// Returns what lays out the data as CSR; null if it is delivered otherwise.
   const SparseBatch* sparse() const noexcept { return sparse_ ? &*sparse_ : nullptr; }
 
@@ -42,8 +46,9 @@ class BatchOutputs {
 
  private:
   BatchSlot take_slot(const Batch& batch, std::uint64_t first_turn, bool wait) const;
-  void put_into(Batch& batch, BatchSlot slot) const;
-  BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples) const;
+  void put_into(Batch& batch, BatchSlot slot, const EpochKey& key) const;
+  BatchField take_field(std::size_t number, const std::vector<std::int64_t>& samples,
+                        const EpochKey& key) const;
   void draw_transforms(BatchJob& job) const;
 
   const DatasetState& dataset_;

@@ -79,7 +79,7 @@ BatchField make_field(const NamedField& field, std::size_t count, bool batched,
   BatchField made{.name = field.options.name, .values = {}};
   made.values.bytes = std::move(bytes);
   made.values.dtype = field.dtype();
-  const std::vector<std::int64_t>& sample = field.rows->geometry.shape;
+  const std::vector<std::int64_t> sample = field.rows->sample_shape();
   if (field.options.collate == Collate::stack) {
     made.values.shape = batch_shape(count, batched, sample);
   } else {
@@ -90,13 +90,13 @@ BatchField make_field(const NamedField& field, std::size_t count, bool batched,
 }
 
 BatchField make_ragged_field(const NamedField& field, const std::vector<std::int64_t>& samples,
-                             bool batched) {
+                             const EpochKey& key, bool batched) {
   const RaggedField& rows = *field.ragged;
   std::vector<std::int64_t> lengths;
   lengths.reserve(samples.size());
   for (const std::int64_t sample : samples)
-    lengths.push_back(
-        static_cast<std::int64_t>(rows.length(field.row_of(static_cast<std::uint64_t>(sample)))));
+    lengths.push_back(static_cast<std::int64_t>(
+        rows.length(field.belonging.row_of(static_cast<std::uint64_t>(sample), key))));
   const std::vector<std::int64_t> element(rows.element_shape().begin(), rows.element_shape().end());
   BatchField made{.name = field.options.name, .values = {}};
   made.values.dtype = field.dtype();
@@ -133,10 +133,10 @@ ReadCost RaggedRows::read_stored(std::uint64_t row, ByteBuffer& stored) const {
   return rows.read(row, stored.span().first(bytes));
 }
 
-ReadCost RaggedRows::read(std::int64_t sample, std::size_t position,
+ReadCost RaggedRows::read(std::int64_t sample, const EpochKey& key, std::size_t position,
                           std::span<BatchField* const> outs) const {
   const RaggedField& rows = *field_.ragged;
-  const std::uint64_t row = row_of(sample);
+  const std::uint64_t row = row_of(sample, key);
   const auto elements = static_cast<std::size_t>(rows.length(row));
   const std::size_t from_bytes = static_cast<std::size_t>(rows.element_bytes());
   if (elements == 0 || from_bytes == 0) return {};

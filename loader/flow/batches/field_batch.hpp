@@ -30,7 +30,8 @@ BatchField make_field(const NamedField& field, std::size_t count, bool batched,
 
 /// Returns a batch field that owns memory for samples of different lengths, filled with zeros. `samples` are
 /// the numbers of the batch's samples. Throws std::bad_alloc.
-BatchField make_ragged_field(const NamedField& field, const std::vector<std::int64_t>& samples, bool batched);
+BatchField make_ragged_field(const NamedField& field, const std::vector<std::int64_t>& samples,
+                             const EpochKey& key, bool batched);
 
 /// Reads samples of a ragged field. Immutable and thread-safe.
 class RaggedRows {
@@ -42,11 +43,12 @@ class RaggedRows {
   /// Reads sample number `sample`, which has index `position` in the batch, into `outs`: the field of the
   /// batch and of its echoes, all made by `make_ragged_field` for the same samples. Blocks. Throws FileError,
   /// ChunkError, std::bad_alloc, OptionError for a value that the field's integer type cannot hold.
-  ReadCost read(std::int64_t sample, std::size_t position, std::span<BatchField* const> outs) const;
+  ReadCost read(std::int64_t sample, const EpochKey& key, std::size_t position,
+                std::span<BatchField* const> outs) const;
 
   /// Returns the row of the field that belongs to a sample.
-  std::uint64_t row_of(std::int64_t sample) const noexcept {
-    return field_.row_of(static_cast<std::uint64_t>(sample));
+  std::uint64_t row_of(std::int64_t sample, const EpochKey& key) const noexcept {
+    return field_.belonging.row_of(static_cast<std::uint64_t>(sample), key);
   }
 
   /// Reads the stored values of row `row` into `stored`, which is resized to at least their bytes. Blocks.

@@ -152,9 +152,9 @@ void ChunkLoader::finish(Claim& claim) noexcept {
   }
   if (!claim.chunk) return;
   for (const VisitRef& ref : claim.visits) {
-    if (ref.job->is_lost()) continue;
+    if (ref.job->is_lost() || lane.field->belonging.around_anchors()) continue;
     const std::uint64_t rows =
-        lane.field->map.samples_in(claim.key.chunk, ref.job->key()) * lane.field->samples_per_row;
+        lane.field->map.samples_in(claim.key.chunk, ref.job->key()) * lane.field->belonging.samples_per_row();
     if (lane.served.add(claim.key.chunk, ref.job->round, ref.visit().num_rows, rows)) claim.chunk->retire();
   }
   if (!lane.keeper) return;

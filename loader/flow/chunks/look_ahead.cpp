@@ -6,6 +6,7 @@ namespace h5feed {
 std::uint64_t look_ahead_room(const DatasetState& dataset, const ResolvedOptions& options,
                               std::int64_t num_workers, std::uint64_t prefetch_batches) {
   if (num_workers == 0 || options.row_reads) return 0;
+  if (dataset.episodes) return 0;          // the order knows groups of chunks only
   if (dataset.data.map.drawn()) return 0;  // most chunks of an image would be loaded in vain
   if (options.cache_policy == CachePolicy::keep_first) return 0;  // chunks loaded ahead would not stay
   const std::uint64_t chunk_bytes = dataset.data.reader->chunk_bytes() * dataset.data.map.pieces();

@@ -31,7 +31,7 @@ std::vector<Wanted> wanted_chunks(const DatasetState& dataset, const SampleSubse
     if (field.is_resident()) return;
     const std::uint64_t pieces = field.map.pieces();
     // A subset lists samples; if several samples share a row, load all rows.
-    const SampleSubset* const own = field.samples_per_row == 1 ? chosen : nullptr;
+    const SampleSubset* const own = field.belonging.one_each() ? chosen : nullptr;
     for (const ChunkGroup& group : chunk_groups(field.map.rows(), own)) {
       for (std::uint64_t chunk = group.chunk * pieces; chunk < (group.chunk + 1) * pieces; ++chunk) {
         if (field.map.in_use(chunk)) wanted.push_back({{number, chunk}, field.reader->chunk_bytes()});

@@ -137,8 +137,18 @@ std::vector<bool> BadData::spoiled(std::span<const std::int64_t> samples, const 
 bool BadData::spoils(const OfField& bad, std::size_t field, std::uint64_t sample, const EpochKey& key,
                      std::vector<std::uint64_t>& pieces) const {
   const Field* const rows = dataset_.field(field);
-  const std::uint64_t row =
-      rows != nullptr ? rows->row_of(sample) : dataset_.fields[field - kFirstNamed].row_of(sample);
+  std::vector<std::uint64_t> needed;
+  const SampleRows& belonging =
+      rows != nullptr ? rows->belonging : dataset_.fields[field - kFirstNamed].belonging;
+  belonging.append(sample, key, needed);
+  return std::ranges::any_of(needed, [&](std::uint64_t row) {
+    return row != SampleRows::kMissing && spoils_row(bad, rows, row, key, pieces);
+  });
+}
+
+// Returns whether a row needs one of the chunks or rows. `rows` is null for a ragged field.
+bool BadData::spoils_row(const OfField& bad, const Field* rows, std::uint64_t row, const EpochKey& key,
+                         std::vector<std::uint64_t>& pieces) {
   const auto bad_row = bad.rows.find(row);
   if (bad_row != bad.rows.end() && bad_row->second.holds_in(key.epoch)) return true;
   if (bad.chunks.empty()) return false;

@@ -85,6 +85,9 @@ class BadData {
   bool spoils(const OfField& bad, std::size_t field, std::uint64_t sample, const EpochKey& key,
               std::vector<std::uint64_t>& pieces) const;
 
+  static bool spoils_row(const OfField& bad, const Field* rows, std::uint64_t row, const EpochKey& key,
+                         std::vector<std::uint64_t>& pieces);
+
   const DatasetState& dataset_;
   const OnError on_error_;
   Counters& counters_;

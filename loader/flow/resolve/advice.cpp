@@ -10,12 +10,25 @@
 #include "base/unit_range.hpp"
 #include "batch/normalize.hpp"
 #include "flow/resolve/cache_layout.hpp"
+#include "flow/resolve/mixture_forecast.hpp"
+#include "plan/divide.hpp"
 #include "plan/mixing.hpp"
 
 namespace h5feed {
 namespace {
 
 constexpr std::uint64_t kSuggestedWindowChunks = 16;
+
+// Returns the mean number of chunks that the rows of a window are in.
+double chunks_per_window(const Field& data) {
+  const std::vector<std::int64_t>& offsets = data.belonging.window().offsets;
+  if (offsets.empty()) return 1;
+  const auto height = static_cast<double>(data.map.typical_rows_per_chunk());
+  double chunks = 1;
+  for (std::size_t i = 1; i < offsets.size(); ++i)
+    chunks += std::min(1.0, static_cast<double>(offsets[i] - offsets[i - 1]) / height);
+  return chunks;
+}
 
 // Groups of chunks that an epoch needs: all chunks that hold the same samples count as one group. A rank or a
 // subset takes only some of a chunk's samples. A tile is stored in only some of the chunks of its image: for
@@ -31,7 +44,15 @@ struct ChunkGroups {
       : count(options.chunks_per_epoch),
         rows(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(options.samples_per_epoch) / count)),
         bytes(data.reader->chunk_bytes() * data.map.pieces()) {
-    if (!data.map.tiled()) return;
+    if (!data.map.tiled()) {
+      if (!data.belonging.around_anchors()) return;
+      parts = chunks_per_window(data);
+      rows = std::max<std::uint64_t>(
+          1, static_cast<std::uint64_t>(std::llround(static_cast<double>(options.samples_per_epoch) * parts /
+                                                     static_cast<double>(count))));
+      side_by_side = static_cast<std::uint64_t>(std::ceil(parts)) + 1;
+      return;
+    }
     count = std::max<std::uint64_t>(
         1, static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * data.map.pieces_in_use())));
     parts = data.map.chunks_per_sample();
@@ -59,18 +80,68 @@ std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle, 
   return std::min(shuffle.window_chunks() * pieces, groups.count);
 }
 
-// Returns the number of chunks that consecutive samples of `data` come from; for tiles, windows count images.
-std::uint64_t chunks_in_play(const ChunkGroups& groups, const Field& data, const Shuffle& shuffle) {
-  return chunks_in_play(groups, shuffle, data.map.tiled() ? data.map.most_pieces_in_use() : 1);
+// Returns the number of chunks that consecutive samples of the data come from; windows of K count images with
+// tiles, and groups in episodes.
+std::uint64_t chunks_in_play(const ChunkGroups& groups, const DatasetState& dataset, const Shuffle& shuffle) {
+  const SampleMap& map = dataset.data.map;
+  const std::uint64_t unit = dataset.episodes ? dataset.episodes->groups.chunks
+                             : map.tiled()    ? map.most_pieces_in_use()
+                                              : 1;
+  return chunks_in_play(groups, shuffle, unit);
+}
+
+// Returns the chunks of a field of rows that the samples in play in episodes come from.
+std::uint64_t chunks_in_play(const Field& field, const DatasetState& dataset, const Shuffle& shuffle) {
+  const std::uint64_t all = field.map.rows().num_chunks();
+  const std::uint64_t height = field.map.rows().rows_per_chunk();
+  const FieldWindow& window = field.belonging.window();
+  const std::uint64_t reach = window.before() + window.after();
+  switch (shuffle.kind()) {
+    case Shuffle::Kind::full:
+      return all;
+    case Shuffle::Kind::sequential:
+      return std::min(all, ceil_div(reach + 1, height) + 1);
+    case Shuffle::Kind::chunk:
+      break;
+  }
+  return std::min(all,
+                  shuffle.window_chunks() * (ceil_div(dataset.episodes->groups.rows + reach, height) + 1));
+}
+
+// Returns how often the groups of `chunk:K` decode the average chunk: those that windows reach in other
+// groups are decoded for both.
+double decodes_of_groups(const DatasetState& dataset, const Shuffle& shuffle) {
+  if (!dataset.episodes || shuffle.kind() != Shuffle::Kind::chunk) return 1;
+  const AnchorGroups& groups = dataset.episodes->groups;
+  return static_cast<double>(groups.chunk_visits) / static_cast<double>(groups.chunks_in_use);
+}
+
+// Returns how many chunks of the next window batches in preparation need, while those of this window are not
+// done. Rows of windows are used several times, and their chunks do not leave the cache before others push
+// them out.
+std::uint64_t chunks_ahead(const DatasetState& dataset, const ChunkGroups& groups,
+                           const ResolvedOptions& options, const Shuffle& shuffle, std::uint64_t in_play) {
+  if (!dataset.episodes || shuffle.kind() != Shuffle::Kind::chunk) return 0;
+  const auto samples = (options.prefetch_batches + 1) * static_cast<std::uint64_t>(options.batch_size);
+  return std::min(in_play,
+                  static_cast<std::uint64_t>(std::ceil(static_cast<double>(samples) * groups.parts)));
 }
 
 // Returns the bytes of the chunks that consecutive samples come from: of the data, and of the masks that are
 // cut into tiles like it.
-std::uint64_t bytes_in_play(const DatasetState& dataset, const ChunkGroups& groups, const Shuffle& shuffle) {
-  std::uint64_t bytes = chunks_in_play(groups, dataset.data, shuffle) * groups.bytes;
+std::uint64_t bytes_in_play(const DatasetState& dataset, const ChunkGroups& groups,
+                            const ResolvedOptions& options, const Shuffle& shuffle) {
+  if (dataset.mixture) return mixture_bytes_in_play(dataset, shuffle);
+  const std::uint64_t in_play = chunks_in_play(groups, dataset, shuffle);
+  std::uint64_t bytes =
+      std::min(in_play + chunks_ahead(dataset, groups, options, shuffle, in_play), groups.count) *
+      groups.bytes;
   const double groups_of_data = static_cast<double>(dataset.data.map.rows().num_chunks());
   for (std::size_t number = kTarget; number < dataset.num_fields(); ++number) {
     const Field* const field = dataset.field(number);
+    if (field != nullptr && dataset.episodes && !field->is_resident() &&
+        field->belonging.per() == FieldUnit::row)
+      bytes += chunks_in_play(*field, dataset, shuffle) * field->reader->chunk_bytes() * field->map.pieces();
     if (field == nullptr || !field->map.tiled()) continue;
     const SampleMap& map = field->map;
     const std::uint64_t all = map.rows().num_chunks();
@@ -123,8 +194,12 @@ ResolvedOptions with_policy(ResolvedOptions options, CachePolicy policy) {
 double mixing_of(const DatasetState& dataset, const ResolvedOptions& options, const Shuffle& shuffle) {
   const std::uint64_t together =
       options.shard == Shard::strided ? static_cast<std::uint64_t>(options.world_size) : 1;
-  return mixing_score(dataset.data.info().rows(), dataset.data.map.typical_rows_per_chunk(),
-                      static_cast<std::uint64_t>(options.batch_size) * together, shuffle);
+  const std::uint64_t batch = static_cast<std::uint64_t>(options.batch_size) * together;
+  if (dataset.mixture) return mixture_mixing(*dataset.mixture, batch, shuffle);
+  const std::uint64_t unit = dataset.episodes
+                                 ? ceil_div(dataset.num_samples(), dataset.sample_layout().num_chunks())
+                                 : dataset.data.map.typical_rows_per_chunk();
+  return mixing_score(dataset.num_samples(), unit, batch, shuffle);
 }
 
 bool within_unit_range(const std::vector<double>& values) {
@@ -155,7 +230,8 @@ constexpr double kWorthSaying = 0.8;
 }  // namespace
 
 bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& options) noexcept {
-  return options.world_size == 1 && !options.sampled && !dataset.tiling && !dataset.sparse;
+  return options.world_size == 1 && !options.sampled && !dataset.tiling && !dataset.episodes &&
+         !dataset.mixture && !dataset.sparse;
 }
 
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options) {
@@ -172,25 +248,33 @@ RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& op
 
 double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOptions& options) {
   const ChunkGroups groups(dataset.data, options);
-  const std::uint64_t in_play = chunks_in_play(groups, dataset.data, options.shuffle);
+  const std::uint64_t in_play = chunks_in_play(groups, dataset, options.shuffle);
   const double chunks = static_cast<double>(in_play);
+  const double of_groups = decodes_of_groups(dataset, options.shuffle);
   const double batch = static_cast<double>(options.batch_size) * groups.parts;
   const CacheLayout layout = cache_layout(dataset, options);
   // Masks that are cut like the data take their share of the cache.
-  const auto wanted = static_cast<double>(bytes_in_play(dataset, groups, options.shuffle));
+  const auto wanted = static_cast<double>(bytes_in_play(dataset, groups, options, options.shuffle));
   const auto chunks_in = [&](std::uint64_t bytes) { return chunks * (static_cast<double>(bytes) / wanted); };
   switch (options.cache_policy) {
     case CachePolicy::clairvoyant:
       return forecast_rows(dataset, options).later_epochs;
     case CachePolicy::keep_first: {
+      if (dataset.mixture) {
+        const double all = static_cast<double>(cached_data_bytes(dataset, options));
+        const double stay = std::min(1.0, static_cast<double>(layout.staying_bytes) / all);
+        return (1 - stay) *
+               mixture_decodes_per_chunk(dataset, options, layout.chunk_bytes - layout.staying_bytes);
+      }
       const double stay = std::min(1.0, chunks_in(layout.staying_bytes) / static_cast<double>(groups.count));
       const double rest = chunks_in(layout.chunk_bytes - layout.staying_bytes);
-      return (1 - stay) * (rest >= chunks ? 1.0 : Visits(groups, chunks, batch, rest).decodes());
+      return (1 - stay) * of_groups * (rest >= chunks ? 1.0 : Visits(groups, chunks, batch, rest).decodes());
     }
     case CachePolicy::lru:
       break;
   }
-  return decodes_with_lru(groups, in_play, batch, chunks_in(layout.chunk_bytes));
+  if (dataset.mixture) return mixture_decodes_per_chunk(dataset, options, layout.chunk_bytes);
+  return of_groups * decodes_with_lru(groups, in_play, batch, chunks_in(layout.chunk_bytes));
 }
 
 double lru_decodes_per_chunk(const ChunkPattern& pattern) {
@@ -200,6 +284,10 @@ double lru_decodes_per_chunk(const ChunkPattern& pattern) {
                           static_cast<double>(pattern.cache_bytes) / static_cast<double>(groups.bytes));
 }
 
+double mixing_of(const DatasetState& dataset, const ResolvedOptions& options) {
+  return mixing_of(dataset, options, options.shuffle);
+}
+
 PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
   const ChunkGroups groups(dataset.data, options);
   PlanReport report;
@@ -207,6 +295,11 @@ PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& opt
   if (options.drop_last) report.samples = static_cast<std::int64_t>(batches) * options.batch_size;
   report.batches = batches;
   report.chunks = groups.count;
+  if (dataset.episodes) {
+    const AnchorGroups& anchors = dataset.episodes->groups;
+    report.chunks_per_group =
+        static_cast<double>(anchors.chunks_in_use) / static_cast<double>(anchors.samples.num_chunks());
+  }
   report.cache_bytes_fit = cached_data_bytes(dataset, options);
   const bool foreseeable = rows_are_foreseeable(dataset, options);
   if (!options.row_reads && (foreseeable || options.cache_policy != CachePolicy::clairvoyant)) {
@@ -216,11 +309,18 @@ PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& opt
   if (!options.row_reads && foreseeable) {
     report.clairvoyant_decodes_per_chunk = forecast_rows(dataset, options).later_epochs;
   }
-  report.mixing = mixing_of(dataset, options, options.shuffle);
+  report.mixing = mixing_of(dataset, options);
   report.echo_factor = options.echo_factor;
   report.mixing_with_echo = report.mixing / static_cast<double>(options.echo_factor);
   report.cache_bytes = options.cache_bytes;
-  report.cache_bytes_decode_once = bytes_in_play(dataset, groups, options.shuffle);
+  report.cache_bytes_decode_once = bytes_in_play(dataset, groups, options, options.shuffle);
+  if (dataset.mixture) {
+    report.sets = forecast_sets(dataset, options, options.cache_bytes);
+    for (MixedSetPlan& set : report.sets) {
+      if (!report.decodes_per_chunk) set.decodes_per_chunk.reset();
+      if (report.decodes_per_chunk == 0) set.decodes_per_chunk = 0;
+    }
+  }
   return report;
 }
 
@@ -250,7 +350,7 @@ std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& o
   const double decodes = expected_decodes_per_chunk(dataset, options);
   if (decodes < 2) return {};
   const ChunkGroups groups(dataset.data, options);
-  const std::uint64_t in_play = chunks_in_play(groups, dataset.data, options.shuffle);
+  const std::uint64_t in_play = chunks_in_play(groups, dataset, options.shuffle);
   const bool by_rows = options.cache_policy == CachePolicy::clairvoyant;
   std::string line = fmt::format(
       "{} decodes each chunk about {} times with cache {}",
@@ -263,10 +363,10 @@ std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& o
     const double rows = forecast_rows(dataset, options).later_epochs;
     if (rows < decodes * kWorthSaying) line += fmt::format(" (cache_policy=clairvoyant: {})", times(rows));
   }
-  const std::uint64_t window_unit = dataset.tiling ? dataset.data.map.most_pieces_in_use() : 1;
-  const std::uint64_t held = by_rows
-                                 ? cache_layout(dataset, options).samples / groups.rows
-                                 : options.cache_bytes / bytes_in_play(dataset, groups, Shuffle("chunk:1"));
+  const std::uint64_t window_unit = chunks_in_play(groups, dataset, Shuffle("chunk:1"));
+  const std::uint64_t held =
+      by_rows ? cache_layout(dataset, options).samples / groups.rows
+              : options.cache_bytes / bytes_in_play(dataset, groups, options, Shuffle("chunk:1"));
   const std::uint64_t window = std::min(kSuggestedWindowChunks, held);
   if (window > 0 && window * window_unit < in_play && !options.sampled) {
     const Shuffle windowed("chunk:" + std::to_string(window));
@@ -274,7 +374,7 @@ std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& o
                         mixing_of(dataset, options, windowed));
   }
   line += fmt::format("; cache_bytes={} once",
-                      format_bytes_ceil(bytes_in_play(dataset, groups, options.shuffle)));
+                      format_bytes_ceil(bytes_in_play(dataset, groups, options, options.shuffle)));
   return line;
 }
 

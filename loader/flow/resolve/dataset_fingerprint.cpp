@@ -43,6 +43,25 @@ void add_tiling(std::uint64_t& hash, const Tiling& tiling) {
   }
 }
 
+void add_episodes(std::uint64_t& hash, const DatasetState& dataset) {
+  const EpisodeOptions& options = *dataset.options.episodes;
+  for (const std::int64_t value : {static_cast<std::int64_t>(options.anchors), options.missing_before,
+                                   options.missing_after, static_cast<std::int64_t>(options.fill)})
+    hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(value));
+  for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
+    const Field* const field = dataset.field(number);
+    if (field == nullptr || !field->belonging.timed()) continue;
+    hash = mix_key(hash, kPlanHash, number);
+    for (const std::int64_t offset : field->belonging.window().offsets)
+      hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(offset));
+  }
+  const Anchors& anchors = *dataset.episodes->anchors;
+  for (std::uint64_t number = 0; number < anchors.num_episodes(); ++number) {
+    hash = mix_key(hash, kPlanHash, anchors.episode(number).first_row);
+    hash = mix_key(hash, kPlanHash, anchors.episode(number).rows);
+  }
+}
+
 }  // namespace
 
 std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
@@ -57,6 +76,9 @@ std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
       hash = mix_key(hash, kPlanHash, std::bit_cast<std::uint64_t>(tiles.min_foreground));
     }
   }
+  if (dataset.episodes) add_episodes(hash, dataset);
+  for (const std::int64_t channel : dataset.options.channels)
+    hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(channel));
   if (dataset.sparse) {
     hash = mix_key(hash, kPlanHash, dataset.sparse->reader->num_values());
     hash = mix_key(hash, kPlanHash, dataset.sparse->reader->columns());
@@ -67,6 +89,10 @@ std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
     add_field(hash, *dataset.target);
     if (dataset.target->is_resident()) add_bytes(hash, dataset.target->resident.span());
   }
+  // The samples of a set need not be told apart by the fields of the whole mixture, whose names are those of
+  // the first set.
+  for (const MixedSet& set : dataset.mixed)
+    hash = mix_key(hash, kPlanHash, dataset_fingerprint(*DatasetAccess::state(set.dataset)));
   return hash;
 }
 

@@ -97,9 +97,14 @@ Placement resolve_placement(const DataLoaderOptions& options, const DatasetState
                     "each epoch; leave one of the two out",
                     spelled(dataset.tiling->rule().drawn > 0 ? "tiles.per_image" : "tiles.turns")));
   }
+  if (options.gpu_cache_bytes.enabled() && dataset.episodes) {
+    throw OptionError(
+        "gpu_cache_bytes keeps each sample by itself, and windows share their rows; leave it unset");
+  }
   const Conversion& conversion = placement.conversion;
-  placement.gpu_converts =
-      conversion.changes() && options.device.backend()->can_normalize(conversion.from, conversion.to);
+  // Rows of a window are converted one by one, before they are copied.
+  placement.gpu_converts = !conversion.timed && conversion.changes() &&
+                           options.device.backend()->can_normalize(conversion.from, conversion.to);
   // What the CPU crops is another image each time, and of no use to keep.
   const bool crops_again = options.echo.factor > 1 || options.gpu_cache_bytes.enabled();
   if (crops_again && conversion.augmentation && !placement.gpu_converts) {
@@ -149,6 +154,7 @@ std::unique_ptr<Device> make_device(const Placement& placement, const DataLoader
     format.normalize = conversion.normalize;
     format.augments = conversion.augmentation.has_value();
   } else {
+    format.sizes.out_height *= conversion.rows_per_sample;
     format.sizes.in_height = format.sizes.out_height;
     format.sizes.in_width = format.sizes.out_width;
     format.in_channels_last = format.out_channels_last;

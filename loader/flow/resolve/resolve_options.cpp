@@ -181,7 +181,8 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
   const std::size_t value_bytes = size_of(format.dtype);
   if (field.rows) {
     const SampleGeometry& geometry = field.rows->geometry;
-    format.row_bytes = capped_product(capped_product(geometry.channels, geometry.pixels), value_bytes);
+    format.row_bytes = capped_product(capped_product(geometry.channels, geometry.pixels),
+                                      value_bytes * field.rows->belonging.per_sample());
     format.batch_bytes = capped_product(max_batch_rows, format.row_bytes);
     return format;
   }
@@ -189,7 +190,7 @@ FieldFormat field_format(const NamedField& field, std::uint64_t max_batch_rows) 
   format.row_bytes = capped_product(rows.element_values(), value_bytes);
   // A batch may contain a row several times: with a sampler, or for several tiles.
   const std::uint64_t elements =
-      field.options.collate == Collate::ragged && field.samples_per_row == 1 && max_batch_rows <= rows.rows()
+      field.options.collate == Collate::ragged && field.belonging.one_each() && max_batch_rows <= rows.rows()
           ? rows.most_elements(max_batch_rows)
           : capped_product(max_batch_rows, rows.longest());
   format.batch_bytes = capped_product(elements, format.row_bytes);
@@ -214,9 +215,11 @@ std::uint64_t default_budget_bytes(std::uint64_t available_bytes) noexcept { ret
 DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetState& dataset,
                                const Conversion& on_host, std::uint64_t max_batch_rows) {
   DeliveryFormat format;
-  const auto elements = [](const Field& field) { return field.geometry.channels * field.geometry.pixels; };
+  const auto elements = [](const Field& field) {
+    return field.geometry.channels * field.geometry.pixels * field.belonging.per_sample();
+  };
   format.data_dtype = on_host.to;
-  format.data_row_bytes = on_host.row_bytes();
+  format.data_row_bytes = on_host.sample_bytes();
   if (dataset.delivers_csr()) set_sparse_format(format, *dataset.sparse, options, max_batch_rows);
   if (dataset.target) {
     const DType stored = dataset.target->info().dtype;
@@ -229,7 +232,7 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
   for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
     const Field* const field = dataset.field(number);
     if (field == nullptr || field->is_resident() || field->map.rows_contiguous()) continue;
-    format.staging_row_bytes += field->map.row_bytes();
+    format.staging_row_bytes += field->sample_bytes();
   }
   return format;
 }
@@ -274,6 +277,18 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
     throw OptionError(spelled("cache_policy", "clairvoyant") +
                       " keeps the samples of a chunk apart, and tiles share their chunks; use " +
                       spelled("cache_policy", "lru"));
+  }
+  if (dataset.episodes && resolved.cache_policy == CachePolicy::clairvoyant) {
+    throw OptionError(spelled("cache_policy", "clairvoyant") +
+                      " counts on one use of a row in each epoch, and the samples of episodes share rows or "
+                      "draw them; use " +
+                      spelled("cache_policy", "lru"));
+  }
+  if (dataset.mixture && resolved.cache_policy == CachePolicy::clairvoyant) {
+    throw OptionError(
+        spelled("cache_policy", "clairvoyant") +
+        " expects each sample once per epoch, and a mixture repeats the samples of a set; use " +
+        spelled("cache_policy", "lru"));
   }
   resolved.row_reads = resolve_row_reads(options, dataset, resolved);
   return {resolved, budget.use(resolved)};

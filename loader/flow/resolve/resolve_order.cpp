@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
+#include "flow/resolve/mixture_forecast.hpp"
 #include "h5feed/error.hpp"
 #include "plan/divide.hpp"
 #include "plan/group_order.hpp"
@@ -62,9 +64,20 @@ void check_ranks(const DataLoaderOptions& options) {
   }
 }
 
-std::uint64_t chunks_of_all_ranks(const DatasetState& dataset, const SampleSubset* chosen) {
-  const RowLayout& layout = dataset.data.map.rows();
+// Returns the number of units that the order permutes: chunks, or groups of them in episodes.
+std::uint64_t units_of_all_ranks(const DatasetState& dataset, const SampleSubset* chosen) {
+  const RowLayout& layout = dataset.sample_layout();
   return chosen == nullptr ? layout.num_chunks() : chunk_groups(layout, chosen).size();
+}
+
+// Positions of rows in a batch are numbers of 32 bits.
+constexpr std::uint64_t kMostRowsOfBatch = std::uint64_t{1} << 31;
+
+// Returns how many chunks of the data a unit of the order has, without those that it shares with others.
+double chunks_per_unit(const DatasetState& dataset) {
+  if (!dataset.episodes) return 1;
+  const AnchorGroups& groups = dataset.episodes->groups;
+  return static_cast<double>(groups.chunks_in_use) / static_cast<double>(groups.samples.num_chunks());
 }
 
 std::int64_t largest_batch(const BatchSampler& sampler) {
@@ -87,10 +100,11 @@ bool follows_the_file(const EpochSamples& epoch) {
   return end > 0 && epoch.at(end - 1) - epoch.at(0) <= 2 * end;
 }
 
-// Counts the samples and chunks that one rank delivers in an epoch. Takes a sampler's size, and whether it
-// follows the file, from its first epoch.
-void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t chunks,
-                 ResolvedOptions& resolved) {
+// Counts the samples and chunks that one rank delivers in an epoch. `units`: what the order permutes, each
+// with `chunks_per_unit` chunks. Takes a sampler's size, and whether it follows the file, from its first
+// epoch.
+void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::uint64_t units,
+                 double chunks_per_unit, std::uint64_t rows_per_sample, ResolvedOptions& resolved) {
   const auto ranks = static_cast<std::uint64_t>(resolved.world_size);
   if (options.sampler) {
     const auto epoch = epoch_of(*options.sampler, resolved.seed, 0);
@@ -104,14 +118,42 @@ void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::u
   }
   const std::uint64_t own_samples = std::max<std::uint64_t>(1, ceil_div(samples, ranks));
   resolved.samples_per_epoch = static_cast<std::int64_t>(own_samples);
-  resolved.chunks_of_all_ranks = chunks;
+  const auto chunks_in = [&](std::uint64_t count) {
+    return static_cast<std::uint64_t>(std::llround(std::ceil(static_cast<double>(count) * chunks_per_unit)));
+  };
+  resolved.chunks_of_all_ranks = chunks_in(units);
   // A contiguous shard covers few chunks only if the order goes chunk by chunk.
   const bool run_of_chunks =
       options.shard == Shard::contiguous && resolved.shuffle.kind() != Shuffle::Kind::full && ranks > 1;
-  std::uint64_t own = chunks;
-  if (options.shard == Shard::by_chunk) own = ceil_div(chunks, ranks);
-  if (run_of_chunks) own = std::min(chunks, ceil_div(chunks, ranks) + 1);
-  resolved.chunks_per_epoch = std::min(own, own_samples);
+  std::uint64_t own = units;
+  if (options.shard == Shard::by_chunk) own = ceil_div(units, ranks);
+  if (run_of_chunks) own = std::min(units, ceil_div(units, ranks) + 1);
+  resolved.chunks_per_epoch = std::min(chunks_in(own), own_samples * rows_per_sample);
+}
+
+void check_mixture(const DataLoaderOptions& options, const Mixture& mixture) {
+  if (options.sampler || options.batch_sampler) {
+    throw OptionError(
+        fmt::format("a mixture has an order of its own; leave {} unset, and give weights to mix()",
+                    options.sampler ? "sampler" : "batch_sampler"));
+  }
+  if (options.shard == Shard::by_chunk) {
+    throw OptionError("shard = by_chunk would change the shares of a mixture; use strided or contiguous");
+  }
+  if (options.shuffle.kind() != Shuffle::Kind::chunk) return;
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < mixture.sets().size(); ++i) {
+    if (!mixture.sets()[i].shuffle) most = std::max(most, mixture.chunks()[i]);
+  }
+  if (options.shuffle.window_chunks() <= most) return;
+  throw OptionError(
+      most == 0
+          ? fmt::format("{} \"{}\": all sets of the mixture have their own shuffle; leave it unset",
+                        spelled("shuffle"), options.shuffle.to_string())
+          : fmt::format("{} \"{}\": the largest set of the mixture has {} {}; use \"chunk:{}\" or less, "
+                        "or \"full\"",
+                        spelled("shuffle"), options.shuffle.to_string(), format_count(most),
+                        most == 1 ? "chunk" : "chunks", most));
 }
 
 void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen) {
@@ -121,13 +163,17 @@ void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset,
     throw OptionError("shard = by_chunk has an order of its own in every chunk; use strided with a sampler");
   }
   if (!windows && !by_chunk) return;
-  const std::uint64_t chunks = chunks_of_all_ranks(dataset, chosen);
+  const std::uint64_t chunks = units_of_all_ranks(dataset, chosen);
   if (windows && options.shuffle.window_chunks() > chunks) {
     const bool by_image = dataset.tiling && dataset.tiling->num_images() == chunks;
+    const char* const unit = dataset.episodes ? "group" : by_image ? "image" : "chunk";
     throw OptionError(fmt::format("{} \"{}\": the data has {} {}{}{}; use \"chunk:{}\" or less, or \"full\"",
-                                  spelled("shuffle"), options.shuffle.to_string(), format_count(chunks),
-                                  by_image ? "image" : "chunk", chunks == 1 ? "" : "s",
-                                  by_image ? ", whose chunks count as one" : "", chunks));
+                                  spelled("shuffle"), options.shuffle.to_string(), format_count(chunks), unit,
+                                  chunks == 1 ? "" : "s",
+                                  dataset.episodes ? " of chunks, large enough for the windows"
+                                  : by_image       ? ", whose chunks count as one"
+                                                   : "",
+                                  chunks));
   }
   if (by_chunk && static_cast<std::uint64_t>(options.world_size) > chunks) {
     throw OptionError(fmt::format(
@@ -144,8 +190,13 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   check_batch(options);
   check_samplers(options);
   check_ranks(options);
-  check_chunks(options, dataset, chosen);
-  const bool as_given = chosen != nullptr && !chosen->ascending() && options.shard != Shard::by_chunk &&
+  if (dataset.mixture) {
+    check_mixture(options, *dataset.mixture);
+  } else {
+    check_chunks(options, dataset, chosen);
+  }
+  const bool as_given = !dataset.mixture && chosen != nullptr && !chosen->ascending() &&
+                        options.shard != Shard::by_chunk &&
                         options.shuffle.kind() == Shuffle::Kind::sequential;
   resolved.sampled = options.sampler != nullptr || options.batch_sampler != nullptr || as_given;
   // A custom order counts as a full shuffle, unless its sampler follows the file.
@@ -153,7 +204,9 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   resolved.batch_size =
       options.batch_sampler ? largest_batch(*options.batch_sampler) : options.batch_size.value_or(1);
   resolved.batched = options.batch_size.has_value();
-  const std::uint64_t samples = chosen == nullptr ? dataset.data.info().rows() : chosen->size();
+  const std::uint64_t samples = dataset.mixture     ? dataset.mixture->size()
+                                : chosen == nullptr ? dataset.num_samples()
+                                                    : chosen->size();
   if (!resolved.batched && options.uneven == Uneven::exact && options.world_size > 1) {
     throw OptionError(
         "with single samples (batch_size none) ranks with fewer samples would have nothing to deliver; use "
@@ -168,15 +221,30 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   resolved.world_size = options.world_size;
   resolved.shard = options.shard;
   resolved.uneven = options.uneven;
-  count_share(options, samples, chunks_of_all_ranks(dataset, chosen), resolved);
+  std::uint64_t most_rows = 1;
+  for (std::size_t number = 0; number < dataset.num_fields(); ++number) {
+    if (const Field* const field = dataset.field(number))
+      most_rows = std::max<std::uint64_t>(most_rows, field->belonging.per_sample());
+  }
+  if (static_cast<std::uint64_t>(resolved.max_batch_rows) > kMostRowsOfBatch / most_rows) {
+    throw OptionError(fmt::format("{} {} of windows with {} rows: a batch holds {} rows at most; use {}",
+                                  spelled("batch_size"), resolved.batch_size, most_rows,
+                                  format_count(kMostRowsOfBatch), kMostRowsOfBatch / most_rows));
+  }
+  count_share(options, samples, units_of_all_ranks(dataset, chosen), chunks_per_unit(dataset),
+              dataset.data.belonging.per_sample(), resolved);
+  if (dataset.mixture) {
+    resolved.chunks_per_epoch =
+        std::min(resolved.chunks_per_epoch, mixture_chunks_drawn(*dataset.mixture, options.shuffle));
+  }
   return resolved;
 }
 
 PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset,
                         const ResolvedOptions& options) {
   PlanSpec spec;
-  spec.num_samples = dataset.data.info().rows();
-  spec.layout = dataset.data.map.rows();
+  spec.num_samples = dataset.num_samples();
+  spec.layout = dataset.sample_layout();
   if (!options.sampled) spec.shuffle = options.shuffle;
   spec.seed = options.seed;
   spec.batch_size = static_cast<std::uint64_t>(options.batch_size);
@@ -188,6 +256,7 @@ PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset
   spec.subset = sources.chosen;
   spec.sampler = sources.sampler;
   spec.batch_sampler = sources.batch_sampler;
+  spec.mixture = dataset.mixture;
   return spec;
 }
 

@@ -49,6 +49,12 @@ DType output_dtype(std::optional<DType> wanted, bool normalized, DType stored) {
 
 }  // namespace
 
+std::vector<std::int64_t> Conversion::sample_shape() const {
+  std::vector<std::int64_t> of_sample = shape;
+  if (timed) of_sample.insert(of_sample.begin(), static_cast<std::int64_t>(rows_per_sample));
+  return of_sample;
+}
+
 RowKernelSpec Conversion::kernel() const {
   RowKernelSpec spec;
   spec.from = from;
@@ -87,6 +93,8 @@ Conversion resolve_conversion(const DataLoaderOptions& options, const DatasetSta
   conversion.channels = geometry.channels;
   conversion.sizes = {1, geometry.pixels, 1, geometry.pixels};
   conversion.shape = geometry.shape;
+  conversion.rows_per_sample = dataset.data.belonging.per_sample();
+  conversion.timed = dataset.data.belonging.timed();
   conversion.in_channels_last = geometry.channels_last;
   if (normalize || conversion.to != conversion.from) {
     conversion.normalize =

@@ -24,17 +24,21 @@ struct Conversion {
   bool out_channels_last = false;  ///< Delivered channels-last
   std::optional<NormalizeParameters> normalize;
   std::optional<Augmentation> augmentation;
-  std::vector<std::int64_t> shape;  ///< Shape of a delivered sample: (C,H,W) for images, else as stored
+  std::vector<std::int64_t> shape;  ///< Shape of a delivered row: (C,H,W) for images, else as stored
+  std::size_t rows_per_sample = 1;  ///< Rows of a window, each of which is converted by itself
+  bool timed = false;               ///< Whether a sample has a dimension of time
 
   /// Returns whether delivered samples can differ from stored ones.
   bool changes() const noexcept {
     return normalize || augmentation || from != to || in_channels_last != out_channels_last;
   }
-  /// Elements of one delivered sample.
+  /// Elements of one delivered row.
   std::uint64_t out_elements() const noexcept { return channels * sizes.out_height * sizes.out_width; }
   /// Bytes of one delivered sample.
-  std::size_t row_bytes() const noexcept { return out_elements() * size_of(to); }
-  /// Returns the kernel that converts one sample; the caller sets `past_caches`.
+  std::size_t sample_bytes() const noexcept { return out_elements() * size_of(to) * rows_per_sample; }
+  /// Returns the shape of a delivered sample.
+  std::vector<std::int64_t> sample_shape() const;
+  /// Returns the kernel that converts one row; the caller sets `past_caches`.
   RowKernelSpec kernel() const;
 };
 

@@ -39,7 +39,7 @@ void check_range(const Field& field, DType to, const std::string& what, const ch
   const auto misfit = first_out_of_range(info.dtype, field.resident.span(), to);
   if (!misfit) return;
   refuse_value(fmt::format("{}:{}", info.file, short_path(info.path)), what,
-               *misfit / info.row_elements() * field.samples_per_row,
+               *misfit / info.row_elements() * field.belonging.samples_per_row(),
                number_text(info.dtype, field.resident.data() + *misfit * size_of(info.dtype)), to, option);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "h5feed/dtype.hpp"
+#include "h5feed/episodes.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/field.hpp"
 #include "h5feed/sparse.hpp"
@@ -82,6 +83,14 @@ struct FieldOptions {
   std::optional<DType> dtype = {};
   /// Normalization of the field. Unset: values are not normalized.
   std::optional<Normalize> normalize = {};
+  /// Rows of the field that a sample takes, as offsets from its anchor, as for `DatasetOptions::window`. With
+  /// `EpisodeOptions::Index::datasets`, the field may have one row more than the data in every episode, such
+  /// as the observation after the last action. Needs `FieldUnit::row` and samples of one shape.
+  std::vector<std::int64_t> window = {};
+  /// Rows of the field that belong to a sample. `episode` needs episodes. A field per episode or file is, by
+  /// default, a whole dataset for each (`SampleUnit::dataset`); a field per episode of a table is a dataset
+  /// with one row for each episode.
+  FieldUnit per = FieldUnit::row;
 };
 
 /// Files and datasets to open. Several files, and several datasets of a file, form one dataset: their samples
@@ -118,6 +127,20 @@ struct DatasetOptions {
   /// with the height, width and depth of the images, such as a mask, is tiled in the same way, without
   /// channels or with channels before or after these; any other target belongs to all tiles of its image.
   std::optional<TileOptions> tiles = {};
+  /// Episodes of the rows, for windows. Excludes `tiles`; needs `SampleUnit::row`. Unset: with a window, each
+  /// dataset is an episode.
+  std::optional<EpisodeOptions> episodes = {};
+  /// Rows of the data that a sample takes: offsets from its anchor, ascending, such as {-2, -1, 0}. Samples
+  /// are delivered as (B,L,…), in the order of the offsets. Empty: the row of the anchor, without a dimension
+  /// of time.
+  std::vector<std::int64_t> window = {};
+  /// Channels of the data that are read, each once and in this order; the others are left out. A chunk that
+  /// holds none of them is not read. Needs a layout with channels, or `none` with at least two dimensions,
+  /// the second of which is then that of the channels. Excludes `tiles` and encoded images. Empty: all
+  /// channels.
+  std::vector<std::int64_t> channels = {};
+  /// Rows of the target that a sample takes, as `window`; {1, 2, 3, 4, 5, 6} are the next six rows.
+  std::vector<std::int64_t> target_window = {};
   /// How the rows of a sparse matrix are delivered. Unset: as CSR if `data` is a sparse matrix. Throws
   /// OptionError if it is none.
   std::optional<SparseOptions> sparse = {};
@@ -148,7 +171,20 @@ struct SampleOrigin {
   std::int64_t x = 0;
   /// First layer of a tile in its volume, as `y`. 0 in two dimensions.
   std::int64_t z = 0;
+  /// With episodes, the number of the episode among those of all files that take part. Otherwise −1.
+  std::int64_t episode = -1;
+  /// With episodes, the place of the anchor in its episode, in rows; `row` is the row of the anchor then. −1
+  /// without episodes, and from `Dataset::origin` if the anchor is drawn in each epoch, which
+  /// `Batch::origins` knows; `row` is then the first row of the episode.
+  std::int64_t frame = -1;
+  /// Number of the set in the list given to `mix`; 0 for other datasets.
+  std::int64_t set = 0;
 };
+
+/// What stays together when a dataset is split. `sample`: nothing. `part`: all samples of an image (with
+/// tiles) or of an episode, so that what one part trains on is never validated by the other. `automatic`:
+/// `part` if samples are tiles or in episodes, else `sample`.
+enum class SplitBy : std::uint8_t { automatic, sample, part };
 
 struct DatasetAccess;
 struct DatasetState;
@@ -194,17 +230,20 @@ class H5FEED_EXPORT Dataset {
   Dataset subset(std::span<const std::int64_t> samples) const;
 
   /// Splits the dataset into disjoint random parts, each in file order if read sequentially; a function of
-  /// `seed` alone. `fractions` are above 0 and sum to 1; part i gets ⌊n · fractions[i]⌋ samples, and the
-  /// remaining samples go one each to the first parts, as in PyTorch's `random_split`. Throws OptionError for
-  /// other fractions and for a part without samples.
-  std::vector<Dataset> split(std::span<const double> fractions, std::uint64_t seed) const;
+  /// `seed` alone. `fractions` are above 0 and sum to 1; part i gets ⌊n · fractions[i]⌋ of the n samples, or
+  /// of the n images or episodes (see `SplitBy`), and those that remain go one each to the first parts, as in
+  /// PyTorch's `random_split`. Throws OptionError for other fractions, for a part that would get none, and
+  /// for `SplitBy::part` without tiles and episodes.
+  std::vector<Dataset> split(std::span<const double> fractions, std::uint64_t seed,
+                             SplitBy by = SplitBy::automatic) const;
   /// Splits as the overload for a span does.
-  std::vector<Dataset> split(std::initializer_list<double> fractions, std::uint64_t seed) const {
-    return split(std::span<const double>(fractions.begin(), fractions.size()), seed);
+  std::vector<Dataset> split(std::initializer_list<double> fractions, std::uint64_t seed,
+                             SplitBy by = SplitBy::automatic) const {
+    return split(std::span<const double>(fractions.begin(), fractions.size()), seed, by);
   }
 
   /// Returns the shape of one sample as delivered: (C,H,W) for images, (C,D,H,W) for volumes, the stored
-  /// shape with `InputLayout::none`.
+  /// shape with `InputLayout::none`; with a window the number of its rows first.
   const std::vector<std::int64_t>& sample_shape() const& noexcept;
   /// Returns a copy of the shape, for a temporary dataset.
   std::vector<std::int64_t> sample_shape() const&& { return sample_shape(); }
@@ -214,6 +253,8 @@ class H5FEED_EXPORT Dataset {
   std::optional<TileGrid> tile_grid(std::int64_t image = 0) const;
   /// Returns the number of opened images that tiles are cut from; 0 without `DatasetOptions::tiles`.
   std::int64_t num_images() const noexcept;
+  /// Returns the number of episodes that take part; 0 without `DatasetOptions::episodes` and windows.
+  std::int64_t num_episodes() const noexcept;
   /// Returns how many tiles of the grid `TileOptions::min_foreground` left out.
   std::int64_t tiles_left_out() const noexcept;
   /// Returns the stored element type of the data.

@@ -30,7 +30,8 @@ namespace h5feed {
 /// `sequential` follows the file. `full` permutes all samples. `chunk:K` permutes the chunks, then the
 /// samples within windows of K chunks, so that each chunk is decoded once if the cache holds K chunks; K is
 /// at most the number of chunks. Chunks that hold parts of the same samples count as one: with tiles, those
-/// of an image. Converts implicitly from `false`, `true` (= full), "sequential", "full" and "chunk:16".
+/// of an image. With windows, K counts groups of chunks (`PlanReport::chunks_per_group`). Converts implicitly
+/// from `false`, `true` (= full), "sequential", "full" and "chunk:16".
 class H5FEED_EXPORT Shuffle {
  public:
   /// Shuffle mode. `chunk` stands for `chunk:K`.
@@ -241,7 +242,7 @@ struct DataLoaderOptions {
   /// Number of processes that train together on this host, 0 to 2²⁰. They share it: the available memory from
   /// which the defaults of `cache_bytes` and `memory_budget_bytes` are computed, and the default of
   /// `cpu_limit`, are divided by it. 0: from the environment (LOCAL_WORLD_SIZE of torchrun,
-  /// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, SLURM_NTASKS_PER_NODE), else 1.
+  /// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, SLURM_STEP_TASKS_PER_NODE, SLURM_NTASKS_PER_NODE), else 1.
   std::int64_t local_world_size = 0;
   /// How the samples are sharded across the ranks.
   Shard shard = Shard::strided;
@@ -289,10 +290,10 @@ struct DataLoaderOptions {
 
   /// Changes each sample in place, before `augment`, `normalize` and conversion. Type and shape stay. Called
   /// on the workers for several samples concurrently, once for each delivery of a sample (with
-  /// `num_workers = 0` on the caller's thread). If it is a pure function of its arguments, so are the
-  /// delivered values, for any number of workers. An exception from it is thrown by the `next()` of its
-  /// batch. Throws OptionError with `gpu_cache_bytes`, and with `echo` on a GPU, which repeat the sample as
-  /// it is on the GPU.
+  /// `num_workers = 0` on the caller's thread), and again if bad data makes `on_error` prepare a batch again.
+  /// If it is a pure function of its arguments, so are the delivered values, for any number of workers. An
+  /// exception from it is thrown by the `next()` of its batch. Throws OptionError with `gpu_cache_bytes`, and
+  /// with `echo` on a GPU, which repeat the sample as it is on the GPU.
   std::function<void(const SampleView&, const SampleKey&)> transform = {};
   /// Normalization of the data. Default: none. With it, batches are float32 unless `output_dtype` is set.
   /// With `DatasetOptions::unit_range`, mean and std apply to values in 0 … 1.
@@ -355,14 +356,15 @@ struct DataLoaderOptions {
   /// of Chrome's trace viewer, which Perfetto (ui.perfetto.dev) shows. Holds the newest 262,144 stages, for
   /// which the loader takes 8 MiB. With `world_size` above 1 the rank is added to the name: "run.rank3.json".
   /// The file appears complete, and replaces one of that name; if it cannot be written then, a warning is
-  /// logged. Throws OptionError if its folder cannot be written to. Default: none.
+  /// logged. Throws OptionError if its folder cannot be written to, or if the file exists and does not begin
+  /// as JSON does. Default: none.
   std::filesystem::path trace_path = {};
   /// Probe of the GPU in use, for `stats()` and the diagnosis of `report()`. Several loaders may share one
   /// probe.
   std::shared_ptr<const GpuProbe> gpu_probe = {};
   /// File to which a line of JSON is appended at the end of each epoch: `Verdict::to_json`. It is created if
   /// it does not exist; several ranks may append to one file. Default: none. A path that cannot be
-  /// written throws OptionError.
+  /// written, or a file that does not begin as JSON does, throws OptionError.
   std::filesystem::path epoch_log = {};
   /// For measurements: from the second batch on, the loader delivers its first batch again and again,
   /// without reading or decoding, in as many batches as an epoch has. The training then shows the speed that

@@ -99,6 +99,16 @@ std::vector<std::string_view> components_of(std::string_view path) {
   return components;
 }
 
+std::vector<std::string_view> wildcard_names(std::string_view path, std::string_view pattern) {
+  std::vector<std::string_view> names;
+  const auto parts = components_of(path);
+  const auto pattern_parts = components_of(pattern);
+  for (std::size_t i = 0; i < std::min(parts.size(), pattern_parts.size()); ++i) {
+    if (has_wildcard(pattern_parts[i])) names.push_back(parts[i]);
+  }
+  return names;
+}
+
 std::vector<std::string> expand_path(const H5File& file, const std::string& pattern,
                                      const PathOption& option) {
   if (!has_wildcard(pattern)) return {pattern};

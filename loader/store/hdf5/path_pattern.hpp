@@ -13,6 +13,10 @@ namespace h5feed {
 /// The names between the slashes of a path or a pattern, none of them empty. They are parts of `path`.
 std::vector<std::string_view> components_of(std::string_view path);
 
+/// Returns the components of `path` that wildcards of `pattern` stand for, parts of `path`; none without
+/// wildcards.
+std::vector<std::string_view> wildcard_names(std::string_view path, std::string_view pattern);
+
 /// The paths that `pattern` stands for, absolute, in natural order (base/natural_order.hpp). Wildcards of
 /// fnmatch(3) stand for names within one group: "data/demo_*/obs/image". What follows the last wildcard has
 /// to be in every group that it matches. Without wildcards, or where the path exists as it stands: the path

@@ -204,7 +204,7 @@ TEST_F(Patches, with_too_little_foreground_are_left_out_and_counted) {
   for (const auto& [sample, times] : check_epoch(loader, {6, 10, 10})) delivered.push_back(sample);
   EXPECT_EQ(delivered, expected);
   check_patches(dataset, {6, 10, 10});
-  EXPECT_EQ(dataset.split({0.5, 0.5}, 1).front().size(), (dataset.size() + 1) / 2);
+  EXPECT_EQ(dataset.split({0.5, 0.5}, 1, SplitBy::sample).front().size(), (dataset.size() + 1) / 2);
   Dataset refreshed = dataset;
   refreshed.refresh();
   EXPECT_EQ(refreshed.size(), dataset.size());

@@ -83,5 +83,34 @@ TEST_F(Patches, of_two_dimensions_are_turned_alike_in_every_way) {
   EXPECT_EQ(ways_of(TileTurns::none, 3), 1u);
 }
 
+TEST_F(Patches, of_a_volume_stay_together_when_the_dataset_is_split) {
+  write_volumes({{8, 8, 8}, {12, 8, 8}, {8, 16, 8}, {8, 8, 24}}, {4, 4, 4});
+  const Dataset dataset = Dataset::open(options_of({.size = {4, 4, 4}}));
+  for (const SplitBy by : {SplitBy::automatic, SplitBy::part}) {
+    std::map<std::int64_t, std::size_t> part_of_image;
+    std::int64_t samples = 0;
+    const std::vector<Dataset> parts = dataset.split({0.5, 0.25, 0.25}, 3, by);
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      std::set<std::int64_t> images;
+      DataLoader loader(parts[part], {.batch_size = 64, .provenance = true});
+      while (const auto batch = loader.next()) {
+        for (const SampleOrigin& origin : batch->origins) {
+          images.insert(origin.image);
+          EXPECT_EQ(part_of_image.emplace(origin.image, part).first->second, part);
+        }
+      }
+      EXPECT_EQ(images.size(), part == 0 ? 2u : 1u);
+      samples += parts[part].size();
+    }
+    EXPECT_EQ(samples, dataset.size());
+  }
+  const std::vector<Dataset> parts = dataset.split({0.75, 0.25}, 1);
+  EXPECT_EQ(parts.front().split({0.5, 0.5}, 1).size(), 2u);
+  EXPECT_EQ(refusal_of<OptionError>([&] {
+              parts.back().split({0.5, 0.5}, 1);
+            }),
+            "part 1 of the split would have no samples: 0.5 of 1 image; use at least 1");
+}
+
 }  // namespace
 }  // namespace h5feed::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dataset/turned_copy.hpp"
+#include "store/format/turned_copy.hpp"
 
 #include <cstring>
 #include <vector>
