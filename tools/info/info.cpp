@@ -24,6 +24,7 @@
 #include "store/write/attributes.hpp"
 #include "tools/info/episodes.hpp"
 #include "tools/info/shapes.hpp"
+#include "tools/info/sparse.hpp"
 #include "tools/info/stats.hpp"
 #include "tools/info/volumes.hpp"
 #include "tools/measure/decode_speed.hpp"
@@ -323,6 +324,7 @@ int info(const InfoArguments& arguments) {
     readings += lines_that_read(reading, printable(arguments.file));
   }
   readings += lines_of_episodes(file, listed, printable(arguments.file));
+  readings += lines_of_sparse(file, listed, printable(arguments.file));
   export_results(arguments.output, table, json);
   if (arguments.output.json) {
     print(json_text(json));
