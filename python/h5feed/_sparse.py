@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparse rows of a batch."""
 
+import functools
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-
-try:
-    from scipy.sparse import csr_matrix as _csr_matrix
-except ImportError:
-    _csr_matrix = None
 
 
 class SparseRows:
@@ -51,8 +48,18 @@ class SparseRows:
         return dense
 
 
+@functools.cache
+def matrix_of_scipy() -> Any:
+    """Returns SciPy's csr_matrix; None if SciPy is not installed. Imported at the first sparse batch."""
+    try:
+        return importlib.import_module("scipy.sparse").csr_matrix
+    except ImportError:
+        return None
+
+
 def as_matrix(values: Any, columns: Any, offsets: Any, shape: tuple[int, int]) -> Any:
     """Returns SciPy's csr_matrix over these arrays, without a copy; SparseRows if SciPy is not installed."""
-    if _csr_matrix is None:
+    csr_matrix = matrix_of_scipy()
+    if csr_matrix is None:
         return SparseRows(values, columns, offsets, shape)
-    return _csr_matrix((values, columns, offsets), shape=shape, copy=False)
+    return csr_matrix((values, columns, offsets), shape=shape, copy=False)

@@ -77,7 +77,7 @@ def test_chosen_columns_are_dense(tmp_path: pathlib.Path) -> None:
 def test_without_scipy_rows_have_values_columns_and_offsets(tmp_path: pathlib.Path,
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     dense = write_cells(tmp_path / "cells.h5ad", 9, 20)
-    monkeypatch.setattr(_sparse, "_csr_matrix", None)
+    monkeypatch.setattr(_sparse, "matrix_of_scipy", lambda: None)
     dataset = h5feed.Dataset.open(tmp_path / "cells.h5ad", data="X")
     rows = dataset[:].data
     assert isinstance(rows, h5feed.SparseRows)
