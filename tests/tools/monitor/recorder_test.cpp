@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -234,6 +235,14 @@ TEST_F(ScriptedRun, is_text_for_prometheus_with_every_metric_once) {
           HasSubstr("h5feed_gpu_sm_clock_hertz{gpu=\"0\",name=\"NVIDIA H200\",pci_id=\"00000000:3B:00.0\"} "
                     "1980000000"),
           HasSubstr("\nh5feed_loader_wait_ratio 0.02\n"), Not(HasSubstr("processes"))));
+}
+
+TEST_F(ScriptedRun, is_text_that_promtool_accepts) {
+  if (std::system("command -v promtool > /dev/null") != 0)
+    GTEST_SKIP() << "promtool (package prometheus) is not here";
+  run(3, [](int i) { return Second{.loader_line = line_at(i, 30, 0, 0.02)}; });
+  std::ofstream(dir_ / "metrics") << prometheus_text(recorder_->record(), recorder_->record().points.back());
+  EXPECT_EQ(std::system(("promtool check metrics < " + (dir_ / "metrics").string()).c_str()), 0);
 }
 
 TEST_F(ScriptedRun, is_a_timeline_of_counters_epochs_and_findings) {
