@@ -29,6 +29,7 @@ StatsFile::StatsFile(const std::filesystem::path& path) {
   if (path.empty()) return;
   number_ = loaders.fetch_add(1, std::memory_order_relaxed);
   try {
+    refuse_other_than_json(path, kStatsFileVariable);
     file_ = open_to_append(path, kStatsFileVariable);
   } catch (const OptionError& error) {
     log_once(LogLevel::warning, error.what());
