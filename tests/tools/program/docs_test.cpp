@@ -230,7 +230,11 @@ TEST(Docs, describe_every_option_of_the_library_and_no_other) {
   for (const std::string& line : lines_of(text_of(kRoot / "docs/options.md"))) {
     if (line.starts_with("#")) {
       const auto found = struct_of.find(line.substr(std::min(line.size(), line.find(' ') + 1)));
-      if (found != struct_of.end()) section = found->second;
+      if (found != struct_of.end()) {
+        section = found->second;
+      } else if (line.starts_with("## ")) {
+        section.clear();  // options of something else
+      }
     }
     if (line.starts_with("| `"))
       described[section].merge(matches(line.substr(0, line.find('|', 1)), name, 1));
