@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "h5feed/error.hpp"
+#include "h5feed/option_names.hpp"
 #include "python/src/text.hpp"
 
 namespace h5feed::python {
@@ -18,31 +19,25 @@ namespace {
 }
 
 template <typename Enum>
-struct Word {
-  const char* text;
-  Enum value;
-};
-
-constexpr std::array<Word<Shard>, 3> kShards = {
-    {{"strided", Shard::strided}, {"contiguous", Shard::contiguous}, {"by_chunk", Shard::by_chunk}}};
-constexpr std::array<Word<Uneven>, 3> kUneven = {
-    {{"exact", Uneven::exact}, {"pad", Uneven::pad}, {"drop", Uneven::drop}}};
-
-template <typename Enum, std::size_t N>
-void convert_word(const char* name, nb::handle value, const std::array<Word<Enum>, N>& words, Enum& into) {
+void convert_word(const char* name, nb::handle value, Enum& into) {
   std::string choices;
-  for (const Word<Enum>& word : words) {
+  for (const OptionWord<Enum>& word : kOptionWords<Enum>) {
     choices += (choices.empty() ? "\"" : ", \"") + std::string(word.text) + "\"";
   }
   if (!nb::isinstance<nb::str>(value)) wrong_type(name, choices.c_str(), value);
   const std::string text = bytes_of(name, value);
-  for (const Word<Enum>& word : words) {
+  for (const OptionWord<Enum>& word : kOptionWords<Enum>) {
     if (word.text == text) {
       into = word.value;
       return;
     }
   }
   throw OptionError(std::string(name) + ": \"" + text + "\" is not one of " + choices);
+}
+
+template <typename Enum>
+const char* word_in_options(Enum value) {
+  return std::ranges::find(kOptionWords<Enum>, value, &OptionWord<Enum>::value)->text.data();
 }
 
 nb::object as_index(const char* name, nb::handle value) {
@@ -83,6 +78,14 @@ Keywords fields_of(const char* name, nb::handle value) {
   if (!nb::hasattr(value, "__dataclass_fields__"))
     wrong_type(name, "a dict or the class of this option", value);
   return Keywords(nb::cast<nb::dict>(value.attr("__dict__")));
+}
+
+// Takes the options of a struct, called `kind` in Python.
+template <typename Options>
+void take_fields(const char* name, nb::handle value, const char* kind, Options& into) {
+  Keywords given = fields_of(name, value);
+  visit_options(into, [&](const char* option, auto& member) { given.take(option, member); });
+  given.finish(kind);
 }
 
 }  // namespace
@@ -143,18 +146,7 @@ void convert(const char* name, nb::handle value, std::vector<std::filesystem::pa
 void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into) {
   into.clear();
   for_each_element(name, "a sequence of fields", value, [&](nb::handle element) {
-    FieldOptions& field = into.emplace_back();
-    Keywords given = fields_of(name, element);
-    given.take("name", field.name);
-    given.take("data", field.data);
-    given.take("files", field.files);
-    given.take("sample", field.sample);
-    given.take("input_layout", field.input_layout);
-    given.take("images", field.images);
-    given.take("collate", field.collate);
-    given.take("dtype", field.dtype);
-    given.take("normalize", field.normalize);
-    given.finish("FieldOptions");
+    take_fields(name, element, "FieldOptions", into.emplace_back());
   });
 }
 
@@ -193,6 +185,12 @@ void convert(const char* name, nb::handle value, GpuCacheBytes& into) {
   into = bytes;
 }
 
+void convert(const char* name, nb::handle value, LoaderDevice& into) {
+  std::string device;
+  convert(name, value, device);
+  into = LoaderDevice(device);
+}
+
 void convert(const char* name, nb::handle value, WorkerCount& into) {
   if (!nb::isinstance<nb::str>(value)) {
     convert(name, value, into.count);
@@ -214,163 +212,66 @@ void convert(const char* name, nb::handle value, Shuffle& into) {
   into = Shuffle(full);
 }
 
-void convert(const char* name, nb::handle value, InputLayout& into) {
-  static constexpr std::array<Word<InputLayout>, 9> kWords = {{{"automatic", InputLayout::automatic},
-                                                               {"auto", InputLayout::automatic},
-                                                               {"nchw", InputLayout::nchw},
-                                                               {"nhwc", InputLayout::nhwc},
-                                                               {"nhw", InputLayout::nhw},
-                                                               {"ncdhw", InputLayout::ncdhw},
-                                                               {"ndhwc", InputLayout::ndhwc},
-                                                               {"ndhw", InputLayout::ndhw},
-                                                               {"none", InputLayout::none}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, InputLayout& into) { convert_word(name, value, into); }
 
-void convert(const char* name, nb::handle value, SampleUnit& into) {
-  static constexpr std::array<Word<SampleUnit>, 2> kWords = {
-      {{"row", SampleUnit::row}, {"dataset", SampleUnit::dataset}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, SampleUnit& into) { convert_word(name, value, into); }
 
-void convert(const char* name, nb::handle value, ImageColor& into) {
-  static constexpr std::array<Word<ImageColor>, 4> kWords = {{{"rgb", ImageColor::rgb},
-                                                              {"bgr", ImageColor::bgr},
-                                                              {"gray", ImageColor::gray},
-                                                              {"unchanged", ImageColor::unchanged}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, ImageColor& into) { convert_word(name, value, into); }
 
-void convert(const char* name, nb::handle value, TileEdges& into) {
-  static constexpr std::array<Word<TileEdges>, 3> kWords = {
-      {{"drop", TileEdges::drop}, {"pad", TileEdges::pad}, {"shift", TileEdges::shift}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, TileEdges& into) { convert_word(name, value, into); }
 
-void convert(const char* name, nb::handle value, TileTurns& into) {
-  static constexpr std::array<Word<TileTurns>, 4> kWords = {{{"none", TileTurns::none},
-                                                             {"flips", TileTurns::flips},
-                                                             {"planar", TileTurns::planar},
-                                                             {"all", TileTurns::all}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, TileTurns& into) { convert_word(name, value, into); }
 
-void convert(const char* name, nb::handle value, Collate& into) {
-  static constexpr std::array<Word<Collate>, 3> kWords = {
-      {{"stack", Collate::stack}, {"pad", Collate::pad}, {"ragged", Collate::ragged}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, Collate& into) { convert_word(name, value, into); }
 
-void convert(const char* name, nb::handle value, Shard& into) { convert_word(name, value, kShards, into); }
+void convert(const char* name, nb::handle value, Shard& into) { convert_word(name, value, into); }
 
-void convert(const char* name, nb::handle value, Uneven& into) { convert_word(name, value, kUneven, into); }
+void convert(const char* name, nb::handle value, Uneven& into) { convert_word(name, value, into); }
 
-const char* word_of(Shard shard) { return std::ranges::find(kShards, shard, &Word<Shard>::value)->text; }
+const char* word_of(Shard shard) { return word_in_options(shard); }
 
-const char* word_of(Uneven uneven) { return std::ranges::find(kUneven, uneven, &Word<Uneven>::value)->text; }
+const char* word_of(Uneven uneven) { return word_in_options(uneven); }
 
-void convert(const char* name, nb::handle value, CachePolicy& into) {
-  static constexpr std::array<Word<CachePolicy>, 3> kWords = {{{"lru", CachePolicy::lru},
-                                                               {"clairvoyant", CachePolicy::clairvoyant},
-                                                               {"keep_first", CachePolicy::keep_first}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, CachePolicy& into) { convert_word(name, value, into); }
 
-void convert(const char* name, nb::handle value, RowReads& into) {
-  static constexpr std::array<Word<RowReads>, 4> kWords = {{{"automatic", RowReads::automatic},
-                                                            {"auto", RowReads::automatic},
-                                                            {"always", RowReads::always},
-                                                            {"never", RowReads::never}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, RowReads& into) { convert_word(name, value, into); }
 
-void convert(const char* name, nb::handle value, OnError& into) {
-  static constexpr std::array<Word<OnError>, 3> kWords = {
-      {{"fail", OnError::fail}, {"skip", OnError::skip}, {"replace", OnError::replace}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, OnError& into) { convert_word(name, value, into); }
 
 void convert(const char* name, nb::handle value, std::filesystem::path& into) { into = path_of(name, value); }
 
-void convert(const char* name, nb::handle value, OutputLayout& into) {
-  static constexpr std::array<Word<OutputLayout>, 2> kWords = {
-      {{"nchw", OutputLayout::nchw}, {"channels_last", OutputLayout::channels_last}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, OutputLayout& into) { convert_word(name, value, into); }
 
-void convert(const char* name, nb::handle value, OutputMemory& into) {
-  static constexpr std::array<Word<OutputMemory>, 2> kWords = {
-      {{"ring", OutputMemory::ring}, {"consumer", OutputMemory::consumer}}};
-  convert_word(name, value, kWords, into);
-}
+void convert(const char* name, nb::handle value, OutputMemory& into) { convert_word(name, value, into); }
 
 void convert(const char* name, nb::handle value, Normalize& into) {
-  Keywords given = fields_of(name, value);
-  given.take("scale", into.scale);
-  given.take("mean", into.mean);
-  given.take("std", into.std);
-  given.finish("Normalize");
+  take_fields(name, value, "Normalize", into);
 }
 
 void convert(const char* name, nb::handle value, ImageOptions& into) {
-  Keywords given = fields_of(name, value);
-  given.take("height", into.height);
-  given.take("width", into.width);
-  given.take("color", into.color);
-  given.take("shapes", into.shapes);
-  given.finish("ImageOptions");
+  take_fields(name, value, "ImageOptions", into);
 }
 
 void convert(const char* name, nb::handle value, TileOptions& into) {
-  Keywords given = fields_of(name, value);
-  given.take("size", into.size);
-  given.take("stride", into.stride);
-  given.take("overlap", into.overlap);
-  given.take("edges", into.edges);
-  given.take("per_image", into.per_image);
-  given.take("foreground", into.foreground);
-  given.take("min_foreground", into.min_foreground);
-  given.take("labels", into.labels);
-  given.take("turns", into.turns);
-  given.finish("TileOptions");
+  take_fields(name, value, "TileOptions", into);
 }
 
 void convert(const char* name, nb::handle value, Augment::RandomCrop& into) {
-  Keywords given = fields_of(name, value);
-  given.take("height", into.height);
-  given.take("width", into.width);
-  given.take("padding", into.padding);
-  given.finish("RandomCrop");
+  take_fields(name, value, "RandomCrop", into);
 }
 
 void convert(const char* name, nb::handle value, Augment::RandomResizedCrop& into) {
-  Keywords given = fields_of(name, value);
-  given.take("height", into.height);
-  given.take("width", into.width);
-  given.take("min_scale", into.min_scale);
-  given.take("max_scale", into.max_scale);
-  given.take("min_ratio", into.min_ratio);
-  given.take("max_ratio", into.max_ratio);
-  given.finish("RandomResizedCrop");
+  take_fields(name, value, "RandomResizedCrop", into);
 }
 
-void convert(const char* name, nb::handle value, Augment& into) {
-  Keywords given = fields_of(name, value);
-  given.take("horizontal_flip", into.horizontal_flip);
-  given.take("vertical_flip", into.vertical_flip);
-  given.take("random_crop", into.random_crop);
-  given.take("random_resized_crop", into.random_resized_crop);
-  given.finish("Augment");
-}
+void convert(const char* name, nb::handle value, Augment& into) { take_fields(name, value, "Augment", into); }
 
 void convert(const char* name, nb::handle value, Echo& into) {
   if (PyIndex_Check(value.ptr()) != 0) {
     convert(name, value, into.factor);
     return;
   }
-  Keywords given = fields_of(name, value);
-  given.take("factor", into.factor);
-  given.finish("Echo");
+  take_fields(name, value, "Echo", into);
 }
 
 }  // namespace h5feed::python
