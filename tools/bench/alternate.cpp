@@ -28,7 +28,7 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 // Fewer pairs than this cannot reach the error probability.
-constexpr std::size_t kLeastPairs = 8;
+constexpr std::size_t kLeastPairs = 10;
 constexpr std::size_t kMostPairs = 500;
 // Pairs that the time is divided among; many short ones are robust against single disturbances.
 constexpr double kWantedPairs = 40;

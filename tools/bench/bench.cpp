@@ -189,14 +189,13 @@ void check_combination(const CLI::App& command, const BenchArguments& arguments)
   if (given("--tile-size") && (given("--peer") || given("--cold"))) {
     throw OptionError("--tile-size is measured by itself, with pages in memory; leave out --peer and --cold");
   }
-  const bool own_samples = given("--sample") || given("--image-size") || given("--image-color") ||
-                           given("--image-shapes") || given("--config") || given("--set") ||
-                           given("--field") || given("--target-file");
-  if (own_samples && given("--peer")) {
-    throw OptionError(
-        "--peer reads rows of one dataset; leave out --sample, the --image options, --config, --set, --field "
-        "and "
-        "--target-file");
+  if (given("--peer") &&
+      (given("--sample") || given("--image-size") || given("--image-color") || given("--image-shapes"))) {
+    throw OptionError("--peer reads rows of one dataset; leave out --sample and the --image options");
+  }
+  if (given("--peer") &&
+      (given("--config") || given("--set") || given("--field") || given("--target-file"))) {
+    throw OptionError("--peer reads rows of one file; leave out --config, --set, --field and --target-file");
   }
   const std::pair<const char*, std::string_view> needs[] = {{"--shard", "--world-size"},
                                                             {"--python", "--peer"},

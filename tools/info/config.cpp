@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/options_json.hpp"
@@ -26,7 +27,15 @@ void write_sample_config(const std::filesystem::path& config, const std::string&
     dataset.tiles = TileOptions{.size = TileExtent(static_cast<std::int64_t>(reading.tile_size))};
   if (!reading.patch.empty())
     dataset.tiles = parse_tiles({.size = fmt::format("{}", fmt::join(reading.patch, "x"))});
-  write_config(config, dataset, {.batch_size = 256, .shuffle = "chunk:16", .num_workers = kAuto});
+  DataLoaderOptions loader{.batch_size = 256, .shuffle = "chunk:16"};
+  try {
+    const ScopedLogSink quiet(ignore_log);
+    const DataLoader checked(Dataset::open(dataset), loader);
+  } catch (const OptionError&) {
+    loader.shuffle = "full";  // the data has fewer chunks
+  }
+  loader.num_workers = kAuto;
+  write_config(config, dataset, loader);
 }
 
 }  // namespace h5feed::cli
