@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <random>
@@ -48,8 +49,12 @@ struct Settings {
   std::optional<std::uint64_t> seed;
   double learning_rate = 0.05;
   std::string checkpoint;
+  std::int64_t save_every = 0;
   std::int64_t stop_after_steps = 0;
   bool log_steps = false;
+  std::string log_indices;
+  std::string epoch_log;
+  std::string stage_dir;
   std::string meeting_file;
   std::int64_t timeout_s = 60;
   std::string device = "auto";
@@ -95,12 +100,15 @@ class Training {
         ranks_(ranks, {settings.meeting_file, std::chrono::seconds(settings.timeout_s)},
                gpu_sums(settings, device_)),
         seed_(agree_on_seed()),
-        dataset_(h5feed::Dataset::open(
-            {.files = {settings.file}, .data = settings.data, .target = settings.target})),
+        dataset_(h5feed::Dataset::open({.files = {settings.file},
+                                        .data = settings.data,
+                                        .target = settings.target,
+                                        .stage_dir = settings.stage_dir})),
         loader_(open_loader()),
         net_(make_net()),
         optimizer_(net_->parameters(), torch::optim::SGDOptions(settings.learning_rate).momentum(0.9)),
         gradients_(net_->parameters()),
+        index_log_(open_index_log()),
         served_(torch::zeros({dataset_.size()}, torch::kInt32)) {
     const h5feed::LoaderState state = loader_->state();
     ranks_.require_equal("the seed", state.seed);
@@ -154,6 +162,7 @@ class Training {
                                       .rank = rank,
                                       .world_size = world_size};
     options.normalize = h5feed::Normalize{};
+    options.epoch_log = settings_.epoch_log;
     options.device = example::loader_device(device_);
     return h5feed::make_data_loader(dataset_, options);
   }
@@ -172,6 +181,25 @@ class Training {
     return settings_.stop_after_steps > 0 && steps_ >= settings_.stop_after_steps;
   }
 
+  // Opens a new file for the samples of this rank.
+  std::ofstream open_index_log() const {
+    std::ofstream log;
+    if (settings_.log_indices.empty()) return log;
+    std::filesystem::create_directories(settings_.log_indices);
+    log.exceptions(std::ios::failbit | std::ios::badbit);
+    log.open(std::filesystem::path(settings_.log_indices) /
+             ("rank-" + std::to_string(ranks_.ranks().rank) + ".txt"));
+    return log;
+  }
+
+  // Appends a line for the step in progress: its number, and those of the samples.
+  void log_indices(const std::vector<std::int64_t>& samples) {
+    if (!index_log_.is_open()) return;
+    index_log_ << steps_ + 1;
+    for (const std::int64_t sample : samples) index_log_ << ' ' << sample;
+    index_log_ << std::endl;  // flushed: the process may be killed in this step
+  }
+
   // Runs the epoch, or the rest of a resumed one, until its end or the requested stop.
   void run_epoch() {
     const std::int64_t first_step = steps_;
@@ -179,6 +207,7 @@ class Training {
     for (auto& batch : *loader_) {
       loss_sum += step(batch);
       if (stop_is_reached()) break;
+      if (settings_.save_every > 0 && steps_ % settings_.save_every == 0) save();
     }
     // After the last batch, the state is the beginning of the next epoch.
     const h5feed::LoaderState state = loader_->state();
@@ -195,6 +224,7 @@ class Training {
   // Runs one step of all ranks; returns the loss of the global batch.
   double step(const h5feed::TorchBatch& batch) {
     const std::int64_t samples = batch.data.size(0);
+    log_indices(batch.indices);
     optimizer_.zero_grad();
     // The sum of losses, and an integer sum that identifies the samples; zeros if the rank has none.
     torch::Tensor sums = torch::zeros({2}, torch::kFloat64);
@@ -295,7 +325,8 @@ class Training {
   example::SmallCnn net_;
   torch::optim::SGD optimizer_;
   example::GradientSum gradients_;
-  torch::Tensor served_;  // how often this rank has received each sample
+  std::ofstream index_log_;  // closed: not asked for
+  torch::Tensor served_;     // how often this rank has received each sample
   std::int64_t steps_ = 0;
   std::int64_t epoch_ = 0;
   bool begun_at_first_sample_ = true;  // the epoch in progress, in this process
@@ -323,11 +354,15 @@ int main(int argc, char** argv) {
   option("--global-batch", settings.global_batch, "Samples of one step, of all ranks together")
       ->check(example::at_least(1));
   option("--epochs", settings.epochs, "Passes over the data")->check(example::at_least(0));
-  option("--num-workers", settings.num_workers, "Threads of each rank that read and decode");
+  option("--num-workers", settings.num_workers,
+         "Threads of each rank that read and decode; -1: chosen for it");
   option("--shuffle", settings.shuffle, "sequential, full or chunk:K");
   option("--seed", settings.seed, "Governs initial weights and order; default: drawn by rank 0");
   option("--learning-rate", settings.learning_rate, "Step size of SGD with momentum 0.9");
-  option("--checkpoint", settings.checkpoint, "Resumed from where it exists; written by --stop-after-steps");
+  option("--checkpoint", settings.checkpoint,
+         "Resumed from where it exists; written by --save-every and --stop-after-steps");
+  option("--save-every", settings.save_every, "Steps between two checkpoints; 0: none but that of a stop")
+      ->check(example::at_least(0));
   option("--stop-after-steps", settings.stop_after_steps, "Save and stop there; 0: train to the end")
       ->check(example::at_least(0));
   option("--meet", settings.meeting_file, "Find the other ranks by this new file, not by MASTER_ADDR");
@@ -338,6 +373,12 @@ int main(int argc, char** argv) {
          "What sums gradients on GPUs: auto (NCCL where LibTorch has it), gloo or nccl")
       ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
   app.add_flag("--log-steps", settings.log_steps, "A line for each step");
+  option("--log-indices", settings.log_indices,
+         "Folder for a file of each rank, with a line for each step: its number, and those of its samples");
+  option("--epoch-log", settings.epoch_log,
+         "File to which each rank appends where the time of an epoch went");
+  option("--stage-dir", settings.stage_dir,
+         "Folder on a local disk; the file is copied there once per machine");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

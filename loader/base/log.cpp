@@ -44,10 +44,14 @@ class Log {
 
  private:
   void write_locked(LogLevel level, std::string_view line) H5FEED_REQUIRES(mutex_) {
-    if (sink_) {
+    if (!sink_) {
+      if (level == LogLevel::warning) logger_.warn("{}", line);
+      return;
+    }
+    try {
       sink_(level, line);
-    } else if (level == LogLevel::warning) {
-      logger_.warn("{}", line);
+    } catch (...) {
+      // A line is lost. Thrown on, the exception would take the place of a batch, or of the end of an epoch.
     }
   }
 

@@ -199,12 +199,14 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
   for (NamedFieldOpener& field : named) state.fields.push_back(field.finish(info, tiling));
   if (tiling) apply_labels(state);
   std::shared_ptr<const SampleSubset> kept = state.kept;
-  Dataset dataset(std::make_shared<const DatasetState>(std::move(state)));
-  dataset.chosen_ = std::move(kept);
-  return dataset;
+  return make(std::make_shared<const DatasetState>(std::move(state)), std::move(kept));
 }
 
 void Dataset::refresh() {
+  if (state_->mixture) {
+    *this = opened_again(*state_);
+    return;
+  }
   Dataset newer = open(state_->options);
   if (chosen_ == state_->kept) {
     *this = newer;
@@ -226,6 +228,11 @@ SampleOrigin Dataset::origin(std::int64_t sample) const {
   return origin_of(*state_, sample);
 }
 
+std::int64_t set_of(const DatasetState& dataset, std::int64_t sample) noexcept {
+  if (!dataset.mixture) return 0;
+  return static_cast<std::int64_t>(dataset.mixture->set_of(static_cast<std::uint64_t>(sample)));
+}
+
 SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample, const std::optional<EpochKey>& key) {
   TileBox box;
   if (dataset.tiling && (key || dataset.tiling->rule().drawn == 0))
@@ -240,7 +247,8 @@ SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample, const s
           .image = origin.image ? static_cast<std::int64_t>(*origin.image) : sample,
           .y = first(1),
           .x = first(2),
-          .z = first(0)};
+          .z = first(0),
+          .set = set_of(dataset, sample)};
 }
 
 std::optional<TileGrid> Dataset::tile_grid(std::int64_t image) const {

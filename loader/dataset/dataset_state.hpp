@@ -17,6 +17,8 @@
 #include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"
 #include "h5feed/dataset.hpp"
+#include "h5feed/mixture.hpp"
+#include "plan/mixture.hpp"
 #include "store/read/chunk_reader.hpp"
 
 namespace h5feed {
@@ -90,6 +92,11 @@ struct DatasetState {
   std::optional<RemoteFile> remote = {};
   /// Tiles that `TileOptions::min_foreground` left; null: all.
   std::shared_ptr<const SampleSubset> kept = {};
+  /// Set if the samples are those of several sets that loaders mix; `mixed` and `mix_options` are then what
+  /// `mix` was given.
+  std::shared_ptr<const Mixture> mixture = {};
+  std::vector<MixedSet> mixed = {};
+  MixOptions mix_options = {};
   std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();
 
   /// Number of fields: data, target and named fields. The target counts even if there is none.
@@ -113,10 +120,17 @@ struct DatasetState {
   }
 };
 
+/// Returns the set of a mixture that an existing sample belongs to; 0 if the dataset is not a mixture.
+std::int64_t set_of(const DatasetState& dataset, std::int64_t sample) noexcept;
+
 /// Returns the file, dataset and row in which an existing sample is stored, and the place of a tile in its
 /// image; without `key` only if it is not drawn in each epoch. Throws std::bad_alloc.
 SampleOrigin origin_of(const DatasetState& dataset, std::int64_t sample,
                        const std::optional<EpochKey>& key = {});
+
+/// Returns the mixture of `DatasetState::mixed`, each set of which is opened again as `Dataset::refresh`
+/// does. Blocks and throws as that.
+Dataset opened_again(const DatasetState& mixture);
 
 /// Returns "a.h5: two datasets look like images: /train, /test", the largest first, for the error of a user
 /// who named no dataset.
@@ -131,6 +145,13 @@ struct DatasetAccess {
   /// other fields. An empty `wrap` changes nothing. Throws OptionError, FileError, DatasetError, ChunkError.
   /// `probe` tells kinds and free space of file systems; tests replace it.
   static Dataset open(const DatasetOptions& options, const WrapSource& wrap, const StorageProbe& probe = {});
+
+  /// Returns a handle of `state`, of the samples of `chosen` if it is not null.
+  static Dataset make(std::shared_ptr<const DatasetState> state, std::shared_ptr<const SampleSubset> chosen) {
+    Dataset dataset(std::move(state));
+    dataset.chosen_ = std::move(chosen);
+    return dataset;
+  }
 
   /// Returns the state that all handles of the opened dataset share.
   static const std::shared_ptr<const DatasetState>& state(const Dataset& dataset) noexcept {

@@ -19,6 +19,8 @@ class RaggedField {
   /// Requires at least one part; all parts have the same dtype and element shape. Throws std::bad_alloc.
   explicit RaggedField(std::vector<std::shared_ptr<const RaggedPart>> parts);
 
+  /// Returns the parts, in order.
+  const std::vector<std::shared_ptr<const RaggedPart>>& parts() const noexcept { return parts_; }
   /// Returns file and dataset of the first part, for messages.
   const std::string& place() const noexcept { return parts_.front()->place(); }
   /// Returns file and dataset of the part that holds `row`, for messages.

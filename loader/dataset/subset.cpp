@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "dataset/dataset_state.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/error.hpp"
 #include "plan/permutation.hpp"
@@ -16,7 +17,18 @@
 
 namespace h5feed {
 
+namespace {
+
+void refuse_mixture(const DatasetState& dataset, const char* call) {
+  if (!dataset.mixture) return;
+  throw OptionError(
+      fmt::format("{}() of a mixture is not supported; call it for each set, before mix()", call));
+}
+
+}  // namespace
+
 Dataset Dataset::subset(std::span<const std::int64_t> samples) const {
+  refuse_mixture(*state_, "subset");
   if (samples.empty()) throw OptionError("a subset needs at least one sample; the list is empty");
   std::vector<std::uint64_t> chosen;
   chosen.reserve(samples.size());
@@ -43,6 +55,7 @@ Dataset Dataset::subset(std::span<const std::int64_t> samples) const {
 }
 
 std::vector<Dataset> Dataset::split(std::span<const double> fractions, std::uint64_t seed) const {
+  refuse_mixture(*state_, "split");
   constexpr double kTolerance = 1e-9;  // rounding error of a sum of decimal fractions
   double sum = 0;
   for (const double fraction : fractions) {

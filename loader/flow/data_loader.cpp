@@ -105,6 +105,20 @@ std::optional<Verdict> DataLoader::verdict() const {
   return state_->epoch_log.verdict(state_->counted(), state_->verdict_facts());
 }
 
+namespace {
+
+std::string set_line(std::size_t number, const MixedSetPlan& set) {
+  std::string line =
+      fmt::format("set {}: {:.1f} % of the samples, {} of {} ({:.2f} passes) from {} {}", number,
+                  set.share * 100, format_count(static_cast<std::uint64_t>(set.samples)),
+                  format_count(static_cast<std::uint64_t>(set.size)), set.passes(), format_count(set.chunks),
+                  set.chunks == 1 ? "chunk" : "chunks");
+  if (set.decodes_per_chunk) line += fmt::format(", each decoded about {:.1f} times", *set.decodes_per_chunk);
+  return line;
+}
+
+}  // namespace
+
 std::string PlanReport::to_string() const {
   std::string text = fmt::format("an epoch: {} samples in {} batches from {} {}; mixing {:.2f}",
                                  format_count(static_cast<std::uint64_t>(samples)), format_count(batches),
@@ -121,6 +135,7 @@ std::string PlanReport::to_string() const {
       text += fmt::format(" (clairvoyant: {:.1f})", *clairvoyant_decodes_per_chunk);
     text += "\n";
   }
+  for (std::size_t i = 0; i < sets.size(); ++i) text += set_line(i, sets[i]) + "\n";
   return text + fmt::format("each chunk once from cache_bytes {}; no read from the second epoch on from {}",
                             format_bytes_ceil(cache_bytes_decode_once), format_bytes_ceil(cache_bytes_fit));
 }

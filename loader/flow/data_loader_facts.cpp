@@ -10,6 +10,7 @@
 #include "flow/data_loader_state.hpp"
 #include "flow/resolve/advice.hpp"
 #include "flow/resolve/host_share.hpp"
+#include "flow/resolve/mixture_forecast.hpp"
 #include "flow/storage_line.hpp"
 #include "h5feed/log.hpp"
 
@@ -53,6 +54,8 @@ DataFacts DataLoader::State::data_facts() const {
       forecast = forecast_rows(*dataset, resolved.options);
   });
   facts.optimum = forecast;
+  if (dataset->mixture) facts.mixture = mixture_line(*dataset->mixture);
+  if (resolved.options.echo_factor > 1) facts.mixing = mixing_of(*dataset, resolved.options);
   if (tuning) facts.tuning = tuning->summary();
   return facts;
 }

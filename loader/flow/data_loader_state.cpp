@@ -280,8 +280,8 @@ void DataLoader::State::count_bad_samples(const BatchJob& job) {
 
 Batch DataLoader::State::first_delivery(BatchJob& job, const ProvideOutput& provide) {
   const std::exception_ptr error = job.take_error();
-  // A batch in which a function of the user threw may have failed before its bad samples were found: they do
-  // not count, so that the quota does not depend on that.
+  // The bad samples of a batch in which a function of the user threw were not left out of anything. More than
+  // the quota of them throw before any function is called.
   if (!error || (faults && faults->choice.exceeds_quota(job.bad_samples, *job.plan)))
     delivering.bad_samples += job.bad_samples;
   if (error) std::rethrow_exception(error);
@@ -329,8 +329,9 @@ Batch DataLoader::State::next_echo(const ProvideOutput& provide) {
 }
 
 OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
-  if (tuning) tuning->log_if_lasting();  // no batch is lost if the sink throws
+  if (tuning) tuning->log_if_lasting();
   if (!reach_batch()) {
+    wait_for_workers();  // an epoch without batches has not waited for them yet
     delivering.running = false;
     epoch_clock.stop();
     gpu_window.stop();

@@ -129,6 +129,11 @@ struct DataLoader::State {
   /// Blocks until a job of the running round is ready; without workers, runs jobs on this thread. Throws
   /// TimeoutError.
   std::shared_ptr<BatchJob> wait_for_batch();
+  /// Blocks until `worker_init_fn` has run on the workers of the start. Rethrows what it threw on any worker;
+  /// throws TimeoutError.
+  void wait_for_workers();
+  /// Throws TimeoutError for the current batch. Needs a `timeout`.
+  [[noreturn]] void throw_timeout() const;
 
   // Order matters: members use those declared before them, and are destroyed first.
   const std::shared_ptr<const DatasetState> dataset;

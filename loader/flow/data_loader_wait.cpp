@@ -73,7 +73,9 @@ TicketRing::Deadline DataLoader::State::wait_deadline() {
 }
 
 bool DataLoader::State::wait_ready(std::chrono::milliseconds limit) {
-  if (!reach_batch() || delivering.echo_pending() || replayed) return true;
+  const bool at_end = !reach_batch();
+  if (delivering.echo_pending() || replayed) return true;
+  if (at_end && resolved.options.num_workers == 0) return true;
   const CountedWait counted(counters, ledger, in_use().workers, *device, trace.get(), delivering.taken);
   const bool in_order = resolved.options.in_order;
   auto until = Clock::now() + std::clamp<std::chrono::milliseconds>(limit, {}, kForever);
@@ -89,10 +91,25 @@ bool DataLoader::State::wait_ready(std::chrono::milliseconds limit) {
   const bool times_out = timeout && *timeout <= until;  // then `next` throws, and so does not block
   if (times_out) until = *timeout;
   try {
-    return (prefetcher.wait_initialized(until) && ring.wait(delivering.round, in_order, until)) || times_out;
+    return (prefetcher.wait_initialized(until) && (at_end || ring.wait(delivering.round, in_order, until))) ||
+           times_out;
   } catch (...) {
     return true;  // worker_init_fn failed: next() throws its exception
   }
+}
+
+void DataLoader::State::throw_timeout() const {
+  throw TimeoutError(
+      fmt::format("no batch within the timeout of {} ms (epoch {}, batch {}); call next() again to go "
+                  "on waiting, or raise timeout or num_workers",
+                  resolved.options.timeout->count(), delivering.epoch, delivering.delivered));
+}
+
+void DataLoader::State::wait_for_workers() {
+  if (resolved.options.num_workers == 0) return;
+  const bool initialized = prefetcher.wait_initialized(wait_deadline());
+  waiting_since.reset();
+  if (!initialized) throw_timeout();
 }
 
 std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
@@ -107,12 +124,7 @@ std::shared_ptr<BatchJob> DataLoader::State::wait_for_batch() {
   std::shared_ptr<BatchJob> job;
   if (prefetcher.wait_initialized(deadline)) job = ring.take(delivering.round, in_order, deadline);
   waiting_since.reset();
-  if (!job) {
-    throw TimeoutError(
-        fmt::format("no batch within the timeout of {} ms (epoch {}, batch {}); call next() again to go "
-                    "on waiting, or raise timeout or num_workers",
-                    resolved.options.timeout->count(), delivering.epoch, delivering.delivered));
-  }
+  if (!job) throw_timeout();
   return job;
 }
 

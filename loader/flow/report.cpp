@@ -44,8 +44,9 @@ std::string gpu_verdict(const LoaderStats& stats, const Verdict& verdict) {
 
 // Returns the line about decodes; empty if no chunk was decoded.
 std::string decodes(const LoaderStats& stats, const DataFacts& data) {
-  if (stats.chunk_loads == 0 || stats.samples == 0) return {};
-  const double epochs = ratio(stats.samples, data.verdict.samples);
+  const std::uint64_t fresh = stats.samples - stats.samples_echoed;
+  if (stats.chunk_loads == 0 || fresh == 0) return {};
+  const double epochs = ratio(fresh, data.verdict.samples);
   const double per_chunk = ratio(stats.chunk_loads, data.verdict.chunks) / epochs;
   std::string text = fmt::format("decodes: {:.2f} per chunk and epoch", per_chunk);
   // The optimum is unknown before the end of the first epoch.
@@ -97,6 +98,11 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
   const Verdict verdict = make_verdict(stats, data.verdict);
   text += verdict.to_string() + "\n";
   if (!data.tuning.empty()) text += data.tuning + "\n";
+  if (data.mixing) {
+    text += fmt::format("echo: {} of the samples were repeats; mixing {:.2f}, {:.2f} with echo.factor {}\n",
+                        format_count(stats.samples_echoed), *data.mixing,
+                        *data.mixing / static_cast<double>(options.echo_factor), options.echo_factor);
+  }
   text += gpu_verdict(stats, verdict);
   text += fmt::format(
       "work: read {:.2f} s, decode {:.2f} s, gather {:.2f} s{}{}; {} read, {} decoded, {} delivered\n",
@@ -113,6 +119,7 @@ std::string format_report(const LoaderStats& stats, const ResolvedOptions& optio
       stats.cache_hit_rate() * 100, format_bytes(stats.cache_bytes), format_bytes(data.verdict.cache_bytes),
       would_fit, format_count(stats.rows_direct), format_count(stats.fallback_chunks));
   text += decodes(stats, data);
+  if (!data.mixture.empty()) text += data.mixture + "\n";
   text += fmt::format("memory: budget {} (bound by {}); batches out {}; usable CPUs {} (bound by {})",
                       format_bytes(options.memory_budget_bytes), data.budget_bound_by,
                       format_bytes(stats.outputs_held_bytes), limits.cpus, limits.cpus_bound_by);

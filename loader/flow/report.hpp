@@ -21,7 +21,9 @@ struct DataFacts {
   std::string device;              ///< Name of the device (`Device::name`)
   std::string budget_bound_by;     ///< Source of `memory_budget_bytes`
   std::string tuning;              ///< What self-tuning has chosen, and why; empty without it
+  std::string mixture;             ///< Shares and passes of the sets of a mixture; empty without one
   std::string storage;             ///< Sentence about slow storage (storage_line.hpp); empty: no line
+  std::optional<double> mixing;    ///< `PlanReport::mixing`; unset without echo
   /// Decodes per chunk, close to the minimum possible with this cache; unset if not predictable.
   std::optional<RowForecast> optimum;
 };

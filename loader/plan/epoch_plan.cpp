@@ -10,6 +10,7 @@
 #include "plan/divide.hpp"
 #include "plan/group_order.hpp"
 #include "plan/listed_order.hpp"
+#include "plan/mixture_order.hpp"
 #include "plan/permutation.hpp"
 #include "plan/streams.hpp"
 #include "plan/whole_order.hpp"
@@ -39,8 +40,27 @@ std::shared_ptr<const SampleOrder> whole_order(const PlanSpec& spec, std::uint64
                                             mix_key(spec.seed, kChunkOrder, epoch));
 }
 
+std::shared_ptr<const SampleOrder> global_order(const PlanSpec& spec, std::uint64_t epoch);
+
+// Returns the order of a mixture, whose sets are ordered like datasets with seeds of their own.
+std::shared_ptr<const SampleOrder> mixture_order(const PlanSpec& spec, std::uint64_t epoch) {
+  const auto order_of_set = [mixture = spec.mixture, shuffle = spec.shuffle, seed = spec.seed, epoch](
+                                std::size_t number, std::uint64_t pass) {
+    const MixtureSet& set = mixture->sets()[number];
+    return global_order({.num_samples = set.layout.num_rows(),
+                         .layout = set.layout,
+                         .shuffle = set.shuffle.value_or(shuffle),
+                         .seed = mix_key(mix_key(seed, kMixtureSet, number), kMixtureSet, pass),
+                         .subset = set.subset},
+                        epoch);
+  };
+  return std::make_shared<const MixtureOrder>(spec.mixture, layout_of(spec).num_chunks(),
+                                              mix_key(spec.seed, kMixtureOrder, epoch), order_of_set);
+}
+
 // Returns the order of all participating samples, the same on every rank.
 std::shared_ptr<const SampleOrder> global_order(const PlanSpec& spec, std::uint64_t epoch) {
+  if (spec.mixture) return mixture_order(spec, epoch);
   const RowLayout layout = layout_of(spec);
   const std::uint64_t num_chunks = layout.num_chunks();
   if (spec.sampler) {
@@ -100,6 +120,7 @@ std::uint64_t plan_hash(const PlanSpec& spec) {
   add(spec.batch_sampler ? 101 : spec.sampler ? 100 : kind);
   if (spec.sampler) add(spec.sampler->fingerprint());
   if (spec.batch_sampler) add(spec.batch_sampler->fingerprint());
+  if (spec.mixture) add(spec.mixture->fingerprint());
   add(spec.shuffle.window_chunks());
   const bool chunks_matter = spec.shuffle.kind() == Shuffle::Kind::chunk || spec.shard == Shard::by_chunk;
   add(!chunks_matter                           ? 0

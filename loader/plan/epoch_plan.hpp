@@ -10,6 +10,7 @@
 #include "base/row_layout.hpp"
 #include "h5feed/options.hpp"
 #include "h5feed/sampler.hpp"
+#include "plan/mixture.hpp"
 #include "plan/sample_order.hpp"
 #include "plan/sample_subset.hpp"
 
@@ -42,6 +43,9 @@ struct PlanSpec {
   /// If set, gives whole batches instead of `shuffle`, `sampler` and `batch_size`, and needs
   /// `Shard::strided`.
   std::shared_ptr<const BatchSampler> batch_sampler = {};
+  /// If set, gives the order: draws from sets of the dataset, each in its own order, or that of `shuffle`.
+  /// Excludes samplers and `Shard::by_chunk`; `subset` then has no effect on the order.
+  std::shared_ptr<const Mixture> mixture = {};
 };
 
 /// Returns a hash of everything that determines the order apart from the seed; saved positions refer to it.

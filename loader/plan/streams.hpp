@@ -25,7 +25,9 @@ enum KeyStream : std::uint64_t {
   kTransform = 15,
   kReplacement = 16,
   kTilePlace = 20,
-  kLabelPixel = 21
+  kLabelPixel = 21,
+  kMixtureOrder = 24,
+  kMixtureSet = 25
 };
 
 }  // namespace h5feed

@@ -24,11 +24,12 @@ finally:
     sys.setdlopenflags(_flags)
 
 from ._batch import Batch, Field, SampleTransform
-from ._core import DeviceArray, PlanReport, SampleOrigin
-from ._dataset import Dataset, SampleReader, TileGrid
+from ._core import DeviceArray, MixedSetPlan, PlanReport, SampleOrigin
+from ._dataset import Dataset, MixedSet, SampleReader, TileGrid
 from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, MissingFileError, OptionError, StateError,
                       TimeoutError, VersionError)
 from ._loader import DataLoader, plan
+from ._mixture import LabelShare, balanced_weights, label_share, mix
 from ._options import Augment, Echo, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop, TileOptions
 
 if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a module
@@ -41,7 +42,8 @@ if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a 
 __version__ = "0.2.0"
 __all__ = [
     "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo", "Error",
-    "Field", "FieldOptions", "FileError", "ImageOptions", "MissingFileError", "Normalize", "OptionError", "PlanReport",
-    "RandomCrop", "RandomResizedCrop", "SampleOrigin", "SampleReader", "SampleTransform", "StateError", "TileGrid", "TileOptions",
-    "TimeoutError", "VersionError", "plan",
+    "Field", "FieldOptions", "FileError", "ImageOptions", "LabelShare", "MissingFileError", "MixedSet", "MixedSetPlan",
+    "Normalize", "OptionError", "PlanReport", "RandomCrop", "RandomResizedCrop", "SampleOrigin", "SampleReader",
+    "SampleTransform", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError", "balanced_weights",
+    "label_share", "mix", "plan",
 ]

@@ -69,6 +69,11 @@ class Batch(tuple[Array, ...], Generic[Array]):
         return self._held.indices
 
     @property
+    def sets(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
+        """Set of each sample of a mixture, its number in the list given to `mix`: int64 (B,); else empty."""
+        return self._held.sets
+
+    @property
     def fields(self) -> dict[str, Field]:
         """The fields of `Dataset.open(fields=…)` by name, as NumPy arrays."""
         named = {}

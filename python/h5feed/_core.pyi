@@ -8,6 +8,28 @@ import numpy as np
 
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
+class MixedSetPlan:
+    """What an epoch draws from one set of a mixture."""
+
+    @property
+    def share(self) -> float:
+        """Weight in use, a multiple of 1/4096."""
+    @property
+    def samples(self) -> int:
+        """Samples that an epoch draws from the set, over all ranks."""
+    @property
+    def size(self) -> int:
+        """Samples of the set."""
+    @property
+    def chunks(self) -> int:
+        """Chunks that these samples come from, over all ranks."""
+    @property
+    def decodes_per_chunk(self) -> float | None:
+        """Expected decodes of each of these chunks in every epoch after the first; None if not known."""
+    @property
+    def passes(self) -> float:
+        """How many times an epoch goes through the set."""
+
 class PlanReport:
     """Predicted cost of an epoch, excluding repeats by echo."""
 
@@ -38,6 +60,9 @@ class PlanReport:
     @property
     def cache_bytes_fit(self) -> int:
         """Smallest cache size in bytes at which later epochs neither read nor decode."""
+    @property
+    def sets(self) -> list[MixedSetPlan]:
+        """The sets of a mixture; empty for other datasets."""
 
 class SampleOrigin:
     """Storage location of a sample."""
@@ -64,6 +89,9 @@ class SampleOrigin:
     @property
     def z(self) -> int:
         """First layer of a tile in its volume, as `y`."""
+    @property
+    def set(self) -> int:
+        """Number of the set in the list given to `mix`; 0 for other datasets."""
 
 class Tensor:
     @property
@@ -114,6 +142,8 @@ class DeviceArray:
 class Batch:
     @property
     def indices(self) -> _Numbers: ...
+    @property
+    def sets(self) -> _Numbers: ...
     @property
     def origins(self) -> list[SampleOrigin]: ...
     @property
@@ -170,6 +200,10 @@ class Loader:
     def close(self) -> None: ...
 
 def open_dataset(options: Mapping[str, Any]) -> Dataset: ...
+def mix(datasets: Sequence[Dataset], weights: Sequence[float], shuffles: Sequence[str | None],
+        epoch_size: str | int) -> Dataset: ...
+def label_share(dataset: Dataset, field: str) -> list[tuple[int, int, float]]: ...
+def balanced_weights(dataset: Dataset, field: str) -> list[float]: ...
 def plan(dataset: Dataset, options: Mapping[str, Any]) -> PlanReport: ...
 def why_no_gpu_part() -> str | None: ...
 def fork_generation() -> int: ...

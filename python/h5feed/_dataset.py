@@ -16,7 +16,7 @@ from ._errors import DatasetError, FileError, MissingFileError, OptionError, non
 from ._options import (DTypeLike, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, TileOptions,
                        dtype_name, plain_fields, plain_paths)
 
-# One step that leads from the opened files to a dataset: open, subset or split.
+# One step that leads from the opened files to a dataset: open, subset or split; or mix, the only step of a mixture.
 _Step = tuple[Any, ...]
 
 
@@ -153,7 +153,12 @@ class Dataset:
 
     def refresh(self) -> None:
         """Opens the dataset again, with the samples appended since. Loaders made before keep their samples."""
-        if len(self._steps) == 1:
+        if self._steps[0][0] == "mix":
+            _, sets, epoch_size = self._steps[0]
+            for part in sets:
+                part.dataset.refresh()
+            self._opened = mixed(sets, epoch_size)
+        elif len(self._steps) == 1:
             self._opened = _open(self._steps[0][1])
             self._steps = (_opening(self._steps[0][1], self._opened),)
         else:
@@ -198,6 +203,10 @@ class Dataset:
             yield self[number]
 
     def __repr__(self) -> str:
+        if self._steps[0][0] == "mix":
+            shape = " × ".join(str(extent) for extent in self.sample_shape) or "scalar"
+            weights = ", ".join(f"{part.weight:g}" for part in self._steps[0][1])
+            return f"Dataset(mixture of weights {weights}: {len(self):,} samples of {shape} {self._live.dtype()})"
         options = self._steps[0][1]
         files = options["files"]
         where = repr(files[0]) if len(files) == 1 else f"{len(files)} files from {files[0]!r}"
@@ -234,6 +243,16 @@ class Dataset:
             self._reader = None
             self._generation = _core.fork_generation()
         return self._opened
+
+
+class MixedSet(NamedTuple):
+    """One set of a mixture."""
+
+    dataset: Dataset
+    #: Share of the samples drawn from the set, relative to the weights of the other sets.
+    weight: float = 1.0
+    #: Order within the set, as `shuffle` of a loader; None: that of the loader.
+    shuffle: bool | str | None = None
 
 
 class SampleReader:
@@ -273,6 +292,12 @@ def live(dataset: Dataset) -> "_core.Dataset":
     if not isinstance(dataset, Dataset):
         raise TypeError(f"dataset: expected an h5feed.Dataset, got {type(dataset).__name__}; open files with Dataset.open")
     return dataset._live
+
+
+def mixed(sets: Sequence[MixedSet], epoch_size: str | int) -> "_core.Dataset":
+    """Returns the core's mixture of checked sets."""
+    shuffles: list[Any] = [part.shuffle for part in sets]
+    return _core.mix([part.dataset._live for part in sets], [part.weight for part in sets], shuffles, epoch_size)
 
 
 def as_numbers(samples: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":
@@ -326,6 +351,8 @@ def _opening(options: dict[str, Any], opened: "_core.Dataset") -> _Step:
 
 def _replay(steps: tuple[_Step, ...]) -> "_core.Dataset":
     """Opens a dataset again: the same samples, also if others were appended since."""
+    if steps[0][0] == "mix":
+        return mixed(*steps[0][1:])
     _, options, size, place_of_last = steps[0]
     opened = _open(options)
     if opened.size() < size or _place_of_last(opened, size) != place_of_last:

@@ -148,6 +148,7 @@ void bind_batch(nb::module_& module) {
       .def_ro("y", &SampleOrigin::y)
       .def_ro("x", &SampleOrigin::x)
       .def_ro("z", &SampleOrigin::z)
+      .def_ro("set", &SampleOrigin::set)
       .def("__repr__", [](const SampleOrigin& origin) {
         return nb::str("SampleOrigin(file={!r}, path={!r}, row={}, image={}, z={}, y={}, x={})")
             .format(text_of(origin.file), text_of(origin.path), origin.row, origin.image, origin.z, origin.y,
@@ -155,6 +156,7 @@ void bind_batch(nb::module_& module) {
       });
   nb::class_<Batch>(module, "Batch", "A batch as the core delivers it.")
       .def_prop_ro("indices", [](const Batch& batch) { return own_numbers(batch.indices); })
+      .def_prop_ro("sets", [](const Batch& batch) { return own_numbers(batch.sets); })
       .def_prop_ro("origins", &origins)
       .def_prop_ro("fields", &fields)
       .def_prop_ro("transforms", &transforms)

@@ -3,13 +3,17 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "h5feed/labels.hpp"
+#include "h5feed/mixture.hpp"
 #include "python/src/batch.hpp"
 #include "python/src/convert.hpp"
 #include "python/src/stats.hpp"
@@ -74,6 +78,46 @@ std::vector<PyDataset*> split(const PyDataset& dataset, const std::vector<double
   return parts;
 }
 
+EpochSize epoch_size_of(const nb::handle& value) {
+  if (nb::isinstance<nb::str>(value)) return EpochSize(nb::cast<std::string>(value));
+  return EpochSize(nb::cast<std::int64_t>(value));
+}
+
+PyDataset mixed(const std::vector<PyDataset*>& datasets, const std::vector<double>& weights,
+                const std::vector<std::optional<std::string>>& shuffles, const nb::handle& epoch_size) {
+  std::vector<MixedSet> sets;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    sets.push_back({.dataset = datasets[i]->get(), .weight = weights[i]});
+    if (shuffles[i]) sets.back().shuffle = Shuffle(*shuffles[i]);
+  }
+  return PyDataset(mix(sets, {.epoch_size = epoch_size_of(epoch_size)}));
+}
+
+std::vector<std::tuple<std::int64_t, std::int64_t, double>> label_shares(const PyDataset& dataset,
+                                                                         const std::string& field) {
+  const Dataset& data = dataset.get();
+  std::vector<LabelShare> shares;
+  {
+    const nb::gil_scoped_release release;
+    shares = label_share(data, field);
+  }
+  deliver_log();
+  std::vector<std::tuple<std::int64_t, std::int64_t, double>> tuples;
+  for (const LabelShare& share : shares) tuples.emplace_back(share.label, share.samples, share.share);
+  return tuples;
+}
+
+std::vector<double> class_weights(const PyDataset& dataset, const std::string& field) {
+  const Dataset& data = dataset.get();
+  std::vector<double> weights;
+  {
+    const nb::gil_scoped_release release;
+    weights = balanced_weights(data, field);
+  }
+  deliver_log();
+  return weights;
+}
+
 nb::object tile_grid(const PyDataset& dataset, std::int64_t image) {
   const std::optional<TileGrid> grid = dataset.get().tile_grid(image);
   if (!grid) return nb::none();
@@ -120,6 +164,9 @@ void bind_dataset(nb::module_& module) {
         return PyDataset(std::move(copy));
       });
   module.def("open_dataset", &open, "options"_a);
+  module.def("mix", &mixed, "datasets"_a, "weights"_a, "shuffles"_a, "epoch_size"_a);
+  module.def("label_share", &label_shares, "dataset"_a, "field"_a);
+  module.def("balanced_weights", &class_weights, "dataset"_a, "field"_a);
   nb::class_<PyReader>(module, "SampleReader", "Random access to samples.")
       .def(nb::init<const PyDataset&, const nb::dict&>(), "dataset"_a, "options"_a)
       .def("read", &PyReader::read, "samples"_a)

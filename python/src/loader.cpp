@@ -124,6 +124,7 @@ PyLoader::PyLoader(const PyDataset& dataset, const nb::dict& given) {
   DataLoaderOptions options;
   Callbacks callbacks;
   take_options(given, options, callbacks);
+  has_position_ = options.in_order && !options.headroom;
   std::shared_ptr<DataLoader> loader;
   {
     const nb::gil_scoped_release release;
@@ -155,7 +156,7 @@ PyLoader::Lease PyLoader::get() const {
 }
 
 bool PyLoader::all_delivered(const DataLoader& loader) const {
-  if (loader.options().in_order) return loader.state().epoch != epoch_;
+  if (has_position_) return loader.state().epoch != epoch_;
   return taken_ >= loader.size();
 }
 

@@ -97,8 +97,8 @@ class PyLoader {
 
   // Returns the loader. Raises RuntimeError if it is closed, or was made before the process forked.
   Lease get() const;
-  // Returns whether every batch of the running epoch was delivered, or failed. If batches are not delivered
-  // in order, for epochs of as many batches as the first.
+  // Returns whether every batch of the running epoch was delivered, or failed. Without a position, for epochs
+  // of as many batches as the first.
   bool all_delivered(const DataLoader& loader) const;
   nb::object take(std::uint64_t number, nb::handle provide);
   OptionalBatch<Batch> wait_for_next(DataLoader& loader, nb::handle provide);
@@ -113,6 +113,7 @@ class PyLoader {
   std::atomic<bool> closing_ = false;
   std::uint64_t iteration_ = 0;
   std::uint64_t epoch_ = 0;
+  bool has_position_ = true;  // `DataLoader::state` does not throw
   bool running_ = false;      // the iteration started and has not ended
   bool delivered_ = false;    // the running iteration delivered or failed at least once
   std::uint64_t taken_ = 0;   // batches of the running iteration that were delivered or failed

@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <string>
 
@@ -100,6 +101,14 @@ nb::dict to_dict(const ResolvedOptions& options) {
 }
 
 void bind_plan(nb::module_& module) {
+  nb::class_<MixedSetPlan>(module, "MixedSetPlan", "What an epoch draws from one set of a mixture.")
+      .def_ro("share", &MixedSetPlan::share, "Weight in use, a multiple of 1/4096.")
+      .def_ro("samples", &MixedSetPlan::samples, "Samples that an epoch draws from the set, over all ranks.")
+      .def_ro("size", &MixedSetPlan::size, "Samples of the set.")
+      .def_ro("chunks", &MixedSetPlan::chunks, "Chunks that these samples come from, over all ranks.")
+      .def_ro("decodes_per_chunk", &MixedSetPlan::decodes_per_chunk,
+              "Expected decodes of each of these chunks in every epoch after the first; None if not known.")
+      .def_prop_ro("passes", &MixedSetPlan::passes, "How many times an epoch goes through the set.");
   nb::class_<PlanReport>(module, "PlanReport", "Predicted cost of an epoch, excluding repeats by echo.")
       .def_ro("samples", &PlanReport::samples, "Samples of this rank, at most.")
       .def_ro("batches", &PlanReport::batches, "Batches of this rank.")
@@ -118,6 +127,7 @@ void bind_plan(nb::module_& module) {
               "Smallest cache size in bytes at which each chunk is decoded once per epoch.")
       .def_ro("cache_bytes_fit", &PlanReport::cache_bytes_fit,
               "Smallest cache size in bytes at which later epochs neither read nor decode.")
+      .def_ro("sets", &PlanReport::sets, "The sets of a mixture; empty for other datasets.")
       .def("__str__", [](const PlanReport& plan) { return text_of(plan.to_string()); })
       .def("__repr__", [](const PlanReport& plan) { return text_of(plan.to_string()); });
 }

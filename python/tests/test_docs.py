@@ -14,7 +14,7 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "python.md"
 
 
-@pytest.mark.parametrize("module", ["_errors", "_options", "_samplers", "_dataset", "_loader", "_batch"])
+@pytest.mark.parametrize("module", ["_errors", "_options", "_samplers", "_dataset", "_loader", "_batch", "_mixture"])
 def test_docstrings(module):
     assert doctest.testmod(importlib.import_module(f"h5feed.{module}")).failed == 0
 
@@ -47,3 +47,14 @@ def test_the_page_of_volumes(tmp_path, monkeypatch):
             file["weight"] = np.ones(shape, np.float32)
     (code,) = snippets(DOCS / "volumes.md")
     exec(compile(code.replace("range(10)", "range(1)"), "volumes.md", "exec"), {"__name__": "snippet"})
+
+
+def test_the_page_of_mixtures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("web").mkdir()
+    for path, samples in (("web/0.h5", 600), ("web/1.h5", 400), ("clean.h5", 500)):
+        with h5py.File(path, "w") as file:
+            file.create_dataset("images", data=np.zeros((samples, 3, 8, 8), np.uint8), chunks=(10, 3, 8, 8))
+            file["labels"] = np.arange(samples) % 10
+    (code,) = snippets(DOCS / "mixtures.md")
+    exec(compile(code, "mixtures.md", "exec"), {"__name__": "snippet"})

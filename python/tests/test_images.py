@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encoded images, and an h5feed without their codecs, as its wheels are."""
+"""Encoded images, and an h5feed without their codecs, as its wheel is."""
 
 import os
 import pathlib
@@ -41,9 +41,9 @@ def test_encoded_images_are_decoded(png_file):
     try:
         dataset = h5feed.Dataset.open(png_file, data="images", images={})
     except h5feed.Error as error:
-        if "wheels do not contain it" not in str(error):
+        if "install the wheel h5feed_images" not in str(error):
             raise
-        pytest.skip("this h5feed is a wheel, which has no image codecs")
+        pytest.skip("this h5feed is a wheel without the wheel h5feed_images")
     (batch,) = h5feed.DataLoader(dataset, batch_size=len(PIXELS))
     assert (batch.data == PIXELS.transpose(0, 3, 1, 2)).all()
 
@@ -54,5 +54,5 @@ def test_without_the_codecs_the_error_says_what_to_install(png_file, tmp_path):
                              capture_output=True, env={**os.environ, "H5FEED_IMAGES": str(missing)}, timeout=60, check=False)
     assert outcome.returncode == 1
     assert outcome.stderr == (
-        f"images need h5feed_images.so, which is not there (looked for {missing}); wheels do not contain it: install "
-        "h5feed from its sources with pip, or set H5FEED_IMAGES to its path\n")
+        f"images need h5feed_images.so, which is not there (looked for {missing}); the wheel of h5feed does not "
+        "contain it: install the wheel h5feed_images of the same version, or set H5FEED_IMAGES to its path\n")

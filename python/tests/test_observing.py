@@ -24,6 +24,10 @@ def test_headroom_repeats_the_first_batch(gzip_file):
         assert others and all(indices == first for indices in others)
         with pytest.raises(ValueError, match="headroom"):
             loader.state_dict()
+        for _ in range(2):  # an iteration may end early, and the epoch then starts again
+            assert next(iter(loader)).indices.tolist() == first
+            assert loader.epoch == 1
+        assert len(list(loader)) == len(loader)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

@@ -3,9 +3,11 @@
 
 import importlib.util
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import h5py
 import numpy as np
@@ -51,6 +53,15 @@ def test_the_gpu_part_has_no_second_libhdf5_and_the_rest_no_cuda():
     assert "cuda" not in output_of("nm", "-D", core)
     gpu = pathlib.Path(str(core).replace("_core", "_gpu"))
     assert not gpu.exists() or "H5" not in output_of("nm", "-D", "--undefined-only", gpu)
+
+
+def test_all_parts_have_the_version_of_the_package():
+    (library,) = re.findall(r"^project\(h5feed VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    images = tomllib.loads((ROOT / "python" / "images" / "pyproject.toml").read_text())["project"]
+    assert (package["version"], images["version"]) == (library, library)
+    assert package["optional-dependencies"]["images"] == [f"h5feed-images=={library}"]
+    assert images["dependencies"] == [f"h5feed=={library}"]
 
 
 def test_the_types_are_complete(tmp_path):

@@ -9,8 +9,8 @@ set -euo pipefail
 
 folder=${1:-$(dirname "$0")/../../build/python-env}
 base=${PYTHON:-python3}
-packages=("nanobind>=3.1" nanobind-backend "numpy>=1.25" h5py hypothesis mypy pytest)
-modules="import h5py, hypothesis, mypy, nanobind, nanobind_backend, numpy, pytest"
+packages=("nanobind>=3.1" nanobind-backend "numpy>=1.25" h5py hypothesis mypy pytest pyyaml)
+modules="import h5py, hypothesis, mypy, nanobind, nanobind_backend, numpy, pytest, yaml"
 
 python=$folder/bin/python
 if ! "$python" -c "$modules" 2>/dev/null; then

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,6 +19,18 @@
 #include "h5feed/error.hpp"
 
 namespace h5feed {
+
+/// Throws OptionError that names `option` if `path` is a regular file with bytes that do not begin as JSON
+/// objects do: a mistyped path must not damage a file of the user, such as the dataset itself.
+inline void refuse_other_than_json(const std::filesystem::path& path, std::string_view option) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  std::ifstream file(path, std::ios::binary);
+  const int first = file.get();
+  if (first == std::ifstream::traits_type::eof() || first == '{') return;
+  throw OptionError(
+      fmt::format("{}: {} exists and is no JSON; name another file", spelled(option), path.string()));
+}
 
 /// Opens a file for reading and appending; creates it if it does not exist. Throws OptionError that names
 /// `option` if it cannot be written.

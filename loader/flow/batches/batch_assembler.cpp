@@ -84,6 +84,10 @@ bool BatchAssembler::plan(BatchJob& job, bool wait) const {
     for (const std::int64_t sample : job.batch.indices)
       job.batch.origins.push_back(origin_of(dataset_, sample, job.key()));
   }
+  if (dataset_.mixture && job.batch.sets.empty()) {
+    job.batch.sets.reserve(job.batch.indices.size());
+    for (const std::int64_t sample : job.batch.indices) job.batch.sets.push_back(set_of(dataset_, sample));
+  }
   if (!outputs_.prepare(job, wait)) return false;
   job.rows.resize(lanes_.size());
   job.staging.resize(lanes_.size());

@@ -35,6 +35,7 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
     Batch& echo = job.echoes.emplace_back();
     echo.indices = job.batch.indices;
     echo.origins = job.batch.origins;
+    echo.sets = job.batch.sets;
     echo.epoch = job.batch.epoch;
     echo.number = job.batch.number;
     put_into(echo, take_slot(echo, job.first_turn, true));

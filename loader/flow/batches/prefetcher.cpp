@@ -219,7 +219,9 @@ void Prefetcher::run_visit(const VisitRef& ref, BatchAssembler::Scratch& scratch
 // chunk. Empty if another thread does the visit, or if the chunk is being loaded or fetched; the visit is
 // then queued again.
 std::vector<VisitRef> Prefetcher::visit(const VisitRef& ref, BatchAssembler::Scratch& scratch) {
-  if (ref.job->failed.load(std::memory_order_acquire)) {
+  // With `on_error`, all data of a failed batch is tried: whether a batch exceeds the quota must not depend
+  // on what was read before a function of the user threw.
+  if (settings_.bad == nullptr && ref.job->failed.load(std::memory_order_acquire)) {
     return chunks_.drop(ref) ? std::vector<VisitRef>{ref} : std::vector<VisitRef>();
   }
   if (is_known_bad(ref)) {
@@ -332,8 +334,7 @@ bool Prefetcher::plan_again(BatchJob& job) {
 }
 
 void Prefetcher::complete(BatchJob& job) {
-  const bool spoiled = job.spoiled.load(std::memory_order_acquire);
-  if (spoiled && !job.failed.load(std::memory_order_acquire) && plan_again(job)) return;
+  if (job.spoiled.load(std::memory_order_acquire) && plan_again(job)) return;
   Counters::add(settings_.counters.completed, 1);
   if (!job.failed.load(std::memory_order_acquire)) {
     try {

@@ -92,7 +92,7 @@ struct BatchJob : std::enable_shared_from_this<BatchJob> {
 
   std::atomic<std::size_t> remaining = 0;  ///< Visits not yet done
   std::atomic<bool> cancelled = false;     ///< No consumer will take the batch; tasks drop it
-  std::atomic<bool> failed = false;        ///< An exception is kept; tasks skip their work
+  std::atomic<bool> failed = false;        ///< An exception is kept; no rows are copied any more
   std::atomic<bool> spoiled = false;       ///< Met bad data: is planned again after its last visit
 
   /// A value of `planned_at`: the sample replaces another one.

@@ -103,13 +103,26 @@ std::int64_t SampleChoice::draw(const BatchJob& job, std::uint64_t sample, std::
   const RowLayout& layout = dataset_.data.map.rows();
   const std::uint64_t chunk = layout.chunk_of(sample);
   const std::uint64_t key = mix_key(mix_key(of_epoch, kReplacement, chunk), kReplacement, attempt);
-  const std::uint64_t choices = chosen_ ? chosen_->size() : layout.num_chunks();
+  const Places choices = choices_for(sample);
+  const std::uint64_t choice = choices.first + key % choices.count;
   const Places from = places_in(chunk);
-  const Places to = places_in(chosen_ ? layout.chunk_of(chosen_->sorted(key % choices)) : key % choices);
+  const Places to = places_in(chosen_ ? layout.chunk_of(chosen_->sorted(choice)) : choice);
   const std::uint64_t place = (chosen_ ? chosen_->count_below(sample) : sample) - from.first;
   // Turns the samples within the chunk too: with few chunks, the other one may be the same.
   const std::uint64_t drawn = to.first + (place + (key >> 32)) % to.count;
   return static_cast<std::int64_t>(chosen_ ? chosen_->sorted(drawn) : drawn);
+}
+
+// Returns the chunks that the replacement of a sample is drawn from, or with a subset the places in it: in a
+// mixture those of the same set.
+SampleChoice::Places SampleChoice::choices_for(std::uint64_t sample) const {
+  const RowLayout& layout = dataset_.data.map.rows();
+  if (!dataset_.mixture) return {0, chosen_ ? chosen_->size() : layout.num_chunks()};
+  const MixtureSet& set = dataset_.mixture->sets()[dataset_.mixture->set_of(sample)];
+  const std::uint64_t end = set.first_sample + set.layout.num_rows();
+  const std::uint64_t first =
+      chosen_ ? chosen_->count_below(set.first_sample) : layout.chunk_of(set.first_sample);
+  return {first, (chosen_ ? chosen_->count_below(end) : layout.chunk_of(end - 1) + 1) - first};
 }
 
 // Returns the samples of a chunk that take part: their numbers, or with a subset their places in it.

@@ -50,6 +50,7 @@ class SampleChoice {
     std::uint64_t count = 0;
   };
   Places places_in(std::uint64_t chunk) const;
+  Places choices_for(std::uint64_t sample) const;
   void leave_out(BatchJob& job, const std::vector<bool>& spoiled) const;
   void replace(BatchJob& job, const std::vector<bool>& spoiled) const;
   std::int64_t replacement(const BatchJob& job, std::int64_t sample) const;

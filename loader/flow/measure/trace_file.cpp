@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/files/append_file.hpp"
 #include "base/files/new_file.hpp"
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
@@ -48,7 +49,10 @@ TraceFile::TraceFile(std::filesystem::path path, std::shared_ptr<TraceSink> next
   std::error_code ignored;
   if (!reason && std::filesystem::is_directory(path_, ignored))
     reason = std::make_error_code(std::errc::is_a_directory);
-  if (!reason) return;
+  if (!reason) {
+    refuse_other_than_json(path_, "trace_path");
+    return;
+  }
   throw OptionError(
       fmt::format("{}: {} cannot be written: {}; name a file in a folder that exists and may be written",
                   spelled("trace_path"), path.string(), reason.message()));

@@ -10,6 +10,7 @@
 #include "base/unit_range.hpp"
 #include "batch/normalize.hpp"
 #include "flow/resolve/cache_layout.hpp"
+#include "flow/resolve/mixture_forecast.hpp"
 #include "plan/mixing.hpp"
 
 namespace h5feed {
@@ -67,6 +68,7 @@ std::uint64_t chunks_in_play(const ChunkGroups& groups, const Field& data, const
 // Returns the bytes of the chunks that consecutive samples come from: of the data, and of the masks that are
 // cut into tiles like it.
 std::uint64_t bytes_in_play(const DatasetState& dataset, const ChunkGroups& groups, const Shuffle& shuffle) {
+  if (dataset.mixture) return mixture_bytes_in_play(dataset, shuffle);
   std::uint64_t bytes = chunks_in_play(groups, dataset.data, shuffle) * groups.bytes;
   const double groups_of_data = static_cast<double>(dataset.data.map.rows().num_chunks());
   for (std::size_t number = kTarget; number < dataset.num_fields(); ++number) {
@@ -123,8 +125,9 @@ ResolvedOptions with_policy(ResolvedOptions options, CachePolicy policy) {
 double mixing_of(const DatasetState& dataset, const ResolvedOptions& options, const Shuffle& shuffle) {
   const std::uint64_t together =
       options.shard == Shard::strided ? static_cast<std::uint64_t>(options.world_size) : 1;
-  return mixing_score(dataset.data.info().rows(), dataset.data.map.typical_rows_per_chunk(),
-                      static_cast<std::uint64_t>(options.batch_size) * together, shuffle);
+  const std::uint64_t batch = static_cast<std::uint64_t>(options.batch_size) * together;
+  if (dataset.mixture) return mixture_mixing(*dataset.mixture, batch, shuffle);
+  return mixing_score(dataset.data.info().rows(), dataset.data.map.typical_rows_per_chunk(), batch, shuffle);
 }
 
 bool within_unit_range(const std::vector<double>& values) {
@@ -155,7 +158,7 @@ constexpr double kWorthSaying = 0.8;
 }  // namespace
 
 bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& options) noexcept {
-  return options.world_size == 1 && !options.sampled && !dataset.tiling;
+  return options.world_size == 1 && !options.sampled && !dataset.tiling && !dataset.mixture;
 }
 
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options) {
@@ -183,6 +186,12 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
     case CachePolicy::clairvoyant:
       return forecast_rows(dataset, options).later_epochs;
     case CachePolicy::keep_first: {
+      if (dataset.mixture) {
+        const double all = static_cast<double>(cached_data_bytes(dataset, options));
+        const double stay = std::min(1.0, static_cast<double>(layout.staying_bytes) / all);
+        return (1 - stay) *
+               mixture_decodes_per_chunk(dataset, options, layout.chunk_bytes - layout.staying_bytes);
+      }
       const double stay = std::min(1.0, chunks_in(layout.staying_bytes) / static_cast<double>(groups.count));
       const double rest = chunks_in(layout.chunk_bytes - layout.staying_bytes);
       return (1 - stay) * (rest >= chunks ? 1.0 : Visits(groups, chunks, batch, rest).decodes());
@@ -190,6 +199,7 @@ double expected_decodes_per_chunk(const DatasetState& dataset, const ResolvedOpt
     case CachePolicy::lru:
       break;
   }
+  if (dataset.mixture) return mixture_decodes_per_chunk(dataset, options, layout.chunk_bytes);
   return decodes_with_lru(groups, in_play, batch, chunks_in(layout.chunk_bytes));
 }
 
@@ -198,6 +208,10 @@ double lru_decodes_per_chunk(const ChunkPattern& pattern) {
   return decodes_with_lru(groups, chunks_in_play(groups, pattern.shuffle),
                           static_cast<double>(pattern.batch_size),
                           static_cast<double>(pattern.cache_bytes) / static_cast<double>(groups.bytes));
+}
+
+double mixing_of(const DatasetState& dataset, const ResolvedOptions& options) {
+  return mixing_of(dataset, options, options.shuffle);
 }
 
 PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& options, std::uint64_t batches) {
@@ -216,11 +230,18 @@ PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& opt
   if (!options.row_reads && foreseeable) {
     report.clairvoyant_decodes_per_chunk = forecast_rows(dataset, options).later_epochs;
   }
-  report.mixing = mixing_of(dataset, options, options.shuffle);
+  report.mixing = mixing_of(dataset, options);
   report.echo_factor = options.echo_factor;
   report.mixing_with_echo = report.mixing / static_cast<double>(options.echo_factor);
   report.cache_bytes = options.cache_bytes;
   report.cache_bytes_decode_once = bytes_in_play(dataset, groups, options.shuffle);
+  if (dataset.mixture) {
+    report.sets = forecast_sets(dataset, options, options.cache_bytes);
+    for (MixedSetPlan& set : report.sets) {
+      if (!report.decodes_per_chunk) set.decodes_per_chunk.reset();
+      if (report.decodes_per_chunk == 0) set.decodes_per_chunk = 0;
+    }
+  }
   return report;
 }
 

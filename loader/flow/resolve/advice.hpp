@@ -30,13 +30,16 @@ double lru_decodes_per_chunk(const ChunkPattern& pattern);
 
 /// Returns whether `forecast_rows` can predict this order. False with several ranks, because each epoch
 /// assigns a rank other samples; for samplers and unordered subsets, whose order is not known in advance; and
-/// for tiles.
+/// for tiles and mixtures.
 bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& options) noexcept;
 
 /// Returns the decodes per chunk that `CachePolicy::clairvoyant` would reach with the same order and
 /// `cache_bytes`: close to the minimum possible. Meaningful only if `rows_are_foreseeable`. Throws
 /// std::bad_alloc.
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options);
+
+/// Returns `PlanReport::mixing` of the order of `options`.
+double mixing_of(const DatasetState& dataset, const ResolvedOptions& options);
 
 /// Returns the predicted cost of an epoch of `batches` batches, excluding repeats, and the cache sizes that
 /// would lower it. Throws std::bad_alloc.

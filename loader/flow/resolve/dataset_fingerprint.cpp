@@ -61,6 +61,10 @@ std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
     add_field(hash, *dataset.target);
     if (dataset.target->is_resident()) add_bytes(hash, dataset.target->resident.span());
   }
+  // The samples of a set need not be told apart by the fields of the whole mixture, whose names are those of
+  // the first set.
+  for (const MixedSet& set : dataset.mixed)
+    hash = mix_key(hash, kPlanHash, dataset_fingerprint(*DatasetAccess::state(set.dataset)));
   return hash;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/resolve/host_share.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -10,7 +11,7 @@
 namespace h5feed {
 namespace {
 
-// Returns the number of "4" and "4(x2)"; nullopt for anything else.
+// Returns the number of "4" and of "4(x2)", which is Slurm's for "4,4"; nullopt for anything else.
 std::optional<std::int64_t> number_of(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -20,16 +21,29 @@ std::optional<std::int64_t> number_of(std::string_view text) {
   return number;
 }
 
+// Returns the largest number of a list such as "4(x2),3", which has one for each host; nullopt if an element
+// has none.
+std::optional<std::int64_t> largest_of(std::string_view list) {
+  std::optional<std::int64_t> largest = 0;
+  for (std::size_t begin = 0, end = 0; largest && end != std::string_view::npos; begin = end + 1) {
+    end = list.find(',', begin);
+    const std::optional<std::int64_t> number = number_of(list.substr(begin, end - begin));
+    largest = number ? std::max(largest, number) : std::nullopt;
+  }
+  return largest;
+}
+
 }  // namespace
 
 std::int64_t local_processes(std::int64_t given, const Variable& variable) {
   if (given > 0) return given;
-  static constexpr std::array<const char*, 4> kNames = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                                        "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"};
+  static constexpr std::array<const char*, 5> kNames = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                                        "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE",
+                                                        "SLURM_NTASKS_PER_NODE"};
   for (const char* const name : kNames) {
     const char* const text = variable(name);
     if (text == nullptr) continue;
-    if (const std::optional<std::int64_t> number = number_of(text)) return *number;
+    if (const std::optional<std::int64_t> number = largest_of(text)) return *number;
   }
   return 1;
 }

@@ -16,9 +16,10 @@ inline constexpr std::int64_t kMaxWorldSize = 1 << 20;
 using Variable = std::function<const char*(const char* name)>;
 
 /// Returns `given`, or if it is 0 the number that a launcher has put into the environment: LOCAL_WORLD_SIZE
-/// (torchrun), OMPI_COMM_WORLD_LOCAL_SIZE (Open MPI), MPI_LOCALNRANKS (MPICH, Intel MPI) or
-/// SLURM_NTASKS_PER_NODE (Slurm, also in its form "4(x2)"). The first that holds a number from 1 to 2²⁰
-/// counts; 1 if none does.
+/// (torchrun), OMPI_COMM_WORLD_LOCAL_SIZE (Open MPI), MPI_LOCALNRANKS (MPICH, Intel MPI),
+/// SLURM_STEP_TASKS_PER_NODE (srun) or SLURM_NTASKS_PER_NODE (Slurm's option `--ntasks-per-node`). The first
+/// that holds a number from 1 to 2²⁰ counts, of a list of hosts such as "4(x2),3" the largest; 1 if none
+/// does.
 std::int64_t local_processes(std::int64_t given, const Variable& variable);
 
 /// Does the same with the environment of this process.

@@ -273,6 +273,12 @@ Resolution resolve_options(const DataLoaderOptions& options, const DatasetState&
                       " keeps the samples of a chunk apart, and tiles share their chunks; use " +
                       spelled("cache_policy", "lru"));
   }
+  if (dataset.mixture && resolved.cache_policy == CachePolicy::clairvoyant) {
+    throw OptionError(
+        spelled("cache_policy", "clairvoyant") +
+        " expects each sample once per epoch, and a mixture repeats the samples of a set; use " +
+        spelled("cache_policy", "lru"));
+  }
   resolved.row_reads = resolve_row_reads(options, dataset, resolved);
   return {resolved, budget.use(resolved)};
 }

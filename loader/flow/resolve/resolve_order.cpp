@@ -8,6 +8,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
+#include "flow/resolve/mixture_forecast.hpp"
 #include "h5feed/error.hpp"
 #include "plan/divide.hpp"
 #include "plan/group_order.hpp"
@@ -114,6 +115,31 @@ void count_share(const DataLoaderOptions& options, std::uint64_t samples, std::u
   resolved.chunks_per_epoch = std::min(own, own_samples);
 }
 
+void check_mixture(const DataLoaderOptions& options, const Mixture& mixture) {
+  if (options.sampler || options.batch_sampler) {
+    throw OptionError(
+        fmt::format("a mixture has an order of its own; leave {} unset, and give weights to mix()",
+                    options.sampler ? "sampler" : "batch_sampler"));
+  }
+  if (options.shard == Shard::by_chunk) {
+    throw OptionError("shard = by_chunk would change the shares of a mixture; use strided or contiguous");
+  }
+  if (options.shuffle.kind() != Shuffle::Kind::chunk) return;
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < mixture.sets().size(); ++i) {
+    if (!mixture.sets()[i].shuffle) most = std::max(most, mixture.chunks()[i]);
+  }
+  if (options.shuffle.window_chunks() <= most) return;
+  throw OptionError(
+      most == 0
+          ? fmt::format("{} \"{}\": all sets of the mixture have their own shuffle; leave it unset",
+                        spelled("shuffle"), options.shuffle.to_string())
+          : fmt::format("{} \"{}\": the largest set of the mixture has {} {}; use \"chunk:{}\" or less, "
+                        "or \"full\"",
+                        spelled("shuffle"), options.shuffle.to_string(), format_count(most),
+                        most == 1 ? "chunk" : "chunks", most));
+}
+
 void check_chunks(const DataLoaderOptions& options, const DatasetState& dataset, const SampleSubset* chosen) {
   const bool windows = options.shuffle.kind() == Shuffle::Kind::chunk;
   const bool by_chunk = options.shard == Shard::by_chunk;
@@ -144,8 +170,13 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   check_batch(options);
   check_samplers(options);
   check_ranks(options);
-  check_chunks(options, dataset, chosen);
-  const bool as_given = chosen != nullptr && !chosen->ascending() && options.shard != Shard::by_chunk &&
+  if (dataset.mixture) {
+    check_mixture(options, *dataset.mixture);
+  } else {
+    check_chunks(options, dataset, chosen);
+  }
+  const bool as_given = !dataset.mixture && chosen != nullptr && !chosen->ascending() &&
+                        options.shard != Shard::by_chunk &&
                         options.shuffle.kind() == Shuffle::Kind::sequential;
   resolved.sampled = options.sampler != nullptr || options.batch_sampler != nullptr || as_given;
   // A custom order counts as a full shuffle, unless its sampler follows the file.
@@ -153,7 +184,9 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   resolved.batch_size =
       options.batch_sampler ? largest_batch(*options.batch_sampler) : options.batch_size.value_or(1);
   resolved.batched = options.batch_size.has_value();
-  const std::uint64_t samples = chosen == nullptr ? dataset.data.info().rows() : chosen->size();
+  const std::uint64_t samples = dataset.mixture     ? dataset.mixture->size()
+                                : chosen == nullptr ? dataset.data.info().rows()
+                                                    : chosen->size();
   if (!resolved.batched && options.uneven == Uneven::exact && options.world_size > 1) {
     throw OptionError(
         "with single samples (batch_size none) ranks with fewer samples would have nothing to deliver; use "
@@ -169,6 +202,10 @@ ResolvedOptions resolve_order(const DataLoaderOptions& options, const DatasetSta
   resolved.shard = options.shard;
   resolved.uneven = options.uneven;
   count_share(options, samples, chunks_of_all_ranks(dataset, chosen), resolved);
+  if (dataset.mixture) {
+    resolved.chunks_per_epoch =
+        std::min(resolved.chunks_per_epoch, mixture_chunks_drawn(*dataset.mixture, options.shuffle));
+  }
   return resolved;
 }
 
@@ -188,6 +225,7 @@ PlanSpec make_plan_spec(const OrderSources& sources, const DatasetState& dataset
   spec.subset = sources.chosen;
   spec.sampler = sources.sampler;
   spec.batch_sampler = sources.batch_sampler;
+  spec.mixture = dataset.mixture;
   return spec;
 }
 

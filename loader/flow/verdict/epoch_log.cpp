@@ -7,11 +7,18 @@
 #include "h5feed/log.hpp"
 
 namespace h5feed {
+namespace {
+
+FileDescriptor open_log(const std::filesystem::path& path) {
+  if (path.empty()) return {};
+  refuse_other_than_json(path, "epoch_log");
+  return open_to_append(path, "epoch_log");
+}
+
+}  // namespace
 
 EpochLog::EpochLog(const std::filesystem::path& path, bool headroom)
-    : path_(path),
-      file_(path.empty() ? FileDescriptor() : open_to_append(path, "epoch_log")),
-      headroom_(headroom) {}
+    : path_(path), file_(open_log(path)), headroom_(headroom) {}
 
 void EpochLog::begin(std::uint64_t epoch, const LoaderStats& stats) {
   const MutexLock lock(mutex_);

@@ -58,7 +58,7 @@ std::string Verdict::to_string() const {
   if (headroom) {
     text = fmt::format(
         "headroom: {:.0f} samples/s with one batch repeated; no loader makes this training faster",
-        samples_per_s());
+        consumer_samples_per_s());
   } else if (bottleneck == Cause::consumer) {
     text = fmt::format("the consumer was the slow side: it waited {:.1f} % of the time", wait_share() * 100);
     if (own * wait_share() >= 0.001)

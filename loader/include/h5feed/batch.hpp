@@ -93,6 +93,8 @@ struct Batch {
   std::vector<std::int64_t> indices;  ///< sample numbers in the whole dataset, also for a subset
   /// Storage location of each sample, in batch order; empty without `DataLoaderOptions::provenance`.
   std::vector<SampleOrigin> origins = {};
+  /// Set of each sample of a mixture, its number in the list given to `mix`; empty for other datasets.
+  std::vector<std::int64_t> sets = {};
   /// Fields of `DatasetOptions::fields`, in the order given there.
   std::vector<BatchField> fields = {};
   std::uint64_t epoch = 0;   ///< epoch that the batch belongs to

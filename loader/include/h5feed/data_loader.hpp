@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "h5feed/batch.hpp"
 #include "h5feed/dataset.hpp"
@@ -65,6 +66,20 @@ struct ResolvedOptions {
   std::int64_t concurrent_decodes = 1;  ///< chunks decoded at once; fewer than num_workers in a small budget
 };
 
+/// What an epoch draws from one set of a mixture.
+struct MixedSetPlan {
+  double share = 0;          ///< weight in use, a multiple of 1/4096
+  std::int64_t samples = 0;  ///< samples that an epoch draws from the set, over all ranks
+  std::int64_t size = 0;     ///< samples of the set
+  std::uint64_t chunks = 0;  ///< chunks that these samples come from, over all ranks
+  /// Expected decodes of each of these chunks in every epoch after the first, repeated passes included. Empty
+  /// where `PlanReport::decodes_per_chunk` is.
+  std::optional<double> decodes_per_chunk = {};
+
+  /// Returns how many times an epoch goes through the set; below 1 if it draws only some of the samples.
+  double passes() const noexcept { return static_cast<double>(samples) / static_cast<double>(size); }
+};
+
 /// Predicted cost of an epoch, excluding repeats by `echo`. Counts chunks of the data only, not of targets
 /// and fields; if a sample spans several chunks, they count as one.
 struct H5FEED_EXPORT PlanReport {
@@ -89,6 +104,8 @@ struct H5FEED_EXPORT PlanReport {
   std::uint64_t cache_bytes_decode_once = 0;
   /// Smallest cache size in bytes at which later epochs neither read nor decode.
   std::uint64_t cache_bytes_fit = 0;
+  /// The sets of a mixture; empty for other datasets.
+  std::vector<MixedSetPlan> sets = {};
 
   /// Returns a summary of a few lines for display.
   std::string to_string() const;

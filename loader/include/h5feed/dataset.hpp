@@ -139,6 +139,8 @@ struct SampleOrigin {
   std::int64_t x = 0;
   /// First layer of a tile in its volume, as `y`. 0 in two dimensions.
   std::int64_t z = 0;
+  /// Number of the set in the list given to `mix`; 0 for other datasets.
+  std::int64_t set = 0;
 };
 
 struct DatasetAccess;

@@ -13,6 +13,7 @@ namespace h5feed {
 enum class LogLevel { info, warning };
 
 /// Receives one line without a newline. Called from any thread, one call at a time. Must not call h5feed.
+/// Exceptions from it are ignored, so that a log that cannot be written does not end a training.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 /// Replaces the sink of the whole process. An empty function restores the default, which writes only

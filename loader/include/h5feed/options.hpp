@@ -241,7 +241,7 @@ struct DataLoaderOptions {
   /// Number of processes that train together on this host, 0 to 2²⁰. They share it: the available memory from
   /// which the defaults of `cache_bytes` and `memory_budget_bytes` are computed, and the default of
   /// `cpu_limit`, are divided by it. 0: from the environment (LOCAL_WORLD_SIZE of torchrun,
-  /// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, SLURM_NTASKS_PER_NODE), else 1.
+  /// OMPI_COMM_WORLD_LOCAL_SIZE, MPI_LOCALNRANKS, SLURM_STEP_TASKS_PER_NODE, SLURM_NTASKS_PER_NODE), else 1.
   std::int64_t local_world_size = 0;
   /// How the samples are sharded across the ranks.
   Shard shard = Shard::strided;
@@ -355,14 +355,15 @@ struct DataLoaderOptions {
   /// of Chrome's trace viewer, which Perfetto (ui.perfetto.dev) shows. Holds the newest 262,144 stages, for
   /// which the loader takes 8 MiB. With `world_size` above 1 the rank is added to the name: "run.rank3.json".
   /// The file appears complete, and replaces one of that name; if it cannot be written then, a warning is
-  /// logged. Throws OptionError if its folder cannot be written to. Default: none.
+  /// logged. Throws OptionError if its folder cannot be written to, or if the file exists and does not begin
+  /// as JSON does. Default: none.
   std::filesystem::path trace_path = {};
   /// Probe of the GPU in use, for `stats()` and the diagnosis of `report()`. Several loaders may share one
   /// probe.
   std::shared_ptr<const GpuProbe> gpu_probe = {};
   /// File to which a line of JSON is appended at the end of each epoch: `Verdict::to_json`. It is created if
   /// it does not exist; several ranks may append to one file. Default: none. A path that cannot be
-  /// written throws OptionError.
+  /// written, or a file that does not begin as JSON does, throws OptionError.
   std::filesystem::path epoch_log = {};
   /// For measurements: from the second batch on, the loader delivers its first batch again and again,
   /// without reading or decoding, in as many batches as an epoch has. The training then shows the speed that

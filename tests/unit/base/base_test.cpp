@@ -84,6 +84,18 @@ TEST(Log, sends_lines_to_the_sink_that_is_set) {
   EXPECT_EQ(lines, (std::vector<std::string>{"W one {} two", "I three"}));
 }
 
+TEST(Log, ignores_what_the_sink_throws) {
+  int lines = 0;
+  set_log_sink([&](LogLevel, std::string_view) {
+    ++lines;
+    throw std::runtime_error("the disk of the log is full");
+  });
+  EXPECT_NO_THROW(log(LogLevel::warning, "one"));
+  EXPECT_NO_THROW(log_once(LogLevel::info, "two"));
+  set_log_sink({});
+  EXPECT_EQ(lines, 2);
+}
+
 /// A directory that stands for "/", with a generous host.
 class FakeRoot {
  public:

@@ -73,6 +73,7 @@ struct TorchBatch : torch::data::Example<> {
   std::vector<std::int64_t> indices;         ///< sample numbers in the dataset, in batch order
   std::map<std::string, TorchField> fields;  ///< values of `DatasetOptions::fields`, by name
   std::vector<SampleOrigin> origins;         ///< storage location of each sample; empty unless `provenance`
+  std::vector<std::int64_t> sets;            ///< set of each sample of a mixture; else empty
   /// Crop and flip of each sample, in batch order, to transform masks or boxes accordingly; empty without
   /// `augment`. See `Batch::transforms`.
   std::vector<SampleTransform> transforms;
@@ -134,6 +135,7 @@ inline TorchBatch to_torch(Batch batch) {
     result.fields.emplace(std::move(name), to_torch(std::move(field)));
   }
   result.origins = std::move(batch.origins);
+  result.sets = std::move(batch.sets);
   result.transforms = std::move(batch.transforms);
   result.epoch = batch.epoch;
   result.number = batch.number;

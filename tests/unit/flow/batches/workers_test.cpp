@@ -60,6 +60,19 @@ TEST(DataLoaderErrors, of_worker_init_fn_arrive_at_the_first_next_and_stay) {
   }
 }
 
+TEST(DataLoaderErrors, of_worker_init_fn_are_thrown_by_epochs_without_batches_too) {
+  const SampleSet set(gzip_set());
+  for (const std::int64_t workers : {std::int64_t{1}, kAuto}) {
+    DataLoader loader(
+        open(set), {.batch_size = 1000, .drop_last = true, .num_workers = workers, .worker_init_fn = [](int) {
+                      throw std::runtime_error("no license");
+                    }});
+    ASSERT_EQ(loader.size(), 0U);
+    EXPECT_TRUE(loader.wait_ready(std::chrono::hours(1)));
+    for (int call = 0; call < 3; ++call) EXPECT_THROW(loader.next(), std::runtime_error) << workers;
+  }
+}
+
 TEST(DataLoaderErrors, a_timeout_names_itself_and_loses_no_batch) {
   const SampleSet set(gzip_set());
   std::latch release(1);

@@ -167,6 +167,39 @@ TEST_F(Faults, the_quota_counts_alike_whether_a_bad_chunk_is_found_or_known) {
   }
 }
 
+TEST_F(Faults, a_batch_that_alone_exceeds_the_quota_counts_although_a_function_throws_first) {
+  for (const std::int64_t workers : {0, 3}) {
+    DataLoaderOptions with = options(OnError::skip, workers);
+    with.shuffle = false;
+    with.batch_size = 20;
+    with.max_bad_share = 0.005;
+    // The transform throws in batch 8, before the other chunk of the batch, which is bad, is read. Batch 10
+    // has one bad sample, and exceeds the quota only together with batch 8.
+    with.sampler = make_sampler([](std::uint64_t) {
+      std::vector<std::int64_t> samples(kFaultSamples);
+      std::iota(samples.begin(), samples.end(), 0);
+      samples[200] = 175;
+      return samples;
+    });
+    with.transform = [](const SampleView&, const SampleKey& key) {
+      if (key.sample == 165) throw std::runtime_error("of transform");
+    };
+    DataLoader loader(open(set_), with);
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      std::vector<int> failed;
+      for (int batch = 0; batch < 50; ++batch) {
+        try {
+          loader.next();
+        } catch (const ChunkError&) {
+          failed.push_back(batch);
+        }
+      }
+      EXPECT_FALSE(loader.next());
+      EXPECT_THAT(failed, ElementsAre(8, 10, 32)) << "epoch " << epoch << ", workers " << workers;
+    }
+  }
+}
+
 TEST_F(Faults, the_consumers_functions_and_samplers_still_fail) {
   DataLoaderOptions with = options(OnError::skip, 2);
   with.collate_fn = [](Batch& batch) {

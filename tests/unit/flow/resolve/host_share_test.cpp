@@ -33,6 +33,8 @@ TEST(HostShare, asks_the_launcher_for_the_processes_on_the_host) {
   EXPECT_EQ(local_processes(0, variable), 4);
   environment["SLURM_NTASKS_PER_NODE"] = "6";
   EXPECT_EQ(local_processes(0, variable), 6);
+  environment["SLURM_STEP_TASKS_PER_NODE"] = "3(x2),8,1";
+  EXPECT_EQ(local_processes(0, variable), 8) << "srun without --ntasks-per-node";
   environment["MPI_LOCALNRANKS"] = "5";
   EXPECT_EQ(local_processes(0, variable), 5);
   environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "3";
@@ -40,7 +42,8 @@ TEST(HostShare, asks_the_launcher_for_the_processes_on_the_host) {
   environment["LOCAL_WORLD_SIZE"] = "2";
   EXPECT_EQ(local_processes(0, variable), 2);
   EXPECT_EQ(local_processes(7, variable), 7) << "a given number counts";
-  for (const char* const nonsense : {"", "0", "-1", "many", "2x", "2(3)", "99999999", "1e3"}) {
+  for (const char* const nonsense :
+       {"", "0", "-1", "many", "2x", "2(3)", "99999999", "1e3", "2,", ",2", "2,x"}) {
     environment["LOCAL_WORLD_SIZE"] = nonsense;
     EXPECT_EQ(local_processes(0, variable), 3) << nonsense;
   }

@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/byte_units.hpp"
@@ -203,9 +205,41 @@ TEST_F(EpochVerdict, is_logged_and_appended_once_for_each_finished_epoch) {
   EXPECT_THAT(log.lines(), Contains(StartsWith("epoch 2: ")).Times(2));
 }
 
+TEST_F(EpochVerdict, ends_its_epoch_although_the_log_throws) {
+  const std::filesystem::path path = folder_.path() / "epochs.jsonl";
+  set_log_sink([](LogLevel, std::string_view) { throw std::runtime_error("the disk of the log is full"); });
+  {
+    DataLoader loader(open(set_), {.batch_size = 10, .num_workers = 1, .epoch_log = path});
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (int batch = 0; batch < 10; ++batch) EXPECT_TRUE(loader.next());
+      EXPECT_FALSE(loader.next());
+    }
+  }
+  set_log_sink({});
+  EXPECT_THAT(lines_of(text_of(path)), SizeIs(2));
+}
+
 TEST_F(EpochVerdict, refuses_a_log_that_cannot_be_written) {
   EXPECT_THAT(refusal<OptionError>(open(set_), {.epoch_log = folder_.path() / "none" / "epochs.jsonl"}),
               AllOf(HasSubstr("epoch_log: "), HasSubstr("cannot be written")));
+}
+
+TEST_F(EpochVerdict, refuses_to_append_its_log_to_other_files) {
+  const std::string before = text_of(set_.path());
+  EXPECT_EQ(refusal<OptionError>(open(set_), {.epoch_log = set_.path()}),
+            "epoch_log: " + set_.path().string() + " exists and is no JSON; name another file");
+  EXPECT_EQ(refusal<OptionError>(open(set_), {.trace_path = set_.path()}),
+            "trace_path: " + set_.path().string() + " exists and is no JSON; name another file");
+  EXPECT_EQ(text_of(set_.path()), before);
+}
+
+TEST(Verdict, of_headroom_does_not_count_the_wait_for_the_first_batch) {
+  Verdict verdict;
+  verdict.headroom = true;
+  verdict.samples = 1000;
+  verdict.seconds = 10;
+  verdict.waits.decode = 5;
+  EXPECT_THAT(verdict.to_string(), StartsWith("headroom: 200 samples/s "));
 }
 
 TEST_F(EpochVerdict, of_headroom_repeats_the_first_batch_without_reading) {
@@ -242,6 +276,19 @@ TEST_F(EpochVerdict, of_echo_has_its_price_in_the_plan) {
   EXPECT_DOUBLE_EQ(plan.mixing_with_echo, plan.mixing / 4);
   EXPECT_THAT(plan.to_string(), HasSubstr("with echo.factor 4: repeats bring no new samples"));
   EXPECT_THAT(h5feed::plan(open(set_), {}).to_string(), testing::Not(HasSubstr("echo")));
+}
+
+TEST_F(EpochVerdict, of_echo_has_its_price_in_the_report) {
+  DataLoader loader(open(set_), {.batch_size = 10, .echo = {.factor = 4}, .shuffle = true});
+  take_epoch(loader);
+  EXPECT_THAT(
+      loader.report(),
+      AllOf(HasSubstr("400 samples in 40 batches"),
+            HasSubstr("\necho: 300 of the samples were repeats; mixing 1.00, 0.25 with echo.factor 4\n"),
+            HasSubstr("\ndecodes: 1.00 per chunk and epoch")));
+  DataLoader plain(open(set_), {.batch_size = 10});
+  take_epoch(plain);
+  EXPECT_THAT(plain.report(), testing::Not(HasSubstr("echo")));
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints which rank of a training waited most for its data, epoch by epoch, and what would help it.
+
+    python examples/cluster/starving.py epochs-0.jsonl epochs-1.jsonl
+
+The files are those that `epoch_log` names; each holds the lines of one rank or of several. While a rank waits for data, the
+others wait for it in the sum of gradients, which is their own time, not the loader's: the starving rank is the one whose
+share is high. Of an epoch that a rank began twice, by a resumed run, the last line counts. Needs Python alone.
+"""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+
+def read(files: list[str]) -> dict[int, dict[int, dict[str, Any]]]:
+    """Returns the verdicts by epoch and rank."""
+    epochs: dict[int, dict[int, dict[str, Any]]] = {}
+    for name in files:
+        with open(name, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    verdict = json.loads(line)
+                    epochs.setdefault(verdict["epoch"], {})[verdict["rank"]] = verdict
+                except (ValueError, KeyError, TypeError):
+                    sys.exit(f"starving.py: {name}:{number}: this is no line of an epoch_log")
+    return epochs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    for epoch, ranks in sorted(read(parser.parse_args().files).items()):
+        by_wait = sorted(ranks.values(), key=lambda verdict: -verdict["wait_share"])
+        most = by_wait[0]
+        median = by_wait[len(by_wait) // 2]
+        advice = "; ".join(most["advice"]) or "nothing in the loader"
+        print(f"epoch {epoch}: rank {most['rank']} of {len(ranks)} waited most, {most['wait_share']:.1%} of {most['seconds']:.1f} s "
+              f"(median of all ranks {median['wait_share']:.1%}); bottleneck: {most['bottleneck']}; try: {advice}")
+
+
+if __name__ == "__main__":
+    main()
