@@ -39,10 +39,10 @@ struct BenchField {
   std::string option;  ///< name on the command line, such as "--batch-size"
   std::string type;    ///< kind of the value as --help shows it, such as "N"; empty: a flag, or the file
   std::string help;    ///< description in --help
-  std::string default_text;  ///< default as typed; empty: none
-  bool repeats = false;      ///< whether the option may be given several times, and each adds to the others
+  std::string default_text = {};  ///< default as typed; empty: none
+  bool repeats = false;  ///< whether the option may be given several times, and each adds to the others
   /// Sets the value from text as typed. Throws OptionError.
-  std::function<void(BenchSettings& settings, const std::string& text)> parse;
+  std::function<void(BenchSettings& settings, const std::string& text)> parse = {};
 };
 
 /// Returns the settings that say which samples are read, in the order of --help; the file is the first.

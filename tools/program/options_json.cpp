@@ -206,7 +206,8 @@ void set_struct(const std::string& where, const Json& json, T& into) {
     set_value(fmt::format("{}.{}", where, name), *given, member);
   });
   if (found == json.size()) return;
-  for (const auto& [name, value] : json.items()) {
+  for (const auto& item : json.items()) {
+    const std::string& name = item.key();
     bool known = false;
     visit_options(into, [&](const char* option, auto&) { known = known || name == option; });
     if (!known)
