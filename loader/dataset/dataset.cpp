@@ -20,6 +20,7 @@
 #include "dataset/episode_opener.hpp"
 #include "dataset/file_list.hpp"
 #include "dataset/sample_opener.hpp"
+#include "dataset/sparse_opener.hpp"
 #include "dataset/tile_labels.hpp"
 #include "dataset/tile_reader.hpp"
 #include "h5feed/error.hpp"
@@ -167,16 +168,19 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
       options.data.empty() ? only_image_dataset(*pool->open(files.front())) : options.data;
   std::optional<EpisodeOpener> episodes;
   if (in_episodes(options)) episodes.emplace(options, files.size(), pool);
-  FieldOpener data({data_path,
-                    {},
-                    options.sample,
-                    files.size(),
-                    image_source(options.images, options.input_layout),
-                    options.tiles.has_value()},
-                   pool);
+  const FieldSpec data_spec{data_path,
+                            {},
+                            options.sample,
+                            files.size(),
+                            image_source(options.images, options.input_layout),
+                            options.tiles.has_value()};
+  FieldOpener data(data_spec, pool);
+  const std::unique_ptr<SparseOpener> sparse = sparse_opener(options, data_spec, files.front(), pool);
   std::optional<FieldOpener> target;
-  if (!options.target.empty())
-    target.emplace(FieldSpec{options.target,
+  CategoricalColumn column;
+  if (!options.target.empty()) {
+    column = column_of(options.target, target_files, *pool);
+    target.emplace(FieldSpec{column.codes,
                              {.name = "target"},
                              options.sample,
                              target_files.size(),
@@ -184,10 +188,17 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
                              options.tiles.has_value(),
                              row_count_of(options, options.target_window)},
                    pool);
+  }
   std::deque<NamedFieldOpener> named;
-  for (std::size_t i = 0; i < options.fields.size(); ++i)
-    named.emplace_back(options.fields[i], field_files[i], options, pool);
+  std::vector<CategoricalColumn> columns;
+  for (std::size_t i = 0; i < options.fields.size(); ++i) {
+    FieldOptions field = options.fields[i];
+    columns.push_back(column_of(field.data.empty() ? field.name : field.data, field_files[i], *pool));
+    field.data = columns.back().codes;
+    named.emplace_back(field, field_files[i], options, pool);
+  }
   std::vector<PartOpener*> in_files = {&data};
+  if (sparse) in_files.front() = sparse.get();
   if (target && !target_apart) in_files.push_back(&*target);
   for (NamedFieldOpener& field : named) {
     if (!field.apart()) in_files.push_back(&field.opener());
@@ -220,9 +231,17 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
         fmt::format("{} is only for data of variable length; leave it unset", spelled("images.shapes")));
   if ((options.images.height != 0 || options.images.width != 0) && !data.decodes())
     throw OptionError(fmt::format("{}: only encoded images are scaled; leave it unset", spelled(kImageSize)));
-  FieldOpener::Found images = data.found();
+  FieldOpener::Found images;
+  std::optional<SparseData> matrix;
+  if (sparse) {
+    matrix = sparse->finish();
+    images.whole = matrix->reader->info();
+  } else {
+    images = data.found();
+  }
   const DatasetInfo& info = images.whole;
-  const InputLayout layout = decided_layout(info, data.decodes() ? InputLayout::nhwc : options.input_layout);
+  const InputLayout asked = sparse ? InputLayout::none : options.input_layout;
+  const InputLayout layout = decided_layout(info, data.decodes() ? InputLayout::nhwc : asked);
   if (info.rows() == 0 || info.row_elements() == 0) {
     throw DatasetError(
         fmt::format("{}:{} ({}) holds no samples", info.file, short_path(info.path), info.shape_text()));
@@ -235,6 +254,8 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
     const std::vector<JoinedPart> parts = flattened(images.parts);
     tiling = make_tiling(parts, info, layout, *options.tiles);
     reader = as_tiles(parts, info, *tiling);
+  } else if (matrix) {
+    reader = matrix->reader;
   } else {
     reader = images.joined();
     if (!options.channels.empty()) reader = chosen_channels(std::move(reader), layout, options.channels);
@@ -246,14 +267,18 @@ Dataset DatasetAccess::open(const DatasetOptions& options, const WrapSource& wra
                      .target = {},
                      .fields = {},
                      .tiling = tiling,
-                     .remote = pool->places().remote()};
+                     .remote = pool->places().remote(),
+                     .sparse = std::move(matrix),
+                     .target_names = std::move(column.names)};
   if (episodes) {
     state.options.episodes = episodes->options();
     state.data.belonging = episodes->rows_of(kData);
   }
   if (target) state.target = make_target(target->found(), info, tiling, placed(kTarget));
-  for (std::size_t i = 0; i < named.size(); ++i)
+  for (std::size_t i = 0; i < named.size(); ++i) {
     state.fields.push_back(named[i].finish(info, tiling, placed(kFirstNamed + i)));
+    state.fields.back().names = std::move(columns[i].names);
+  }
   if (tiling) apply_labels(state);
   if (episodes) state.episodes = episodes->finish(state);
   std::shared_ptr<const SampleSubset> kept = state.kept;
@@ -360,5 +385,14 @@ const std::vector<std::int64_t>& Dataset::sample_shape() const& noexcept { retur
 DType Dataset::dtype() const noexcept { return state_->data.info().dtype; }
 bool Dataset::unit_range() const noexcept { return state_->options.unit_range; }
 bool Dataset::has_target() const noexcept { return state_->target.has_value(); }
+bool Dataset::delivers_csr() const noexcept { return state_->delivers_csr(); }
+
+const std::vector<std::string>& Dataset::categories(std::string_view field) const& {
+  if (field.empty()) return state_->target_names;
+  for (const NamedField& named : state_->fields) {
+    if (named.options.name == field) return named.names;
+  }
+  throw OptionError(fmt::format("there is no field \"{}\"; name one of the dataset's fields", field));
+}
 
 }  // namespace h5feed

@@ -17,6 +17,7 @@
 #include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"
 #include "dataset/sample_rows.hpp"
+#include "dataset/sparse_data.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/mixture.hpp"
 #include "plan/mixture.hpp"
@@ -56,6 +57,8 @@ struct NamedField {
   std::optional<Field> rows;                  ///< Samples of one shape
   std::shared_ptr<const RaggedField> ragged;  ///< Samples of variable length
   SampleRows belonging = {};                  ///< For `ragged`: the row that belongs to each sample
+  /// Names of the codes of a categorical column; empty for other fields.
+  std::vector<std::string> names = {};
 
   /// Returns the element type as delivered: the chosen one, else f32 with `normalize`, else the stored one.
   DType dtype() const noexcept;
@@ -95,6 +98,8 @@ struct DatasetState {
   std::shared_ptr<const Mixture> mixture = {};
   std::vector<MixedSet> mixed = {};
   MixOptions mix_options = {};
+  std::optional<SparseData> sparse = {};       ///< Set if samples are rows of a sparse matrix
+  std::vector<std::string> target_names = {};  ///< Names of the codes of a categorical target
   std::unique_ptr<LoaderGroupPlace> loaders = std::make_unique<LoaderGroupPlace>();
 
   /// Number of fields: data, target and named fields. The target counts even if there is none.
@@ -107,6 +112,8 @@ struct DatasetState {
     const NamedField& named = fields[number - kFirstNamed];
     return named.rows ? &*named.rows : nullptr;
   }
+  /// Returns whether the data is delivered as `Batch::sparse`.
+  bool delivers_csr() const noexcept { return sparse && sparse->format == SparseFormat::csr; }
   /// Returns the name of a field: "data", "target", or that of a named field.
   std::string field_name(std::size_t number) const {
     if (number == kData) return "data";
@@ -126,12 +133,14 @@ struct DatasetState {
     return episodes && options.episodes &&
            (options.episodes->missing_before != 0 || options.episodes->missing_after != 0);
   }
-  /// Returns the decoded bytes of one sample in the stored types: its data, target and named fields, without
-  /// ragged ones, whose samples differ in length.
+  /// Returns the decoded bytes of one sample in the stored types: its data, on average if it is a sparse row,
+  /// target and named fields, without ragged ones, whose samples differ in length.
   std::uint64_t sample_bytes() const noexcept {
     std::uint64_t bytes = 0;
     for (std::size_t number = 0; number < num_fields(); ++number) {
-      if (const Field* const rows = field(number)) bytes += rows->sample_bytes();
+      const Field* const rows = field(number);
+      if (rows == nullptr) continue;
+      bytes += number == kData && delivers_csr() ? sparse->mean_row_bytes() : rows->sample_bytes();
     }
     return bytes;
   }

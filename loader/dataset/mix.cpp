@@ -51,6 +51,10 @@ std::string text_of(const NamedField& field) {
   return text;
 }
 
+std::string text_of(const std::vector<std::string>& categories) {
+  return categories.empty() ? "none" : fmt::format("{}", fmt::join(categories, ", "));
+}
+
 std::vector<Trait> traits_of(const DatasetState& set) {
   std::vector<Trait> traits;
   traits.push_back({"samples", fmt::format("{}, delivered as {}", text_of(set.data),
@@ -62,6 +66,9 @@ std::vector<Trait> traits_of(const DatasetState& set) {
   traits.push_back({"fields", names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))});
   for (const NamedField& field : set.fields)
     traits.push_back({fmt::format("field \"{}\"", field.options.name), text_of(field)});
+  traits.push_back({"categories of the target", text_of(set.target_names)});
+  for (const NamedField& field : set.fields)
+    traits.push_back({fmt::format("categories of field \"{}\"", field.options.name), text_of(field.names)});
   return traits;
 }
 
@@ -125,7 +132,7 @@ Field joined(const std::vector<const Field*>& fields) {
 
 NamedField joined_named(const States& sets, std::size_t number) {
   const NamedField& first = sets.front()->fields[number];
-  NamedField field{.options = first.options, .rows = {}, .ragged = {}};
+  NamedField field{.options = first.options, .rows = {}, .ragged = {}, .names = first.names};
   if (first.rows) {
     field.rows = joined(each(sets, [&](const DatasetState& set) { return &*set.fields[number].rows; }));
     return field;
@@ -227,6 +234,12 @@ Dataset mix(std::span<const MixedSet> sets, const MixOptions& options) {
                       "as one dataset",
                       states.size() - 1));
     }
+    if (states.back()->sparse) {
+      throw OptionError(
+          fmt::format("mix(): set {} holds rows of a sparse matrix, and mixtures of these are not supported; "
+                      "open the files of all sets as one dataset",
+                      states.size() - 1));
+    }
     if (states.back()->episodes) {
       throw OptionError(fmt::format(
           "mix(): set {} has windows or episodes, and mixtures of these are not supported; open the "
@@ -242,7 +255,8 @@ Dataset mix(std::span<const MixedSet> sets, const MixOptions& options) {
                      .data = joined(each(states, [](const DatasetState& set) { return &set.data; })),
                      .target = {},
                      .fields = {},
-                     .tiling = {}};
+                     .tiling = {},
+                     .target_names = first.target_names};
   if (first.target) state.target = joined(each(states, [](const DatasetState& set) { return &*set.target; }));
   for (std::size_t number = 0; number < first.fields.size(); ++number)
     state.fields.push_back(joined_named(states, number));

@@ -31,7 +31,8 @@ from ._errors import (ChunkError, DatasetError, DeviceError, Error, FileError, M
 from ._loader import DataLoader, plan
 from ._mixture import LabelShare, balanced_weights, label_share, mix
 from ._options import (Augment, Echo, EpisodeOptions, FieldOptions, ImageOptions, Normalize, RandomCrop, RandomResizedCrop,
-                       TileOptions)
+                       SparseOptions, TileOptions)
+from ._sparse import SparseRows
 
 if not _TYPE_CHECKING:  # a type checker would take every misspelled name for a module
     def __getattr__(name: str) -> object:
@@ -45,6 +46,6 @@ __all__ = [
     "Augment", "Batch", "ChunkError", "DataLoader", "Dataset", "DatasetError", "DeviceArray", "DeviceError", "Echo",
     "EpisodeOptions", "Error", "Field", "FieldOptions", "FileError", "ImageOptions", "LabelShare", "MissingFileError",
     "MixedSet", "MixedSetPlan", "Normalize", "OptionError", "PlanReport", "RandomCrop", "RandomResizedCrop", "SampleOrigin",
-    "SampleReader", "SampleTransform", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError",
+    "SampleReader", "SampleTransform", "SparseOptions", "SparseRows", "StateError", "TileGrid", "TileOptions", "TimeoutError", "VersionError",
     "balanced_weights", "label_share", "mix", "plan",
 ]

@@ -13,8 +13,8 @@ from . import _core
 from ._batch import Batch
 from ._config import read_config
 from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
-from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit, TileOptions,
-                       dtype_name, plain_fields, plain_paths)
+from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit,
+                       SparseOptions, TileOptions, dtype_name, plain_fields, plain_paths)
 
 # One step that leads from the opened files to a dataset: open, subset or split; or mix, the only step of a mixture.
 _Step = tuple[Any, ...]
@@ -54,6 +54,7 @@ class Dataset:
              tiles: TileOptions | Mapping[str, Any] | None = None,
              episodes: EpisodeOptions | Mapping[str, Any] | None = None, window: Sequence[int] = (),
              channels: Sequence[int] = (), target_window: Sequence[int] = (),
+             sparse: SparseOptions | Mapping[str, Any] | None = None,
              fields: Sequence[FieldOptions | Mapping[str, Any]] = (),
              stage_dir: PathLike | None = None) -> "Dataset":
         """Opens a dataset of one file or several, whose samples follow each other.
@@ -66,6 +67,9 @@ class Dataset:
         `window` and `target_window`: rows that a sample takes, as ascending offsets from its anchor, within
         `episodes`. `channels`: those that are read, in this order.
 
+        `data` may be a group that holds a sparse matrix, of AnnData or 10x Genomics: `sparse` says how its rows are
+        delivered. `target` and fields may be categorical columns of AnnData, "obs/cell_type", with their codes.
+
         `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying
         blocks; processes of one host wait for one copy. Names of files stay those of the originals.
         """
@@ -73,7 +77,7 @@ class Dataset:
             "files": plain_paths(files), "data": data, "target": target, "target_files": plain_paths(target_files),
             "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
             "tiles": tiles, "episodes": episodes, "window": window, "channels": channels,
-            "target_window": target_window, "fields": plain_fields(fields),
+            "target_window": target_window, "sparse": sparse, "fields": plain_fields(fields),
             "stage_dir": "" if stage_dir is None else os.fspath(stage_dir),
         }
         opened = _open(options)
@@ -141,6 +145,10 @@ class Dataset:
     def tiles_left_out(self) -> int:
         """Number of tiles of the grid that `min_foreground` left out."""
         return self._live.tiles_left_out()
+
+    def categories(self, field: str = "") -> list[str]:
+        """Returns the names of the codes of a categorical target, or of a field; empty if it is not categorical."""
+        return self._live.categories(field)
 
     def origin(self, sample: int) -> "_core.SampleOrigin":
         """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`."""

@@ -71,6 +71,16 @@ class TileOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SparseOptions:
+    """How the rows of a sparse matrix are delivered: "X" or "layers/NAME" of AnnData, "matrix" of 10x Genomics."""
+
+    #: "csr": SciPy's csr_matrix, or a sparse CSR tensor of torch. "dense": an array (B, columns) with zeros.
+    format: Literal["csr", "dense"] = "csr"
+    #: Numbers or names of the columns to deliver, in this order, with "dense". Empty: all.
+    columns: Sequence[int | str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class FieldOptions:
     """A further dataset of each sample, delivered in `Batch.fields`."""
 

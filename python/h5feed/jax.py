@@ -29,6 +29,9 @@ class DataLoader(Loader[Batch]):
         if options["device"] != "cpu":
             raise OptionError(f"device \"{options['device']}\": JAX copies batches to its default device itself; leave "
                               'device="cpu"')
+        if self.dataset._live.delivers_csr():
+            raise OptionError('the samples are sparse rows, which JAX has no array for; open the dataset with '
+                              'sparse={"format": "dense"}')
         self._images = len(self.dataset.sample_shape) == 3
         if self._images and options["output_layout"] == "nchw":
             try:

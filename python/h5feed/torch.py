@@ -17,6 +17,7 @@ from ._batch import Batch as _Batch
 from ._dataset import Dataset
 from ._errors import DatasetError, OptionError
 from ._loader import Loader, refuse_unknown
+from ._sparse import SparseRows
 
 _from_dlpack = torch.utils.dlpack.from_dlpack
 _NO_TYPES_OF_TORCH = {"u16": "uint16", "u32": "uint32", "u64": "uint64"}
@@ -185,7 +186,10 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return {**self.__dict__, "_loader": None}
 
 
-def _tensor(tensor: "_core.Tensor") -> torch.Tensor:
+def _tensor(tensor: "_core.Tensor | SparseRows") -> torch.Tensor:
+    if isinstance(tensor, SparseRows):
+        parts = (_tensor(part) for part in (tensor.offsets, tensor.columns, tensor.values))
+        return torch.sparse_csr_tensor(*parts, size=tensor.shape, check_invariants=False)
     pinned: torch.Tensor | None = tensor.pinned_by
     if pinned is None:
         return _from_dlpack(tensor.__dlpack__())

@@ -58,16 +58,30 @@ nb::object tensor_or_none(const HostTensor& tensor) {
   return tensor.defined() ? nb::cast(tensor) : nb::object(nb::none());
 }
 
+// Returns sparse rows as the Python package delivers them; `as_array` converts each tensor.
+template <typename AsArray>
+nb::object sparse_rows(const SparseRows& rows, const char* function, const AsArray& as_array) {
+  return nb::module_::import_("h5feed._sparse")
+      .attr(function)(as_array(rows.values), as_array(rows.columns), as_array(rows.offsets),
+                      nb::make_tuple(rows.offsets.elements() - 1, rows.num_columns));
+}
+
 nb::object arrays(const Batch& batch) {
   if (batch.gpu) return device_arrays(batch);
-  if (!batch.target.defined()) return nb::make_tuple(to_numpy(batch.data));
-  return nb::make_tuple(to_numpy(batch.data), to_numpy(batch.target));
+  nb::object data = batch.sparse.defined() ? sparse_rows(batch.sparse, "as_matrix",
+                                                         [](const HostTensor& t) { return to_numpy(t); })
+                                           : to_numpy(batch.data);
+  if (!batch.target.defined()) return nb::make_tuple(std::move(data));
+  return nb::make_tuple(std::move(data), to_numpy(batch.target));
 }
 
 nb::object tensors(const Batch& batch) {
   if (batch.gpu) return device_arrays(batch);
-  if (!batch.target.defined()) return nb::make_tuple(nb::cast(batch.data));
-  return nb::make_tuple(nb::cast(batch.data), nb::cast(batch.target));
+  nb::object data = batch.sparse.defined() ? sparse_rows(batch.sparse, "SparseRows",
+                                                         [](const HostTensor& t) { return nb::cast(t); })
+                                           : nb::cast(batch.data);
+  if (!batch.target.defined()) return nb::make_tuple(std::move(data));
+  return nb::make_tuple(std::move(data), nb::cast(batch.target));
 }
 
 nb::object origins(const Batch& batch) {

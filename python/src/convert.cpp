@@ -214,6 +214,21 @@ void convert(const char* name, nb::handle value, EpisodeOptions& into) {
   take_fields(name, value, "EpisodeOptions", into);
 }
 
+void convert(const char* name, nb::handle value, std::vector<SparseOptions::Column>& into) {
+  if (nb::isinstance<nb::str>(value)) wrong_type(name, "a sequence of int or str", value);
+  for_each_element(name, "a sequence of int or str", value, [&](nb::handle element) {
+    if (nb::isinstance<nb::str>(element)) {
+      into.emplace_back(bytes_of(name, element));
+      return;
+    }
+    convert(name, element, into.emplace_back(std::int64_t{0}).emplace<std::int64_t>());
+  });
+}
+
+void convert(const char* name, nb::handle value, SparseOptions& into) {
+  take_fields(name, value, "SparseOptions", into);
+}
+
 void convert(const char* name, nb::handle value, Augment::RandomCrop& into) {
   take_fields(name, value, "RandomCrop", into);
 }

@@ -62,6 +62,8 @@ void convert(const char* name, nb::handle value, FieldUnit& into) { convert_word
 
 void convert(const char* name, nb::handle value, SplitBy& into) { convert_word(name, value, into); }
 
+void convert(const char* name, nb::handle value, SparseFormat& into) { convert_word(name, value, into); }
+
 void convert(const char* name, nb::handle value, Collate& into) { convert_word(name, value, into); }
 
 void convert(const char* name, nb::handle value, Shard& into) { convert_word(name, value, into); }

@@ -17,6 +17,7 @@
 #include "python/src/batch.hpp"
 #include "python/src/convert.hpp"
 #include "python/src/stats.hpp"
+#include "python/src/text.hpp"
 
 namespace h5feed::python {
 namespace {
@@ -148,6 +149,15 @@ void bind_dataset(nb::module_& module) {
       .def("num_images", [](const PyDataset& self) { return self.get().num_images(); })
       .def("num_episodes", [](const PyDataset& self) { return self.get().num_episodes(); })
       .def("tiles_left_out", [](const PyDataset& self) { return self.get().tiles_left_out(); })
+      .def("delivers_csr", [](const PyDataset& self) { return self.get().delivers_csr(); })
+      .def(
+          "categories",
+          [](const PyDataset& self, const std::string& field) {
+            nb::list names;
+            for (const std::string& name : self.get().categories(field)) names.append(text_of(name));
+            return names;
+          },
+          "field"_a)
       .def(
           "origin", [](const PyDataset& self, std::int64_t sample) { return self.get().origin(sample); },
           "sample"_a)

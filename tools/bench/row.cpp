@@ -34,7 +34,8 @@ namespace {
 // Minimal work of a training step: reads the batch.
 void touch(const Batch& batch) {
   if (batch.size() == 0) return;
-  [[maybe_unused]] const std::byte first = *static_cast<const volatile std::byte*>(batch.data.bytes.get());
+  const HostTensor& data = batch.sparse.defined() ? batch.sparse.offsets : batch.data;
+  [[maybe_unused]] const std::byte first = *static_cast<const volatile std::byte*>(data.bytes.get());
 }
 
 // Batches after which self-tuning has settled.

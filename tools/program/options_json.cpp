@@ -14,6 +14,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "h5feed/error.hpp"
@@ -37,6 +38,7 @@ Json as_json(const LoaderDevice& value);
 Json as_json(const GpuCacheBytes& value);
 Json as_json(std::chrono::milliseconds value);
 Json as_json(const TileExtent& value);
+Json as_json(const SparseOptions::Column& value);
 template <typename T>
 Json as_json(const std::vector<T>& values);
 template <typename T>
@@ -74,6 +76,10 @@ Json as_json(const TileExtent& value) {
   return {value.height, value.width};
 }
 
+Json as_json(const SparseOptions::Column& value) {
+  return std::visit([](const auto& column) { return Json(column); }, value);
+}
+
 template <typename T>
 Json as_json(const std::vector<T>& values) {
   Json json = Json::array();
@@ -99,6 +105,7 @@ void set_value(const std::string& where, const Json& json, LoaderDevice& into);
 void set_value(const std::string& where, const Json& json, std::chrono::milliseconds& into);
 void set_value(const std::string& where, const Json& json, GpuCacheBytes& into);
 void set_value(const std::string& where, const Json& json, TileExtent& into);
+void set_value(const std::string& where, const Json& json, SparseOptions::Column& into);
 template <typename T>
 void set_value(const std::string& where, const Json& json, std::vector<T>& into);
 template <typename T>
@@ -141,6 +148,14 @@ void set_value(const std::string& where, const Json& json, GpuCacheBytes& into) 
   std::uint64_t bytes = 0;
   set_value(where, json, bytes);
   into = bytes;
+}
+
+void set_value(const std::string& where, const Json& json, SparseOptions::Column& into) {
+  if (json.is_string()) {
+    into = json.get<std::string>();
+  } else {
+    set_value(where, json, into.emplace<std::int64_t>());
+  }
 }
 
 void set_value(const std::string& where, const Json& json, TileExtent& into) {

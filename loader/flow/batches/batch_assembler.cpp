@@ -239,6 +239,22 @@ void BatchAssembler::gather(BatchJob& job, const Visit& visit, const RowInChunk&
   }
 }
 
+void BatchAssembler::gather_sparse(BatchJob& job, const Visit& visit, const std::byte* chunk) const {
+  const TimeGather gathering(counters_);
+  const SparseBatch* const csr = outputs_.sparse();
+  ByteBuffer sample;
+  if (csr == nullptr) sample.resize_discard(lanes_[kData].field->map.row_bytes());
+  for (const RowAt& row : std::span(job.rows[kData]).subspan(visit.first_row, visit.num_rows)) {
+    if (csr == nullptr) {
+      dataset_.sparse->expand(chunk, row.row, sample.data());
+      place(job, kData, sample.data(), row.position);
+      continue;
+    }
+    csr->copy(chunk, row.row, row.position, job.batch.sparse);
+    for (const Batch& echo : job.echoes) csr->copy(chunk, row.row, row.position, echo.sparse);
+  }
+}
+
 void BatchAssembler::read_direct(BatchJob& job, const Visit& visit, Scratch& scratch) const {
   if (lanes_[visit.field].ragged) {
     read_ragged(job, visit);
@@ -276,6 +292,10 @@ void BatchAssembler::find_unreadable(const BatchJob& job, const Visit& visit,
 }
 
 void BatchAssembler::copy_rows(BatchJob& job, const Visit& visit, const std::byte* chunk) const {
+  if (visit.field == kData && dataset_.sparse) {
+    gather_sparse(job, visit, chunk);
+    return;
+  }
   const SampleMap& map = lanes_[visit.field].field->map;
   gather(job, visit, [&](std::size_t, std::uint64_t row) { return map.row_in_chunk(chunk, row); });
 }

@@ -89,6 +89,7 @@ class BatchAssembler {
   void plan_resident(BatchJob& job, std::size_t lane_number) const;
   void plan_lane(BatchJob& job, std::size_t lane_number) const;
   void read_ragged(BatchJob& job, const Visit& visit) const;
+  void gather_sparse(BatchJob& job, const Visit& visit, const std::byte* chunk) const;
   template <typename RowInChunk>
   void gather(BatchJob& job, const Visit& visit, const RowInChunk& row_in_chunk) const;
 

@@ -13,6 +13,7 @@
 namespace h5feed {
 BatchOutputs::BatchOutputs(const DatasetState& dataset, const Resolved& resolved, Device* device)
     : dataset_(dataset), resolved_(resolved), device_(device), pools_(dataset.fields.size()) {
+  if (dataset.delivers_csr()) sparse_.emplace(*dataset.sparse, resolved.format, resolved.placement.on_host());
   if (device == nullptr) return;
   for (std::size_t i = 0; i < dataset_.fields.size(); ++i) {
     const bool alike = dataset_.fields[i].rows.has_value();
@@ -48,7 +49,8 @@ bool BatchOutputs::prepare(BatchJob& job, bool wait) const {
 BatchSlot BatchOutputs::take_slot(const Batch& batch, std::uint64_t first_turn, bool wait) const {
   if (device_ == nullptr) {
     BatchSlot own;
-    own.data.bytes = make_bytes(batch.indices.size() * resolved_.format.data_row_bytes);
+    own.data.bytes = make_bytes(sparse_ ? sparse_->bytes(batch.indices)
+                                        : batch.indices.size() * resolved_.format.data_row_bytes);
     if (dataset_.target)
       own.target.bytes = make_bytes(batch.indices.size() * resolved_.format.target_row_bytes);
     return own;
@@ -64,10 +66,14 @@ void BatchOutputs::put_into(Batch& batch, BatchSlot slot, const EpochKey& key) c
   const std::size_t count = batch.indices.size();
   const Conversion& conversion = resolved_.placement.conversion;
   batch.gpu = std::move(slot.gpu);
-  batch.data = std::move(slot.data);
-  batch.data.dtype = resolved_.format.data_dtype;
-  batch.data.shape = batch_shape(count, resolved_.options.batched, conversion.sample_shape());
-  if (conversion.out_channels_last) batch.data.strides = dense_strides(batch.data.shape, true);
+  if (sparse_) {
+    batch.sparse = sparse_->make(batch.indices, std::move(slot.data.bytes));
+  } else {
+    batch.data = std::move(slot.data);
+    batch.data.dtype = resolved_.format.data_dtype;
+    batch.data.shape = batch_shape(count, resolved_.options.batched, conversion.sample_shape());
+    if (conversion.out_channels_last) batch.data.strides = dense_strides(batch.data.shape, true);
+  }
   for (std::size_t number = 0; number < dataset_.fields.size(); ++number)
     batch.fields.push_back(take_field(number, batch.indices, key));
   if (!dataset_.target) return;

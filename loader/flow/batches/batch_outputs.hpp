@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "batch/buffer_pool.hpp"
 #include "batch/device.hpp"
 #include "dataset/dataset_state.hpp"
+#include "flow/batches/sparse_batch.hpp"
 #include "flow/chunks/batch_job.hpp"
 #include "flow/resolve/resolve.hpp"
 #include "h5feed/batch.hpp"
@@ -32,6 +34,9 @@ class BatchOutputs {
   /// whose other fields are complete. Throws std::bad_alloc.
   void append_valid(Batch& batch, const EpochKey& key) const;
 
+  /// Returns what lays out the data as CSR; null if it is delivered otherwise.
+  const SparseBatch* sparse() const noexcept { return sparse_ ? &*sparse_ : nullptr; }
+
   /// Returns the start of a field's bytes in `batch`, which owns them.
   static std::byte* bytes_of(const Batch& batch, std::size_t field) noexcept {
     if (field == kData) return batch.data.bytes.get();
@@ -48,7 +53,8 @@ class BatchOutputs {
 
   const DatasetState& dataset_;
   const Resolved& resolved_;
-  Device* const device_;  // may be null
+  Device* const device_;               // may be null
+  std::optional<SparseBatch> sparse_;  // only if the data is delivered as CSR
   std::vector<std::unique_ptr<BufferPool>>
       pools_;  // one per named field; null if ragged, or without a device
 };

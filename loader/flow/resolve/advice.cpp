@@ -231,7 +231,7 @@ constexpr double kWorthSaying = 0.8;
 
 bool rows_are_foreseeable(const DatasetState& dataset, const ResolvedOptions& options) noexcept {
   return options.world_size == 1 && !options.sampled && !dataset.tiling && !dataset.episodes &&
-         !dataset.mixture;
+         !dataset.mixture && !dataset.sparse;
 }
 
 RowForecast forecast_rows(const DatasetState& dataset, const ResolvedOptions& options) {

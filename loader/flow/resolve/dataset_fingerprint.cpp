@@ -79,6 +79,12 @@ std::uint64_t dataset_fingerprint(const DatasetState& dataset) {
   if (dataset.episodes) add_episodes(hash, dataset);
   for (const std::int64_t channel : dataset.options.channels)
     hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(channel));
+  if (dataset.sparse) {
+    hash = mix_key(hash, kPlanHash, dataset.sparse->reader->num_values());
+    hash = mix_key(hash, kPlanHash, dataset.sparse->reader->columns());
+    hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(dataset.sparse->format));
+    add_bytes(hash, std::as_bytes(std::span(dataset.sparse->places)));
+  }
   if (dataset.target) {
     add_field(hash, *dataset.target);
     if (dataset.target->is_resident()) add_bytes(hash, dataset.target->resident.span());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "flow/resolve/resolve_order.hpp"
+#include "flow/resolve/sparse_format.hpp"
 
 namespace h5feed {
 
@@ -11,6 +12,7 @@ Resolved resolve(const DataLoaderOptions& options, const DatasetState& dataset, 
                  const SystemLimits& limits, MemoryClaim memory) {
   Resolved resolved;
   resolved.placement = resolve_placement(options, dataset);
+  check_sparse(options, dataset, resolved.placement);
   resolved.transform = StoredTransform(options.transform, dataset);
   const ResolvedOptions order = resolve_order(options, dataset, chosen);
   resolved.format =

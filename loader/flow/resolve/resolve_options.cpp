@@ -14,6 +14,7 @@
 #include "flow/resolve/host_share.hpp"
 #include "flow/resolve/memory_budget.hpp"
 #include "flow/resolve/row_read_choice.hpp"
+#include "flow/resolve/sparse_format.hpp"
 #include "flow/resolve/tuning_bounds.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -219,6 +220,7 @@ DeliveryFormat delivery_format(const DataLoaderOptions& options, const DatasetSt
   };
   format.data_dtype = on_host.to;
   format.data_row_bytes = on_host.sample_bytes();
+  if (dataset.delivers_csr()) set_sparse_format(format, *dataset.sparse, options, max_batch_rows);
   if (dataset.target) {
     const DType stored = dataset.target->info().dtype;
     format.target_dtype = options.target_dtype.value_or(is_integer(stored) ? DType::i64 : stored);

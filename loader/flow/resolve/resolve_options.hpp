@@ -40,6 +40,7 @@ struct DeliveryFormat {
   DType target_dtype = DType::i64;
   std::size_t data_row_bytes = 0;    ///< Bytes of one assembled sample
   std::size_t target_row_bytes = 0;  ///< Bytes of one delivered target; 0 without target
+  DType index_dtype = DType::i64;    ///< Type of columns and offsets of samples delivered as CSR
   std::vector<FieldFormat> fields = {};
   std::size_t staging_row_bytes = 0;  ///< Bytes per sample staged until all of its chunks are read
   std::size_t outputs = 1;            ///< Copies of a batch assembled on the host, the echoes included

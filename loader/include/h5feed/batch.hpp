@@ -80,6 +80,23 @@ struct BatchField {
   HostTensor lengths = {};
 };
 
+/// Rows of a sparse matrix in compressed form (CSR), always in host memory, as `torch::sparse_csr_tensor` and
+/// SciPy's `csr_matrix` take them. `columns` and `offsets` have the same type: int32 if it can count the
+/// columns and the values of every batch of the loader, else int64.
+struct SparseRows {
+  /// Non-zero values of all samples in batch order, (V), as `output_dtype` says.
+  HostTensor values = {};
+  /// Column of each value, (V); in the order of the file.
+  HostTensor columns = {};
+  /// Start of each sample, (B + 1): sample i is values [offsets[i], offsets[i + 1]).
+  HostTensor offsets = {};
+  /// Number of columns of the matrix.
+  std::int64_t num_columns = 0;
+
+  /// Returns whether the batch has sparse rows.
+  bool defined() const noexcept { return values.defined(); }
+};
+
 class DeviceBatch;
 
 /// One batch. `data` has the shape (B,C,H,W) or (B, stored shape), `target` (B), (B,K), …; both without B if
@@ -90,6 +107,8 @@ struct Batch {
   HostTensor data;
   /// Targets in host memory; undefined on a GPU and for datasets without a target.
   HostTensor target;
+  /// Samples of a sparse matrix that is delivered as `SparseFormat::csr`; `data` is then undefined.
+  SparseRows sparse = {};
   std::vector<std::int64_t> indices;  ///< sample numbers in the whole dataset, also for a subset
   /// Storage location of each sample, in batch order; empty without `DataLoaderOptions::provenance`.
   std::vector<SampleOrigin> origins = {};

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "h5feed/episodes.hpp"
 #include "h5feed/export.hpp"
 #include "h5feed/field.hpp"
+#include "h5feed/sparse.hpp"
 #include "h5feed/tiles.hpp"
 
 namespace h5feed {
@@ -60,7 +62,8 @@ struct ImageOptions {
 struct FieldOptions {
   /// Unique, non-empty name, for `Batch::field`.
   std::string name;
-  /// Path of the field's dataset, or a pattern, as for `DatasetOptions::data`. Empty: `name`.
+  /// Path of the field's dataset, or a pattern, as for `DatasetOptions::data`. A categorical column of
+  /// AnnData delivers its codes, as for `DatasetOptions::target`. Empty: `name`.
   std::string data = {};
   /// Files of the field, as for `DatasetOptions::files`. Empty: the files of the samples.
   std::vector<std::filesystem::path> files = {};
@@ -99,9 +102,12 @@ struct DatasetOptions {
   std::vector<std::filesystem::path> files;
   /// Path of the samples within each file, (N,…). Wildcards match names within one group, as in
   /// "data/demo_*/obs/image"; every matching group must contain the rest of the path. Empty: the only dataset
-  /// of the first file that looks like images.
+  /// of the first file that looks like images. A group that holds a sparse matrix, "X" or "layers/counts" of
+  /// AnnData and "matrix" of 10x Genomics, has the cells as samples; see `sparse`.
   std::string data;
-  /// Path of the targets, (N) or (N,…), or a pattern of paths. Empty: no target.
+  /// Path of the targets, (N) or (N,…), or a pattern of paths. A categorical column of AnnData, such as
+  /// "obs/cell_type", delivers its codes, −1 for missing values; `Dataset::categories` has their names.
+  /// Empty: no target.
   std::string target;
   /// Files of the targets, as for `files`. Empty: the files of the samples, each with as many targets as
   /// samples.
@@ -135,6 +141,9 @@ struct DatasetOptions {
   std::vector<std::int64_t> channels = {};
   /// Rows of the target that a sample takes, as `window`; {1, 2, 3, 4, 5, 6} are the next six rows.
   std::vector<std::int64_t> target_window = {};
+  /// How the rows of a sparse matrix are delivered. Unset: as CSR if `data` is a sparse matrix. Throws
+  /// OptionError if it is none.
+  std::optional<SparseOptions> sparse = {};
   /// Further fields of each sample, delivered as `Batch::fields`.
   std::vector<FieldOptions> fields = {};
   /// Directory on a local disk that the files are copied to and read from, for files on slow storage. `open`
@@ -254,6 +263,13 @@ class H5FEED_EXPORT Dataset {
   bool unit_range() const noexcept;
   /// Returns whether the dataset has a target.
   bool has_target() const noexcept;
+  /// Returns whether the samples are delivered as CSR, in `Batch::sparse` instead of `Batch::data`.
+  bool delivers_csr() const noexcept;
+  /// Returns the names of the codes of a categorical target, or of a named field, in the order of the codes;
+  /// empty if it is not categorical. Throws OptionError for a name that no field has.
+  const std::vector<std::string>& categories(std::string_view field = {}) const&;
+  /// Returns a copy of the names, for a temporary dataset.
+  std::vector<std::string> categories(std::string_view field = {}) const&& { return categories(field); }
 
  private:
   friend struct DatasetAccess;

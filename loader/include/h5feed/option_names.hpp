@@ -12,6 +12,7 @@
 #include "h5feed/episodes.hpp"
 #include "h5feed/field.hpp"
 #include "h5feed/options.hpp"
+#include "h5feed/sparse.hpp"
 #include "h5feed/tiles.hpp"
 
 namespace h5feed {
@@ -88,6 +89,10 @@ inline constexpr std::array<OptionWord<SplitBy>, 4> kOptionWords<SplitBy> = {
      {"auto", SplitBy::automatic},
      {"sample", SplitBy::sample},
      {"part", SplitBy::part}}};
+/// Words of `SparseFormat`.
+template <>
+inline constexpr std::array<OptionWord<SparseFormat>, 2> kOptionWords<SparseFormat> = {
+    {{"csr", SparseFormat::csr}, {"dense", SparseFormat::dense}}};
 /// Words of `Collate`.
 template <>
 inline constexpr std::array<OptionWord<Collate>, 3> kOptionWords<Collate> = {
@@ -192,6 +197,13 @@ void visit_options(Options& options, Visit visit) {
   visit("fill", options.fill);
 }
 
+/// Visits the options of sparse rows, as the overload for `Normalize` does.
+template <OptionsOf<SparseOptions> Options, typename Visit>
+void visit_options(Options& options, Visit visit) {
+  visit("format", options.format);
+  visit("columns", options.columns);
+}
+
 /// Visits the options of a dataset, as the overload for `Normalize` does.
 template <OptionsOf<DatasetOptions> Options, typename Visit>
 void visit_options(Options& options, Visit visit) {
@@ -208,6 +220,7 @@ void visit_options(Options& options, Visit visit) {
   visit("window", options.window);
   visit("channels", options.channels);
   visit("target_window", options.target_window);
+  visit("sparse", options.sparse);
   visit("fields", options.fields);
   visit("stage_dir", options.stage_dir);
 }

@@ -37,6 +37,7 @@ struct RowOrigin {
 struct ReadScratch {
   ByteBuffer raw;        ///< Stored bytes of a chunk
   DecodeScratch decode;  ///< State of the filters
+  ByteBuffer part;       ///< A decoded chunk of a dataset that a reader puts together with others
 };
 
 struct JoinedPart;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Base class for readers without a separate fetch step. Internal to this folder.
+// Base class for readers without a separate fetch step. Internal to store/.
 #pragma once
 
 #include <stdexcept>

@@ -61,11 +61,17 @@ namespace datasets {
 /// float32 in 0 … 1, as LibTorch's own datasets do and as the mean and std of most examples expect.
 class TorchDataset : public torch::data::datasets::Dataset<TorchDataset> {
  public:
-  /// Creates a dataset with a reader that all copies share. Throws OptionError if an option is invalid, or if
-  /// LibTorch lacks `options.target_dtype`; DatasetError if `options` do not fit the data, or if its dtype is
-  /// u16, u32 or u64, which LibTorch lacks, and neither `normalize` nor `unit_range` makes it float32.
+  /// Creates a dataset with a reader that all copies share. Throws OptionError if an option is invalid, if
+  /// samples are delivered as CSR, or if LibTorch lacks `options.target_dtype`; DatasetError if `options` do
+  /// not fit the data, or if its dtype is u16, u32 or u64, which LibTorch lacks, and neither `normalize` nor
+  /// `unit_range` makes it float32.
   explicit TorchDataset(h5feed::Dataset dataset, SampleReaderOptions options = {})
       : reader_(std::make_shared<const SampleReader>(std::move(dataset), std::move(options))) {
+    if (reader_->dataset().delivers_csr()) {
+      throw OptionError(
+          "the samples are sparse rows, which LibTorch cannot take out of a batch one by one; set "
+          "sparse.format = dense, or give the dataset to h5feed::make_data_loader");
+    }
     if (!reader_->options().normalize) detail::require_torch_dtype(reader_->dataset().dtype());
     if (reader_->options().target_dtype) detail::require_torch_target(*reader_->options().target_dtype);
   }

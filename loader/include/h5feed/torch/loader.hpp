@@ -126,7 +126,8 @@ inline TorchBatch to_torch(Batch batch) {
     result.data = std::move(tensors.data);
     result.target = std::move(tensors.target);
   } else {
-    result.data = cpu_tensor(std::move(batch.data));
+    result.data = batch.sparse.defined() ? to_sparse_tensor(std::move(batch.sparse))
+                                         : cpu_tensor(std::move(batch.data));
     result.target = cpu_tensor(std::move(batch.target));
   }
   result.indices = std::move(batch.indices);

@@ -82,6 +82,17 @@ inline torch::Tensor to_tensor(HostTensor host) {
   return torch::from_blob(bytes, host.shape, host.strides, release, options);
 }
 
+/// Returns a sparse CSR tensor (B, columns) over the memory of `rows`, without copying it. Throws
+/// std::bad_optional_access if LibTorch lacks the dtype of the values.
+inline torch::Tensor to_sparse_tensor(SparseRows rows) {
+  const std::int64_t samples = rows.offsets.elements() - 1;
+  const std::int64_t columns = rows.num_columns;
+  const torch::Tensor values = to_tensor(std::move(rows.values));
+  return at::_sparse_csr_tensor_unsafe(to_tensor(std::move(rows.offsets)), to_tensor(std::move(rows.columns)),
+                                       values, {samples, columns},
+                                       values.options().layout(torch::kSparseCsr));
+}
+
 /// Converts a Torch tensor to row-major host memory; copies only if it is on a GPU or not contiguous, else
 /// shares ownership of its storage. Undefined if `tensor` is, or has no elements. Throws DatasetError for
 /// dtypes that h5feed does not have. Blocks for the copy of a GPU tensor.

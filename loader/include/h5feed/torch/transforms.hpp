@@ -188,6 +188,11 @@ class TorchCollate {
   /// Throws DatasetError if the result has a dtype that h5feed lacks; rethrows what a transform throws.
   void operator()(Batch& batch) const {
     if (batch.size() == 0) return;
+    if (batch.sparse.defined()) {
+      throw OptionError(
+          "transforms of LibTorch are for dense samples, and these are sparse rows; set sparse.format = "
+          "dense");
+    }
     std::unique_ptr<Stages> stages = take();
     torch::data::Example<> gathered(to_tensor(std::move(batch.data)), to_tensor(std::move(batch.target)));
     if (!batched_) each(gathered, [](const torch::Tensor& sample) { return sample.unsqueeze(0); });

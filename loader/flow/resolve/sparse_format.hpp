@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches of sparse rows: their types and memory, and the options that they exclude.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "dataset/sparse_data.hpp"
+#include "flow/resolve/placement.hpp"
+#include "h5feed/data_loader.hpp"
+
+namespace h5feed {
+
+/// Places of values, columns and offsets in the memory of one batch, in bytes. The values begin at 0.
+struct SparsePlaces {
+  std::size_t columns = 0;  ///< First byte of the columns
+  std::size_t offsets = 0;  ///< First byte of the offsets
+  std::size_t bytes = 0;    ///< Bytes of all three
+
+  /// Computes the places for `values` values of `samples` samples.
+  SparsePlaces(std::uint64_t values, std::uint64_t samples, DType value_type, DType index_type) noexcept;
+};
+
+/// Sets types and memory of batches that are delivered as CSR: of `max_batch_rows` samples, with repeats if
+/// `options` has a sampler.
+void set_sparse_format(DeliveryFormat& format, const SparseData& sparse, const DataLoaderOptions& options,
+                       std::uint64_t max_batch_rows);
+
+/// Throws OptionError if `options` ask for what samples of a sparse matrix cannot have.
+void check_sparse(const DataLoaderOptions& options, const DatasetState& dataset, const Placement& placement);
+
+}  // namespace h5feed
