@@ -18,7 +18,7 @@
 #include "base/unit_range.hpp"
 #include "dataset/dataset_state.hpp"
 #include "dataset/episode_opener.hpp"
-#include "dataset/file_list.hpp"
+#include "base/files/file_list.hpp"
 #include "dataset/sample_opener.hpp"
 #include "dataset/sparse_opener.hpp"
 #include "dataset/tile_labels.hpp"

@@ -17,7 +17,7 @@
 #include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"
 #include "dataset/sample_rows.hpp"
-#include "dataset/sparse_data.hpp"
+#include "store/sparse/sparse_data.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/mixture.hpp"
 #include "plan/mixture.hpp"

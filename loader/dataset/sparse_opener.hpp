@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dataset/field_opener.hpp"
-#include "dataset/sparse_data.hpp"
+#include "store/sparse/sparse_data.hpp"
 #include "store/sparse/sparse_group.hpp"
 
 namespace h5feed {

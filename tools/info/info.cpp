@@ -25,6 +25,7 @@
 #include "tools/info/config.hpp"
 #include "tools/info/episodes.hpp"
 #include "tools/info/shapes.hpp"
+#include "tools/info/sparse.hpp"
 #include "tools/info/stats.hpp"
 #include "tools/info/volumes.hpp"
 #include "tools/measure/decode_speed.hpp"
@@ -309,16 +310,7 @@ int info(const InfoArguments& arguments) {
   const std::vector<DatasetEntry> listed = listed_of(entries);
   const std::vector<SampleReading> found_readings = sample_readings(*file, listed);
   for (const SampleReading& reading : found_readings) {
-    json["reads_as"].push_back({{"what", reading.what},
-                                {"data", reading.data},
-                                {"target", reading.target.empty() ? Json() : Json(reading.target)},
-                                {"note", reading.note.empty() ? Json() : Json(reading.note)}});
-    if (!reading.no_target.empty()) json["reads_as"].back()["no_target"] = reading.no_target;
-    if (reading.whole) json["reads_as"].back()["sample"] = "dataset";
-    if (!reading.image_shapes.empty()) json["reads_as"].back()["image_shapes"] = reading.image_shapes;
-    if (!reading.input_layout.empty()) json["reads_as"].back()["input_layout"] = reading.input_layout;
-    if (reading.tile_size > 0) json["reads_as"].back()["tile_size"] = reading.tile_size;
-    if (!reading.patch.empty()) json["reads_as"].back()["tile_size"] = reading.patch;
+    json["reads_as"].push_back(reading_json(reading));
     readings +=
         fmt::format("{}: {}{}{}\n", reading.what, option_text(reading),
                     reading.note.empty() ? "" : fmt::format(" (and {})", reading.note),
@@ -326,6 +318,7 @@ int info(const InfoArguments& arguments) {
     readings += lines_that_read(reading, printable(arguments.file));
   }
   readings += lines_of_episodes(file, listed, printable(arguments.file));
+  readings += lines_of_sparse(file, listed, printable(arguments.file));
   export_results(arguments.output, table, json);
   if (!arguments.config.empty()) write_sample_config(arguments.config, arguments.file, found_readings);
   if (arguments.output.json) {

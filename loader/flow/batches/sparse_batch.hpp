@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "batch/row_kernel.hpp"
-#include "dataset/sparse_data.hpp"
+#include "store/sparse/sparse_data.hpp"
 #include "flow/resolve/resolve_options.hpp"
 #include "flow/values/conversion.hpp"
 #include "h5feed/batch.hpp"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dataset/sparse_data.hpp"
+#include "store/sparse/sparse_data.hpp"
 #include "flow/resolve/placement.hpp"
 #include "h5feed/data_loader.hpp"
 

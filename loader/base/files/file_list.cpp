@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dataset/file_list.hpp"
+#include "base/files/file_list.hpp"
 
 #include <fmt/format.h>
 #include <glob.h>

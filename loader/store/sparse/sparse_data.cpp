@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dataset/sparse_data.hpp"
+#include "store/sparse/sparse_data.hpp"
 
 #include <cstring>
 #include <type_traits>

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// h5feed info on files with sparse matrices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "support/files/sparse_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/programs/run_program.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Info, prints_the_lines_that_read_sparse_rows) {
+  const TempDir dir;
+  const SparseRowsSet set = random_rows(20, 10);
+  {
+    SparseFile file(dir / "cells.h5ad");
+    file.matrix("X", set, 16);
+    file.file().createGroup("layers");
+    file.matrix("layers/genes", set, 16, "csc_matrix");
+    file.file().createGroup("obs");
+    file.categories("obs/batch", {0, 0}, {"a"});
+    file.categories("obs/cell_type", {0, 0}, {"B"});
+  }
+  const std::string printed = run_program(dir.path(), {"info", "cells.h5ad"}).out;
+  EXPECT_THAT(printed,
+              HasSubstr("sparse rows, 20 cells of 10 genes:\n"
+                        "  C++:    h5feed::Dataset::open({.files = {\"cells.h5ad\"}, .data = \"/X\", "
+                        ".target = \"/obs/cell_type\"})\n"
+                        "  Python: h5feed.Dataset.open(\"cells.h5ad\", data=\"/X\", "
+                        "target=\"/obs/cell_type\")\n"));
+  EXPECT_THAT(printed, HasSubstr("cells.h5ad:/layers/genes is a CSC matrix"));
+  EXPECT_THAT(printed, HasSubstr("a.layers[\"genes\"] = a.layers[\"genes\"].tocsr()"));
+  EXPECT_THAT(run_program(dir.path(), {"bench", "cells.h5ad", "--data", "X", "--shuffle", "chunk:1",
+                                       "--num-workers", "1", "--time-budget", "1s"})
+                  .exit_code,
+              0);
+}
+
+}  // namespace
+}  // namespace h5feed::test
