@@ -91,3 +91,22 @@ def test_the_page_of_mixtures(tmp_path, monkeypatch):
             file["labels"] = np.arange(samples) % 10
     (code,) = snippets(DOCS / "mixtures.md")
     exec(compile(code, "mixtures.md", "exec"), {"__name__": "snippet"})
+
+
+def test_the_page_of_single_cells(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("cells.h5ad", "w") as file:
+        matrix = file.create_group("X")
+        matrix.attrs["encoding-type"] = "csr_matrix"
+        matrix.attrs["shape"] = np.array([400, 50])
+        matrix["data"] = np.ones(800, np.float32)
+        matrix["indices"] = np.tile(np.array([3, 40], np.int32), 400)
+        matrix["indptr"] = np.arange(0, 801, 2)
+        kinds = file.create_group("obs/cell_type")
+        kinds.attrs["encoding-type"] = "categorical"
+        kinds["codes"] = (np.arange(400) % 3 - 1).astype(np.int8)
+        kinds["categories"] = ["B", "T"]
+    (code,) = snippets(DOCS / "single-cells.md")
+    code = code.replace("range(10)", "range(1)").replace('"chunk:16"', '"chunk:1"')
+    exec(compile(code, "single-cells.md", "exec"), {"__name__": "snippet"})

@@ -64,7 +64,7 @@ class Row {
   // share, the row ends at its time limit with the passes it has.
   void measure() {
     if (!cold_) load_if_it_fits();
-    const StoredData stored = cold_ && !rate_only_ ? StoredData(data()) : StoredData();
+    const StoredData stored = cold_ && !rate_only_ && sparse() == nullptr ? StoredData(data()) : StoredData();
     const Clock::time_point end = Clock::now() + row_limit();
     const std::uint64_t passes = settings_.warmup + settings_.runs;
     const BusyElsewhere elsewhere;
@@ -115,7 +115,7 @@ class Row {
   };
 
   Limits warm_limits() const {
-    if (rate_only_) return {};
+    if (rate_only_ || sparse() != nullptr) return {};  // rows of a sparse block are not copied as they are
     const LimitSetup setup{.threads = threads(),
                            .slot_bytes = usual_prefetch(resolved_) * batch_rows() * data().map.row_bytes(),
                            .duration = slice_,
@@ -157,13 +157,18 @@ class Row {
   }
 
   const Field& data() const { return DatasetAccess::state(dataset_)->data; }
+  // Rows of a sparse matrix; null for other data.
+  const SparseData* sparse() const {
+    const auto& matrix = DatasetAccess::state(dataset_)->sparse;
+    return matrix ? &*matrix : nullptr;
+  }
   // A target too large to be read at open goes through the cache, like the data.
   bool target_through_cache() const {
     return dataset_.has_target() && !DatasetAccess::state(dataset_)->target->is_resident();
   }
   // Bytes per sample that count as decoded or read directly.
   double cached_row_bytes() const {
-    std::size_t bytes = data().map.row_bytes();
+    std::size_t bytes = sparse() == nullptr ? data().map.row_bytes() : sparse()->mean_row_bytes();
     if (target_through_cache()) bytes += DatasetAccess::state(dataset_)->target->map.row_bytes();
     return static_cast<double>(bytes);
   }
