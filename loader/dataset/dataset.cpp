@@ -22,7 +22,7 @@
 #include "dataset/sample_opener.hpp"
 #include "dataset/sparse_opener.hpp"
 #include "dataset/tile_labels.hpp"
-#include "dataset/tile_reader.hpp"
+#include "dataset/tiles/tile_reader.hpp"
 #include "h5feed/error.hpp"
 #include "plan/sample_subset.hpp"
 #include "store/hdf5/dataset_names.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "dataset/tiling.hpp"
+#include "dataset/tiles/tiling.hpp"
 #include "store/read/chunk_reader.hpp"
 
 namespace h5feed {

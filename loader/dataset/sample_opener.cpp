@@ -13,7 +13,7 @@
 #include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
 #include "dataset/episode_opener.hpp"
-#include "dataset/tile_reader.hpp"
+#include "dataset/tiles/tile_reader.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/h5_file.hpp"
 #include "store/hdf5/path_pattern.hpp"

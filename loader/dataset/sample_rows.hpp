@@ -10,7 +10,7 @@
 
 #include "base/epoch_key.hpp"
 #include "dataset/episodes/anchors.hpp"
-#include "dataset/tiling.hpp"
+#include "dataset/tiles/tiling.hpp"
 #include "h5feed/episodes.hpp"
 
 namespace h5feed {

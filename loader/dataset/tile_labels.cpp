@@ -20,7 +20,7 @@
 #include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
 #include "base/with_type.hpp"
-#include "dataset/foreground_places.hpp"
+#include "dataset/tiles/foreground_places.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "plan/permutation.hpp"

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 
+#include "base/clock.hpp"
 #include "flow/data_loader_state.hpp"
 #include "flow/resolve/advice.hpp"
 #include "flow/resolve/host_share.hpp"
@@ -58,6 +60,11 @@ DataFacts DataLoader::State::data_facts() const {
   if (resolved.options.echo_factor > 1) facts.mixing = mixing_of(*dataset, resolved.options);
   if (tuning) facts.tuning = tuning->summary();
   return facts;
+}
+
+void DataLoader::State::publish() {
+  if (const std::optional<Verdict> verdict = epoch_log.verdict(counted(), verdict_facts()))
+    stats_file.append(*verdict, now_ns());
 }
 
 void DataLoader::State::advise_storage() {

@@ -336,6 +336,7 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     epoch_clock.stop();
     gpu_window.stop();
     epoch_log.end(counted(), verdict_facts());
+    if (stats_file.publishes()) publish();
     advise_storage();
     return std::nullopt;
   }
@@ -358,6 +359,7 @@ OptionalBatch<Batch> DataLoader::State::next(const ProvideOutput& provide) {
     replayed = batch;
     replayed->gpu.reset();
   }
+  if (stats_file.due(now_ns())) publish();
   return batch;
 }
 

@@ -33,6 +33,7 @@
 #include "flow/stretch.hpp"
 #include "flow/tuning/self_tuning.hpp"
 #include "flow/verdict/epoch_log.hpp"
+#include "flow/verdict/stats_file.hpp"
 #include "h5feed/data_loader.hpp"
 #include "plan/epoch_plan.hpp"
 
@@ -104,6 +105,8 @@ struct DataLoader::State {
   LoaderStats counted() const;
   /// Returns the facts that `report()` needs. The first call may simulate an epoch.
   DataFacts data_facts() const;
+  /// Publishes the progress of the running or last epoch (`StatsFile`).
+  void publish();
   /// Logs once that the files are on a network file system, if the consumer waits for reads from it.
   void advise_storage();
   /// Makes `part` of `of_epoch` the running round. Keeps jobs already issued for it if `may_be_prefetched`,
@@ -154,6 +157,7 @@ struct DataLoader::State {
   EpochClock epoch_clock;
   GpuWindow gpu_window;
   EpochLog epoch_log;
+  StatsFile stats_file;  ///< Used by the consumer's thread only
   const CacheLayout layout;
   const std::unique_ptr<ChunkCache> own_cache;  ///< null: the cache of the group is used
   ChunkCache& cache;

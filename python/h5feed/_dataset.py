@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Datasets, and random access to their samples."""
 
+import inspect
 import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ import numpy as np
 
 from . import _core
 from ._batch import Batch
+from ._config import read_config
 from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
 from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit,
                        SparseOptions, TileOptions, dtype_name, plain_fields, plain_paths)
@@ -80,6 +82,15 @@ class Dataset:
         }
         opened = _open(options)
         return Dataset(_opened=opened, _steps=(_opening(options, opened),))
+
+    @staticmethod
+    def from_config(path: PathLike) -> "Dataset":
+        """Opens the dataset that a configuration file describes: the JSON that `h5feed info FILE --write-config` writes.
+
+        Relative paths are relative to the current directory. Raises FileError if the file cannot be read, OptionError
+        if it is no configuration, and what `open` raises.
+        """
+        return Dataset.open(**read_config(path, "dataset", inspect.signature(Dataset.open).parameters))
 
     def __len__(self) -> int:
         """The number of samples when the dataset was opened."""

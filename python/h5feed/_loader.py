@@ -2,14 +2,16 @@
 """The loader, with NumPy arrays."""
 
 import atexit
+import inspect
 import json
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 from . import _core
 from ._batch import Batch
+from ._config import read_config
 from ._dataset import Dataset, as_count
 from ._errors import DatasetError, OptionError, StateError
 from ._options import Augment, DeviceLike, DTypeLike, Echo, Normalize, PathLike, dtype_name
@@ -102,6 +104,16 @@ class Loader(Generic[Item]):
         self._batched = batch_size is not None or batch_sampler is not None
         self._adapt(options)
         self._start(options)
+
+    @classmethod
+    def from_config(cls, path: PathLike, **options: Any) -> Self:
+        """Makes the loader that a configuration file describes: the JSON that `h5feed info FILE --write-config` writes.
+
+        `options` override those of the file. Raises FileError if the file cannot be read, OptionError if it is no
+        configuration, and what `Dataset.open` and the loader raise.
+        """
+        names = set(inspect.signature(Loader.__init__).parameters) - {"self", "dataset", "data", "target", "unknown"}
+        return cls(Dataset.from_config(path), **{**read_config(path, "loader", names), **options})
 
     def _start(self, options: dict[str, Any]) -> None:
         """Makes the loader of the core."""

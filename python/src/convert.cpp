@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "h5feed/error.hpp"
+#include "h5feed/option_names.hpp"
 #include "python/src/text.hpp"
 
 namespace h5feed::python {
@@ -50,6 +51,14 @@ Keywords fields_of(const char* name, nb::handle value) {
   if (!nb::hasattr(value, "__dataclass_fields__"))
     wrong_type(name, "a dict or the class of this option", value);
   return Keywords(nb::cast<nb::dict>(value.attr("__dict__")));
+}
+
+// Takes the options of a struct, called `kind` in Python.
+template <typename Options>
+void take_fields(const char* name, nb::handle value, const char* kind, Options& into) {
+  Keywords given = fields_of(name, value);
+  visit_options(into, [&](const char* option, auto& member) { given.take(option, member); });
+  given.finish(kind);
 }
 
 }  // namespace
@@ -121,20 +130,7 @@ void convert(const char* name, nb::handle value, std::vector<std::filesystem::pa
 void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into) {
   into.clear();
   for_each_element(name, "a sequence of fields", value, [&](nb::handle element) {
-    FieldOptions& field = into.emplace_back();
-    Keywords given = fields_of(name, element);
-    given.take("name", field.name);
-    given.take("data", field.data);
-    given.take("files", field.files);
-    given.take("sample", field.sample);
-    given.take("input_layout", field.input_layout);
-    given.take("images", field.images);
-    given.take("collate", field.collate);
-    given.take("dtype", field.dtype);
-    given.take("normalize", field.normalize);
-    given.take("window", field.window);
-    given.take("per", field.per);
-    given.finish("FieldOptions");
+    take_fields(name, element, "FieldOptions", into.emplace_back());
   });
 }
 
@@ -173,6 +169,12 @@ void convert(const char* name, nb::handle value, GpuCacheBytes& into) {
   into = bytes;
 }
 
+void convert(const char* name, nb::handle value, LoaderDevice& into) {
+  std::string device;
+  convert(name, value, device);
+  into = LoaderDevice(device);
+}
+
 void convert(const char* name, nb::handle value, WorkerCount& into) {
   if (!nb::isinstance<nb::str>(value)) {
     convert(name, value, into.count);
@@ -197,46 +199,19 @@ void convert(const char* name, nb::handle value, Shuffle& into) {
 void convert(const char* name, nb::handle value, std::filesystem::path& into) { into = path_of(name, value); }
 
 void convert(const char* name, nb::handle value, Normalize& into) {
-  Keywords given = fields_of(name, value);
-  given.take("scale", into.scale);
-  given.take("mean", into.mean);
-  given.take("std", into.std);
-  given.finish("Normalize");
+  take_fields(name, value, "Normalize", into);
 }
 
 void convert(const char* name, nb::handle value, ImageOptions& into) {
-  Keywords given = fields_of(name, value);
-  given.take("height", into.height);
-  given.take("width", into.width);
-  given.take("color", into.color);
-  given.take("shapes", into.shapes);
-  given.finish("ImageOptions");
+  take_fields(name, value, "ImageOptions", into);
 }
 
 void convert(const char* name, nb::handle value, TileOptions& into) {
-  Keywords given = fields_of(name, value);
-  given.take("size", into.size);
-  given.take("stride", into.stride);
-  given.take("overlap", into.overlap);
-  given.take("edges", into.edges);
-  given.take("per_image", into.per_image);
-  given.take("foreground", into.foreground);
-  given.take("min_foreground", into.min_foreground);
-  given.take("labels", into.labels);
-  given.take("turns", into.turns);
-  given.finish("TileOptions");
+  take_fields(name, value, "TileOptions", into);
 }
 
 void convert(const char* name, nb::handle value, EpisodeOptions& into) {
-  Keywords given = fields_of(name, value);
-  given.take("index", into.index);
-  given.take("table", into.table);
-  given.take("only", into.only);
-  given.take("anchors", into.anchors);
-  given.take("missing_before", into.missing_before);
-  given.take("missing_after", into.missing_after);
-  given.take("fill", into.fill);
-  given.finish("EpisodeOptions");
+  take_fields(name, value, "EpisodeOptions", into);
 }
 
 void convert(const char* name, nb::handle value, std::vector<SparseOptions::Column>& into) {
@@ -251,48 +226,25 @@ void convert(const char* name, nb::handle value, std::vector<SparseOptions::Colu
 }
 
 void convert(const char* name, nb::handle value, SparseOptions& into) {
-  Keywords given = fields_of(name, value);
-  given.take("format", into.format);
-  given.take("columns", into.columns);
-  given.finish("SparseOptions");
+  take_fields(name, value, "SparseOptions", into);
 }
 
 void convert(const char* name, nb::handle value, Augment::RandomCrop& into) {
-  Keywords given = fields_of(name, value);
-  given.take("height", into.height);
-  given.take("width", into.width);
-  given.take("padding", into.padding);
-  given.finish("RandomCrop");
+  take_fields(name, value, "RandomCrop", into);
 }
 
 void convert(const char* name, nb::handle value, Augment::RandomResizedCrop& into) {
-  Keywords given = fields_of(name, value);
-  given.take("height", into.height);
-  given.take("width", into.width);
-  given.take("min_scale", into.min_scale);
-  given.take("max_scale", into.max_scale);
-  given.take("min_ratio", into.min_ratio);
-  given.take("max_ratio", into.max_ratio);
-  given.finish("RandomResizedCrop");
+  take_fields(name, value, "RandomResizedCrop", into);
 }
 
-void convert(const char* name, nb::handle value, Augment& into) {
-  Keywords given = fields_of(name, value);
-  given.take("horizontal_flip", into.horizontal_flip);
-  given.take("vertical_flip", into.vertical_flip);
-  given.take("random_crop", into.random_crop);
-  given.take("random_resized_crop", into.random_resized_crop);
-  given.finish("Augment");
-}
+void convert(const char* name, nb::handle value, Augment& into) { take_fields(name, value, "Augment", into); }
 
 void convert(const char* name, nb::handle value, Echo& into) {
   if (PyIndex_Check(value.ptr()) != 0) {
     convert(name, value, into.factor);
     return;
   }
-  Keywords given = fields_of(name, value);
-  given.take("factor", into.factor);
-  given.finish("Echo");
+  take_fields(name, value, "Echo", into);
 }
 
 }  // namespace h5feed::python

@@ -44,6 +44,7 @@ void convert(const char* name, nb::handle value, std::vector<FieldOptions>& into
 void convert(const char* name, nb::handle value, DType& into);
 void convert(const char* name, nb::handle value, TileExtent& into);
 void convert(const char* name, nb::handle value, GpuCacheBytes& into);
+void convert(const char* name, nb::handle value, LoaderDevice& into);
 void convert(const char* name, nb::handle value, WorkerCount& into);
 void convert(const char* name, nb::handle value, Shuffle& into);
 void convert(const char* name, nb::handle value, InputLayout& into);

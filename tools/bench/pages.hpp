@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench/settings.hpp"
+
 namespace h5feed::cli {
 
 /// Returns, for each group of rows to measure, whether it drops the file's pages first; warm rows come first.
 /// Without `cold` and `warm` (the options --cold and --warm), a file that the page cache cannot hold is
 /// measured both ways. Throws FileError if `cold` is set and the file's pages cannot be dropped.
-std::vector<bool> choose_pages(const std::string& file, bool cold, bool warm);
+std::vector<bool> choose_pages(const BenchSettings& settings, bool cold, bool warm);
 
 /// Returns "warm pages", "cold pages" or "warm pages, then cold ones".
 std::string pages_text(const std::vector<bool>& pages);

@@ -56,9 +56,10 @@ constexpr double kCopyShare = 1.1;
 constexpr std::uint64_t kCopyOverhead = 64 * kMiB;
 
 void refuse_what_the_peers_lack(const BenchSettings& settings) {
-  if (settings.on_error != "fail") throw OptionError("--peer compares whole files; leave out --on-error");
-  if (settings.normalize) throw OptionError("--peer compares stored values; leave out --normalize");
-  if (!settings.batch_size) throw OptionError("--peer compares batches; give --batch-size a number");
+  if (settings.loader.on_error != OnError::fail)
+    throw OptionError("--peer compares whole files; leave out --on-error");
+  if (settings.loader.normalize) throw OptionError("--peer compares stored values; leave out --normalize");
+  if (!settings.loader.batch_size) throw OptionError("--peer compares batches; give --batch-size a number");
 }
 
 // Copy of the samples that a peer made in its own format.
@@ -73,11 +74,11 @@ class Comparison {
   Comparison(const PeerRequest& request, const OutputOptions& output)
       : output_(output), settings_(request.settings), cold_(request.cold), folder_(request.scratch) {
     for (const std::string& name : request.peers) {
-      peers_.push_back(find_peer(name, request.python, folder_, settings_.shuffle));
+      peers_.push_back(find_peer(name, request.python, folder_, settings_.loader.shuffle.to_string()));
       start_ = std::max(start_, peers_.back().start);
     }
     const ScopedLogSink quiet(ignore_log);
-    const Dataset dataset = open_dataset(dataset_options(settings_), "bench");
+    const Dataset dataset = open_dataset(settings_.dataset, "bench");
     for (const std::int64_t workers : request.loader_workers) {
       DataLoader(dataset, loader_options(settings_, workers));
     }
@@ -95,9 +96,9 @@ class Comparison {
     announce();
     convert();
     if (cold_) {
-      require_droppable(settings_.file);
-    } else if (std::filesystem::file_size(settings_.file) <= system_limits().available_bytes / 2) {
-      pages_warm_ = load_pages(settings_.file, settings_.time_budget);
+      require_droppable(settings_.file());
+    } else if (std::filesystem::file_size(settings_.file()) <= system_limits().available_bytes / 2) {
+      pages_warm_ = load_pages(settings_.file(), settings_.time_budget);
     }
     Progress progress("bench", ProgressUnit::seconds, seconds_in_all());
     for (std::uint64_t round = 0; round < rounds_.all; ++round) {
@@ -128,7 +129,8 @@ class Comparison {
     for (std::size_t i = 0; i < longest; ++i) {
       for (std::size_t k = 0; k < ways.size(); ++k) {
         if (k == ways.size() / 2 && i < request.loader_workers.size()) {
-          rows_.emplace_back(nullptr, PeerWay{.name = kLoaderName, .order = settings_.shuffle},
+          rows_.emplace_back(nullptr,
+                             PeerWay{.name = kLoaderName, .order = settings_.loader.shuffle.to_string()},
                              request.loader_workers[i]);
         }
         if (i < request.peer_workers.size())
@@ -167,7 +169,7 @@ class Comparison {
         "measuring {}:{} through h5feed and through {} ({}): {} rows in turn, about {:.3g} s in all, of "
         "which "
         "starting Python takes {:.0f}{}; a process of Python is ended {:.0f} s after its time",
-        printable(settings_.file), printable(data_), printable(through), printable(peers_.front().python),
+        printable(settings_.file()), printable(data_), printable(through), printable(peers_.front().python),
         rows_.size(), seconds_in_all(), starts_in_all(),
         rounds_.all < wanted
             ? fmt::format("; {} of {} repetitions of a row fit --time-budget", rounds_.all, wanted)
@@ -207,7 +209,7 @@ class Comparison {
 
   int measure(PeerRow& row, bool counts, Progress& progress) {
     if (!row.error().empty()) return kDone;
-    if (cold_) drop_pages(settings_.file);
+    if (cold_) drop_pages(settings_.file());
     auto last = Clock::now();
     const auto tick = [&] {
       const auto now = Clock::now();
@@ -239,9 +241,9 @@ class Comparison {
                   .first_batch_s = result.at("first_batch_ms").get<double>() / 1e3};
     if (const Json& after_start = result.at("samples_per_s_after_start"); !after_start.is_null()) {
       rate.after_start = after_start.get<double>();
-      rate.samples_per_s =
-          epoch_rate(answer.at("resolved").at("samples").get<double>(),
-                     static_cast<double>(*settings_.batch_size), rate.first_batch_s, *rate.after_start);
+      rate.samples_per_s = epoch_rate(answer.at("resolved").at("samples").get<double>(),
+                                      static_cast<double>(*settings_.loader.batch_size), rate.first_batch_s,
+                                      *rate.after_start);
     }
     if (const Json& share = result.at("share_of_limit"); !share.is_null())
       rate.limit_share = share.get<double>();
@@ -251,18 +253,18 @@ class Comparison {
 
   Json settings_for(const PeerWay& way, std::int64_t num_workers) const {
     return {{"mode", way.mode},
-            {"order", settings_.shuffle},
+            {"order", settings_.loader.shuffle.to_string()},
             {"num_workers", num_workers},
-            {"batch_size", *settings_.batch_size},
+            {"batch_size", *settings_.loader.batch_size},
             {"seconds", Seconds(repetition_).count()},
-            {"seed", settings_.seed},
+            {"seed", *settings_.loader.seed},
             {"numbers", kOrderFile}};
   }
 
   ChildResult ask(const Peer& peer, const char* what, Json settings, Seconds limit,
                   const std::function<void()>& tick) const {
     settings["folder"] = peer.name;
-    return run_program(peer.python, {peer.script, what, settings.dump(), settings_.file, data_, target_},
+    return run_program(peer.python, {peer.script, what, settings.dump(), settings_.file(), data_, target_},
                        std::chrono::duration_cast<std::chrono::nanoseconds>(limit), tick);
   }
 
@@ -302,10 +304,9 @@ class Comparison {
 
   Json to_json() const {
     Json settings = cli::to_json(settings_);
-    settings.erase("file");
     for (const auto& [key, value] : resolved_.items()) settings[key] = value;
     settings["page_cache"] = cold_ ? "cold" : pages_warm_ ? "warm" : "as found";
-    Json json = {{"file", settings_.file},
+    Json json = {{"file", settings_.file()},
                  {"machine", machine_json()},
                  {"version", H5FEED_VERSION},
                  {"commit", H5FEED_COMMIT},
@@ -376,7 +377,7 @@ int bench_against_peers(const PeerRequest& request, const OutputOptions& output)
   for (const std::int64_t workers : request.loader_workers) check_threads("--num-workers", workers);
   for (const std::int64_t workers : request.peer_workers)
     check_processes("--num-workers", workers, kWorkerBytes);
-  check_export_places(output, request.settings.file);
+  check_export_places(output, request.settings.file());
   return Comparison(request, output).run();
 }
 

@@ -116,7 +116,7 @@ std::vector<std::string> cells(const Json& row) {
 }
 
 void check(const RanksRequest& request) {
-  const Dataset dataset = Dataset::open(dataset_options(request.settings));
+  const Dataset dataset = Dataset::open(request.settings.dataset);
   const ScopedLogSink quiet(ignore_log);
   for (const std::int64_t world_size : request.world_sizes) {
     if (world_size < 1) throw OptionError("--world-size takes numbers from 1 on");
@@ -141,14 +141,13 @@ void check(const RanksRequest& request) {
 
 int bench_world_sizes(const RanksRequest& request, const OutputOptions& output) {
   check(request);
-  check_export_places(output, request.settings.file);
-  Json json = {{"file", request.settings.file},
+  check_export_places(output, request.settings.file());
+  Json json = {{"file", request.settings.file()},
                {"machine", machine_json()},
                {"version", H5FEED_VERSION},
                {"commit", H5FEED_COMMIT},
                {"settings", to_json(request.settings)},
                {"rows", Json::array()}};
-  json["settings"].erase("file");
   Table table = ranks_table();
   if (!output.json) print(table.header_text());
   for (const std::int64_t num_workers : request.num_workers) {

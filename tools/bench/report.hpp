@@ -2,6 +2,8 @@
 // Text that `bench` prints about its rows.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +15,18 @@ namespace h5feed::cli {
 /// Formats samples/s for people: "6,420".
 std::string rate_text(double value);
 
-/// Returns an empty table with the columns of `bench`, wide enough to be printed row by row.
-Table bench_table();
+/// Formats a share for people: "94 %".
+std::string percent_text(double share);
+
+/// Formats a ratio as a change for people: "-4.8 %" for 0.952.
+std::string percent_change(double ratio);
+
+/// Returns an empty table with the columns of `bench`, wide enough to be printed row by row; with `swept`
+/// also a last column of the settings that differ between the rows.
+Table bench_table(bool swept = false);
+
+/// Returns what distinguishes a row: "num_workers=2", or "num_workers=2 batch_size=64" with swept settings.
+std::string row_name(const Json& row);
 
 /// Returns the table cells of one row from its JSON.
 std::vector<std::string> bench_cells(const Json& row);
@@ -29,9 +41,21 @@ const Json& best_row(const Json& rows);
 std::string bench_verdict(const Json& rows, const std::string& shuffle,
                           const std::string& cache_policy = "lru", const std::string& on_error = "fail");
 
-/// Returns lines that warn about unreliable figures of a row: repetitions that differ much, that cover only
-/// part of an epoch, whose pages were neither all cold nor all warm, or whose samples could not all be read.
-/// Empty otherwise.
+/// Returns the row to recommend to a training that takes `samples_per_s`: among those whose slowest
+/// repetition is as fast, the one with the least CPU time per sample; among equal ones the one with the least
+/// memory. Empty if none is as fast.
+std::optional<std::size_t> cheapest_row(const Json& rows, double samples_per_s);
+
+/// Returns the sentence that names the cheapest row for a training that takes `samples_per_s`, or how far the
+/// fastest row is from it and what to try.
+std::string target_verdict(const Json& rows, double samples_per_s);
+
+/// Returns a line that warns about other processes that kept the machine busy meanwhile; empty if none did.
+std::string busy_warning(const Json& rows);
+
+/// Returns lines that warn about unreliable figures of a row: repetitions that differ much, that are short or
+/// cover only part of an epoch, whose pages were neither all cold nor all
+/// warm, or whose samples could not all be read. Empty otherwise.
 std::string row_warnings(const Json& row);
 
 }  // namespace h5feed::cli

@@ -18,6 +18,7 @@
 #include "tools/bench/limits.hpp"
 #include "tools/bench/repetition.hpp"
 #include "tools/bench/settings.hpp"
+#include "tools/measure/busy_elsewhere.hpp"
 #include "tools/measure/page_cache.hpp"
 #include "tools/measure/statistics.hpp"
 #include "tools/program/child_process.hpp"
@@ -46,15 +47,16 @@ class Row {
       : settings_(request.settings),
         num_workers_(request.num_workers),
         cold_(request.cold),
+        rate_only_(request.rate_only),
         whole_epochs_(request.whole_epochs),
-        dataset_(Dataset::open(dataset_options(settings_))),
+        dataset_(Dataset::open(settings_.dataset)),
         options_(loader_options(request)) {
     const DataLoader loader(dataset_, options_);
     resolved_ = loader.options();
     // A second epoch is measured if it can be served from memory; it reads no page, cold or warm.
-    fits_cache_ = !cold_ && data().info().total_bytes() <= resolved_.cache_bytes;
+    fits_cache_ = !cold_ && !rate_only_ && data().info().total_bytes() <= resolved_.cache_bytes;
     const std::uint64_t warm_parts = 2U + (rows_readable() ? 1U : 0U) + (fits_cache_ ? 1U : 0U);
-    const std::uint64_t parts = cold_ ? 3U : warm_parts;
+    const std::uint64_t parts = rate_only_ ? 1U : cold_ ? 3U : warm_parts;
     slice_ = settings_.time_budget / static_cast<std::int64_t>((settings_.runs + settings_.warmup) * parts);
   }
 
@@ -62,12 +64,14 @@ class Row {
   // share, the row ends at its time limit with the passes it has.
   void measure() {
     if (!cold_) load_if_it_fits();
-    const StoredData stored = cold_ && sparse() == nullptr ? StoredData(data()) : StoredData();
+    const StoredData stored = cold_ && !rate_only_ && sparse() == nullptr ? StoredData(data()) : StoredData();
     const Clock::time_point end = Clock::now() + row_limit();
     const std::uint64_t passes = settings_.warmup + settings_.runs;
+    const BusyElsewhere elsewhere;
     for (std::uint64_t i = 0; i < passes; ++i) {
       if (Clock::now() >= end && !repetitions_.empty()) break;
-      if (!cold_ && i == settings_.warmup) resident_share_ = resident_share(settings_.file);
+      if (!cold_ && i == settings_.warmup && settings_.reads_one_file())
+        resident_share_ = resident_share(settings_.file());
       Repetition repetition = run_loader(i);
       Limits limits = cold_ ? cold_limits(stored, i) : warm_limits();
       // If not even the warm-up ended in time, its result counts.
@@ -75,6 +79,7 @@ class Row {
       repetitions_.push_back(std::move(repetition));
       limits_.push_back(limits);
     }
+    busy_elsewhere_ = elsewhere.share();
   }
 
   Json to_json() const {
@@ -110,7 +115,7 @@ class Row {
   };
 
   Limits warm_limits() const {
-    if (sparse() != nullptr) return {};  // rows of a block are not copied as they are
+    if (rate_only_ || sparse() != nullptr) return {};  // rows of a sparse block are not copied as they are
     const LimitSetup setup{.threads = threads(),
                            .slot_bytes = usual_prefetch(resolved_) * batch_rows() * data().map.row_bytes(),
                            .duration = slice_,
@@ -121,7 +126,8 @@ class Row {
 
   Limits cold_limits(const StoredData& stored, std::uint64_t number) {
     if (stored.empty()) return {};
-    ColdSetup setup{.file = settings_.file, .seed = settings_.seed + number, .duration = slice_};
+    ColdSetup setup{
+        .file = settings_.file(), .seed = settings_.loader.seed.value_or(0) + number, .duration = slice_};
     const ColdRate sequential = measure_cold_limit(stored, setup);
     setup.order = resolved_.row_reads ? ColdOrder::random_rows : ColdOrder::random_chunks;
     // One read for each worker, and those that run ahead of decoding.
@@ -145,9 +151,9 @@ class Row {
 
   // Reads a file that fits in memory once, so that every row starts with the same page cache.
   void load_if_it_fits() const {
-    if (resident_share(settings_.file) == 1.0) return;
-    if (std::filesystem::file_size(settings_.file) <= system_limits().available_bytes)
-      load_pages(settings_.file, settings_.time_budget);
+    if (!settings_.reads_one_file() || resident_share(settings_.file()) == 1.0) return;
+    if (std::filesystem::file_size(settings_.file()) <= system_limits().available_bytes)
+      load_pages(settings_.file(), settings_.time_budget);
   }
 
   const Field& data() const { return DatasetAccess::state(dataset_)->data; }
@@ -200,7 +206,7 @@ class Row {
   // Runs one epoch, or as much as fits in `limit_s`, up to the end of a window: within a window, chunks have
   // been decoded whose samples were not yet delivered. Returns the seconds it took.
   double run_epoch(std::uint64_t number, double limit_s, Repetition& repetition) {
-    if (cold_) note_resident(drop_pages(settings_.file));
+    if (cold_) note_resident(drop_pages(settings_.file()));
     const ResourceUsage before = resource_usage();
     const Clock::time_point start = Clock::now();
     DataLoader loader(dataset_, options_);
@@ -267,10 +273,11 @@ class Row {
 
   Json row_json() const {
     std::vector<double> samples_per_s, decoded_bytes_per_s, read_bytes_per_s, first_batch_ms, cached,
-        after_start;
+        after_start, repetition_s;
     Repetition all;
     for (const Repetition& repetition : repetitions_) {
       samples_per_s.push_back(repetition.samples_per_s());
+      repetition_s.push_back(repetition.seconds);
       decoded_bytes_per_s.push_back(repetition.decoded_bytes_per_s());
       read_bytes_per_s.push_back(repetition.read_bytes_per_s());
       first_batch_ms.insert(first_batch_ms.end(), repetition.first_batch_ms.begin(),
@@ -324,6 +331,8 @@ class Row {
     compare("cold_limit", random ? "random" : "sequential",
             random ? &Limits::cold_random : &Limits::cold_sequential, median(read_bytes_per_s));
     row["epoch_share"] = all.epoch_share;
+    row["repetition_s"] = median(repetition_s);
+    row["busy_elsewhere"] = busy_elsewhere_ ? Json(*busy_elsewhere_) : Json();
     row["first_batch_ms"] = median(first_batch_ms);
     row["samples_per_s_after_start"] = after_start.empty() ? Json() : Json(median(after_start));
     row["wait_fraction"] = all.wait_s / all.seconds;
@@ -349,6 +358,7 @@ class Row {
   const BenchSettings settings_;
   const std::int64_t num_workers_;
   const bool cold_;
+  const bool rate_only_;
   const bool whole_epochs_;
   const Dataset dataset_;
   const DataLoaderOptions options_;
@@ -360,6 +370,7 @@ class Row {
   std::vector<Limits> limits_;
   // Cold: the largest share left after a drop; warm: the share before the counted runs.
   std::optional<double> resident_share_;
+  std::optional<double> busy_elsewhere_;
 };
 
 }  // namespace
@@ -372,7 +383,7 @@ int run_bench_row(const std::vector<std::string>& arguments) {
   const ScopedLogSink sink([&](LogLevel level, std::string_view line) {
     if (level == LogLevel::warning && !said) say(line);
   });
-  return name_where_memory_ends(request.settings.file, request.settings.data, [&] {
+  return name_where_memory_ends(request.settings.file(), request.settings.dataset.data, [&] {
     Row row(request);
     said = true;
     row.measure();

@@ -8,6 +8,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "h5feed/data_loader.hpp"
@@ -17,43 +19,30 @@
 
 namespace h5feed::cli {
 
-/// Settings of `bench`, most of them as typed. Their names, texts and JSON are in `dataset_fields` and
-/// `loader_fields`.
+/// Settings of `bench`: the options of the library, and how long to measure.
 struct BenchSettings {
-  std::string file;
-  std::string data;
-  std::string target;
-  std::string input_layout = "auto";
-  TileText tiles;
-  SampleText sample;
-  std::optional<std::int64_t> batch_size = 256;  ///< unset: single samples
-  std::string shuffle = "sequential";
-  std::optional<std::uint64_t> cache_bytes;  ///< unset: the loader's default
-  std::string cache_policy = "lru";
-  std::optional<std::uint64_t> memory_budget_bytes;  ///< unset: the loader's default
-  std::string on_error = "fail";
-  double max_bad_share = 0.01;  ///< share of an epoch's samples, with `on_error` other than fail
-  bool normalize = false;
-  std::uint64_t seed = 0;
+  DatasetOptions dataset;
+  DataLoaderOptions loader{.batch_size = 256, .seed = 0};
   std::uint64_t runs = 3;
   std::uint64_t warmup = 1;
   std::chrono::nanoseconds time_budget = std::chrono::seconds(3);  ///< time to spend on one row
+
+  /// Returns the first file, as typed; empty if there is none.
+  std::string file() const { return dataset.files.empty() ? std::string() : dataset.files.front().string(); }
+  /// Returns whether all samples are read from the file `file()`, so that its pages can be watched.
+  bool reads_one_file() const;
 };
 
-/// One setting of `bench`: how it is typed on the command line, and its value in JSON.
+/// One setting of `bench` as it is typed on the command line.
 struct BenchField {
-  std::string key;       ///< key in JSON, such as "batch_size"
-  std::string option;    ///< name on the command line, such as "--batch-size"
-  std::string type;      ///< kind of the value as --help shows it, such as "N"; empty: a flag, or the file
-  std::string help;      ///< description in --help
-  bool is_path = false;  ///< whether the value is a path, which need not be UTF-8
-  std::string default_text;  ///< default as typed; empty: none
+  std::string key;     ///< name of the setting, such as "batch_size"
+  std::string option;  ///< name on the command line, such as "--batch-size"
+  std::string type;    ///< kind of the value as --help shows it, such as "N"; empty: a flag, or the file
+  std::string help;    ///< description in --help
+  std::string default_text = {};  ///< default as typed; empty: none
+  bool repeats = false;  ///< whether the option may be given several times, and each adds to the others
   /// Sets the value from text as typed. Throws OptionError.
-  std::function<void(BenchSettings& settings, const std::string& text)> parse;
-  /// Returns the value as JSON.
-  std::function<Json(const BenchSettings& settings)> value;
-  /// Sets the value from JSON made by `value`.
-  std::function<void(BenchSettings& settings, const Json& value)> set;
+  std::function<void(BenchSettings& settings, const std::string& text)> parse = {};
 };
 
 /// Returns the settings that say which samples are read, in the order of --help; the file is the first.
@@ -61,11 +50,25 @@ const std::vector<BenchField>& dataset_fields();
 /// Returns the settings that say how the samples are loaded and measured, in the order of --help.
 const std::vector<BenchField>& loader_fields();
 
-/// Parses the text of every setting, by its key. Throws OptionError, and std::out_of_range if a text is
-/// missing.
-BenchSettings settings_from(const std::map<std::string, std::string>& texts);
+/// Texts of settings as typed, by key.
+using SettingTexts = std::map<std::string, std::vector<std::string>>;
 
-/// Returns the settings as JSON, for the result and for the process of a row.
+/// Parses the texts of the settings that were given, into `settings`. Throws OptionError.
+BenchSettings settings_from(const SettingTexts& texts, BenchSettings settings = {});
+
+/// Sets one setting by name, from text as typed: one of the command line, or any option of the dataset and
+/// the loader, such as "prefetch_factor" and "4". `option` names the source in messages, such as "--set".
+/// Throws OptionError.
+void set_by_name(BenchSettings& settings, std::string_view option, const std::string& name,
+                 const std::string& text);
+
+/// Converts a value as typed to JSON: a number or other JSON, a size such as 64MiB, null for none, or text.
+Json value_from_text(const std::string& text);
+
+/// Splits "batch_size=64" at its first "=". Throws OptionError that names `option` if there is none.
+std::pair<std::string, std::string> name_and_value(std::string_view option, const std::string& text);
+
+/// Returns the settings as JSON for the result, with all options that differ from the library's defaults.
 Json to_json(const BenchSettings& settings);
 
 /// Returns a number of workers as it is typed: "2" or "auto".
@@ -83,21 +86,19 @@ struct RowRequest {
   std::int64_t num_workers = 0;
   bool quiet = false;         ///< suppress warnings that an earlier row has printed
   bool cold = false;          ///< drop the file's pages before each pass
+  bool rate_only = false;     ///< measure neither limits nor cached epochs
   bool whole_epochs = false;  ///< cut an epoch only at the row's time limit, not at its share of the time
   std::int64_t rank = 0;
   std::int64_t world_size = 1;    ///< processes that share the samples; each gets its own request
   std::string shard = "strided";  ///< how samples are assigned to ranks
 };
 
-/// Converts a request to command-line arguments. Paths are separate arguments, not part of the JSON, since
-/// they need not be UTF-8.
+/// Converts a request to command-line arguments, in a form that keeps paths that are not UTF-8.
 std::vector<std::string> to_arguments(const RowRequest& request);
 /// Converts the arguments made by `to_arguments` back to a request.
 RowRequest row_request_from(const std::vector<std::string>& arguments);
 
-/// Converts the settings to the library's dataset options. Throws OptionError.
-DatasetOptions dataset_options(const BenchSettings& settings);
-/// Converts the settings to the library's loader options with `num_workers` workers. Throws OptionError.
+/// Returns the loader options with `num_workers` workers, of a single process.
 DataLoaderOptions loader_options(const BenchSettings& settings, std::int64_t num_workers);
 /// Converts a request to the library's loader options, with its workers and shard. Throws OptionError.
 DataLoaderOptions loader_options(const RowRequest& request);

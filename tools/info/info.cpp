@@ -22,6 +22,7 @@
 #include "store/read/file_pool.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/write/attributes.hpp"
+#include "tools/info/config.hpp"
 #include "tools/info/episodes.hpp"
 #include "tools/info/shapes.hpp"
 #include "tools/info/sparse.hpp"
@@ -44,6 +45,7 @@ namespace {
 struct InfoArguments {
   std::string file;
   std::string data;
+  std::string config;  // file to write; empty: none
   StatsArguments stats;
   OutputOptions output;
 };
@@ -306,17 +308,9 @@ int info(const InfoArguments& arguments) {
   std::string readings;
   json["reads_as"] = Json::array();
   const std::vector<DatasetEntry> listed = listed_of(entries);
-  for (const SampleReading& reading : sample_readings(*file, listed)) {
-    json["reads_as"].push_back({{"what", reading.what},
-                                {"data", reading.data},
-                                {"target", reading.target.empty() ? Json() : Json(reading.target)},
-                                {"note", reading.note.empty() ? Json() : Json(reading.note)}});
-    if (!reading.no_target.empty()) json["reads_as"].back()["no_target"] = reading.no_target;
-    if (reading.whole) json["reads_as"].back()["sample"] = "dataset";
-    if (!reading.image_shapes.empty()) json["reads_as"].back()["image_shapes"] = reading.image_shapes;
-    if (!reading.input_layout.empty()) json["reads_as"].back()["input_layout"] = reading.input_layout;
-    if (reading.tile_size > 0) json["reads_as"].back()["tile_size"] = reading.tile_size;
-    if (!reading.patch.empty()) json["reads_as"].back()["tile_size"] = reading.patch;
+  const std::vector<SampleReading> found_readings = sample_readings(*file, listed);
+  for (const SampleReading& reading : found_readings) {
+    json["reads_as"].push_back(reading_json(reading));
     readings +=
         fmt::format("{}: {}{}{}\n", reading.what, option_text(reading),
                     reading.note.empty() ? "" : fmt::format(" (and {})", reading.note),
@@ -326,6 +320,7 @@ int info(const InfoArguments& arguments) {
   readings += lines_of_episodes(file, listed, printable(arguments.file));
   readings += lines_of_sparse(file, listed, printable(arguments.file));
   export_results(arguments.output, table, json);
+  if (!arguments.config.empty()) write_sample_config(arguments.config, arguments.file, found_readings);
   if (arguments.output.json) {
     print(json_text(json));
   } else {
@@ -374,6 +369,10 @@ void add_info(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--jobs", arguments->stats.jobs, "Threads for --stats; default: the usable cores")
       ->type_name("N");
+  command
+      ->add_option("--write-config", arguments->config,
+                   "Write the options that read these samples, for bench --config and Python")
+      ->type_name("JSON");
   add_output_options(*command, arguments->output);
   command->footer(
       R"(The read path is direct if h5feed reads and decodes chunks itself, on many threads; it is H5Dread, with the
@@ -385,6 +384,7 @@ Examples:
   h5feed info train.h5
   h5feed train.h5
   h5feed info train.h5 --stats --write-attributes
+  h5feed info train.h5 --write-config train.json
   h5feed info train.h5 --data images --json)");
   command->callback([arguments, &action] { action = [arguments] { return info(*arguments); }; });
 }

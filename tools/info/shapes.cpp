@@ -15,7 +15,6 @@
 #include "base/natural_order.hpp"
 #include "dataset/geometry.hpp"
 #include "tools/info/volumes.hpp"
-#include "tools/program/output.hpp"
 #include "tools/storage/image_choice.hpp"
 
 namespace h5feed::cli {
@@ -320,6 +319,20 @@ std::string option_text(const SampleReading& reading) {
   if (!reading.patch.empty())
     text += fmt::format(" --tile-size {} --tile-per-image 8", fmt::join(reading.patch, "x"));
   return text;
+}
+
+Json reading_json(const SampleReading& reading) {
+  Json json = {{"what", reading.what},
+               {"data", reading.data},
+               {"target", reading.target.empty() ? Json() : Json(reading.target)},
+               {"note", reading.note.empty() ? Json() : Json(reading.note)}};
+  if (!reading.no_target.empty()) json["no_target"] = reading.no_target;
+  if (reading.whole) json["sample"] = "dataset";
+  if (!reading.image_shapes.empty()) json["image_shapes"] = reading.image_shapes;
+  if (!reading.input_layout.empty()) json["input_layout"] = reading.input_layout;
+  if (reading.tile_size > 0) json["tile_size"] = reading.tile_size;
+  if (!reading.patch.empty()) json["tile_size"] = reading.patch;
+  return json;
 }
 
 }  // namespace h5feed::cli

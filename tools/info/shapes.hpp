@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "store/hdf5/h5_file.hpp"
+#include "tools/program/output.hpp"
 
 namespace h5feed::cli {
 
@@ -36,5 +37,8 @@ std::optional<std::uint64_t> suggested_tile(const DatasetInfo& info);
 
 /// Returns the options for a command line, quoted for a shell where needed.
 std::string option_text(const SampleReading& reading);
+
+// Returns a reading for the list "reads_as" of the JSON output.
+Json reading_json(const SampleReading& reading);
 
 }  // namespace h5feed::cli

@@ -58,8 +58,8 @@ class Child {
 }
 
 // Returns -1 if there is no such program.
-pid_t spawn(const std::string& program, const std::vector<std::string>& arguments, int output,
-            bool own_group) {
+pid_t spawn(const std::string& program, const std::vector<std::string>& arguments, int output, bool own_group,
+            bool quiet) {
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -72,6 +72,8 @@ pid_t spawn(const std::string& program, const std::vector<std::string>& argument
   if (const int code = ::posix_spawnattr_init(&attributes); code != 0) fail(code);
   pid_t pid = -1;
   int code = ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  if (code == 0 && quiet)
+    code = ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   // The group's number is the child's pid: posix_spawnattr_setpgroup's default, 0.
   if (code == 0 && own_group) code = ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   if (code == 0) code = ::posix_spawnp(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
@@ -83,13 +85,14 @@ pid_t spawn(const std::string& program, const std::vector<std::string>& argument
 }
 
 ChildResult run(const std::string& program, const std::vector<std::string>& arguments,
-                std::optional<std::chrono::nanoseconds> limit, const std::function<void()>& tick) {
+                std::optional<std::chrono::nanoseconds> limit, const std::function<void()>& tick,
+                bool quiet = false) {
   const Clock::time_point start = Clock::now();
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail(errno);
   const FileDescriptor from(ends[0]);
   FileDescriptor to(ends[1]);
-  const pid_t pid = spawn(program, arguments, to.get(), limit.has_value());
+  const pid_t pid = spawn(program, arguments, to.get(), limit.has_value(), quiet);
   if (pid < 0) return {.exit_code = kNoSuchProgram};
   Child child(pid, limit.has_value());
   to.reset();
@@ -122,8 +125,8 @@ ChildResult run(const std::string& program, const std::vector<std::string>& argu
 }  // namespace
 
 ChildResult run_program(const std::string& program, const std::vector<std::string>& arguments,
-                        std::chrono::nanoseconds limit, const std::function<void()>& tick) {
-  return run(program, arguments, limit, tick);
+                        std::chrono::nanoseconds limit, const std::function<void()>& tick, bool quiet) {
+  return run(program, arguments, limit, tick, quiet);
 }
 
 ChildResult run_self(const std::vector<std::string>& arguments, const std::function<void()>& tick) {

@@ -27,11 +27,12 @@ ChildResult run_self(const std::vector<std::string>& arguments, const std::funct
 inline constexpr int kNoSuchProgram = 127;
 
 /// Runs the program at a path, or in PATH if `program` is a bare name, and returns when it has ended, with
-/// its stdout; its stderr is inherited. It leads its own process group; the whole group is killed (SIGKILL)
-/// when `limit` has passed or the work is interrupted. Calls `tick` at least ten times a second. Blocks.
-/// Throws Error if the process cannot be started, and Interrupted.
+/// its stdout; its stderr is inherited, or dropped with `quiet`. It leads its own process group; the whole
+/// group is killed (SIGKILL) when `limit` has passed or the work is interrupted. Calls `tick` at least ten
+/// times a second. Blocks. Throws Error if the process cannot be started, and Interrupted.
 ChildResult run_program(const std::string& program, const std::vector<std::string>& arguments,
-                        std::chrono::nanoseconds limit, const std::function<void()>& tick);
+                        std::chrono::nanoseconds limit, const std::function<void()>& tick,
+                        bool quiet = false);
 
 /// Call in the child: makes the kernel kill it when its parent ends.
 void follow_parent();

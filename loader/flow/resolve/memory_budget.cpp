@@ -7,7 +7,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
-#include "dataset/foreground_places.hpp"
+#include "dataset/tiles/foreground_places.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {

@@ -81,8 +81,8 @@ std::string larger_cache(const LoaderStats& during, const VerdictFacts& facts) {
 std::vector<std::string> advice_of(const Verdict& verdict, const LoaderStats& during,
                                    const VerdictFacts& facts) {
   std::vector<std::string> advice;
-  const auto add = [&](std::string clause) {
-    if (!clause.empty()) advice.push_back(std::move(clause));
+  const auto add = [&](const std::string& clause) {
+    if (!clause.empty()) advice.push_back(clause);
   };
   switch (verdict.bottleneck) {
     case Verdict::Cause::consumer:

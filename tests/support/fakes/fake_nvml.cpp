@@ -23,6 +23,11 @@ struct State {
   int initialized = 0;
   int gpm_samples = 0;
 
+  // A value of one GPU, such as "busy0", else that of all.
+  double get(const char* key, Device device, double otherwise) {
+    const std::string own = key + std::to_string(reinterpret_cast<std::size_t>(device) - 1);
+    return get(own.c_str(), get(key, otherwise));
+  }
   double get(const char* key, double otherwise) {
     const std::lock_guard lock(mutex);
     const auto found = values.find(key);
@@ -79,7 +84,9 @@ FAKE_NVML nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
 
 FAKE_NVML nvmlDeviceGetUtilizationRates(Device device, Utilization* utilization) {
   if (state().get("lost", 0) != 0) return kUnknownError;
-  utilization->gpu = static_cast<unsigned>(state().get("busy", 41)) + static_cast<unsigned>(index_of(device));
+  const double of_all = state().get("busy", 41) + static_cast<double>(index_of(device));
+  const std::string own = "busy" + std::to_string(index_of(device));
+  utilization->gpu = static_cast<unsigned>(state().get(own.c_str(), of_all));
   utilization->memory = 12;
   return kSuccess;
 }
@@ -101,8 +108,9 @@ FAKE_NVML nvmlDeviceGetName(Device device, char* text, unsigned bytes) {
   return kSuccess;
 }
 
-FAKE_NVML nvmlDeviceGetMemoryInfo(Device, Memory* memory) {
-  *memory = {1000, 300, 700};
+FAKE_NVML nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
+  const auto used = static_cast<unsigned long long>(state().get("memory_used", device, 700));
+  *memory = {1000, 1000 - used, used};
   return kSuccess;
 }
 
@@ -126,8 +134,8 @@ FAKE_NVML nvmlDeviceGetClockInfo(Device, int type, unsigned* megahertz) {
   return kSuccess;
 }
 
-FAKE_NVML nvmlDeviceGetCurrentClocksThrottleReasons(Device, unsigned long long* reasons) {
-  *reasons = static_cast<unsigned long long>(state().get("throttle", 0));
+FAKE_NVML nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long* reasons) {
+  *reasons = static_cast<unsigned long long>(state().get("throttle", device, 0));
   return kSuccess;
 }
 

@@ -259,7 +259,7 @@ TEST(Bench, measures_tiles_of_images) {
   write_samples(dir);
   const Json json =
       bench_json(dir, {"--tile-size", "8x16", "--target", "labels", "--num-workers", "1", "--runs", "1"});
-  EXPECT_EQ(json.at("settings").at("tile_size"), "8x16");
+  EXPECT_EQ(json.at("settings").at("tiles").at("size"), (Json{8, 16}));
   const Json& row = json.at("rows")[0];
   // A slow machine gets through a part of an epoch in its time.
   const double epochs = row.at("samples").get<double>() / (2.0 * kSamples);

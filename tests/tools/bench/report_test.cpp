@@ -2,9 +2,13 @@
 // h5feed bench: what it says of its rows, and how a row's settings reach the process that measures it.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "h5feed/error.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/bench/settings.hpp"
 
@@ -104,21 +108,76 @@ TEST(RowWarnings, count_the_samples_that_could_not_be_read) {
   EXPECT_EQ(row_warnings(bad), "num_workers=2: 64 of 6,400 samples could not be read and were replaced\n");
 }
 
+TEST(CheapestRow, feeds_the_target_in_every_repetition_with_the_least_cpu_time) {
+  const auto measured = [](std::int64_t workers, std::vector<double> repetitions, double cpu, int memory) {
+    Json made = row(workers, repetitions.front(), 0.9);
+    made["repetitions"] = repetitions;
+    made["cpu_s_per_1k_samples"] = cpu;
+    made["peak_rss_bytes"] = memory;
+    return made;
+  };
+  const Json rows = {measured(1, {900, 1000, 1100}, 0.1, 1 << 20), measured(2, {1900, 2000}, 0.2, 1 << 20),
+                     measured(4, {4000, 4100}, 0.2, 1 << 19)};
+  EXPECT_EQ(cheapest_row(rows, 900), 0U);
+  EXPECT_EQ(cheapest_row(rows, 1000), 2U) << "the first row is slower at times; the last needs less memory";
+  EXPECT_EQ(cheapest_row(rows, 5000), std::nullopt);
+  EXPECT_EQ(
+      target_verdict(rows, 2500),
+      "cheapest for 2,500 samples/s: num_workers=4 (4,000 samples/s; at the target 0.50 CPU cores and 512 "
+      "KiB)\n");
+  EXPECT_EQ(
+      target_verdict(rows, 8000),
+      "no setting here feeds 8,000 samples/s in every repetition: num_workers=4 reaches 4,000, 0.5 of it; "
+      "h5feed tune finds chunks and filters that are faster to read\n");
+}
+
+TEST(BenchVerdict, has_swept_settings_in_the_name_and_the_code) {
+  Json swept = row(2, 980, 0.9);
+  swept["swept"] = {{"batch_size", 64}, {"shuffle", "chunk:4"}, {"echo", 2}};
+  EXPECT_EQ(
+      bench_verdict(Json::array({swept}), "sequential"),
+      "best: num_workers=2 batch_size=64 shuffle=chunk:4 echo=2 (980 samples/s, 90 % of the decode limit)\n"
+      "put into your code: options.num_workers = 2; options.shuffle = \"chunk:4\"; options.batch_size = 64; "
+      "options.echo.factor = 2;\n");
+}
+
+TEST(BusyWarning, names_the_share_of_other_processes) {
+  Json quiet = row(1, 100, 1), busy = row(2, 100, 1);
+  quiet["busy_elsewhere"] = 0.02;
+  busy["busy_elsewhere"] = 0.6;
+  EXPECT_EQ(busy_warning({quiet, row(4, 100, 1)}), "");
+  EXPECT_EQ(
+      busy_warning({quiet, busy}),
+      "other processes used up to 60 % of the machine's CPUs; the rates are lower than on an idle one\n");
+}
+
 TEST(RowRequest, reaches_the_measuring_process_unchanged) {
-  RowRequest request{
-      .settings = {.file = "caf\xe9 \"b\".h5", .data = "x", .batch_size = 7, .shuffle = "chunk:3"}};
-  request.settings.cache_bytes = 5;
-  request.settings.normalize = true;
-  request.cold = true;
-  request.settings.seed = 0xFFFFFFFFFFFFFFFF;
+  RowRequest request;
+  request.settings.dataset = {.files = {"caf\xe9 \"b\".h5"},
+                              .data = "x",
+                              .tiles = TileOptions{.size = {8, 16}, .edges = TileEdges::pad},
+                              .fields = {{.name = "boxes", .collate = Collate::ragged}},
+                              .stage_dir = "/tmp"};
+  request.settings.loader.batch_size = 7;
+  request.settings.loader.shuffle = "chunk:3";
+  request.settings.loader.cache_bytes = 5;
+  request.settings.loader.normalize = Normalize{.mean = {0.5}};
+  request.settings.loader.timeout = std::chrono::milliseconds(1500);
+  request.settings.loader.seed = 0xFFFFFFFFFFFFFFFF;
   request.settings.time_budget = std::chrono::milliseconds(250);
+  request.cold = true;
+  request.rate_only = true;
   request.num_workers = 3;
   request.quiet = true;
   const RowRequest arrived = row_request_from(to_arguments(request));
-  EXPECT_EQ(arrived.settings.file, request.settings.file) << "a name that is not UTF-8";
+  EXPECT_EQ(arrived.settings.file(), request.settings.file()) << "a name that is not UTF-8";
   EXPECT_EQ(to_json(arrived.settings), to_json(request.settings));
+  EXPECT_EQ(arrived.settings.loader.timeout, request.settings.loader.timeout);
+  EXPECT_EQ(arrived.settings.dataset.tiles->size.width, 16);
+  EXPECT_EQ(arrived.settings.dataset.fields.at(0).collate, Collate::ragged);
   EXPECT_EQ(arrived.num_workers, 3);
   EXPECT_TRUE(arrived.cold);
+  EXPECT_TRUE(arrived.rate_only);
   EXPECT_TRUE(arrived.quiet);
 }
 
@@ -127,29 +186,62 @@ TEST(RowRequest, carries_every_setting_of_the_command_line) {
                                                     {"batch_size", "none"},
                                                     {"shuffle", "chunk:3"},
                                                     {"cache_bytes", "5KiB"},
-                                                    {"cache_policy", "keep_first"},
                                                     {"memory_budget_bytes", "1MiB"},
+                                                    {"cache_policy", "keep_first"},
                                                     {"on_error", "replace"},
                                                     {"max_bad_share", "0.5"},
                                                     {"seed", "7"},
                                                     {"runs", "9"},
                                                     {"warmup", "0"},
-                                                    {"time_budget_s", "250ms"}};
-  std::map<std::string, std::string> texts, defaults;
+                                                    {"time_budget_s", "250ms"},
+                                                    {"tile_size", "8"},
+                                                    {"tile_stride", "4"},
+                                                    {"tile_overlap", "2"},
+                                                    {"tile_edges", "pad"},
+                                                    {"tile_per_image", "3"},
+                                                    {"tile_foreground", "0.5"},
+                                                    {"tile_min_foreground", "0.5"},
+                                                    {"tile_turns", "all"},
+                                                    {"sample", "dataset"},
+                                                    {"image_size", "32"},
+                                                    {"image_color", "gray"}};
+  SettingTexts texts, defaults;
   for (const auto& fields : {dataset_fields(), loader_fields()}) {
     for (const BenchField& field : fields) {
       const auto found = other.find(field.key);
-      texts[field.key] = found != other.end() ? found->second : "x";
-      defaults[field.key] = field.default_text;
+      texts[field.key] = {found != other.end() ? found->second : "x"};
+      if (!field.default_text.empty()) defaults[field.key] = {field.default_text};
     }
   }
-  const Json before = to_json(settings_from(defaults));
-  EXPECT_EQ(before, to_json(BenchSettings()));
+  EXPECT_EQ(to_json(settings_from(defaults)), to_json(BenchSettings())) << "defaults as --help shows them";
   RowRequest request;
   request.settings = settings_from(texts);
-  const Json after = to_json(row_request_from(to_arguments(request)).settings);
-  EXPECT_EQ(after, to_json(request.settings));
-  for (const auto& [key, value] : after.items()) EXPECT_NE(value, before.at(key)) << key;
+  const Json sent = to_json(request.settings);
+  EXPECT_EQ(to_json(row_request_from(to_arguments(request)).settings), sent);
+  const Json before = to_json(BenchSettings());
+  for (const auto& [key, value] : before.items()) EXPECT_NE(sent.value(key, Json()), value) << key;
+  for (const char* key :
+       {"tiles", "images", "fields", "target_files", "stage_dir", "trace_path", "epoch_log", "headroom"})
+    EXPECT_TRUE(sent.contains(key)) << key;
+}
+
+TEST(Setting, is_set_by_its_name_in_the_library) {
+  BenchSettings settings;
+  set_by_name(settings, "--set", "prefetch_factor", "4");
+  set_by_name(settings, "--set", "prefetch_bytes", "64MiB");
+  set_by_name(settings, "--set", "echo", "3");
+  set_by_name(settings, "--set", "augment", R"({"horizontal_flip": 0.5})");
+  set_by_name(settings, "--set", "cache_bytes", "1KiB");
+  set_by_name(settings, "--set", "unit_range", "true");
+  EXPECT_EQ(settings.loader.prefetch_factor, 4);
+  EXPECT_EQ(settings.loader.prefetch_bytes, std::uint64_t{64} << 20);
+  EXPECT_EQ(settings.loader.echo.factor, 3);
+  EXPECT_EQ(settings.loader.augment->horizontal_flip, 0.5);
+  EXPECT_EQ(settings.loader.cache_bytes, 1024U);
+  EXPECT_TRUE(settings.dataset.unit_range);
+  EXPECT_THROW(set_by_name(settings, "--set", "batchsize", "4"), OptionError);
+  EXPECT_THROW(set_by_name(settings, "--set", "shard", "byte"), OptionError);
+  EXPECT_THROW(set_by_name(settings, "--set", "io_depth", "many"), OptionError);
 }
 
 }  // namespace

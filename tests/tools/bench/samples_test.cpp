@@ -70,12 +70,12 @@ TEST(BenchSamples, takes_the_options_that_info_prints_for_every_kind_of_sample) 
   EXPECT_EQ(bench("one.h5", options_of(dir, "one.h5", "one image of 40×50 in a file")).at("target"), "/mask");
   std::vector<std::string> options = options_of(dir, "pixels.h5", "2 images of variable length");
   options.insert(options.end(), {"--image-size", "4x5"});
-  EXPECT_EQ(bench("pixels.h5", options).at("image_shapes"), "/images_shapes");
+  EXPECT_EQ(bench("pixels.h5", options).at("images").at("shapes"), "/images_shapes");
 // OpenCV decodes by libraries that ThreadSanitizer does not understand (GDAL's locks).
 #ifndef H5FEED_THREAD_SANITIZER
   options = options_of(dir, "photos.h5", "2 images of variable length");
   options.insert(options.end(), {"--image-size", "16", "--image-color", "gray"});
-  EXPECT_EQ(bench("photos.h5", options).at("image_color"), "gray");
+  EXPECT_EQ(bench("photos.h5", options).at("images").at("color"), "gray");
 #endif
 }
 

@@ -219,18 +219,20 @@ Names fields_of(const std::string& header, const std::string& name) {
 }
 
 TEST(Docs, describe_every_option_of_the_library_and_no_other) {
-  const std::map<std::string, std::string> struct_of = {{"Loader", "DataLoaderOptions"},
-                                                        {"Dataset", "DatasetOptions"},
-                                                        {"Encoded images", "ImageOptions"},
-                                                        {"Tiles", "TileOptions"},
-                                                        {"Named fields", "FieldOptions"}};
+  const std::map<std::string, std::string> struct_of = {
+      {"Loader", "DataLoaderOptions"}, {"Dataset", "DatasetOptions"},    {"Encoded images", "ImageOptions"},
+      {"Tiles", "TileOptions"},        {"Named fields", "FieldOptions"}, {"Mixture", "MixOptions"}};
   static const std::regex name("`([a-z0-9_]+)`");
   std::map<std::string, Names> described;
   std::string section;
   for (const std::string& line : lines_of(text_of(kRoot / "docs/options.md"))) {
     if (line.starts_with("#")) {
       const auto found = struct_of.find(line.substr(std::min(line.size(), line.find(' ') + 1)));
-      if (found != struct_of.end()) section = found->second;
+      if (found != struct_of.end()) {
+        section = found->second;
+      } else if (line.starts_with("## ")) {
+        section.clear();  // options of something else
+      }
     }
     if (line.starts_with("| `"))
       described[section].merge(matches(line.substr(0, line.find('|', 1)), name, 1));
@@ -240,6 +242,9 @@ TEST(Docs, describe_every_option_of_the_library_and_no_other) {
     EXPECT_EQ(described[one], fields_of("dataset.hpp", one)) << one;
   }
   EXPECT_EQ(described["TileOptions"], fields_of("tiles.hpp", "TileOptions"));
+  Names mixture = fields_of("mixture.hpp", "MixedSet");
+  mixture.merge(fields_of("mixture.hpp", "MixOptions"));
+  EXPECT_EQ(described["MixOptions"], mixture);
 }
 
 // As GitHub makes anchors of headings.

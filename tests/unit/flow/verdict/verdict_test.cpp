@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -14,6 +16,7 @@
 
 #include "base/byte_units.hpp"
 #include "flow/verdict/epoch_verdict.hpp"
+#include "flow/verdict/stats_file.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "support/captured_log.hpp"
@@ -222,6 +225,52 @@ TEST_F(EpochVerdict, ends_its_epoch_although_the_log_throws) {
 TEST_F(EpochVerdict, refuses_a_log_that_cannot_be_written) {
   EXPECT_THAT(refusal<OptionError>(open(set_), {.epoch_log = folder_.path() / "none" / "epochs.jsonl"}),
               AllOf(HasSubstr("epoch_log: "), HasSubstr("cannot be written")));
+}
+
+TEST_F(EpochVerdict, is_published_with_process_and_loader_where_the_environment_names_a_file) {
+  const std::filesystem::path path = folder_.path() / "stats.jsonl";
+  ASSERT_EQ(::setenv(kStatsFileVariable, path.c_str(), 1), 0);
+  DataLoader first(open(set_), {.batch_size = 10});
+  DataLoader second(open(set_), {.batch_size = 10});
+  ASSERT_EQ(::unsetenv(kStatsFileVariable), 0);
+  ASSERT_TRUE(first.next());
+  take_epoch(second);
+  const std::vector<std::string> lines = lines_of(text_of(path));
+  ASSERT_GE(lines.size(), 2U);
+  const std::string process = "\"pid\": " + std::to_string(::getpid());
+  EXPECT_THAT(lines[0], AllOf(StartsWith("{\"time\": "), HasSubstr(process),
+                              HasSubstr(R"("epoch": 0, "rank": 0, "finished": false)"),
+                              HasSubstr(R"("samples": 10, "batches": 1)")));
+  EXPECT_THAT(lines[1], HasSubstr(process));
+  const auto loader_of = [](const std::string& line) { return line.substr(line.find("\"loader\": "), 12); };
+  EXPECT_NE(loader_of(lines[0]), loader_of(lines[1]));
+}
+
+TEST(StatsFile, has_a_line_each_second_and_for_epochs_that_are_not_too_short) {
+  const TempDir folder;
+  StatsFile file(folder / "stats.jsonl");
+  const auto lines = [&] { return lines_of(text_of(folder / "stats.jsonl")).size(); };
+  EXPECT_TRUE(file.due(5 * kSecond)) << "the first";
+  file.append({.seconds = 0.01}, 5 * kSecond);
+  EXPECT_FALSE(file.due(6 * kSecond - 1));
+  EXPECT_TRUE(file.due(6 * kSecond));
+  EXPECT_EQ(lines(), 1U);
+  file.append({.finished = true, .seconds = 0.09}, 6 * kSecond - 1);
+  EXPECT_EQ(lines(), 1U) << "short, and none is due";
+  file.append({.finished = true, .seconds = 0.1}, 6 * kSecond - 1);
+  EXPECT_EQ(lines(), 2U);
+  file.append({.finished = true, .seconds = 0.01}, 7 * kSecond);
+  EXPECT_EQ(lines(), 3U);
+}
+
+TEST(StatsFile, that_cannot_be_written_is_logged_and_publishes_nothing) {
+  const TempDir folder;
+  CapturedLog log;
+  const StatsFile file(folder / "none" / "stats.jsonl");
+  EXPECT_FALSE(file.publishes());
+  EXPECT_FALSE(file.due(kSecond));
+  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("H5FEED_STATS_FILE: ")));
+  EXPECT_FALSE(StatsFile(std::filesystem::path()).publishes());
 }
 
 TEST_F(EpochVerdict, refuses_to_append_its_log_to_other_files) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/gpu/monitor_gpus.hpp"
+#include "tools/monitor/gpus.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/gpu/monitor_process.hpp"
+#include "tools/monitor/process.hpp"
 
 #include <fmt/format.h>
 
@@ -37,7 +37,18 @@ std::optional<Json> ProcessUse::read() {
   if (use.processes == 0) return std::nullopt;
   const double elapsed = std::chrono::duration<double>(now - last_time_).count();
   // The first reading of a process that was already running has nothing to compare with.
-  if (elapsed > 0 && (readings_ > 0 || started_)) cores_ = (use.cpu_s - last_.cpu_s) / elapsed;
+  if (elapsed > 0 && (readings_ > 0 || started_)) {
+    cores_ = (use.cpu_s - last_.cpu_s) / elapsed;
+    const auto rate = [&](const std::optional<std::uint64_t>& after,
+                          const std::optional<std::uint64_t>& before) {
+      // The kernel may count less after a process has ended.
+      return after
+                 ? std::optional(static_cast<double>(*after - std::min(*after, before.value_or(0))) / elapsed)
+                 : std::nullopt;
+    };
+    read_rate_ = rate(use.read_bytes, last_.read_bytes);
+    write_rate_ = rate(use.written_bytes, last_.written_bytes);
+  }
   last_ = use;
   last_time_ = now;
   ++readings_;
@@ -50,6 +61,14 @@ std::optional<Json> ProcessUse::read() {
               {"rss_bytes", use.rss_bytes},
               {"read_bytes", json_or_null(since_start(&TreeUse::read_bytes))},
               {"written_bytes", json_or_null(since_start(&TreeUse::written_bytes))}};
+}
+
+void ProcessUse::put_into(Point& point) const {
+  point.process_cores = cores_;
+  point.process_rss_bytes = static_cast<double>(last_.rss_bytes);
+  point.processes = static_cast<double>(last_.processes);
+  point.process_read_bytes_per_s = read_rate_;
+  point.process_written_bytes_per_s = write_rate_;
 }
 
 void ProcessUse::finish() {

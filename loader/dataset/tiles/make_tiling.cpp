@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/option_spelling.hpp"
-#include "dataset/tiling.hpp"
+#include "dataset/tiles/tiling.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/clock.hpp"
+#include "tools/monitor/record.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/process_tree.hpp"
 #include "tools/program/table.hpp"
@@ -23,6 +24,9 @@ class ProcessUse {
   /// Takes a reading and returns it as JSON; returns nothing, and does not count a reading, if all processes
   /// have ended.
   std::optional<Json> read();
+
+  /// Sets the members of `point` that concern the process to the last reading.
+  void put_into(Point& point) const;
 
   /// Adds the kernel's totals of a started command that has ended, so that use between two readings is
   /// counted too.
@@ -49,7 +53,8 @@ class ProcessUse {
   TreeUse before_;  // use before watching began
   TreeUse last_;
   Clock::time_point last_time_ = start_;
-  std::optional<double> cores_;  // mean number of busy cores between the last two readings
+  std::optional<double> cores_;                   // mean number of busy cores between the last two readings
+  std::optional<double> read_rate_, write_rate_;  // bytes per second between the last two readings
   std::uint64_t readings_ = 0;
   std::uint64_t peak_rss_bytes_ = 0;
   std::uint64_t most_processes_ = 0;

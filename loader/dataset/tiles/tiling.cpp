@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dataset/tiling.hpp"
+#include "dataset/tiles/tiling.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
-#include "dataset/foreground_places.hpp"
+#include "dataset/tiles/foreground_places.hpp"
 #include "h5feed/error.hpp"
 #include "plan/permutation.hpp"
 #include "plan/streams.hpp"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "dataset/tiling.hpp"
+#include "dataset/tiles/tiling.hpp"
 #include "store/read/chunk_reader.hpp"
 #include "store/read/joined_reader.hpp"
 

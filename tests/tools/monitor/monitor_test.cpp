@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// h5feed monitor and h5feed env, on the tests' own NVML.
+// h5feed monitor on the tests' own NVML.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,9 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/files/file_text.hpp"
-#include "support/files/temp_dir.hpp"
-#include "support/programs/run_program.hpp"
+#include "support/programs/fake_gpus.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -27,48 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// What a variable of the environment is while in scope; the programs started in it inherit it.
-class ScopedVariable {
- public:
-  ScopedVariable(std::string name, const std::string& value) : name_(std::move(name)) {
-    ::setenv(name_.c_str(), value.c_str(), 1);
-  }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-  ~ScopedVariable() { ::unsetenv(name_.c_str()); }
-
- private:
-  std::string name_;
-};
-
-class Gpus : public ::testing::Test {
- protected:
-  ProgramResult run(const std::vector<std::string>& arguments) { return run_program(dir_.path(), arguments); }
-
-  // The complete lines of a JSON-lines text; the last one is the summary.
-  static std::vector<json> objects_in(const std::string& text) {
-    std::vector<json> objects;
-    // A program may be writing the next line.
-    const std::string complete = text.substr(0, text.rfind('\n') + 1);
-    for (const std::string& line : lines_of(complete)) objects.push_back(json::parse(line));
-    return objects;
-  }
-  // Those about GPUs, or about the process.
-  static std::vector<json> lines_with(const std::string& text, const std::string& key) {
-    std::vector<json> found;
-    for (const json& line : objects_in(text)) {
-      if (line.contains(key) && line.contains("time")) found.push_back(line);
-    }
-    return found;
-  }
-  std::string content_of(const std::string& name) const { return text_so_far(dir_ / name); }
-
-  TempDir dir_;
-  ScopedVariable nvml_{"H5FEED_NVML", FAKE_NVML_PATH};
-};
-
 class Monitor : public Gpus {};
-class Env : public Gpus {};
 
 TEST_F(Monitor, writes_lines_while_a_command_runs_and_passes_on_its_exit_code) {
   // The command ends once the first readings of both GPUs are written.
@@ -179,7 +136,6 @@ TEST_F(Monitor, says_what_is_wrong_before_anything_is_started) {
   EXPECT_EQ(unknown.exit_code, 1);
   EXPECT_THAT(unknown.err, StartsWith("./no-such-program cannot be started (No such file or directory)"));
   const ScopedVariable none("FAKE_NVML_gpus", "0");
-  EXPECT_THAT(run({"monitor"}).err, StartsWith("the driver knows no GPU; check nvidia-smi; without a GPU"));
   EXPECT_THAT(names_in(dir_.path()), ElementsAre());
   const ProgramResult without = run({"monitor", "--", "touch", "started"});
   EXPECT_EQ(without.exit_code, 0);
@@ -306,40 +262,24 @@ TEST_F(MonitorWithoutDriver, refuses_what_names_no_gpu) {
   }
 }
 
-TEST_F(MonitorWithoutDriver, alone_fails_and_says_what_it_could_do) {
-  const ProgramResult result = run({"monitor"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, StartsWith("NVML cannot be loaded (/no/such/libnvidia-ml.so.1: "));
+TEST_F(MonitorWithoutDriver, alone_watches_the_machine) {
+  Program program(dir_.path(), {"monitor", "--interval", "0.1", "-o", "run.jsonl"});
+  const auto has_rates = [&] {
+    const std::vector<json> lines = lines_with(content_of("run.jsonl"), "machine");
+    return !lines.empty() && lines.back()["machine"].contains("cpu_busy");
+  };
+  while (!has_rates()) std::this_thread::yield();
+  program.send(SIGINT);
+  const ProgramResult result = program.wait();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, StartsWith("no GPU is watched, only processor, memory and storage: NVML cannot be "
+                                     "loaded (/no/such/libnvidia-ml.so.1: "));
   EXPECT_THAT(result.err, HasSubstr("it comes with the NVIDIA driver"));
-  EXPECT_THAT(result.err, HasSubstr("h5feed monitor -- COMMAND"));
+  EXPECT_THAT(result.err, HasSubstr("watching the machine every 0.1 s; Ctrl-C ends\n"));
+  EXPECT_THAT(result.out, HasSubstr("page cache"));
+  EXPECT_GT(lines_with(content_of("run.jsonl"), "machine").back()["machine"]["memory_used_bytes"], 0);
   EXPECT_EQ(run({"monitor", "--interval", "-1"}).exit_code, 2) << "wrong usage, whatever the machine has";
   EXPECT_EQ(run({"monitor", "--", "./no-such-program"}).exit_code, 1);
-}
-
-TEST_F(Env, shows_versions_limits_and_gpus) {
-  const ProgramResult result = run({"env"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.err, "");
-  for (const char* text :
-       {"HDF5 ", "thread-safe", "gzip shuffle fletcher32 szip", "usable (bound by", "memlock ",
-        "driver 580.65.06", "NVIDIA H200 (00000000:3B:00.0): 300 B of 1000 B free", "used by     4242",
-        ": 500 B"}) {
-    EXPECT_THAT(result.out, HasSubstr(text));
-  }
-  const json facts = json::parse(run({"env", "--json"}).out);
-  EXPECT_EQ(facts["hdf5"]["version"], facts["hdf5"]["compiled_with"]);
-  EXPECT_GE(facts["machine"]["cores"], 1);
-  EXPECT_EQ(facts["nvidia"]["gpus"].size(), 2u);
-  EXPECT_EQ(facts["nvidia"]["gpus"][0]["memory_free_bytes"], 300);
-  EXPECT_TRUE(facts["numa"].is_array());
-}
-
-TEST_F(Env, works_without_a_driver) {
-  const ScopedVariable none("H5FEED_NVML", "/no/such/libnvidia-ml.so.1");
-  const ProgramResult result = run({"env"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out, HasSubstr("no driver: NVML cannot be loaded (/no/such/libnvidia-ml.so.1: "));
-  EXPECT_EQ(json::parse(run({"env", "--json"}).out)["nvidia"]["driver"], json());
 }
 
 }  // namespace

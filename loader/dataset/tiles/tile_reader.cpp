@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dataset/tile_reader.hpp"
+#include "dataset/tiles/tile_reader.hpp"
 
 #include <fmt/format.h>
 

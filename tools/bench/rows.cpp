@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/byte_units.hpp"
+#include "base/clock.hpp"
+#include "dataset/dataset_state.hpp"
+#include "h5feed/config.hpp"
+#include "h5feed/error.hpp"
+#include "tools/bench/compare.hpp"
+#include "tools/bench/pages.hpp"
+#include "tools/bench/report.hpp"
+#include "tools/program/child_process.hpp"
+#include "tools/program/cli.hpp"
+#include "tools/program/commands.hpp"
+#include "tools/program/interrupt.hpp"
+#include "tools/program/machine.hpp"
+#include "tools/program/memory_error.hpp"
+#include "tools/program/progress.hpp"
+#include "tools/program/run_bounds.hpp"
+#include "tools/storage/image_choice.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+// One combination of the values of all sweeps.
+struct Variant {
+  BenchSettings settings;
+  Json swept = Json::object();  // value by name
+};
+
+std::vector<Variant> variants_of(const RowsRequest& request) {
+  std::vector<Variant> variants = {{.settings = request.settings}};
+  for (const Sweep& sweep : request.sweeps) {
+    std::vector<Variant> wider;
+    for (const Variant& variant : variants) {
+      for (const std::string& value : sweep.values) {
+        Variant& next = wider.emplace_back(variant);
+        set_by_name(next.settings, "--sweep", sweep.name, value);
+        const Json settings = to_json(next.settings);
+        const Json typed = settings.value(sweep.name, Json());
+        // A default does not stand among the settings, and a struct is shorter as typed.
+        next.swept[sweep.name] = typed.is_primitive() && !typed.is_null() ? typed : value_from_text(value);
+      }
+    }
+    variants = std::move(wider);
+  }
+  return variants;
+}
+
+// Finds errors before the first row, and says what will be read.
+std::string plan_text(const RowsRequest& request, const std::vector<Variant>& variants,
+                      const std::vector<bool>& pages) {
+  const ScopedLogSink quiet(ignore_log);  // the rows say it
+  const BenchSettings& settings = request.settings;
+  std::string shape, stored, path, target;
+  std::chrono::duration<double> opening{};
+  for (const Variant& variant : variants) {
+    const auto start = Clock::now();
+    const Dataset dataset = name_where_memory_ends(settings.file(), settings.dataset.data, [&] {
+      return open_dataset(variant.settings.dataset, "bench");
+    });
+    opening = std::max(opening, std::chrono::duration<double>(Clock::now() - start));
+    check_interrupted();
+    const DatasetInfo& data = DatasetAccess::state(dataset)->data.info();
+    path = data.path;
+    shape = data.shape_text();
+    stored = format_bytes(data.stored_bytes);
+    if (dataset.has_target()) target = DatasetAccess::state(dataset)->target->info().path;
+    name_where_memory_ends(settings.file(), path, [&] {
+      for (const std::int64_t num_workers : request.num_workers) {
+        DataLoader(dataset, loader_options(variant.settings, num_workers));
+      }
+    });
+  }
+  const std::chrono::duration<double> budget = settings.time_budget;
+  const std::size_t rows = request.num_workers.size() * pages.size() * variants.size();
+  return fmt::format(
+      "measuring {}:{} ({}, {} stored){}: {} {} of about {:.3g} s, {:.3g} s in all; each pass starts with an "
+      "empty cache and reads {}{}",
+      printable(settings.file()), printable(path), shape, stored,
+      target.empty() ? "" : " with " + printable(target), rows, rows == 1 ? "row" : "rows", budget.count(),
+      budget.count() * static_cast<double>(rows), pages_text(pages),
+      opening.count() > 1
+          ? fmt::format("; opening the file took {:.1f} s, which each row adds", opening.count())
+          : "");
+}
+
+// Answer of one row's process. If the exit code is not 0, the process has already printed the error.
+struct RowOutcome {
+  int exit_code = kDone;
+  Json answer;
+};
+
+RowOutcome run_row(const RowRequest& request, Progress& progress) {
+  std::vector<std::string> arguments = to_arguments(request);
+  arguments.insert(arguments.begin(), kBenchRowCommand);
+  auto last = Clock::now();
+  const ChildResult child = run_self(arguments, [&] {
+    const auto now = Clock::now();
+    progress.advance(std::chrono::duration<double>(now - last).count());
+    last = now;
+  });
+  if (child.signal != 0) {
+    throw Error(
+        fmt::format("the row num_workers={} was ended by signal {} ({}); a lower --memory-budget-bytes helps "
+                    "where memory ran out",
+                    workers_text(request.num_workers), child.signal, ::strsignal(child.signal)));
+  }
+  if (child.exit_code != kDone) return {child.exit_code, {}};
+  return {kDone, Json::parse(child.output)};
+}
+
+// The result so far: what was measured, and its table.
+class Results {
+ public:
+  Results(const RowsRequest& request, const std::vector<bool>& pages, const OutputOptions& output)
+      : output_(output),
+        table_(bench_table(!request.sweeps.empty())),
+        json_{{"file", request.settings.file()},
+              {"machine", machine_json()},
+              {"version", H5FEED_VERSION},
+              {"commit", H5FEED_COMMIT},
+              {"settings", to_json(request.settings)},
+              {"limits", Json::object()},
+              {"rows", Json::array()}} {
+    json_["settings"]["page_cache"] = pages.size() > 1 ? "both" : pages.front() ? "cold" : "warm";
+    if (!output_.json) print(table_.header_text());
+  }
+
+  bool empty() const { return table_.rows() == 0; }
+  Json& json() { return json_; }
+
+  void add(Json answer, const Json& swept, bool more_threads) {
+    Json& row = answer.at("row");
+    if (!swept.empty()) row["swept"] = swept;
+    for (const auto& [key, value] : answer.at("resolved").items()) {
+      if (!swept.contains(key)) json_["settings"][key] = value;
+    }
+    for (const auto& [key, value] : answer.at("limits").items()) {
+      // Warm rows have no cold limits, and cold rows have only those.
+      if (more_threads && (!value.is_null() || !json_["limits"].contains(key))) json_["limits"][key] = value;
+    }
+    json_["rows"].push_back(row);
+    table_.add_row(bench_cells(row));
+    warnings_ += row_warnings(row);
+    if (!output_.json) print(table_.row_text(table_.rows() - 1));
+    write_exports();
+  }
+
+  void write_exports() const { export_results(output_, table_, json_); }
+  const std::string& warnings() const { return warnings_; }
+
+ private:
+  const OutputOptions& output_;
+  Table table_;
+  Json json_;
+  std::string warnings_;
+};
+
+}  // namespace
+
+Sweep parse_sweep(const std::string& option, const std::string& text) {
+  auto [name, values] = name_and_value(option, text);
+  Sweep sweep{.name = name};
+  for (std::size_t from = 0; from <= values.size();) {
+    const auto to = std::min(values.find(',', from), values.size());
+    sweep.values.push_back(values.substr(from, to - from));
+    if (sweep.values.back().empty())
+      throw OptionError(fmt::format("{} \"{}\": give values, such as batch_size=64,256", option, text));
+    from = to + 1;
+  }
+  if (name == "num_workers")
+    throw OptionError(option + ": num_workers has an option of its own, --num-workers");
+  return sweep;
+}
+
+int bench_rows(const RowsRequest& request, const OutputOptions& output) {
+  const BenchSettings& settings = request.settings;
+  for (const std::int64_t num_workers : request.num_workers) check_threads("--num-workers", num_workers);
+  check_export_places(output, settings.file());
+  const Json earlier = request.compare_file.empty() ? Json() : read_result(request.compare_file);
+  const std::vector<Variant> variants = variants_of(request);
+  const std::vector<bool> pages = choose_pages(settings, request.cold, request.warm);
+  say(plan_text(request, variants, pages));
+
+  Results results(request, pages, output);
+  const double budget_s = std::chrono::duration<double>(settings.time_budget).count();
+  Progress progress(
+      "bench", ProgressUnit::seconds,
+      budget_s * static_cast<double>(request.num_workers.size() * pages.size() * variants.size()));
+  for (const bool cold : pages) {
+    std::int64_t most_threads = 0;
+    for (const Variant& variant : variants) {
+      for (const std::int64_t num_workers : request.num_workers) {
+        const RowRequest row{.settings = variant.settings,
+                             .num_workers = num_workers,
+                             .quiet = !results.empty(),
+                             .cold = cold,
+                             .rate_only = request.rate_only};
+        RowOutcome outcome = run_row(row, progress);
+        progress.hide();
+        if (outcome.exit_code != kDone) return outcome.exit_code;
+        results.add(std::move(outcome.answer), variant.swept, decoding_threads(num_workers) > most_threads);
+        most_threads = std::max(most_threads, decoding_threads(num_workers));
+      }
+    }
+  }
+  Json& json = results.json();
+  std::string text = '\n' + results.warnings() + busy_warning(json["rows"]);
+  const Json& used = json["settings"];
+  text += bench_verdict(json["rows"], used["shuffle"].get<std::string>(),
+                        used["cache_policy"].get<std::string>(), used["on_error"].get<std::string>());
+  if (request.target_rate) {
+    const std::optional<std::size_t> cheapest = cheapest_row(json["rows"], *request.target_rate);
+    json["target_rate"] = {{"samples_per_s", *request.target_rate},
+                           {"row", cheapest ? Json(*cheapest) : Json()}};
+    text += target_verdict(json["rows"], *request.target_rate);
+  }
+  if (!earlier.is_null()) {
+    json["comparison"] = compare_results(earlier, json);
+    text += comparison_text(json["comparison"], request.compare_file);
+  }
+  results.write_exports();
+  print(output.json ? json_text(json) : text);
+  return kDone;
+}
+
+}  // namespace h5feed::cli

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of `h5feed monitor`: watches until the command or process ends, or a signal comes.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/monitor/findings.hpp"
+#include "tools/monitor/gpus.hpp"
+#include "tools/monitor/line_file.hpp"
+#include "tools/monitor/metrics_server.hpp"
+#include "tools/monitor/process.hpp"
+#include "tools/monitor/recorder.hpp"
+#include "tools/program/output.hpp"
+#include "tools/program/watched_process.hpp"
+
+namespace h5feed::cli {
+
+/// Options of `monitor`, as typed; empty: not given.
+struct MonitorArguments {
+  std::string interval = "1";
+  std::string output, scalars, trace, listen;
+  std::string pid;
+  std::vector<std::string> gpus;
+  std::vector<std::string> command;
+  bool json = false;
+};
+
+/// The file to which loaders of the watched processes publish their figures.
+class StatsPlace {
+ public:
+  /// Takes the file that the environment of this process, or of the process `watched`, names. If none does
+  /// and `offer` is set, makes a temporary one and names it in the environment of processes started from now
+  /// on; without a place for it loaders publish nothing.
+  StatsPlace(std::optional<pid_t> watched, bool offer);
+  StatsPlace(const StatsPlace&) = delete;
+  StatsPlace& operator=(const StatsPlace&) = delete;
+  /// Removes a temporary file.
+  ~StatsPlace();
+
+  /// Returns the file; empty if there is none.
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  bool temporary_ = false;
+};
+
+/// A run. For one thread.
+class MonitorRun {
+ public:
+  /// Checks the options and the places of all outputs, then starts the command. Throws OptionError,
+  /// FileError, Error. Borrows `arguments`.
+  explicit MonitorRun(const MonitorArguments& arguments);
+
+  /// Watches, writes the outputs and returns the exit code: that of the command, if there is one.
+  int go();
+
+ private:
+  bool has_command() const noexcept { return !arguments_.command.empty(); }
+  bool prints_live() const noexcept { return !arguments_.json && !has_command(); }
+  void check_places() const;
+  void find_gpus();
+  int watch();
+  void greet();
+  void take_gpus();
+  void take_point();
+  void write(const Json& json);
+  void print_line(const std::string& line);
+  void print_live(Table live, std::vector<std::string> cells);
+  void finish();
+  void finish_trace(const Diagnosis& diagnosis);
+
+  const MonitorArguments& arguments_;
+  const std::chrono::milliseconds interval_;
+  std::optional<GpuWatch> gpus_;
+  std::optional<LineFile> lines_, scalars_;
+  std::optional<MetricsServer> server_;
+  std::optional<StatsPlace> stats_;
+  std::optional<WatchedProcess> process_;
+  std::optional<ProcessUse> use_;
+  std::optional<Recorder> recorder_;
+  Clock::time_point start_;
+  bool unprinted_ = false;
+  bool headed_ = false;
+  bool greeted_ = false;
+  bool trace_failed_ = false;
+};
+
+}  // namespace h5feed::cli
