@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/file_list.hpp"
 #include "base/option_spelling.hpp"
 #include "base/unit_range.hpp"
 #include "dataset/dataset_state.hpp"
 #include "dataset/episode_opener.hpp"
-#include "base/files/file_list.hpp"
 #include "dataset/sample_opener.hpp"
 #include "dataset/sparse_opener.hpp"
 #include "dataset/tile_labels.hpp"

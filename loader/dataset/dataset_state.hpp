@@ -17,11 +17,11 @@
 #include "dataset/ragged_field.hpp"
 #include "dataset/sample_map.hpp"
 #include "dataset/sample_rows.hpp"
-#include "store/sparse/sparse_data.hpp"
 #include "h5feed/dataset.hpp"
 #include "h5feed/mixture.hpp"
 #include "plan/mixture.hpp"
 #include "store/read/chunk_reader.hpp"
+#include "store/sparse/sparse_data.hpp"
 
 namespace h5feed {
 

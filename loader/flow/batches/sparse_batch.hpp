@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "batch/row_kernel.hpp"
-#include "store/sparse/sparse_data.hpp"
 #include "flow/resolve/resolve_options.hpp"
 #include "flow/values/conversion.hpp"
 #include "h5feed/batch.hpp"
+#include "store/sparse/sparse_data.hpp"
 
 namespace h5feed {
 

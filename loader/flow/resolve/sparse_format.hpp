@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "store/sparse/sparse_data.hpp"
 #include "flow/resolve/placement.hpp"
 #include "h5feed/data_loader.hpp"
+#include "store/sparse/sparse_data.hpp"
 
 namespace h5feed {
 
