@@ -220,8 +220,9 @@ Names fields_of(const std::string& header, const std::string& name) {
 
 TEST(Docs, describe_every_option_of_the_library_and_no_other) {
   const std::map<std::string, std::string> struct_of = {
-      {"Loader", "DataLoaderOptions"}, {"Dataset", "DatasetOptions"},    {"Encoded images", "ImageOptions"},
-      {"Tiles", "TileOptions"},        {"Named fields", "FieldOptions"}, {"Mixture", "MixOptions"}};
+      {"Loader", "DataLoaderOptions"},  {"Dataset", "DatasetOptions"},  {"Encoded images", "ImageOptions"},
+      {"Tiles", "TileOptions"},         {"Episodes", "EpisodeOptions"}, {"Sparse rows", "SparseOptions"},
+      {"Named fields", "FieldOptions"}, {"Mixture", "MixOptions"}};
   static const std::regex name("`([a-z0-9_]+)`");
   std::map<std::string, Names> described;
   std::string section;
@@ -242,6 +243,8 @@ TEST(Docs, describe_every_option_of_the_library_and_no_other) {
     EXPECT_EQ(described[one], fields_of("dataset.hpp", one)) << one;
   }
   EXPECT_EQ(described["TileOptions"], fields_of("tiles.hpp", "TileOptions"));
+  EXPECT_EQ(described["EpisodeOptions"], fields_of("episodes.hpp", "EpisodeOptions"));
+  EXPECT_EQ(described["SparseOptions"], fields_of("sparse.hpp", "SparseOptions"));
   Names mixture = fields_of("mixture.hpp", "MixedSet");
   mixture.merge(fields_of("mixture.hpp", "MixOptions"));
   EXPECT_EQ(described["MixOptions"], mixture);
