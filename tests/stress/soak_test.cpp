@@ -223,7 +223,7 @@ class Soak : public testing::Test {
 
   const Silence quiet_;
   const TempDir folder_;
-  const Sets sets_;
+  const Sets sets_{};
   std::atomic<std::uint64_t> loaders_ = 0;
   mutable std::mutex mutex_;
   std::string mistake_;
