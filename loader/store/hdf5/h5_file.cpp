@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "base/byte_units.hpp"
@@ -119,13 +121,16 @@ H5File::H5File(std::filesystem::path path, std::filesystem::path place, std::uni
     : path_(std::move(path)), place_(std::move(place)), state_(std::move(state)) {}
 
 H5File::~H5File() {
-  std::vector<hid_t> ids;
+  // Allocates nothing: a destructor that threw would end the process.
+  std::map<std::string, hid_t> readers;
+  hid_t file = H5I_INVALID_HID;
   {
     const MutexLock lock(hdf5_mutex);
-    for (const auto& [path, id] : state_->readers) ids.push_back(id);
-    ids.push_back(state_->file);
+    readers.swap(state_->readers);
+    file = state_->file;
   }
-  for (const hid_t id : ids) Hdf5Session::release(id);
+  for (const auto& [path, id] : readers) Hdf5Session::release(id);
+  Hdf5Session::release(file);
 }
 
 std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const std::filesystem::path& place) {
