@@ -82,21 +82,16 @@ std::vector<Case> cases() {
   const SampleSetSpec gzip{.shape = {40, 6, 5}, .chunk_shape = {10, 6, 5}, .shuffle = true, .gzip = 1};
   const SampleSetSpec plain{.shape = {40, 6, 5}};
   return {
-      {"without_workers", gzip, {.batch_size = 16, .shuffle = "chunk:2", .seed = 1}},
-      {"with_workers", gzip, {.batch_size = 16, .shuffle = true, .seed = 1, .num_workers = 2}},
-      {"automatic", gzip, {.batch_size = 16, .shuffle = "chunk:2", .seed = 1, .num_workers = kAuto}},
+      {"compressed", gzip, {.batch_size = 16, .shuffle = "chunk:2", .seed = 1}},
       {"clairvoyant",
        gzip,
        {.batch_size = 16,
         .shuffle = true,
         .seed = 1,
-        .num_workers = 1,
         .cache_bytes = 1000,
         .cache_policy = CachePolicy::clairvoyant}},
-      {"uncompressed", plain, {.batch_size = 16, .shuffle = true, .seed = 1, .num_workers = 1}},
-      {"skipping",
-       gzip,
-       {.batch_size = 16, .seed = 1, .num_workers = 1, .on_error = OnError::skip, .max_bad_share = 1}},
+      {"uncompressed", plain, {.batch_size = 16, .shuffle = true, .seed = 1}},
+      {"skipping", gzip, {.batch_size = 16, .seed = 1, .on_error = OnError::skip, .max_bad_share = 1}},
   };
 }
 
