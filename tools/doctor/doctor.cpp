@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "base/system_limits.hpp"
+#include "h5feed/data_loader.hpp"
+#include "h5feed/error.hpp"
 #include "tools/doctor/examined.hpp"
 #include "tools/doctor/file_faults.hpp"
 #include "tools/doctor/loader_faults.hpp"
@@ -23,6 +25,7 @@
 #include "tools/measure/time_budget.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
+#include "tools/program/interrupt.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/progress.hpp"
@@ -51,6 +54,18 @@ bool is_readable(const std::vector<Fault>& faults) {
   return std::ranges::count(faults, "damaged", &Fault::name) == 0;
 }
 
+// Returns what goes wrong in an epoch that has failed before.
+std::string error_of_an_epoch(const Examined& examined) {
+  const ScopedLogSink quiet(ignore_log);
+  try {
+    DataLoader loader(examined.dataset, loader_options(examined.settings, examined.num_workers));
+    while (loader.next()) check_interrupted();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "the loader failed while it was measured; its message is above";
+}
+
 // The share of the time that measuring the settings takes is small, but enough for a stable figure.
 std::chrono::nanoseconds time_to_measure(const TimeBudget& budget) {
   return std::min<std::chrono::nanoseconds>(std::chrono::milliseconds(2500), budget.slice(0.1));
@@ -66,12 +81,8 @@ Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
     checkup.speed = measure_speed(examined.settings, examined.num_workers, time_to_measure(budget), progress);
     if (checkup.speed && examined.num_workers == 0)
       with_auto = measure_speed(examined.settings, kAuto, time_to_measure(budget), progress);
-    if (!checkup.speed) {
-      checkup.faults.push_back({Severity::serious,
-                                "cannot_be_fed",
-                                "the loader failed while it was measured; its message is above",
-                                {fmt::format("h5feed check {}", printable(examined.settings.file()))}});
-    }
+    if (!checkup.speed)
+      checkup.faults.push_back(damage_fault(examined.settings.file(), error_of_an_epoch(examined)));
     add(checkup.faults, core_fault(examined.limits, examined.num_workers));
     add(checkup.faults, worker_fault(examined.num_workers, checkup.speed, with_auto));
     add(checkup.faults, cache_fault(examined.state(), examined.options));

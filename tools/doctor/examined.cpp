@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/doctor/examined.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -26,18 +27,31 @@ bool names_no_samples(const BenchSettings& settings) {
          std::filesystem::is_regular_file(settings.file());
 }
 
-// Sets the dataset to the one with the most samples; returns the options that name the next one.
+// Whether a reading is of one dataset, row by row, and not of those of many groups, or of tiles.
+bool is_plain(const SampleReading& reading) {
+  return reading.data.find('*') == std::string::npos && !reading.whole && reading.tile_size == 0 &&
+         reading.patch.empty();
+}
+
+// Sets the dataset to the one with the most samples; returns the options that name the next one. A pattern
+// of groups comes after a dataset with half as many samples: it would join the training and test sets.
 std::string choose_samples(BenchSettings& settings) {
-  const std::vector<SampleReading> readings = [&] {
+  std::vector<SampleReading> readings = [&] {
     const auto file = H5File::open(settings.file());
     return sample_readings(*file, file->list_datasets());
   }();
   if (readings.empty()) return {};
+  const auto plain = std::ranges::find_if(readings, is_plain);
+  if (plain != readings.end() && 2 * plain->samples >= readings.front().samples)
+    std::rotate(readings.begin(), plain, plain + 1);
   DatasetOptions chosen = options_of(readings.front(), settings.file());
   if (!settings.dataset.target.empty()) chosen.target = settings.dataset.target;
   chosen.stage_dir = settings.dataset.stage_dir;
   settings.dataset = std::move(chosen);
-  return readings.size() > 1 ? option_text(readings[1]) : std::string();
+  const auto other = std::find_if(readings.begin() + 1, readings.end(), [&](const SampleReading& reading) {
+    return is_plain(reading) && reading.data != readings.front().data;
+  });
+  return other != readings.end() ? option_text(*other) : std::string();
 }
 
 std::int64_t workers_of(const std::string& typed, const BenchSettings& settings, bool configured) {

@@ -80,39 +80,49 @@ Fault fault_of(const DatasetInfo& info, const StorageFault& found) {
   const std::optional<StorageFault> cut = cut_samples(info);
   fault.what += fmt::format(", as a filter or maxshape was given without chunks; {}", cut->what);
   fault.mend = {cut->command,
-                whole_samples_line(info, "images", size_of(info.dtype)) + "  # when it is written"};
+                whole_samples_line(info, "images", size_of(info.dtype)) + "  # h5py, when it is written"};
   return fault;
 }
 
-template <typename T>
-bool are_small_whole_numbers(std::span<const std::byte> bytes) {
-  for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
-    T value{};
-    std::memcpy(&value, bytes.data() + at, sizeof(T));
-    if (!(value >= 0 && value <= 255 && value == std::floor(value))) return false;
-  }
-  return true;
-}
+// Whether values are whole numbers from 0 to 255.
+struct SmallWhole {
+  bool all = true;
+  bool any_above_zero = false;
 
-// Returns whether the values of a written chunk are whole numbers from 0 to 255; empty if none is tried.
-std::optional<bool> fits_u8(const ChunkReader& reader) {
-  constexpr std::uint64_t kTried = 16, kLargest = 64 * kMiB;
-  if (reader.chunk_bytes() > kLargest) return std::nullopt;
+  template <typename T>
+  void look_at(std::span<const std::byte> bytes) {
+    for (std::size_t at = 0; all && at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+      T value{};
+      std::memcpy(&value, bytes.data() + at, sizeof(T));
+      all = value >= 0 && value <= 255 && value == std::floor(value);
+      any_above_zero = any_above_zero || value > 0;
+    }
+  }
+};
+
+// Returns whether the values of a few chunks, spread over the dataset, are whole numbers from 0 to 255. False
+// if they are not looked at, or all zero, which tells nothing of the others.
+bool fits_u8(const ChunkReader& reader) {
+  constexpr std::uint64_t kChunks = 4, kLargest = 64 * kMiB;
+  if (reader.chunk_bytes() > kLargest) return false;
   ReadScratch scratch;
   ByteBuffer values(static_cast<std::size_t>(reader.chunk_bytes()));
-  for (std::uint64_t chunk = 0; chunk < std::min(kTried, reader.num_chunks()); ++chunk) {
-    if (reader.direct() && reader.stored_bytes(chunk) == 0) continue;
-    reader.read_chunk(chunk, values.span(), scratch);
-    return reader.info().dtype == DType::f64 ? are_small_whole_numbers<double>(values.span())
-                                             : are_small_whole_numbers<float>(values.span());
+  SmallWhole seen;
+  for (std::uint64_t i = 0; i < kChunks && seen.all; ++i) {
+    reader.read_chunk(i * reader.num_chunks() / kChunks, values.span(), scratch);
+    if (reader.info().dtype == DType::f64) {
+      seen.look_at<double>(values.span());
+    } else {
+      seen.look_at<float>(values.span());
+    }
   }
-  return std::nullopt;
+  return seen.all && seen.any_above_zero;
 }
 
 // Images, or other samples of several dimensions, in wider numbers than training needs.
 std::optional<Fault> wide_values(const DatasetInfo& info, const ChunkReader& reader) {
   if (info.shape.size() < 3 || (info.dtype != DType::f64 && info.dtype != DType::f32)) return std::nullopt;
-  const bool bytes_suffice = fits_u8(reader).value_or(false);
+  const bool bytes_suffice = fits_u8(reader);
   if (info.dtype == DType::f32 && !bytes_suffice) return std::nullopt;
   const std::size_t stored = size_of(info.dtype), needed = bytes_suffice ? 1 : 4;
   const char* const narrow = bytes_suffice ? "uint8" : "float32";
@@ -124,8 +134,9 @@ std::optional<Fault> wide_values(const DatasetInfo& info, const ChunkReader& rea
                                          : "but networks train in float32 or less",
                            narrow, format_bytes(info.total_bytes() / stored * needed),
                            format_bytes(info.total_bytes())),
-               {whole_samples_line(info, fmt::format("images.astype(\"{}\")", narrow), needed) +
-                "  # when it is written"}};
+               {whole_samples_line(
+                    info, fmt::format("f[\"{}\"][:].astype(\"{}\")", printable(info.path), narrow), needed) +
+                "  # h5py; f: this file, out: a new one"}};
 }
 
 // Returns what is damaged, one sentence; empty if nothing is known to be.
@@ -150,11 +161,7 @@ void add_faults(const ChunkReader& reader, bool tiled, std::vector<Fault>& fault
   }
   const DatasetInfo& info = reader.info();
   if (const std::string damage = damage_of(info, reader); !damage.empty()) {
-    faults.push_back(
-        {Severity::serious,
-         "damaged",
-         damage,
-         {fmt::format("h5feed check {} --bad-list bad.tsv", printable(info.file)), "on_error=\"skip\""}});
+    faults.push_back(damage_fault(info.file, damage));
     return;
   }
   if (info.total_bytes() < kSmallBytes) return;
@@ -190,11 +197,20 @@ std::optional<Fault> network_storage(const DatasetState& dataset, const Resolved
                            printable(dataset.remote->file), printable(dataset.remote->storage),
                            cached ? "the first epoch waits for it; the following ones come from the cache"
                                   : "every epoch reads the file through it, and waits for it"),
-               {fmt::format("stage_dir=\"{}\"  # of the dataset: copies the file there once",
+               {fmt::format("Dataset.open(..., stage_dir=\"{}\")  # copies the file there once",
                             local_directory(none ? 0 : bytes))}};
 }
 
 }  // namespace
+
+Fault damage_fault(const std::string& file, const std::string& what) {
+  return {
+      Severity::serious,
+      "damaged",
+      what,
+      {fmt::format("h5feed check {} --bad-list bad.tsv  # lists all that cannot be read", printable(file)),
+       "DataLoader(..., on_error=\"skip\")  # trains without it"}};
+}
 
 std::vector<Fault> file_faults(const DatasetState& dataset, const ResolvedOptions& options) {
   std::vector<Fault> faults;

@@ -34,12 +34,15 @@ std::string samples_text(const Examined& examined) {
                                  format_count(static_cast<std::uint64_t>(examined.dataset.size())),
                                  fmt::join(dataset.sample_shape, "×"), name_of(info.dtype));
   if (dataset.target) text += ", with " + printable(short_path(dataset.target->info().path));
-  if (!examined.others.empty()) text += fmt::format(" (the most samples; others: {})", examined.others);
+  if (!examined.others.empty()) text += fmt::format(" (other samples: {})", examined.others);
   return text;
 }
 
-std::string stored_text(const DatasetState& dataset) {
-  const ChunkReader& reader = *dataset.data.reader;
+std::string stored_text(const ChunkReader& reader) {
+  if (const auto parts = reader.parts(); !parts.empty()) {
+    return fmt::format("in {} datasets, the first of them: {}", format_count(parts.size()),
+                       stored_text(*parts.front().reader));
+  }
   const DatasetInfo& info = reader.info();
   return fmt::format("{}, {}, {} for {} of values",
                      info.chunk_shape.empty() ? std::string(name_of(info.layout))
@@ -56,30 +59,68 @@ std::string machine_text(const SystemLimits& limits) {
                      limits.memory_bound_by == "host" ? "" : " (" + limits.memory_bound_by + ")");
 }
 
-std::string count_text(const std::vector<Fault>& faults, Severity severity) {
-  const auto count = std::ranges::count(faults, severity, &Fault::severity);
-  return fmt::format("{} {} {}", count, word_of(severity), count == 1 ? "finding" : "findings");
-}
-
 std::string verdict_of(const Checkup& checkup) {
   if (checkup.faults.empty()) return "nothing found: the file, its storage and these settings are sound";
-  return fmt::format("{}, {}", count_text(checkup.faults, Severity::serious),
-                     count_text(checkup.faults, Severity::minor));
+  std::vector<std::string> counts;
+  for (const Severity severity : {Severity::serious, Severity::minor}) {
+    const auto count = std::ranges::count(checkup.faults, severity, &Fault::severity);
+    if (count > 0) counts.push_back(fmt::format("{} {}", count, word_of(severity)));
+  }
+  return fmt::format("{} {}", fmt::join(counts, " and "),
+                     checkup.faults.size() == 1 ? "finding" : "findings");
+}
+
+bool is_mended_by(const std::vector<Fault>& faults, std::string_view beginning) {
+  return std::ranges::any_of(faults, [&](const Fault& fault) {
+    return std::ranges::any_of(fault.mend,
+                               [&](const std::string& mend) { return mend.starts_with(beginning); });
+  });
 }
 
 std::string next_steps(const Checkup& checkup) {
   const std::string file = printable(checkup.examined.settings.file());
-  if (!checkup.faults.empty()) {
+  if (checkup.faults.empty()) {
     return fmt::format(
-        "Options are named as in Python and in the files of --config; in C++: options.cache_bytes = ..., "
-        "and\n"
-        "options.num_workers = h5feed::kAuto for \"auto\". After a repack: h5feed doctor NEW.h5\n");
+        "next: h5feed info {0} --write-config train.json   the options of dataset and loader, to train with\n"
+        "      h5feed bench {0}                            how fast it is with other settings\n"
+        "      h5feed doctor {0} -- COMMAND                watches a short run of your training\n",
+        file);
   }
-  return fmt::format(
-      "next: h5feed info {0} --write-config train.json   the options of dataset and loader, to train with\n"
-      "      h5feed bench {0}                            how fast it is with other settings\n"
-      "      h5feed doctor {0} -- COMMAND                watches a short run of your training\n",
-      file);
+  std::string text;
+  if (is_mended_by(checkup.faults, "h5feed repack")) {
+    text += fmt::format(
+        "After repack: h5feed doctor NEW.h5. h5feed tune {} looks for the fastest chunks and filters.\n",
+        file);
+  }
+  if (is_mended_by(checkup.faults, "DataLoader(") || is_mended_by(checkup.faults, "Dataset.open(")) {
+    text +=
+        "Options are spelled as in Python and in files for --config; in C++ they are members of "
+        "DatasetOptions and\n"
+        "DataLoaderOptions with the same names, and \"auto\" is h5feed::kAuto.\n";
+  }
+  return text;
+}
+
+// Returns `text` in lines of at most about 110 columns, each but the first indented.
+std::string wrapped(std::string_view text, std::size_t indent) {
+  constexpr std::size_t kColumns = 110;
+  std::string lines;
+  std::size_t column = indent;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    const std::size_t width = display_width(word);
+    if (column > indent && column + 1 + width > kColumns) {
+      lines += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      lines += ' ';
+      ++column;
+    }
+    lines += word;
+    column += width;
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+  }
+  return lines;
 }
 
 }  // namespace
@@ -135,16 +176,22 @@ std::string checkup_text(const Checkup& checkup) {
       {"file", fmt::format("{} on {}", printable(examined.settings.file()),
                            printable(storage_kind(examined.settings.file()).name))},
       {"samples", samples_text(examined)},
-      {"stored", stored_text(examined.state())},
+      {"stored", stored_text(*examined.state().data.reader)},
       {"settings", options_text(examined)}};
-  if (checkup.speed) facts.emplace_back("measured", checkup.speed->text());
+  if (checkup.speed) {
+    facts.emplace_back("measured", checkup.speed->text());
+    if (std::string warning = checkup.speed->warning(); !warning.empty())
+      facts.emplace_back("", std::move(warning));
+  }
   if (checkup.trial) facts.emplace_back("command", checkup.trial->text());
   std::string text;
-  for (const auto& [name, value] : facts) text += fmt::format("{:<10}{}\n", name, value);
+  for (const auto& [name, value] : facts) text += fmt::format("{:<10}{}\n", name, wrapped(value, 10));
   text += '\n' + verdict_of(checkup) + "\n\n";
   std::size_t number = 0;
   for (const Fault& fault : checkup.faults) {
-    text += fmt::format("{}. {} ({}): {}\n", ++number, fault.name, word_of(fault.severity), fault.what);
+    text += wrapped(fmt::format("{}. {} ({}): {}", ++number, fault.name, word_of(fault.severity), fault.what),
+                    3) +
+            '\n';
     for (std::size_t i = 0; i < fault.mend.size(); ++i)
       text += fmt::format("   {:<6}{}\n", i == 0 ? "mend:" : "or:", fault.mend[i]);
     text += '\n';

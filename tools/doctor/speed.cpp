@@ -5,23 +5,29 @@
 
 #include <utility>
 
+#include "base/byte_units.hpp"
 #include "tools/bench/report.hpp"
 #include "tools/bench/rows.hpp"
 #include "tools/program/cli.hpp"
 
 namespace h5feed::cli {
+namespace {
+
+constexpr double kMostlyCached = 0.9;
+
+}  // namespace
 
 std::string Speed::text() const {
-  std::string text = rate_text(samples_per_s()) + " samples/s";
-  if (!row.at("limit").is_null()) {
-    text += fmt::format(", {} of what this machine {} at most", percent_text(row.at("share_of_limit")),
-                        row.at("limit") == "decode" ? "decodes" : "copies");
-  }
-  if (std::string busy = busy_warning(Json::array({row})); !busy.empty()) {
-    busy.pop_back();  // the end of the line
-    text += "; " + busy;
-  }
-  return text;
+  const auto cold = row.at("resident_share");
+  return fmt::format("{} samples/s ({}/s of values){}", rate_text(samples_per_s()),
+                     format_bytes(static_cast<std::uint64_t>(row.at("bytes_per_s").get<double>())),
+                     cold.is_number() && cold.get<double>() < kMostlyCached ? ", partly from storage" : "");
+}
+
+std::string Speed::warning() const {
+  std::string busy = busy_warning(Json::array({row}));
+  if (!busy.empty()) busy.pop_back();  // the end of the line
+  return busy;
 }
 
 std::optional<Speed> measure_speed(BenchSettings settings, std::int64_t num_workers,
@@ -29,8 +35,9 @@ std::optional<Speed> measure_speed(BenchSettings settings, std::int64_t num_work
   settings.runs = 2;
   settings.warmup = 1;
   settings.time_budget = duration;
-  RowOutcome outcome =
-      measure_row({.settings = std::move(settings), .num_workers = num_workers, .quiet = true}, progress);
+  RowOutcome outcome = measure_row(
+      {.settings = std::move(settings), .num_workers = num_workers, .quiet = true, .rate_only = true},
+      progress);
   progress.hide();
   if (outcome.exit_code != kDone) return std::nullopt;
   return Speed{std::move(outcome.answer.at("row"))};

@@ -18,8 +18,10 @@ struct Speed {
   Json row;
 
   double samples_per_s() const { return row.at("samples_per_s").get<double>(); }
-  /// Returns the figures as text: "8,912 samples/s, 95 % of what this machine decodes at most".
+  /// Returns the figures as text: "8,912 samples/s (104 MiB/s of values)".
   std::string text() const;
+  /// Returns a sentence if other programs kept the machine busy meanwhile; else an empty string.
+  std::string warning() const;
 };
 
 /// Measures the settings with `num_workers` in a process of its own, for about `duration`. Empty if the

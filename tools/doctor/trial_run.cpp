@@ -24,10 +24,10 @@ Fault failure_of(const TrialRun& run) {
       .what = fmt::format("COMMAND ended with exit code {} after {}", run.exit_code, time_text(run.seconds))};
   if (run.exit_code == 128 + SIGKILL) {
     fault.what += " (killed, as the kernel does if memory runs out)";
-    fault.mend = {"memory_budget_bytes=...  # less memory for the loader",
+    fault.mend = {"DataLoader(..., memory_budget_bytes=...)  # less memory",
                   "dmesg | tail  # says who was killed"};
   } else {
-    fault.mend = {"see its own messages above"};
+    fault.mend = {run.command + "  # alone, and read its messages"};
   }
   return fault;
 }
@@ -73,7 +73,8 @@ TrialRun try_command(const std::vector<std::string>& command, std::chrono::nanos
   run.cut_short = monitored.cut_short();
   run.starts_loader = !monitored.record().epochs.empty();
   run.samples_per_s = rate_of(monitored.record());
-  run.verdict = monitored.diagnosis().verdict;
+  run.verdict =
+      monitored.diagnosis().judged ? monitored.diagnosis().verdict : "it was too short to be judged";
   if (run.exit_code != 0 && !run.cut_short) run.faults.push_back(failure_of(run));
   for (const Finding& finding : monitored.diagnosis().findings)
     run.faults.push_back({Severity::serious, finding.name, finding.what, finding.advice});

@@ -23,10 +23,12 @@ struct SampleReading {
   std::string image_shapes = {};          ///< for --image-shapes; empty: no table
   std::string input_layout = {};          ///< for --input-layout; empty: the shape determines it
   std::uint64_t tile_size = 0;            ///< for --tile-size; 0: whole samples
+  std::uint64_t samples = 0;              ///< whole images if they are read in tiles; 1 for volumes
   std::vector<std::uint64_t> patch = {};  ///< for --tile-size: depth, height and width; empty: no volumes
 };
 
-/// Returns the possible readings of the datasets in `entries`, those with the most samples first: arrays that
+/// Returns the possible readings of the datasets in `entries`, those with the most samples first, and of
+/// equally many those with the largest: arrays that
 /// look like images, single images, images of variable length, volumes, rows of numbers, and datasets that
 /// occur in many groups. Reads no data. Throws FileError.
 std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries);

@@ -40,7 +40,7 @@ constexpr std::string_view kFirstSteps =
     R"(h5feed feeds deep-learning training from HDF5 files. Three commands to try:
 
   h5feed generate demo.h5 --samples 2000 --shape 3,64,64     write a file to play with
-  h5feed info demo.h5                                        see how its data is stored
+  h5feed doctor demo.h5                                      see whether something would slow a training down
   h5feed bench demo.h5 --target labels --shuffle chunk:16    see how fast it can be fed
 
 h5feed --help lists everything.

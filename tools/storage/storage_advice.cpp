@@ -122,7 +122,7 @@ std::optional<StorageFault> cut_samples(const DatasetInfo& info) {
 }
 
 std::vector<StorageFault> storage_faults(const DatasetInfo& info, const ChunkReader* reader) {
-  constexpr double kWorthwhilePadding = 0.2, kWorthwhileRatio = 1.05;
+  constexpr double kWorthwhilePadding = 0.2, kWorthwhileRatio = 1.1;
   constexpr std::uint64_t kSmallChunk = 64 * kKiB, kLargeChunk = 16 * kMiB, kManyChunks = 1'000;
   std::vector<StorageFault> faults;
   if (info.total_bytes() < kSmallDatasetBytes) return faults;
@@ -187,7 +187,7 @@ std::vector<StorageFault> storage_faults(const DatasetInfo& info, const ChunkRea
   if (compressed && ratio > 0 && ratio < kWorthwhileRatio && padding_share(info) < 0.01) {
     add(StorageMistake::useless_filter,
         fmt::format("{} saves {:.1f} % of the space and costs decoding", format_filters(info.filters),
-                    100 * (1 - 1 / ratio)),
+                    100 * std::max(0.0, 1 - 1 / ratio)),
         "store it plain", "--filter none");
   }
   return faults;
