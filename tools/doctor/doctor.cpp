@@ -81,8 +81,10 @@ Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
     checkup.speed = measure_speed(examined.settings, examined.num_workers, time_to_measure(budget), progress);
     if (checkup.speed && examined.num_workers == 0)
       with_auto = measure_speed(examined.settings, kAuto, time_to_measure(budget), progress);
-    if (!checkup.speed)
-      checkup.faults.push_back(damage_fault(examined.settings.file(), error_of_an_epoch(examined)));
+    if (!checkup.speed) {
+      checkup.faults.insert(checkup.faults.begin(),
+                            damage_fault(examined.settings.file(), error_of_an_epoch(examined)));
+    }
     add(checkup.faults, core_fault(examined.limits, examined.num_workers));
     add(checkup.faults, worker_fault(examined.num_workers, checkup.speed, with_auto));
     add(checkup.faults, cache_fault(examined.state(), examined.options));
