@@ -27,29 +27,19 @@ bool names_no_samples(const BenchSettings& settings) {
          std::filesystem::is_regular_file(settings.file());
 }
 
-// Whether a reading is of one dataset, row by row, and not of those of many groups, or of tiles.
-bool is_plain(const SampleReading& reading) {
-  return reading.data.find('*') == std::string::npos && !reading.whole && reading.tile_size == 0 &&
-         reading.patch.empty();
-}
-
-// Sets the dataset to the one with the most samples; returns the options that name the next one. A pattern
-// of groups comes after a dataset with half as many samples: it would join the training and test sets.
+// Sets the dataset to the one to begin with; returns the options that name the next one.
 std::string choose_samples(BenchSettings& settings) {
-  std::vector<SampleReading> readings = [&] {
+  const std::vector<SampleReading> readings = [&] {
     const auto file = H5File::open(settings.file());
     return sample_readings(*file, file->list_datasets());
   }();
   if (readings.empty()) return {};
-  const auto plain = std::ranges::find_if(readings, is_plain);
-  if (plain != readings.end() && 2 * plain->samples >= readings.front().samples)
-    std::rotate(readings.begin(), plain, plain + 1);
-  DatasetOptions chosen = options_of(readings.front(), settings.file());
+  DatasetOptions chosen = options_of(first_reading(readings), settings.file());
   if (!settings.dataset.target.empty()) chosen.target = settings.dataset.target;
   chosen.stage_dir = settings.dataset.stage_dir;
   settings.dataset = std::move(chosen);
-  const auto other = std::find_if(readings.begin() + 1, readings.end(), [&](const SampleReading& reading) {
-    return is_plain(reading) && reading.data != readings.front().data;
+  const auto other = std::ranges::find_if(readings, [&](const SampleReading& reading) {
+    return is_plain(reading) && reading.data != settings.dataset.data;
   });
   return other != readings.end() ? option_text(*other) : std::string();
 }

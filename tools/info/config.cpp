@@ -42,7 +42,7 @@ void write_sample_config(const std::filesystem::path& config, const std::string&
     throw DatasetError(fmt::format(
         "{}: no dataset can be read as samples, so there is no configuration to write", printable(file)));
   }
-  const DatasetOptions dataset = options_of(readings.front(), file);
+  const DatasetOptions dataset = options_of(first_reading(readings), file);
   const Dataset opened = [&] {
     const ScopedLogSink quiet(ignore_log);
     return Dataset::open(dataset);

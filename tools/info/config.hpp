@@ -19,9 +19,9 @@ DatasetOptions options_of(const SampleReading& reading, const std::string& file)
 /// chunks), and the workers that the loader chooses itself.
 DataLoaderOptions starting_options(const Dataset& dataset);
 
-/// Writes the configuration that opens `file` by the first of its readings, with the `starting_options` of
-/// the loader. Replaces an earlier configuration. Throws DatasetError if there is no reading, FileError, and
-/// OptionError for a path that is not UTF-8; and the errors of Dataset::open.
+/// Writes the configuration that opens `file` by the `first_reading` of its readings, with the
+/// `starting_options` of the loader. Replaces an earlier configuration. Throws DatasetError if there is no
+/// reading, FileError, and OptionError for a path that is not UTF-8; and the errors of Dataset::open.
 void write_sample_config(const std::filesystem::path& config, const std::string& file,
                          const std::vector<SampleReading>& readings);
 

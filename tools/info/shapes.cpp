@@ -323,6 +323,17 @@ std::vector<SampleReading> sample_readings(const H5File& file, const std::vector
   return readings;
 }
 
+bool is_plain(const SampleReading& reading) {
+  return reading.data.find('*') == std::string::npos && !reading.whole && reading.tile_size == 0 &&
+         reading.patch.empty();
+}
+
+const SampleReading& first_reading(const std::vector<SampleReading>& readings) {
+  const auto plain = std::ranges::find_if(readings, is_plain);
+  const bool large = plain != readings.end() && 2 * plain->samples >= readings.front().samples;
+  return large ? *plain : readings.front();
+}
+
 std::string option_text(const SampleReading& reading) {
   std::string text = "--data " + quoted(reading.data);
   if (!reading.target.empty()) text += " --target " + quoted(reading.target);

@@ -33,6 +33,13 @@ struct SampleReading {
 /// occur in many groups. Reads no data. Throws FileError.
 std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries);
 
+/// Returns whether a reading is of one dataset, row by row: not of those of many groups, nor of tiles.
+bool is_plain(const SampleReading& reading);
+
+/// Returns the reading to begin with, from at least one: the one with the most samples. A dataset with half
+/// as many comes before those of many groups: they may be the training and the test set.
+const SampleReading& first_reading(const std::vector<SampleReading>& readings);
+
 /// Returns the tile side in which to read images of this dataset, in whole chunks if its chunks divide the
 /// images. Empty if the images are small enough to be samples, or if the dataset holds no images.
 std::optional<std::uint64_t> suggested_tile(const DatasetInfo& info);

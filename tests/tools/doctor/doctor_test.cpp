@@ -225,6 +225,8 @@ TEST_F(Doctor, takes_the_training_set_and_names_the_other) {
   const std::string page = run({"train.h5", "--time-budget", "500ms"}).out;
   EXPECT_THAT(std::regex_replace(page, std::regex("\n +"), " "),
               HasSubstr("(other samples: --data /test/images --target /test/labels)"));
+  ASSERT_EQ(run_program(dir_.path(), {"info", "train.h5", "--write-config", "train.json"}).exit_code, 0);
+  EXPECT_EQ(Json::parse(text_of(dir_ / "train.json"))["dataset"]["data"], "/train/images") << "as info does";
   EXPECT_EQ(diagnose({"train.h5", "--data", "test/images"}, 0)["data"], "/test/images");
 }
 
