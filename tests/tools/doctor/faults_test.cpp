@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/system_limits.hpp"
 #include "dataset/dataset_state.hpp"
+#include "flow/resolve/resolve.hpp"
 #include "support/files/h5_test_file.hpp"
 #include "support/files/temp_dir.hpp"
 #include "tools/doctor/file_faults.hpp"
@@ -35,22 +37,24 @@ TEST(DoctorFaults, name_network_storage_that_every_epoch_reads) {
     file.write("images", patterned_bytes(100 * 32 * 32 * 3));
   }
   const Dataset dataset = DatasetAccess::open({.files = {dir / "train.h5"}}, {}, nfs());
-  ResolvedOptions options;
-  options.cache_bytes = 1000;
-  std::vector<Fault> faults = file_faults(*DatasetAccess::state(dataset), options);
+  const auto faults_of = [](const Dataset& opened, std::uint64_t cache_bytes) {
+    const DatasetState& state = *DatasetAccess::state(opened);
+    return file_faults(state, resolve({.batch_size = 10, .cache_bytes = cache_bytes}, state, nullptr,
+                                      system_limits(), MemoryClaim::foreseen)
+                                  .options);
+  };
+  std::vector<Fault> faults = faults_of(dataset, 100'000);
   ASSERT_EQ(faults.size(), 1u);
   EXPECT_EQ(faults[0].name, "network_storage");
   EXPECT_EQ(faults[0].severity, Severity::serious);
   EXPECT_THAT(faults[0].what, HasSubstr("train.h5 is on nfs"));
   EXPECT_THAT(faults[0].mend.at(0), HasSubstr("stage_dir="));
 
-  options.cache_bytes = 1 << 30;
-  faults = file_faults(*DatasetAccess::state(dataset), options);
+  faults = faults_of(dataset, 1'000'000);
   ASSERT_EQ(faults.size(), 1u);
   EXPECT_EQ(faults[0].severity, Severity::minor) << "only the first epoch reads the file";
 
-  const Dataset local = Dataset::open({.files = {dir / "train.h5"}});
-  EXPECT_TRUE(file_faults(*DatasetAccess::state(local), options).empty());
+  EXPECT_TRUE(faults_of(Dataset::open({.files = {dir / "train.h5"}}), 100'000).empty());
 }
 
 TEST(DoctorFaults, name_cores_that_are_kept_from_the_process) {
