@@ -22,6 +22,7 @@
 #include "tools/doctor/report.hpp"
 #include "tools/doctor/speed.hpp"
 #include "tools/doctor/trial_run.hpp"
+#include "tools/doctor/tuned.hpp"
 #include "tools/measure/time_budget.hpp"
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
@@ -47,6 +48,30 @@ constexpr std::array<std::string_view, 6> kOnlyMeasuring = {"runs",       "warmu
 
 void add(std::vector<Fault>& faults, std::optional<Fault> fault) {
   if (fault) faults.push_back(std::move(*fault));
+}
+
+// The first fault of how the samples are stored that other chunks or filters mend; null if there is none.
+Fault* fault_of_storage(std::vector<Fault>& faults) {
+  constexpr std::array<std::string_view, 5> kMended = {"cut_samples", "unset_chunks", "one_chunk",
+                                                       "one_row_chunks", "useless_filter"};
+  const auto found = std::ranges::find_if(
+      faults, [&](const Fault& fault) { return std::ranges::find(kMended, fault.name) != kMended.end(); });
+  return found != faults.end() ? &*found : nullptr;
+}
+
+// Lets `tune` find what stores the samples best, if there is time.
+void tune_storage(const Examined& examined, const TimeBudget& budget, std::vector<Fault>& faults) {
+  constexpr std::chrono::seconds kLeast(3), kMost(15);
+  constexpr double kShare = 0.4;  // of the time that is left
+  Fault* const fault = fault_of_storage(faults);
+  const std::chrono::duration<double> left(kShare * budget.left_s(1));
+  if (fault == nullptr || left < kLeast) return;
+  const auto duration =
+      std::min<std::chrono::nanoseconds>(kMost, std::chrono::duration_cast<std::chrono::nanoseconds>(left));
+  say(fmt::format("looking for better chunks and filters for at most {:.3g} s",
+                  std::chrono::duration<double>(duration).count()));
+  if (auto command = tuned_command(examined, duration))
+    fault->mend.insert(fault->mend.begin(), std::move(*command));
 }
 
 // A file that is damaged is not measured.
@@ -89,8 +114,9 @@ Checkup check_up(const DoctorArguments& arguments, const TimeBudget& budget) {
     add(checkup.faults, worker_fault(examined.num_workers, checkup.speed, with_auto));
     add(checkup.faults, cache_fault(examined.state(), examined.options));
   }
+  progress.hide();
+  if (is_readable(checkup.faults)) tune_storage(examined, budget, checkup.faults);
   if (!arguments.command.empty()) {
-    progress.hide();
     say(fmt::format("running {} for at most {:.3g} s", printable(arguments.command.front()),
                     budget.left_s(1)));
     checkup.trial = try_command(

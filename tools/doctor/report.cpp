@@ -88,9 +88,8 @@ std::string next_steps(const Checkup& checkup) {
   }
   std::string text;
   if (is_mended_by(checkup.faults, "h5feed repack")) {
-    text += fmt::format(
-        "After repack: h5feed doctor NEW.h5. h5feed tune {} looks for the fastest chunks and filters.\n",
-        file);
+    text += fmt::format("After repack: h5feed doctor NEW.h5. h5feed tune {} tries more chunks and filters.\n",
+                        file);
   }
   if (is_mended_by(checkup.faults, "DataLoader(") || is_mended_by(checkup.faults, "Dataset.open(")) {
     text +=

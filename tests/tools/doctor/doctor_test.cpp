@@ -215,6 +215,15 @@ TEST_F(Doctor, prints_a_page_whose_command_mends_the_file) {
   EXPECT_THAT(findings(diagnose({"NEW.h5"}, 0)), IsEmpty());
 }
 
+TEST_F(Doctor, recommends_what_tune_finds_if_there_is_time) {
+  write({.chunk = {1, 32, 32, 3}, .filters = {}});
+  const Json result = Json::parse(run({"train.h5", "--time-budget", "20s", "--json"}).out);
+  EXPECT_THAT(
+      findings(result).at(0)["mend"][0].get<std::string>(),
+      ::testing::MatchesRegex("h5feed repack train.h5 NEW.h5 --dataset /images --chunk [0-9]+ --filter .*"
+                              "  # [0-9,]+ samples/s, as tune predicts"));
+}
+
 TEST_F(Doctor, takes_the_training_set_and_names_the_other) {
   {
     H5TestFile file(dir_ / "train.h5");
