@@ -11,13 +11,7 @@
 
 namespace h5feed::cli {
 
-void write_sample_config(const std::filesystem::path& config, const std::string& file,
-                         const std::vector<SampleReading>& readings) {
-  if (readings.empty()) {
-    throw DatasetError(fmt::format(
-        "{}: no dataset can be read as samples, so there is no configuration to write", printable(file)));
-  }
-  const SampleReading& reading = readings.front();
+DatasetOptions options_of(const SampleReading& reading, const std::string& file) {
   DatasetOptions dataset{.files = {file}, .data = reading.data, .target = reading.target};
   if (reading.whole) dataset.sample = SampleUnit::dataset;
   if (!reading.input_layout.empty())
@@ -27,15 +21,33 @@ void write_sample_config(const std::filesystem::path& config, const std::string&
     dataset.tiles = TileOptions{.size = TileExtent(static_cast<std::int64_t>(reading.tile_size))};
   if (!reading.patch.empty())
     dataset.tiles = parse_tiles({.size = fmt::format("{}", fmt::join(reading.patch, "x"))});
+  return dataset;
+}
+
+DataLoaderOptions starting_options(const Dataset& dataset) {
   DataLoaderOptions loader{.batch_size = 256, .shuffle = "chunk:16"};
   try {
     const ScopedLogSink quiet(ignore_log);
-    const DataLoader checked(Dataset::open(dataset), loader);
+    const DataLoader checked(dataset, loader);
   } catch (const OptionError&) {
     loader.shuffle = "full";  // the data has fewer chunks
   }
   loader.num_workers = kAuto;
-  write_config(config, dataset, loader);
+  return loader;
+}
+
+void write_sample_config(const std::filesystem::path& config, const std::string& file,
+                         const std::vector<SampleReading>& readings) {
+  if (readings.empty()) {
+    throw DatasetError(fmt::format(
+        "{}: no dataset can be read as samples, so there is no configuration to write", printable(file)));
+  }
+  const DatasetOptions dataset = options_of(first_reading(readings), file);
+  const Dataset opened = [&] {
+    const ScopedLogSink quiet(ignore_log);
+    return Dataset::open(dataset);
+  }();
+  write_config(config, dataset, starting_options(opened));
 }
 
 }  // namespace h5feed::cli

@@ -49,6 +49,7 @@ Names matches(const std::string& text, const std::regex& pattern, std::size_t gr
 class Parser {
  public:
   Parser() {
+    cli::add_doctor(app_, action_, {});
     cli::add_info(app_, action_);
     cli::add_check(app_, action_);
     cli::add_generate(app_, action_);
