@@ -33,8 +33,8 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::array<std::string_view, 10> kCommands = {"info", "check", "generate", "pack",    "repack",
-                                                        "tune", "bench", "env",      "monitor", "completion"};
+constexpr std::array<std::string_view, 11> kCommands = {
+    "info", "check", "generate", "pack", "repack", "tune", "bench", "env", "monitor", "report", "completion"};
 
 constexpr std::string_view kFirstSteps =
     R"(h5feed feeds deep-learning training from HDF5 files. Three commands to try:
@@ -210,6 +210,7 @@ int run_command(std::vector<std::string> arguments) {
   add_bench(app, action);
   add_env(app, action);
   add_monitor(app, action, std::move(watched_command));
+  add_report(app, action);
   add_completion(app, action);
   refuse_values_of_flags(app, arguments);
   try {
