@@ -9,10 +9,11 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
-TIMEOUT_S = 60
+LIFETIME_S = 300  # a browser that hangs is ended then
 
 
 class Browser:
@@ -33,6 +34,8 @@ class Browser:
         self._process = subprocess.Popen(["bash", "-c", script, *command], pass_fds=(ours[0], theirs[1]),
                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                          stderr=subprocess.DEVNULL)
+        self._limit = threading.Timer(LIFETIME_S, self._process.kill)
+        self._limit.start()
         os.close(ours[0])
         os.close(theirs[1])
         self._requests = os.fdopen(ours[1], "wb")
@@ -44,6 +47,7 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def close(self) -> None:
+        self._limit.cancel()
         self._process.kill()
         self._process.wait()
         self._requests.close()
