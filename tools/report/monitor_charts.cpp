@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <optional>
+#include <set>
 
 #include "tools/report/charts.hpp"
 
@@ -45,42 +46,70 @@ struct Grid {
 };
 
 struct Mean {
-  double sum = 0, times = 0;
+  double sum = 0;
   std::size_t count = 0;
 
-  void add(double time, double value) {
+  void add(double value) {
     sum += value;
-    times += time;
     ++count;
+  }
+  std::optional<double> value() const {
+    return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
   }
 };
 
-Chart chart_over_time(const Grid& grid, const std::string& title, const std::string& note, Unit unit,
-                      const std::vector<TimedLine>& lines) {
-  std::vector<std::map<std::size_t, Mean>> values(lines.size());
-  std::map<std::size_t, Mean> times;
+// One reading of one source of a line.
+struct Reading {
+  double time_s;
+  std::size_t line;
+  const TimeSeries* source;
+  double value;
+};
+
+// One position of a chart: the means of the readings there.
+struct TimedPosition {
+  Mean time;
+  std::vector<Mean> lines;
+  std::set<const TimeSeries*> sources;
+};
+
+// Joins readings to positions: all of a step of the grid, or, if no readings have to be joined, those of
+// different sources that belong together.
+std::vector<TimedPosition> positions_of(const Grid& grid, const std::vector<TimedLine>& lines) {
+  std::vector<Reading> readings;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     for (const TimeSeries* const source : lines[i].sources) {
-      for (const auto& [time, value] : *source) {
-        values[i][grid.index(time)].add(time, value);
-        times[grid.index(time)].add(time, 0);
-      }
+      for (const auto& [time, value] : *source) readings.push_back({time, i, source, value});
     }
   }
+  std::ranges::stable_sort(readings, {}, &Reading::time_s);
+  std::vector<TimedPosition> positions;
+  double begin = 0;
+  for (const Reading& reading : readings) {
+    const bool apart = grid.joins ? grid.index(reading.time_s) != grid.index(begin)
+                                  : reading.time_s - begin > grid.step_s / 2;
+    if (positions.empty() || apart || (!grid.joins && positions.back().sources.contains(reading.source))) {
+      positions.push_back({.time = {}, .lines = std::vector<Mean>(lines.size()), .sources = {}});
+      begin = reading.time_s;
+    }
+    positions.back().time.add(reading.time_s);
+    positions.back().lines[reading.line].add(reading.value);
+    positions.back().sources.insert(reading.source);
+  }
+  return positions;
+}
+
+Chart chart_over_time(const Grid& grid, const std::string& title, const std::string& note, Unit unit,
+                      const std::vector<TimedLine>& lines) {
+  const std::vector<TimedPosition> positions = positions_of(grid, lines);
   Chart chart{.title = title, .note = note, .x_name = "time since the start"};
-  for (const auto& [index, mean] : times)
-    chart.seconds.push_back(mean.times / static_cast<double>(mean.count));
+  for (const TimedPosition& position : positions) chart.seconds.push_back(position.time.value().value_or(0));
   double largest = 0;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     ChartSeries series{.name = lines[i].name, .style = i};
-    for (const auto& [index, mean] : times) {
-      const auto found = values[i].find(index);
-      if (found == values[i].end()) {
-        series.values.emplace_back();
-        continue;
-      }
-      series.values.emplace_back(found->second.sum / static_cast<double>(found->second.count));
-      largest = std::max(largest, *series.values.back());
+    for (const TimedPosition& position : positions) {
+      series.values.push_back(position.lines[i].value());
+      largest = std::max(largest, series.values.back().value_or(0));
     }
     chart.series.push_back(std::move(series));
   }
