@@ -19,7 +19,7 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 2 * kGiB;         // of lines, which are read one by one
+constexpr std::uint64_t kMostBytes = kGiB;             // of lines, which are read one by one
 constexpr std::uint64_t kMostResultBytes = 64 * kMiB;  // of a result of bench, which is read whole
 constexpr const char* kWhatInputsAre =
     "give a file of bench --export-json, of monitor -o, or of a loader's epoch_log";

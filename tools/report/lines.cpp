@@ -40,6 +40,20 @@ void name_loader(EpochFacts& epoch, const Json& json) {
       fmt::format("{}, loader {}", epoch.process, exact_number(number_in(json, "loader").value_or(0)));
 }
 
+// Joins neighbours of a long series, far finer than any chart shows.
+void thin(TimeSeries& series) {
+  constexpr std::size_t kMostReadings = 8192;
+  while (series.size() > kMostReadings) {
+    const std::size_t pairs = series.size() / 2;
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const auto [time, value] = series[2 * i];
+      const auto [next_time, next_value] = series[2 * i + 1];
+      series[i] = {(time + next_time) / 2, (value + next_value) / 2};
+    }
+    series.resize(pairs);
+  }
+}
+
 std::string counted(std::size_t lines) {
   return format_counted(static_cast<std::int64_t>(lines), "line", "lines");
 }
@@ -196,6 +210,7 @@ void LineReader::finish_monitor(Input& input) {
   for (auto& [name, series] : monitor_.series) {
     for (auto& [time, value] : series) time -= monitor_.first_s;
     std::ranges::stable_sort(series, {}, &std::pair<double, double>::first);
+    thin(series);
   }
   if (monitor_.summary.is_null()) {
     input.notes.emplace_back(
