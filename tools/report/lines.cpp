@@ -50,7 +50,9 @@ void thin(TimeSeries& series) {
       const auto [next_time, next_value] = series[2 * i + 1];
       series[i] = {(time + next_time) / 2, (value + next_value) / 2};
     }
-    series.resize(pairs);
+    const bool odd = series.size() % 2 == 1;
+    if (odd) series[pairs] = series.back();
+    series.resize(pairs + (odd ? 1 : 0));
   }
 }
 

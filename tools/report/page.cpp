@@ -87,7 +87,7 @@ std::string settings_section(const std::vector<Input>& inputs) {
   return html + "</section>\n";
 }
 
-std::string lines_of(const std::vector<VerdictLine>& lines, const char* tag) {
+std::string verdict_list(const std::vector<VerdictLine>& lines, const char* tag) {
   if (lines.empty()) return {};
   std::string html = fmt::format("<{}>", tag);
   for (const VerdictLine& line : lines) {
@@ -104,8 +104,8 @@ std::string verdict_section(const std::vector<Input>& inputs) {
   for (const Input& input : inputs) {
     const InputVerdict verdict = verdict_of(input, first);
     if (first == nullptr && input.kind == Input::Kind::bench) first = &input;
-    html += fmt::format("<article><h3>{}</h3>{}{}", escaped(input.label), lines_of(verdict.lines, "ul"),
-                        lines_of(verdict.findings, "ol"));
+    html += fmt::format("<article><h3>{}</h3>{}{}", escaped(input.label), verdict_list(verdict.lines, "ul"),
+                        verdict_list(verdict.findings, "ol"));
     if (verdict.lines.empty() && verdict.findings.empty()) html += "<p>The input holds no verdict.</p>";
     html += "</article>";
   }

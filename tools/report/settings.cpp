@@ -17,7 +17,7 @@ constexpr std::size_t kLongestValue = 160;
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-std::string text_of(const Json& value) {
+std::string setting_text(const Json& value) {
   const std::string text = value.is_string() ? value.get<std::string>()
                                              : value.dump(-1, ' ', false, Json::error_handler_t::replace);
   return shortened(text, kLongestValue);
@@ -26,14 +26,14 @@ std::string text_of(const Json& value) {
 Settings settings_of_bench(const Json& result) {
   Settings settings;
   for (const char* const key : {"file", "version", "commit"}) {
-    if (result.contains(key)) settings.emplace_back(key, text_of(result[key]));
+    if (result.contains(key)) settings.emplace_back(key, setting_text(result[key]));
   }
   for (const char* const group : {"machine", "settings", "peer"}) {
     const Json members = result.value(group, Json::object());
     for (const auto& [key, value] : members.items()) {
       // What is free at the moment always differs.
       if (key == "available_bytes" || value.is_null()) continue;
-      settings.emplace_back(fmt::format("{}.{}", group, shortened(key, kLongestValue)), text_of(value));
+      settings.emplace_back(fmt::format("{}.{}", group, shortened(key, kLongestValue)), setting_text(value));
     }
   }
   return settings;
