@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages (12 and 13) that h5feed is built from. If they are installed already, does nothing
 # and needs no root; otherwise uses sudo, or prints the command to run and exits 1.
-#   tools/install_deps.sh [--format] [--sanitizers] [--python] [--network]
+#   tools/install_deps.sh [--format] [--sanitizers] [--python] [--network] [--browser]
 #     --format      also the formatter that .ci/run checks with, clang-format 14; Debian 12 only
 #     --sanitizers  also Clang 14, the compiler of the sanitizer presets, with its sanitizers and libFuzzer;
 #                   Debian 12 only
 #     --python      also the headers of Python and its module venv, for the Python package, and make and xz, for its wheels
+#     --browser     also Chromium, in which tools/scripts/browser_check.sh opens pages of h5feed report
 #     --network     also ip, with which examples/cluster/try_namespaces.sh makes hosts of network namespaces
 set -euo pipefail
 
@@ -37,6 +38,7 @@ for argument in "$@"; do
     --sanitizers) packages+=(clang-14 libclang-rt-14-dev lld) ;;
     --python) packages+=(python3-dev python3-venv make xz-utils) ;;
     --network) packages+=(iproute2) ;;
+    --browser) packages+=(chromium) ;;
     *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
   esac
 done

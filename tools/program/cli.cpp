@@ -33,8 +33,9 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::array<std::string_view, 11> kCommands = {
-    "doctor", "info", "check", "generate", "pack", "repack", "tune", "bench", "env", "monitor", "completion"};
+constexpr std::array<std::string_view, 12> kCommands = {"doctor", "info",    "check",  "generate",
+                                                        "pack",   "repack",  "tune",   "bench",
+                                                        "env",    "monitor", "report", "completion"};
 
 constexpr std::string_view kFirstSteps =
     R"(h5feed feeds deep-learning training from HDF5 files. Three commands to try:
@@ -211,6 +212,7 @@ int run_command(std::vector<std::string> arguments) {
   add_bench(app, action);
   add_env(app, action);
   add_monitor(app, action, command);
+  add_report(app, action);
   add_completion(app, action);
   refuse_values_of_flags(app, arguments);
   try {

@@ -109,6 +109,7 @@ const std::vector<Command>& commands() {
         {"--pid", join(kPositive, {"2147483647"})},
         {"--gpu", join(kNoNumber, {"-1", "9223372036854775808", "3B:00"}), "0", false}}},
       {"env", {"env"}},
+      {"report", {"report", "good.h5", "-o", "out.html"}},
       {"completion", {"completion", "bash"}},
   };
   return all;

@@ -59,6 +59,7 @@ class Parser {
     cli::add_bench(app_, action_);
     cli::add_env(app_, action_);
     cli::add_monitor(app_, action_, {});
+    cli::add_report(app_, action_);
     cli::add_completion(app_, action_);
   }
 

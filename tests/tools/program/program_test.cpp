@@ -56,8 +56,8 @@ TEST(Program, starts_without_image_codecs) {
 }
 
 TEST(Program, every_command_has_help_with_examples) {
-  for (const std::string command :
-       {"doctor", "info", "check", "generate", "pack", "repack", "tune", "bench", "env", "monitor"}) {
+  for (const std::string command : {"doctor", "info", "check", "generate", "pack", "repack", "tune", "bench",
+                                    "env", "monitor", "report"}) {
     const ProgramResult result = run_program(".", {command, "--help"});
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("Examples:\n  h5feed " + command));
