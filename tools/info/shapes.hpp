@@ -26,6 +26,9 @@ struct SampleReading {
   std::vector<std::uint64_t> patch = {};  ///< for --tile-size: depth, height and width; empty: no volumes
 };
 
+/// Patches at random places that a volume is read by.
+inline constexpr std::int64_t kPatchesPerVolume = 8;
+
 /// Returns the possible readings of the datasets in `entries`, those with the most samples first: arrays that
 /// look like images, single images, images of variable length, volumes, rows of numbers, and datasets that
 /// occur in many groups. Reads no data. Throws FileError.
