@@ -85,7 +85,8 @@ class Writer {
   std::string text(const std::filesystem::path& value) const { return quoted(value.string()); }
   std::string text(const TileExtent& value) const {
     const std::string depth = value.depth > 0 ? fmt::format("{}, ", value.depth) : std::string();
-    return fmt::format(python_ ? "({}{}, {})" : "{{{}{}, {}}}", depth, value.height, value.width);
+    const std::string extents = fmt::format("{}{}, {}", depth, value.height, value.width);
+    return python_ ? '(' + extents + ')' : '{' + extents + '}';
   }
   std::string text(const SparseOptions::Column& value) const {
     return std::visit([this](const auto& column) { return text(column); }, value);
@@ -94,7 +95,8 @@ class Writer {
   std::string text(const std::vector<T>& values) const {
     std::vector<std::string> texts;
     for (const T& value : values) texts.push_back(text(value));
-    return fmt::format(python_ ? "[{}]" : "{{{}}}", fmt::join(texts, ", "));
+    const std::string list = fmt::format("{}", fmt::join(texts, ", "));
+    return python_ ? '[' + list + ']' : '{' + list + '}';
   }
   template <typename T>
   std::string text(const std::optional<T>& value) const {
