@@ -34,7 +34,8 @@ std::string choose_samples(BenchSettings& settings) {
     return sample_readings(*file, file->list_datasets());
   }();
   if (readings.empty()) return {};
-  DatasetOptions chosen = options_of(first_reading(readings), settings.file());
+  DatasetOptions chosen = options_of(first_reading(readings));
+  chosen.files = settings.dataset.files;
   if (!settings.dataset.target.empty()) chosen.target = settings.dataset.target;
   chosen.stage_dir = settings.dataset.stage_dir;
   settings.dataset = std::move(chosen);

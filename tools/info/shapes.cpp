@@ -342,7 +342,8 @@ std::string option_text(const SampleReading& reading) {
   if (!reading.input_layout.empty()) text += " --input-layout " + reading.input_layout;
   if (reading.tile_size > 0) text += fmt::format(" --tile-size {}", reading.tile_size);
   if (!reading.patch.empty())
-    text += fmt::format(" --tile-size {} --tile-per-image 8", fmt::join(reading.patch, "x"));
+    text +=
+        fmt::format(" --tile-size {} --tile-per-image {}", fmt::join(reading.patch, "x"), kPatchesPerVolume);
   return text;
 }
 

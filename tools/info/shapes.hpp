@@ -27,10 +27,12 @@ struct SampleReading {
   std::vector<std::uint64_t> patch = {};  ///< for --tile-size: depth, height and width; empty: no volumes
 };
 
+/// Patches at random places that a volume is read by.
+inline constexpr std::int64_t kPatchesPerVolume = 8;
+
 /// Returns the possible readings of the datasets in `entries`, those with the most samples first, and of
-/// equally many those with the largest: arrays that
-/// look like images, single images, images of variable length, volumes, rows of numbers, and datasets that
-/// occur in many groups. Reads no data. Throws FileError.
+/// equally many those with the largest: arrays that look like images, single images, images of variable
+/// length, volumes, rows of numbers, and datasets that occur in many groups. Reads no data. Throws FileError.
 std::vector<SampleReading> sample_readings(const H5File& file, const std::vector<DatasetEntry>& entries);
 
 /// Returns whether a reading is of one dataset, row by row: not of those of many groups, nor of tiles.
