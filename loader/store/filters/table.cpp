@@ -24,7 +24,8 @@ namespace h5feed {
   FILTER(blosc)                \
   FILTER(fletcher32)           \
   FILTER(szip)                 \
-  FILTER(scaleoffset)
+  FILTER(scaleoffset)          \
+  FILTER(nbit)
 
 #define H5FEED_DECLARE(name) extern const FilterEntry name##_filter;
 H5FEED_FILTERS(H5FEED_DECLARE)
@@ -37,13 +38,12 @@ constexpr auto kFilters = std::to_array<const FilterEntry*>({H5FEED_FILTERS(H5FE
 #undef H5FEED_ADDRESS
 #undef H5FEED_FILTERS
 
-// Filters that only libhdf5 decodes, from "Registered Filter Plugins" and libhdf5.
+// Filters of "Registered Filter Plugins" that only libhdf5 decodes.
 struct NamedFilter {
   unsigned id;
   std::string_view name;
 };
-constexpr std::array<NamedFilter, 9> kForeignFilters = {{{5, "nbit"},
-                                                         {32013, "zfp"},
+constexpr std::array<NamedFilter, 8> kForeignFilters = {{{32013, "zfp"},
                                                          {32017, "sz"},
                                                          {32019, "jpeg"},
                                                          {32024, "sz3"},
@@ -71,15 +71,18 @@ const FilterEntry& filter_entry(unsigned id) noexcept {
 }
 
 std::string_view filter_name(unsigned id) noexcept {
+  if (has_own_decoder(id)) return filter_entry(id).name;
   const auto foreign = std::ranges::find(kForeignFilters, id, &NamedFilter::id);
-  return foreign == kForeignFilters.end() ? filter_entry(id).name : foreign->name;
+  return foreign == kForeignFilters.end() ? std::string_view() : foreign->name;
 }
 
 std::vector<unsigned> named_filters() {
   std::vector<unsigned> ids;
   for (const FilterEntry* filter : kFilters) ids.push_back(filter->id);
   std::ranges::sort(ids);
-  for (const NamedFilter& filter : kForeignFilters) ids.push_back(filter.id);
+  for (const NamedFilter& filter : kForeignFilters) {
+    if (!has_own_decoder(filter.id)) ids.push_back(filter.id);
+  }
   return ids;
 }
 

@@ -104,7 +104,8 @@ std::shared_ptr<const ChunkReader> open_compact(const H5File& file, DatasetInfo 
   check_stored_bytes(info);
   ByteBuffer bytes(info.total_bytes());
   file.read_rows(info, 0, info.rows(), bytes.span());
-  info.byte_swapped = false;  // H5Dread returned host byte order
+  info.byte_swapped = false;  // H5Dread returned the host's values
+  info.bits = {};
   return make_flat_reader(std::move(info), 0, std::make_shared<MemorySource>(std::move(bytes)));
 }
 
