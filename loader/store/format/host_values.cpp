@@ -28,6 +28,10 @@ void take_bits(ValueBits bits, std::span<std::byte> values) noexcept {
 
 void to_host_values(const DatasetInfo& info, std::span<std::byte> values) noexcept {
   if (info.byte_swapped) swap_byte_order(values, size_of(info.dtype));
+  take_value_bits(info, values);
+}
+
+void take_value_bits(const DatasetInfo& info, std::span<std::byte> values) noexcept {
   if (info.bits.count == 0) return;
   with_type_of(info.dtype, [&](auto type) {
     if constexpr (std::is_integral_v<decltype(type)>) take_bits<decltype(type)>(info.bits, values);

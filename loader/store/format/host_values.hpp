@@ -14,4 +14,7 @@ namespace h5feed {
 /// Thread-safe on distinct spans.
 void to_host_values(const DatasetInfo& info, std::span<std::byte> values) noexcept;
 
+/// Does the latter part alone, for values in the host's byte order.
+void take_value_bits(const DatasetInfo& info, std::span<std::byte> values) noexcept;
+
 }  // namespace h5feed

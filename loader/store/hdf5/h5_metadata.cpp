@@ -11,6 +11,7 @@
 #include "h5feed/error.hpp"
 #include "store/filters/filters.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/format/host_values.hpp"
 #include "store/hdf5/hdf5_session.hpp"
 #include "store/hdf5/hdf5_types.hpp"
 #include "store/hdf5/hdf5_versions.hpp"
@@ -218,6 +219,7 @@ DatasetInfo read_stored(const std::string& file_name, const std::string& path, c
   // Variable-length data has no fill value.
   if (dataset.getTypeClass() != H5T_VLEN && plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
     plist.getFillValue(memory_type(dataset), info.fill_value.data());
+    take_value_bits(info, info.fill_value);
   }
   read_stored_size(dataset, info);
   return info;

@@ -193,10 +193,6 @@ StoredType classify_vlen_element(const H5::DataSet& dataset) {
 H5::DataType memory_type(const H5::DataSet& dataset) {
   H5::DataType type;
   type.copy(dataset.getDataType());
-  if (dataset.getTypeClass() == H5T_INTEGER) {
-    if (const StoredType stored = classify_integer(dataset.getIntType()); stored.bits.count > 0)
-      return file_type(*stored.dtype);
-  }
   // libhdf5 does not change the byte order of an enumeration with members; one byte has no byte order.
   if (dataset.getTypeClass() == H5T_ENUM) {
     if (type.getSize() == 1) return type;

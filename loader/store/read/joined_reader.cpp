@@ -272,7 +272,6 @@ DatasetInfo joined_info(const std::vector<JoinedPart>& parts, std::string file, 
   whole.path = std::move(path);
   whole.layout = StorageLayout::virtual_dataset;
   whole.byte_swapped = false;
-  whole.bits = {};
   whole.chunk_shape.clear();
   whole.filters.clear();
   whole.stored_bytes = 0;
