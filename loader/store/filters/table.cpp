@@ -11,6 +11,18 @@
 
 namespace h5feed {
 
+// Filters whose libraries are optional.
+#if H5FEED_HAS_BLOSC2
+#define H5FEED_BLOSC2_FILTER(FILTER) FILTER(blosc2)
+#else
+#define H5FEED_BLOSC2_FILTER(FILTER)
+#endif
+#if H5FEED_HAS_ZFP
+#define H5FEED_ZFP_FILTER(FILTER) FILTER(zfp)
+#else
+#define H5FEED_ZFP_FILTER(FILTER)
+#endif
+
 // One line for each filter, in the order in which the message about `--filter` lists them: FILTER(deflate)
 // stands for deflate_filter, which deflate.cpp defines.
 #define H5FEED_FILTERS(FILTER) \
@@ -25,7 +37,9 @@ namespace h5feed {
   FILTER(fletcher32)           \
   FILTER(szip)                 \
   FILTER(scaleoffset)          \
-  FILTER(nbit)
+  FILTER(nbit)                 \
+  H5FEED_BLOSC2_FILTER(FILTER) \
+  H5FEED_ZFP_FILTER(FILTER)
 
 #define H5FEED_DECLARE(name) extern const FilterEntry name##_filter;
 H5FEED_FILTERS(H5FEED_DECLARE)
@@ -37,8 +51,11 @@ namespace {
 constexpr auto kFilters = std::to_array<const FilterEntry*>({H5FEED_FILTERS(H5FEED_ADDRESS)});
 #undef H5FEED_ADDRESS
 #undef H5FEED_FILTERS
+#undef H5FEED_BLOSC2_FILTER
+#undef H5FEED_ZFP_FILTER
 
-// Filters of "Registered Filter Plugins" that only libhdf5 decodes.
+// Filters of "Registered Filter Plugins" that only libhdf5 decodes, some of them if h5feed was built without
+// their library.
 struct NamedFilter {
   unsigned id;
   std::string_view name;
