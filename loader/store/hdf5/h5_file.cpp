@@ -11,6 +11,7 @@
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/format/host_values.hpp"
 #include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
@@ -293,6 +294,7 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
     const H5::DataSpace file_space = dataset.getSpace();
     if (info.file_rank() == 0) {
       dataset.read(out.data(), memory_type(dataset), file_space, file_space);
+      take_value_bits(info, out);
       return;
     }
     // Elements of several values are always read whole.
@@ -302,6 +304,7 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
     file_space.selectHyperslab(H5S_SELECT_SET, extent.data(), first.data());
     const H5::DataSpace memory_space(static_cast<int>(extent.size()), extent.data());
     dataset.read(out.data(), memory_type(dataset), memory_space, file_space);
+    take_value_bits(info, out);
   } catch (const H5::Exception&) {
     throw FileError(fmt::format("{}:{}: libhdf5 cannot read {} elements at ({}): {}", info.file,
                                 short_path(info.path), format_shape({count.begin(), count.end()}),
