@@ -12,6 +12,7 @@
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/host_values.hpp"
+#include "store/format/structure_check.hpp"
 #include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
@@ -84,6 +85,15 @@ bool open_as_the_host_did(const std::string& name, hid_t& id) {
   return open_with(H5::FileAccPropList::DEFAULT, name, id);
 }
 
+// libhdf5 walks the whole chunk index of a dataset to count its bytes, and recurses without end over one
+// whose nodes refer to each other.
+void check_chunk_tree(const Hdf5Calls& calls, const ByteSource& bytes, const H5::DataSet& dataset,
+                      const std::string& path) H5FEED_REQUIRES(hdf5_mutex) {
+  const std::string damage = chunk_tree_damage(bytes, key_of(dataset.getId(), ".", calls, path));
+  if (!damage.empty())
+    throw FileError(fmt::format("{}:{}: {}; {}", calls.file(), short_path(path), damage, kRestore));
+}
+
 }  // namespace
 
 void limit_metadata_cache(const H5::FileAccPropList& access) {
@@ -141,6 +151,8 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const st
   state->identity = find_file_identity(place);
   state->bytes = open_file_source(place);
   if (!has_hdf5_signature(*state->bytes)) throw FileError(why_not_hdf5(path));
+  if (const std::string damage = structure_damage(*state->bytes); !damage.empty())
+    throw FileError(fmt::format("{}: {}; {}", path.string(), damage, kRestore));
   {
     const Hdf5Session session;
     if (!open_without_locks(name, state->file)) {
@@ -185,7 +197,9 @@ DatasetInfo H5File::describe(const std::string& name, const PathOption& option) 
   try {
     if (path == "/" || within.type_of(handle, path) == H5I_GROUP)
       throw_is_group(handle, {session, file}, name, option);
-    return read_info(file, path, handle.openDataSet(path, within.datasets()));
+    const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
+    check_chunk_tree({session, file}, *state_->bytes, dataset, path);
+    return read_info(file, path, dataset);
   } catch (const H5::Exception&) {
     throw_not_opened(handle, within, {session, file}, name, option);
   }
@@ -205,7 +219,9 @@ std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
   try {
     const WithinFile within;
     if (path == "/" || within.type_of(handle, path) != H5I_DATASET) return std::nullopt;
-    return read_vlen_info(path_.string(), path, handle.openDataSet(path, within.datasets()), reference_bytes);
+    const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
+    check_chunk_tree({session, path_.string()}, *state_->bytes, dataset, path);
+    return read_vlen_info(path_.string(), path, dataset, reference_bytes);
   } catch (const H5::Exception&) {
     return std::nullopt;
   }
