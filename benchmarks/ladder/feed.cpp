@@ -8,8 +8,11 @@
 #include <h5feed/torch.hpp>
 
 #include <functional>
-#include <string>
+#include <memory>
+#include <optional>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "benchmarks/peers/shared_file.hpp"
 #include "examples/training_device.hpp"

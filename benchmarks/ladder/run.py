@@ -110,7 +110,8 @@ class Ladder:
         for key in ("commit", "file", "settings"):
             if earlier[key] != self.results[key]:
                 sys.exit(f"run.py: {self.options.json} was measured with another {key}: {earlier[key]}; name another file with --json")
-        earlier["load"].append(os.getloadavg()[0])
+        earlier["load"] += self.results["load"]
+        earlier["command"] = self.results["command"]
         self.results = earlier
 
     def measure(self, rung, batch_size):

@@ -9,12 +9,15 @@
 
 #include <chrono>
 #include <memory>
-#include <utility>
+#include <optional>
+#include <vector>
 
 #include "examples/learning_rate.hpp"
 #include "examples/resnet.hpp"
 #include "examples/small_cnn.hpp"
 #include "examples/training_device.hpp"
+#include "h5feed/config.hpp"
+#include "h5feed/error.hpp"
 #include "ladder/feed.hpp"
 #include "ladder/gpu_watch.hpp"
 #include "tools/program/resources.hpp"
