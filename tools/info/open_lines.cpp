@@ -42,13 +42,13 @@ constexpr std::string_view kTypeName<SparseOptions> = "h5feed::SparseOptions";
 
 // A struct of options with names of its own.
 template <typename T>
-concept OptionStruct = requires(T& options) {
+concept NamedOptions = requires(T& options) {
   visit_options(options, [](const char*, auto&) {});
 };
 
 enum class Language : std::uint8_t { cpp, python };
 
-std::string quoted(const std::string& text) {
+std::string string_literal(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -65,14 +65,15 @@ class Writer {
   template <typename T>
   std::string text(const T& value) const {
     if constexpr (std::same_as<T, DType>) {
-      return quoted(std::string(name_of(value)));
+      return string_literal(std::string(name_of(value)));
     } else if constexpr (std::is_enum_v<T>) {
       for (const OptionWord<T>& word : kOptionWords<T>) {
         if (word.value != value) continue;
-        return python_ ? quoted(std::string(word.text)) : fmt::format("{}{}", kTypeName<T>, word.text);
+        return python_ ? string_literal(std::string(word.text))
+                       : fmt::format("{}{}", kTypeName<T>, word.text);
       }
       return {};
-    } else if constexpr (OptionStruct<T>) {
+    } else if constexpr (NamedOptions<T>) {
       return fmt::format("{}{{{}}}", python_ ? "" : kTypeName<T>,
                          fmt::join(members(value, python_ ? "\"{}\": {}" : ".{} = {}"), ", "));
     } else if constexpr (std::same_as<T, bool>) {
@@ -81,8 +82,8 @@ class Writer {
       return fmt::format("{}", value);
     }
   }
-  std::string text(const std::string& value) const { return quoted(value); }
-  std::string text(const std::filesystem::path& value) const { return quoted(value.string()); }
+  std::string text(const std::string& value) const { return string_literal(value); }
+  std::string text(const std::filesystem::path& value) const { return string_literal(value.string()); }
   std::string text(const TileExtent& value) const {
     const std::string depth = value.depth > 0 ? fmt::format("{}, ", value.depth) : std::string();
     const std::string extents = fmt::format("{}{}, {}", depth, value.height, value.width);
@@ -104,7 +105,7 @@ class Writer {
   }
 
   // Returns the members that differ from the default, each as `form` of its name and value.
-  template <OptionStruct T>
+  template <NamedOptions T>
   std::vector<std::string> members(const T& value, const char* form) const {
     const T defaults{};
     std::vector<std::string> of_defaults;
@@ -129,7 +130,7 @@ std::string lines_that_open(DatasetOptions options, const std::string& shown) {
   const std::vector<std::string> of_cpp = Writer(Language::cpp).members(options, ".{} = {}");
   options.files.clear();
   std::vector<std::string> of_python = Writer(Language::python).members(options, "{}={}");
-  of_python.insert(of_python.begin(), quoted(shown));
+  of_python.insert(of_python.begin(), string_literal(shown));
   return fmt::format("  C++:    h5feed::Dataset::open({{{}}})\n  Python: h5feed.Dataset.open({})\n",
                      fmt::join(of_cpp, ", "), fmt::join(of_python, ", "));
 }

@@ -43,7 +43,7 @@ std::uint64_t tiles_side_by_side(const SampleMap& map) {
 }
 
 // Samples that need at most `chunks` chunks together: those of a window of `chunk:K`, or consecutive ones.
-struct Stretch {
+struct PlayRun {
   std::uint64_t samples = 1;
   std::uint64_t chunks = 1;
 };
@@ -51,9 +51,9 @@ struct Stretch {
 // Returns how many chunks of a field batches in preparation need, while those before them are not done: their
 // chunks do not leave the cache before others push them out. `parts` is the mean number of chunks of a
 // sample.
-std::uint64_t chunks_ahead(std::uint64_t samples, double parts, const Stretch& stretch) {
+std::uint64_t chunks_ahead(std::uint64_t samples, double parts, const PlayRun& run) {
   const auto apart = static_cast<std::uint64_t>(std::ceil(static_cast<double>(samples) * parts));
-  return std::min(apart, ceil_div(samples, stretch.samples) * stretch.chunks);
+  return std::min(apart, ceil_div(samples, run.samples) * run.chunks);
 }
 
 // Returns the samples of a window of `chunk:K`. `all` come in `units` that the order permutes.
@@ -66,14 +66,14 @@ std::uint64_t samples_of_window(const Shuffle& shuffle, std::uint64_t all, std::
 std::uint64_t chunks_in_episodes(const Field& field, const DatasetState& dataset, const Shuffle& shuffle,
                                  std::uint64_t samples, std::uint64_t in_play) {
   const double parts = chunks_per_window(field);
-  Stretch stretch{.samples = field.map.typical_rows_per_chunk(), .chunks = 1};
+  PlayRun run{.samples = field.map.typical_rows_per_chunk(), .chunks = 1};
   if (shuffle.kind() == Shuffle::Kind::chunk) {
     const auto groups = dataset.sample_layout().num_chunks();
-    stretch = {samples_of_window(shuffle, dataset.num_samples(), groups), in_play};
+    run = {samples_of_window(shuffle, dataset.num_samples(), groups), in_play};
   } else if (dataset.episodes->anchors->drawn()) {
-    stretch = {1, static_cast<std::uint64_t>(std::ceil(parts))};
+    run = {1, static_cast<std::uint64_t>(std::ceil(parts))};
   }
-  return std::min(field.map.rows().num_chunks(), in_play + chunks_ahead(samples, parts, stretch));
+  return std::min(field.map.rows().num_chunks(), in_play + chunks_ahead(samples, parts, run));
 }
 
 // Returns the chunks of a field of rows that the samples in play in episodes come from.
@@ -97,12 +97,12 @@ std::uint64_t chunks_in_play(const Field& field, const DatasetState& dataset, co
 // from; `in_play` are those of the former.
 std::uint64_t chunks_of_tiles(const SampleMap& map, const Shuffle& shuffle, std::uint64_t samples,
                               std::uint64_t in_play) {
-  const Stretch stretch =
+  const PlayRun run =
       shuffle.kind() == Shuffle::Kind::chunk
-          ? Stretch{samples_of_window(shuffle, map.rows().num_rows(), map.rows().num_chunks()), in_play}
-          : Stretch{tiles_side_by_side(map), map.chunks_side_by_side()};
+          ? PlayRun{samples_of_window(shuffle, map.rows().num_rows(), map.rows().num_chunks()), in_play}
+          : PlayRun{tiles_side_by_side(map), map.chunks_side_by_side()};
   return std::min(map.rows().num_chunks() * map.most_pieces_in_use(),
-                  in_play + chunks_ahead(samples, map.chunks_per_sample(), stretch));
+                  in_play + chunks_ahead(samples, map.chunks_per_sample(), run));
 }
 
 // Returns the chunks of a field that is cut into tiles which samples in play come from. Windows count chunks
