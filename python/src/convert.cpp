@@ -178,6 +178,9 @@ void convert(const char* name, nb::handle value, LoaderDevice& into) {
 void convert(const char* name, nb::handle value, WorkerCount& into) {
   if (!nb::isinstance<nb::str>(value)) {
     convert(name, value, into.count);
+    if (into.count < 0) {
+      throw OptionError(std::string(name) + " is " + shown(value) + "; use \"auto\" or a number, at least 0");
+    }
     return;
   }
   const std::string word = nb::borrow<nb::str>(value).c_str();
