@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/byte_buffer.hpp"
-#include "base/fork.hpp"
 #include "base/mutex.hpp"
+#include "batch/fork_generation.hpp"
 
 namespace h5feed {
 

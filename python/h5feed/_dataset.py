@@ -151,10 +151,7 @@ class Dataset:
         return self._live.categories(field)
 
     def origin(self, sample: int) -> "_core.SampleOrigin":
-        """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`.
-
-        IndexError if there is no such sample.
-        """
+        """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`, else IndexError."""
         number = operator.index(sample)
         if not 0 <= number < 2**63:
             raise IndexError(f"sample {number} is out of range")

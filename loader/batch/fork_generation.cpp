@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/fork.hpp"
+#include "batch/fork_generation.hpp"
 
 #include <pthread.h>
 
