@@ -18,7 +18,7 @@ import h5feed
     (lambda dataset: h5feed.DataLoader(dataset, cpu_limit=1.0), 'set num_workers="auto", or leave it unset'),
     (lambda dataset: dataset.split([0.5, 0.5], seed=1, by="part"), 'by="part" keeps .* use by="automatic"'),
     (lambda dataset: h5feed.DataLoader(dataset, echo=0), "echo must be 1 to 1024"),
-    (lambda dataset: h5feed.DataLoader(dataset, num_workers=-1), 'num_workers is -1; use "auto" or a number'),
+    (lambda dataset: h5feed.DataLoader(dataset, num_workers=-1), 'num_workers must be "auto" or a number of at least 0; got -1'),
 ])
 def test_an_error_names_what_python_has(dataset, call, message):
     with pytest.raises(ValueError, match=message):
