@@ -33,8 +33,8 @@ StoredType classify_type(const H5::DataSet& dataset);
 StoredType classify_vlen_element(const H5::DataSet& dataset);
 
 /// Returns the type that H5Dread converts to: the dataset's type in host byte order, for an enumeration its
-/// integer type. Integers that do not fill their bytes keep their bits, for `take_value_bits`: libhdf5 1.10 does not
-/// extend the sign of those in the other byte order. Throws H5::Exception.
+/// integer type. Integers that do not fill their bytes keep their bits, for `take_value_bits`: libhdf5 1.10
+/// does not extend the sign of those in the other byte order. Throws H5::Exception.
 H5::DataType memory_type(const H5::DataSet& dataset);
 
 /// Returns the type to create a dataset with, in host byte order. Throws H5::Exception.

@@ -192,8 +192,12 @@ def compare(paths: Iterable[Path], *, timeout: float = 60, jobs: int = 1) -> Ite
             start(path, timeout, running)
         if not running:
             return
-        nearest = min(job.end for job in running.values())
-        ready = select.select(list(running), [], [], max(0.0, nearest - time.monotonic()))[0]
+        begin = time.monotonic()
+        wait = max(0.0, min(job.end for job in running.values()) - begin)
+        ready = select.select(list(running), [], [], wait)[0]
+        # A machine that was stopped meanwhile stopped the others as well.
+        if (late := time.monotonic() - begin - wait) > 1:
+            running = {pipe: job._replace(end=job.end + late) for pipe, job in running.items()}
         for pipe in list(running):
             job = running[pipe]
             hung = time.monotonic() > job.end
