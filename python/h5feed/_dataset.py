@@ -151,11 +151,14 @@ class Dataset:
         return self._live.categories(field)
 
     def origin(self, sample: int) -> "_core.SampleOrigin":
-        """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`."""
+        """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`, else IndexError."""
         number = operator.index(sample)
-        if not -2**63 <= number < 2**63:
+        if not 0 <= number < 2**63:
             raise IndexError(f"sample {number} is out of range")
-        return self._live.origin(number)
+        try:
+            return self._live.origin(number)
+        except OptionError as error:
+            raise IndexError(str(error)) from None
 
     def subset(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> "Dataset":
         """Returns a dataset of these samples, in this order if read sequentially. 8 bytes per sample."""
@@ -297,8 +300,8 @@ class SampleReader:
         })
 
     def read(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> Batch[Any]:
-        """Returns the samples with these numbers, 0 to len(dataset) − 1, as one batch. Numbers may repeat."""
-        raw = self._reader.read(as_numbers(samples))
+        """Returns the samples with these numbers as one batch, as `dataset[samples]` does. Numbers may repeat."""
+        raw = self._reader.read(self.dataset._checked(as_numbers(samples)))
         return Batch._of(raw.arrays(), raw)
 
     def stats(self) -> dict[str, float]:

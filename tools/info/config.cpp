@@ -31,8 +31,20 @@ std::optional<DatasetOptions> best_reading(const std::optional<OpenReading>& epi
                                            const std::vector<SampleReading>& readings) {
   if (episodes && episodes->certain) return episodes->options;
   if (!sparse.empty()) return sparse.front().options;
-  if (!readings.empty()) return options_of(readings.front());
+  if (!readings.empty()) return options_of(first_reading(readings));
   return std::nullopt;
+}
+
+DataLoaderOptions starting_options(const Dataset& dataset) {
+  DataLoaderOptions loader{.batch_size = 256, .shuffle = "chunk:16"};
+  try {
+    const ScopedLogSink quiet(ignore_log);
+    const DataLoader checked(dataset, loader);
+  } catch (const OptionError&) {
+    loader.shuffle = "full";  // the data has fewer chunks
+  }
+  loader.num_workers = kAuto;
+  return loader;
 }
 
 void write_sample_config(const std::filesystem::path& config, const std::string& file,
@@ -42,15 +54,11 @@ void write_sample_config(const std::filesystem::path& config, const std::string&
         "{}: no dataset can be read as samples, so there is no configuration to write", printable(file)));
   }
   dataset->files = {file};
-  DataLoaderOptions loader{.batch_size = 256, .shuffle = "chunk:16"};
-  try {
+  const Dataset opened = [&] {
     const ScopedLogSink quiet(ignore_log);
-    const DataLoader checked(Dataset::open(*dataset), loader);
-  } catch (const OptionError&) {
-    loader.shuffle = "full";  // the data has fewer chunks
-  }
-  loader.num_workers = kAuto;
-  write_config(config, *dataset, loader);
+    return Dataset::open(*dataset);
+  }();
+  write_config(config, *dataset, starting_options(opened));
 }
 
 }  // namespace h5feed::cli

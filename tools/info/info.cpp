@@ -156,10 +156,9 @@ std::vector<std::string> advice_of(const Entry& entry) {
   if (!entry.info || !entry.problem.empty()) return lines;
   // Data to be read in tiles is stored in tiles for a reason.
   const std::optional<std::uint64_t> tile = suggested_tile(*entry.info);
-  if (std::string warning = sample_cost_warning(*entry.info); !warning.empty() && !tile) {
-    lines.push_back(std::move(warning));
-  }
-  for (std::string& line : storage_advice(*entry.info, entry.reader.get())) lines.push_back(std::move(line));
+  if (const auto cut = cut_samples(*entry.info); cut && !tile) lines.push_back(cut->line(*entry.info));
+  for (const StorageFault& fault : storage_faults(*entry.info, entry.reader.get()))
+    lines.push_back(fault.line(*entry.info));
   return lines;
 }
 

@@ -211,27 +211,21 @@ std::string normalize_advice(const DatasetState& dataset, const Conversion& conv
   return {};
 }
 
-std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
-  if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return {};
+std::optional<ShuffleCost> shuffle_cost(const DatasetState& dataset, const ResolvedOptions& options) {
+  if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return std::nullopt;
   // Nothing is known about a sampler's next order, nor about how a rank's next share overlaps with this one.
-  if (options.cache_policy == CachePolicy::clairvoyant && !rows_are_foreseeable(dataset, options)) return {};
+  if (options.cache_policy == CachePolicy::clairvoyant && !rows_are_foreseeable(dataset, options))
+    return std::nullopt;
   // The passes of a mixture repeat chunks, which stay if all fit.
-  if (cached_data_bytes(dataset, options) <= options.cache_bytes) return {};
-  const double decodes = expected_decodes_per_chunk(dataset, options);
-  if (decodes < 2) return {};
+  if (cached_data_bytes(dataset, options) <= options.cache_bytes) return std::nullopt;
+  ShuffleCost cost{.decodes = expected_decodes_per_chunk(dataset, options)};
+  if (cost.decodes < 2) return std::nullopt;
   const ChunkGroups groups(dataset.data, options);
   const std::uint64_t in_play = chunks_in_play(groups, dataset, options.shuffle);
   const bool by_rows = options.cache_policy == CachePolicy::clairvoyant;
-  std::string line = fmt::format(
-      "{} decodes each chunk about {} times with cache {}",
-      options.sampled ? "an order that does not follow the chunks" : "shuffle=" + options.shuffle.to_string(),
-      times(decodes), format_bytes(options.cache_bytes));
-  if (options.cache_policy != CachePolicy::lru) {
-    line += fmt::format(" and cache_policy={}", name_of(options.cache_policy));
-  }
   if (!by_rows && rows_are_foreseeable(dataset, options)) {
     const double rows = forecast_rows(dataset, options).later_epochs;
-    if (rows < decodes * kWorthSaying) line += fmt::format(" (cache_policy=clairvoyant: {})", times(rows));
+    if (rows < cost.decodes * kWorthSaying) cost.clairvoyant = rows;
   }
   const std::uint64_t window_unit = chunks_in_play(groups, dataset, Shuffle("chunk:1"));
   const std::uint64_t held =
@@ -239,13 +233,28 @@ std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& o
               : options.cache_bytes / bytes_in_play(dataset, groups, options, Shuffle("chunk:1"));
   const std::uint64_t window = std::min(kSuggestedWindowChunks, held);
   if (window > 0 && window * window_unit < in_play && !options.sampled) {
-    const Shuffle windowed("chunk:" + std::to_string(window));
-    line += fmt::format("; shuffle=\"{}\" once (mixing {:.2f})", windowed.to_string(),
-                        mixing_of(dataset, options, windowed));
+    cost.window_chunks = window;
+    cost.window_mixing = mixing_of(dataset, options, Shuffle("chunk:" + std::to_string(window)));
   }
-  line += fmt::format("; cache_bytes={} once",
-                      format_bytes_ceil(bytes_in_play(dataset, groups, options, options.shuffle)));
-  return line;
+  cost.cache_bytes = bytes_in_play(dataset, groups, options, options.shuffle);
+  return cost;
+}
+
+std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
+  const std::optional<ShuffleCost> cost = shuffle_cost(dataset, options);
+  if (!cost) return {};
+  std::string line = fmt::format(
+      "{} decodes each chunk about {} times with cache {}",
+      options.sampled ? "an order that does not follow the chunks" : "shuffle=" + options.shuffle.to_string(),
+      times(cost->decodes), format_bytes(options.cache_bytes));
+  if (options.cache_policy != CachePolicy::lru) {
+    line += fmt::format(" and cache_policy={}", name_of(options.cache_policy));
+  }
+  if (cost->clairvoyant) line += fmt::format(" (cache_policy=clairvoyant: {})", times(*cost->clairvoyant));
+  if (cost->window_chunks > 0)
+    line +=
+        fmt::format("; shuffle=\"chunk:{}\" once (mixing {:.2f})", cost->window_chunks, cost->window_mixing);
+  return line + fmt::format("; cache_bytes={} once", format_bytes_ceil(cost->cache_bytes));
 }
 
 }  // namespace h5feed
