@@ -8,6 +8,7 @@
 #include "h5feed/error.hpp"
 #include "tools/program/option_text.hpp"
 #include "tools/program/options_json.hpp"
+#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 
@@ -30,7 +31,7 @@ void write_sample_config(const std::filesystem::path& config, const std::string&
   DataLoaderOptions loader{.batch_size = 256, .shuffle = "chunk:16"};
   try {
     const ScopedLogSink quiet(ignore_log);
-    const DataLoader checked(Dataset::open(dataset), loader);
+    const DataLoader checked(Dataset::open(isolated(dataset)), loader);
   } catch (const OptionError&) {
     loader.shuffle = "full";  // the data has fewer chunks
   }
