@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/companion.hpp"
+#include "base/files/companion.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {

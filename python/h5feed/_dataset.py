@@ -55,9 +55,9 @@ class Dataset:
              episodes: EpisodeOptions | Mapping[str, Any] | None = None, window: Sequence[int] = (),
              channels: Sequence[int] = (), target_window: Sequence[int] = (),
              sparse: SparseOptions | Mapping[str, Any] | None = None,
-             fields: Sequence[FieldOptions | Mapping[str, Any]] = (),
-             stage_dir: PathLike | None = None, isolation: Isolation = "none", isolation_timeout: float = 60.0,
-             isolation_memory_bytes: int = 4 << 30) -> "Dataset":
+             fields: Sequence[FieldOptions | Mapping[str, Any]] = (), stage_dir: PathLike | None = None,
+             isolation: Isolation = "none", isolation_timeout: float = 60.0, isolation_memory_bytes: int = 4 << 30
+             ) -> "Dataset":
         """Opens a dataset of one file or several, whose samples follow each other.
 
         `files` may hold patterns ("train/*.h5"); `data` and `target` are paths within each file, or patterns.
@@ -74,8 +74,7 @@ class Dataset:
         `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying
         blocks; processes of one host wait for one copy. Names of files stay those of the originals.
 
-        `isolation="process"`: another process calls libhdf5. A file that makes it crash, exceed `isolation_timeout`
-        seconds for one request or `isolation_memory_bytes` raises IsolationError, a FileError.
+        `isolation="process"`: another process calls libhdf5, and what it crashes over raises IsolationError.
         """
         options = {
             "files": plain_paths(files), "data": data, "target": target, "target_files": plain_paths(target_files),
@@ -156,11 +155,14 @@ class Dataset:
         return self._live.categories(field)
 
     def origin(self, sample: int) -> "_core.SampleOrigin":
-        """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`."""
+        """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`, else IndexError."""
         number = operator.index(sample)
-        if not -2**63 <= number < 2**63:
+        if not 0 <= number < 2**63:
             raise IndexError(f"sample {number} is out of range")
-        return self._live.origin(number)
+        try:
+            return self._live.origin(number)
+        except OptionError as error:
+            raise IndexError(str(error)) from None
 
     def subset(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> "Dataset":
         """Returns a dataset of these samples, in this order if read sequentially. 8 bytes per sample."""
@@ -302,8 +304,8 @@ class SampleReader:
         })
 
     def read(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> Batch[Any]:
-        """Returns the samples with these numbers, 0 to len(dataset) − 1, as one batch. Numbers may repeat."""
-        raw = self._reader.read(as_numbers(samples))
+        """Returns the samples with these numbers as one batch, as `dataset[samples]` does. Numbers may repeat."""
+        raw = self._reader.read(self.dataset._checked(as_numbers(samples)))
         return Batch._of(raw.arrays(), raw)
 
     def stats(self) -> dict[str, float]:

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <optional>
 #include <set>
-#include <string_view>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/byte_units.hpp"
 #include "base/with_type.hpp"
@@ -16,21 +18,13 @@
 #include "h5feed/error.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "tools/info/volumes.hpp"
 
 namespace h5feed::cli {
 namespace {
 
-// What the lines say.
-struct EpisodeReading {
-  std::uint64_t episodes = 0;
-  std::string data;
-  std::string target;
-  std::string layout;  // of C++
-  std::string index;
-  std::string table;
-  std::string only;
-};
+// Windows that training of each kind takes: what was, and what follows.
+const std::vector<std::int64_t> kPast = {-1, 0};
+const std::vector<std::int64_t> kFuture = {0, 1, 2, 3};
 
 std::string name_in(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -67,13 +61,29 @@ const DatasetEntry* best_data(const std::vector<const DatasetEntry*>& choices) {
   return best;
 }
 
-std::string layout_of(const DatasetEntry& data) {
-  if (!looks_like_frames(data)) return "none";
+InputLayout layout_of(const DatasetEntry& data) {
+  if (!looks_like_frames(data)) return InputLayout::none;
   const bool first = data.shape[1] <= 4;
-  return first ? "nchw" : "nhwc";
+  return first ? InputLayout::nchw : InputLayout::nhwc;
 }
 
-std::optional<EpisodeReading> of_groups(const std::vector<DatasetEntry>& entries) {
+// Returns the reading of episodes whose data and target have windows that may miss rows at both ends.
+OpenReading windows_in(std::uint64_t episodes, DatasetOptions options, EpisodeOptions rows = {}) {
+  options.window = kPast;
+  if (!options.target.empty()) options.target_window = kFuture;
+  rows.missing_before = 1;
+  rows.missing_after = 3;
+  options.episodes = std::move(rows);
+  return {fmt::format("windows in {} {}", format_count(episodes), episodes == 1 ? "episode" : "episodes"),
+          std::move(options)};
+}
+
+bool has(const std::vector<DatasetEntry>& entries, const std::string& path) {
+  return std::ranges::find(entries, path, &DatasetEntry::path) != entries.end();
+}
+
+// Groups with actions. Observations that have a row more than the actions are a field.
+std::optional<OpenReading> of_groups(const std::vector<DatasetEntry>& entries) {
   const auto actions = std::ranges::find_if(entries, [](const DatasetEntry& entry) {
     return is_action(entry) && !numbered_pattern(entry.path.substr(0, entry.path.rfind('/'))).empty();
   });
@@ -81,24 +91,38 @@ std::optional<EpisodeReading> of_groups(const std::vector<DatasetEntry>& entries
   const std::string group = actions->path.substr(0, actions->path.rfind('/'));
   const std::string pattern = numbered_pattern(group);
   std::vector<const DatasetEntry*> choices;
+  std::vector<const DatasetEntry*> longer;
   std::uint64_t episodes = 0;
   for (const DatasetEntry& entry : entries) {
-    const bool inside = entry.path.starts_with(group + "/");
-    if (inside && entry.numeric && entry.shape.size() >= 2 && entry.shape.front() == actions->shape.front() &&
-        !is_action(entry))
-      choices.push_back(&entry);
     const std::string own = entry.path.substr(0, entry.path.rfind('/'));
     if (is_action(entry) && numbered_pattern(own) == pattern) ++episodes;
+    const bool rows = entry.path.starts_with(group + "/") && entry.numeric && entry.shape.size() >= 2;
+    // What follows an action is no observation to choose it by.
+    if (!rows || is_action(entry) || entry.path.find("/next_", group.size()) != std::string::npos) continue;
+    if (entry.shape.front() == actions->shape.front()) choices.push_back(&entry);
+    if (entry.shape.front() == actions->shape.front() + 1 &&
+        entry.path.find("obs", group.size()) != std::string::npos)
+      longer.push_back(&entry);
+  }
+  const std::string target = pattern + "/" + name_in(actions->path);
+  EpisodeOptions rows;
+  if (has(entries, "/mask/train")) rows.only = "mask/train";
+  if (const DatasetEntry* const observations = best_data(longer)) {
+    DatasetOptions options{.data = target, .input_layout = InputLayout::none};
+    options.fields.push_back({.name = name_in(observations->path),
+                              .data = pattern + observations->path.substr(group.size()),
+                              .input_layout = layout_of(*observations),
+                              .window = kPast});
+    OpenReading reading = windows_in(episodes, std::move(options), std::move(rows));
+    reading.options.window = kFuture;
+    return reading;
   }
   const DatasetEntry* const data = best_data(choices);
   if (data == nullptr) return std::nullopt;
-  EpisodeReading reading{.episodes = episodes,
-                         .data = pattern + data->path.substr(group.size()),
-                         .target = pattern + "/" + name_in(actions->path),
-                         .layout = layout_of(*data)};
-  if (std::ranges::find(entries, "/mask/train", &DatasetEntry::path) != entries.end())
-    reading.only = "mask/train";
-  return reading;
+  return windows_in(
+      episodes,
+      {.data = pattern + data->path.substr(group.size()), .target = target, .input_layout = layout_of(*data)},
+      std::move(rows));
 }
 
 std::vector<std::int64_t> values_of(const std::shared_ptr<H5File>& file, const std::string& path) {
@@ -116,29 +140,32 @@ std::vector<std::int64_t> values_of(const std::shared_ptr<H5File>& file, const s
 }
 
 // Returns how a table tells the episodes of `rows` rows, and counts them; empty if it does not.
-std::string index_of(const std::vector<std::int64_t>& values, std::uint64_t rows, std::uint64_t& episodes) {
-  if (values.empty()) return {};
+std::optional<EpisodeOptions::Index> index_of(const std::vector<std::int64_t>& values, std::uint64_t rows,
+                                              std::uint64_t& episodes) {
+  if (values.empty()) return std::nullopt;
   if (values.size() == rows) {
     std::set<std::int64_t> seen;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if ((i == 0 || values[i] != values[i - 1]) && !seen.insert(values[i]).second) return {};
+      if ((i == 0 || values[i] != values[i - 1]) && !seen.insert(values[i]).second) return std::nullopt;
     }
     episodes = seen.size();
-    return episodes > 1 ? "ids" : "";
+    return episodes > 1 ? std::optional(EpisodeOptions::Index::ids) : std::nullopt;
   }
   episodes = values.size();
   const auto wanted = static_cast<std::int64_t>(rows);
-  if (values.back() == wanted && std::ranges::is_sorted(values) && values.front() > 0) return "ends";
+  if (values.back() == wanted && std::ranges::is_sorted(values) && values.front() > 0)
+    return EpisodeOptions::Index::ends;
   std::int64_t sum = 0;
   for (const std::int64_t value : values) {
-    if (value < 0 || value > wanted - sum) return {};
+    if (value < 0 || value > wanted - sum) return std::nullopt;
     sum += value;
   }
-  return sum == wanted ? "lengths" : "";
+  return sum == wanted ? std::optional(EpisodeOptions::Index::lengths) : std::nullopt;
 }
 
-std::optional<EpisodeReading> of_tables(const std::shared_ptr<H5File>& file,
-                                        const std::vector<DatasetEntry>& entries) {
+// Tables of frames with a table of their episodes.
+std::optional<OpenReading> of_tables(const std::shared_ptr<H5File>& file,
+                                     const std::vector<DatasetEntry>& entries) {
   constexpr std::uint64_t kMostRows = 100'000'000;
   for (const DatasetEntry& table : entries) {
     const auto dtype = table.numeric ? dtype_from_name(table.type_text) : std::nullopt;
@@ -146,64 +173,107 @@ std::optional<EpisodeReading> of_tables(const std::shared_ptr<H5File>& file,
         name_in(table.path).find("episode") == std::string::npos)
       continue;
     const std::vector<std::int64_t> values = values_of(file, table.path);
-    EpisodeReading reading{.table = table.path};
+    EpisodeOptions rows{.table = table.path};
+    std::string target;
+    std::uint64_t episodes = 0;
     std::vector<const DatasetEntry*> choices;
     for (const DatasetEntry& entry : entries) {
       if (!entry.numeric || entry.shape.empty() || entry.path == table.path) continue;
-      std::uint64_t episodes = 0;
-      const std::string index = index_of(values, entry.shape.front(), episodes);
-      if (index.empty()) continue;
+      std::uint64_t own = 0;
+      const auto index = index_of(values, entry.shape.front(), own);
+      if (!index) continue;
       if (is_action(entry)) {
-        reading.target = entry.path;
+        target = entry.path;
       } else if (entry.shape.size() >= 2) {
-        reading.index = index;
-        reading.episodes = episodes;
+        rows.index = *index;
+        episodes = own;
         choices.push_back(&entry);
       }
     }
     const DatasetEntry* const data = best_data(choices);
     if (data == nullptr) continue;
-    reading.data = data->path;
-    reading.layout = layout_of(*data);
-    return reading;
+    return windows_in(episodes, {.data = data->path, .target = target, .input_layout = layout_of(*data)},
+                      std::move(rows));
   }
   return std::nullopt;
 }
 
+// A file that is one recording of ACT: one start is drawn in each, and the actions from there on are padded.
+std::optional<OpenReading> of_recording(const std::vector<DatasetEntry>& entries) {
+  const auto actions = std::ranges::find_if(entries, [](const DatasetEntry& entry) {
+    return is_action(entry) && entry.path.rfind('/') == 0 && entry.shape.size() == 2;
+  });
+  if (actions == entries.end()) return std::nullopt;
+  std::vector<const DatasetEntry*> choices;
+  for (const DatasetEntry& entry : entries) {
+    if (entry.numeric && entry.shape.size() >= 2 && entry.shape.front() == actions->shape.front() &&
+        !is_action(entry))
+      choices.push_back(&entry);
+  }
+  const DatasetEntry* const data = best_data(choices);
+  if (data == nullptr) return std::nullopt;
+  OpenReading reading =
+      windows_in(1, {.data = data->path, .target = actions->path, .input_layout = layout_of(*data)});
+  reading.options.window.clear();
+  reading.options.episodes = EpisodeOptions{.anchors = EpisodeOptions::Anchors::one_random,
+                                            .missing_after = -1,
+                                            .fill = EpisodeOptions::Fill::zero};
+  reading.what += "; give all files that are recordings";
+  return reading;
+}
+
+// A file that is one scan of fastMRI: a slice with its neighbours, and what belongs to the whole scan.
+std::optional<OpenReading> of_scan(const std::vector<DatasetEntry>& entries) {
+  const auto kspace = std::ranges::find(entries, "/kspace", &DatasetEntry::path);
+  if (kspace == entries.end() || !kspace->numeric || kspace->shape.size() < 3) return std::nullopt;
+  DatasetOptions options{.data = kspace->path, .input_layout = InputLayout::none};
+  for (const char* const image : {"/reconstruction_esc", "/reconstruction_rss"}) {
+    const auto found = std::ranges::find(entries, image, &DatasetEntry::path);
+    if (found != entries.end() && !found->shape.empty() && found->shape.front() == kspace->shape.front())
+      options.target = image;
+  }
+  if (has(entries, "/mask")) options.fields.push_back({.name = "mask", .per = FieldUnit::file});
+  OpenReading reading = windows_in(1, std::move(options));
+  reading.options.window = {-1, 0, 1};
+  reading.options.target_window.clear();
+  reading.options.episodes->missing_after = 1;
+  reading.what += "; give all files that are scans";
+  return reading;
+}
+
+// A file of fields over time, (T,C,H,W): the states of the weather, and the next one as the target.
+std::optional<OpenReading> of_fields(const std::vector<DatasetEntry>& entries) {
+  constexpr std::uint64_t kLeastExtent = 8;
+  const DatasetEntry* found = nullptr;
+  for (const DatasetEntry& entry : entries) {
+    const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
+    if (!dtype || entry.shape.empty()) continue;
+    if (entry.shape.size() == 4 && !is_integer(*dtype) && entry.shape[2] >= kLeastExtent &&
+        entry.shape[3] >= kLeastExtent && entry.shape[1] < entry.shape[2]) {
+      if (found != nullptr) return std::nullopt;
+      found = &entry;
+    } else if (is_integer(*dtype) && entry.shape.size() == 1) {
+      return std::nullopt;  // labels of images
+    }
+  }
+  if (found == nullptr || found->shape[0] < 3) return std::nullopt;
+  DatasetOptions options{.data = found->path,
+                         .target = found->path,
+                         .input_layout = InputLayout::nchw,
+                         .window = kPast,
+                         .target_window = {1}};
+  return OpenReading{"windows in time, if the first dimension is the time", std::move(options), false};
+}
+
 }  // namespace
 
-std::string lines_of_episodes(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries,
-                              const std::string& shown) {
-  std::optional<EpisodeReading> found = of_groups(entries);
-  if (!found) found = of_tables(file, entries);
-  if (!found) return {};
-  const EpisodeReading& reading = *found;
-  std::string cpp = fmt::format("h5feed::Dataset::open({{.files = {{{}}}, .data = {}", literal(shown),
-                                literal(reading.data));
-  std::string python = fmt::format("h5feed.Dataset.open({}, data={}", literal(shown), literal(reading.data));
-  if (!reading.target.empty()) {
-    cpp += fmt::format(", .target = {}", literal(reading.target));
-    python += fmt::format(", target={}", literal(reading.target));
-  }
-  cpp += fmt::format(", .input_layout = h5feed::InputLayout::{}, .episodes = h5feed::EpisodeOptions{{",
-                     reading.layout);
-  python += fmt::format(", input_layout=\"{}\", window=[-1, 0]", reading.layout);
-  if (!reading.target.empty()) python += ", target_window=[0, 1, 2, 3]";
-  python += ", episodes={";
-  if (!reading.index.empty()) {
-    cpp += fmt::format(".index = h5feed::EpisodeOptions::Index::{}, .table = {}, ", reading.index,
-                       literal(reading.table));
-    python += fmt::format("\"index\": \"{}\", \"table\": {}, ", reading.index, literal(reading.table));
-  }
-  if (!reading.only.empty()) {
-    cpp += fmt::format(".only = {}, ", literal(reading.only));
-    python += fmt::format("\"only\": {}, ", literal(reading.only));
-  }
-  cpp += ".missing_before = 1, .missing_after = 3}, .window = {-1, 0}";
-  if (!reading.target.empty()) cpp += ", .target_window = {0, 1, 2, 3}";
-  python += "\"missing_before\": 1, \"missing_after\": 3})";
-  return fmt::format("windows in {} episodes:\n  C++:    {}}})\n  Python: {}\n",
-                     format_count(reading.episodes), cpp, python);
+std::optional<OpenReading> episode_reading(const std::shared_ptr<H5File>& file,
+                                           const std::vector<DatasetEntry>& entries) {
+  if (auto found = of_groups(entries)) return found;
+  if (auto found = of_tables(file, entries)) return found;
+  if (auto found = of_recording(entries)) return found;
+  if (auto found = of_scan(entries)) return found;
+  return of_fields(entries);
 }
 
 }  // namespace h5feed::cli

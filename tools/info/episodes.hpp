@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of files that hold episodes, and the lines that read them by windows.
+// Recognition of files that hold episodes, and how to read them by windows.
 #pragma once
 
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "store/hdf5/h5_file.hpp"
+#include "tools/info/open_lines.hpp"
 
 namespace h5feed::cli {
 
-/// Returns the lines of C++ and Python that read windows of a file whose groups are episodes with actions
-/// (robomimic, ManiSkill, ACT), or which has a table of episodes for a dataset of rows; empty if it has
-/// neither. Reads the table. `shown` is the name of the file in the lines. Throws FileError, ChunkError.
-std::string lines_of_episodes(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries,
-                              const std::string& shown);
+/// Returns how to read windows of a file whose groups are episodes with actions (robomimic, ManiSkill,
+/// Minari), which has a table of episodes for a dataset of rows (LeRobot, Diffusion Policy), or which is an
+/// episode itself: with actions (ACT), a scan with its reconstruction (fastMRI), or fields over time (ERA5).
+/// Reads the table. Throws FileError, ChunkError.
+std::optional<OpenReading> episode_reading(const std::shared_ptr<H5File>& file,
+                                           const std::vector<DatasetEntry>& entries);
 
 }  // namespace h5feed::cli

@@ -24,10 +24,10 @@
 #include "store/write/attributes.hpp"
 #include "tools/info/config.hpp"
 #include "tools/info/episodes.hpp"
+#include "tools/info/open_lines.hpp"
 #include "tools/info/shapes.hpp"
 #include "tools/info/sparse.hpp"
 #include "tools/info/stats.hpp"
-#include "tools/info/volumes.hpp"
 #include "tools/measure/decode_speed.hpp"
 #include "tools/measure/sample_cost.hpp"
 #include "tools/program/cli.hpp"
@@ -158,10 +158,9 @@ std::vector<std::string> advice_of(const Entry& entry) {
   if (!entry.info || !entry.problem.empty()) return lines;
   // Data to be read in tiles is stored in tiles for a reason.
   const std::optional<std::uint64_t> tile = suggested_tile(*entry.info);
-  if (std::string warning = sample_cost_warning(*entry.info); !warning.empty() && !tile) {
-    lines.push_back(std::move(warning));
-  }
-  for (std::string& line : storage_advice(*entry.info, entry.reader.get())) lines.push_back(std::move(line));
+  if (const auto cut = cut_samples(*entry.info); cut && !tile) lines.push_back(cut->line(*entry.info));
+  for (const StorageFault& fault : storage_faults(*entry.info, entry.reader.get()))
+    lines.push_back(fault.line(*entry.info));
   return lines;
 }
 
@@ -317,12 +316,17 @@ int info(const InfoArguments& arguments) {
         fmt::format("{}: {}{}{}\n", reading.what, option_text(reading),
                     reading.note.empty() ? "" : fmt::format(" (and {})", reading.note),
                     reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
-    readings += lines_that_read(reading, printable(arguments.file));
+    if (!reading.patch.empty()) readings += lines_that_open(options_of(reading), printable(arguments.file));
   }
-  readings += lines_of_episodes(file, listed, printable(arguments.file));
-  readings += lines_of_sparse(file, listed, printable(arguments.file));
+  const std::optional<OpenReading> episodes = episode_reading(file, listed);
+  if (episodes) readings += lines_of(*episodes, printable(arguments.file));
+  const SparseReadings sparse = sparse_readings(file, listed);
+  for (const OpenReading& reading : sparse.readings) readings += lines_of(reading, printable(arguments.file));
+  readings += sparse.problems;
   export_results(arguments.output, table, json);
-  if (!arguments.config.empty()) write_sample_config(arguments.config, arguments.file, found_readings);
+  if (!arguments.config.empty())
+    write_sample_config(arguments.config, arguments.file,
+                        best_reading(episodes, sparse.readings, found_readings));
   if (arguments.output.json) {
     print(json_text(json));
   } else {

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <span>
 
@@ -70,22 +71,16 @@ bool cut_everywhere(const DatasetInfo& info, std::size_t depth) {
   return true;
 }
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
+// Returns whether a dataset of integers is named as labels are.
+bool named_as_labels(const std::string& path) {
+  std::string name = path.substr(path.rfind('/') + 1);
+  std::ranges::transform(name, name.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
+  return std::ranges::any_of(std::array{"label", "mask", "seg", "annotation"},
+                             [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 
 }  // namespace
-
-std::string literal(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result + '"';
-}
 
 std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const DatasetInfo& info,
                                             const std::vector<DatasetEntry>& entries) {
@@ -94,7 +89,9 @@ std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const Dat
   SampleReading reading{.data = entry.path, .target = labels_of(entry, *volumes, entries)};
   const bool certain = info.shape.size() > 3 || cut_everywhere(info, volumes->depth) ||
                        (!reading.target.empty() && !is_integer(info.dtype));
-  if (!certain) return std::nullopt;
+  // Labels of volumes are not data.
+  const bool labels = is_integer(info.dtype) && named_as_labels(entry.path) && !reading.target.empty();
+  if (!certain || labels) return std::nullopt;
   const Extents extents = std::span(info.shape).subspan(volumes->depth, 3);
   reading.what = fmt::format("patches of {} of {}",
                              volumes->whole ? "one volume" : format_count(info.rows()) + " volumes",
@@ -111,29 +108,6 @@ std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const Dat
     reading.patch.push_back(std::min(side, extents[axis]));
   }
   return reading;
-}
-
-std::string lines_that_read(const SampleReading& reading, const std::string& file) {
-  if (reading.patch.empty()) return {};
-  const std::string size = fmt::format("{}", fmt::join(reading.patch, ", "));
-  std::string cpp = fmt::format("h5feed::Dataset::open({{.files = {{{}}}, .data = {}", literal(file),
-                                literal(reading.data));
-  std::string python = fmt::format("h5feed.Dataset.open({}, data={}", literal(file), literal(reading.data));
-  if (!reading.target.empty()) {
-    cpp += fmt::format(", .target = {}", literal(reading.target));
-    python += fmt::format(", target={}", literal(reading.target));
-  }
-  if (reading.whole) {
-    cpp += ", .sample = h5feed::SampleUnit::dataset";
-    python += ", sample=\"dataset\"";
-  }
-  cpp += fmt::format(
-      ", .input_layout = h5feed::InputLayout::{}, .tiles = h5feed::TileOptions{{.size = {{{}}}, .per_image = "
-      "8}}}})",
-      lower(reading.input_layout), size);
-  python += fmt::format(", input_layout=\"{}\", tiles={{\"size\": ({}), \"per_image\": 8}})",
-                        lower(reading.input_layout), size);
-  return fmt::format("  C++:    {}\n  Python: {}\n", cpp, python);
 }
 
 }  // namespace h5feed::cli

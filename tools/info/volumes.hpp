@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of datasets that hold volumes, and the lines that read them by patches.
+// Recognition of datasets that hold volumes.
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "store/hdf5/h5_file.hpp"
@@ -17,11 +16,5 @@ namespace h5feed::cli {
 /// are an integer dataset of the same extents.
 std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const DatasetInfo& info,
                                             const std::vector<DatasetEntry>& entries);
-
-/// Returns a text as a literal of C++ and of Python.
-std::string literal(const std::string& text);
-
-/// Returns the lines of C++ and Python that open what `reading` says; empty unless it has patches of volumes.
-std::string lines_that_read(const SampleReading& reading, const std::string& file);
 
 }  // namespace h5feed::cli

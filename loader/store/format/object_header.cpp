@@ -18,10 +18,6 @@ constexpr std::uint64_t kMostHeaderBytes = std::uint64_t{16} << 20;
 // Prefix and messages of most objects.
 constexpr std::size_t kFirstRead = 512;
 
-bool begins_with(std::span<const std::byte> bytes, std::string_view text) {
-  return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
-}
-
 // A run of messages: the first is in the header itself, the others where a continuation message says.
 struct Run {
   std::uint64_t address = 0;
@@ -60,7 +56,8 @@ class HeaderWalk {
   void new_prefix(std::span<const std::byte> prefix) {
     if (prefix.size() < 6) return;
     const auto flags = std::to_integer<unsigned>(prefix[5]);
-    const std::size_t size_at = 6 + ((flags & 0x20U) != 0 ? 16 : 0) + ((flags & 0x10U) != 0 ? 4 : 0);
+    const std::size_t size_at =
+        std::size_t{6} + ((flags & 0x20U) != 0 ? 16U : 0U) + ((flags & 0x10U) != 0 ? 4U : 0U);
     const std::size_t size_bytes = std::size_t{1} << (flags & 3U);
     if (size_at + size_bytes > prefix.size()) return;
     new_format_ = true;
@@ -129,6 +126,10 @@ class HeaderWalk {
 };
 
 }  // namespace
+
+bool begins_with(std::span<const std::byte> bytes, std::string_view text) noexcept {
+  return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
+}
 
 std::uint64_t MetadataBytes::left(std::uint64_t address) const noexcept {
   if (address == undefined_address(block_.address_bytes)) return 0;

@@ -7,12 +7,16 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/format/byte_source.hpp"
 #include "store/format/superblock.hpp"
 
 namespace h5feed {
+
+/// Returns whether `bytes` begin with the signature `text`.
+bool begins_with(std::span<const std::byte> bytes, std::string_view text) noexcept;
 
 /// The metadata of a file, by addresses that begin behind its user block. Borrows the source.
 class MetadataBytes {

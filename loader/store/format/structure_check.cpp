@@ -24,10 +24,6 @@ constexpr std::size_t kMostObjects = 1024;
 // A tree of that depth has more records than a file can have bytes.
 constexpr std::uint64_t kDeepestNewTree = 64;
 
-bool begins_with(Bytes bytes, std::string_view text) {
-  return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
-}
-
 std::uint64_t number_in(Bytes bytes, std::size_t at, std::size_t count) {
   return at + count <= bytes.size() ? little_endian(bytes.subspan(at, count)) : 0;
 }

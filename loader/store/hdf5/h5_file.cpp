@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/format/host_values.hpp"
 #include "store/format/structure_check.hpp"
 #include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
@@ -136,13 +139,16 @@ H5File::H5File(std::filesystem::path path, std::filesystem::path place, std::uni
 
 H5File::~H5File() {
   if (state_->remote) return;
-  std::vector<hid_t> ids;
+  // Allocates nothing: a destructor that threw would end the process.
+  std::map<std::string, hid_t> readers;
+  hid_t file = H5I_INVALID_HID;
   {
     const MutexLock lock(hdf5_mutex);
-    for (const auto& [path, id] : state_->readers) ids.push_back(id);
-    ids.push_back(state_->file);
+    readers.swap(state_->readers);
+    file = state_->file;
   }
-  for (const hid_t id : ids) Hdf5Session::release(id);
+  for (const auto& [path, id] : readers) Hdf5Session::release(id);
+  Hdf5Session::release(file);
 }
 
 std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const std::filesystem::path& place,
@@ -355,6 +361,7 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
     const H5::DataSpace file_space = dataset.getSpace();
     if (info.file_rank() == 0) {
       dataset.read(out.data(), memory_type(dataset), file_space, file_space);
+      take_value_bits(info, out);
       return;
     }
     // Elements of several values are always read whole.
@@ -364,6 +371,7 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
     file_space.selectHyperslab(H5S_SELECT_SET, extent.data(), first.data());
     const H5::DataSpace memory_space(static_cast<int>(extent.size()), extent.data());
     dataset.read(out.data(), memory_type(dataset), memory_space, file_space);
+    take_value_bits(info, out);
   } catch (const H5::Exception&) {
     throw FileError(fmt::format("{}:{}: libhdf5 cannot read {} elements at ({}): {}", info.file,
                                 short_path(info.path), format_shape({count.begin(), count.end()}),

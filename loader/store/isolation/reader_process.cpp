@@ -20,7 +20,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/companion.hpp"
+#include "base/files/companion.hpp"
 #include "h5feed/error.hpp"
 
 namespace h5feed {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/companion.hpp"
+#include "base/files/companion.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
