@@ -56,8 +56,7 @@ class Dataset:
              channels: Sequence[int] = (), target_window: Sequence[int] = (),
              sparse: SparseOptions | Mapping[str, Any] | None = None,
              fields: Sequence[FieldOptions | Mapping[str, Any]] = (), stage_dir: PathLike | None = None,
-             isolation: Isolation = "none", isolation_timeout: float = 60.0, isolation_memory_bytes: int = 4 << 30
-             ) -> "Dataset":
+             isolation: Isolation = "none", isolation_timeout: float = 60.0, isolation_memory_bytes: int = 4 << 30) -> "Dataset":
         """Opens a dataset of one file or several, whose samples follow each other.
 
         `files` may hold patterns ("train/*.h5"); `data` and `target` are paths within each file, or patterns.
@@ -73,7 +72,6 @@ class Dataset:
 
         `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying
         blocks; processes of one host wait for one copy. Names of files stay those of the originals.
-
         `isolation="process"`: another process calls libhdf5, and what it crashes over raises IsolationError.
         """
         options = {
