@@ -13,8 +13,8 @@ from . import _core
 from ._batch import Batch
 from ._config import read_config
 from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
-from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Normalize, PathLike, SampleUnit,
-                       SparseOptions, TileOptions, dtype_name, plain_fields, plain_paths)
+from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Isolation, Normalize, PathLike,
+                       SampleUnit, SparseOptions, TileOptions, dtype_name, plain_fields, plain_paths)
 
 # One step that leads from the opened files to a dataset: open, subset or split; or mix, the only step of a mixture.
 _Step = tuple[Any, ...]
@@ -55,8 +55,8 @@ class Dataset:
              episodes: EpisodeOptions | Mapping[str, Any] | None = None, window: Sequence[int] = (),
              channels: Sequence[int] = (), target_window: Sequence[int] = (),
              sparse: SparseOptions | Mapping[str, Any] | None = None,
-             fields: Sequence[FieldOptions | Mapping[str, Any]] = (),
-             stage_dir: PathLike | None = None) -> "Dataset":
+             fields: Sequence[FieldOptions | Mapping[str, Any]] = (), stage_dir: PathLike | None = None,
+             isolation: Isolation = "none", isolation_timeout: float = 60.0, isolation_memory_bytes: int = 4 << 30) -> "Dataset":
         """Opens a dataset of one file or several, whose samples follow each other.
 
         `files` may hold patterns ("train/*.h5"); `data` and `target` are paths within each file, or patterns.
@@ -72,13 +72,15 @@ class Dataset:
 
         `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying
         blocks; processes of one host wait for one copy. Names of files stay those of the originals.
+        `isolation="process"`: another process calls libhdf5, and what it crashes over raises IsolationError.
         """
         options = {
             "files": plain_paths(files), "data": data, "target": target, "target_files": plain_paths(target_files),
             "sample": sample, "input_layout": input_layout, "unit_range": unit_range, "images": images,
             "tiles": tiles, "episodes": episodes, "window": window, "channels": channels,
             "target_window": target_window, "sparse": sparse, "fields": plain_fields(fields),
-            "stage_dir": "" if stage_dir is None else os.fspath(stage_dir),
+            "stage_dir": "" if stage_dir is None else os.fspath(stage_dir), "isolation": isolation,
+            "isolation_timeout": isolation_timeout, "isolation_memory_bytes": isolation_memory_bytes,
         }
         opened = _open(options)
         return Dataset(_opened=opened, _steps=(_opening(options, opened),))

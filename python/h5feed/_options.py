@@ -17,6 +17,7 @@ DTypeLike: TypeAlias = Any
 DeviceLike: TypeAlias = Any
 InputLayout: TypeAlias = Literal["automatic", "nchw", "nhwc", "nhw", "ncdhw", "ndhwc", "ndhw", "none"]
 SampleUnit: TypeAlias = Literal["row", "dataset"]
+Isolation: TypeAlias = Literal["none", "process"]
 Extent: TypeAlias = Union[int, tuple[int, int], tuple[int, int, int]]
 
 

@@ -17,6 +17,7 @@
 #include "tools/program/machine.hpp"
 #include "tools/program/run_bounds.hpp"
 #include "tools/program/table.hpp"
+#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -116,7 +117,7 @@ std::vector<std::string> cells(const Json& row) {
 }
 
 void check(const RanksRequest& request) {
-  const Dataset dataset = Dataset::open(request.settings.dataset);
+  const Dataset dataset = Dataset::open(isolated(request.settings.dataset));
   const ScopedLogSink quiet(ignore_log);
   for (const std::int64_t world_size : request.world_sizes) {
     if (world_size < 1) throw OptionError("--world-size takes numbers from 1 on");

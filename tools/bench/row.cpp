@@ -27,6 +27,7 @@
 #include "tools/program/memory_error.hpp"
 #include "tools/program/output.hpp"
 #include "tools/program/resources.hpp"
+#include "tools/storage/isolated.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -49,7 +50,7 @@ class Row {
         cold_(request.cold),
         rate_only_(request.rate_only),
         whole_epochs_(request.whole_epochs),
-        dataset_(Dataset::open(settings_.dataset)),
+        dataset_(Dataset::open(isolated(settings_.dataset))),
         options_(loader_options(request)) {
     const DataLoader loader(dataset_, options_);
     resolved_ = loader.options();

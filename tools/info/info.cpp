@@ -37,6 +37,7 @@
 #include "tools/program/output.hpp"
 #include "tools/storage/free_space.hpp"
 #include "tools/storage/image_choice.hpp"
+#include "tools/storage/isolated.hpp"
 #include "tools/storage/storage_advice.hpp"
 
 namespace h5feed::cli {
@@ -94,7 +95,8 @@ Entry look_at(const std::shared_ptr<H5File>& file, DatasetEntry listed) {
   if (!entry.listed.numeric) return entry;
   try {
     entry.info = file->describe(entry.listed.path);
-    entry.reader = open_chunk_reader(file, *entry.info, nullptr, {.pool = std::make_shared<FilePool>()});
+    entry.reader = open_chunk_reader(file, *entry.info, nullptr,
+                                     {.pool = std::make_shared<FilePool>(FilePlaces(), file->isolation())});
     if (looks_like_images(entry.info->shape, entry.info->dtype)) {
       entry.geometry = data_geometry(*entry.info, InputLayout::automatic);
     }
@@ -261,7 +263,7 @@ int info(const InfoArguments& arguments) {
     throw OptionError("--jobs counts the threads of --stats; add --stats, or leave it out");
   }
   parse_layout("--input-layout", arguments.stats.input_layout);
-  auto file = H5File::open(arguments.file);
+  auto file = open_isolated(arguments.file);
   if (arguments.stats.write_attributes) {
     // Checks before the long pass whether the file can be written. A disk that fills up during the write
     // would leave it damaged.
@@ -271,7 +273,7 @@ int info(const InfoArguments& arguments) {
                         .largest_file_bytes = std::filesystem::file_size(arguments.file) + kAmpleBytes});
     file.reset();
     update_attributes(arguments.file, "/", {});
-    file = H5File::open(arguments.file);
+    file = open_isolated(arguments.file);
   }
   std::vector<Entry> entries = look_at_all(file, arguments.data);
   std::vector<StatsResult> stats;

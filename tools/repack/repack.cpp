@@ -32,6 +32,7 @@
 #include "tools/repack/parts.hpp"
 #include "tools/repack/report.hpp"
 #include "tools/storage/free_space.hpp"
+#include "tools/storage/isolated.hpp"
 #include "tools/storage/new_file.hpp"
 
 namespace h5feed::cli {
@@ -73,7 +74,7 @@ int repack(const RepackArguments& arguments) {
   return_freed_memory();
   RepackSettings settings = make_settings(arguments);
   check_places(arguments);
-  const auto file = H5File::open(arguments.in);
+  const auto file = open_isolated(arguments.in);
   refuse_no_change(*file, arguments);
   if (in_parts(arguments)) return repack_in_parts(file, arguments, settings);
   std::vector<RepackJob> jobs = choose_jobs(file, arguments);
@@ -81,7 +82,9 @@ int repack(const RepackArguments& arguments) {
   ::malloc_trim(0);  // returns memory that opening the file took
   for (RepackJob& job : jobs) plan_job(job, settings);
   const CopyPlan plan = copy_plan(jobs, arguments);
-  check_copyable(*file, plan);
+  // What is not rewritten is copied by libhdf5, from one file of this process to another.
+  const auto copied = H5File::open(arguments.in);
+  check_copyable(*copied, plan);
   const RepackEstimate estimate = estimate_repack(jobs, arguments.in, settings);
   require_free_space(arguments.out,
                      {.bytes = saturating_sum(estimate.bytes_out, estimate.scratch_bytes),
@@ -95,8 +98,8 @@ int repack(const RepackArguments& arguments) {
   }
 
   const UnfinishedOutput unfinished;  // outlives the writer, which removes the file
-  H5Writer writer(arguments.out, arguments.force, *file, arguments.latest());
-  copy_objects(*file, writer, plan, check_interrupted);
+  H5Writer writer(arguments.out, arguments.force, *copied, arguments.latest());
+  copy_objects(*copied, writer, plan, check_interrupted);
   {
     const double passes = settings.verify ? 2 : 1;
     Progress progress("repack", ProgressUnit::bytes, passes * static_cast<double>(estimate.decoded_bytes));
@@ -106,7 +109,7 @@ int repack(const RepackArguments& arguments) {
     file->check_unchanged();
     writer.close();
     if (settings.verify) {
-      verify_objects(*file, writer.temporary(), plan, settings.out);
+      verify_objects(*copied, writer.temporary(), plan, settings.out);
       verify_jobs(writer.temporary(), jobs, seals, settings, advance);
     }
   }
