@@ -19,17 +19,6 @@ namespace {
 
 constexpr std::uint64_t kSuggestedWindowChunks = 16;
 
-// Returns the mean number of chunks that the rows of a window are in.
-double chunks_per_window(const Field& data) {
-  const std::vector<std::int64_t>& offsets = data.belonging.window().offsets;
-  if (offsets.empty()) return 1;
-  const auto height = static_cast<double>(data.map.typical_rows_per_chunk());
-  double chunks = 1;
-  for (std::size_t i = 1; i < offsets.size(); ++i)
-    chunks += std::min(1.0, static_cast<double>(offsets[i] - offsets[i - 1]) / height);
-  return chunks;
-}
-
 // Groups of chunks that an epoch needs: all chunks that hold the same samples count as one group. A rank or a
 // subset takes only some of a chunk's samples. A tile is stored in only some of the chunks of its image: for
 // tiles each chunk counts as a group, and each part of a tile as one of its samples.
@@ -46,7 +35,8 @@ struct ChunkGroups {
         bytes(data.reader->chunk_bytes() * data.map.pieces()) {
     if (!data.map.tiled()) {
       if (!data.belonging.around_anchors()) return;
-      parts = chunks_per_window(data);
+      parts = chunks_per_window(data.belonging.window().offsets,
+                                static_cast<double>(data.map.typical_rows_per_chunk()));
       rows = std::max<std::uint64_t>(
           1, static_cast<std::uint64_t>(std::llround(static_cast<double>(options.samples_per_epoch) * parts /
                                                      static_cast<double>(count))));
