@@ -25,7 +25,6 @@
 #include "tools/program/cli.hpp"
 #include "tools/program/commands.hpp"
 #include "tools/program/option_text.hpp"
-#include "tools/program/options_json.hpp"
 #include "tools/program/output.hpp"
 
 namespace h5feed::cli {
@@ -66,7 +65,12 @@ void require_cpu(const std::string& device) {
 BenchSettings make_settings(const BenchArguments& arguments) {
   require_cpu(arguments.device);
   BenchSettings settings;
-  if (!arguments.config.empty()) read_config(arguments.config, settings.dataset, settings.loader);
+  if (!arguments.config.empty()) {
+    Config config = read_config(arguments.config, {.loader = settings.loader});
+    settings.dataset = std::move(config.dataset);
+    settings.mixture = std::move(config.mixture);
+    settings.loader = std::move(config.loader);
+  }
   settings = settings_from(arguments.texts, std::move(settings));
   for (const std::string& text : arguments.set) {
     const auto [name, value] = name_and_value("--set", text);
@@ -74,8 +78,7 @@ BenchSettings make_settings(const BenchArguments& arguments) {
       throw OptionError("--set: num_workers has an option of its own, --num-workers");
     set_by_name(settings, "--set", name, value);
   }
-  if (settings.dataset.files.empty())
-    throw OptionError("bench: no file; give FILE, or dataset.files in --config");
+  if (settings.file().empty()) throw OptionError("bench: no file; give FILE, or dataset.files in --config");
   require_cpu(settings.loader.device.name());
   if (!settings.loader.seed) settings.loader.seed = 0;
   return settings;

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
-#include <string_view>
+#include <utility>
 
 #include "base/byte_units.hpp"
 #include "base/with_type.hpp"
@@ -16,21 +16,9 @@
 #include "h5feed/error.hpp"
 #include "store/read/read_all.hpp"
 #include "store/read/reader_factories.hpp"
-#include "tools/info/volumes.hpp"
 
 namespace h5feed::cli {
 namespace {
-
-// What the lines say.
-struct EpisodeReading {
-  std::uint64_t episodes = 0;
-  std::string data;
-  std::string target;
-  std::string layout;  // of C++
-  std::string index;
-  std::string table;
-  std::string only;
-};
 
 std::string name_in(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -67,13 +55,26 @@ const DatasetEntry* best_data(const std::vector<const DatasetEntry*>& choices) {
   return best;
 }
 
-std::string layout_of(const DatasetEntry& data) {
-  if (!looks_like_frames(data)) return "none";
+InputLayout layout_of(const DatasetEntry& data) {
+  if (!looks_like_frames(data)) return InputLayout::none;
   const bool first = data.shape[1] <= 4;
-  return first ? "nchw" : "nhwc";
+  return first ? InputLayout::nchw : InputLayout::nhwc;
 }
 
-std::optional<EpisodeReading> of_groups(const std::vector<DatasetEntry>& entries) {
+// Returns the samples of robots: the last two states, and the next four actions if there are any.
+FoundSamples of_episodes(std::uint64_t episodes, const DatasetEntry& data, const std::string& target) {
+  FoundSamples found{
+      fmt::format("windows in {} episodes", format_count(episodes)),
+      {.data = data.path,
+       .target = target,
+       .input_layout = layout_of(data),
+       .episodes = EpisodeOptions{.missing_before = 1, .missing_after = target.empty() ? 0 : 3}}};
+  found.options.window = {-1, 0};
+  if (!target.empty()) found.options.target_window = {0, 1, 2, 3};
+  return found;
+}
+
+std::optional<FoundSamples> of_groups(const std::vector<DatasetEntry>& entries) {
   const auto actions = std::ranges::find_if(entries, [](const DatasetEntry& entry) {
     return is_action(entry) && !numbered_pattern(entry.path.substr(0, entry.path.rfind('/'))).empty();
   });
@@ -92,13 +93,11 @@ std::optional<EpisodeReading> of_groups(const std::vector<DatasetEntry>& entries
   }
   const DatasetEntry* const data = best_data(choices);
   if (data == nullptr) return std::nullopt;
-  EpisodeReading reading{.episodes = episodes,
-                         .data = pattern + data->path.substr(group.size()),
-                         .target = pattern + "/" + name_in(actions->path),
-                         .layout = layout_of(*data)};
+  FoundSamples found = of_episodes(episodes, *data, pattern + "/" + name_in(actions->path));
+  found.options.data = pattern + data->path.substr(group.size());
   if (std::ranges::find(entries, "/mask/train", &DatasetEntry::path) != entries.end())
-    reading.only = "mask/train";
-  return reading;
+    found.options.episodes->only = "mask/train";
+  return found;
 }
 
 std::vector<std::int64_t> values_of(const std::shared_ptr<H5File>& file, const std::string& path) {
@@ -116,7 +115,9 @@ std::vector<std::int64_t> values_of(const std::shared_ptr<H5File>& file, const s
 }
 
 // Returns how a table tells the episodes of `rows` rows, and counts them; empty if it does not.
-std::string index_of(const std::vector<std::int64_t>& values, std::uint64_t rows, std::uint64_t& episodes) {
+std::optional<EpisodeOptions::Index> index_of(const std::vector<std::int64_t>& values, std::uint64_t rows,
+                                              std::uint64_t& episodes) {
+  using Index = EpisodeOptions::Index;
   if (values.empty()) return {};
   if (values.size() == rows) {
     std::set<std::int64_t> seen;
@@ -124,21 +125,21 @@ std::string index_of(const std::vector<std::int64_t>& values, std::uint64_t rows
       if ((i == 0 || values[i] != values[i - 1]) && !seen.insert(values[i]).second) return {};
     }
     episodes = seen.size();
-    return episodes > 1 ? "ids" : "";
+    return episodes > 1 ? std::optional(Index::ids) : std::nullopt;
   }
   episodes = values.size();
   const auto wanted = static_cast<std::int64_t>(rows);
-  if (values.back() == wanted && std::ranges::is_sorted(values) && values.front() > 0) return "ends";
+  if (values.back() == wanted && std::ranges::is_sorted(values) && values.front() > 0) return Index::ends;
   std::int64_t sum = 0;
   for (const std::int64_t value : values) {
     if (value < 0 || value > wanted - sum) return {};
     sum += value;
   }
-  return sum == wanted ? "lengths" : "";
+  return sum == wanted ? std::optional(Index::lengths) : std::nullopt;
 }
 
-std::optional<EpisodeReading> of_tables(const std::shared_ptr<H5File>& file,
-                                        const std::vector<DatasetEntry>& entries) {
+std::optional<FoundSamples> of_tables(const std::shared_ptr<H5File>& file,
+                                      const std::vector<DatasetEntry>& entries) {
   constexpr std::uint64_t kMostRows = 100'000'000;
   for (const DatasetEntry& table : entries) {
     const auto dtype = table.numeric ? dtype_from_name(table.type_text) : std::nullopt;
@@ -146,64 +147,90 @@ std::optional<EpisodeReading> of_tables(const std::shared_ptr<H5File>& file,
         name_in(table.path).find("episode") == std::string::npos)
       continue;
     const std::vector<std::int64_t> values = values_of(file, table.path);
-    EpisodeReading reading{.table = table.path};
+    std::string target;
+    EpisodeOptions::Index used = EpisodeOptions::Index::ids;
+    std::uint64_t all = 0;
     std::vector<const DatasetEntry*> choices;
     for (const DatasetEntry& entry : entries) {
       if (!entry.numeric || entry.shape.empty() || entry.path == table.path) continue;
       std::uint64_t episodes = 0;
-      const std::string index = index_of(values, entry.shape.front(), episodes);
-      if (index.empty()) continue;
+      const auto index = index_of(values, entry.shape.front(), episodes);
+      if (!index) continue;
       if (is_action(entry)) {
-        reading.target = entry.path;
+        target = entry.path;
       } else if (entry.shape.size() >= 2) {
-        reading.index = index;
-        reading.episodes = episodes;
+        used = *index;
+        all = episodes;
         choices.push_back(&entry);
       }
     }
     const DatasetEntry* const data = best_data(choices);
     if (data == nullptr) continue;
-    reading.data = data->path;
-    reading.layout = layout_of(*data);
-    return reading;
+    FoundSamples found = of_episodes(all, *data, target);
+    found.options.episodes->index = used;
+    found.options.episodes->table = table.path;
+    return found;
+  }
+  return std::nullopt;
+}
+
+// Returns states on a grid of latitudes and longitudes, (T,C,H,W), as weather models read them: the last two
+// states and the next three.
+std::optional<FoundSamples> of_weather(const std::vector<DatasetEntry>& entries) {
+  for (const DatasetEntry& entry : entries) {
+    if (!looks_like_weather(entry)) continue;
+    FoundSamples found{fmt::format("windows in a series of {} states", format_count(entry.shape.front())),
+                       {.data = entry.path,
+                        .target = entry.path,
+                        .input_layout = InputLayout::nchw,
+                        .episodes = EpisodeOptions{.index = EpisodeOptions::Index::series}}};
+    found.options.window = {-1, 0};
+    found.options.target_window = {1, 2, 3};
+    return found;
+  }
+  return std::nullopt;
+}
+
+// Returns the slices of a scan of fastMRI, each with its neighbours.
+std::optional<FoundSamples> of_scans(const std::vector<DatasetEntry>& entries) {
+  const auto kspace = std::ranges::find(entries, "/kspace", &DatasetEntry::path);
+  if (kspace == entries.end() || !kspace->numeric || kspace->shape.size() < 3) return std::nullopt;
+  for (const DatasetEntry& entry : entries) {
+    if (!entry.path.starts_with("/reconstruction_") || !entry.numeric || entry.shape.empty() ||
+        entry.shape.front() != kspace->shape.front())
+      continue;
+    FoundSamples found{"slices of a scan with their neighbours",
+                       {.data = kspace->path,
+                        .target = entry.path,
+                        .input_layout = InputLayout::none,
+                        .episodes = EpisodeOptions{.missing_before = 1, .missing_after = 1}}};
+    found.options.window = {-1, 0, 1};
+    return found;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::string lines_of_episodes(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries,
-                              const std::string& shown) {
-  std::optional<EpisodeReading> found = of_groups(entries);
+bool looks_like_weather(const DatasetEntry& entry) {
+  constexpr std::uint64_t kLeastExtent = 8;
+  const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
+  if (!dtype || is_integer(*dtype) || entry.shape.size() != 4) return false;
+  const std::uint64_t height = entry.shape[2];
+  const std::uint64_t width = entry.shape[3];
+  return entry.shape[0] >= kLeastExtent && height >= kLeastExtent &&
+         (width == 2 * height || width == 2 * (height - 1));
+}
+
+std::vector<FoundSamples> window_samples(const std::shared_ptr<H5File>& file,
+                                         const std::vector<DatasetEntry>& entries) {
+  std::optional<FoundSamples> found = of_groups(entries);
   if (!found) found = of_tables(file, entries);
+  if (!found) found = of_scans(entries);
+  if (!found) found = of_weather(entries);
   if (!found) return {};
-  const EpisodeReading& reading = *found;
-  std::string cpp = fmt::format("h5feed::Dataset::open({{.files = {{{}}}, .data = {}", literal(shown),
-                                literal(reading.data));
-  std::string python = fmt::format("h5feed.Dataset.open({}, data={}", literal(shown), literal(reading.data));
-  if (!reading.target.empty()) {
-    cpp += fmt::format(", .target = {}", literal(reading.target));
-    python += fmt::format(", target={}", literal(reading.target));
-  }
-  cpp += fmt::format(", .input_layout = h5feed::InputLayout::{}, .episodes = h5feed::EpisodeOptions{{",
-                     reading.layout);
-  python += fmt::format(", input_layout=\"{}\", window=[-1, 0]", reading.layout);
-  if (!reading.target.empty()) python += ", target_window=[0, 1, 2, 3]";
-  python += ", episodes={";
-  if (!reading.index.empty()) {
-    cpp += fmt::format(".index = h5feed::EpisodeOptions::Index::{}, .table = {}, ", reading.index,
-                       literal(reading.table));
-    python += fmt::format("\"index\": \"{}\", \"table\": {}, ", reading.index, literal(reading.table));
-  }
-  if (!reading.only.empty()) {
-    cpp += fmt::format(".only = {}, ", literal(reading.only));
-    python += fmt::format("\"only\": {}, ", literal(reading.only));
-  }
-  cpp += ".missing_before = 1, .missing_after = 3}, .window = {-1, 0}";
-  if (!reading.target.empty()) cpp += ", .target_window = {0, 1, 2, 3}";
-  python += "\"missing_before\": 1, \"missing_after\": 3})";
-  return fmt::format("windows in {} episodes:\n  C++:    {}}})\n  Python: {}\n",
-                     format_count(reading.episodes), cpp, python);
+  found->options.files = {file->path()};
+  return {std::move(*found)};
 }
 
 }  // namespace h5feed::cli

@@ -24,6 +24,7 @@
 #include "store/write/attributes.hpp"
 #include "tools/info/config.hpp"
 #include "tools/info/episodes.hpp"
+#include "tools/info/open_lines.hpp"
 #include "tools/info/shapes.hpp"
 #include "tools/info/sparse.hpp"
 #include "tools/info/stats.hpp"
@@ -143,8 +144,8 @@ std::vector<std::string> table_row(const Entry& entry) {
   return cells;
 }
 
-// Returns one sentence per advice.
-std::vector<std::string> advice_of(const Entry& entry) {
+// Returns one sentence per advice. `listed` has all datasets of the file.
+std::vector<std::string> advice_of(const Entry& entry, const std::vector<DatasetEntry>& listed) {
   std::vector<std::string> lines;
   if (entry.problem.empty() && holds_unreadable_numbers(entry.listed)) {
     lines.push_back(
@@ -154,16 +155,19 @@ std::vector<std::string> advice_of(const Entry& entry) {
   }
   // A dataset that cannot be read cannot be repacked either.
   if (!entry.info || !entry.problem.empty()) return lines;
-  // Data to be read in tiles is stored in tiles for a reason.
-  const std::optional<std::uint64_t> tile = suggested_tile(*entry.info);
-  if (std::string warning = sample_cost_warning(*entry.info); !warning.empty() && !tile) {
-    lines.push_back(std::move(warning));
+  if (const auto patches = volume_reading(entry.listed, *entry.info, listed)) {
+    const std::string line = patch_advice(*patches, *entry.info);
+    return line.empty() ? std::vector<std::string>() : std::vector{line};
   }
+  // Data to be read in tiles is stored in tiles for a reason.
+  if (std::string warning = sample_cost_warning(*entry.info);
+      !warning.empty() && !suggested_tile(*entry.info))
+    lines.push_back(std::move(warning));
   for (std::string& line : storage_advice(*entry.info, entry.reader.get())) lines.push_back(std::move(line));
   return lines;
 }
 
-Json json_entry(const Entry& entry) {
+Json json_entry(const Entry& entry, const std::vector<DatasetEntry>& listed) {
   Json json = {{"path", entry.listed.path},
                {"shape", entry.listed.problem.empty() ? Json(entry.listed.shape) : Json()},
                {"type", entry.listed.type_text},
@@ -192,7 +196,7 @@ Json json_entry(const Entry& entry) {
                           {"epoch_s", entry.forecast->epoch_seconds}};
     }
   }
-  if (std::vector<std::string> advice = advice_of(entry); entry.info || !advice.empty()) {
+  if (std::vector<std::string> advice = advice_of(entry, listed); entry.info || !advice.empty()) {
     json["advice"] = std::move(advice);
   }
   if (entry.reader && entry.problem.empty()) {
@@ -295,19 +299,19 @@ int info(const InfoArguments& arguments) {
                {"storage", {{"name", storage.name}, {"remote", storage.remote}}},
                {"datasets", Json::array()}};
   std::string geometry, forecasts, warnings;
+  const std::vector<DatasetEntry> listed = listed_of(entries);
   for (const Entry& entry : entries) {
     table.add_row(table_row(entry));
-    json["datasets"].push_back(json_entry(entry));
+    json["datasets"].push_back(json_entry(entry, listed));
     if (entry.geometry) geometry += geometry_line(entry);
     if (entry.forecast) forecasts += forecast_line(*entry.info, *entry.forecast) + '\n';
-    for (const std::string& line : advice_of(entry)) warnings += line + '\n';
+    for (const std::string& line : advice_of(entry, listed)) warnings += line + '\n';
     for (const StatsResult& result : stats) {
       if (result.info.path == entry.listed.path) json["datasets"].back()["stats"] = stats_json(result);
     }
   }
   std::string readings;
   json["reads_as"] = Json::array();
-  const std::vector<DatasetEntry> listed = listed_of(entries);
   const std::vector<SampleReading> found_readings = sample_readings(*file, listed);
   for (const SampleReading& reading : found_readings) {
     json["reads_as"].push_back(reading_json(reading));
@@ -315,12 +319,16 @@ int info(const InfoArguments& arguments) {
         fmt::format("{}: {}{}{}\n", reading.what, option_text(reading),
                     reading.note.empty() ? "" : fmt::format(" (and {})", reading.note),
                     reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
-    readings += lines_that_read(reading, printable(arguments.file));
+    if (!reading.patch.empty())
+      readings += lines_that_open(options_of(reading, arguments.file), printable(arguments.file));
   }
-  readings += lines_of_episodes(file, listed, printable(arguments.file));
-  readings += lines_of_sparse(file, listed, printable(arguments.file));
+  std::vector<FoundSamples> found = window_samples(file, listed);
+  const SparseSamples sparse = sparse_samples(file, listed);
+  found.insert(found.end(), sparse.found.begin(), sparse.found.end());
+  readings += text_of(found, printable(arguments.file)) + sparse.refusals;
   export_results(arguments.output, table, json);
-  if (!arguments.config.empty()) write_sample_config(arguments.config, arguments.file, found_readings);
+  if (!arguments.config.empty())
+    write_sample_config(arguments.config, samples_to_open(arguments.file, found, found_readings));
   if (arguments.output.json) {
     print(json_text(json));
   } else {

@@ -9,7 +9,6 @@
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
 #include "store/sparse/sparse_group.hpp"
-#include "tools/info/volumes.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -30,22 +29,10 @@ std::string classes_of(const H5File& file, const std::vector<DatasetEntry>& entr
   return first;
 }
 
-std::string lines_of(const SparseGroup& group, const std::string& target, const std::string& shown) {
-  const std::string of_cpp = target.empty() ? "" : fmt::format(", .target = {}", literal(target));
-  const std::string of_python = target.empty() ? "" : fmt::format(", target={}", literal(target));
-  return fmt::format(
-      "sparse rows, {} cells of {} genes:\n  C++:    h5feed::Dataset::open({{.files = {{{}}}, .data = "
-      "{}{}}})\n"
-      "  Python: h5feed.Dataset.open({}, data={}{})\n",
-      format_count(group.rows), format_count(group.columns), literal(shown), literal(group.path), of_cpp,
-      literal(shown), literal(group.path), of_python);
-}
-
 }  // namespace
 
-std::string lines_of_sparse(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries,
-                            const std::string& shown) {
-  std::string lines;
+SparseSamples sparse_samples(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries) {
+  SparseSamples samples;
   std::optional<std::string> target;
   for (const DatasetEntry& entry : entries) {
     if (!entry.path.ends_with(kRowTable) || entry.path.size() == kRowTable.size()) continue;
@@ -54,12 +41,14 @@ std::string lines_of_sparse(const std::shared_ptr<H5File>& file, const std::vect
       const std::optional<SparseGroup> group = find_sparse_group(*file, path);
       if (!group) continue;
       if (!target) target = classes_of(*file, entries);
-      lines += lines_of(*group, *target, shown);
+      samples.found.push_back({fmt::format("sparse rows, {} cells of {} genes", format_count(group->rows),
+                                           format_count(group->columns)),
+                               {.files = {file->path()}, .data = group->path, .target = *target}});
     } catch (const DatasetError& error) {
-      lines += fmt::format("{}\n", error.what());
+      samples.refusals += fmt::format("{}\n", error.what());
     }
   }
-  return lines;
+  return samples;
 }
 
 }  // namespace h5feed::cli

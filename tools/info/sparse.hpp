@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of sparse matrices, and the lines that read them.
+// Recognition of sparse matrices.
 #pragma once
 
 #include <memory>
@@ -7,13 +7,19 @@
 #include <vector>
 
 #include "store/hdf5/h5_file.hpp"
+#include "tools/info/open_lines.hpp"
 
 namespace h5feed::cli {
 
-/// Returns the lines of C++ and Python that read the sparse matrices of a file of AnnData or 10x Genomics,
-/// with a categorical column of AnnData as the target; for CSC of AnnData, how it is converted. Empty if the
-/// file has none. `shown` is the name of the file in the lines. Throws FileError.
-std::string lines_of_sparse(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries,
-                            const std::string& shown);
+/// Sparse matrices of a file.
+struct SparseSamples {
+  std::vector<FoundSamples> found;
+  std::string
+      refusals;  ///< A line for each matrix that is refused, such as CSC of AnnData: how to convert it
+};
+
+/// Returns how to read the sparse matrices of a file of AnnData or 10x Genomics, with a categorical column of
+/// AnnData as the target. Throws FileError.
+SparseSamples sparse_samples(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries);
 
 }  // namespace h5feed::cli

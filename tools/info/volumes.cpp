@@ -5,10 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <span>
 
 #include "base/byte_units.hpp"
+#include "tools/info/episodes.hpp"
+#include "tools/measure/sample_cost.hpp"
+#include "tools/program/table.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -70,27 +72,38 @@ bool cut_everywhere(const DatasetInfo& info, std::size_t depth) {
   return true;
 }
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
+// Returns the mean number of chunks of `chunk` elements that `size` of `extent` elements touch at a random
+// place.
+double chunks_touched(std::uint64_t extent, std::uint64_t size, std::uint64_t chunk) {
+  double touched = 0;
+  const std::uint64_t places = extent - size + 1;
+  for (std::uint64_t from = 0; from < places; ++from)
+    touched += static_cast<double>((from + size - 1) / chunk - from / chunk + 1);
+  return touched / static_cast<double>(places);
+}
+
+// Returns how many elements a patch decodes at a random place, relative to its own.
+double decoded_per_wanted(Extents shape, Extents chunk, const VolumeShape& volumes, Extents patch) {
+  const std::size_t depth = volumes.depth;
+  double ratio = 1;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (d >= depth && d < depth + patch.size()) {
+      const std::uint64_t size = patch[d - depth];
+      ratio *= chunks_touched(shape[d], size, chunk[d]) * static_cast<double>(std::min(chunk[d], shape[d])) /
+               static_cast<double>(size);
+    } else if (d == 0 && !volumes.whole) {
+      ratio *= static_cast<double>(chunk[0]);  // other volumes
+    }
+  }
+  return ratio;
 }
 
 }  // namespace
 
-std::string literal(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result + '"';
-}
-
 std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const DatasetInfo& info,
                                             const std::vector<DatasetEntry>& entries) {
   const std::optional<VolumeShape> volumes = volumes_in(info.shape);
-  if (!volumes) return std::nullopt;
+  if (!volumes || looks_like_weather(entry)) return std::nullopt;
   SampleReading reading{.data = entry.path, .target = labels_of(entry, *volumes, entries)};
   const bool certain = info.shape.size() > 3 || cut_everywhere(info, volumes->depth) ||
                        (!reading.target.empty() && !is_integer(info.dtype));
@@ -113,27 +126,34 @@ std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const Dat
   return reading;
 }
 
-std::string lines_that_read(const SampleReading& reading, const std::string& file) {
-  if (reading.patch.empty()) return {};
-  const std::string size = fmt::format("{}", fmt::join(reading.patch, ", "));
-  std::string cpp = fmt::format("h5feed::Dataset::open({{.files = {{{}}}, .data = {}", literal(file),
-                                literal(reading.data));
-  std::string python = fmt::format("h5feed.Dataset.open({}, data={}", literal(file), literal(reading.data));
-  if (!reading.target.empty()) {
-    cpp += fmt::format(", .target = {}", literal(reading.target));
-    python += fmt::format(", target={}", literal(reading.target));
+std::string patch_advice(const SampleReading& reading, const DatasetInfo& info) {
+  constexpr double kWorthSaying = 1.5;
+  const std::optional<VolumeShape> volumes = volumes_in(info.shape);
+  if (!volumes || reading.patch.empty()) return {};
+  const std::size_t depth = volumes->depth;
+  // Half a patch on each side; volumes and channels each in chunks of their own.
+  std::vector<std::uint64_t> better(info.shape.size(), 1);
+  for (std::size_t axis = 0; axis < reading.patch.size(); ++axis)
+    better[depth + axis] = std::max<std::uint64_t>(1, reading.patch[axis] / 2);
+  const bool channels = info.shape.size() > depth + 3;
+  if (channels) better.back() = info.shape.back();
+  // Without chunks, a volume or a channel is read at a time.
+  std::vector<std::uint64_t> chunk = info.chunk_shape;
+  if (chunk.empty()) {
+    chunk = info.shape;
+    if (!volumes->whole || depth > 0) chunk.front() = 1;
+    if (volumes->whole && depth == 0) return {};  // read by slices
   }
-  if (reading.whole) {
-    cpp += ", .sample = h5feed::SampleUnit::dataset";
-    python += ", sample=\"dataset\"";
-  }
-  cpp += fmt::format(
-      ", .input_layout = h5feed::InputLayout::{}, .tiles = h5feed::TileOptions{{.size = {{{}}}, .per_image = "
-      "8}}}})",
-      lower(reading.input_layout), size);
-  python += fmt::format(", input_layout=\"{}\", tiles={{\"size\": ({}), \"per_image\": 8}})",
-                        lower(reading.input_layout), size);
-  return fmt::format("  C++:    {}\n  Python: {}\n", cpp, python);
+  const double now = decoded_per_wanted(info.shape, chunk, *volumes, reading.patch);
+  const double then = decoded_per_wanted(info.shape, better, *volumes, reading.patch);
+  if (now < kWorthSaying * then) return {};
+  return fmt::format(
+      "{}: a patch of {} at a random place decodes {:.3g} times its own voxels {}, and {:.2g} times with "
+      "chunks of "
+      "{}: {}",
+      printable(short_path(info.path)), fmt::join(reading.patch, "×"), now,
+      info.chunk_shape.empty() ? "without chunks" : fmt::format("with chunks of {}", fmt::join(chunk, "×")),
+      then, fmt::join(better, "×"), repack_command(info, fmt::format("--chunk {}", fmt::join(better, "x"))));
 }
 
 }  // namespace h5feed::cli

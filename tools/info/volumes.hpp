@@ -18,10 +18,8 @@ namespace h5feed::cli {
 std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const DatasetInfo& info,
                                             const std::vector<DatasetEntry>& entries);
 
-/// Returns a text as a literal of C++ and of Python.
-std::string literal(const std::string& text);
-
-/// Returns the lines of C++ and Python that open what `reading` says; empty unless it has patches of volumes.
-std::string lines_that_read(const SampleReading& reading, const std::string& file);
+/// Returns one sentence if smaller chunks would make the patches of `reading` cheaper at random places, with
+/// the voxels that a patch decodes and the command that writes such chunks; else empty.
+std::string patch_advice(const SampleReading& reading, const DatasetInfo& info);
 
 }  // namespace h5feed::cli
