@@ -37,8 +37,9 @@ FoundSamples samples_to_open(const std::string& file, const std::vector<FoundSam
     throw DatasetError(fmt::format(
         "{}: no dataset can be read as samples, so there is no configuration to write", printable(file)));
   }
-  const auto patches =
-      std::ranges::find_if(readings, [](const SampleReading& reading) { return !reading.patch.empty(); });
+  const auto patches = std::ranges::find_if(readings, [](const SampleReading& reading) {
+    return !reading.patch.empty() && !reading.looks_like_images;
+  });
   const SampleReading& reading = patches == readings.end() ? readings.front() : *patches;
   return {reading.what, options_of(reading, file)};
 }

@@ -15,8 +15,8 @@ namespace h5feed::cli {
 DatasetOptions options_of(const SampleReading& reading, const std::string& file);
 
 /// Returns what a configuration of a file opens: the first of `found`, samples that take more than a row each
-/// (windows, sparse rows), else the first reading by patches, else the first reading. Throws DatasetError
-/// that names `file` if there is none.
+/// (windows, sparse rows), else the first reading by patches of what does not look like images, else the
+/// first reading. Throws DatasetError that names `file` if there is none.
 FoundSamples samples_to_open(const std::string& file, const std::vector<FoundSamples>& found,
                              const std::vector<SampleReading>& readings);
 

@@ -155,9 +155,9 @@ std::vector<std::string> advice_of(const Entry& entry, const std::vector<Dataset
   }
   // A dataset that cannot be read cannot be repacked either.
   if (!entry.info || !entry.problem.empty()) return lines;
-  if (const auto patches = volume_reading(entry.listed, *entry.info, listed)) {
-    const std::string line = patch_advice(*patches, *entry.info);
-    return line.empty() ? std::vector<std::string>() : std::vector{line};
+  if (const auto patches = volume_reading(entry.listed, *entry.info, listed);
+      patches && !patches->looks_like_images) {
+    return patch_advice(*patches, *entry.info);
   }
   // Data to be read in tiles is stored in tiles for a reason.
   if (std::string warning = sample_cost_warning(*entry.info);

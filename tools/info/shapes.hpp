@@ -24,6 +24,7 @@ struct SampleReading {
   std::string input_layout = {};          ///< for --input-layout; empty: the shape determines it
   std::uint64_t tile_size = 0;            ///< for --tile-size; 0: whole samples
   std::vector<std::uint64_t> patch = {};  ///< for --tile-size: depth, height and width; empty: no volumes
+  bool looks_like_images = false;         ///< with `patch`: the dataset may hold images instead
 };
 
 /// Returns the possible readings of the datasets in `entries`, those with the most samples first: arrays that

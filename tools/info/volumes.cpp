@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/byte_units.hpp"
+#include "dataset/geometry.hpp"
 #include "tools/info/episodes.hpp"
 #include "tools/measure/sample_cost.hpp"
 #include "tools/program/table.hpp"
@@ -75,8 +76,10 @@ bool cut_everywhere(const DatasetInfo& info, std::size_t depth) {
 // Returns the mean number of chunks of `chunk` elements that `size` of `extent` elements touch at a random
 // place.
 double chunks_touched(std::uint64_t extent, std::uint64_t size, std::uint64_t chunk) {
+  constexpr std::uint64_t kMostPlaces = 65'536;
   double touched = 0;
-  const std::uint64_t places = extent - size + 1;
+  // The number repeats from chunk to chunk.
+  const std::uint64_t places = std::min({extent - size + 1, chunk, kMostPlaces});
   for (std::uint64_t from = 0; from < places; ++from)
     touched += static_cast<double>((from + size - 1) / chunk - from / chunk + 1);
   return touched / static_cast<double>(places);
@@ -113,6 +116,7 @@ std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const Dat
                              volumes->whole ? "one volume" : format_count(info.rows()) + " volumes",
                              fmt::join(extents, "×"));
   reading.whole = volumes->whole;
+  reading.looks_like_images = looks_like_images(info.shape, info.dtype);
   reading.input_layout = volumes->layout;
   for (std::size_t axis = 0; axis < 3; ++axis) {
     std::uint64_t side = kPatchSide;
@@ -126,10 +130,10 @@ std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const Dat
   return reading;
 }
 
-std::string patch_advice(const SampleReading& reading, const DatasetInfo& info) {
+std::vector<std::string> patch_advice(const SampleReading& reading, const DatasetInfo& info) {
   constexpr double kWorthSaying = 1.5;
   const std::optional<VolumeShape> volumes = volumes_in(info.shape);
-  if (!volumes || reading.patch.empty()) return {};
+  if (!volumes || reading.patch.empty() || reading.looks_like_images) return {};
   const std::size_t depth = volumes->depth;
   // Half a patch on each side; volumes and channels each in chunks of their own.
   std::vector<std::uint64_t> better(info.shape.size(), 1);
@@ -147,13 +151,13 @@ std::string patch_advice(const SampleReading& reading, const DatasetInfo& info) 
   const double now = decoded_per_wanted(info.shape, chunk, *volumes, reading.patch);
   const double then = decoded_per_wanted(info.shape, better, *volumes, reading.patch);
   if (now < kWorthSaying * then) return {};
-  return fmt::format(
+  return {fmt::format(
       "{}: a patch of {} at a random place decodes {:.3g} times its own voxels {}, and {:.2g} times with "
       "chunks of "
       "{}: {}",
       printable(short_path(info.path)), fmt::join(reading.patch, "×"), now,
       info.chunk_shape.empty() ? "without chunks" : fmt::format("with chunks of {}", fmt::join(chunk, "×")),
-      then, fmt::join(better, "×"), repack_command(info, fmt::format("--chunk {}", fmt::join(better, "x"))));
+      then, fmt::join(better, "×"), repack_command(info, fmt::format("--chunk {}", fmt::join(better, "x"))))};
 }
 
 }  // namespace h5feed::cli

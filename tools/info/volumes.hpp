@@ -18,8 +18,8 @@ namespace h5feed::cli {
 std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const DatasetInfo& info,
                                             const std::vector<DatasetEntry>& entries);
 
-/// Returns one sentence if smaller chunks would make the patches of `reading` cheaper at random places, with
-/// the voxels that a patch decodes and the command that writes such chunks; else empty.
-std::string patch_advice(const SampleReading& reading, const DatasetInfo& info);
+/// Returns a sentence if smaller chunks would make the patches of `reading` cheaper at random places, with
+/// the voxels that a patch decodes and the command that writes such chunks; else an empty list.
+std::vector<std::string> patch_advice(const SampleReading& reading, const DatasetInfo& info);
 
 }  // namespace h5feed::cli

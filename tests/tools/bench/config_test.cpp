@@ -171,14 +171,14 @@ TEST_F(BenchConfigTest, takes_what_info_writes_for_every_layout) {
     mri.create({.path = "kspace", .file_type = H5T_IEEE_F32LE, .shape = {10, 8, 9, 2}});
     mri.create({.path = "reconstruction_rss", .file_type = H5T_IEEE_F32LE, .shape = {10, 8, 9}});
     H5TestFile images(dir_ / "images.h5");
-    images.create({.path = "photos", .shape = {20, 8, 8, 3}});
+    images.create({.path = "photos", .shape = {40, 40, 40, 3}});
   }
   for (const auto& [file, what] : {std::pair("cells.h5ad", "sparse rows, 200 cells of 30 genes"),
                                    {"demos.h5", "windows in 2 episodes"},
                                    {"weather.h5", "windows in a series of 40 states"},
                                    {"scan.h5", "patches of one volume of 40×40×40"},
                                    {"mri.h5", "slices of a scan with their neighbours"},
-                                   {"images.h5", "20 images"}}) {
+                                   {"images.h5", "40 images"}}) {
     const ProgramResult info = run_program(dir_.path(), {"info", file, "--write-config", "c.json"});
     ASSERT_EQ(info.exit_code, 0) << info.err;
     EXPECT_THAT(info.err, HasSubstr(std::string("c.json: opens ") + what));
