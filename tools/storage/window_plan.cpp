@@ -96,7 +96,7 @@ std::string window_cure(const RowShape& data, const WindowUse& use) {
   for (std::uint64_t k = use.shuffle.window_chunks(); k-- > 1;) {
     WindowUse fewer = use;
     fewer.shuffle = Shuffle(fmt::format("chunk:{}", k));
-    if (fits_windows(data, 1, fewer)) return fmt::format("--shuffle chunk:{}, or {}", k, cache);
+    if (window_chunk_rows(data, data.rows, fewer)) return fmt::format("--shuffle chunk:{}, or {}", k, cache);
   }
   return cache;
 }

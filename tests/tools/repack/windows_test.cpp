@@ -98,11 +98,11 @@ TEST_F(RepackWindowsTest, predicts_what_the_plan_of_a_loader_says) {
 TEST_F(RepackWindowsTest, says_what_to_change_where_no_chunks_suffice) {
   write(3000);
   const ProgramResult result =
-      repack({"--chunk", "auto", "--window", "-2,-1,0,1", "--shuffle", "chunk:4", "--cache-bytes", "30KiB"});
+      repack({"--chunk", "auto", "--window", "-2,-1,0,1", "--shuffle", "chunk:4", "--cache-bytes", "20KiB"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
               HasSubstr("/frames: no chunks are decoded 1.2 times at most by windows of 4 rows with "
-                        "--shuffle chunk:4 and a cache of 30 KiB; use --shuffle chunk:"));
+                        "--shuffle chunk:4 and a cache of 20 KiB; use --shuffle chunk:"));
   const std::string cache = result.err.substr(result.err.find("or a cache of ") + 14);
   EXPECT_EQ(
       repack({"--chunk", "auto", "--window", "-2,-1,0,1", "--shuffle", "chunk:4", "--cache-bytes", "44KiB"})
