@@ -37,26 +37,28 @@ def test_the_page(number, tmp_path, monkeypatch):
     exec(compile(code, f"{PAGE.name}: snippet {number}", "exec"), {"__name__": "snippet"})
 
 
-def test_the_page_of_volumes(tmp_path, monkeypatch):
-    pytest.importorskip("torch")
-    monkeypatch.chdir(tmp_path)
-    pathlib.Path("scans").mkdir()
-    random = np.random.default_rng(1)
-    for number, shape in enumerate([(64, 70, 80), (66, 64, 64)] * 4):
-        with h5py.File(f"scans/{number}.h5", "w") as file:
-            file["raw"] = random.integers(0, 65535, shape, dtype=np.uint16)
-            file["label"] = random.integers(0, 4, shape, dtype=np.uint8)
-            file["weight"] = np.ones(shape, np.float32)
-    (code,) = snippets(DOCS / "volumes.md")
-    exec(compile(code.replace("range(10)", "range(1)"), "volumes.md", "exec"), {"__name__": "snippet"})
-
-
 def run(page: str, number: int) -> None:
     """Runs a snippet of a page, with fewer epochs and for PyTorch only where that is installed."""
     code = snippets(DOCS / page)[number].replace("range(10)", "range(1)")
     if "torch" in code:
         pytest.importorskip("torch")
     exec(compile(code, f"{page}: snippet {number}", "exec"), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize("number", range(len(snippets(DOCS / "volumes.md"))))
+def test_the_page_of_volumes(number, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("scans").mkdir()
+    random = np.random.default_rng(1)
+    for scan, shape in enumerate([(64, 70, 80), (66, 64, 64)] * 4):
+        with h5py.File(f"scans/{scan}.h5", "w") as file:
+            file["raw"] = random.integers(0, 65535, shape, dtype=np.uint16)
+            file["label"] = random.integers(0, 4, shape, dtype=np.uint8)
+            file["weight"] = np.ones(shape, np.float32)
+            file["kspace"] = (random.random((6, 8, 9)) + 1j).astype(np.complex64)
+            file["reconstruction_rss"] = random.random((6, 8, 9), np.float32)
+            file["mask"] = np.ones(9, np.float32)
+    run("volumes.md", number)
 
 
 def test_the_page_of_windows(tmp_path, monkeypatch):
