@@ -84,11 +84,8 @@ TEST_F(SeriesTest, decodes_chunks_at_most_1_2_times_over_short_files) {
   expect = {{"data", {&whole_, options.window}}};
   const Dataset dataset = Dataset::open(options);
   for (const std::int64_t workers : {0, 2}) {
-    DataLoaderOptions loading{.batch_size = 4,
-                              .shuffle = "chunk:2",
-                              .seed = 1,
-                              .num_workers = workers,
-                              .provenance = true};
+    DataLoaderOptions loading{
+        .batch_size = 4, .shuffle = "chunk:2", .seed = 1, .num_workers = workers, .provenance = true};
     loading.cache_bytes = plan(dataset, loading).cache_bytes_decode_once;
     // Groups extend over the files, which are shorter than a group must be.
     EXPECT_EQ(plan(dataset, loading).chunks, 100u);
