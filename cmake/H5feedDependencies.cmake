@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds everything that h5feed builds on. Required: the Debian packages in tools/install_deps.sh. Optional:
-# LibTorch and CUDA. The summary (H5feedSummary.cmake) reports the results.
-foreach(switch H5FEED_BUILD_PYTHON H5FEED_WITH_TORCH H5FEED_WITH_CUDA)
+# LibTorch, CUDA, and the libraries of two filters. The summary (H5feedSummary.cmake) reports the results.
+foreach(switch H5FEED_BUILD_PYTHON H5FEED_WITH_TORCH H5FEED_WITH_CUDA H5FEED_WITH_BLOSC2 H5FEED_WITH_ZFP)
   if(NOT ${switch} MATCHES "^(AUTO|ON|OFF)$")
     message(FATAL_ERROR "${switch} is \"${${switch}}\"; it takes AUTO, ON or OFF")
   endif()
@@ -22,6 +22,23 @@ find_package(BZip2 REQUIRED)
 find_package(Aec REQUIRED)
 find_package(JPEG REQUIRED)  # libjpeg-turbo
 find_package(OpenCV 4 REQUIRED COMPONENTS core imgproc imgcodecs)
+
+# h5feed_find_optional(NAME SWITCH): finds a library unless the switch is OFF; with ON it must be there. Sets
+# H5FEED_HAS_<NAME> to 1 or 0.
+macro(h5feed_find_optional name switch)
+  string(TOUPPER "${name}" upper)
+  set(H5FEED_HAS_${upper} 0)
+  if("${switch}" STREQUAL "ON")
+    find_package(${name} MODULE REQUIRED)
+  elseif("${switch}" STREQUAL "AUTO")
+    find_package(${name} MODULE QUIET)
+  endif()
+  if("${switch}" MATCHES "^(AUTO|ON)$" AND ${name}_FOUND)
+    set(H5FEED_HAS_${upper} 1)
+  endif()
+endmacro()
+h5feed_find_optional(Blosc2 "${H5FEED_WITH_BLOSC2}")
+h5feed_find_optional(Zfp "${H5FEED_WITH_ZFP}")
 
 include(H5feedCuda)
 set(H5FEED_TORCH_FOUND FALSE)

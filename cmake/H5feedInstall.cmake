@@ -30,5 +30,5 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/h5feedConfigVersion.cmak
 install(FILES
   "${PROJECT_BINARY_DIR}/h5feedConfig.cmake" "${PROJECT_BINARY_DIR}/h5feedConfigVersion.cmake"
   cmake/H5feedFindTorch.cmake cmake/H5feedFindLibrary.cmake cmake/FindLibdeflate.cmake cmake/FindLz4.cmake cmake/FindZstd.cmake
-  cmake/FindAec.cmake cmake/FindBlosc.cmake cmake/FindLzf.cmake
+  cmake/FindAec.cmake cmake/FindBlosc.cmake cmake/FindBlosc2.cmake cmake/FindLzf.cmake cmake/FindZfp.cmake
   DESTINATION "${package_dir}")

@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/learning_rate.hpp"
 #include "examples/program.hpp"
 #include "examples/small_cnn.hpp"
 #include "examples/training_device.hpp"
@@ -46,9 +47,6 @@ struct Settings {
 
 using Loader = std::unique_ptr<h5feed::TorchDataLoader>;
 
-// The batch size for which --learning-rate is given.
-constexpr double kReferenceBatch = 64;
-
 Loader open_loader(const Settings& settings, std::int64_t batch_size, const std::string& part, bool shuffle,
                    torch::Device device, std::shared_ptr<const h5feed::GpuProbe> probe) {
   auto data =
@@ -65,28 +63,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Raises the rate step by step, from that of the reference batch size to the full rate.
-class LearningRate {
- public:
-  LearningRate(const Settings& settings, std::int64_t batch_size, std::size_t steps_per_epoch)
-      : base_(settings.learning_rate),
-        full_(settings.lr_scaling == "linear" ? base_ * static_cast<double>(batch_size) / kReferenceBatch
-                                              : base_),
-        warmup_steps_(settings.warmup_epochs * static_cast<double>(steps_per_epoch)) {}
-
-  double full() const noexcept { return full_; }
-  double at(double step) const noexcept {
-    return step < warmup_steps_ ? base_ + (full_ - base_) * step / warmup_steps_ : full_;
-  }
-
- private:
-  double base_;
-  double full_;
-  double warmup_steps_;
-};
-
 // Trains one epoch; returns its mean loss.
-double train(example::SmallCnn& net, torch::optim::Adam& optimizer, const LearningRate& rate,
+double train(example::SmallCnn& net, torch::optim::Adam& optimizer, const example::LearningRate& rate,
              h5feed::TorchDataLoader& loader, std::size_t first_step, torch::Device device) {
   net->train();
   const bool terminal = isatty(STDERR_FILENO) != 0;
@@ -95,10 +73,7 @@ double train(example::SmallCnn& net, torch::optim::Adam& optimizer, const Learni
   for (auto& batch : loader) {
     const auto images = batch.data.to(device);
     const auto labels = batch.target.to(device);
-    for (auto& group : optimizer.param_groups()) {
-      static_cast<torch::optim::AdamOptions&>(group.options())
-          .lr(rate.at(static_cast<double>(first_step + batches)));
-    }
+    rate.set(optimizer, static_cast<double>(first_step + batches));
     optimizer.zero_grad();
     const auto loss = torch::nn::functional::cross_entropy(net->forward(images), labels);
     loss.backward();
@@ -170,7 +145,11 @@ double run_batch_size(const Settings& settings, std::int64_t batch_size, torch::
   const Loader testing = open_loader(settings, batch_size, "test", false, device, nullptr);
   example::SmallCnn net(1, 28, 28, 10);
   net->to(device);
-  const LearningRate rate(settings, batch_size, training->size());
+  const double full_rate = settings.lr_scaling == "linear"
+                               ? example::LearningRate::linearly_scaled(settings.learning_rate, batch_size)
+                               : settings.learning_rate;
+  const example::LearningRate rate(settings.learning_rate, full_rate,
+                                   settings.warmup_epochs * static_cast<double>(training->size()));
   torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(rate.full()));
   std::printf("training on %s, %lld workers, batches of %lld, learning rate %g%s\n", device.str().c_str(),
               static_cast<long long>(settings.num_workers), static_cast<long long>(batch_size), rate.full(),

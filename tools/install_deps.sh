@@ -2,23 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages (12 and 13) that h5feed is built from. If they are installed already, does nothing
 # and needs no root; otherwise uses sudo, or prints the command to run and exits 1.
-#   tools/install_deps.sh [--format] [--sanitizers] [--python] [--network]
+#   tools/install_deps.sh [--format] [--sanitizers] [--python] [--corpus] [--network] [--browser]
 #     --format      also the formatter that .ci/run checks with, clang-format 14; Debian 12 only
 #     --sanitizers  also Clang 14, the compiler of the sanitizer presets, with its sanitizers and libFuzzer;
 #                   Debian 12 only
 #     --python      also the headers of Python and its module venv, for the Python package, and make and xz, for its wheels
+#     --browser     also Chromium, in which tools/scripts/browser_check.sh opens pages of h5feed report
+#     --corpus      also Debian's own h5py, an old one, which writes a part of the corpus (tests/conformance/corpus)
 #     --network     also ip, with which examples/cluster/try_namespaces.sh makes hosts of network namespaces
 set -euo pipefail
 
 packages=(
   g++ cmake ninja-build git
   libhdf5-dev libtbb-dev libopencv-dev libjpeg-dev libdeflate-dev liblz4-dev libzstd-dev zlib1g-dev
-  liblzf-dev libblosc-dev libbz2-dev libaec-dev
+  liblzf-dev libblosc-dev libbz2-dev libaec-dev libzfp-dev
   libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
   libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   dataset-fashion-mnist patch
 )
+# Debian 12 has no c-blosc2, which is optional.
+[ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || packages+=(libblosc2-dev)
 # Whether the user names a LibTorch, which is then used instead of Debian's.
 names_torch() {
   [ -z "${Torch_DIR:-}" ] || return 0
@@ -36,7 +40,9 @@ for argument in "$@"; do
     --format) packages+=(clang-format-14) ;;
     --sanitizers) packages+=(clang-14 libclang-rt-14-dev lld) ;;
     --python) packages+=(python3-dev python3-venv make xz-utils) ;;
+    --corpus) packages+=(python3-h5py) ;;
     --network) packages+=(iproute2) ;;
+    --browser) packages+=(chromium) ;;
     *) echo "install_deps: unknown argument $argument" >&2; exit 2 ;;
   esac
 done

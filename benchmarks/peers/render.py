@@ -8,8 +8,6 @@ the lines <!-- league --> and <!-- end of league --> of FILE."""
 import json
 import sys
 
-BEGIN, END = "<!-- league -->\n", "<!-- end of league -->\n"
-
 
 def rate(value):
     return f"{value:,.0f}"
@@ -84,13 +82,19 @@ def markdown(results, every_row=False):
     return "\n".join(lines)
 
 
-def replace_tables(path, results):
-    """Replaces the text between the two marks of a Markdown file."""
+def replace_marked(path, name, text):
+    """Replaces the lines of a Markdown file between the marks <!-- name --> and <!-- end of name -->."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
     with open(path, encoding="utf-8") as opened:
-        before, rest = opened.read().split(BEGIN)
-    _, after = rest.split(END)
+        before, rest = opened.read().split(begin)
+    _, after = rest.split(end)
     with open(path, "w", encoding="utf-8") as out:
-        out.write(before + BEGIN + markdown(results) + "\n" + END + after)
+        out.write(before + begin + text + "\n" + end + after)
+
+
+def replace_tables(path, results):
+    """Replaces the tables of a Markdown file."""
+    replace_marked(path, "league", markdown(results))
 
 
 def main():

@@ -40,7 +40,17 @@ class SharedFile {
   }
 
   std::size_t rows() const { return shape_[0]; }
+  const std::vector<hsize_t>& shape() const { return shape_; }
   std::size_t chunk_rows() const { return chunk_rows_; }
+
+  /// Reads a dataset of integer labels whole, as int64. Blocks for other readers.
+  torch::Tensor read_labels(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const H5::DataSet labels = file_.openDataSet(name);
+    torch::Tensor values = torch::empty({labels.getSpace().getSimpleExtentNpoints()}, torch::kInt64);
+    labels.read(values.data_ptr(), H5::PredType::NATIVE_INT64);
+    return values;
+  }
 
   /// Returns one sample as a tensor. Blocks for other readers.
   torch::Tensor read(std::size_t row) {

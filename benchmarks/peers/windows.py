@@ -331,6 +331,24 @@ def samples_per_second(epochs: "Callable[[], Iterator[int]]", seconds: float) ->
     return samples / (time.perf_counter() - begin)
 
 
+def in_turns(sides: "dict[str, Callable[[], Iterator[int]]]", seconds: float, rounds: int) -> "dict[str, Any]":
+    """Measures both sides in turns, each for `seconds` in each round; the ratios are those of the rounds."""
+    for epoch in sides.values():
+        sum(epoch())  # starts the workers, and reads the files into the page cache
+    speeds: "dict[str, list[float]]" = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, epoch in sides.items():
+            speeds[name].append(samples_per_second(epoch, seconds))
+    ratios = [mine / other for mine, other in zip(speeds["h5feed"], speeds["peer"])]
+    return {"samples_per_second": speeds, "ratio": statistics.median(ratios), "ratios": ratios}
+
+
+def report(name: str, storage: str, result: "dict[str, Any]") -> None:
+    """Prints the line of a comparison."""
+    mine, other = (statistics.median(result["samples_per_second"][side]) for side in ("h5feed", "peer"))
+    print(f"{name:10} {storage:13} {result['ratio']:6.1f} x  h5feed {mine:9,.0f} samples/s, peer {other:9,.0f}", flush=True)
+
+
 def measure(layout: Layout, seconds: float, rounds: int) -> "dict[str, Any]":
     dataset = layout.dataset()
     compared = compare(layout, dataset)
@@ -343,15 +361,8 @@ def measure(layout: Layout, seconds: float, rounds: int) -> "dict[str, Any]":
     sides: "dict[str, Callable[[], Iterator[int]]]" = {
         "h5feed": lambda: (len(batch.indices) for batch in own),
         "peer": lambda: (len(batch[0]) for batch in peer)}
-    for epoch in sides.values():
-        sum(epoch())  # starts the workers, and reads the files into the page cache
-    speeds: "dict[str, list[float]]" = {name: [] for name in sides}
-    for _ in range(rounds):
-        for name, epoch in sides.items():
-            speeds[name].append(samples_per_second(epoch, seconds))
-    ratios = [mine / other for mine, other in zip(speeds["h5feed"], speeds["peer"])]
-    return {"samples": len(dataset), "shuffle": ordering["shuffle"], "cache_bytes": cache, "compared": compared, "samples_per_second": speeds,
-            "ratio": statistics.median(ratios), "ratios": ratios}
+    return {"samples": len(dataset), "shuffle": ordering["shuffle"], "cache_bytes": cache, "compared": compared,
+            **in_turns(sides, seconds, rounds)}
 
 
 def main() -> None:
@@ -370,9 +381,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 result = measure(kind(pathlib.Path(folder), compression), options.seconds, options.rounds)
             results.append({"layout": name, "storage": "gzip:4" if compression else "uncompressed", **result})
-            print(f"{name:10} {results[-1]['storage']:13} {result['ratio']:6.1f} x  h5feed "
-                  f"{statistics.median(result['samples_per_second']['h5feed']):9,.0f} samples/s, peer "
-                  f"{statistics.median(result['samples_per_second']['peer']):9,.0f}", flush=True)
+            report(name, results[-1]["storage"], result)
     options.json.write_text(json.dumps({"workers": WORKERS, "results": results}, indent=1) + "\n")
 
 

@@ -6,6 +6,7 @@
 
 #include "base/byte_buffer.hpp"
 #include "base/mutex.hpp"
+#include "batch/fork_generation.hpp"
 
 namespace h5feed {
 
@@ -18,6 +19,7 @@ struct BufferPool::State {
 
   const std::size_t bytes;
   const std::size_t max_idle;
+  const std::uint64_t generation = fork_generation();
   Mutex mutex;
   std::vector<ByteBuffer> idle H5FEED_GUARDED_BY(mutex);
   bool closed H5FEED_GUARDED_BY(mutex) = false;
@@ -33,6 +35,7 @@ class BufferPool::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
+    if (state_->generation != fork_generation()) return;  // a child of the pool's process only frees
     const MutexLock lock(state_->mutex);
     --state_->lent;
     if (!state_->closed && state_->idle.size() < state_->max_idle) state_->idle.push_back(std::move(buffer_));

@@ -10,7 +10,7 @@ namespace h5feed {
 
 /// Recycles batch memory: fresh memory would cost one page fault per 4 KiB for every batch. A lease is a
 /// shared_ptr; when its last copy is destroyed, on any thread, the buffer returns to the pool. Leases stay
-/// valid after the pool is destroyed and then free their memory. Thread-safe.
+/// valid after the pool is destroyed, and in a forked child, and then free their memory. Thread-safe.
 class BufferPool {
  public:
   /// Creates a pool of buffers of `bytes`. Keeps at most `max_idle` idle buffers for reuse; the number of

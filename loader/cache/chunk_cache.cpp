@@ -2,6 +2,7 @@
 #include "cache/chunk_cache.hpp"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -46,6 +47,12 @@ ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Wak
   const auto [at, inserted] = entries_.try_emplace(key);
   Entry& entry = at->second;
   if (inserted) {
+    try {
+      entry.node.push_back(&entry);
+    } catch (...) {
+      entries_.erase(at);  // otherwise later lookups would wait for a load that nobody does
+      throw;
+    }
     entry.key = key;
     ++stats_.misses;
     return Load(this, key, bytes);
@@ -56,7 +63,7 @@ ChunkCache::Lookup ChunkCache::lookup(ChunkKey key, std::size_t bytes, const Wak
   }
   ++stats_.hits;
   entry.retired = false;
-  if (entry.pins++ == 0 && !entry.stays) lru_.erase(entry.lru);
+  if (entry.pins++ == 0 && !entry.stays) entry.node.splice(entry.node.end(), lru_, entry.lru);
   return Pin(this, &entry);
 }
 
@@ -85,15 +92,24 @@ bool ChunkCache::contains(ChunkKey key) const {
   return entries_.contains(key);
 }
 
-void ChunkCache::evict_until(std::uint64_t entry_bytes) {
+void ChunkCache::evict_until(std::uint64_t entry_bytes) noexcept {
   while (entry_bytes_ > entry_bytes && !lru_.empty()) {
     Entry& victim = *lru_.front();
     lru_.pop_front();
     entry_bytes_ -= victim.buffer.size();
-    spare_bytes_ += victim.buffer.size();
-    spare_.push_back(std::move(victim.buffer));
-    entries_.erase(victim.key);
+    keep_spare(std::move(victim.buffer));
+    entries_.erase(ChunkKey(victim.key));
     ++stats_.evictions;
+  }
+}
+
+void ChunkCache::keep_spare(ByteBuffer buffer) noexcept {
+  const std::size_t bytes = buffer.size();
+  try {
+    spare_.push_back(std::move(buffer));
+    spare_bytes_ += bytes;
+  } catch (const std::bad_alloc&) {
+    // The list has no memory to grow: the buffer is freed instead.
   }
 }
 
@@ -102,6 +118,7 @@ ByteBuffer ChunkCache::take_buffer(std::size_t bytes) {
   {
     const MutexLock lock(mutex_);
     evict_until(capacity_bytes_ - std::min<std::uint64_t>(capacity_bytes_, bytes));
+    surplus.reserve(spare_.size());  // no allocation may fail below, where the sums change
     entry_bytes_ += bytes;
     ByteBuffer reused;
     const auto match = std::ranges::find(spare_, bytes, [](const ByteBuffer& b) { return b.size(); });
@@ -166,12 +183,12 @@ void ChunkCache::unpin(Entry& entry) noexcept {
   const MutexLock lock(mutex_);
   if (--entry.pins > 0 || entry.stays) return;
   if (entry_bytes_ <= capacity_bytes_) {
-    entry.lru = lru_.insert(entry.retired ? lru_.begin() : lru_.end(), &entry);
+    entry.lru = entry.node.begin();
+    lru_.splice(entry.retired ? lru_.begin() : lru_.end(), entry.node);
     return;
   }
   entry_bytes_ -= entry.buffer.size();
-  spare_bytes_ += entry.buffer.size();
-  spare_.push_back(std::move(entry.buffer));
+  keep_spare(std::move(entry.buffer));
   entries_.erase(ChunkKey(entry.key));
 }
 

@@ -152,12 +152,15 @@ class ChunkCache {
     bool retired = false;
     bool stays = false;
     ByteBuffer buffer;
+    // The entry's node of the LRU list while it is not there, so that moving it allocates nothing.
+    std::list<Entry*> node;
     std::list<Entry*>::iterator lru;  // valid in state 3 only
     std::vector<Wake> waiting;        // non-empty in state 1 only
   };
 
   ByteBuffer take_buffer(std::size_t bytes) H5FEED_EXCLUDES(mutex_);
-  void evict_until(std::uint64_t entry_bytes) H5FEED_REQUIRES(mutex_);
+  void evict_until(std::uint64_t entry_bytes) noexcept H5FEED_REQUIRES(mutex_);
+  void keep_spare(ByteBuffer buffer) noexcept H5FEED_REQUIRES(mutex_);
   Pin publish(ChunkKey key, ByteBuffer buffer) H5FEED_EXCLUDES(mutex_);
   void abandon(ChunkKey key, ByteBuffer buffer) noexcept H5FEED_EXCLUDES(mutex_);
   void retire(Entry& entry) noexcept H5FEED_EXCLUDES(mutex_);

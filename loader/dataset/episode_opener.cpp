@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/interrupt.hpp"
 #include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
 #include "base/with_type.hpp"
@@ -254,6 +255,7 @@ void EpisodeOpener::find(std::span<const std::filesystem::path> files,
   for (std::size_t i = 0; i < files.size(); ++i) {
     found[i].file = files[i].string();
     if (options_.only.empty()) continue;
+    check_interrupt();
     const auto file = pool_->open(files[i]);
     const PathOption option{.name = "episodes.only"};
     if (auto names = read_text_list(*file, options_.only, option)) {

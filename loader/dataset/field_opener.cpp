@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/interrupt.hpp"
 #include "base/natural_order.hpp"
 #include "base/option_spelling.hpp"
 #include "h5feed/error.hpp"
@@ -86,6 +87,7 @@ std::uint64_t FieldOpener::look(const std::shared_ptr<H5File>& file, const Datas
   std::uint64_t all_rows = 0;
   last_file_ = file->path().string();
   for (const std::string& path : expand_path(*file, spec().path, spec().option)) {
+    check_interrupt();
     auto reader = open_one(file, path, wrap);
     // Without images their size is not known.
     if (decodes_ && reader->info().rows() == 0) {

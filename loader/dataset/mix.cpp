@@ -57,8 +57,10 @@ std::string text_of(const std::vector<std::string>& categories) {
 
 std::vector<Trait> traits_of(const DatasetState& set) {
   std::vector<Trait> traits;
-  traits.push_back({"samples", fmt::format("{}, delivered as {}", text_of(set.data),
-                                           fmt::join(set.data.geometry.shape, "×"))});
+  const auto& shape = set.data.geometry.shape;
+  traits.push_back(
+      {"samples", fmt::format("{}, delivered as {}", text_of(set.data),
+                              shape.empty() ? "scalar" : fmt::to_string(fmt::join(shape, "×")))});
   traits.push_back({"unit_range", set.options.unit_range ? "true" : "false"});
   traits.push_back({"targets", set.target ? text_of(*set.target) : "none"});
   std::vector<std::string> names;

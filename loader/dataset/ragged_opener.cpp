@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/interrupt.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/path_pattern.hpp"
 #include "store/read/reader_factories.hpp"
@@ -46,6 +47,7 @@ std::uint64_t RaggedOpener::look(const std::shared_ptr<H5File>& file, const Data
   begin_look();
   std::uint64_t rows = 0;
   for (const std::string& path : expand_path(*file, spec().path, spec().option)) {
+    check_interrupt();
     auto part = open_one(file, path);
     const RaggedPart& first = !parts_.empty() ? *parts_.front() : !found_.empty() ? *found_.front() : *part;
     if (part->dtype() != first.dtype() || part->element_shape() != first.element_shape()) {

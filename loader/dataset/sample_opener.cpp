@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/interrupt.hpp"
 #include "base/natural_order.hpp"
 #include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
@@ -179,6 +180,7 @@ ImageSource image_source(const ImageOptions& images, InputLayout layout) {
 void open_file(const std::filesystem::path& path, std::span<PartOpener* const> fields,
                const DatasetAccess::WrapSource& wrap, FilePool& pool) {
   constexpr int kAttempts = 3;
+  check_interrupt();
   for (int attempt = 1;; ++attempt) {
     const auto file = pool.open(path);
     try {

@@ -13,6 +13,7 @@
 #include "base/natural_order.hpp"
 #include "base/system_limits.hpp"
 #include "base/with_type.hpp"
+#include "dataset/dataset_state.hpp"
 #include "dataset/episode_opener.hpp"
 #include "h5feed/error.hpp"
 #include "store/hdf5/path_pattern.hpp"
@@ -40,25 +41,23 @@ void check_list(const DatasetInfo& info, bool integers) {
 std::vector<std::uint64_t> starts_of(const ChunkReader& indptr) {
   const DatasetInfo& info = indptr.info();
   const ByteBuffer bytes = read_all(indptr, system_limits().cpus);
-  std::vector<std::uint64_t> starts(static_cast<std::size_t>(info.rows()));
+  std::vector<std::uint64_t> starts;
   with_type_of(info.dtype, [&](auto type) {
     using T = decltype(type);
     if constexpr (std::is_integral_v<T>) {
-      const T* const from = reinterpret_cast<const T*>(bytes.data());
-      std::transform(from, from + starts.size(), starts.begin(),
-                     [](T value) { return static_cast<std::uint64_t>(value); });
+      const std::span stored(reinterpret_cast<const T*>(bytes.data()), static_cast<std::size_t>(info.rows()));
+      if (stored.empty() || stored.front() != 0) {
+        throw DatasetError(fmt::format("{} ({}) must begin with 0; restore the file from a good copy",
+                                       info.place(), info.shape_text()));
+      }
+      const auto falls = std::ranges::is_sorted_until(stored);
+      if (falls != stored.end()) {
+        throw DatasetError(fmt::format("{} falls from {} to {} at row {}; restore the file from a good copy",
+                                       info.place(), *(falls - 1), *falls, falls - stored.begin() - 1));
+      }
+      starts.assign(stored.begin(), stored.end());
     }
   });
-  if (starts.empty() || starts.front() != 0) {
-    throw DatasetError(fmt::format("{} ({}) must begin with 0; restore the file from a good copy",
-                                   info.place(), info.shape_text()));
-  }
-  const auto falls = std::ranges::is_sorted_until(starts);
-  if (falls != starts.end()) {
-    throw DatasetError(fmt::format("{} falls from {} to {} at row {}; restore the file from a good copy",
-                                   info.place(), *(falls - 1), static_cast<std::int64_t>(*falls),
-                                   falls - starts.begin() - 1));
-  }
   return starts;
 }
 
@@ -233,7 +232,9 @@ std::vector<std::int32_t> SparseOpener::places() const {
 SparseData SparseOpener::finish() {
   const bool none =
       std::ranges::all_of(matrices_, [](const Matrix& matrix) { return matrix.part.rows() == 0; });
-  if (none) throw DatasetError(fmt::format("{} holds no samples; name another matrix", spec().path));
+  if (none)
+    throw DatasetError(
+        fmt::format("{} holds no samples; name another matrix", matrix_of(matrices_.front().part)));
   SparseData data{.reader = {}, .format = options_.format, .places = places()};
   const Matrix& first = matrices_.front();
   DatasetInfo info = first.part.values->info();
@@ -255,6 +256,7 @@ SparseData SparseOpener::finish() {
   info.chunk_shape = {};
   info.filters = {};
   data.reader = SparseReader::make(std::move(parts), std::move(info), columns);
+  data.reader->check_columns(kResidentFieldBytes);
   return data;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/interrupt.hpp"
 #include "base/mutex.hpp"
 #include "base/option_spelling.hpp"
 #include "base/system_limits.hpp"
@@ -76,6 +77,7 @@ class LabelScan {
       while (!failed_.load(std::memory_order_relaxed)) {
         const std::uint64_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
         if (chunk >= labels_.reader->num_chunks()) return;
+        check_interrupt();
         if (labels_.map.in_use(chunk)) read(chunk, scratch, decoded);
       }
     } catch (...) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/interrupt.hpp"
 #include "base/system_limits.hpp"
 #include "cache/chunk_cache.hpp"
 #include "dataset/dataset_state.hpp"
@@ -85,6 +86,7 @@ struct SampleReader::State {
     assembler.plan(job, true);
     BatchAssembler::Scratch rows;
     for (const Visit& visit : job.visits) {
+      check_interrupt();
       if (visit.direct) {
         assembler.read_direct(job, visit, rows);
       } else {

@@ -10,7 +10,7 @@ from . import Dataset, Error, __version__, plan
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command; returns 0, 1 if it failed, 2 for wrong usage."""
+    """Runs the command; returns 0, 1 if it failed, 2 for wrong usage, 130 if it was interrupted."""
     parser = argparse.ArgumentParser(prog="h5feed", description="Feeds deep-learning training from HDF5 files.")
     parser.add_argument("--version", action="version", version=f"h5feed {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -33,6 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
     except Error as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130  # as a shell says of a program that Ctrl-C ended
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # else the program that reads the output, such as head, has ended
             print(f"the output cannot be written: {error.strerror}", file=sys.stderr)

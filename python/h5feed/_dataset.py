@@ -90,12 +90,9 @@ class Dataset:
         A file with the part "mixture" opens several and mixes them. Relative paths are relative to the current directory.
         Raises FileError if the file cannot be read, OptionError if it is no configuration, and what `open` and `mix` raise.
         """
-        names = inspect.signature(Dataset.open).parameters
-        if (mixture := read_mixture(path, names)) is None:
-            return Dataset.open(**read_config(path, "dataset", names))
-        from ._mixture import mix  # needs this module
-        sets = [(Dataset.open(**part["dataset"]), part.get("weight", 1.0), part.get("shuffle")) for part in mixture["sets"]]
-        return mix(sets, epoch_size=mixture.get("epoch_size", "shortest"))
+        from ._mixture import open_mixture  # needs this module
+        mixture = read_mixture(path, names := inspect.signature(Dataset.open).parameters)
+        return Dataset.open(**read_config(path, "dataset", names)) if mixture is None else open_mixture(mixture)
 
     def __len__(self) -> int:
         """The number of samples when the dataset was opened."""
@@ -156,11 +153,14 @@ class Dataset:
         return self._live.categories(field)
 
     def origin(self, sample: int) -> "_core.SampleOrigin":
-        """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`."""
+        """Returns file, dataset and row of a sample; `sample` is a number as in `Batch.indices`, else IndexError."""
         number = operator.index(sample)
-        if not -2**63 <= number < 2**63:
+        if not 0 <= number < 2**63:
             raise IndexError(f"sample {number} is out of range")
-        return self._live.origin(number)
+        try:
+            return self._live.origin(number)
+        except OptionError as error:
+            raise IndexError(str(error)) from None
 
     def subset(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> "Dataset":
         """Returns a dataset of these samples, in this order if read sequentially. 8 bytes per sample."""
@@ -302,8 +302,8 @@ class SampleReader:
         })
 
     def read(self, samples: "Sequence[int] | np.ndarray[Any, Any]") -> Batch[Any]:
-        """Returns the samples with these numbers, 0 to len(dataset) − 1, as one batch. Numbers may repeat."""
-        raw = self._reader.read(as_numbers(samples))
+        """Returns the samples with these numbers as one batch, as `dataset[samples]` does. Numbers may repeat."""
+        raw = self._reader.read(self.dataset._checked(as_numbers(samples)))
         return Batch._of(raw.arrays(), raw)
 
     def stats(self) -> dict[str, float]:

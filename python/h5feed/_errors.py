@@ -54,18 +54,29 @@ class VersionError(Error, ImportError):
 
 # The options whose values are words, and these words: C++ has enumerations, Python strings.
 _WORDS = ("nchw|nhwc|nhw|none|NCHW|NHWC|NHW|row|dataset|channels_last|strided|contiguous|by_chunk|exact|pad|drop|lru|"
-          "clairvoyant|keep_first|always|never|automatic|stack|ragged|fail|skip|replace|shift")
-_WORD_OPTION = re.compile(r"\b(input_layout|sample|output_layout|shard|uneven|cache_policy|row_reads|collate|on_error|edges) = "
-                          rf"((?:{_WORDS})\b(?:(?:, or|,| or) (?:{_WORDS})\b)*)")
+          "clairvoyant|keep_first|always|never|automatic|stack|ragged|fail|skip|replace|shift|auto|lengths|ends|ids|datasets|"
+          "dense|csr|flips|planar|all")
+_WORD_OPTION = re.compile(r"(?<![\w.])(?:options)?\.?\b(input_layout|sample|output_layout|shard|uneven|cache_policy|row_reads|"
+                          rf"collate|on_error|edges|num_workers|index) = ((?:{_WORDS})\b(?:(?:, or|,| or) (?:{_WORDS})\b)*)")
 # How C++ spells things, and how Python does.
 _SPELLINGS = (
+    (re.compile(rf"\b(episodes|sparse|tiles)\.(\w+) = ({_WORDS})\b"), r"\1={'\2': '\3'}"),
+    (re.compile(r"\bnormalize\.scale = ([\d.]+ / \d+)"), r"normalize={'scale': \1}"),
+    (re.compile(r"\becho\.factor = (?=\d)"), "echo="),
+    (re.compile(r"\becho\.factor\b"), "echo"),
+    (re.compile(r"\b(?:what LoaderState::to_bytes gave|a state as state\(\) returned it)"), "what state_dict() returned"),
+    (re.compile(r"\bstate\(\)"), "state_dict()"),
+    (re.compile(r"\brestore\(\)"), "load_state_dict()"),
+    (re.compile(r"\bSplitBy::(\w+)"), r'by="\1"'),
+    (re.compile(r"\bmax_batch_size\(\) of the batch sampler"), "the largest batch of the batch sampler"),
+    (re.compile(r" \(a TorchDataset may set it too\)| or TorchDataset\b"), ""),
     (re.compile(r"(?<![\w/])\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
     (re.compile(r"\boptions\.(\w+) = \{\.(\w+) = ([^}]*)\}"), r"\1={'\2': \3}"),
     (re.compile(r"(?:(?<![\w/])\.|\boptions\.)(\w+) = (?=[\w\"'])"), r"\1="),
     (re.compile(r"\boptions\.(\w+)"), r"\1"),
     (re.compile(r"\b(?:DataLoaderOptions|DatasetOptions|SampleReaderOptions)::(\w+)"), r"\1"),
     (re.compile(r"\b(\w+)::(\w+)"), r"\1.\2"),
-    (re.compile(r'\bdevice = (?=")'), "device="),
+    (re.compile(r'\b(device|shuffle) = (?=")'), r"\1="),
     (re.compile(r"=true\b"), "=True"),
     (re.compile(r"=false\b"), "=False"),
     (re.compile(r"\b(\w+) = true\b"), r"\1=True"),
@@ -94,6 +105,8 @@ def in_python_terms(message: str) -> str:
     'a state needs in_order=True'
     >>> in_python_terms("state it: input_layout = NCHW, or none")
     'state it: input_layout="nchw", or "none"'
+    >>> print(in_python_terms("set sparse.format = dense, or num_workers = auto"))
+    set sparse={'format': 'dense'}, or num_workers="auto"
     """
     message = _WORD_OPTION.sub(_with_quotes, message)
     for pattern, spelling in _SPELLINGS:

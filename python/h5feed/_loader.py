@@ -4,6 +4,7 @@
 import atexit
 import inspect
 import json
+import logging
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from . import _core
 from ._batch import Batch
 from ._config import read_config
 from ._dataset import Dataset, as_count
-from ._errors import DatasetError, OptionError, StateError
+from ._errors import DatasetError, OptionError, StateError, in_python_terms
 from ._options import Augment, DeviceLike, DTypeLike, Echo, Normalize, PathLike, dtype_name
 from ._samplers import EpochOrder, as_batches, as_samples, largest_batch, shards_itself
 
@@ -26,6 +27,7 @@ _NOT_NEEDED = {
     "generator": "set seed instead", "multiprocessing_context": "leave it out: there are no worker processes",
     "persistent_workers": "leave it out: worker threads persist", "pin_memory_device": "set device instead",
 }
+log = logging.getLogger("h5feed")
 _alive: "weakref.WeakSet[Loader[Any]]" = weakref.WeakSet()
 
 
@@ -69,6 +71,8 @@ class Loader(Generic[Item]):
             if data or target:
                 raise OptionError("data and target belong to Dataset.open, which was already called")
         else:
+            if not isinstance(dataset, Iterable) and not hasattr(dataset, "__fspath__"):
+                raise TypeError(f"dataset: expected an h5feed.Dataset, a path or several paths, got {type(dataset).__name__}")
             dataset = Dataset.open(dataset, data=data, target=target)
         self.dataset: Dataset = dataset
         self.batch_size = batch_size if batch_sampler is None else None
@@ -101,6 +105,9 @@ class Loader(Generic[Item]):
             options["max_batch_size"] = largest_batch(batch_sampler, self._order)
         if shards_itself(sampler if sampler is not None else batch_sampler):
             options["rank"], options["world_size"] = 0, 1  # else each rank would get its part of a part
+        elif self._order is not None and not self._order.is_function_of_epoch and options["world_size"] > 1:
+            log.warning("sampler: %d ranks divide what it draws, so it must draw the same on each: give its generator the same "
+                        "seed, or use one with num_replicas", options["world_size"])
         self._batched = batch_size is not None or batch_sampler is not None
         self._adapt(options)
         self._start(options)
@@ -201,7 +208,7 @@ class Loader(Generic[Item]):
 
     def report(self) -> str:
         """Returns a summary of a few lines for display. Thread-safe."""
-        return self._loader.report()
+        return in_python_terms(self._loader.report())
 
     def verdict(self) -> dict[str, Any] | None:
         """Returns where the time of the running or last epoch went, as a flat dict; None before the first.
@@ -210,7 +217,10 @@ class Loader(Generic[Item]):
         "advice" is a list of what would help. Thread-safe.
         """
         found = self._loader.verdict()
-        return None if found is None else json.loads(found)
+        if found is None:
+            return None
+        verdict: dict[str, Any] = json.loads(found)
+        return {**verdict, "advice": [in_python_terms(clause) for clause in verdict["advice"]]}
 
     def plan(self) -> "_core.PlanReport":
         """Returns the predicted cost of an epoch."""
@@ -227,7 +237,7 @@ class Loader(Generic[Item]):
         """Ends the worker threads. Batches stay valid. Does nothing the second time."""
         self._loader.close()
 
-    def __enter__(self) -> "Loader[Item]":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -315,3 +325,4 @@ def plan(dataset: Dataset | PathLike | Sequence[PathLike], **options: Any) -> "_
 def _close_all() -> None:
     for loader in list(_alive):
         loader.close()
+    _core.deliver_log()  # of loaders that were dropped

@@ -5,7 +5,7 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.utils._pytree
@@ -24,6 +24,7 @@ _NO_TYPES_OF_TORCH = {"u16": "uint16", "u32": "uint32", "u64": "uint64"}
 _TYPES_OF_TORCH = {"u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
                    "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
 _cuda: Any = torch.cuda  # not all of it has types
+_sparse_csr_tensor: Callable[..., torch.Tensor] = torch.sparse_csr_tensor  # its types lack the form that takes the parts
 _log = logging.getLogger("h5feed")
 # A dtype, a shape, and strides in elements.
 _Description = tuple[str, tuple[int, ...], tuple[int, ...]]
@@ -45,6 +46,15 @@ class Batch(_Batch[torch.Tensor]):
         return _tensor(tensor)
 
 
+class BatchSampler(NamedTuple):
+    """What code for PyTorch's loader looks for in its batch sampler."""
+
+    #: Has `set_epoch`.
+    sampler: "DataLoader"
+    batch_size: int | None
+    drop_last: bool
+
+
 class DataLoader(Loader[Batch]):
     """Delivers a dataset in batches of tensors; options as for h5feed.DataLoader.
 
@@ -60,13 +70,12 @@ class DataLoader(Loader[Batch]):
     def _ranks(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
         if rank is not None or world_size is not None:
             return super()._ranks(rank, world_size)
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            return torch.distributed.get_rank(), torch.distributed.get_world_size()
-        launched = int(os.environ.get("WORLD_SIZE", "1"))
-        if launched > 1:
-            raise RuntimeError(f"WORLD_SIZE is {launched}, but torch.distributed is not initialized; call init_process_group() "
-                               "before making the loader, or give rank and world_size")
-        return 0, 1
+        return _ranks_of_torch("rank and world_size")
+
+    @property
+    def batch_sampler(self) -> BatchSampler:
+        """For code that calls `loader.batch_sampler.sampler.set_epoch(epoch)`, such as Lightning before each epoch."""
+        return BatchSampler(self, self.batch_size, self.options["drop_last"])
 
     def _adapt(self, options: dict[str, Any]) -> None:
         self._choose_device(options)
@@ -154,8 +163,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._loader: DataLoader | None = None
         self._process = 0
         self._rank, self._world = 0, 1
-        if shard != "none" and torch.distributed.is_available() and torch.distributed.is_initialized():
-            self._rank, self._world = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        if shard != "none":
+            self._rank, self._world = _ranks_of_torch('shard="none"')
 
     def set_epoch(self, epoch: int) -> None:
         """Selects the epoch of the next iteration. Persistent worker processes that run already do not learn of it."""
@@ -180,16 +189,27 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._loader.set_epoch(self._epoch)
         self._epoch += 1
         for batch in self._loader:
-            yield tuple(batch)
+            yield tuple(batch) if isinstance(batch, Batch) else batch
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loader": None}
 
 
+def _ranks_of_torch(instead: str) -> tuple[int, int]:
+    """Returns rank and world size of torch.distributed; `instead` is what may be given without a process group."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if launched > 1:
+        raise RuntimeError(f"WORLD_SIZE is {launched}, but torch.distributed is not initialized; call init_process_group() "
+                           f"before making the loader, or give {instead}")
+    return 0, 1
+
+
 def _tensor(tensor: "_core.Tensor | SparseRows") -> torch.Tensor:
     if isinstance(tensor, SparseRows):
         parts = (_tensor(part) for part in (tensor.offsets, tensor.columns, tensor.values))
-        return torch.sparse_csr_tensor(*parts, size=tensor.shape, check_invariants=False)
+        return _sparse_csr_tensor(*parts, size=tensor.shape, check_invariants=False)
     pinned: torch.Tensor | None = tensor.pinned_by
     if pinned is None:
         return _from_dlpack(tensor.__dlpack__())

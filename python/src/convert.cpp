@@ -178,6 +178,8 @@ void convert(const char* name, nb::handle value, LoaderDevice& into) {
 void convert(const char* name, nb::handle value, WorkerCount& into) {
   if (!nb::isinstance<nb::str>(value)) {
     convert(name, value, into.count);
+    if (into.count == kAuto)  // a number that means a word in C++ only
+      throw OptionError(std::string(name) + " must be \"auto\" or a number of at least 0; got -1");
     return;
   }
   const std::string word = nb::borrow<nb::str>(value).c_str();

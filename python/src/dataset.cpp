@@ -41,6 +41,7 @@ class PyReader {
     const std::shared_ptr<SampleReader> reader = get();
     Batch batch;
     {
+      const InterruptCheck check = handling_signals();
       const nb::gil_scoped_release release;
       batch = reader->read(span_of(samples));
     }
@@ -65,6 +66,7 @@ class PyReader {
 PyDataset open(const nb::dict& given) {
   const DatasetOptions options = dataset_options(given);
   const auto opened = [&] {
+    const InterruptCheck check = handling_signals();
     const nb::gil_scoped_release release;
     return Dataset::open(options);
   }();
@@ -102,6 +104,7 @@ std::vector<std::tuple<std::int64_t, std::int64_t, double>> label_shares(const P
   const Dataset& data = dataset.get();
   std::vector<LabelShare> shares;
   {
+    const InterruptCheck check = handling_signals();
     const nb::gil_scoped_release release;
     shares = label_share(data, field);
   }
@@ -115,6 +118,7 @@ std::vector<double> class_weights(const PyDataset& dataset, const std::string& f
   const Dataset& data = dataset.get();
   std::vector<double> weights;
   {
+    const InterruptCheck check = handling_signals();
     const nb::gil_scoped_release release;
     weights = balanced_weights(data, field);
   }
@@ -171,6 +175,7 @@ void bind_dataset(nb::module_& module) {
       .def("refreshed", [](const PyDataset& self) {
         Dataset copy = self.get();
         {
+          const InterruptCheck check = handling_signals();
           const nb::gil_scoped_release release;
           copy.refresh();
         }

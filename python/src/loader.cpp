@@ -127,6 +127,7 @@ PyLoader::PyLoader(const PyDataset& dataset, const nb::dict& given) {
   has_position_ = options.in_order && !options.headroom;
   std::shared_ptr<DataLoader> loader;
   {
+    const InterruptCheck check = handling_signals();
     const nb::gil_scoped_release release;
     loader = std::make_shared<DataLoader>(data, std::move(options));
   }
@@ -232,6 +233,7 @@ nb::object PyLoader::take(std::uint64_t number, nb::handle provide) {
   if (!batch) {
     running_ = false;
     ++epoch_;
+    deliver_log();  // what the epoch was limited by
     return nb::none();
   }
   ++taken_;
@@ -244,7 +246,8 @@ std::uint64_t PyLoader::size() { return get()->size(); }
 void PyLoader::set_epoch(std::uint64_t epoch) {
   const Lease loader = get();
   const Use use(*this);
-  if (restored_ && epoch == epoch_) return;
+  const bool nothing_delivered = restored_ || (running_ && !delivered_);
+  if (nothing_delivered && epoch == epoch_) return;
   loader->set_epoch(epoch);
   epoch_ = epoch;
   running_ = false;
@@ -383,7 +386,10 @@ void bind_loader(nb::module_& module) {
       .def("verdict", &PyLoader::verdict)
       .def("plan", &PyLoader::plan)
       .def("closed", &PyLoader::closed)
-      .def("close", &PyLoader::close);
+      .def("close", [](PyLoader& self) {
+        self.close();
+        deliver_log();
+      });
   module.def("plan", &plan_of, "dataset"_a, "options"_a);
 }
 

@@ -49,7 +49,8 @@ class PyLoader {
   std::uint64_t size();
   /// Returns the number of the epoch being delivered, else of the next one.
   std::uint64_t epoch() const noexcept { return epoch_; }
-  /// Selects the epoch that starts next. Does nothing for the epoch that `restore` selected.
+  /// Selects the epoch that starts next. Does nothing for the epoch that `restore` selected, and for a
+  /// running one of which nothing was delivered.
   void set_epoch(std::uint64_t epoch);
   void warm_up();
   nb::tuple state();

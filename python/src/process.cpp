@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "h5feed/log.hpp"
+#include "python/src/errors.hpp"
 #include "python/src/text.hpp"
 
 namespace h5feed::python {
@@ -63,6 +64,14 @@ void keep_forever(std::shared_ptr<void> object) noexcept {
 }
 
 std::uint64_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
+
+InterruptCheck handling_signals() {
+  return InterruptCheck([] {
+    with_gil([] {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    });
+  });
+}
 
 void deliver_log() {
   Lines& waiting = lines();

@@ -8,6 +8,8 @@
 #include <memory>
 #include <utility>
 
+#include "h5feed/interrupt.hpp"
+
 namespace h5feed::python {
 
 namespace nb = nanobind;
@@ -52,6 +54,10 @@ class OfProcess {
   std::shared_ptr<T> object_;
   std::uint64_t generation_ = fork_generation();
 };
+
+/// While the result exists, long calls of h5feed on this thread handle signals every 20 ms, as Python does
+/// between two instructions. What a handler raises, as that of Ctrl-C does, ends the call.
+InterruptCheck handling_signals();
 
 /// Sends the lines that h5feed logged since the last call to Python's `logging`. Call with the GIL held. May
 /// raise what a handler raises.

@@ -28,12 +28,14 @@ def snippets(page: pathlib.Path = PAGE) -> list[str]:
 @pytest.mark.parametrize("number", range(len(snippets())))
 def test_the_page(number, tmp_path, monkeypatch):
     code = snippets()[number]
-    for module in re.findall(r"^import (torch|jax|lightning|accelerate)|^import h5feed\.(torch|jax)", code, re.M):
-        pytest.importorskip(module[0] or module[1])
+    for module in re.findall(r"^import (torch|jax|lightning|accelerate)|^import h5feed\.(torch|jax)|^from (nvidia\.dali) import",
+                             code, re.M):
+        pytest.importorskip(next(name for name in module if name))
     monkeypatch.chdir(tmp_path)
     with h5py.File("train.h5", "w") as file:
         file.create_dataset("images", data=np.zeros((64, 3, 8, 8), np.uint8), chunks=(4, 3, 8, 8), compression="gzip")
         file["labels"] = np.arange(64) % 10
+        file["boxes"] = np.zeros((64, 4), np.float32)
     exec(compile(code, f"{PAGE.name}: snippet {number}", "exec"), {"__name__": "snippet"})
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lightning and Accelerate, where they are installed, with h5feed's loader for PyTorch."""
+"""Lightning, Accelerate and DALI, where they are installed, with h5feed's loaders."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ import h5feed.torch  # noqa: E402
 OPTIONS = {"batch_size": 16, "shuffle": "chunk:2", "num_workers": 2, "seed": 5, "normalize": {"scale": 1 / 255}}
 
 
-def fit(dataset, folder, **options):
+def fit(dataset, folder, limit_train_batches=None, **options):
     """Trains for two epochs; returns epoch, number and samples of each batch."""
     lightning = pytest.importorskip("lightning")
     seen = []
@@ -33,7 +33,7 @@ def fit(dataset, folder, **options):
 
     saver = lightning.pytorch.callbacks.ModelCheckpoint(dirpath=folder, filename="{step}", every_n_train_steps=10, save_top_k=-1)
     trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", devices=1, logger=False, enable_progress_bar=False,
-                                enable_model_summary=False, callbacks=[saver])
+                                enable_model_summary=False, callbacks=[saver], limit_train_batches=limit_train_batches)
     trainer.fit(Model(), h5feed.torch.DataLoader(dataset, **OPTIONS), **options)
     return seen
 
@@ -45,6 +45,12 @@ def test_lightning_takes_the_loader_and_saves_its_position(dataset, tmp_path):
     loader = h5feed.torch.DataLoader(dataset, **OPTIONS)
     assert [batch[2] for batch in seen] == [batch.indices.tolist() for _ in range(2) for batch in loader]
     assert fit(dataset, tmp_path, ckpt_path=tmp_path / "step=10.ckpt", weights_only=False) == seen[10:]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_does_not_repeat_an_epoch_that_it_cuts_short(dataset, tmp_path):
+    seen = fit(dataset, tmp_path, limit_train_batches=2)
+    assert [batch[:2] for batch in seen] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 ACCELERATE = """
@@ -81,3 +87,24 @@ def test_two_processes_of_accelerate(gzip_file, tmp_path, shard, samples):
         seen = ranks[0][epoch] + ranks[1][epoch]
         assert len(seen) == len(set(seen)) == samples
     assert ranks[0][0] != ranks[0][1]
+
+
+def test_dali_takes_the_loader_as_an_external_source(dataset):
+    dali = pytest.importorskip("nvidia.dali")
+    options = {"batch_size": 20, "drop_last": True, "shuffle": True, "seed": 5}
+
+    @dali.pipeline_def(batch_size=20, num_threads=1, device_id=None)
+    def feed():
+        return tuple(dali.fn.external_source(source=h5feed.DataLoader(dataset, num_workers=2, **options), num_outputs=2,
+                                             cycle="raise", layout=["CHW", ""]))
+
+    pipeline = feed()
+    pipeline.build()
+    expected = h5feed.DataLoader(dataset, **options)
+    for _ in range(2):
+        for data, target in expected:
+            images, labels = pipeline.run()
+            assert (images.as_array() == data).all() and labels.as_array().tolist() == target.tolist()
+        with pytest.raises(StopIteration):
+            pipeline.run()
+        pipeline.reset()

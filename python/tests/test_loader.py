@@ -219,7 +219,7 @@ def test_auto_delivers_what_a_fixed_number_of_workers_delivers(dataset):
     assert 1 <= stats["prefetched_batches"] <= loader.options["prefetch_batches"]
     assert 0 <= stats["reads_in_flight"] <= loader.options["io_depth"]
     assert fixed.stats()["active_workers"] == 2
-    assert "num_workers = auto: " in loader.report()
+    assert 'num_workers="auto": ' in loader.report()
     assert "num_workers=auto" in repr(loader)
 
 
@@ -274,7 +274,7 @@ def test_a_damaged_chunk_is_left_out_or_replaced(damaged_file, tmp_path, num_wor
     ({"num_workers": "all"}, ValueError, 'num_workers must be "auto" or a number; got "all"'),
     ({"num_workers": -2}, ValueError, "num_workers must be 0 to 1024, or auto"),
     ({"num_workers": 2.5}, TypeError, "num_workers"),
-    ({"num_workers": 2, "cpu_limit": 1}, ValueError, "cpu_limit bounds what num_workers = auto may choose"),
+    ({"num_workers": 2, "cpu_limit": 1}, ValueError, 'cpu_limit bounds what num_workers="auto" may choose'),
     ({"num_workers": "auto", "cpu_limit": 0}, ValueError, "cpu_limit must be above 0; got 0"),
     ({"local_world_size": -1}, ValueError, "local_world_size must be 0"),
     ({"shuffle": True, "sampler": [1]}, ValueError, "sampler"),

@@ -123,6 +123,38 @@ def test_an_iterable_dataset_refuses_wrong_options_at_once(dataset):
         h5feed.torch.IterableDataset(dataset, shard="none", seed=1, rank=0, world_size=2)
 
 
+def test_an_iterable_dataset_delivers_what_collate_fn_returns(dataset):
+    iterable = h5feed.torch.IterableDataset(dataset, shard="none", seed=1, batch_size=50,
+                                            collate_fn=lambda samples: {"count": len(samples)})
+    assert list(torch.utils.data.DataLoader(iterable, batch_size=None)) == [{"count": 50}] * 2
+
+
+def test_an_iterable_dataset_of_ranks_needs_the_process_group(dataset, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for shard in ("ranks", "workers"):
+        with pytest.raises(RuntimeError, match='torch.distributed is not initialized; .* or give shard="none"'):
+            h5feed.torch.IterableDataset(dataset, shard=shard, seed=1)
+    assert h5feed.torch.IterableDataset(dataset, shard="none", seed=1)
+
+
+def test_ranks_that_share_a_random_sampler_are_warned(dataset, caplog):
+    sampler = torch.utils.data.RandomSampler(dataset)
+    h5feed.torch.DataLoader(dataset, sampler=sampler)
+    assert not caplog.records
+    h5feed.torch.DataLoader(dataset, sampler=sampler, rank=0, world_size=2, seed=1)
+    assert "sampler: 2 ranks divide what it draws" in caplog.text
+
+
+def test_code_for_pytorch_finds_set_epoch_at_the_batch_sampler(dataset):
+    loader = h5feed.torch.DataLoader(dataset, batch_size=30, shuffle=True, seed=3, drop_last=True)
+    assert (loader.batch_sampler.batch_size, loader.batch_sampler.drop_last) == (30, True)
+    iterator = iter(loader)
+    loader.batch_sampler.sampler.set_epoch(0)  # the epoch that has begun: the iterator goes on
+    assert next(iterator).epoch == 0
+    loader.batch_sampler.sampler.set_epoch(4)
+    assert next(iter(loader)).epoch == 4
+
+
 def test_a_worker_process_without_set_epoch_warns(dataset, tmp_path):
     def order(epochs):
         loader = torch.utils.data.DataLoader(epochs, batch_size=None, num_workers=1)

@@ -21,7 +21,8 @@ enum FuzzedFilter {
   k_bitshuffle,
   k_bzip2,
   k_szip,
-  k_scaleoffset
+  k_scaleoffset,
+  k_nbit
 };
 constexpr FuzzedFilter kFilter = H5FEED_FUZZED_FILTER;
 
@@ -65,6 +66,13 @@ FilterSpec filter(const Choice& choice, std::size_t chunk_bytes) {
       if (choice[1] != 0) set_up.fill_value = 0x0101010101010101U * choice[1];
       return {.id = filter_id::kScaleOffset, .params = scaleoffset_params(set_up), .name = "scaleoffset"};
     }
+    case k_nbit: {
+      const unsigned element_bytes = 1U << choice[0] % 4;
+      const auto elements = static_cast<unsigned>(chunk_bytes / element_bytes) + choice[3] / 128;
+      return {.id = filter_id::kNbit,
+              .params = {8, 0, elements, 1, element_bytes, choice[0] / 4 % 2, choice[1] % 65, choice[2] % 65},
+              .name = "nbit"};
+    }
   }
 }
 
@@ -74,6 +82,7 @@ std::vector<Choice> seed_choices() {
   if (kFilter == k_lz4) return {{0}, {4}};
   if (kFilter == k_bitshuffle) return {{0, 0, 0}, {1, 32, 2}, {3, 64, 2}, {3, 0, 3}, {7, 16, 0}};
   if (kFilter == k_scaleoffset) return {{0, 0, 128}, {1, 7, 128}, {10, 0, 128}, {6, 0, 130}, {15, 1, 126}};
+  if (kFilter == k_nbit) return {{0, 5, 1}, {1, 12, 0}, {5, 12, 3}, {2, 20, 7}, {7, 61, 2}};
   if (kFilter == k_szip) return {{32, 8, 7, 3}, {32, 16, 15, 7}, {32, 32, 7, 15}};
   std::vector<Choice> blosc;
   for (const unsigned codec : {0U, 1U, 2U, 4U, 5U}) {
@@ -82,9 +91,10 @@ std::vector<Choice> seed_choices() {
   return kFilter == k_blosc ? blosc : std::vector<Choice>{{}};
 }
 
-// What is stored for `chunk`; of scaleoffset some values, which decode to another chunk.
+// What is stored for `chunk`; of scaleoffset and nbit some values, which decode to another chunk.
 Bytes stored_for(const FilterSpec& spec, const Bytes& chunk) {
   if (kFilter == k_szip) return encode_szip(chunk, spec.params[1], spec.params[2], spec.params[3]);
+  if (kFilter == k_nbit) return chunk;
   if (kFilter != k_scaleoffset) return FilterPipeline({spec}, chunk.size(), 1).encode(chunk);
   std::vector<std::uint64_t> values(spec.params[2]);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 32;

@@ -27,9 +27,10 @@ enum Kind : unsigned {
   k_bitshuffle,
   k_szip,
   k_bzip2,
-  k_scaleoffset
+  k_scaleoffset,
+  k_nbit
 };
-constexpr unsigned kKinds = 11;
+constexpr unsigned kKinds = 12;
 
 FilterSpec filter(unsigned kind, unsigned parameter) {
   constexpr std::array<const char*, 5> kBlosc = {"blosc:blosclz:1", "blosc:lz4:1", "blosc:lz4hc:1",
@@ -66,6 +67,13 @@ FilterSpec filter(unsigned kind, unsigned parameter) {
                                             .element_bytes = element_bytes,
                                             .big_endian = (parameter & 16U) != 0}),
               .name = "scaleoffset"};
+    }
+    case k_nbit: {
+      const unsigned element_bytes = 1U << parameter % 4;
+      return {.id = filter_id::kNbit,
+              .params = {8, 0, (512 - parameter / 32 * 64) / element_bytes, 1, element_bytes,
+                         parameter / 16 % 2, 1 + parameter % 7, 1},
+              .name = "nbit"};
     }
     default:
       return parse_filters("bzip2:1", 1)[0];
@@ -127,6 +135,7 @@ std::vector<Bytes> seeds() {
                                                         {k_shuffle, k_bzip2},
                                                         {k_szip},
                                                         {k_scaleoffset},
+                                                        {k_nbit},
                                                         {}};
   for (const std::vector<unsigned>& kinds : pipelines) {
     for (const bool round_trip : {false, true}) {

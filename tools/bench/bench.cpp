@@ -31,9 +31,7 @@ namespace h5feed::cli {
 namespace {
 
 struct BenchArguments {
-  SettingTexts texts;  // settings as typed; without those that were not given
-  std::string config;
-  std::vector<std::string> set;
+  TypedSettings typed;
   std::string num_workers;
   bool cold = false;
   bool warm = false;
@@ -61,23 +59,9 @@ void require_cpu(const std::string& device) {
                   printable(device)));
 }
 
-// Typed options override those of --config.
 BenchSettings make_settings(const BenchArguments& arguments) {
   require_cpu(arguments.device);
-  BenchSettings settings;
-  if (!arguments.config.empty()) {
-    Config config = read_config(arguments.config, {.loader = settings.loader});
-    settings.dataset = std::move(config.dataset);
-    settings.mixture = std::move(config.mixture);
-    settings.loader = std::move(config.loader);
-  }
-  settings = settings_from(arguments.texts, std::move(settings));
-  for (const std::string& text : arguments.set) {
-    const auto [name, value] = name_and_value("--set", text);
-    if (name == "num_workers")
-      throw OptionError("--set: num_workers has an option of its own, --num-workers");
-    set_by_name(settings, "--set", name, value);
-  }
+  BenchSettings settings = arguments.typed.applied_to({});
   if (settings.file().empty()) throw OptionError("bench: no file; give FILE, or dataset.files in --config");
   require_cpu(settings.loader.device.name());
   if (!settings.loader.seed) settings.loader.seed = 0;
@@ -143,16 +127,16 @@ std::vector<std::string> shared_arguments(const BenchArguments& arguments) {
   std::vector<std::string> words;
   for (const auto* fields : {&dataset_fields(), &loader_fields()}) {
     for (const BenchField& field : *fields) {
-      const auto given = arguments.texts.find(field.key);
-      if (given == arguments.texts.end() || field.key == "time_budget_s") continue;
+      const auto given = arguments.typed.texts.find(field.key);
+      if (given == arguments.typed.texts.end() || field.key == "time_budget_s") continue;
       for (const std::string& text : given->second) {
         const bool has_text = !field.type.empty();
         words.push_back(field.option == "FILE" ? text : has_text ? field.option + '=' + text : field.option);
       }
     }
   }
-  if (!arguments.config.empty()) words.push_back("--config=" + arguments.config);
-  for (const std::string& text : arguments.set) words.push_back("--set=" + text);
+  if (!arguments.typed.config.empty()) words.push_back("--config=" + arguments.typed.config);
+  for (const std::string& text : arguments.typed.set) words.push_back("--set=" + text);
   words.emplace_back(arguments.cold ? "--cold" : "--warm");
   return words;
 }
@@ -169,20 +153,6 @@ int bench_sides(const BenchArguments& arguments) {
   request.num_workers = workers_text(workers.front());
   if (!arguments.max_loss.empty()) request.max_loss = parse_share("--max-loss", arguments.max_loss);
   return bench_alternate(request, arguments.output);
-}
-
-// Adds the option of a setting; `texts` gets what is typed.
-void add_field(CLI::App& command, const BenchField& field, std::vector<std::string>& texts) {
-  if (field.type.empty() && field.option != "FILE") {
-    command.add_flag_callback(
-        field.option, [&texts] { texts = {""}; }, field.help);
-    return;
-  }
-  CLI::Option* const option = command.add_option(field.option, texts, field.help);
-  option->allow_extra_args(false);
-  if (!field.repeats) option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Throw);
-  if (!field.type.empty()) option->type_name(field.type);
-  if (!field.default_text.empty()) option->default_str(field.default_text);
 }
 
 // Throws OptionError if two options are given that exclude each other, or one without the other that it
@@ -208,7 +178,7 @@ void check_combination(const CLI::App& command, const BenchArguments& arguments)
     if (given(option) && !given(std::string(other).c_str()))
       throw OptionError(fmt::format("{} needs {}", option, other));
   }
-  if (given("--max-bad-share") && !given("--on-error") && arguments.config.empty())
+  if (given("--max-bad-share") && !given("--on-error") && arguments.typed.config.empty())
     throw OptionError("--max-bad-share needs --on-error skip or replace");
   const char* const modes[] = {"--world-size", "--peer", "--alternate"};
   for (const char* const mode : modes) {
@@ -234,20 +204,18 @@ void add_bench(CLI::App& app, Action& action) {
                             const char* type) {
     command->add_option(name, values, help)->type_name(type)->allow_extra_args(false);
   };
-  for (const BenchField& field : dataset_fields()) add_field(*command, field, arguments->texts[field.key]);
+  for (const BenchField& field : dataset_fields()) arguments->typed.add_option(*command, field);
   option("--num-workers,--workers", arguments->num_workers,
          "Measure a row for each number, or auto; default: 0, 1, 2, 4 and so on, up to the usable cores, and "
          "auto",
          "N,N,...");
-  for (const BenchField& field : loader_fields()) add_field(*command, field, arguments->texts[field.key]);
+  for (const BenchField& field : loader_fields()) arguments->typed.add_option(*command, field);
   command->add_flag("--cold", arguments->cold,
                     "Drop the file's pages before each pass; default: cold and warm rows if the file exceeds "
                     "the free memory");
   command->add_flag("--warm", arguments->warm,
                     "Keep the file's pages in memory; with --cold: rows of both kinds");
-  option("--config", arguments->config, "Options of dataset and loader by name, from a JSON file", "FILE");
-  repeated("--set", arguments->set, "Set any other option of the dataset or the loader; may be repeated",
-           "NAME=VALUE");
+  arguments->typed.add_config_options(*command);
   repeated("--sweep", arguments->sweeps, "Measure rows for each of these values; may be repeated",
            "NAME=V,V,...");
   option("--target-rate", arguments->target_rate, "Name the cheapest row that feeds this many samples/s",
@@ -280,15 +248,16 @@ void add_bench(CLI::App& app, Action& action) {
   command->footer(kBenchFooter);
   command->callback([arguments, command, &action] {
     check_combination(*command, *arguments);
-    std::erase_if(arguments->texts, [](const auto& entry) { return entry.second.empty(); });
+    arguments->typed.drop_empty();
     if (command->count("--world-size") > 0) {
       action = [arguments] { return bench_ranks(*arguments); };
     } else if (command->count("--alternate") > 0) {
-      if (command->count("--time-budget") == 0) arguments->texts["time_budget_s"] = {kAlternateTimeBudget};
+      if (command->count("--time-budget") == 0)
+        arguments->typed.texts["time_budget_s"] = {kAlternateTimeBudget};
       action = [arguments] { return bench_sides(*arguments); };
     } else if (command->count("--peer") > 0) {
-      if (command->count("--batch-size") == 0) arguments->texts["batch_size"] = {kPeerBatchSize};
-      if (command->count("--time-budget") == 0) arguments->texts["time_budget_s"] = {kPeerTimeBudget};
+      if (command->count("--batch-size") == 0) arguments->typed.texts["batch_size"] = {kPeerBatchSize};
+      if (command->count("--time-budget") == 0) arguments->typed.texts["time_budget_s"] = {kPeerTimeBudget};
       action = [arguments] { return bench_beside_peer(*arguments); };
     } else {
       action = [arguments] { return bench(*arguments); };

@@ -58,17 +58,6 @@ std::string workers_cell(const Json& row) {
   return fmt::format("auto: {}", row.at("active_workers").get<std::uint64_t>());
 }
 
-// "batch_size=64 echo={"factor":2}"
-std::string swept_text(const Json& row) {
-  std::string text;
-  const Json swept = row.value("swept", Json::object());
-  for (const auto& [name, value] : swept.items()) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name,
-                        value.is_string() ? value.get<std::string>() : value.dump());
-  }
-  return text;
-}
-
 // Swept options of the loader as lines of code, except those that `bench_verdict` writes itself.
 std::string swept_code(const Json& row) {
   std::string code;
@@ -87,6 +76,16 @@ std::string percent_text(double share) { return fmt::format("{:.0f} %", share * 
 std::string percent_change(double ratio) { return fmt::format("{:+.1f} %", (ratio - 1) * 100); }
 
 std::string rate_text(double value) { return format_count(static_cast<std::uint64_t>(std::llround(value))); }
+
+std::string swept_text(const Json& row) {
+  std::string text;
+  const Json swept = row.value("swept", Json::object());
+  for (const auto& [name, value] : swept.items()) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name,
+                        value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text;
+}
 
 std::string row_name(const Json& row) {
   std::string name = "num_workers=" + workers_text(workers_from(row.at("num_workers")));

@@ -25,6 +25,9 @@ std::string percent_change(double ratio);
 /// also a last column of the settings that differ between the rows.
 Table bench_table(bool swept = false);
 
+/// Returns the swept settings of a row: "batch_size=64 shuffle=chunk:4"; empty if there are none.
+std::string swept_text(const Json& row);
+
 /// Returns what distinguishes a row: "num_workers=2", or "num_workers=2 batch_size=64" with swept settings.
 std::string row_name(const Json& row);
 

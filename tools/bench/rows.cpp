@@ -21,7 +21,6 @@
 #include "tools/program/interrupt.hpp"
 #include "tools/program/machine.hpp"
 #include "tools/program/memory_error.hpp"
-#include "tools/program/progress.hpp"
 #include "tools/program/run_bounds.hpp"
 
 namespace h5feed::cli {
@@ -90,31 +89,6 @@ std::string plan_text(const RowsRequest& request, const std::vector<Variant>& va
           : "");
 }
 
-// Answer of one row's process. If the exit code is not 0, the process has already printed the error.
-struct RowOutcome {
-  int exit_code = kDone;
-  Json answer;
-};
-
-RowOutcome run_row(const RowRequest& request, Progress& progress) {
-  std::vector<std::string> arguments = to_arguments(request);
-  arguments.insert(arguments.begin(), kBenchRowCommand);
-  auto last = Clock::now();
-  const ChildResult child = run_self(arguments, [&] {
-    const auto now = Clock::now();
-    progress.advance(std::chrono::duration<double>(now - last).count());
-    last = now;
-  });
-  if (child.signal != 0) {
-    throw Error(
-        fmt::format("the row num_workers={} was ended by signal {} ({}); a lower --memory-budget-bytes helps "
-                    "where memory ran out",
-                    workers_text(request.num_workers), child.signal, ::strsignal(child.signal)));
-  }
-  if (child.exit_code != kDone) return {child.exit_code, {}};
-  return {kDone, Json::parse(child.output)};
-}
-
 // The result so far: what was measured, and its table.
 class Results {
  public:
@@ -179,6 +153,25 @@ Sweep parse_sweep(const std::string& option, const std::string& text) {
   return sweep;
 }
 
+RowOutcome measure_row(const RowRequest& request, Progress& progress) {
+  std::vector<std::string> arguments = to_arguments(request);
+  arguments.insert(arguments.begin(), kBenchRowCommand);
+  auto last = Clock::now();
+  const ChildResult child = run_self(arguments, [&] {
+    const auto now = Clock::now();
+    progress.advance(std::chrono::duration<double>(now - last).count());
+    last = now;
+  });
+  if (child.signal != 0) {
+    throw Error(
+        fmt::format("the row num_workers={} was ended by signal {} ({}); a lower --memory-budget-bytes helps "
+                    "where memory ran out",
+                    workers_text(request.num_workers), child.signal, ::strsignal(child.signal)));
+  }
+  if (child.exit_code != kDone) return {child.exit_code, {}};
+  return {kDone, Json::parse(child.output)};
+}
+
 int bench_rows(const RowsRequest& request, const OutputOptions& output) {
   const BenchSettings& settings = request.settings;
   for (const std::int64_t num_workers : request.num_workers) check_threads("--num-workers", num_workers);
@@ -202,7 +195,7 @@ int bench_rows(const RowsRequest& request, const OutputOptions& output) {
                              .quiet = !results.empty(),
                              .cold = cold,
                              .rate_only = request.rate_only};
-        RowOutcome outcome = run_row(row, progress);
+        RowOutcome outcome = measure_row(row, progress);
         progress.hide();
         if (outcome.exit_code != kDone) return outcome.exit_code;
         results.add(std::move(outcome.answer), variant.swept, decoding_threads(num_workers) > most_threads);

@@ -10,6 +10,7 @@
 
 #include "tools/bench/settings.hpp"
 #include "tools/program/output.hpp"
+#include "tools/program/progress.hpp"
 
 namespace h5feed::cli {
 
@@ -33,6 +34,16 @@ struct RowsRequest {
   std::optional<double> target_rate;      ///< samples/s that a training needs
   std::string compare_file;               ///< JSON of an earlier run; empty: none
 };
+
+/// Answer of the process that measured one row.
+struct RowOutcome {
+  int exit_code = 0;  ///< If not 0, the process has already printed the error
+  Json answer;        ///< "row", "limits" and "resolved"
+};
+
+/// Measures one row in a process of its own. Blocks. Throws Error if a signal ended the process, and
+/// Interrupted.
+RowOutcome measure_row(const RowRequest& request, Progress& progress);
 
 /// Measures the rows, each in its own process; prints them, what is unreliable about them, which is best, and
 /// what `compare_file` and `target_rate` ask for; exports them after each row. Returns the exit code. Blocks.

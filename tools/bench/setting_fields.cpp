@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of `bench` that have options of their own on the command line.
+// The settings of `bench` as options on the command line.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 
 #include "h5feed/error.hpp"
 #include "tools/bench/settings.hpp"
+#include "tools/program/options_json.hpp"
 
 namespace h5feed::cli {
 namespace {
@@ -194,6 +196,49 @@ const std::vector<BenchField>& loader_fields() {
             }),
   };
   return fields;
+}
+
+void TypedSettings::add_option(CLI::App& command, const BenchField& field) {
+  std::vector<std::string>& typed = texts[field.key];
+  if (field.type.empty() && field.option != "FILE") {
+    command.add_flag_callback(
+        field.option, [&typed] { typed = {""}; }, field.help);
+    return;
+  }
+  CLI::Option* const option = command.add_option(field.option, typed, field.help);
+  option->allow_extra_args(false);
+  if (!field.repeats) option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  if (!field.type.empty()) option->type_name(field.type);
+  if (!field.default_text.empty()) option->default_str(field.default_text);
+}
+
+void TypedSettings::add_config_options(CLI::App& command) {
+  command.add_option("--config", config, "Options of dataset and loader by name, from a JSON file")
+      ->type_name("FILE");
+  command.add_option("--set", set, "Set any other option of the dataset or the loader; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+}
+
+void TypedSettings::drop_empty() {
+  std::erase_if(texts, [](const auto& entry) { return entry.second.empty(); });
+}
+
+BenchSettings TypedSettings::applied_to(BenchSettings settings) const {
+  if (!config.empty()) {
+    Config read = read_config(config, {.loader = settings.loader});
+    settings.dataset = std::move(read.dataset);
+    settings.mixture = std::move(read.mixture);
+    settings.loader = std::move(read.loader);
+  }
+  settings = settings_from(texts, std::move(settings));
+  for (const std::string& text : set) {
+    const auto [name, value] = name_and_value("--set", text);
+    if (name == "num_workers")
+      throw OptionError("--set: num_workers has an option of its own, --num-workers");
+    set_by_name(settings, "--set", name, value);
+  }
+  return settings;
 }
 
 }  // namespace h5feed::cli

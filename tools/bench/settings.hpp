@@ -18,6 +18,10 @@
 #include "tools/program/options_json.hpp"
 #include "tools/program/output.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace h5feed::cli {
 
 /// Settings of `bench`: the options of the library, and how long to measure.
@@ -61,6 +65,23 @@ using SettingTexts = std::map<std::string, std::vector<std::string>>;
 
 /// Parses the texts of the settings that were given, into `settings`. Throws OptionError.
 BenchSettings settings_from(const SettingTexts& texts, BenchSettings settings = {});
+
+/// Settings as typed on a command line.
+struct TypedSettings {
+  SettingTexts texts;            ///< Options of single settings, without those that were not given
+  std::string config;            ///< Configuration file; empty: none
+  std::vector<std::string> set;  ///< Options by name: "prefetch_factor=4"
+
+  /// Adds the option of one setting to a command. `command` borrows this object.
+  void add_option(CLI::App& command, const BenchField& field);
+  /// Adds --config and --set. `command` borrows this object.
+  void add_config_options(CLI::App& command);
+  /// Call after parsing: drops the texts of options that were not given.
+  void drop_empty();
+  /// Returns `settings`, overridden by the configuration, then by the texts, then by `set`. Throws FileError,
+  /// OptionError.
+  BenchSettings applied_to(BenchSettings settings) const;
+};
 
 /// Sets one setting by name, from text as typed: one of the command line, or any option of the dataset and
 /// the loader, such as "prefetch_factor" and "4". `option` names the source in messages, such as "--set".

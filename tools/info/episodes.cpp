@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/byte_units.hpp"
 #include "base/with_type.hpp"
@@ -19,6 +21,10 @@
 
 namespace h5feed::cli {
 namespace {
+
+// Windows that training of each kind takes: what was, and what follows.
+const std::vector<std::int64_t> kPast = {-1, 0};
+const std::vector<std::int64_t> kFuture = {0, 1, 2, 3};
 
 std::string name_in(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -61,20 +67,23 @@ InputLayout layout_of(const DatasetEntry& data) {
   return first ? InputLayout::nchw : InputLayout::nhwc;
 }
 
-// Returns the samples of robots: the last two states, and the next four actions if there are any.
-FoundSamples of_episodes(std::uint64_t episodes, const DatasetEntry& data, const std::string& target) {
-  FoundSamples found{
-      fmt::format("windows in {} episodes", format_count(episodes)),
-      {.data = data.path,
-       .target = target,
-       .input_layout = layout_of(data),
-       .episodes = EpisodeOptions{.missing_before = 1, .missing_after = target.empty() ? 0 : 3}}};
-  found.options.window = {-1, 0};
-  if (!target.empty()) found.options.target_window = {0, 1, 2, 3};
-  return found;
+// Returns the reading of episodes whose data and target have windows that may miss rows at both ends.
+OpenReading windows_in(std::uint64_t episodes, DatasetOptions options, EpisodeOptions rows = {}) {
+  options.window = kPast;
+  if (!options.target.empty()) options.target_window = kFuture;
+  rows.missing_before = 1;
+  rows.missing_after = 3;
+  options.episodes = std::move(rows);
+  return {fmt::format("windows in {} {}", format_count(episodes), episodes == 1 ? "episode" : "episodes"),
+          std::move(options)};
 }
 
-std::optional<FoundSamples> of_groups(const std::vector<DatasetEntry>& entries) {
+bool has(const std::vector<DatasetEntry>& entries, const std::string& path) {
+  return std::ranges::find(entries, path, &DatasetEntry::path) != entries.end();
+}
+
+// Groups with actions. Observations that have a row more than the actions are a field.
+std::optional<OpenReading> of_groups(const std::vector<DatasetEntry>& entries) {
   const auto actions = std::ranges::find_if(entries, [](const DatasetEntry& entry) {
     return is_action(entry) && !numbered_pattern(entry.path.substr(0, entry.path.rfind('/'))).empty();
   });
@@ -82,22 +91,38 @@ std::optional<FoundSamples> of_groups(const std::vector<DatasetEntry>& entries) 
   const std::string group = actions->path.substr(0, actions->path.rfind('/'));
   const std::string pattern = numbered_pattern(group);
   std::vector<const DatasetEntry*> choices;
+  std::vector<const DatasetEntry*> longer;
   std::uint64_t episodes = 0;
   for (const DatasetEntry& entry : entries) {
-    const bool inside = entry.path.starts_with(group + "/");
-    if (inside && entry.numeric && entry.shape.size() >= 2 && entry.shape.front() == actions->shape.front() &&
-        !is_action(entry))
-      choices.push_back(&entry);
     const std::string own = entry.path.substr(0, entry.path.rfind('/'));
     if (is_action(entry) && numbered_pattern(own) == pattern) ++episodes;
+    const bool rows = entry.path.starts_with(group + "/") && entry.numeric && entry.shape.size() >= 2;
+    // What follows an action is no observation to choose it by.
+    if (!rows || is_action(entry) || entry.path.find("/next_", group.size()) != std::string::npos) continue;
+    if (entry.shape.front() == actions->shape.front()) choices.push_back(&entry);
+    if (entry.shape.front() == actions->shape.front() + 1 &&
+        entry.path.find("obs", group.size()) != std::string::npos)
+      longer.push_back(&entry);
+  }
+  const std::string target = pattern + "/" + name_in(actions->path);
+  EpisodeOptions rows;
+  if (has(entries, "/mask/train")) rows.only = "mask/train";
+  if (const DatasetEntry* const observations = best_data(longer)) {
+    DatasetOptions options{.data = target, .input_layout = InputLayout::none};
+    options.fields.push_back({.name = name_in(observations->path),
+                              .data = pattern + observations->path.substr(group.size()),
+                              .input_layout = layout_of(*observations),
+                              .window = kPast});
+    OpenReading reading = windows_in(episodes, std::move(options), std::move(rows));
+    reading.options.window = kFuture;
+    return reading;
   }
   const DatasetEntry* const data = best_data(choices);
   if (data == nullptr) return std::nullopt;
-  FoundSamples found = of_episodes(episodes, *data, pattern + "/" + name_in(actions->path));
-  found.options.data = pattern + data->path.substr(group.size());
-  if (std::ranges::find(entries, "/mask/train", &DatasetEntry::path) != entries.end())
-    found.options.episodes->only = "mask/train";
-  return found;
+  return windows_in(
+      episodes,
+      {.data = pattern + data->path.substr(group.size()), .target = target, .input_layout = layout_of(*data)},
+      std::move(rows));
 }
 
 std::vector<std::int64_t> values_of(const std::shared_ptr<H5File>& file, const std::string& path) {
@@ -117,29 +142,30 @@ std::vector<std::int64_t> values_of(const std::shared_ptr<H5File>& file, const s
 // Returns how a table tells the episodes of `rows` rows, and counts them; empty if it does not.
 std::optional<EpisodeOptions::Index> index_of(const std::vector<std::int64_t>& values, std::uint64_t rows,
                                               std::uint64_t& episodes) {
-  using Index = EpisodeOptions::Index;
-  if (values.empty()) return {};
+  if (values.empty()) return std::nullopt;
   if (values.size() == rows) {
     std::set<std::int64_t> seen;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if ((i == 0 || values[i] != values[i - 1]) && !seen.insert(values[i]).second) return {};
+      if ((i == 0 || values[i] != values[i - 1]) && !seen.insert(values[i]).second) return std::nullopt;
     }
     episodes = seen.size();
-    return episodes > 1 ? std::optional(Index::ids) : std::nullopt;
+    return episodes > 1 ? std::optional(EpisodeOptions::Index::ids) : std::nullopt;
   }
   episodes = values.size();
   const auto wanted = static_cast<std::int64_t>(rows);
-  if (values.back() == wanted && std::ranges::is_sorted(values) && values.front() > 0) return Index::ends;
+  if (values.back() == wanted && std::ranges::is_sorted(values) && values.front() > 0)
+    return EpisodeOptions::Index::ends;
   std::int64_t sum = 0;
   for (const std::int64_t value : values) {
-    if (value < 0 || value > wanted - sum) return {};
+    if (value < 0 || value > wanted - sum) return std::nullopt;
     sum += value;
   }
-  return sum == wanted ? std::optional(Index::lengths) : std::nullopt;
+  return sum == wanted ? std::optional(EpisodeOptions::Index::lengths) : std::nullopt;
 }
 
-std::optional<FoundSamples> of_tables(const std::shared_ptr<H5File>& file,
-                                      const std::vector<DatasetEntry>& entries) {
+// Tables of frames with a table of their episodes.
+std::optional<OpenReading> of_tables(const std::shared_ptr<H5File>& file,
+                                     const std::vector<DatasetEntry>& entries) {
   constexpr std::uint64_t kMostRows = 100'000'000;
   for (const DatasetEntry& table : entries) {
     const auto dtype = table.numeric ? dtype_from_name(table.type_text) : std::nullopt;
@@ -147,90 +173,107 @@ std::optional<FoundSamples> of_tables(const std::shared_ptr<H5File>& file,
         name_in(table.path).find("episode") == std::string::npos)
       continue;
     const std::vector<std::int64_t> values = values_of(file, table.path);
+    EpisodeOptions rows{.table = table.path};
     std::string target;
-    EpisodeOptions::Index used = EpisodeOptions::Index::ids;
-    std::uint64_t all = 0;
+    std::uint64_t episodes = 0;
     std::vector<const DatasetEntry*> choices;
     for (const DatasetEntry& entry : entries) {
       if (!entry.numeric || entry.shape.empty() || entry.path == table.path) continue;
-      std::uint64_t episodes = 0;
-      const auto index = index_of(values, entry.shape.front(), episodes);
+      std::uint64_t own = 0;
+      const auto index = index_of(values, entry.shape.front(), own);
       if (!index) continue;
       if (is_action(entry)) {
         target = entry.path;
       } else if (entry.shape.size() >= 2) {
-        used = *index;
-        all = episodes;
+        rows.index = *index;
+        episodes = own;
         choices.push_back(&entry);
       }
     }
     const DatasetEntry* const data = best_data(choices);
     if (data == nullptr) continue;
-    FoundSamples found = of_episodes(all, *data, target);
-    found.options.episodes->index = used;
-    found.options.episodes->table = table.path;
-    return found;
+    return windows_in(episodes, {.data = data->path, .target = target, .input_layout = layout_of(*data)},
+                      std::move(rows));
   }
   return std::nullopt;
 }
 
-// Returns states on a grid of latitudes and longitudes, (T,C,H,W), as weather models read them: the last two
-// states and the next three.
-std::optional<FoundSamples> of_weather(const std::vector<DatasetEntry>& entries) {
+// A file that is one recording of ACT: one start is drawn in each, and the actions from there on are padded.
+std::optional<OpenReading> of_recording(const std::vector<DatasetEntry>& entries) {
+  const auto actions = std::ranges::find_if(entries, [](const DatasetEntry& entry) {
+    return is_action(entry) && entry.path.rfind('/') == 0 && entry.shape.size() == 2;
+  });
+  if (actions == entries.end()) return std::nullopt;
+  std::vector<const DatasetEntry*> choices;
   for (const DatasetEntry& entry : entries) {
-    if (!looks_like_weather(entry)) continue;
-    FoundSamples found{fmt::format("windows in a series of {} states", format_count(entry.shape.front())),
-                       {.data = entry.path,
-                        .target = entry.path,
-                        .input_layout = InputLayout::nchw,
-                        .episodes = EpisodeOptions{.index = EpisodeOptions::Index::series}}};
-    found.options.window = {-1, 0};
-    found.options.target_window = {1, 2, 3};
-    return found;
+    if (entry.numeric && entry.shape.size() >= 2 && entry.shape.front() == actions->shape.front() &&
+        !is_action(entry))
+      choices.push_back(&entry);
   }
-  return std::nullopt;
+  const DatasetEntry* const data = best_data(choices);
+  if (data == nullptr) return std::nullopt;
+  OpenReading reading =
+      windows_in(1, {.data = data->path, .target = actions->path, .input_layout = layout_of(*data)});
+  reading.options.window.clear();
+  reading.options.episodes = EpisodeOptions{.anchors = EpisodeOptions::Anchors::one_random,
+                                            .missing_after = -1,
+                                            .fill = EpisodeOptions::Fill::zero};
+  reading.what += "; give all files that are recordings";
+  return reading;
 }
 
-// Returns the slices of a scan of fastMRI, each with its neighbours.
-std::optional<FoundSamples> of_scans(const std::vector<DatasetEntry>& entries) {
+// A file that is one scan of fastMRI: a slice with its neighbours, and what belongs to the whole scan.
+std::optional<OpenReading> of_scan(const std::vector<DatasetEntry>& entries) {
   const auto kspace = std::ranges::find(entries, "/kspace", &DatasetEntry::path);
   if (kspace == entries.end() || !kspace->numeric || kspace->shape.size() < 3) return std::nullopt;
-  for (const DatasetEntry& entry : entries) {
-    if (!entry.path.starts_with("/reconstruction_") || !entry.numeric || entry.shape.empty() ||
-        entry.shape.front() != kspace->shape.front())
-      continue;
-    FoundSamples found{"slices of a scan with their neighbours",
-                       {.data = kspace->path,
-                        .target = entry.path,
-                        .input_layout = InputLayout::none,
-                        .episodes = EpisodeOptions{.missing_before = 1, .missing_after = 1}}};
-    found.options.window = {-1, 0, 1};
-    return found;
+  DatasetOptions options{.data = kspace->path, .input_layout = InputLayout::none};
+  for (const char* const image : {"/reconstruction_esc", "/reconstruction_rss"}) {
+    const auto found = std::ranges::find(entries, image, &DatasetEntry::path);
+    if (found != entries.end() && !found->shape.empty() && found->shape.front() == kspace->shape.front())
+      options.target = image;
   }
-  return std::nullopt;
+  if (has(entries, "/mask")) options.fields.push_back({.name = "mask", .per = FieldUnit::file});
+  OpenReading reading = windows_in(1, std::move(options));
+  reading.options.window = {-1, 0, 1};
+  reading.options.target_window.clear();
+  reading.options.episodes->missing_after = 1;
+  reading.what += "; give all files that are scans";
+  return reading;
+}
+
+// A file of fields over time, (T,C,H,W): the states of the weather, and the next one as the target.
+std::optional<OpenReading> of_fields(const std::vector<DatasetEntry>& entries) {
+  constexpr std::uint64_t kLeastExtent = 8;
+  const DatasetEntry* found = nullptr;
+  for (const DatasetEntry& entry : entries) {
+    const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
+    if (!dtype || entry.shape.empty()) continue;
+    if (entry.shape.size() == 4 && !is_integer(*dtype) && entry.shape[2] >= kLeastExtent &&
+        entry.shape[3] >= kLeastExtent && entry.shape[1] < entry.shape[2]) {
+      if (found != nullptr) return std::nullopt;
+      found = &entry;
+    } else if (is_integer(*dtype) && entry.shape.size() == 1) {
+      return std::nullopt;  // labels of images
+    }
+  }
+  if (found == nullptr || found->shape[0] < 3) return std::nullopt;
+  DatasetOptions options{.data = found->path,
+                         .target = found->path,
+                         .input_layout = InputLayout::nchw,
+                         .window = kPast,
+                         .target_window = {1}};
+  return OpenReading{"windows in time, if the first dimension is the time", std::move(options), false};
 }
 
 }  // namespace
 
-bool looks_like_weather(const DatasetEntry& entry) {
-  constexpr std::uint64_t kLeastExtent = 8;
-  const auto dtype = entry.numeric ? dtype_from_name(entry.type_text) : std::nullopt;
-  if (!dtype || is_integer(*dtype) || entry.shape.size() != 4) return false;
-  const std::uint64_t height = entry.shape[2];
-  const std::uint64_t width = entry.shape[3];
-  return entry.shape[0] >= kLeastExtent && height >= kLeastExtent &&
-         (width == 2 * height || width == 2 * (height - 1));
-}
-
-std::vector<FoundSamples> window_samples(const std::shared_ptr<H5File>& file,
-                                         const std::vector<DatasetEntry>& entries) {
-  std::optional<FoundSamples> found = of_groups(entries);
-  if (!found) found = of_tables(file, entries);
-  if (!found) found = of_scans(entries);
-  if (!found) found = of_weather(entries);
-  if (!found) return {};
-  found->options.files = {file->path()};
-  return {std::move(*found)};
+std::optional<OpenReading> episode_reading(const std::shared_ptr<H5File>& file,
+                                           const std::vector<DatasetEntry>& entries) {
+  if (auto found = of_groups(entries)) return found;
+  if (auto found = of_tables(file, entries)) return found;
+  if (auto found = of_recording(entries)) return found;
+  if (auto found = of_scan(entries)) return found;
+  return of_fields(entries);
 }
 
 }  // namespace h5feed::cli

@@ -28,7 +28,6 @@
 #include "tools/info/shapes.hpp"
 #include "tools/info/sparse.hpp"
 #include "tools/info/stats.hpp"
-#include "tools/info/volumes.hpp"
 #include "tools/measure/decode_speed.hpp"
 #include "tools/measure/sample_cost.hpp"
 #include "tools/program/cli.hpp"
@@ -144,8 +143,8 @@ std::vector<std::string> table_row(const Entry& entry) {
   return cells;
 }
 
-// Returns one sentence per advice. `listed` has all datasets of the file.
-std::vector<std::string> advice_of(const Entry& entry, const std::vector<DatasetEntry>& listed) {
+// Returns one sentence per advice.
+std::vector<std::string> advice_of(const Entry& entry) {
   std::vector<std::string> lines;
   if (entry.problem.empty() && holds_unreadable_numbers(entry.listed)) {
     lines.push_back(
@@ -155,19 +154,15 @@ std::vector<std::string> advice_of(const Entry& entry, const std::vector<Dataset
   }
   // A dataset that cannot be read cannot be repacked either.
   if (!entry.info || !entry.problem.empty()) return lines;
-  if (const auto patches = volume_reading(entry.listed, *entry.info, listed);
-      patches && !patches->looks_like_images) {
-    return patch_advice(*patches, *entry.info);
-  }
   // Data to be read in tiles is stored in tiles for a reason.
-  if (std::string warning = sample_cost_warning(*entry.info);
-      !warning.empty() && !suggested_tile(*entry.info))
-    lines.push_back(std::move(warning));
-  for (std::string& line : storage_advice(*entry.info, entry.reader.get())) lines.push_back(std::move(line));
+  const std::optional<std::uint64_t> tile = suggested_tile(*entry.info);
+  if (const auto cut = cut_samples(*entry.info); cut && !tile) lines.push_back(cut->line(*entry.info));
+  for (const StorageFault& fault : storage_faults(*entry.info, entry.reader.get()))
+    lines.push_back(fault.line(*entry.info));
   return lines;
 }
 
-Json json_entry(const Entry& entry, const std::vector<DatasetEntry>& listed) {
+Json json_entry(const Entry& entry) {
   Json json = {{"path", entry.listed.path},
                {"shape", entry.listed.problem.empty() ? Json(entry.listed.shape) : Json()},
                {"type", entry.listed.type_text},
@@ -196,7 +191,7 @@ Json json_entry(const Entry& entry, const std::vector<DatasetEntry>& listed) {
                           {"epoch_s", entry.forecast->epoch_seconds}};
     }
   }
-  if (std::vector<std::string> advice = advice_of(entry, listed); entry.info || !advice.empty()) {
+  if (std::vector<std::string> advice = advice_of(entry); entry.info || !advice.empty()) {
     json["advice"] = std::move(advice);
   }
   if (entry.reader && entry.problem.empty()) {
@@ -299,19 +294,19 @@ int info(const InfoArguments& arguments) {
                {"storage", {{"name", storage.name}, {"remote", storage.remote}}},
                {"datasets", Json::array()}};
   std::string geometry, forecasts, warnings;
-  const std::vector<DatasetEntry> listed = listed_of(entries);
   for (const Entry& entry : entries) {
     table.add_row(table_row(entry));
-    json["datasets"].push_back(json_entry(entry, listed));
+    json["datasets"].push_back(json_entry(entry));
     if (entry.geometry) geometry += geometry_line(entry);
     if (entry.forecast) forecasts += forecast_line(*entry.info, *entry.forecast) + '\n';
-    for (const std::string& line : advice_of(entry, listed)) warnings += line + '\n';
+    for (const std::string& line : advice_of(entry)) warnings += line + '\n';
     for (const StatsResult& result : stats) {
       if (result.info.path == entry.listed.path) json["datasets"].back()["stats"] = stats_json(result);
     }
   }
   std::string readings;
   json["reads_as"] = Json::array();
+  const std::vector<DatasetEntry> listed = listed_of(entries);
   const std::vector<SampleReading> found_readings = sample_readings(*file, listed);
   for (const SampleReading& reading : found_readings) {
     json["reads_as"].push_back(reading_json(reading));
@@ -319,16 +314,17 @@ int info(const InfoArguments& arguments) {
         fmt::format("{}: {}{}{}\n", reading.what, option_text(reading),
                     reading.note.empty() ? "" : fmt::format(" (and {})", reading.note),
                     reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
-    if (!reading.patch.empty())
-      readings += lines_that_open(options_of(reading, arguments.file), printable(arguments.file));
+    if (!reading.patch.empty()) readings += lines_that_open(options_of(reading), printable(arguments.file));
   }
-  std::vector<FoundSamples> found = window_samples(file, listed);
-  const SparseSamples sparse = sparse_samples(file, listed);
-  found.insert(found.end(), sparse.found.begin(), sparse.found.end());
-  readings += text_of(found, printable(arguments.file)) + sparse.refusals;
+  const std::optional<OpenReading> episodes = episode_reading(file, listed);
+  if (episodes) readings += lines_of(*episodes, printable(arguments.file));
+  const SparseReadings sparse = sparse_readings(file, listed);
+  for (const OpenReading& reading : sparse.readings) readings += lines_of(reading, printable(arguments.file));
+  readings += sparse.problems;
   export_results(arguments.output, table, json);
   if (!arguments.config.empty())
-    write_sample_config(arguments.config, samples_to_open(arguments.file, found, found_readings));
+    write_sample_config(arguments.config, arguments.file,
+                        best_reading(episodes, sparse.readings, found_readings));
   if (arguments.output.json) {
     print(json_text(json));
   } else {

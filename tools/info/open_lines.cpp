@@ -2,103 +2,53 @@
 #include "tools/info/open_lines.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "h5feed/option_names.hpp"
-#include "tools/program/options_json.hpp"
 
 namespace h5feed::cli {
 namespace {
 
-// Name of a type of options in C++.
+// Name of a type in C++, with `::` behind that of an enumeration; empty where braces say enough.
 template <typename T>
 constexpr std::string_view kTypeName = "";
 template <>
-constexpr std::string_view kTypeName<InputLayout> = "h5feed::InputLayout";
+constexpr std::string_view kTypeName<InputLayout> = "h5feed::InputLayout::";
 template <>
-constexpr std::string_view kTypeName<SampleUnit> = "h5feed::SampleUnit";
+constexpr std::string_view kTypeName<SampleUnit> = "h5feed::SampleUnit::";
 template <>
-constexpr std::string_view kTypeName<TileOptions> = "h5feed::TileOptions";
+constexpr std::string_view kTypeName<EpisodeOptions::Index> = "h5feed::EpisodeOptions::Index::";
+template <>
+constexpr std::string_view kTypeName<EpisodeOptions::Anchors> = "h5feed::EpisodeOptions::Anchors::";
+template <>
+constexpr std::string_view kTypeName<EpisodeOptions::Fill> = "h5feed::EpisodeOptions::Fill::";
+template <>
+constexpr std::string_view kTypeName<FieldUnit> = "h5feed::FieldUnit::";
 template <>
 constexpr std::string_view kTypeName<EpisodeOptions> = "h5feed::EpisodeOptions";
 template <>
-constexpr std::string_view kTypeName<EpisodeOptions::Index> = "h5feed::EpisodeOptions::Index";
+constexpr std::string_view kTypeName<TileOptions> = "h5feed::TileOptions";
+template <>
+constexpr std::string_view kTypeName<SparseOptions> = "h5feed::SparseOptions";
 
+// A struct of options with names of its own.
 template <typename T>
-std::string cpp_literal(const T& value);
+concept NamedOptions = requires(T& options) {
+  visit_options(options, [](const char*, auto&) {});
+};
 
-std::string cpp_literal(const std::string& value) { return literal(value); }
-std::string cpp_literal(const std::filesystem::path& value) { return literal(value.string()); }
-std::string cpp_literal(const TileExtent& value) {
-  return value.depth > 0 ? fmt::format("{{{}, {}, {}}}", value.depth, value.height, value.width)
-                         : fmt::format("{{{}, {}}}", value.height, value.width);
-}
+enum class Language : std::uint8_t { cpp, python };
 
-template <typename T>
-std::string cpp_literal(const std::vector<T>& values) {
-  std::string text;
-  for (const T& value : values) text += (text.empty() ? "" : ", ") + cpp_literal(value);
-  return fmt::format("{{{}}}", text);
-}
-
-template <typename T>
-std::string cpp_literal(const std::optional<T>& value) {
-  return value ? cpp_literal(*value) : "std::nullopt";
-}
-
-// The members that differ from their defaults, as designated initializers.
-template <typename T>
-std::string cpp_members(const T& options) {
-  std::vector<std::string> defaults;
-  const T none{};
-  visit_options(none, [&](const char*, const auto& member) { defaults.push_back(cpp_literal(member)); });
-  std::string text;
-  std::size_t number = 0;
-  visit_options(options, [&](const char* name, const auto& member) {
-    const std::string value = cpp_literal(member);
-    if (value != defaults[number++]) text += fmt::format("{}.{} = {}", text.empty() ? "" : ", ", name, value);
-  });
-  return text;
-}
-
-template <typename T>
-std::string cpp_literal(const T& value) {
-  if constexpr (std::is_enum_v<T>) {
-    for (const OptionWord<T>& word : kOptionWords<T>) {
-      if (word.value == value) return fmt::format("{}::{}", kTypeName<T>, word.text);
-    }
-    return {};
-  } else if constexpr (std::is_arithmetic_v<T>) {
-    return fmt::format("{}", value);
-  } else if constexpr (std::is_same_v<T, SparseOptions::Column> || std::is_same_v<T, DType>) {
-    return {};
-  } else {
-    return fmt::format("{}{{{}}}", kTypeName<T>, cpp_members(value));
-  }
-}
-
-std::string python_literal(const Json& value) {
-  if (value.is_string()) return literal(value.get<std::string>());
-  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
-  if (!value.is_structured()) return value.is_null() ? "None" : value.dump();
-  std::string text;
-  for (const auto& [key, item] : value.items()) {
-    text += text.empty() ? "" : ", ";
-    if (value.is_object()) text += literal(key) + ": ";
-    text += python_literal(item);
-  }
-  return value.is_object() ? fmt::format("{{{}}}", text) : fmt::format("[{}]", text);
-}
-
-}  // namespace
-
-std::string literal(const std::string& text) {
+std::string string_literal(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -107,23 +57,86 @@ std::string literal(const std::string& text) {
   return result + '"';
 }
 
-std::string lines_that_open(const DatasetOptions& options, const std::string& shown) {
-  DatasetOptions named = options;
-  named.files = {shown};
-  std::string python = literal(shown);
-  const Json json = options_json(options);
-  for (const auto& [name, value] : json.items()) {
-    if (name != "files") python += fmt::format(", {}={}", name, python_literal(value));
+// A value as the language writes it.
+class Writer {
+ public:
+  explicit Writer(Language language) : python_(language == Language::python) {}
+
+  template <typename T>
+  std::string text(const T& value) const {
+    if constexpr (std::same_as<T, DType>) {
+      return string_literal(std::string(name_of(value)));
+    } else if constexpr (std::is_enum_v<T>) {
+      for (const OptionWord<T>& word : kOptionWords<T>) {
+        if (word.value != value) continue;
+        return python_ ? string_literal(std::string(word.text))
+                       : fmt::format("{}{}", kTypeName<T>, word.text);
+      }
+      return {};
+    } else if constexpr (NamedOptions<T>) {
+      return fmt::format("{}{{{}}}", python_ ? "" : kTypeName<T>,
+                         fmt::join(members(value, python_ ? "\"{}\": {}" : ".{} = {}"), ", "));
+    } else if constexpr (std::same_as<T, bool>) {
+      return python_ ? (value ? "True" : "False") : (value ? "true" : "false");
+    } else {
+      return fmt::format("{}", value);
+    }
   }
+  std::string text(const std::string& value) const { return string_literal(value); }
+  std::string text(const std::filesystem::path& value) const { return string_literal(value.string()); }
+  std::string text(const TileExtent& value) const {
+    const std::string depth = value.depth > 0 ? fmt::format("{}, ", value.depth) : std::string();
+    const std::string extents = fmt::format("{}{}, {}", depth, value.height, value.width);
+    return python_ ? '(' + extents + ')' : '{' + extents + '}';
+  }
+  std::string text(const SparseOptions::Column& value) const {
+    return std::visit([this](const auto& column) { return text(column); }, value);
+  }
+  template <typename T>
+  std::string text(const std::vector<T>& values) const {
+    std::vector<std::string> texts;
+    for (const T& value : values) texts.push_back(text(value));
+    const std::string list = fmt::format("{}", fmt::join(texts, ", "));
+    return python_ ? '[' + list + ']' : '{' + list + '}';
+  }
+  template <typename T>
+  std::string text(const std::optional<T>& value) const {
+    return value ? text(*value) : std::string();
+  }
+
+  // Returns the members that differ from the default, each as `form` of its name and value.
+  template <NamedOptions T>
+  std::vector<std::string> members(const T& value, const char* form) const {
+    const T defaults{};
+    std::vector<std::string> of_defaults;
+    visit_options(defaults, [&](const char*, const auto& member) { of_defaults.push_back(text(member)); });
+    std::vector<std::string> found;
+    std::size_t next = 0;
+    visit_options(value, [&](const char* name, const auto& member) {
+      const std::string own = text(member);
+      if (own != of_defaults[next++]) found.push_back(fmt::format(fmt::runtime(form), name, own));
+    });
+    return found;
+  }
+
+ private:
+  bool python_;
+};
+
+}  // namespace
+
+std::string lines_that_open(DatasetOptions options, const std::string& shown) {
+  options.files = {shown};
+  const std::vector<std::string> of_cpp = Writer(Language::cpp).members(options, ".{} = {}");
+  options.files.clear();
+  std::vector<std::string> of_python = Writer(Language::python).members(options, "{}={}");
+  of_python.insert(of_python.begin(), string_literal(shown));
   return fmt::format("  C++:    h5feed::Dataset::open({{{}}})\n  Python: h5feed.Dataset.open({})\n",
-                     cpp_members(named), python);
+                     fmt::join(of_cpp, ", "), fmt::join(of_python, ", "));
 }
 
-std::string text_of(const std::vector<FoundSamples>& found, const std::string& shown) {
-  std::string text;
-  for (const FoundSamples& samples : found)
-    text += fmt::format("{}:\n{}", samples.what, lines_that_open(samples.options, shown));
-  return text;
+std::string lines_of(const OpenReading& reading, const std::string& shown) {
+  return fmt::format("{}:\n{}", reading.what, lines_that_open(reading.options, shown));
 }
 
 }  // namespace h5feed::cli

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -32,7 +33,12 @@ Inner inner_of(const DatasetEntry& entry) {
 struct Candidate {
   SampleReading reading;
   std::uint64_t samples = 0;
+  std::uint64_t values = 0;  // of a sample; 0: not known
 };
+
+std::uint64_t product(const Inner& extents) {
+  return std::accumulate(extents.begin(), extents.end(), std::uint64_t{1}, std::multiplies<>());
+}
 
 bool is_images(const std::string& type_text, const std::vector<std::uint64_t>& shape) {
   const auto dtype = dtype_from_name(type_text);
@@ -72,7 +78,8 @@ void add_arrays(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
     found.push_back({{.what = fmt::format("{} images", format_count(entry.shape.front())),
                       .data = entry.path,
                       .target = labels_beside(entry, entries)},
-                     entry.shape.front()});
+                     entry.shape.front(),
+                     product(inner_of(entry))});
   }
 }
 
@@ -90,7 +97,8 @@ void add_tiles(const H5File& file, const std::vector<DatasetEntry>& entries, std
                       .data = entry.path,
                       .target = labels_beside(entry, entries),
                       .tile_size = *side},
-                     entry.shape.front()});
+                     entry.shape.front(),
+                     product(inner_of(entry))});
   }
 }
 
@@ -206,7 +214,8 @@ void add_rows(const std::vector<DatasetEntry>& entries, std::vector<Candidate>& 
                       .data = entry.path,
                       .target = labels_beside(entry, entries),
                       .input_layout = entry.shape.size() > 2 ? "none" : ""},
-                     entry.shape.front()});
+                     entry.shape.front(),
+                     product(inner_of(entry))});
   }
 }
 
@@ -239,6 +248,7 @@ void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
     const bool unclear = !whole && family.same_shape && target.empty();
     std::vector<std::uint64_t> shape = family.inner;
     if (whole) shape = family.shape;
+    const std::uint64_t values = product(shape);
     shape.insert(shape.begin(), samples);
     found.push_back(
         {{.what = fmt::format("{} groups, {} samples", format_count(family.members), format_count(samples)),
@@ -247,7 +257,8 @@ void add_groups(const std::vector<DatasetEntry>& entries, std::vector<Candidate>
           .note = unclear ? "--sample dataset where each dataset is one sample" : "",
           .whole = whole,
           .input_layout = shape.size() < 3 || is_images(family.type_text, shape) ? "" : "none"},
-         samples});
+         samples,
+         values});
   }
 }
 
@@ -297,16 +308,30 @@ std::vector<SampleReading> sample_readings(const H5File& file, const std::vector
   add_ragged(file, entries, found);
   add_groups(entries, found);
   add_rows(entries, found);
-  std::ranges::stable_sort(found, std::greater(), &Candidate::samples);
+  std::ranges::stable_sort(found, std::greater(), [](const Candidate& candidate) {
+    return std::pair(candidate.samples, candidate.values);
+  });
   std::vector<SampleReading> readings;
   for (Candidate& candidate : found) {
     if (readings.size() == kMaxReadings) break;
     SampleReading& reading = readings.emplace_back(std::move(candidate.reading));
+    reading.samples = candidate.samples;
     if (!reading.target.empty() || reading.whole || !reading.patch.empty()) continue;
     const auto data = std::ranges::find(entries, reading.data, &DatasetEntry::path);
     if (data != entries.end()) reading.no_target = why_no_labels(*data, entries);
   }
   return readings;
+}
+
+bool is_plain(const SampleReading& reading) {
+  return reading.data.find('*') == std::string::npos && !reading.whole && reading.tile_size == 0 &&
+         reading.patch.empty();
+}
+
+const SampleReading& first_reading(const std::vector<SampleReading>& readings) {
+  const auto plain = std::ranges::find_if(readings, is_plain);
+  const bool large = plain != readings.end() && 2 * plain->samples >= readings.front().samples;
+  return large ? *plain : readings.front();
 }
 
 std::string option_text(const SampleReading& reading) {
@@ -317,7 +342,8 @@ std::string option_text(const SampleReading& reading) {
   if (!reading.input_layout.empty()) text += " --input-layout " + reading.input_layout;
   if (reading.tile_size > 0) text += fmt::format(" --tile-size {}", reading.tile_size);
   if (!reading.patch.empty())
-    text += fmt::format(" --tile-size {} --tile-per-image 8", fmt::join(reading.patch, "x"));
+    text +=
+        fmt::format(" --tile-size {} --tile-per-image {}", fmt::join(reading.patch, "x"), kPatchesPerVolume);
   return text;
 }
 

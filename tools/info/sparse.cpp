@@ -31,8 +31,9 @@ std::string classes_of(const H5File& file, const std::vector<DatasetEntry>& entr
 
 }  // namespace
 
-SparseSamples sparse_samples(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries) {
-  SparseSamples samples;
+SparseReadings sparse_readings(const std::shared_ptr<H5File>& file,
+                               const std::vector<DatasetEntry>& entries) {
+  SparseReadings found;
   std::optional<std::string> target;
   for (const DatasetEntry& entry : entries) {
     if (!entry.path.ends_with(kRowTable) || entry.path.size() == kRowTable.size()) continue;
@@ -41,14 +42,14 @@ SparseSamples sparse_samples(const std::shared_ptr<H5File>& file, const std::vec
       const std::optional<SparseGroup> group = find_sparse_group(*file, path);
       if (!group) continue;
       if (!target) target = classes_of(*file, entries);
-      samples.found.push_back({fmt::format("sparse rows, {} cells of {} genes", format_count(group->rows),
-                                           format_count(group->columns)),
-                               {.files = {file->path()}, .data = group->path, .target = *target}});
+      found.readings.push_back({fmt::format("sparse rows, {} cells of {} genes", format_count(group->rows),
+                                            format_count(group->columns)),
+                                {.data = group->path, .target = *target}});
     } catch (const DatasetError& error) {
-      samples.refusals += fmt::format("{}\n", error.what());
+      found.problems += fmt::format("{}\n", error.what());
     }
   }
-  return samples;
+  return found;
 }
 
 }  // namespace h5feed::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of sparse matrices.
+// Recognition of sparse matrices, and how to read them.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,14 @@
 
 namespace h5feed::cli {
 
-/// Sparse matrices of a file.
-struct SparseSamples {
-  std::vector<FoundSamples> found;
-  std::string
-      refusals;  ///< A line for each matrix that is refused, such as CSC of AnnData: how to convert it
+/// The sparse matrices of a file.
+struct SparseReadings {
+  std::vector<OpenReading> readings;
+  std::string problems;  ///< Lines about matrices that cannot be read, such as how to convert CSC
 };
 
 /// Returns how to read the sparse matrices of a file of AnnData or 10x Genomics, with a categorical column of
 /// AnnData as the target. Throws FileError.
-SparseSamples sparse_samples(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries);
+SparseReadings sparse_readings(const std::shared_ptr<H5File>& file, const std::vector<DatasetEntry>& entries);
 
 }  // namespace h5feed::cli

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognition of datasets that hold volumes, and the lines that read them by patches.
+// Recognition of datasets that hold volumes.
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "store/hdf5/h5_file.hpp"
@@ -17,9 +16,5 @@ namespace h5feed::cli {
 /// are an integer dataset of the same extents.
 std::optional<SampleReading> volume_reading(const DatasetEntry& entry, const DatasetInfo& info,
                                             const std::vector<DatasetEntry>& entries);
-
-/// Returns a sentence if smaller chunks would make the patches of `reading` cheaper at random places, with
-/// the voxels that a patch decodes and the command that writes such chunks; else an empty list.
-std::vector<std::string> patch_advice(const SampleReading& reading, const DatasetInfo& info);
 
 }  // namespace h5feed::cli

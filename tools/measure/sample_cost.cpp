@@ -12,16 +12,6 @@
 #include "tools/program/table.hpp"
 
 namespace h5feed::cli {
-namespace {
-
-// Formats a factor with three digits, which are enough to decide by: "1.99", "17.3", "8,192".
-std::string factor_text(double factor) {
-  return factor < 99.95 ? fmt::format("{:.3g}", factor)
-                        : format_count(static_cast<std::uint64_t>(factor + 0.5));
-}
-
-}  // namespace
-
 std::optional<SampleCost> sample_cost(const DatasetInfo& info) {
   if (info.chunk_shape.empty() || info.total_bytes() == 0) return std::nullopt;
   SampleCost cost{.chunk_bytes = size_of(info.dtype)};
@@ -41,19 +31,6 @@ std::string repack_command(const DatasetInfo& info, std::string_view options) {
   const bool writable = std::ranges::all_of(info.filters, FilterPipeline::encodes);
   return fmt::format("h5feed repack {} NEW.h5 --dataset {} {}{}", printable(info.file), printable(info.path),
                      options, keeps_filters && !writable ? " --filter shuffle+gzip:4" : "");
-}
-
-std::string sample_cost_warning(const DatasetInfo& info) {
-  const std::optional<SampleCost> cost = sample_cost(info);
-  if (!cost || cost->chunks_per_sample == 1) return {};
-  return fmt::format(
-      "{0}: each sample spans {1} chunks of {2}: a random sample decodes {3} bytes per byte wanted, whole "
-      "epochs in chunk order {4} with a cache of at least {5}; write it once with whole samples in a chunk: "
-      "{6}",
-      printable(short_path(info.path)), format_count(cost->chunks_per_sample),
-      format_bytes(cost->chunk_bytes), factor_text(cost->decoded_per_wanted_random),
-      factor_text(cost->decoded_per_wanted_epoch), format_bytes(cost->chunks_per_sample * cost->chunk_bytes),
-      repack_command(info, "--chunk auto"));
 }
 
 }  // namespace h5feed::cli

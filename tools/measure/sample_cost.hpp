@@ -29,7 +29,4 @@ std::optional<SampleCost> sample_cost(const DatasetInfo& info);
 /// h5feed cannot write the dataset's own filters.
 std::string repack_command(const DatasetInfo& info, std::string_view options);
 
-/// Returns one line that warns, with figures and advice, if a sample spans several chunks; else empty.
-std::string sample_cost_warning(const DatasetInfo& info);
-
 }  // namespace h5feed::cli

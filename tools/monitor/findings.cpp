@@ -100,6 +100,7 @@ Diagnosis diagnose(const Record& record) {
   const Judged judged(record);
   Diagnosis diagnosis;
   if (judged.points.size() < kFewestPoints) {
+    diagnosis.judged = false;
     diagnosis.verdict = fmt::format(
         "too short to judge: {} readings while there was work, of {} needed; "
         "watch for longer, or with a smaller --interval",

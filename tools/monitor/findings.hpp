@@ -64,6 +64,7 @@ inline constexpr std::size_t kFewestPoints = 10;
 
 /// What a record shows.
 struct Diagnosis {
+  bool judged = true;             ///< The record is long enough to be judged
   std::string verdict;            ///< One line without a line break
   std::vector<Finding> findings;  ///< Causes before effects
 

@@ -25,6 +25,14 @@ class ProcessUse {
   /// have ended.
   std::optional<Json> read();
 
+  /// Returns whether a process of the tree is alive.
+  bool alive() { return tree_.read().processes > 0; }
+  /// Sends a signal to all processes of the tree; ignores errors.
+  void send(int signal) {
+    tree_.read();
+    tree_.send(signal);
+  }
+
   /// Sets the members of `point` that concern the process to the last reading.
   void put_into(Point& point) const;
 

@@ -27,6 +27,8 @@ namespace h5feed::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kTick(20);
+// Time that a command gets to end by itself before it is killed.
+constexpr std::chrono::seconds kGrace(5);
 
 // Returns the driver's library if it has at least one GPU; else null, with `why` set to one line.
 std::shared_ptr<gpu::Nvml> load_nvml(std::string& why) {
@@ -123,7 +125,7 @@ MonitorRun::MonitorRun(const MonitorArguments& arguments)
   start_ = Clock::now();
   recorder_.emplace(std::move(sources), std::chrono::duration<double>(interval_).count(),
                     seconds_since_1970(), now_ns());
-  if (has_command()) process_ = WatchedProcess::start(arguments_.command);
+  if (has_command()) process_ = WatchedProcess::start(arguments_.command, arguments_.trial.has_value());
   if (process_) use_.emplace(*process_, has_command());
 }
 
@@ -157,6 +159,7 @@ void MonitorRun::find_gpus() {
     gpus_.emplace(std::move(nvml), arguments_.gpus);
     return;
   }
+  if (arguments_.trial) return;
   say(fmt::format("no GPU is watched{}, only processor, memory and storage: {}",
                   arguments_.gpus.empty() ? "" : fmt::format(" (--gpu {})", fmt::join(arguments_.gpus, ", ")),
                   why));
@@ -168,7 +171,7 @@ int MonitorRun::watch() {
   while (true) {
     take_gpus();
     if (process_) {
-      if (const std::optional<int> code = process_->exit_code()) return *code;
+      if (const std::optional<int> code = process_->exit_code(); code && is_over()) return *code;
     }
     if (recorder_->ready() && Clock::now() >= next) {
       take_point();
@@ -178,8 +181,28 @@ int MonitorRun::watch() {
     if (const int signal = take_noted_signal(); signal != 0) {
       if (!has_command()) return kDone;
       pass_on(*process_, signal);
+      if (arguments_.trial) interrupted_by_ = signal;
     }
+    if (trial_is_over()) end_command();
     std::this_thread::sleep_for(kTick);
+  }
+}
+
+bool MonitorRun::trial_is_over() const {
+  return arguments_.trial && (interrupted_by_ != 0 || Clock::now() - start_ >= arguments_.trial->time_limit);
+}
+
+// Whether nothing is left of a command that has ended: processes that it started may outlive it while they
+// are told to end.
+bool MonitorRun::is_over() { return !ended_at_ || !use_->alive() || Clock::now() - *ended_at_ > 2 * kGrace; }
+
+// Tells the command and its descendants to end, and after a while kills them.
+void MonitorRun::end_command() {
+  if (!ended_at_) {
+    ended_at_ = Clock::now();
+    use_->send(SIGTERM);
+  } else if (Clock::now() - *ended_at_ > kGrace) {
+    use_->send(SIGKILL);
   }
 }
 
@@ -262,7 +285,7 @@ void MonitorRun::print_line(const std::string& line) {
 // Prints averages and findings, below the live rows or, with a command, away from its output.
 void MonitorRun::finish() {
   recorder_->finish();
-  const Diagnosis diagnosis = diagnose(recorder_->record());
+  const Diagnosis& diagnosis = diagnosis_.emplace(diagnose(recorder_->record()));
   Json summary = {{"summary", gpus_ ? gpus_->summary() : Json::array()}};
   if (use_) {
     use_->finish();
@@ -272,7 +295,7 @@ void MonitorRun::finish() {
   summary.update(diagnosis.to_json());
   write(summary);
   if (!arguments_.trace.empty()) finish_trace(diagnosis);
-  if (arguments_.json) return;
+  if (arguments_.json || arguments_.trial) return;
   std::string text = gpus_ ? gpus_->table().to_text() + "\n" : "";
   if (use_) text += use_->table().to_text() + "\n";
   text += diagnosis.to_text();

@@ -28,6 +28,12 @@ struct MonitorArguments {
   std::vector<std::string> gpus;
   std::vector<std::string> command;
   bool json = false;
+  /// Not an option: for commands of the program that watch COMMAND themselves. Prints nothing, lets COMMAND
+  /// write to stderr alone, and ends it after `time_limit`, or when a signal comes.
+  struct Trial {
+    std::chrono::nanoseconds time_limit{};
+  };
+  std::optional<Trial> trial = {};
 };
 
 /// The file to which loaders of the watched processes publish their figures.
@@ -60,9 +66,20 @@ class MonitorRun {
   /// Watches, writes the outputs and returns the exit code: that of the command, if there is one.
   int go();
 
+  /// These are known after `go()`.
+  const Record& record() const { return recorder_->record(); }
+  const Diagnosis& diagnosis() const { return *diagnosis_; }
+  /// Returns whether the command of a trial was ended because its time was over.
+  bool cut_short() const noexcept { return ended_at_.has_value() && interrupted_by_ == 0; }
+  /// Returns the signal that came during a trial; 0 if none did.
+  int interrupted_by() const noexcept { return interrupted_by_; }
+
  private:
   bool has_command() const noexcept { return !arguments_.command.empty(); }
   bool prints_live() const noexcept { return !arguments_.json && !has_command(); }
+  bool trial_is_over() const;
+  bool is_over();
+  void end_command();
   void check_places() const;
   void find_gpus();
   int watch();
@@ -84,7 +101,10 @@ class MonitorRun {
   std::optional<WatchedProcess> process_;
   std::optional<ProcessUse> use_;
   std::optional<Recorder> recorder_;
+  std::optional<Diagnosis> diagnosis_;
   Clock::time_point start_;
+  std::optional<Clock::time_point> ended_at_;  // when the command was told to end
+  int interrupted_by_ = 0;
   bool unprinted_ = false;
   bool headed_ = false;
   bool greeted_ = false;

@@ -33,14 +33,15 @@
 namespace h5feed::cli {
 namespace {
 
-constexpr std::array<std::string_view, 10> kCommands = {"info", "check", "generate", "pack",    "repack",
-                                                        "tune", "bench", "env",      "monitor", "completion"};
+constexpr std::array<std::string_view, 12> kCommands = {"doctor", "info",    "check",  "generate",
+                                                        "pack",   "repack",  "tune",   "bench",
+                                                        "env",    "monitor", "report", "completion"};
 
 constexpr std::string_view kFirstSteps =
     R"(h5feed feeds deep-learning training from HDF5 files. Three commands to try:
 
   h5feed generate demo.h5 --samples 2000 --shape 3,64,64     write a file to play with
-  h5feed info demo.h5                                        see how its data is stored
+  h5feed doctor demo.h5                                      see whether something would slow a training down
   h5feed bench demo.h5 --target labels --shuffle chunk:16    see how fast it can be fed
 
 h5feed --help lists everything.
@@ -167,9 +168,9 @@ void fill_standard_streams() noexcept {
   }
 }
 
-// Removes and returns the words after "--", the command that monitor watches.
+// Removes and returns the words after "--", the command that doctor or monitor runs.
 std::vector<std::string> cut_off_command(std::vector<std::string>& arguments) {
-  if (arguments.front() != "monitor") return {};
+  if (arguments.front() != "monitor" && arguments.front() != "doctor") return {};
   const auto mark = std::find(arguments.begin(), arguments.end(), "--");
   if (mark == arguments.end()) return {};
   std::vector<std::string> command(mark + 1, arguments.end());
@@ -187,7 +188,7 @@ int run_command(std::vector<std::string> arguments) {
     arguments.erase(arguments.begin());
     return run_bench_row(arguments);
   }
-  std::vector<std::string> watched_command = cut_off_command(arguments);
+  const std::vector<std::string> command = cut_off_command(arguments);
   refuse_empty(arguments);
   catch_interrupts();
   expand_shorthand(arguments);
@@ -201,6 +202,7 @@ int run_command(std::vector<std::string> arguments) {
       "h5feed FILE is h5feed info FILE. Each command has its own --help, with examples.\n"
       "Exit code: 0 done, 1 failed or a difference found, 2 wrong usage.");
   Action action;
+  add_doctor(app, action, command);
   add_info(app, action);
   add_check(app, action);
   add_generate(app, action);
@@ -209,7 +211,8 @@ int run_command(std::vector<std::string> arguments) {
   add_tune(app, action);
   add_bench(app, action);
   add_env(app, action);
-  add_monitor(app, action, std::move(watched_command));
+  add_monitor(app, action, command);
+  add_report(app, action);
   add_completion(app, action);
   refuse_values_of_flags(app, arguments);
   try {

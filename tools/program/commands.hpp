@@ -28,6 +28,9 @@ void add_tune(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_env(CLI::App& app, Action& action);
+/// Adds `doctor`. `tried_command` holds the words after "--".
+void add_doctor(CLI::App& app, Action& action, std::vector<std::string> tried_command);
+void add_report(CLI::App& app, Action& action);
 /// Adds `monitor`. `watched_command` holds the words after "--".
 void add_monitor(CLI::App& app, Action& action, std::vector<std::string> watched_command);
 

@@ -2,6 +2,7 @@
 #include "tools/program/process_tree.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -118,6 +119,13 @@ TreeUse ProcessTree::read() {
   members_ = std::move(members);
   last_ = use;
   return use;
+}
+
+void ProcessTree::send(int signal) const noexcept {
+  for (const auto& [pid, started] : members_) {
+    const auto stat = process_stat(pid);
+    if (stat && stat->started == started) ::kill(pid, signal);
+  }
 }
 
 }  // namespace h5feed::cli

@@ -46,6 +46,8 @@ class ProcessTree {
   /// Reads /proc and returns the tree's use. Takes some milliseconds if there are thousands of processes. CPU
   /// time and storage bytes never decrease.
   TreeUse read();
+  /// Sends a signal to the processes of the last `read` that are still there; ignores errors.
+  void send(int signal) const noexcept;
 
  private:
   bool is_member(const ProcessStat& process, const std::map<pid_t, ProcessStat>& all) const;

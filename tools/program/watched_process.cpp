@@ -19,7 +19,7 @@
 
 namespace h5feed::cli {
 
-WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
+WatchedProcess WatchedProcess::start(const std::vector<std::string>& command, bool only_stderr) {
   std::vector<std::string> words = command;
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -31,13 +31,19 @@ WatchedProcess WatchedProcess::start(const std::vector<std::string>& command) {
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::sigaddset(&standard, signal);
   const auto begun = Clock::now();
   posix_spawnattr_t attributes;
-  int code = ::posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_t files;
+  int code = ::posix_spawn_file_actions_init(&files);
   pid_t pid = -1;
   if (code == 0) {
-    ::posix_spawnattr_setsigdefault(&attributes, &standard);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    code = ::posix_spawnp(&pid, argv.front(), nullptr, &attributes, argv.data(), environ);
-    ::posix_spawnattr_destroy(&attributes);
+    if (only_stderr) code = ::posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+    if (code == 0) code = ::posix_spawnattr_init(&attributes);
+    if (code == 0) {
+      ::posix_spawnattr_setsigdefault(&attributes, &standard);
+      ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+      code = ::posix_spawnp(&pid, argv.front(), &files, &attributes, argv.data(), environ);
+      ::posix_spawnattr_destroy(&attributes);
+    }
+    ::posix_spawn_file_actions_destroy(&files);
   }
   if (code != 0) {
     throw Error(fmt::format("{} cannot be started ({}); check its name and PATH", command.front(),

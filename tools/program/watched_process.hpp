@@ -27,8 +27,9 @@ struct LifetimeUse {
 /// A watched process. The destructor ends neither kind. For one thread.
 class WatchedProcess {
  public:
-  /// Starts a program at a path or in PATH, with this program's standard streams. Throws Error if that fails.
-  static WatchedProcess start(const std::vector<std::string>& command);
+  /// Starts a program at a path or in PATH, with this program's standard streams; with `only_stderr` its
+  /// stdout too is this program's stderr. Throws Error if that fails.
+  static WatchedProcess start(const std::vector<std::string>& command, bool only_stderr = false);
   /// Watches a process that is already running. Throws OptionError if it does not exist.
   static WatchedProcess running(pid_t pid);
 

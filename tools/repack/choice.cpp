@@ -171,8 +171,8 @@ void refuse_no_change(const H5File& file, const RepackArguments& arguments) {
 }
 
 // Throws DatasetError if the elements are not plain numbers and the copy cannot keep their type. Values of
-// one number each are moved between chunks as they are stored. Parts, however, are written as plain numbers,
-// and contiguous storage by libhdf5, which converts no numbers to enumerations.
+// one number each, in all bits of their bytes, are moved between chunks as they are stored. Parts, however,
+// are written as plain numbers, and contiguous storage by libhdf5, which converts no numbers to enumerations.
 void check_elements(const DatasetInfo& info, const DatasetEntry& entry, const CopiedStorage& storage,
                     const RepackArguments& arguments) {
   if (info.plain_type) return;
@@ -180,7 +180,7 @@ void check_elements(const DatasetInfo& info, const DatasetEntry& entry, const Co
     throw DatasetError(fmt::format("{}:{}: the elements are {}, which {}", arguments.in,
                                    short_path(entry.path), entry.type_text, reason));
   };
-  if (info.values_per_element > 1) {
+  if (info.values_per_element > 1 || info.bits.count > 0) {
     refuse(fmt::format("repack copies as they are stored; leave out --dataset {}", entry.path));
   }
   if (storage.chunk_shape.empty()) {

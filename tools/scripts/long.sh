@@ -3,7 +3,8 @@
 # Longer runs than .ci/run: each header of the LibTorch adapter alone; h5feed as a subproject and as a shared library; the
 # tests' own code under UndefinedBehaviorSanitizer; the LibTorch adapter, the command line and the commands that measure under
 # AddressSanitizer; the Python package there, too; 200 kills of repack at random moments; random runs of the loader for half
-# an hour in release and under each sanitizer; and two minutes of every fuzz target.
+# an hour in release and under each sanitizer; 1,200 files of every form by an old and a new h5py, with the filters of plugins;
+# and two minutes of every fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -16,7 +17,20 @@ random_runs() {
   tail -3 "$log"
 }
 
-tools/install_deps.sh --sanitizers --python
+# corpus: compares files of both h5py with what h5feed reads, and with the table of docs/formats.md.
+corpus() {
+  local python=build/corpus/env/bin/python scripts=tests/conformance/corpus
+  tools/scripts/python_env.sh build/corpus/env >/dev/null
+  "$python" -m pip install --quiet --disable-pip-version-check hdf5plugin
+  tools/scripts/build.sh release h5feed_python
+  rm -rf build/corpus/old build/corpus/new
+  /usr/bin/python3 "$scripts/generate.py" build/corpus/old --files 500
+  "$python" "$scripts/generate.py" build/corpus/new --files 700
+  PYTHONPATH=build/release/python "$python" "$scripts/compare.py" build/corpus/old build/corpus/new
+  PYTHONPATH=build/release/python "$python" "$scripts/table.py" build/corpus/old build/corpus/new
+}
+
+tools/install_deps.sh --sanitizers --python --corpus
 tools/scripts/build.sh release -- -DH5FEED_LONG_TESTS=ON
 ctest --preset release -R '^(public_headers_compile_alone|package_works_by_add_subdirectory_.*|package_of_shared_library_.*)$'
 H5FEED_TEST_KILLS=200 build/release/tests/tools/tools_test --gtest_filter=Repack.loses_nothing_when_killed_at_any_moment
@@ -35,5 +49,6 @@ for preset in release asan-ubsan tsan; do
   tools/scripts/build.sh "$preset" random_runs_test
   random_runs "$preset"
 done
+corpus
 tools/scripts/python_asan.sh
 tools/scripts/fuzz.sh 120

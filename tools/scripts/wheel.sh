@@ -3,7 +3,7 @@
 # Builds the wheels of the Python package, build/wheel/h5feed-*.whl and h5feed_images-*.whl, for Python 3.11 and later and a
 # glibc like Debian 12's or newer; h5feed with the GPU part where nvcc is found. They contain the libraries that they need,
 # except glibc, libstdc++, libgcc and zlib. libhdf5 and OpenCV are linked statically with hidden symbols
-# (wheel_libraries.sh). h5feed_images is the extra "images": the codecs of encoded images. Checks size, contents and
+# (wheel_libraries.sh). The optional filters blosc2 and zfp are left out. h5feed_images is the extra "images": the codecs of encoded images. Checks size, contents and
 # exported symbols, and runs the package's tests in a new environment, without the codecs and with them.
 #   tools/scripts/wheel.sh
 # Runs on Debian 12 with the packages of tools/install_deps.sh --python; needs a Debian mirror and PyPI. Honours PYTHON.
@@ -65,6 +65,7 @@ build() {
   "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$work/raw" \
     --config-settings=build-dir="$work/build" --config-settings=cmake.define.HDF5_ROOT="$libraries/hdf5" \
     --config-settings=cmake.define.OpenCV_DIR="$libraries/opencv/lib/cmake/opencv4" \
+    --config-settings=cmake.define.H5FEED_WITH_BLOSC2=OFF --config-settings=cmake.define.H5FEED_WITH_ZFP=OFF \
     --config-settings=cmake.define.CMAKE_CXX_STANDARD_LIBRARIES="-lsz -lz" "$@" "$source"
   auditwheel repair --plat "$platform" --only-plat --wheel-dir "$work/repaired" "$work"/raw/*.whl >"$work/auditwheel.log" 2>&1 ||
     fail "$(tail -1 "$work/auditwheel.log"); see $work/auditwheel.log"

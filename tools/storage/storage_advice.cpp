@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include "base/byte_units.hpp"
 #include "store/format/chunk_geometry.hpp"
@@ -21,6 +23,12 @@ std::uint64_t bytes_of(const std::vector<std::uint64_t>& extents, std::size_t el
   std::uint64_t bytes = element_bytes;
   for (const std::uint64_t extent : extents) bytes *= extent;
   return bytes;
+}
+
+// Formats a factor with three digits, which are enough to decide by: "1.99", "17.3", "8,192".
+std::string factor_text(double factor) {
+  return factor < 99.95 ? fmt::format("{:.3g}", factor)
+                        : format_count(static_cast<std::uint64_t>(factor + 0.5));
 }
 
 std::string seconds_text(double seconds) {
@@ -93,60 +101,83 @@ std::string forecast_line(const DatasetInfo& info, const ReadForecast& forecast)
   return forecast.epoch_seconds > 0 ? line + " of one core" : line;
 }
 
-std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkReader* reader) {
-  constexpr double kWorthwhilePadding = 0.2, kWorthwhileRatio = 1.05;
-  constexpr std::uint64_t kSmallChunk = 64 * kKiB, kLargeChunk = 16 * kMiB, kManyChunks = 10'000;
-  std::vector<std::string> advice;
-  if (info.total_bytes() < kSmallDatasetBytes) return advice;
-  const std::string name = printable(short_path(info.path));
+std::string StorageFault::line(const DatasetInfo& info) const {
+  return fmt::format("{}: {}; {}{}{}", printable(short_path(info.path)), what, cure,
+                     command.empty() ? "" : ": ", command);
+}
+
+std::optional<StorageFault> cut_samples(const DatasetInfo& info) {
+  const std::optional<SampleCost> cost = sample_cost(info);
+  if (!cost || cost->chunks_per_sample == 1) return std::nullopt;
+  return StorageFault{
+      .mistake = StorageMistake::cut_samples,
+      .what = fmt::format(
+          "each sample spans {} chunks of {}: a random sample decodes {} bytes per byte wanted, whole "
+          "epochs in chunk order {} with a cache of at least {}",
+          format_count(cost->chunks_per_sample), format_bytes(cost->chunk_bytes),
+          factor_text(cost->decoded_per_wanted_random), factor_text(cost->decoded_per_wanted_epoch),
+          format_bytes(cost->chunks_per_sample * cost->chunk_bytes)),
+      .cure = "write it once with whole samples in a chunk",
+      .command = repack_command(info, "--chunk auto")};
+}
+
+std::vector<StorageFault> storage_faults(const DatasetInfo& info, const ChunkReader* reader) {
+  constexpr double kWorthwhilePadding = 0.2, kWorthwhileRatio = 1.1;
+  constexpr std::uint64_t kSmallChunk = 64 * kKiB, kLargeChunk = 16 * kMiB, kManyChunks = 1'000;
+  std::vector<StorageFault> faults;
+  if (info.total_bytes() < kSmallDatasetBytes) return faults;
+  const auto add = [&](StorageMistake mistake, std::string what, std::string cure, std::string_view options) {
+    faults.push_back({mistake, std::move(what), std::move(cure),
+                      options.empty() ? std::string() : repack_command(info, options)});
+  };
   if (reader != nullptr && !reader->direct()) {
-    advice.push_back(fmt::format("{}: libhdf5 has to read it, one thread at a time ({}); rewrite it: {}",
-                                 name, reader->fallback_reason(),
-                                 repack_command(info, "--chunk auto --filter gzip:4")));
+    add(StorageMistake::fallback,
+        fmt::format("libhdf5 has to read it, one thread at a time ({})", reader->fallback_reason()),
+        "rewrite it", "--chunk auto --filter gzip:4");
   }
-  if (info.chunk_shape.empty()) return advice;
+  if (info.chunk_shape.empty()) return faults;
   const std::optional<SampleCost> cost = sample_cost(info);
   const std::uint64_t chunk_bytes = bytes_of(info.chunk_shape, size_of(info.dtype));
   const bool split = cost && cost->chunks_per_sample > 1;
   if (split && info.chunk_shape == h5py_auto_chunk(info.shape, size_of(info.dtype))) {
-    advice.push_back(
-        fmt::format("{}: h5py chose these chunks by itself; give create_dataset(chunks=...) when writing, as "
-                    "compression or maxshape alone cuts samples into pieces",
-                    name));
+    add(StorageMistake::unset_chunks, "h5py chose these chunks by itself",
+        "give create_dataset(chunks=...) when writing, as compression or maxshape alone cuts samples into "
+        "pieces",
+        "");
   }
   for (std::size_t d = 0; d < info.shape.size(); ++d) {
     if (info.chunk_shape[d] <= info.shape[d]) continue;
-    advice.push_back(
-        fmt::format("{}: its chunks ({}) exceed its shape ({}), and what is outside is stored "
-                    "and decoded needlessly; limit the chunks to the shape: {}",
-                    name, format_shape(info.chunk_shape), format_shape(info.shape),
-                    repack_command(info, "--chunk auto")));
+    add(StorageMistake::wide_chunks,
+        fmt::format("its chunks ({}) exceed its shape ({}), and what is outside is stored and decoded "
+                    "needlessly",
+                    format_shape(info.chunk_shape), format_shape(info.shape)),
+        "limit the chunks to the shape", "--chunk auto");
     break;
   }
-  if (advice.empty() && !split && padding_share(info) >= kWorthwhilePadding) {
-    advice.push_back(
-        fmt::format("{}: {:.0f} % of its chunks' cells are outside the data; choose chunks that "
-                    "divide the shape: {}",
-                    name, 100 * padding_share(info), repack_command(info, "--chunk auto")));
+  if (faults.empty() && !split && padding_share(info) >= kWorthwhilePadding) {
+    add(StorageMistake::padding,
+        fmt::format("{:.0f} % of its chunks' cells are outside the data", 100 * padding_share(info)),
+        "choose chunks that divide the shape", "--chunk auto");
   }
   const std::uint64_t rows_per_chunk = info.chunk_shape.front();
-  const auto chunks = chunk_grid(info.shape, info.chunk_shape);
   if (!split && rows_per_chunk == 1 && chunk_bytes < kSmallChunk && info.rows() >= kManyChunks) {
-    advice.push_back(fmt::format(
-        "{}: one sample of {} in each of {} chunks, so that every sample costs a read "
-        "and an index entry; put more in a chunk: {}",
-        name, format_bytes(chunk_bytes), format_count(info.rows()), repack_command(info, "--chunk auto")));
+    add(StorageMistake::one_row_chunks,
+        fmt::format("one sample of {} in each of {} chunks, so that every sample costs a read and an index "
+                    "entry",
+                    format_bytes(chunk_bytes), format_count(info.rows())),
+        "put more in a chunk", "--chunk auto");
   }
   if (!info.filters.empty() && rows_per_chunk >= info.rows() && chunk_bytes > kLargeChunk) {
-    advice.push_back(
-        fmt::format("{}: all of it is one compressed chunk of {}, which any sample decodes whole "
-                    "and one thread alone; cut it: {}",
-                    name, format_bytes(chunk_bytes), repack_command(info, "--chunk auto")));
+    add(StorageMistake::one_chunk,
+        fmt::format("all of it is one compressed chunk of {}, which any sample decodes whole and one thread "
+                    "alone",
+                    format_bytes(chunk_bytes)),
+        "cut it", "--chunk auto");
   } else if (!split && chunk_bytes > kLargeChunk) {
-    advice.push_back(
-        fmt::format("{}: chunks of {} make random order and many workers need much memory; "
-                    "smaller ones: {}",
-                    name, format_bytes(chunk_bytes), repack_command(info, "--chunk auto")));
+    add(StorageMistake::large_chunks,
+        fmt::format("chunks of {} make random order and many workers need much memory",
+                    format_bytes(chunk_bytes)),
+        "smaller ones", "--chunk auto");
   }
   const double ratio = info.stored_bytes > 0
                            ? static_cast<double>(info.total_bytes()) / static_cast<double>(info.stored_bytes)
@@ -154,11 +185,12 @@ std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkRead
   const bool compressed = std::any_of(info.filters.begin(), info.filters.end(),
                                       [](const FilterSpec& filter) { return compresses(filter.id); });
   if (compressed && ratio > 0 && ratio < kWorthwhileRatio && padding_share(info) < 0.01) {
-    advice.push_back(fmt::format("{}: {} saves {:.1f} % of the space and costs decoding; store it plain: {}",
-                                 name, format_filters(info.filters), 100 * (1 - 1 / ratio),
-                                 repack_command(info, "--filter none")));
+    add(StorageMistake::useless_filter,
+        fmt::format("{} saves {:.1f} % of the space and costs decoding", format_filters(info.filters),
+                    100 * std::max(0.0, 1 - 1 / ratio)),
+        "store it plain", "--filter none");
   }
-  return advice;
+  return faults;
 }
 
 }  // namespace h5feed::cli

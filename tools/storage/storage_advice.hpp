@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicts what a dataset's storage costs a training run, and advises how to improve it.
+// Predicts what a dataset's storage costs a training run, and finds what to improve.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +37,35 @@ std::optional<ReadForecast> read_forecast(const DatasetInfo& info, double second
 /// Returns the forecast as one line of text.
 std::string forecast_line(const DatasetInfo& info, const ReadForecast& forecast);
 
-/// Returns one sentence for each mistake worth fixing, with the command that fixes it, the costliest first;
-/// empty for sound storage and for datasets below 1 MiB. If `reader` is null, omits advice on how the data is
-/// read.
-std::vector<std::string> storage_advice(const DatasetInfo& info, const ChunkReader* reader);
+/// Mistakes in how a dataset is stored.
+enum class StorageMistake : std::uint8_t {
+  cut_samples,     ///< a sample spans several chunks
+  fallback,        ///< libhdf5 has to read it, one thread at a time
+  unset_chunks,    ///< samples are cut by chunks that h5py chose
+  wide_chunks,     ///< chunks exceed the shape
+  padding,         ///< many cells of the chunks are outside the data
+  one_row_chunks,  ///< a small sample in each chunk
+  one_chunk,       ///< all is one large compressed chunk
+  large_chunks,    ///< chunks take much memory
+  useless_filter,  ///< a filter that saves hardly any space
+};
+
+/// One mistake in how a dataset is stored.
+struct StorageFault {
+  StorageMistake mistake = StorageMistake::cut_samples;
+  std::string what;     ///< what is wrong, with figures
+  std::string cure;     ///< what to do
+  std::string command;  ///< the command that does it; empty: none does
+
+  /// Returns the fault as one line: "/images: WHAT; CURE: COMMAND".
+  std::string line(const DatasetInfo& info) const;
+};
+
+/// Returns the fault of a dataset whose samples span several chunks, with figures; empty if they do not.
+std::optional<StorageFault> cut_samples(const DatasetInfo& info);
+
+/// Returns the other mistakes worth fixing, the costliest first; none for sound storage and for datasets
+/// below 1 MiB. If `reader` is null, omits how the data is read.
+std::vector<StorageFault> storage_faults(const DatasetInfo& info, const ChunkReader* reader);
 
 }  // namespace h5feed::cli

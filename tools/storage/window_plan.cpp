@@ -69,7 +69,7 @@ WindowCost window_cost(const RowShape& data, std::uint64_t chunk_rows, const Win
     // Batches in preparation may need as many of the next groups.
     in_play = std::min(chunks, 2 * in_groups);
   } else if (use.shuffle.kind() == Shuffle::Kind::sequential) {
-    in_play = std::min(chunks, static_cast<std::uint64_t>(std::ceil(parts)) + 1);
+    in_play = std::min(chunks, (window.before() + window.after()) / chunk_rows + 2);
   }
   return {.decodes_per_chunk = of_groups * lru_decodes_per_chunk(pattern),
           .needed_bytes = in_play * chunk_bytes};

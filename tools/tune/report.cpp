@@ -2,12 +2,12 @@
 #include "tools/tune/report.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/byte_units.hpp"
 #include "store/filters/filters.hpp"
+#include "tools/storage/h5py_line.hpp"
 #include "tools/storage/hdf5plugin.hpp"
 
 namespace h5feed::cli {
@@ -40,16 +40,13 @@ std::string h5py_lines(const TuneResult& result, const Trial& best) {
   std::vector<std::uint64_t> chunk = result.info.shape;
   chunk.front() = best.candidate.chunk_rows;
   const std::uint64_t chunk_bytes = best.candidate.chunk_rows * result.info.row_bytes();
-  const std::string tail = chunk.size() == 1 ? "," : "";
-  std::string options;
-  for (const FilterSpec& filter : parse_filters(best.candidate.filter, size_of(result.info.dtype))) {
-    options += ", " + h5py_arguments(filter);
-  }
   const bool plugin = needs_plugin(best.candidate.filter);
   return fmt::format(
-      "{}out.create_dataset(\"{}\", data=values, chunks=({}{}){})\n"
+      "{}{}\n"
       "h5py.File(\"NEW.h5\", \"r\", rdcc_nbytes={}, rdcc_nslots=10007)  # 16 chunks",
-      plugin ? "import hdf5plugin\n" : "", result.info.path, fmt::join(chunk, ", "), tail, options,
+      plugin ? "import hdf5plugin\n" : "",
+      h5py_line(result.info.path, "values", chunk,
+                parse_filters(best.candidate.filter, size_of(result.info.dtype))),
       16 * chunk_bytes);
 }
 

@@ -151,6 +151,7 @@ RowSample sample_rows(const ChunkReader& reader, std::uint64_t rows, Clock::time
   }
   sample.info.shape.front() = done;
   sample.info.byte_swapped = false;
+  sample.info.bits = {};
   return sample;
 }
 

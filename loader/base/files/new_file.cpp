@@ -26,7 +26,18 @@ NewFile::NewFile(std::filesystem::path target)
       temporary_(temporary_name(target_)),
       file_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
                    S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH)) {
-  if (!file_.valid()) error_ = last_error();
+  if (!file_.valid()) {
+    error_ = last_error();
+    return;
+  }
+  // Renaming would replace a device, such as /dev/null, by a file.
+  std::error_code none;
+  const std::filesystem::file_status status = std::filesystem::status(target_, none);
+  if (std::filesystem::is_directory(status)) {
+    error_ = std::make_error_code(std::errc::is_a_directory);
+  } else if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    error_ = std::make_error_code(std::errc::not_supported);
+  }
 }
 
 NewFile::~NewFile() {

@@ -15,7 +15,7 @@ namespace h5feed {
 /// error the other calls do nothing.
 class NewFile {
  public:
-  /// Creates the temporary file.
+  /// Creates the temporary file. An error if the target is a folder, a device or a pipe.
   explicit NewFile(std::filesystem::path target);
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;

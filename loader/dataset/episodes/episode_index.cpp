@@ -41,9 +41,12 @@ std::vector<Found> by_lengths(const EpisodeOptions& options, const EpisodeFile& 
   for (const std::int64_t length : file.table) {
     const auto number = static_cast<std::int64_t>(found.size());
     if (length < 0)
-      refuse_table(options, file, fmt::format("gives episode {} the length {}", number, length));
+      refuse_table(
+          options, file,
+          fmt::format("gives episode {} the length {}; lengths must be 0 or more: name another table", number,
+                      length));
     if (__builtin_add_overflow(sum, static_cast<std::uint64_t>(length), &sum))
-      refuse_table(options, file, "adds up to more rows than can be counted");
+      refuse_table(options, file, "adds up to more rows than can be counted; name another table");
     found.push_back({sum - static_cast<std::uint64_t>(length), static_cast<std::uint64_t>(length), number});
   }
   check_sum(options, file, sum, rows);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flow/chunks/preload.hpp"
-#include "base/clock.hpp"
 
 #include <fmt/format.h>
 
@@ -12,6 +11,8 @@
 #include <vector>
 
 #include "base/byte_units.hpp"
+#include "base/clock.hpp"
+#include "base/interrupt.hpp"
 #include "h5feed/log.hpp"
 #include "plan/group_order.hpp"
 
@@ -80,10 +81,12 @@ void preload_chunks(const DatasetState& dataset, const SampleSubset* chosen, Chu
   const auto work = [&] {
     try {
       for (std::size_t i = next++; i < wanted.size(); i = next++) {
+        check_interrupt();
         if (!loader.preload(wanted[i].key)) return;
         progress.add(wanted[i].bytes);
       }
     } catch (...) {
+      next = wanted.size();
       const MutexLock lock(mutex);
       error = std::current_exception();
     }

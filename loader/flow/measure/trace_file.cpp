@@ -45,10 +45,7 @@ TraceFile::TraceFile(std::filesystem::path path, std::shared_ptr<TraceSink> next
       next_(std::move(next)),
       capacity_(capacity),
       events_(std::make_unique<Event[]>(capacity)) {
-  std::error_code reason = NewFile(path_).error();
-  std::error_code ignored;
-  if (!reason && std::filesystem::is_directory(path_, ignored))
-    reason = std::make_error_code(std::errc::is_a_directory);
+  const std::error_code reason = NewFile(path_).error();
   if (!reason) {
     refuse_other_than_json(path_, "trace_path");
     return;

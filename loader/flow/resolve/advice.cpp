@@ -10,6 +10,7 @@
 #include "base/unit_range.hpp"
 #include "batch/normalize.hpp"
 #include "flow/resolve/cache_layout.hpp"
+#include "flow/resolve/chunks_in_play.hpp"
 #include "flow/resolve/mixture_forecast.hpp"
 #include "plan/divide.hpp"
 #include "plan/mixing.hpp"
@@ -19,135 +20,12 @@ namespace {
 
 constexpr std::uint64_t kSuggestedWindowChunks = 16;
 
-// Groups of chunks that an epoch needs: all chunks that hold the same samples count as one group. A rank or a
-// subset takes only some of a chunk's samples. A tile is stored in only some of the chunks of its image: for
-// tiles each chunk counts as a group, and each part of a tile as one of its samples.
-struct ChunkGroups {
-  std::uint64_t count;
-  std::uint64_t rows;
-  std::uint64_t bytes;
-  std::uint64_t side_by_side = 1;  // chunks needed for consecutive samples
-  double parts = 1;                // mean number of chunks a sample is stored in
-
-  ChunkGroups(const Field& data, const ResolvedOptions& options)
-      : count(options.chunks_per_epoch),
-        rows(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(options.samples_per_epoch) / count)),
-        bytes(data.reader->chunk_bytes() * data.map.pieces()) {
-    if (!data.map.tiled()) {
-      if (!data.belonging.around_anchors()) return;
-      parts = chunks_per_window(data.belonging.window().offsets,
-                                static_cast<double>(data.map.typical_rows_per_chunk()));
-      rows = std::max<std::uint64_t>(
-          1, static_cast<std::uint64_t>(std::llround(static_cast<double>(options.samples_per_epoch) * parts /
-                                                     static_cast<double>(count))));
-      side_by_side = static_cast<std::uint64_t>(std::ceil(parts)) + 1;
-      return;
-    }
-    count = std::max<std::uint64_t>(
-        1, static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * data.map.pieces_in_use())));
-    parts = data.map.chunks_per_sample();
-    rows = std::max<std::uint64_t>(
-        1, static_cast<std::uint64_t>(std::llround(static_cast<double>(options.samples_per_epoch) * parts /
-                                                   static_cast<double>(count))));
-    bytes = data.reader->chunk_bytes();
-    side_by_side = data.map.chunks_side_by_side();
-  }
-
-  explicit ChunkGroups(const ChunkPattern& pattern)
-      : count(pattern.chunks), rows(pattern.rows_per_chunk), bytes(pattern.chunk_bytes) {}
-};
-
-// Returns the number of chunks that consecutive samples come from.
-std::uint64_t chunks_in_play(const ChunkGroups& groups, const Shuffle& shuffle, std::uint64_t pieces = 1) {
-  switch (shuffle.kind()) {
-    case Shuffle::Kind::sequential:
-      return groups.side_by_side;
-    case Shuffle::Kind::full:
-      return groups.count;
-    case Shuffle::Kind::chunk:
-      break;
-  }
-  return std::min(shuffle.window_chunks() * pieces, groups.count);
-}
-
-// Returns the number of chunks that consecutive samples of the data come from; windows of K count images with
-// tiles, and groups in episodes.
-std::uint64_t chunks_in_play(const ChunkGroups& groups, const DatasetState& dataset, const Shuffle& shuffle) {
-  const SampleMap& map = dataset.data.map;
-  const std::uint64_t unit = dataset.episodes ? dataset.episodes->groups.chunks
-                             : map.tiled()    ? map.most_pieces_in_use()
-                                              : 1;
-  return chunks_in_play(groups, shuffle, unit);
-}
-
-// Returns the chunks of a field of rows that the samples in play in episodes come from.
-std::uint64_t chunks_in_play(const Field& field, const DatasetState& dataset, const Shuffle& shuffle) {
-  const std::uint64_t all = field.map.rows().num_chunks();
-  const std::uint64_t height = field.map.rows().rows_per_chunk();
-  const FieldWindow& window = field.belonging.window();
-  const std::uint64_t reach = window.before() + window.after();
-  switch (shuffle.kind()) {
-    case Shuffle::Kind::full:
-      return all;
-    case Shuffle::Kind::sequential:
-      return std::min(all, ceil_div(reach + 1, height) + 1);
-    case Shuffle::Kind::chunk:
-      break;
-  }
-  return std::min(all,
-                  shuffle.window_chunks() * (ceil_div(dataset.episodes->groups.rows + reach, height) + 1));
-}
-
 // Returns how often the groups of `chunk:K` decode the average chunk: those that windows reach in other
 // groups are decoded for both.
 double decodes_of_groups(const DatasetState& dataset, const Shuffle& shuffle) {
   if (!dataset.episodes || shuffle.kind() != Shuffle::Kind::chunk) return 1;
   const AnchorGroups& groups = dataset.episodes->groups;
   return static_cast<double>(groups.chunk_visits) / static_cast<double>(groups.chunks_in_use);
-}
-
-// Returns how many chunks of the next window batches in preparation need, while those of this window are not
-// done. Rows of windows are used several times, and their chunks do not leave the cache before others push
-// them out.
-std::uint64_t chunks_ahead(const DatasetState& dataset, const ChunkGroups& groups,
-                           const ResolvedOptions& options, const Shuffle& shuffle, std::uint64_t in_play) {
-  if (!dataset.episodes || shuffle.kind() != Shuffle::Kind::chunk) return 0;
-  const auto samples = (options.prefetch_batches + 1) * static_cast<std::uint64_t>(options.batch_size);
-  return std::min(in_play,
-                  static_cast<std::uint64_t>(std::ceil(static_cast<double>(samples) * groups.parts)));
-}
-
-// Returns the bytes of the chunks that consecutive samples come from: of the data, and of the masks that are
-// cut into tiles like it.
-std::uint64_t bytes_in_play(const DatasetState& dataset, const ChunkGroups& groups,
-                            const ResolvedOptions& options, const Shuffle& shuffle) {
-  if (dataset.mixture) return mixture_bytes_in_play(dataset, shuffle);
-  const std::uint64_t in_play = chunks_in_play(groups, dataset, shuffle);
-  std::uint64_t bytes =
-      std::min(in_play + chunks_ahead(dataset, groups, options, shuffle, in_play), groups.count) *
-      groups.bytes;
-  const double groups_of_data = static_cast<double>(dataset.data.map.rows().num_chunks());
-  for (std::size_t number = kTarget; number < dataset.num_fields(); ++number) {
-    const Field* const field = dataset.field(number);
-    if (field != nullptr && dataset.episodes && !field->is_resident() &&
-        field->belonging.per() == FieldUnit::row)
-      bytes += chunks_in_play(*field, dataset, shuffle) * field->reader->chunk_bytes() * field->map.pieces();
-    if (field == nullptr || !field->map.tiled()) continue;
-    const SampleMap& map = field->map;
-    const std::uint64_t all = map.rows().num_chunks();
-    // Windows count chunks of the data; those of the mask may hold more or fewer images.
-    const double per_group = static_cast<double>(all) / groups_of_data;
-    std::uint64_t chunks = map.chunks_side_by_side();
-    if (shuffle.kind() != Shuffle::Kind::sequential) {
-      const bool windows = shuffle.kind() == Shuffle::Kind::chunk;
-      const double wanted = windows ? std::ceil(static_cast<double>(shuffle.window_chunks()) * per_group)
-                                    : static_cast<double>(all);
-      chunks = std::min(all, static_cast<std::uint64_t>(wanted) + (per_group == 1 ? 0 : 1)) *
-               map.most_pieces_in_use();
-    }
-    bytes += chunks * field->reader->chunk_bytes();
-  }
-  return bytes;
 }
 
 // How often an order visits a chunk in play, batch by batch, and the fraction of visits that an LRU cache for
@@ -333,25 +211,21 @@ std::string normalize_advice(const DatasetState& dataset, const Conversion& conv
   return {};
 }
 
-std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
-  if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return {};
+std::optional<ShuffleCost> shuffle_cost(const DatasetState& dataset, const ResolvedOptions& options) {
+  if (options.row_reads || options.shuffle.kind() == Shuffle::Kind::sequential) return std::nullopt;
   // Nothing is known about a sampler's next order, nor about how a rank's next share overlaps with this one.
-  if (options.cache_policy == CachePolicy::clairvoyant && !rows_are_foreseeable(dataset, options)) return {};
-  const double decodes = expected_decodes_per_chunk(dataset, options);
-  if (decodes < 2) return {};
+  if (options.cache_policy == CachePolicy::clairvoyant && !rows_are_foreseeable(dataset, options))
+    return std::nullopt;
+  // The passes of a mixture repeat chunks, which stay if all fit.
+  if (cached_data_bytes(dataset, options) <= options.cache_bytes) return std::nullopt;
+  ShuffleCost cost{.decodes = expected_decodes_per_chunk(dataset, options)};
+  if (cost.decodes < 2) return std::nullopt;
   const ChunkGroups groups(dataset.data, options);
   const std::uint64_t in_play = chunks_in_play(groups, dataset, options.shuffle);
   const bool by_rows = options.cache_policy == CachePolicy::clairvoyant;
-  std::string line = fmt::format(
-      "{} decodes each chunk about {} times with cache {}",
-      options.sampled ? "an order that does not follow the chunks" : "shuffle=" + options.shuffle.to_string(),
-      times(decodes), format_bytes(options.cache_bytes));
-  if (options.cache_policy != CachePolicy::lru) {
-    line += fmt::format(" and cache_policy={}", name_of(options.cache_policy));
-  }
   if (!by_rows && rows_are_foreseeable(dataset, options)) {
     const double rows = forecast_rows(dataset, options).later_epochs;
-    if (rows < decodes * kWorthSaying) line += fmt::format(" (cache_policy=clairvoyant: {})", times(rows));
+    if (rows < cost.decodes * kWorthSaying) cost.clairvoyant = rows;
   }
   const std::uint64_t window_unit = chunks_in_play(groups, dataset, Shuffle("chunk:1"));
   const std::uint64_t held =
@@ -359,13 +233,28 @@ std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& o
               : options.cache_bytes / bytes_in_play(dataset, groups, options, Shuffle("chunk:1"));
   const std::uint64_t window = std::min(kSuggestedWindowChunks, held);
   if (window > 0 && window * window_unit < in_play && !options.sampled) {
-    const Shuffle windowed("chunk:" + std::to_string(window));
-    line += fmt::format("; shuffle=\"{}\" once (mixing {:.2f})", windowed.to_string(),
-                        mixing_of(dataset, options, windowed));
+    cost.window_chunks = window;
+    cost.window_mixing = mixing_of(dataset, options, Shuffle("chunk:" + std::to_string(window)));
   }
-  line += fmt::format("; cache_bytes={} once",
-                      format_bytes_ceil(bytes_in_play(dataset, groups, options, options.shuffle)));
-  return line;
+  cost.cache_bytes = bytes_in_play(dataset, groups, options, options.shuffle);
+  return cost;
+}
+
+std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options) {
+  const std::optional<ShuffleCost> cost = shuffle_cost(dataset, options);
+  if (!cost) return {};
+  std::string line = fmt::format(
+      "{} decodes each chunk about {} times with cache {}",
+      options.sampled ? "an order that does not follow the chunks" : "shuffle=" + options.shuffle.to_string(),
+      times(cost->decodes), format_bytes(options.cache_bytes));
+  if (options.cache_policy != CachePolicy::lru) {
+    line += fmt::format(" and cache_policy={}", name_of(options.cache_policy));
+  }
+  if (cost->clairvoyant) line += fmt::format(" (cache_policy=clairvoyant: {})", times(*cost->clairvoyant));
+  if (cost->window_chunks > 0)
+    line +=
+        fmt::format("; shuffle=\"chunk:{}\" once (mixing {:.2f})", cost->window_chunks, cost->window_mixing);
+  return line + fmt::format("; cache_bytes={} once", format_bytes_ceil(cost->cache_bytes));
 }
 
 }  // namespace h5feed

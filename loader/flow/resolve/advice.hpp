@@ -2,6 +2,8 @@
 // Predicts what a choice of shuffle and cache costs, before the run.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "dataset/dataset_state.hpp"
@@ -49,8 +51,22 @@ PlanReport predict_epoch(const DatasetState& dataset, const ResolvedOptions& opt
 /// normalized by a mean and std meant for values in 0 … 1; empty otherwise.
 std::string normalize_advice(const DatasetState& dataset, const Conversion& conversion);
 
-/// Returns a one-line warning with figures if each chunk will be decoded about twice or more per epoch; empty
-/// otherwise. Throws std::bad_alloc.
+/// What an order costs that decodes each chunk about twice or more per epoch, and what would cost less.
+struct ShuffleCost {
+  double decodes = 0;  ///< Decodes of each chunk per epoch
+  /// Decodes with `CachePolicy::clairvoyant`, if they are much fewer.
+  std::optional<double> clairvoyant = {};
+  /// K of a `chunk:K` that decodes each chunk once; 0 if there is none with smaller windows.
+  std::uint64_t window_chunks = 0;
+  double window_mixing = 0;       ///< `PlanReport::mixing` of that order
+  std::uint64_t cache_bytes = 0;  ///< Cache with which the chosen order decodes each chunk once
+};
+
+/// Returns the cost of the order of `options`; empty if it decodes each chunk fewer than about two times per
+/// epoch, or if that is not known in advance. Throws std::bad_alloc.
+std::optional<ShuffleCost> shuffle_cost(const DatasetState& dataset, const ResolvedOptions& options);
+
+/// Returns a one-line warning with the figures of `shuffle_cost`; empty if it is. Throws std::bad_alloc.
 std::string shuffle_advice(const DatasetState& dataset, const ResolvedOptions& options);
 
 }  // namespace h5feed

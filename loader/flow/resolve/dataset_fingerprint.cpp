@@ -36,7 +36,8 @@ void add_tiling(std::uint64_t& hash, const Tiling& tiling) {
   }
   if (rule.drawn > 0) hash = mix_key(hash, kPlanHash, rule.drawn);
   if (rule.turns != TileTurns::none) hash = mix_key(hash, kPlanHash, static_cast<std::uint64_t>(rule.turns));
-  if (tiling.runs().size() == 1) return;
+  // The number of tiles of a grid tells their extent.
+  if (tiling.runs().size() == 1 && rule.drawn == 0) return;
   for (const TileRun& run : tiling.runs()) {
     hash = mix_key(hash, kPlanHash, run.first_tile);
     for (const TileAxis& axis : run.axes) hash = mix_key(hash, kPlanHash, axis.extent);

@@ -9,6 +9,7 @@
 
 #include "base/byte_units.hpp"
 #include "base/option_spelling.hpp"
+#include "flow/resolve/host_share.hpp"
 #include "flow/resolve/mixture_forecast.hpp"
 #include "h5feed/error.hpp"
 #include "plan/divide.hpp"

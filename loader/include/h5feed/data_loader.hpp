@@ -103,7 +103,8 @@ struct H5FEED_EXPORT PlanReport {
   double mixing_with_echo = 0;
   std::int64_t echo_factor = 1;   ///< deliveries of each batch
   std::uint64_t cache_bytes = 0;  ///< cache size in use
-  /// Smallest cache size in bytes at which each chunk is decoded once per epoch, tiled masks included.
+  /// Smallest cache size in bytes at which each chunk is decoded about once per epoch, tiled masks included;
+  /// with tiles and windows also the chunks that batches in preparation need.
   std::uint64_t cache_bytes_decode_once = 0;
   /// Smallest cache size in bytes at which later epochs neither read nor decode.
   std::uint64_t cache_bytes_fit = 0;

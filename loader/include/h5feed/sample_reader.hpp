@@ -31,7 +31,7 @@ struct SampleReaderOptions {
   std::optional<std::uint64_t> memory_budget_bytes = {};
   /// Whether rows of uncompressed data bypass the chunk cache and are read directly into the batch.
   RowReads row_reads = RowReads::automatic;
-  /// Seed of what a sample draws in each epoch: places and turns of tiles.
+  /// Seed of what a sample draws in each epoch: places and turns of tiles, anchors in episodes.
   std::uint64_t seed = 0;
   /// Epoch of what a sample draws; a loader with the same seed delivers the same samples in this epoch.
   std::uint64_t epoch = 0;

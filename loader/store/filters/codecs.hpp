@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "base/byte_buffer.hpp"
+#include "h5feed/config.hpp"
 
+struct blosc2_context_s;
 struct libdeflate_decompressor;
 struct ZSTD_DCtx_s;
 
@@ -45,6 +47,22 @@ class ZstdDecoder {
   };
   std::unique_ptr<ZSTD_DCtx_s, Free> context_;
 };
+
+#if H5FEED_HAS_BLOSC2
+/// Decompressor of Blosc2 chunks of one thread; its state is created on first use. Not thread-safe.
+class Blosc2Decoder {
+ public:
+  /// Decodes a chunk to exactly `out`. Throws FilterError for invalid data, another size, or features that
+  /// the HDF5 filter does not use, and std::bad_alloc.
+  void decode(std::span<const std::byte> chunk, std::span<std::byte> out);
+
+ private:
+  struct Free {
+    void operator()(blosc2_context_s* context) const noexcept;
+  };
+  std::unique_ptr<blosc2_context_s, Free> context_;
+};
+#endif
 
 /// Temporary buffers of one thread's decoder, reused from chunk to chunk.
 using Workspace = std::array<ByteBuffer, 2>;

@@ -22,6 +22,9 @@ struct CodecState {
   Workspace workspace;
   DeflateDecoder deflate;
   ZstdDecoder zstd;
+#if H5FEED_HAS_BLOSC2
+  Blosc2Decoder blosc2;
+#endif
 };
 
 /// Size of encoded data.

@@ -19,9 +19,9 @@ namespace h5feed {
 
 /// Filter ids: HDF5's own, and those of HDF Group's "Registered Filter Plugins".
 namespace filter_id {
-inline constexpr unsigned kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kSzip = 4, kScaleOffset = 6,
+inline constexpr unsigned kDeflate = 1, kShuffle = 2, kFletcher32 = 3, kSzip = 4, kNbit = 5, kScaleOffset = 6,
                           kBzip2 = 307, kLzf = 32000, kBlosc = 32001, kLz4 = 32004, kBitshuffle = 32008,
-                          kZstd = 32015;
+                          kZfp = 32013, kZstd = 32015, kBlosc2 = 32026;
 }  // namespace filter_id
 
 struct FilterEntry;
@@ -57,8 +57,8 @@ class FilterPipeline {
   /// Returns whether h5feed itself decodes this filter with these parameters.
   static bool supports(const FilterSpec& filter);
 
-  /// Returns whether `encode` supports this filter. False for szip and scaleoffset, which h5feed decodes but
-  /// does not write.
+  /// Returns whether `encode` supports this filter. False for szip, nbit, scaleoffset, blosc2 and zfp, which
+  /// h5feed decodes but does not write.
   static bool encodes(const FilterSpec& filter);
 
   /// Returns whether a chunk with this mask is stored without any filter.

@@ -11,6 +11,18 @@
 
 namespace h5feed {
 
+// Filters whose libraries are optional.
+#if H5FEED_HAS_BLOSC2
+#define H5FEED_BLOSC2_FILTER(FILTER) FILTER(blosc2)
+#else
+#define H5FEED_BLOSC2_FILTER(FILTER)
+#endif
+#if H5FEED_HAS_ZFP
+#define H5FEED_ZFP_FILTER(FILTER) FILTER(zfp)
+#else
+#define H5FEED_ZFP_FILTER(FILTER)
+#endif
+
 // One line for each filter, in the order in which the message about `--filter` lists them: FILTER(deflate)
 // stands for deflate_filter, which deflate.cpp defines.
 #define H5FEED_FILTERS(FILTER) \
@@ -24,7 +36,10 @@ namespace h5feed {
   FILTER(blosc)                \
   FILTER(fletcher32)           \
   FILTER(szip)                 \
-  FILTER(scaleoffset)
+  FILTER(scaleoffset)          \
+  FILTER(nbit)                 \
+  H5FEED_BLOSC2_FILTER(FILTER) \
+  H5FEED_ZFP_FILTER(FILTER)
 
 #define H5FEED_DECLARE(name) extern const FilterEntry name##_filter;
 H5FEED_FILTERS(H5FEED_DECLARE)
@@ -36,14 +51,16 @@ namespace {
 constexpr auto kFilters = std::to_array<const FilterEntry*>({H5FEED_FILTERS(H5FEED_ADDRESS)});
 #undef H5FEED_ADDRESS
 #undef H5FEED_FILTERS
+#undef H5FEED_BLOSC2_FILTER
+#undef H5FEED_ZFP_FILTER
 
-// Filters that only libhdf5 decodes, from "Registered Filter Plugins" and libhdf5.
+// Filters of "Registered Filter Plugins" that only libhdf5 decodes, some of them if h5feed was built without
+// their library.
 struct NamedFilter {
   unsigned id;
   std::string_view name;
 };
-constexpr std::array<NamedFilter, 9> kForeignFilters = {{{5, "nbit"},
-                                                         {32013, "zfp"},
+constexpr std::array<NamedFilter, 8> kForeignFilters = {{{32013, "zfp"},
                                                          {32017, "sz"},
                                                          {32019, "jpeg"},
                                                          {32024, "sz3"},
@@ -71,15 +88,18 @@ const FilterEntry& filter_entry(unsigned id) noexcept {
 }
 
 std::string_view filter_name(unsigned id) noexcept {
+  if (has_own_decoder(id)) return filter_entry(id).name;
   const auto foreign = std::ranges::find(kForeignFilters, id, &NamedFilter::id);
-  return foreign == kForeignFilters.end() ? filter_entry(id).name : foreign->name;
+  return foreign == kForeignFilters.end() ? std::string_view() : foreign->name;
 }
 
 std::vector<unsigned> named_filters() {
   std::vector<unsigned> ids;
   for (const FilterEntry* filter : kFilters) ids.push_back(filter->id);
   std::ranges::sort(ids);
-  for (const NamedFilter& filter : kForeignFilters) ids.push_back(filter.id);
+  for (const NamedFilter& filter : kForeignFilters) {
+    if (!has_own_decoder(filter.id)) ids.push_back(filter.id);
+  }
   return ids;
 }
 

@@ -30,6 +30,14 @@ struct FilterSpec {
   std::string name;
 };
 
+/// Which bits of a stored integer hold its value: `count` of them from bit `first` on, 0 being the lowest.
+struct ValueBits {
+  unsigned first = 0;
+  unsigned count = 0;  ///< 0: the value fills its bytes
+
+  bool operator==(const ValueBits&) const = default;
+};
+
 /// `DatasetInfo::index_kind` of version 1, the only chunk index without checksums.
 inline constexpr std::string_view kVersion1Index = "B-tree v1";
 
@@ -39,11 +47,12 @@ struct DatasetInfo {
   std::string path;           ///< Absolute path within the file, such as "/train/images"
   DType dtype = DType::u8;    ///< Type of one value
   bool byte_swapped = false;  ///< Whether the stored byte order differs from the host's
+  ValueBits bits = {};        ///< Where the values of integers that do not fill their bytes are
   /// Values of one element. Above 1, the shapes below end with a dimension of this size that the file does
   /// not have: 2 for complex numbers, which are read as (real, imaginary).
   unsigned values_per_element = 1;
   bool plain_type =
-      true;  ///< False for enumerations, bitfields and complex numbers, which are read as `dtype`
+      true;  ///< False for enumerations, bitfields, complex numbers and integers that do not fill their bytes
   std::vector<std::uint64_t> shape;                  ///< Current extent
   std::vector<std::uint64_t> max_shape;              ///< Maximum extent; ~0 in an unlimited dimension
   StorageLayout layout = StorageLayout::contiguous;  ///< How the values are stored
@@ -68,6 +77,8 @@ struct DatasetInfo {
   std::uint64_t row_bytes() const noexcept { return row_elements() * size_of(dtype); }
   /// Returns the decoded bytes of the whole dataset.
   std::uint64_t total_bytes() const noexcept { return rows() * row_bytes(); }
+  /// Returns whether stored values, once decoded, are the host's; `to_host_values` converts others.
+  bool stores_host_values() const noexcept { return !byte_swapped && bits.count == 0; }
   /// Returns shape and type for messages: "20000×3×218×178 u8".
   std::string shape_text() const;
   /// Returns file and path, with which messages begin: "train.h5:/images".

@@ -57,14 +57,24 @@ std::optional<Superblock> read_superblock(const ByteSource& source) {
   if (version > 3) return std::nullopt;
   // Base address, free-space or extension address, end-of-file address, each `width` bytes.
   const std::size_t width = at(version < 2 ? 13 : 9);
+  const std::size_t length_width = at(version < 2 ? 14 : 10);
   const std::size_t addresses = version == 0 ? 24 : version == 1 ? 28 : 12;
-  if (width != 2 && width != 4 && width != 8) return std::nullopt;
+  const auto usual = [](std::size_t count) { return count == 2 || count == 4 || count == 8; };
+  if (!usual(width) || !usual(length_width)) return std::nullopt;
+  const auto address = [&](std::size_t number) {
+    return little_endian(std::span(bytes).subspan(addresses + number * width, width));
+  };
   Superblock block;
+  block.address_bytes = width;
+  block.length_bytes = length_width;
+  block.base_address = address(0);
+  // The fifth field of the old versions is the link name of the root group's entry.
+  block.root_header = address(version < 2 ? 5 : 3);
+  if (version >= 2 && address(1) != undefined_address(width)) block.extension = address(1);
   block.user_block_bytes = *offset;
-  block.end_of_file = little_endian(std::span(bytes).subspan(addresses + 2 * width, width));
+  block.end_of_file = address(2);
   // The driver's block is the fourth address, the extension the second one.
-  const std::uint64_t driver =
-      little_endian(std::span(bytes).subspan(addresses + (version < 2 ? 3 : 1) * width, width));
+  const std::uint64_t driver = address(version < 2 ? 3 : 1);
   if (driver < source.size()) block.driver = find_driver(source, *offset + driver);
   constexpr std::size_t kWriterFlag = 0x1;
   constexpr std::size_t kSwmrFlag = 0x4;

@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "base/byte_units.hpp"
 #include "h5feed/error.hpp"
+#include "store/format/host_values.hpp"
+#include "store/format/structure_check.hpp"
 #include "store/format/superblock.hpp"
 #include "store/hdf5/dataset_list.hpp"
 #include "store/hdf5/h5_file_handles.hpp"
@@ -81,6 +85,15 @@ bool open_as_the_host_did(const std::string& name, hid_t& id) {
   return open_with(H5::FileAccPropList::DEFAULT, name, id);
 }
 
+// libhdf5 walks the whole chunk index of a dataset to count its bytes, and recurses without end over one
+// whose nodes refer to each other.
+void check_chunk_tree(const Hdf5Calls& calls, const ByteSource& bytes, const H5::DataSet& dataset,
+                      const std::string& path) H5FEED_REQUIRES(hdf5_mutex) {
+  const std::string damage = chunk_tree_damage(bytes, key_of(dataset.getId(), ".", calls, path));
+  if (!damage.empty())
+    throw FileError(fmt::format("{}:{}: {}; {}", calls.file(), short_path(path), damage, kRestore));
+}
+
 }  // namespace
 
 void limit_metadata_cache(const H5::FileAccPropList& access) {
@@ -119,13 +132,16 @@ H5File::H5File(std::filesystem::path path, std::filesystem::path place, std::uni
     : path_(std::move(path)), place_(std::move(place)), state_(std::move(state)) {}
 
 H5File::~H5File() {
-  std::vector<hid_t> ids;
+  // Allocates nothing: a destructor that threw would end the process.
+  std::map<std::string, hid_t> readers;
+  hid_t file = H5I_INVALID_HID;
   {
     const MutexLock lock(hdf5_mutex);
-    for (const auto& [path, id] : state_->readers) ids.push_back(id);
-    ids.push_back(state_->file);
+    readers.swap(state_->readers);
+    file = state_->file;
   }
-  for (const hid_t id : ids) Hdf5Session::release(id);
+  for (const auto& [path, id] : readers) Hdf5Session::release(id);
+  Hdf5Session::release(file);
 }
 
 std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const std::filesystem::path& place) {
@@ -135,6 +151,8 @@ std::shared_ptr<H5File> H5File::open(const std::filesystem::path& path, const st
   state->identity = find_file_identity(place);
   state->bytes = open_file_source(place);
   if (!has_hdf5_signature(*state->bytes)) throw FileError(why_not_hdf5(path));
+  if (const std::string damage = structure_damage(*state->bytes); !damage.empty())
+    throw FileError(fmt::format("{}: {}; {}", path.string(), damage, kRestore));
   {
     const Hdf5Session session;
     if (!open_without_locks(name, state->file)) {
@@ -179,7 +197,9 @@ DatasetInfo H5File::describe(const std::string& name, const PathOption& option) 
   try {
     if (path == "/" || within.type_of(handle, path) == H5I_GROUP)
       throw_is_group(handle, {session, file}, name, option);
-    return read_info(file, path, handle.openDataSet(path, within.datasets()));
+    const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
+    check_chunk_tree({session, file}, *state_->bytes, dataset, path);
+    return read_info(file, path, dataset);
   } catch (const H5::Exception&) {
     throw_not_opened(handle, within, {session, file}, name, option);
   }
@@ -199,7 +219,9 @@ std::optional<VlenInfo> H5File::describe_vlen(const std::string& name) const {
   try {
     const WithinFile within;
     if (path == "/" || within.type_of(handle, path) != H5I_DATASET) return std::nullopt;
-    return read_vlen_info(path_.string(), path, handle.openDataSet(path, within.datasets()), reference_bytes);
+    const H5::DataSet dataset = handle.openDataSet(path, within.datasets());
+    check_chunk_tree({session, path_.string()}, *state_->bytes, dataset, path);
+    return read_vlen_info(path_.string(), path, dataset, reference_bytes);
   } catch (const H5::Exception&) {
     return std::nullopt;
   }
@@ -288,6 +310,7 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
     const H5::DataSpace file_space = dataset.getSpace();
     if (info.file_rank() == 0) {
       dataset.read(out.data(), memory_type(dataset), file_space, file_space);
+      take_value_bits(info, out);
       return;
     }
     // Elements of several values are always read whole.
@@ -297,6 +320,7 @@ void H5File::read_hyperslab(const DatasetInfo& info, std::span<const std::uint64
     file_space.selectHyperslab(H5S_SELECT_SET, extent.data(), first.data());
     const H5::DataSpace memory_space(static_cast<int>(extent.size()), extent.data());
     dataset.read(out.data(), memory_type(dataset), memory_space, file_space);
+    take_value_bits(info, out);
   } catch (const H5::Exception&) {
     throw FileError(fmt::format("{}:{}: libhdf5 cannot read {} elements at ({}): {}", info.file,
                                 short_path(info.path), format_shape({count.begin(), count.end()}),

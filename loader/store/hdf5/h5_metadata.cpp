@@ -11,6 +11,7 @@
 #include "h5feed/error.hpp"
 #include "store/filters/filters.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/format/host_values.hpp"
 #include "store/hdf5/hdf5_session.hpp"
 #include "store/hdf5/hdf5_types.hpp"
 #include "store/hdf5/hdf5_versions.hpp"
@@ -199,6 +200,7 @@ DatasetInfo read_stored(const std::string& file_name, const std::string& path, c
                    .path = path,
                    .dtype = *type.dtype,
                    .byte_swapped = type.byte_swapped,
+                   .bits = type.bits,
                    .values_per_element = type.values,
                    .plain_type = type.plain,
                    .shape = extent.shape,
@@ -217,6 +219,7 @@ DatasetInfo read_stored(const std::string& file_name, const std::string& path, c
   // Variable-length data has no fill value.
   if (dataset.getTypeClass() != H5T_VLEN && plist.isFillValueDefined() != H5D_FILL_VALUE_UNDEFINED) {
     plist.getFillValue(memory_type(dataset), info.fill_value.data());
+    take_value_bits(info, info.fill_value);
   }
   read_stored_size(dataset, info);
   return info;
@@ -240,11 +243,12 @@ DatasetInfo read_info(const std::string& file_name, const std::string& path, con
           "ragged or pad, while the samples of the data have one shape",
           file_name, short_path(path), name_of(*element.dtype)));
     }
-    throw DatasetError(fmt::format(
-        "{}:{}: the elements are {}; h5feed reads integers and bitfields of 8, 16, 32 or 64 bits, "
-        "enumerations, IEEE floats of 16, 32 or 64 bits, bfloat16 and complex numbers; store the "
-        "data as one of these",
-        file_name, short_path(path), type.text));
+    throw DatasetError(
+        fmt::format("{}:{}: the elements are {}; h5feed reads integers of 1, 2, 4 or 8 bytes, bitfields "
+                    "of 8, 16, 32 or 64 bits, enumerations, IEEE floats of 16, 32 or 64 bits, bfloat16 and "
+                    "complex numbers; store the "
+                    "data as one of these",
+                    file_name, short_path(path), type.text));
   }
   return read_stored(file_name, path, dataset, type);
 }

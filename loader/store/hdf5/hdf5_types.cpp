@@ -22,10 +22,13 @@ constexpr FloatLayout kHalf{DType::f16, 5, 10, 15};
 constexpr FloatLayout kBrainFloat{DType::bf16, 8, 7, 127};
 constexpr FloatLayout kFloats[] = {kHalf, kBrainFloat, {DType::f32, 8, 23, 127}, {DType::f64, 11, 52, 1023}};
 
-bool whole_bytes(const H5::AtomType& type) {
+bool has_known_order(const H5::AtomType& type) {
   const H5T_order_t order = type.getOrder();
-  return type.getPrecision() == type.getSize() * 8 && type.getOffset() == 0 &&
-         (order == H5T_ORDER_LE || order == H5T_ORDER_BE || type.getSize() == 1);
+  return order == H5T_ORDER_LE || order == H5T_ORDER_BE || type.getSize() == 1;
+}
+
+bool whole_bytes(const H5::AtomType& type) {
+  return type.getPrecision() == type.getSize() * 8 && type.getOffset() == 0 && has_known_order(type);
 }
 
 StoredType numeric(DType dtype, const H5::AtomType& type) {
@@ -36,9 +39,23 @@ StoredType numeric(DType dtype, const H5::AtomType& type) {
 StoredType classify_integer(const H5::IntType& type) {
   const std::size_t bits = type.getPrecision();
   const bool is_signed = type.getSign() != H5T_SGN_NONE;
-  const std::optional<DType> dtype = dtype_from_name(fmt::format("{}{}", is_signed ? 'i' : 'u', bits));
-  if (!dtype || !whole_bytes(type)) return {{}, false, fmt::format("{}-bit integers", bits)};
-  return numeric(*dtype, type);
+  const std::optional<DType> dtype =
+      dtype_from_name(fmt::format("{}{}", is_signed ? 'i' : 'u', 8 * type.getSize()));
+  if (!dtype) return {{}, false, fmt::format("integers of {} bytes", type.getSize())};
+  if (!has_known_order(type)) return {{}, false, fmt::format("{}-bit integers", bits)};
+  StoredType stored = numeric(*dtype, type);
+  if (whole_bytes(type)) return stored;
+  stored.plain = false;
+  stored.bits = {static_cast<unsigned>(type.getOffset()), static_cast<unsigned>(bits)};
+  stored.text = fmt::format("{} of {} bits", stored.text, bits);
+  return stored;
+}
+
+// Returns an integer type whose values fill their bytes; for others, no dtype.
+StoredType classify_whole_integer(const H5::IntType& type) {
+  StoredType stored = classify_integer(type);
+  if (stored.bits.count > 0) return {{}, false, fmt::format("{}-bit integers", stored.bits.count)};
+  return stored;
 }
 
 StoredType classify_float(const H5::FloatType& type) {
@@ -108,7 +125,7 @@ H5::IntType base_of(const H5::EnumType& type) { return integer_view(type.getSupe
 
 StoredType classify_enumeration(const H5::EnumType& type) {
   if (is_bool(type)) return {DType::u8, false, "bool", 1, false};
-  StoredType stored = classify_integer(base_of(type));
+  StoredType stored = classify_whole_integer(base_of(type));
   stored.plain = false;
   stored.text = stored.dtype ? fmt::format("enumeration of {}", stored.text) : "enumeration";
   return stored;
@@ -163,7 +180,7 @@ StoredType classify_type(const H5::DataSet& dataset) {
 
 StoredType classify_vlen_element(const H5::DataSet& dataset) {
   const H5::DataType element = dataset.getVarLenType().getSuper();
-  if (element.getClass() == H5T_INTEGER) return classify_integer(integer_view(element));
+  if (element.getClass() == H5T_INTEGER) return classify_whole_integer(integer_view(element));
   if (element.getClass() == H5T_BITFIELD) return classify_bitfield(element);
   if (element.getClass() == H5T_FLOAT) {
     H5::FloatType real;

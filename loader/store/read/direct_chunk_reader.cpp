@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/clock.hpp"
-#include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/format/host_values.hpp"
 #include "store/read/chunk_errors.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/read/stored_chunks.hpp"
@@ -107,13 +107,13 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
     } catch (...) {
       rethrow_for_chunk(*this, chunk);
     }
-    if (info_.byte_swapped) swap_byte_order(out, size_of(info_.dtype));
+    to_host_values(info_, out);
     cost.decode_ns = now_ns() - begin;
     return cost;
   }
 
   bool rows_readable() const noexcept override {
-    return pipeline_.empty() && !info_.byte_swapped && !info_.shape.empty() &&
+    return pipeline_.empty() && info_.stores_host_values() && !info_.shape.empty() &&
            std::equal(chunk_shape_.begin() + 1, chunk_shape_.end(), info_.shape.begin() + 1,
                       info_.shape.end());
   }
@@ -179,7 +179,7 @@ class DirectChunkReader final : public ChunkReader, public StoredChunks {
     if (locations_[chunk].stored_bytes != chunk_bytes_) throw not_whole(chunk);
     ReadCost cost = fetch_chunk(chunk, out);
     const std::uint64_t begin = now_ns();
-    if (info_.byte_swapped) swap_byte_order(out, size_of(info_.dtype));
+    to_host_values(info_, out);
     cost.decode_ns = now_ns() - begin;
     return cost;
   }

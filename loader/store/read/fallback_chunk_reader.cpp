@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/clock.hpp"
-#include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/format/host_values.hpp"
 #include "store/read/chunk_errors.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/read/unfetched_chunk_reader.hpp"
@@ -96,7 +96,7 @@ class FallbackChunkReader final : public UnfetchedChunkReader {
     const bool unfiltered = info_.unfiltered_edge_chunks && cut_by_extent(box.coordinates, info_);
     const std::uint32_t mask = unfiltered ? ChunkLocation::kAllFiltersSkipped : stored->filter_mask;
     pipeline_->decode(scratch.raw.span().first(stored->bytes), mask, out, scratch.decode);
-    if (info_.byte_swapped) swap_byte_order(out, size_of(info_.dtype));
+    to_host_values(info_, out);
     return true;
   }
 

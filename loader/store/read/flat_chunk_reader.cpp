@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/clock.hpp"
-#include "store/format/byte_order.hpp"
 #include "store/format/chunk_geometry.hpp"
+#include "store/format/host_values.hpp"
 #include "store/read/chunk_errors.hpp"
 #include "store/read/reader_factories.hpp"
 #include "store/read/stored_chunks.hpp"
@@ -58,12 +58,12 @@ class FlatChunkReader final : public ChunkReader, public StoredChunks {
     ReadCost cost;
     const std::uint64_t begin = now_ns();
     std::memcpy(out.data(), raw.data(), raw.size());
-    if (info_.byte_swapped) swap_byte_order(out.first(raw.size()), size_of(info_.dtype));
+    to_host_values(info_, out.first(raw.size()));
     cost.decode_ns = now_ns() - begin;
     return cost;
   }
 
-  bool rows_readable() const noexcept override { return !info_.byte_swapped && !info_.shape.empty(); }
+  bool rows_readable() const noexcept override { return info_.stores_host_values() && !info_.shape.empty(); }
 
   ReadCost read_rows(std::uint64_t first, std::uint64_t count,
                      std::span<const std::span<std::byte>> outs) const override {
@@ -91,8 +91,8 @@ class FlatChunkReader final : public ChunkReader, public StoredChunks {
     for (const std::span<std::byte> out : outs) {
       if (!begin_) {
         fill_with(info_.fill_value, out);
-      } else if (info_.byte_swapped) {
-        swap_byte_order(out, size_of(info_.dtype));
+      } else {
+        to_host_values(info_, out);
       }
     }
     cost.decode_ns = now_ns() - begin;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/interrupt.hpp"
 #include "base/mutex.hpp"
 #include "store/format/chunk_geometry.hpp"
 
@@ -25,6 +26,7 @@ class WholeRead {
       while (!failed_.load(std::memory_order_relaxed)) {
         const std::uint64_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
         if (chunk >= reader_.num_chunks()) return;
+        check_interrupt();
         read_one(chunk, scratch, decoded);
       }
     } catch (...) {

@@ -103,7 +103,9 @@ std::shared_ptr<const ChunkReader> open_contiguous(std::shared_ptr<H5File> file,
 std::shared_ptr<const ChunkReader> open_compact(const H5File& file, DatasetInfo info) {
   check_stored_bytes(info);
   ByteBuffer bytes(info.total_bytes());
-  file.read_rows(info, 0, info.rows(), bytes.span());
+  DatasetInfo stored = info;
+  stored.bits = {};  // The reader takes the bits of each value
+  file.read_rows(stored, 0, info.rows(), bytes.span());
   info.byte_swapped = false;  // H5Dread returned host byte order
   return make_flat_reader(std::move(info), 0, std::make_shared<MemorySource>(std::move(bytes)));
 }

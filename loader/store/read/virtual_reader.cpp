@@ -77,6 +77,7 @@ bool fits(const DatasetInfo& source, VirtualSource& wanted, const DatasetInfo& w
   }
   if (wanted.whole && !wanted.one_row && source.rows() != wanted.rows) return false;
   if (source.dtype != whole.dtype || source.values_per_element != whole.values_per_element) return false;
+  if (source.bits != whole.bits) return false;
   if (wanted.one_row) return source.shape == inner;
   return source.shape.size() == whole.shape.size() &&
          std::vector(source.shape.begin() + 1, source.shape.end()) == inner;

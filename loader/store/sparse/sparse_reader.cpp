@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "base/byte_units.hpp"
+#include "base/system_limits.hpp"
 #include "base/with_type.hpp"
 #include "h5feed/error.hpp"
+#include "store/read/read_all.hpp"
 
 namespace h5feed {
 namespace {
@@ -199,8 +201,18 @@ void SparseReader::copy_columns(std::uint64_t first_value, std::span<const std::
         beyond |= static_cast<std::uint64_t>(static_cast<std::uint64_t>(column) >= columns_);
         out[i] = static_cast<std::int32_t>(column);
       }
-      if (beyond == 0) return;
-      for (std::size_t i = 0; i < count; ++i) {
+      if (beyond > 0) check_values(first_value, stored, type);
+    }
+  });
+}
+
+// Throws for the first column that the matrix does not have. `first_value` as in `copy_columns`.
+void SparseReader::check_values(std::uint64_t first_value, std::span<const std::byte> stored,
+                                DType type) const {
+  with_type_of(type, [&](auto typed) {
+    using T = decltype(typed);
+    if constexpr (std::is_integral_v<T>) {
+      for (std::size_t i = 0; i < stored.size() / sizeof(T); ++i) {
         T column;
         std::memcpy(&column, stored.data() + i * sizeof(T), sizeof(T));
         if (static_cast<std::uint64_t>(column) >= columns_)
@@ -208,6 +220,28 @@ void SparseReader::copy_columns(std::uint64_t first_value, std::span<const std::
       }
     }
   });
+}
+
+void SparseReader::check_columns(std::uint64_t most_bytes) const {
+  std::uint64_t bytes = 0;
+  for (const SparsePart& part : parts_) bytes += part.indices->info().total_bytes();
+  if (bytes > most_bytes) return;
+  for (std::size_t number = 0; number < parts_.size(); ++number) {
+    const ChunkReader& indices = *parts_[number].indices;
+    const std::uint64_t first = starts_[first_rows_[number]];
+    const std::uint64_t end = number + 1 < parts_.size() ? starts_[first_rows_[number + 1]] : starts_.back();
+    ByteBuffer stored;
+    try {
+      stored = read_all(indices, system_limits().cpus);
+    } catch (const ChunkError&) {
+      continue;
+    } catch (const FileError&) {
+      continue;
+    }
+    // Values behind the last row belong to none.
+    const std::size_t used = static_cast<std::size_t>(end - first) * size_of(indices.info().dtype);
+    check_values(first, std::span<const std::byte>(stored.span()).first(used), indices.info().dtype);
+  }
 }
 
 ReadCost SparseReader::read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const {

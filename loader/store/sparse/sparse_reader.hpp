@@ -63,6 +63,9 @@ class SparseReader final : public UnfetchedChunkReader {
   std::string fallback_reason() const override;
   /// Throws ChunkError also for a column that the matrix does not have, naming its row.
   ReadCost read_chunk(std::uint64_t chunk, std::span<std::byte> out, ReadScratch& scratch) const override;
+  /// Throws ChunkError as `read_chunk` for a column that the matrix does not have, if all columns take at
+  /// most `most_bytes`; else does nothing. Leaves what cannot be read to `read_chunk`. Blocks.
+  void check_columns(std::uint64_t most_bytes) const;
   RowOrigin origin(std::uint64_t row) const override;
   std::string describe_chunk(std::uint64_t chunk) const override;
 
@@ -77,6 +80,7 @@ class SparseReader final : public UnfetchedChunkReader {
   std::size_t columns_at(std::uint64_t values) const noexcept;
   void copy_columns(std::uint64_t first_value, std::span<const std::byte> stored, DType type,
                     std::int32_t* out) const;
+  void check_values(std::uint64_t first_value, std::span<const std::byte> stored, DType type) const;
   [[noreturn]] void refuse_column(std::uint64_t value, const std::string& column) const;
   std::size_t part_of(std::uint64_t row) const noexcept;
 

@@ -21,6 +21,7 @@
 #include "base/byte_buffer.hpp"
 #include "base/byte_units.hpp"
 #include "base/files/file_descriptor.hpp"
+#include "base/interrupt.hpp"
 #include "base/mutex.hpp"
 #include "h5feed/error.hpp"
 #include "store/format/byte_source.hpp"
@@ -57,6 +58,7 @@ void for_each_block(std::uint64_t bytes,
     try {
       ByteBuffer buffer(std::min(kBlock, bytes));
       for (std::uint64_t block = next++; block < blocks; block = next++) {
+        check_interrupt();
         const std::uint64_t begin = block * kBlock;
         work(block, begin, buffer.span().first(std::min(kBlock, bytes - begin)));
       }
@@ -89,6 +91,20 @@ void write_all(int fd, std::uint64_t offset, std::span<const std::byte> bytes, c
   }
 }
 
+// Waits until the disk has the file, block by block, because one fsync of a large file cannot be interrupted.
+void sync(int fd, const fs::path& target, std::uint64_t bytes) {
+  constexpr unsigned kWritten =
+      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  for (std::uint64_t begin = 0; begin < bytes; begin += kBlock) {
+    check_interrupt();
+    // Not every file system has it; those leave all to fsync.
+    if (::sync_file_range(fd, static_cast<off64_t>(begin), kBlock, kWritten) == 0) continue;
+    if (errno == EIO || errno == ENOSPC || errno == EDQUOT) fail(target, bytes, "synced", errno);
+    break;
+  }
+  if (::fsync(fd) != 0) fail(target, bytes, "synced", errno);
+}
+
 void copy(const ByteSource& source, const fs::path& target, std::uint64_t bytes,
           const std::function<void()>& before_compare) {
   const FileDescriptor file(
@@ -105,7 +121,7 @@ void copy(const ByteSource& source, const fs::path& target, std::uint64_t bytes,
     checksums[block] = checksum(buffer);
     write_all(file.get(), begin, buffer, target, bytes);
   });
-  if (::fsync(file.get()) != 0) fail(target, bytes, "synced", errno);
+  sync(file.get(), target, bytes);
   // The pages are dropped, so that the comparison sees what the storage holds.
   ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
   if (before_compare) before_compare();

@@ -9,15 +9,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
 #include "base/files/file_descriptor.hpp"
+#include "base/interrupt.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
 #include "store/stage/checked_copy.hpp"
@@ -63,15 +66,18 @@ class FolderLock {
     if (!file_.valid())
       throw FileError(fmt::format("stage_dir: {} cannot be written: {}; name another directory",
                                   (folder / "lock").string(), reason_of(errno)));
-    if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return;
-    if (errno == EWOULDBLOCK) {
-      log(LogLevel::info,
-          fmt::format("stage_dir: waiting for another process that copies files to {}", folder.string()));
-    }
-    while (::flock(file_.get(), LOCK_EX) != 0) {
-      if (errno == EINTR) continue;
-      throw FileError(fmt::format("stage_dir: {} cannot be locked: {}; name a directory on a local disk",
-                                  (folder / "lock").string(), reason_of(errno)));
+    // A call that waits for the lock could not be interrupted.
+    for (bool said = false; ::flock(file_.get(), LOCK_EX | LOCK_NB) != 0; said = true) {
+      if (errno != EWOULDBLOCK && errno != EINTR) {
+        throw FileError(fmt::format("stage_dir: {} cannot be locked: {}; name a directory on a local disk",
+                                    (folder / "lock").string(), reason_of(errno)));
+      }
+      if (!said) {
+        log(LogLevel::info,
+            fmt::format("stage_dir: waiting for another process that copies files to {}", folder.string()));
+      }
+      check_interrupt();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -31,6 +32,27 @@ inline void replace_bytes(const std::filesystem::path& path, const std::vector<s
        (at = std::search(at, bytes.end(), from.begin(), from.end(), same)) != bytes.end(); ++at, ++found)
     std::ranges::transform(to, at, [](std::uint8_t b) { return std::byte{b}; });
   if (found != times) throw std::runtime_error("replace_bytes: found " + std::to_string(found) + " times");
+  replace_file(path, bytes);
+}
+
+/// Replaces every 8-byte little-endian `from` in the file.
+inline void replace_address(const std::filesystem::path& path, std::uint64_t from, std::uint64_t to) {
+  std::vector<std::byte> bytes = file_bytes(path);
+  for (std::size_t i = 0; i + 8 <= bytes.size(); ++i) {
+    if (std::memcmp(&bytes[i], &from, 8) == 0) std::memcpy(&bytes[i], &to, 8);
+  }
+  replace_file(path, bytes);
+}
+
+/// Overwrites word `place` of a filter's client data, which the file has once. Throws std::runtime_error if
+/// it does not.
+inline void damage_params(const std::filesystem::path& path, const std::vector<unsigned>& params,
+                          std::size_t place, unsigned value) {
+  std::vector<std::byte> bytes = file_bytes(path);
+  const auto words = std::as_bytes(std::span(params));
+  const auto at = std::search(bytes.begin(), bytes.end(), words.begin(), words.end());
+  if (at == bytes.end()) throw std::runtime_error("damage_params: no such parameters");
+  std::memcpy(&*at + place * sizeof(value), &value, sizeof(value));
   replace_file(path, bytes);
 }
 

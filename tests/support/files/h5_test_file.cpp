@@ -31,6 +31,10 @@ Hid host_order_type(const Hid& dataset) {
   if (kind == H5T_INTEGER || kind == H5T_FLOAT || kind == H5T_BITFIELD || kind == H5T_COMPOUND) {
     require(H5Tset_order(type.get(), kLittle ? H5T_ORDER_LE : H5T_ORDER_BE), "H5Tset_order");
   }
+  if (kind == H5T_INTEGER) {  // also of values that do not fill their bytes
+    require(H5Tset_offset(type.get(), 0), "H5Tset_offset");
+    require(H5Tset_precision(type.get(), 8 * H5Tget_size(type.get())), "H5Tset_precision");
+  }
   return type;
 }
 

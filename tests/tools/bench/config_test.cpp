@@ -173,15 +173,9 @@ TEST_F(BenchConfigTest, takes_what_info_writes_for_every_layout) {
     H5TestFile images(dir_ / "images.h5");
     images.create({.path = "photos", .shape = {40, 40, 40, 3}});
   }
-  for (const auto& [file, what] : {std::pair("cells.h5ad", "sparse rows, 200 cells of 30 genes"),
-                                   {"demos.h5", "windows in 2 episodes"},
-                                   {"weather.h5", "windows in a series of 40 states"},
-                                   {"scan.h5", "patches of one volume of 40×40×40"},
-                                   {"mri.h5", "slices of a scan with their neighbours"},
-                                   {"images.h5", "40 images"}}) {
+  for (const char* const file : {"cells.h5ad", "demos.h5", "weather.h5", "scan.h5", "mri.h5", "images.h5"}) {
     const ProgramResult info = run_program(dir_.path(), {"info", file, "--write-config", "c.json"});
     ASSERT_EQ(info.exit_code, 0) << info.err;
-    EXPECT_THAT(info.err, HasSubstr(std::string("c.json: opens ") + what));
     std::ifstream written(dir_ / "c.json");
     const Json result = bench(Json::parse(written));
     ASSERT_TRUE(result.contains("rows")) << file;

@@ -46,6 +46,7 @@ const std::vector<Reader>& readers() {
       {"pack_npy", {"pack", "out.h5", "--npy", "images=IN"}, false},
       {"pack_csv", {"pack", "out.h5", "--csv", "IN", "--size", "8x8"}, false},
       {"pack_images", {"pack", "out.h5", "--images", "IN", "--size", "8x8"}, false},
+      {"report", {"report", "IN", "-o", "out.html"}, false},
   };
   return all;
 }
@@ -130,6 +131,7 @@ const std::vector<Writer>& writers() {
       {"tune", {"tune", "good.h5", "--export-markdown", "OUT", "--scratch", "."}},
       {"bench", {"bench", "good.h5", "--export-json", "OUT"}},
       {"monitor", {"monitor", "-o", "OUT", "--", "true"}},
+      {"report", {"report", "good.h5", "-o", "OUT"}},
   };
   return all;
 }

@@ -49,6 +49,7 @@ Names matches(const std::string& text, const std::regex& pattern, std::size_t gr
 class Parser {
  public:
   Parser() {
+    cli::add_doctor(app_, action_, {});
     cli::add_info(app_, action_);
     cli::add_check(app_, action_);
     cli::add_generate(app_, action_);
@@ -58,6 +59,7 @@ class Parser {
     cli::add_bench(app_, action_);
     cli::add_env(app_, action_);
     cli::add_monitor(app_, action_, {});
+    cli::add_report(app_, action_);
     cli::add_completion(app_, action_);
   }
 

@@ -27,13 +27,13 @@ TEST(Program, alone_prints_three_commands_to_try_and_they_work) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr("h5feed generate demo.h5 --samples 2000 --shape 3,64,64 "));
-  EXPECT_THAT(result.out, HasSubstr("h5feed info demo.h5 "));
+  EXPECT_THAT(result.out, HasSubstr("h5feed doctor demo.h5 "));
   EXPECT_THAT(result.out, HasSubstr("h5feed bench demo.h5 --target labels --shuffle chunk:16 "));
 
   EXPECT_EQ(
       run_program(dir.path(), {"generate", "demo.h5", "--samples", "2000", "--shape", "3,64,64"}).exit_code,
       0);
-  EXPECT_EQ(run_program(dir.path(), {"info", "demo.h5"}).exit_code, 0);
+  EXPECT_NE(run_program(dir.path(), {"doctor", "demo.h5", "--time-budget", "200ms"}).out, "");
   EXPECT_EQ(run_program(dir.path(), {"bench", "demo.h5", "--target", "labels", "--shuffle", "chunk:16",
                                      "--time-budget", "200ms", "--num-workers", "1"})
                 .exit_code,
@@ -56,8 +56,8 @@ TEST(Program, starts_without_image_codecs) {
 }
 
 TEST(Program, every_command_has_help_with_examples) {
-  for (const std::string command :
-       {"info", "check", "generate", "pack", "repack", "tune", "bench", "env", "monitor"}) {
+  for (const std::string command : {"doctor", "info", "check", "generate", "pack", "repack", "tune", "bench",
+                                    "env", "monitor", "report"}) {
     const ProgramResult result = run_program(".", {command, "--help"});
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("Examples:\n  h5feed " + command));

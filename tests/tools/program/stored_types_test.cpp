@@ -14,6 +14,7 @@
 #include "support/programs/run_program.hpp"
 #include "support/programs/tune_runs.hpp"
 #include "tools/measure/sample_cost.hpp"
+#include "tools/storage/storage_advice.hpp"
 
 namespace h5feed::test {
 namespace {
@@ -133,10 +134,11 @@ TEST(RepackAdvice, names_a_filter_where_the_own_one_cannot_be_written) {
   info.layout = StorageLayout::chunked;
   info.chunk_shape = {4, 2};
   info.filters = parse_filters("gzip:1", 2);
-  EXPECT_THAT(cli::sample_cost_warning(info),
+  EXPECT_THAT(cli::cut_samples(info)->line(info),
               ::testing::EndsWith(": h5feed repack a.h5 NEW.h5 --dataset /x --chunk auto"));
   info.filters[0].id = filter_id::kScaleOffset;
-  EXPECT_THAT(cli::sample_cost_warning(info), ::testing::EndsWith("--chunk auto --filter shuffle+gzip:4"));
+  EXPECT_THAT(cli::cut_samples(info)->line(info),
+              ::testing::EndsWith("--chunk auto --filter shuffle+gzip:4"));
   EXPECT_EQ(cli::repack_command(info, "--filter none"),
             "h5feed repack a.h5 NEW.h5 --dataset /x --filter none");
 }

@@ -62,7 +62,8 @@ TEST_F(EpisodeRefusalsTest, names_tables_that_do_not_add_up) {
   EXPECT_EQ(table_refusal(Index::lengths, "short"),
             "a.h5: short says that the episodes have 6 rows together, the data has 7; name the table of this "
             "data");
-  EXPECT_EQ(table_refusal(Index::lengths, "negative"), "a.h5: negative gives episode 1 the length -1");
+  EXPECT_EQ(table_refusal(Index::lengths, "negative"),
+            "a.h5: negative gives episode 1 the length -1; lengths must be 0 or more: name another table");
   EXPECT_EQ(
       table_refusal(Index::ends, "falling"),
       "a.h5: falling ends episode 1 at row 4, before its first row 7; with lengths of episodes, set index "

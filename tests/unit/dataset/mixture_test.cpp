@@ -14,6 +14,7 @@
 #include "h5feed/error.hpp"
 #include "h5feed/mixture.hpp"
 #include "h5feed/sample_reader.hpp"
+#include "support/captured_log.hpp"
 #include "support/files/field_file.hpp"
 #include "support/files/sample_set.hpp"
 #include "support/loaders/deliveries.hpp"
@@ -69,6 +70,12 @@ class Mixtures : public testing::Test {
   const SampleSet large_ = SampleSet(gzip_set());
   const SampleSet small_ = SampleSet(small_set());
 };
+
+TEST_F(Mixtures, do_not_warn_of_decodes_if_all_sets_fit_the_cache) {
+  const CapturedLog log;
+  const DataLoader loader(mixed({.epoch_size = 3000}), {.batch_size = 10, .shuffle = "chunk:2", .seed = 1});
+  EXPECT_THAT(log.warnings(), testing::IsEmpty());
+}
 
 TEST_F(Mixtures, deliver_the_stored_samples_of_each_set_for_any_workers_and_cache) {
   const Dataset data = mixed();

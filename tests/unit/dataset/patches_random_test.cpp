@@ -265,8 +265,8 @@ TEST_F(Patches, at_random_places_decode_every_touched_chunk_about_once) {
   write_volumes(extents, {16, 16, 16});
   DatasetOptions patches = options_of({.size = {16, 16, 16}, .per_image = 8});
   patches.target = "label";
-  for (const char* const shuffle : {"sequential", "chunk:4"}) {
-    for (const std::int64_t workers : {0, 2}) {
+  for (const char* const shuffle : {"sequential", "chunk:1", "chunk:4"}) {
+    for (const std::int64_t workers : {0, 2, 4}) {
       DataLoaderOptions options{.batch_size = 4,
                                 .shuffle = shuffle,
                                 .seed = 2,

@@ -365,6 +365,13 @@ TEST_F(Patches, a_state_of_other_patches_is_refused) {
     DataLoader loader(Dataset::open(options), {.batch_size = 2, .shuffle = true, .seed = 1});
     EXPECT_THAT(refusal_of<StateError>([&] { loader.restore(state_of(tiles)); }), HasSubstr("dataset"));
   }
+
+  // As many patches at random places of another volume.
+  DataLoader small(Dataset::open(options_of(tiles)), {.batch_size = 2, .shuffle = true, .seed = 1});
+  files.clear();
+  write_volumes({{20, 30, 41}}, {8, 16, 16});
+  DataLoader large(Dataset::open(options_of(tiles)), {.batch_size = 2, .shuffle = true, .seed = 1});
+  EXPECT_THAT(refusal_of<StateError>([&] { large.restore(small.state()); }), HasSubstr("dataset"));
 }
 
 }  // namespace

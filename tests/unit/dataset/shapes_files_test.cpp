@@ -15,6 +15,7 @@
 #include "h5feed/error.hpp"
 #include "store/read/file_pool.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/identity_filter.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/loaders/loaded_rows.hpp"
 #include "support/refusal.hpp"
@@ -104,9 +105,9 @@ TEST(FileList, reads_chunks_that_cut_samples_in_all_files) {
 
 TEST(FileList, reads_files_that_only_libhdf5_can_read) {
   ManyFiles many;
-  many.add("a.h5", 7, {.chunk = {3, 5, 4}, .filters = {{.id = 5}}});  // nbit
+  many.add("a.h5", 7, {.chunk = {3, 5, 4}, .filters = {identity_filter()}});
   many.add("b.h5", 5, {.chunk = {3, 5, 4}, .filters = {gzip_filter(1)}});
-  many.add("c.h5", 6, {.chunk = {3, 5, 4}, .filters = {{.id = 5}}});
+  many.add("c.h5", 6, {.chunk = {3, 5, 4}, .filters = {identity_filter()}});
   const Dataset dataset = Dataset::open(many.options());
   EXPECT_FALSE(DatasetAccess::state(dataset)->data.reader->direct());
   EXPECT_EQ(first_difference(dataset, many.images(), many.labels()), "");

@@ -261,20 +261,40 @@ TEST_F(SparseMatrix, that_is_damaged_is_refused_in_one_line) {
   EXPECT_THAT(refused(later), HasSubstr("must begin with 0"));
   SparseRowsSet none;
   EXPECT_THAT(refused(none), HasSubstr("has 0 columns; a sparse matrix needs 1 to"));
-  EXPECT_THAT(refused({.columns = 4}), HasSubstr("holds no samples"));
+  EXPECT_THAT(refused({.columns = 4}), HasSubstr("bad.h5ad:/X holds no samples"));
+  SparseRowsSet negative = good;
+  negative.indptr[1] = -1;
+  EXPECT_THAT(refused(negative), HasSubstr("indptr falls from 0 to -1 at row 0"));
 
   SparseRowsSet outside = good;
   const auto row =
       static_cast<std::size_t>(std::ranges::upper_bound(good.indptr, 20) - good.indptr.begin() - 1);
   outside.indices[20] = 10;
-  DataLoader loader(Dataset::open({.files = {write("bad.h5ad", outside, 16)}, .data = "X"}), {});
-  EXPECT_THAT(refusal_in<ChunkError>(folder.path(),
-                                     [&] {
-                                       while (loader.next()) {
-                                       }
-                                     }),
-              HasSubstr("bad.h5ad:/X/indices: row " + std::to_string(row) +
-                        " has a value in column 10, and the matrix has 10 columns"));
+  EXPECT_THAT(refused(outside), HasSubstr("bad.h5ad:/X/indices: row " + std::to_string(row) +
+                                          " has a value in column 10, and the matrix has 10 columns"));
+}
+
+TEST_F(SparseMatrix, with_more_columns_than_are_checked_at_open_is_refused_when_they_are_read) {
+  // Chunks that were never written hold the fill value.
+  constexpr hsize_t kValues = (hsize_t{64} << 20) / sizeof(std::int64_t) + 1;
+  {
+    SparseFile file(folder / "large.h5ad");
+    file.file().createGroup("X");
+    file.attribute("X", "encoding-type", "csr_matrix");
+    file.shape("X", 1, 10);
+    file.write<std::int64_t>("X/indptr", {0, kValues}, H5::PredType::NATIVE_INT64);
+    const hsize_t chunk = hsize_t{1} << 20;
+    H5::DSetCreatPropList plist;
+    plist.setChunk(1, &chunk);
+    const H5::DataSpace space(1, &kValues);
+    file.file().createDataSet("X/data", H5::PredType::NATIVE_UINT8, space, plist);
+    const std::int64_t column = 10;
+    plist.setFillValue(H5::PredType::NATIVE_INT64, &column);
+    file.file().createDataSet("X/indices", H5::PredType::NATIVE_INT64, space, plist);
+  }
+  DataLoader loader(Dataset::open({.files = {folder / "large.h5ad"}, .data = "X"}), {});
+  EXPECT_THAT(refusal_in<ChunkError>(folder.path(), [&] { loader.next(); }),
+              HasSubstr("large.h5ad:/X/indices: row 0 has a value in column 10"));
 }
 
 TEST_F(SparseMatrix, options_that_do_not_fit_are_refused) {

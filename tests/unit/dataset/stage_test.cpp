@@ -17,6 +17,7 @@
 #include "store/format/byte_source.hpp"
 #include "support/captured_log.hpp"
 #include "support/files/h5_test_file.hpp"
+#include "support/files/identity_filter.hpp"
 #include "support/files/temp_dir.hpp"
 #include "support/loaders/loaded_rows.hpp"
 #include "support/refusal.hpp"
@@ -135,11 +136,10 @@ TEST_F(Stage, reads_several_files_targets_and_fields_from_their_copies) {
 }
 
 TEST_F(Stage, reads_data_that_libhdf5_decodes_from_the_copy) {
-  // An unknown filter that every chunk leaves out: the chunks go through libhdf5.
   const std::vector<std::byte> values = random_bytes(800, 1);
   for (const char* name : {"a.h5", "b.h5"}) {
     H5TestFile file(far(name));
-    file.create({.shape = {40, 4, 5}, .chunk = {7, 4, 5}, .filters = {{.id = 5, .params = {}}}});
+    file.create({.shape = {40, 4, 5}, .chunk = {7, 4, 5}, .filters = {identity_filter()}});
     file.write("x", values);
   }
   const Dataset dataset = staged({"a.h5", "b.h5"});

@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <latch>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -18,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "batch/buffer_pool.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/error.hpp"
 #include "h5feed/log.hpp"
@@ -138,6 +141,33 @@ TEST(Fork, waits_for_the_line_that_another_thread_writes) {
   EXPECT_EQ(status, 0);
   writer.join();
   set_log_sink({});
+}
+
+// Threads lend and return buffers, so that a fork often finds the pool's mutex locked.
+TEST(Fork, leaves_the_child_able_to_release_the_batches_that_it_inherits) {
+  if (!kForksAreSupported) GTEST_SKIP() << "not under a sanitizer";
+  BufferPool pool(64, 4);
+  std::shared_ptr<std::byte> inherited = pool.acquire();
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> users;
+  for (int i = 0; i < 4; ++i) {
+    users.emplace_back([&] {
+      while (!stop) pool.acquire();
+    });
+  }
+  for (int child = 0; child < 100; ++child) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      alarm(10);  // ends a child that hangs
+      inherited.reset();
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0) << "child " << child;
+  }
+  stop = true;
+  for (std::thread& user : users) user.join();
 }
 
 TEST(Fork, leaves_the_child_able_to_open_and_to_log) {

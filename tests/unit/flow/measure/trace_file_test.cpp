@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -193,6 +194,12 @@ TEST(TraceFileTest, refuses_a_path_that_cannot_be_written) {
       refused(dir / "folder"),
       "trace_path: folder cannot be written: Is a directory; name a file in a folder that exists and may be "
       "written");
+  ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), S_IRUSR | S_IWUSR), 0);
+  EXPECT_EQ(
+      refused(dir / "pipe"),
+      "trace_path: pipe cannot be written: Operation not supported; name a file in a folder that exists "
+      "and may be written");
+  EXPECT_TRUE(fs::is_fifo(dir / "pipe")) << "it must not be replaced, as a device must not be";
 }
 
 TEST(TraceFileTest, warns_if_it_cannot_be_written_in_the_end) {

@@ -8,6 +8,7 @@
 
 #include "h5feed/error.hpp"
 #include "support/files/chunk_reader_file.hpp"
+#include "support/files/damage.hpp"
 #include "support/files/filter_decoding.hpp"
 #include "support/files/scaleoffset_chunk.hpp"
 
@@ -107,17 +108,6 @@ TEST(ScaleOffsetDecoder, supports_the_parameters_that_libhdf5_writes) {
   FilterSpec exponent = filter(binary);
   exponent.params[0] = 1;
   EXPECT_FALSE(FilterPipeline::supports(exponent)) << "libhdf5 itself does not have this scale";
-}
-
-// Replaces the client data of the only filter, which `place` words of it are.
-void damage_params(const std::filesystem::path& path, const std::vector<unsigned>& params, std::size_t place,
-                   unsigned value) {
-  Bytes bytes = test::file_bytes(path);
-  const std::span<const std::byte> words = std::as_bytes(std::span(params));
-  const auto at = std::search(bytes.begin(), bytes.end(), words.begin(), words.end());
-  ASSERT_NE(at, bytes.end());
-  std::memcpy(&*at + place * sizeof(value), &value, sizeof(value));
-  test::replace_file(path, bytes);
 }
 
 TEST_F(StoreChunkReader, refuses_scaleoffset_parameters_that_contradict_the_dataset) {

@@ -235,7 +235,7 @@ TEST_F(StoreFile, refuses_every_type_that_is_not_numeric) {
   const hsize_t three = 3;
   const Hid array(H5Tarray_create2(H5T_STD_U8LE, 1, &three));
   const Hid odd(H5Tcopy(H5T_STD_U16LE));
-  test::require(H5Tset_precision(odd.get(), 12), "H5Tset_precision");
+  test::require(H5Tset_size(odd.get(), 3), "H5Tset_size");
   // The format of the HDF5 manual's example, and bfloat16 with another bias.
   const Hid short_float(H5Tcopy(H5T_IEEE_F32LE));
   test::require(H5Tset_fields(short_float.get(), 19, 13, 6, 0, 13), "H5Tset_fields");
@@ -250,7 +250,7 @@ TEST_F(StoreFile, refuses_every_type_that_is_not_numeric) {
       {H5T_C_S1, "string"},
       {compound.get(), "compound"},
       {array.get(), "array"},
-      {odd.get(), "12-bit integers"},
+      {odd.get(), "integers of 3 bytes"},
       {short_float.get(), "20-bit floats (6 exponent and 13 mantissa bits, bias 31)"},
       {biased.get(), "16-bit floats (8 exponent and 7 mantissa bits, bias 15)"},
       {H5T_NATIVE_LDOUBLE, "long double (80-bit floats)"},
@@ -262,10 +262,11 @@ TEST_F(StoreFile, refuses_every_type_that_is_not_numeric) {
       H5TestFile file(path());
       file.create({.path = "x", .file_type = type, .shape = {4}});
     }
-    EXPECT_EQ(describe_message("x"), "train.h5:/x: the elements are " + text +
-                                         "; h5feed reads integers and bitfields of 8, 16, 32 or 64 bits, "
-                                         "enumerations, IEEE floats of 16, 32 or 64 bits, bfloat16 and "
-                                         "complex numbers; store the data as one of these");
+    EXPECT_EQ(describe_message("x"),
+              "train.h5:/x: the elements are " + text +
+                  "; h5feed reads integers of 1, 2, 4 or 8 bytes, bitfields of 8, 16, 32 or 64 bits, "
+                  "enumerations, IEEE floats of 16, 32 or 64 bits, bfloat16 and "
+                  "complex numbers; store the data as one of these");
     const std::vector<DatasetEntry> entries = H5File::open(path())->list_datasets();
     ASSERT_EQ(entries.size(), 1U);
     EXPECT_EQ(entries[0].type_text, text);

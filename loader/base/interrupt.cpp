@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/interrupt.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "h5feed/interrupt.hpp"
+
+namespace h5feed {
+namespace {
+
+constexpr std::chrono::milliseconds kInterval(20);
+
+thread_local InterruptCheck* newest = nullptr;
+
+}  // namespace
+
+InterruptCheck::InterruptCheck(std::function<void()> check)
+    : check_(std::move(check)), outer_(newest), next_(Clock::now() + kInterval) {
+  newest = this;
+}
+
+InterruptCheck::~InterruptCheck() { newest = outer_; }
+
+void check_interrupt() {
+  InterruptCheck* const check = newest;
+  if (check == nullptr || Clock::now() < check->next_) return;
+  check->check_();
+  check->next_ = Clock::now() + kInterval;
+}
+
+}  // namespace h5feed

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ending long calls early.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "h5feed/export.hpp"
+
+namespace h5feed {
+
+/// Lets a program end the long calls of a thread, such as a host language whose users press Ctrl-C. While the
+/// object exists, `Dataset::open`, `Dataset::refresh`, `SampleReader::read`, `label_share`,
+/// `balanced_weights` and the constructor of `DataLoader`, called on the thread that made the object, call
+/// `check` on that thread about every 20 ms, at the latest after one file is opened or one chunk decoded.
+/// What `check` throws ends the call, which throws the same.
+///
+/// Objects nest: the newest of a thread counts. Destroy them on the thread that made them, the newest first.
+class H5FEED_EXPORT InterruptCheck {
+ public:
+  explicit InterruptCheck(std::function<void()> check);
+  InterruptCheck(const InterruptCheck&) = delete;
+  InterruptCheck& operator=(const InterruptCheck&) = delete;
+  ~InterruptCheck();
+
+ private:
+  friend void check_interrupt();
+
+  const std::function<void()> check_;
+  InterruptCheck* const outer_;
+  std::chrono::steady_clock::time_point next_;
+};
+
+}  // namespace h5feed

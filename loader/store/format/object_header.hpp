@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the messages of object headers without libhdf5, from files that may be hostile (HDF5 File Format
+// Specification, section IV.A, "Data Object Headers").
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/format/byte_source.hpp"
+#include "store/format/superblock.hpp"
+
+namespace h5feed {
+
+/// Returns whether `bytes` begin with the signature `text`.
+bool begins_with(std::span<const std::byte> bytes, std::string_view text) noexcept;
+
+/// The metadata of a file, by addresses that begin behind its user block. Borrows the source.
+class MetadataBytes {
+ public:
+  MetadataBytes(const ByteSource& source, const Superblock& block) : source_(source), block_(block) {}
+
+  /// Returns up to `count` bytes from `address` on: fewer at the end of the file, none outside of it or for
+  /// an undefined address. Throws FileError if the source cannot be read.
+  std::vector<std::byte> read(std::uint64_t address, std::size_t count) const;
+
+  /// Returns the bytes of the file from `address` on; 0 outside of it or for an undefined address.
+  std::uint64_t left(std::uint64_t address) const noexcept;
+
+  /// Returns the address that begins at byte `at` of `bytes`; the undefined one if they end before.
+  std::uint64_t address_in(std::span<const std::byte> bytes, std::size_t at) const noexcept;
+
+  std::size_t address_bytes() const noexcept { return block_.address_bytes; }
+  std::size_t length_bytes() const noexcept { return block_.length_bytes; }
+
+ private:
+  const ByteSource& source_;
+  const Superblock& block_;
+};
+
+/// A message of an object header.
+struct HeaderMessage {
+  /// Numbers of the messages that h5feed looks at.
+  enum Type : unsigned { link_info = 2, link = 6, layout = 8, continuation = 16, old_group = 17, image = 24 };
+
+  unsigned type = 0;
+  bool shared = false;          ///< `body` says where the message is stored, instead of what it is
+  std::vector<std::byte> body;  ///< Bytes of the message
+};
+
+/// The messages of one object header.
+struct ObjectHeader {
+  std::vector<HeaderMessage> messages;
+  /// What is wrong with the header: "the object header at byte 96 …"; empty if nothing is. `messages` then
+  /// ends where it is.
+  std::string damage;
+  /// Whether libhdf5 could loop or read out of bounds over the damage, instead of an error.
+  bool hazardous = false;
+};
+
+/// Reads the object header at `address`, at most 16 MiB of it; longer headers end without damage. Returns no
+/// messages if there is no header: libhdf5 may have it in memory, if this process writes the file, and else
+/// says so. Throws FileError if the source cannot be read.
+ObjectHeader read_object_header(const MetadataBytes& bytes, std::uint64_t address);
+
+}  // namespace h5feed

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/format/structure_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "store/format/byte_order.hpp"
+#include "store/format/object_header.hpp"
+#include "store/format/superblock.hpp"
+
+namespace h5feed {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+constexpr std::size_t kMostObjects = 1024;
+// A tree of that depth has more records than a file can have bytes.
+constexpr std::uint64_t kDeepestNewTree = 64;
+
+std::uint64_t number_in(Bytes bytes, std::size_t at, std::size_t count) {
+  return at + count <= bytes.size() ? little_endian(bytes.subspan(at, count)) : 0;
+}
+
+// A tree of version 1 (HDF5 File Format Specification, section III.A.1).
+struct OldTree {
+  enum Kind : unsigned { group = 0, chunks = 1 };
+  Kind kind = group;
+  std::size_t key_bytes = 0;
+};
+
+// What one node says of itself.
+struct OldNode {
+  unsigned level = 0;
+  std::uint64_t entries = 0;
+};
+
+class Structure {
+ public:
+  Structure(const ByteSource& source, const Superblock& block) : bytes_(source, block) {}
+
+  // Returns the damage of the trees of groups and of headers, from the root on.
+  std::string groups(std::uint64_t root) const {
+    if (bytes_.left(root) == 0)
+      return fmt::format("its superblock puts the root group at byte {}, outside the file", root);
+    std::vector<std::uint64_t> objects = {root};
+    std::set<std::uint64_t> seen = {root};
+    // `objects` grows during the loop.
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const ObjectHeader header = read_object_header(bytes_, objects[i]);
+      if (!header.damage.empty() && (header.hazardous || i == 0)) return header.damage;
+      std::vector<std::uint64_t> members;
+      if (std::string damage = visit_group(header, members); !damage.empty()) return damage;
+      for (const std::uint64_t member : members) {
+        if (objects.size() < kMostObjects && bytes_.left(member) > 0 && seen.insert(member).second)
+          objects.push_back(member);
+      }
+    }
+    return {};
+  }
+
+  // Returns the damage of the chunk index of a dataset.
+  std::string chunk_index(std::uint64_t address) const {
+    const ObjectHeader header = read_object_header(bytes_, address);
+    if (header.hazardous) return header.damage;
+    for (const HeaderMessage& message : header.messages) {
+      if (message.type != HeaderMessage::layout || message.shared) continue;
+      if (std::string damage = index_of_layout(message.body); !damage.empty()) return damage;
+    }
+    return {};
+  }
+
+  // Whether the file has a metadata cache image, or its extension cannot be examined for one.
+  bool may_have_image(std::uint64_t extension) const {
+    const ObjectHeader header = read_object_header(bytes_, extension);
+    return !header.damage.empty() || header.messages.empty() ||
+           std::ranges::any_of(header.messages, [](const HeaderMessage& message) {
+             return message.type == HeaderMessage::image;
+           });
+  }
+
+ private:
+  // Appends the addresses of the members that hard links of the group name.
+  std::string visit_group(const ObjectHeader& header, std::vector<std::uint64_t>& members) const {
+    for (const HeaderMessage& message : header.messages) {
+      if (message.shared) continue;
+      std::string damage;
+      if (message.type == HeaderMessage::old_group) {
+        damage = visit_old_group(bytes_.address_in(message.body, 0), members);
+      } else if (message.type == HeaderMessage::link_info) {
+        const bool ordered = (number_in(message.body, 1, 1) & 1U) != 0;
+        damage = new_tree(bytes_.address_in(message.body, (ordered ? 10 : 2) + bytes_.address_bytes()));
+      } else if (message.type == HeaderMessage::link) {
+        add_link(message.body, members);
+      }
+      if (!damage.empty()) return damage;
+    }
+    return {};
+  }
+
+  std::string visit_old_group(std::uint64_t root, std::vector<std::uint64_t>& members) const {
+    std::vector<std::uint64_t> tables;
+    std::string damage = old_tree({OldTree::group, bytes_.length_bytes()}, root, &tables);
+    const std::size_t entry_bytes = 2 * bytes_.address_bytes() + 24;
+    for (std::size_t i = 0; i < tables.size() && damage.empty() && members.size() < kMostObjects; ++i) {
+      const std::vector<std::byte> head = bytes_.read(tables[i], 8);
+      if (!begins_with(head, "SNOD")) continue;
+      const std::vector<std::byte> table =
+          bytes_.read(tables[i] + 8, static_cast<std::size_t>(number_in(head, 6, 2)) * entry_bytes);
+      for (std::size_t at = 0; at + entry_bytes <= table.size(); at += entry_bytes)
+        members.push_back(bytes_.address_in(table, at + bytes_.address_bytes()));
+    }
+    return damage;
+  }
+
+  // Version, flags, optional type, order of creation and character set, length of the name, name, target.
+  void add_link(Bytes body, std::vector<std::uint64_t>& members) const {
+    const std::uint64_t flags = number_in(body, 1, 1);
+    std::size_t at = 2;
+    if ((flags & 0x08U) != 0 && number_in(body, at++, 1) != 0) return;  // Not a hard link
+    at += ((flags & 0x04U) != 0 ? 8U : 0U) + ((flags & 0x10U) != 0 ? 1U : 0U);
+    const std::size_t width = std::size_t{1} << (flags & 3U);
+    const std::uint64_t name = number_in(body, at, width);
+    if (name > body.size()) return;
+    members.push_back(bytes_.address_in(body, at + width + static_cast<std::size_t>(name)));
+  }
+
+  std::string index_of_layout(Bytes body) const {
+    const std::uint64_t version = number_in(body, 0, 1);
+    constexpr std::uint64_t kChunked = 2;
+    const auto old_chunks = [&](std::uint64_t dimensions, std::size_t address_at) {
+      return old_tree({OldTree::chunks, 8 + 8 * static_cast<std::size_t>(dimensions)},
+                      bytes_.address_in(body, address_at), nullptr);
+    };
+    if (version == 1 || version == 2)
+      return number_in(body, 2, 1) == kChunked ? old_chunks(number_in(body, 1, 1), 8) : "";
+    if (number_in(body, 1, 1) != kChunked) return {};
+    if (version == 3) return old_chunks(number_in(body, 2, 1), 3);
+    if (version != 4) return {};
+    // Flags, rank, bytes of an extent, extents, kind of index, its parameters, its address.
+    constexpr std::uint64_t kNewTree = 5;
+    constexpr std::size_t kTreeParameters = 6;
+    const auto kind_at = static_cast<std::size_t>(5 + number_in(body, 3, 1) * number_in(body, 4, 1));
+    if (number_in(body, kind_at, 1) != kNewTree) return {};
+    return new_tree(bytes_.address_in(body, kind_at + 1 + kTreeParameters));
+  }
+
+  // Version 2: signature, version, kind, bytes of a node and of a record, depth.
+  std::string new_tree(std::uint64_t address) const {
+    const std::vector<std::byte> head = bytes_.read(address, 14);
+    const std::uint64_t depth = number_in(head, 12, 2);
+    if (!begins_with(head, "BTHD") || depth <= kDeepestNewTree) return {};
+    return fmt::format("the B-tree at byte {} claims to be {} levels deep", address, depth);
+  }
+
+  std::optional<OldNode> node_at(const OldTree& tree, std::uint64_t address) const {
+    const std::vector<std::byte> head = bytes_.read(address, 8);
+    if (head.size() < 8 || !begins_with(head, "TREE") || number_in(head, 4, 1) != tree.kind)
+      return std::nullopt;
+    return OldNode{static_cast<unsigned>(number_in(head, 5, 1)), number_in(head, 6, 2)};
+  }
+
+  // Descends level by level, so that memory and time are bounded by the nodes that the file can hold: each
+  // has to be one level below its parent and have one parent only. `leaf_children` gets what the leaves name.
+  std::string old_tree(const OldTree& tree, std::uint64_t root,
+                       std::vector<std::uint64_t>* leaf_children) const {
+    const std::optional<OldNode> top = node_at(tree, root);
+    if (!top) return {};
+    std::vector<std::uint64_t> nodes = {root};
+    for (unsigned level = top->level;; --level) {
+      std::vector<std::uint64_t> children;
+      for (const std::uint64_t node : nodes) {
+        const std::optional<OldNode> found = node_at(tree, node);
+        if (!found) continue;  // libhdf5 says so when it comes there
+        if (found->level != level) {
+          return fmt::format(
+              "the B-tree at byte {} has a node of level {} at byte {}, where level {} belongs", root,
+              found->level, node, level);
+        }
+        if (level > 0 || leaf_children != nullptr) add_children(tree, node, found->entries, children);
+      }
+      if (level == 0) {
+        if (leaf_children != nullptr) *leaf_children = std::move(children);
+        return {};
+      }
+      std::ranges::sort(children);
+      if (const auto twice = std::ranges::adjacent_find(children); twice != children.end())
+        return fmt::format("the B-tree at byte {} has the node at byte {} twice", root, *twice);
+      nodes = std::move(children);
+    }
+  }
+
+  void add_children(const OldTree& tree, std::uint64_t node, std::uint64_t entries,
+                    std::vector<std::uint64_t>& children) const {
+    const std::size_t first = 8 + 2 * bytes_.address_bytes() + tree.key_bytes;
+    const std::size_t step = bytes_.address_bytes() + tree.key_bytes;
+    const std::vector<std::byte> body = bytes_.read(node, first + static_cast<std::size_t>(entries) * step);
+    for (std::size_t at = first; at + bytes_.address_bytes() <= body.size() && entries > 0;
+         at += step, --entries) {
+      const std::uint64_t child = bytes_.address_in(body, at);
+      if (bytes_.left(child) > 0) children.push_back(child);
+    }
+  }
+
+  const MetadataBytes bytes_;
+};
+
+// Where the superblock now is, behind it the end of the file as libhdf5 understands it.
+bool truncated(const ByteSource& source, const Superblock& block) {
+  return source.size() < block.end_of_file + (block.user_block_bytes - block.base_address);
+}
+
+}  // namespace
+
+std::string structure_damage(const ByteSource& source) {
+  const std::optional<Superblock> block = read_superblock(source);
+  // libhdf5 itself refuses a file that is truncated, or one of several parts, without reading more of it.
+  if (!block || !block->driver.empty() || truncated(source, *block)) return {};
+  const Structure structure(source, *block);
+  if (block->extension && structure.may_have_image(*block->extension)) return {};
+  return structure.groups(block->root_header);
+}
+
+std::string chunk_tree_damage(const ByteSource& source, std::uint64_t address) {
+  const std::optional<Superblock> block = read_superblock(source);
+  if (!block) return {};
+  const Structure structure(source, *block);
+  if (block->extension && structure.may_have_image(*block->extension)) return {};
+  return structure.chunk_index(address);
+}
+
+}  // namespace h5feed

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of a file's structure before libhdf5 reads it: damage over which libhdf5 loops, recurses without end
+// or crashes, instead of an error. Nothing here refuses a file that libhdf5 can read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "store/format/byte_source.hpp"
+
+namespace h5feed {
+
+/// Returns what is wrong with the superblock, the header of the root group, or the headers and the trees of
+/// groups that can be reached by hard links ("a node of the B-tree at byte 136 is its own child"); empty if
+/// nothing is. Examines up to 1,024 objects, the nearest to the root first, and nothing of a file with a
+/// metadata cache image, whose structures may be out of date where they are stored. Blocks. Throws FileError
+/// if the source cannot be read.
+std::string structure_damage(const ByteSource& source);
+
+/// Returns what is wrong with the levels of the chunk index of the dataset whose object header is at
+/// `address`, behind the user block; empty if nothing is, or if the object is no chunked dataset. Reads every
+/// node of a version 1 B-tree except what its leaves hold. Blocks. Throws FileError if the source cannot be
+/// read.
+std::string chunk_tree_damage(const ByteSource& source, std::uint64_t address);
+
+}  // namespace h5feed

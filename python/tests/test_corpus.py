@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of every layout, filter, type and index by h5py, each read in a process of its own; and the table that says how.
+
+The whole corpus, also by an old h5py, is left to tools/scripts/long.sh.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CORPUS = Path(__file__).resolve().parents[2] / "tests" / "conformance" / "corpus"
+
+
+def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(CORPUS / script), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=600)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    made = run("generate.py", folder, "--files", 200)
+    assert made.returncode == 0, made.stderr
+    return folder
+
+
+def test_every_dataset_is_equal_or_refused_by_name(corpus: Path) -> None:
+    result = run("compare.py", corpus, "--timeout", 120)
+    assert result.returncode == 0, result.stdout + result.stderr
+    last = result.stdout.splitlines()[-1]
+    assert last.startswith("200 files: "), last
+    assert int(re.search(r"(\d+) equal", last).group(1)) >= 100, last
+
+
+def test_the_table_of_the_docs_is_what_was_found(corpus: Path) -> None:
+    result = run("table.py", corpus)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_a_crash_a_hang_and_a_wrong_value_are_told(tmp_path: Path) -> None:
+    made = run("generate.py", tmp_path, "--files", 1)
+    assert made.returncode == 0, made.stderr
+    script = tmp_path / "spoiled.py"
+    script.write_text(f"""
+import os, sys, time
+sys.path.insert(0, {str(CORPUS)!r})
+import compare
+right = compare.ours
+def ours(file, name):
+    number = int(os.path.basename(file)[:4])
+    if number == 0: os.kill(os.getpid(), 11)
+    if number == 1: time.sleep(60)
+    values, way = right(file, name)
+    return (values + 1, way) if number == 2 else (values, way)
+compare.ours = ours
+sys.exit(compare.main())
+""")
+    names = ["0000.h5", "0001.h5", "0002.h5", "0003.h5"]
+    result = subprocess.run([sys.executable, str(script), *(str(tmp_path / name) for name in names), "--timeout", "10",
+                             "--jobs", "4"], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 1, result.stdout + result.stderr
+    lines = result.stdout.splitlines()
+    assert sum(line.startswith(f"crashed: {tmp_path / '0000.h5'}:/x: SIGSEGV") for line in lines) == 1, lines
+    assert sum(line.startswith(f"hung: {tmp_path / '0001.h5'}:/x") for line in lines) == 1, lines
+    assert sum(line.startswith(f"wrong: {tmp_path / '0002.h5'}:/x") for line in lines) == 1, lines
+    # The last file has a virtual dataset and its source.
+    assert lines[-1] == "4 files: 1 crashed, 2 equal, 1 hung, 1 wrong"

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The n-th allocation by operator new fails, for every n until a run needs fewer: each run ends with the
+// right samples or with an exception, and the next run works. A binary of its own, since it replaces operator
+// new.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "h5feed/data_loader.hpp"
+#include "h5feed/log.hpp"
+#include "support/files/sample_set.hpp"
+#include "support/loaders/loader_cases.hpp"
+#include "support/loaders/stored_samples.hpp"
+
+namespace {
+
+// Allocations that still succeed before one fails; negative: none will.
+std::atomic<std::int64_t> g_left = -1;
+std::atomic<bool> g_failed = false;
+
+bool fails_now() noexcept {
+  if (g_left.load(std::memory_order_relaxed) < 0) return false;
+  if (g_left.fetch_sub(1, std::memory_order_relaxed) != 0) return false;
+  g_failed = true;
+  return true;
+}
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (fails_now()) return nullptr;
+  return alignment <= alignof(std::max_align_t)
+             ? std::malloc(size > 0 ? size : 1)
+             : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+void* allocate_or_throw(std::size_t size, std::size_t alignment) {
+  void* const memory = allocate(size, alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate_or_throw(size, 1); }
+void* operator new[](std::size_t size) { return allocate_or_throw(size, 1); }
+void* operator new(std::size_t size, std::align_val_t align) {
+  return allocate_or_throw(size, static_cast<std::size_t>(align));
+}
+void* operator new[](std::size_t size, std::align_val_t align) {
+  return allocate_or_throw(size, static_cast<std::size_t>(align));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size, 1); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate(size, 1); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace h5feed::test {
+namespace {
+
+struct Case {
+  const char* name;
+  SampleSetSpec set;
+  DataLoaderOptions options;
+};
+
+std::vector<Case> cases() {
+  const SampleSetSpec gzip{.shape = {40, 6, 5}, .chunk_shape = {10, 6, 5}, .shuffle = true, .gzip = 1};
+  const SampleSetSpec plain{.shape = {40, 6, 5}};
+  return {
+      {"compressed", gzip, {.batch_size = 16, .shuffle = "chunk:2", .seed = 1}},
+      {"clairvoyant",
+       gzip,
+       {.batch_size = 16,
+        .shuffle = true,
+        .seed = 1,
+        .cache_bytes = 1000,
+        .cache_policy = CachePolicy::clairvoyant}},
+      {"uncompressed", plain, {.batch_size = 16, .shuffle = true, .seed = 1}},
+      {"skipping", gzip, {.batch_size = 16, .seed = 1, .on_error = OnError::skip, .max_bad_share = 1}},
+  };
+}
+
+class AllocationFailures : public testing::TestWithParam<Case> {
+ protected:
+  AllocationFailures() {
+    set_log_sink([](LogLevel, std::string_view) {});
+  }
+  ~AllocationFailures() override { set_log_sink({}); }
+
+  // Opens the set and takes an epoch; the allocation that fails may be any of it. Returns the number of
+  // samples.
+  std::int64_t epoch() {
+    DataLoader loader(open(set_), GetParam().options);
+    std::int64_t samples = 0;
+    for (const Batch& batch : loader) {
+      const std::int64_t left = g_left.exchange(-1);
+      expect_stored(set_, batch);
+      g_left = left;
+      samples += batch.size();
+    }
+    return samples;
+  }
+
+  const SampleSet set_{GetParam().set};
+};
+
+TEST_P(AllocationFailures, end_with_all_samples_or_an_exception) {
+  EXPECT_EQ(epoch(), 40);  // what is allocated once for the process
+  std::int64_t exceptions = 0, number = 0;
+  for (;; ++number) {
+    g_failed = false;
+    g_left = number;
+    bool thrown = false;
+    try {
+      const std::int64_t samples = epoch();
+      g_left = -1;
+      if (GetParam().options.on_error == OnError::fail) {
+        EXPECT_EQ(samples, 40) << "failure " << number << " was lost";
+      }
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    } catch (const std::exception& error) {
+      thrown = true;
+      g_left = -1;
+      EXPECT_NE(std::string(error.what()), "") << "failure " << number;
+    }
+    g_left = -1;
+    if (thrown) ++exceptions;
+    if (!g_failed) break;
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(exceptions, number / 2) << "of " << number << " failures";
+  EXPECT_EQ(epoch(), 40);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AllocationFailures, testing::ValuesIn(cases()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace h5feed::test

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds chunks of HDF5 filter 32013 (zfp), for which h5feed has no encoder.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace h5feed::test {
+
+/// A type of values that zfp compresses.
+enum class ZfpValues : std::uint8_t { i32 = 1, i64, f32, f64 };
+
+/// How the values are compressed.
+struct ZfpSetUp {
+  enum class Mode : std::uint8_t { reversible, rate, precision, accuracy, expert };
+
+  std::vector<std::size_t> shape;  ///< one to four extents, slowest first
+  ZfpValues type = ZfpValues::f32;
+  Mode mode = Mode::reversible;
+  double value = 0;  ///< bits of a value, bits of precision, or tolerance
+};
+
+/// A chunk, what libzfp decodes it to, and the parameters of the filter.
+struct ZfpChunk {
+  std::vector<unsigned> params;
+  std::vector<std::byte> stored;
+  std::vector<std::byte> decoded;
+};
+
+/// Returns a chunk of smooth values. Throws std::runtime_error if libzfp refuses.
+ZfpChunk zfp_chunk(const ZfpSetUp& set_up);
+
+}  // namespace h5feed::test

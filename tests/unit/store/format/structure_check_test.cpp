@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files whose structure libhdf5 must not be given: most end the test program where they are not refused.
+#include "store/format/structure_check.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "h5feed/error.hpp"
+#include "store/hdf5/h5_file.hpp"
+#include "support/files/damage.hpp"
+#include "support/files/h5_test_file.hpp"
+#include "support/files/temp_dir.hpp"
+#include "support/refusal.hpp"
+
+namespace h5feed::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
+
+class StoreStructure : public testing::Test {
+ protected:
+  std::filesystem::path path() const { return dir_ / "train.h5"; }
+
+  void write(TestFileOptions options = {}) const {
+    H5TestFile file(path(), options);
+    file.create({.path = "images", .shape = {12, 6}, .max_shape = {kUnlimited, kUnlimited}, .chunk = {4, 6}});
+    file.write("images", patterned_bytes(72));
+    file.create({.path = "meta/labels", .shape = {12}});
+  }
+
+  // Returns the place of the first bytes that equal `what`.
+  std::uint64_t find(std::string_view what) const {
+    const std::vector<std::byte> bytes = file_bytes(path());
+    const auto found = std::search(bytes.begin(), bytes.end(), what.begin(), what.end(),
+                                   [](std::byte a, char b) { return std::to_integer<char>(a) == b; });
+    EXPECT_NE(found, bytes.end());
+    return static_cast<std::uint64_t>(found - bytes.begin());
+  }
+
+  template <typename Number>
+  void put(std::uint64_t at, Number number) const {
+    std::vector<std::byte> bytes = file_bytes(path());
+    bytes.resize(std::max<std::size_t>(bytes.size(), at + sizeof number));
+    std::memcpy(&bytes[at], &number, sizeof number);
+    replace_file(path(), bytes);
+  }
+
+  std::string open_message() const {
+    return refusal_in<FileError>(dir_.path(), [this] { H5File::open(path()); });
+  }
+  std::string describe_message() const {
+    return refusal_in<FileError>(dir_.path(), [this] { H5File::open(path())->describe("images"); });
+  }
+
+  // Makes the tree node at `node` one of level 1 whose first child is `child`. `key` is the size of a key.
+  void make_parent(std::uint64_t node, std::uint64_t key, std::uint64_t child) const {
+    put<std::uint8_t>(node + 5, 1);
+    put<std::uint64_t>(node + 24 + key, child);
+  }
+
+  static constexpr std::uint64_t kGroupKey = 8;
+  static constexpr std::uint64_t kChunkKey = 8 + 8 * 3;
+
+  TempDir dir_;
+};
+
+TEST_F(StoreStructure, refuses_a_chunk_index_that_names_itself_as_its_child) {
+  write();
+  const std::uint64_t node = find(std::string_view("TREE\1", 5));
+  make_parent(node, kChunkKey, node);
+  const std::string at = std::to_string(node);
+  EXPECT_EQ(describe_message(), "train.h5:/images: the B-tree at byte " + at +
+                                    " has a node of level 1 at byte " + at +
+                                    ", where level 0 belongs; restore the file from a good copy");
+  EXPECT_EQ(H5File::open(path())->list_datasets().size(), 2U) << "the other datasets can be used";
+}
+
+TEST_F(StoreStructure, refuses_a_chunk_index_in_which_two_nodes_have_the_same_child) {
+  write();
+  const std::uint64_t node = find(std::string_view("TREE\1", 5));
+  const std::uint64_t leaf = file_bytes(path()).size();
+  std::vector<std::byte> bytes = file_bytes(path());
+  bytes.insert(bytes.end(), bytes.begin() + static_cast<std::ptrdiff_t>(node),
+               bytes.begin() + static_cast<std::ptrdiff_t>(node) + 24 + 4 * (kChunkKey + 8));
+  replace_file(path(), bytes);
+  make_parent(node, kChunkKey, leaf);
+  put<std::uint64_t>(node + 24 + kChunkKey + 8 + kChunkKey, leaf);
+  EXPECT_THAT(describe_message(), HasSubstr("has the node at byte " + std::to_string(leaf) + " twice"));
+}
+
+TEST_F(StoreStructure, refuses_a_group_whose_tree_names_itself_as_its_child) {
+  write();
+  const std::uint64_t root = find(std::string_view("TREE\0", 5));
+  make_parent(root, kGroupKey, root);
+  EXPECT_THAT(open_message(), StartsWith("train.h5: the B-tree at byte " + std::to_string(root) +
+                                         " has a node of level 1 at byte " + std::to_string(root)));
+}
+
+TEST_F(StoreStructure, refuses_a_group_within_a_group_whose_tree_names_itself_as_its_child) {
+  write();
+  const std::vector<std::byte> bytes = file_bytes(path());
+  const std::string_view kTree("TREE\0", 5);
+  std::uint64_t last = 0;
+  for (std::uint64_t at = 0; at + kTree.size() < bytes.size(); ++at) {
+    if (std::memcmp(&bytes[at], kTree.data(), kTree.size()) == 0) last = at;
+  }
+  ASSERT_NE(last, find(kTree));
+  make_parent(last, kGroupKey, last);
+  EXPECT_THAT(open_message(), StartsWith("train.h5: the B-tree at byte " + std::to_string(last)));
+}
+
+TEST_F(StoreStructure, refuses_an_object_header_that_continues_in_itself) {
+  write();
+  const std::uint64_t header = header_address(path(), "images");
+  // The first message becomes one that continues at itself.
+  const std::uint64_t message = header + 16;
+  std::uint16_t bytes = 0;
+  const std::vector<std::byte> before = file_bytes(path());
+  std::memcpy(&bytes, &before[message + 2], sizeof bytes);
+  ASSERT_GE(bytes, 16);
+  put<std::uint16_t>(message, 16);
+  put<std::uint64_t>(message + 8, message);
+  put<std::uint64_t>(message + 16, 8U + bytes);
+  EXPECT_EQ(open_message(), "train.h5: the object header at byte " + std::to_string(header) +
+                                " continues in itself; restore the file from a good copy");
+}
+
+TEST_F(StoreStructure, refuses_a_root_group_outside_the_file) {
+  write();
+  constexpr std::uint64_t kRootHeaderAt = 64;
+  put<std::uint64_t>(kRootHeaderAt, 1'000'000);
+  EXPECT_EQ(
+      open_message(),
+      "train.h5: its superblock puts the root group at byte 1000000, outside the file; restore the file "
+      "from a good copy");
+}
+
+TEST_F(StoreStructure, refuses_a_root_group_whose_header_is_larger_than_the_file) {
+  write();
+  const std::uint64_t header = header_address(path(), "/");
+  put<std::uint32_t>(header + 8, 1'000'000);
+  EXPECT_EQ(open_message(), "train.h5: the object header at byte " + std::to_string(header) +
+                                " has 1000000 bytes from byte " + std::to_string(header + 16) +
+                                " on, more than the file; restore the file from a good copy");
+}
+
+TEST_F(StoreStructure, refuses_a_newer_tree_that_claims_to_be_deeper_than_any_file) {
+  write({.latest = true});
+  const std::uint64_t tree = find("BTHD");
+  put<std::uint16_t>(tree + 12, 50'000);
+  const std::string damage = chunk_tree_damage(*open_file_source(path()), header_address(path(), "images"));
+  EXPECT_EQ(damage, "the B-tree at byte " + std::to_string(tree) + " claims to be 50000 levels deep");
+}
+
+TEST_F(StoreStructure, accepts_files_of_both_formats_with_and_without_a_user_block) {
+  for (const bool latest : {false, true}) {
+    for (const std::uint64_t user_block : {0U, 512U, 4096U}) {
+      write({.latest = latest, .user_block = user_block});
+      EXPECT_EQ(structure_damage(*open_file_source(path())), "");
+      EXPECT_EQ(describe_message(), "accepted");
+    }
+  }
+}
+
+TEST_F(StoreStructure, accepts_a_file_whose_user_block_was_added_or_removed_after_it_was_written) {
+  write();
+  std::vector<std::byte> bytes = file_bytes(path());
+  bytes.insert(bytes.begin(), 1024, std::byte{});
+  replace_file(path(), bytes);
+  EXPECT_EQ(describe_message(), "accepted");
+  write({.user_block = 1024});
+  bytes = file_bytes(path());
+  bytes.erase(bytes.begin(), bytes.begin() + 1024);
+  replace_file(path(), bytes);
+  EXPECT_EQ(describe_message(), "accepted");
+}
+
+TEST_F(StoreStructure, accepts_groups_and_chunk_indexes_of_several_levels) {
+  {
+    H5TestFile file(path());
+    file.create({.path = "images", .shape = {20'000, 2}, .chunk = {1, 2}});
+    file.write("images", patterned_bytes(40'000));
+    for (int i = 0; i < 1500; ++i) file.create({.path = "d" + std::to_string(i), .shape = {1}});
+  }
+  EXPECT_EQ(describe_message(), "accepted");
+  EXPECT_EQ(H5File::open(path())->list_datasets().size(), 1501U);
+}
+
+TEST_F(StoreStructure, leaves_a_file_with_a_metadata_cache_image_to_libhdf5) {
+  const Hid access(H5Pcreate(H5P_FILE_ACCESS));
+  require(H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), "H5Pset_libver_bounds");
+  H5AC_cache_image_config_t image = {H5AC__CURR_CACHE_IMAGE_CONFIG_VERSION, true, false,
+                                     H5AC__CACHE_IMAGE__ENTRY_AGEOUT__NONE};
+  require(H5Pset_mdc_image_config(access.get(), &image), "H5Pset_mdc_image_config");
+  {
+    const Hid file(H5Fcreate(path().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()));
+    const Hid group(H5Gcreate2(file.get(), "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  }
+  EXPECT_EQ(structure_damage(*open_file_source(path())), "");
+  EXPECT_EQ(open_message(), "accepted");
+}
+
+}  // namespace
+}  // namespace h5feed::test

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/report/html.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "base/byte_units.hpp"
+#include "tools/program/table.hpp"
+
+namespace h5feed::cli {
+namespace {
+
+// Characters that turn the direction of the text after them: U+200E, U+200F, U+202A … U+202E, U+2066 …
+// U+2069.
+constexpr std::array<std::string_view, 11> kTurning = {"\u200E", "\u200F", "\u202A", "\u202B",
+                                                       "\u202C", "\u202D", "\u202E", "\u2066",
+                                                       "\u2067", "\u2068", "\u2069"};
+
+// Returns the bytes of the character that valid UTF-8 text starts with.
+std::size_t character_size(std::string_view text) {
+  std::size_t size = 1;
+  while (size < text.size() && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80) ++size;
+  return size;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  const std::string clean = printable(text);
+  std::string html;
+  html.reserve(clean.size());
+  for (std::string_view rest = clean; !rest.empty();) {
+    const std::string_view character = rest.substr(0, character_size(rest));
+    rest.remove_prefix(character.size());
+    if (character == "&") {
+      html += "&amp;";
+    } else if (character == "<") {
+      html += "&lt;";
+    } else if (character == ">") {
+      html += "&gt;";
+    } else if (character == "\"") {
+      html += "&quot;";
+    } else if (character == "'") {
+      html += "&#39;";
+    } else if (std::ranges::find(kTurning, character) != kTurning.end()) {
+      html += '?';
+    } else {
+      html += character;
+    }
+  }
+  return html;
+}
+
+std::string shortened(std::string_view text, std::size_t most) {
+  const std::string clean = printable(text);
+  const std::size_t width = display_width(clean);
+  if (width <= most) return clean;
+  const std::size_t tail = most / 2, head = most - tail - 1;
+  std::string kept;
+  std::size_t at = 0;
+  for (std::string_view rest = clean; !rest.empty(); ++at) {
+    const std::string_view character = rest.substr(0, character_size(rest));
+    rest.remove_prefix(character.size());
+    if (at == head) kept += "…";
+    if (at < head || at >= width - tail) kept += character;
+  }
+  return kept;
+}
+
+std::string exact_number(double value) { return fmt::format("{}", value); }
+
+std::string shown_number(double value) {
+  constexpr double kThousand = 1000, kLargest = 1e15;
+  const double size = std::abs(value);
+  if (size >= kLargest) return fmt::format("{:.3g}", value);
+  if (size >= kThousand - 0.5)
+    return (value < 0 ? "-" : "") + format_count(static_cast<std::uint64_t>(std::llround(size)));
+  if (value == std::floor(value)) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.3g}", value);
+}
+
+}  // namespace h5feed::cli
