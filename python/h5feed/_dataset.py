@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _core
 from ._batch import Batch
-from ._config import read_config
+from ._config import read_config, read_mixture
 from ._errors import DatasetError, FileError, MissingFileError, OptionError, none_exists
 from ._options import (DTypeLike, EpisodeOptions, FieldOptions, ImageOptions, InputLayout, Isolation, Normalize, PathLike,
                        SampleUnit, SparseOptions, TileOptions, dtype_name, plain_fields, plain_paths)
@@ -89,10 +89,12 @@ class Dataset:
     def from_config(path: PathLike) -> "Dataset":
         """Opens the dataset that a configuration file describes: the JSON that `h5feed info FILE --write-config` writes.
 
-        Relative paths are relative to the current directory. Raises FileError if the file cannot be read, OptionError
-        if it is no configuration, and what `open` raises.
+        A file with the part "mixture" opens several and mixes them. Relative paths are relative to the current directory.
+        Raises FileError if the file cannot be read, OptionError if it is no configuration, and what `open` and `mix` raise.
         """
-        return Dataset.open(**read_config(path, "dataset", inspect.signature(Dataset.open).parameters))
+        from ._mixture import open_mixture  # needs this module
+        mixture = read_mixture(path, names := inspect.signature(Dataset.open).parameters)
+        return Dataset.open(**read_config(path, "dataset", names)) if mixture is None else open_mixture(mixture)
 
     def __len__(self) -> int:
         """The number of samples when the dataset was opened."""

@@ -129,7 +129,9 @@ verified (SHA-256 of the decoded values of both files), synced to storage and re
 
 --chunk takes samples per chunk, a size (whole samples that fit in it), a full shape, none (contiguous), or
 auto: whole samples of about 1 MiB decoded, at most 20,000. Without --chunk or --filter the source's is kept;
-datasets whose chunks and filters do not change are copied without decoding.
+datasets whose chunks and filters do not change are copied without decoding. With --window, auto takes the
+largest of these chunks with which a loader of such windows decodes each chunk 1.2 times at most; the plan says
+how much cache that needs.
 
 If one row of source chunks exceeds --memory, the chunks are decoded again for each part that fits, or once
 into a scratch file next to OUT, whichever is estimated to be cheaper; the first lines printed say so.
@@ -145,6 +147,7 @@ one to finish writes OUT. --resume keeps complete parts if the work is interrupt
 Examples:
   h5feed repack slow.h5 fast.h5 --chunk auto
   h5feed repack slow.h5 fast.h5 --dataset train/images --chunk 100 --filter shuffle+gzip:1 --jobs 8
+  h5feed repack era5.h5 fast.h5 --dataset fields --chunk auto --window=-2,-1,0,1 --shuffle chunk:2
   h5feed repack slow.h5 raw.h5 --chunk none --maxshape fixed
   h5feed repack train.h5 shuffled.h5 --chunk 100 --shuffle-rows 7
   h5feed repack huge.h5 fast.h5 --chunk 100 --resume
@@ -168,6 +171,18 @@ void add_repack(CLI::App& app, Action& action) {
       ->add_option("--chunk", arguments->chunk,
                    "Samples per chunk, a size, a shape, auto, or none (contiguous)")
       ->type_name("N|4MiB|AxBxC|auto|none");
+  command
+      ->add_option(
+          "--window", arguments->window,
+          "With --chunk auto: rows of a sample, as offsets such as -2,-1,0,1; chunks are then decoded "
+          "1.2 times at most")
+      ->type_name("N,N,...");
+  command->add_option("--shuffle", arguments->shuffle, "Order in which windows are read; default: chunk:16")
+      ->type_name("ORDER");
+  command
+      ->add_option("--cache-bytes", arguments->cache_bytes,
+                   "Cache of the loader that reads windows; default: the loader's")
+      ->type_name("SIZE");
   add_filter_option(*command, arguments->filter, "the source's");
   command->add_option("--jobs", arguments->jobs, "Threads; default: the usable cores")->type_name("N");
   command

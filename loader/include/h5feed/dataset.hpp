@@ -247,8 +247,9 @@ class H5FEED_EXPORT Dataset {
   /// Splits the dataset into disjoint random parts, each in file order if read sequentially; a function of
   /// `seed` alone. `fractions` are above 0 and sum to 1; part i gets ⌊n · fractions[i]⌋ of the n samples, or
   /// of the n images or episodes (see `SplitBy`), and those that remain go one each to the first parts, as in
-  /// PyTorch's `random_split`. Throws OptionError for other fractions, for a part that would get none, and
-  /// for `SplitBy::part` without tiles and episodes.
+  /// PyTorch's `random_split`. Throws OptionError for other fractions, for a part that would get none, for
+  /// `SplitBy::part` without tiles and episodes, and for a series (`EpisodeOptions::Index::series`), which is
+  /// one episode, unless `by` is `SplitBy::sample`.
   std::vector<Dataset> split(std::span<const double> fractions, std::uint64_t seed,
                              SplitBy by = SplitBy::automatic) const;
   /// Splits as the overload for a span does.

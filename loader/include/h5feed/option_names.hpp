@@ -69,11 +69,12 @@ inline constexpr std::array<OptionWord<TileTurns>, 4> kOptionWords<TileTurns> = 
      {"all", TileTurns::all}}};
 /// Words of `EpisodeOptions::Index`.
 template <>
-inline constexpr std::array<OptionWord<EpisodeOptions::Index>, 4> kOptionWords<EpisodeOptions::Index> = {
+inline constexpr std::array<OptionWord<EpisodeOptions::Index>, 5> kOptionWords<EpisodeOptions::Index> = {
     {{"datasets", EpisodeOptions::Index::datasets},
      {"lengths", EpisodeOptions::Index::lengths},
      {"ends", EpisodeOptions::Index::ends},
-     {"ids", EpisodeOptions::Index::ids}}};
+     {"ids", EpisodeOptions::Index::ids},
+     {"series", EpisodeOptions::Index::series}}};
 /// Words of `EpisodeOptions::Anchors`.
 template <>
 inline constexpr std::array<OptionWord<EpisodeOptions::Anchors>, 2> kOptionWords<EpisodeOptions::Anchors> = {
