@@ -64,8 +64,7 @@ class Dataset:
         small fields (at most 64 MiB each); takes no file lock. Raises FileError (an OSError; MissingFileError
         is a FileNotFoundError), DatasetError or OptionError (ValueErrors).
 
-        `window` and `target_window`: rows that a sample takes, as ascending offsets from its anchor, within
-        `episodes`. `channels`: those that are read, in this order.
+        `window`, `target_window`: rows of a sample as ascending offsets from its anchor, within `episodes`. `channels`: in order.
 
         `data` may be a group that holds a sparse matrix, of AnnData or 10x Genomics: `sparse` says how its rows are
         delivered. `target` and fields may be categorical columns of AnnData, "obs/cell_type", with their codes.
