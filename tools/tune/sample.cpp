@@ -13,6 +13,7 @@
 #include "base/byte_units.hpp"
 #include "base/clock.hpp"
 #include "base/system_limits.hpp"
+#include "dataset/dataset_state.hpp"
 #include "h5feed/data_loader.hpp"
 #include "h5feed/dataset.hpp"
 #include "store/filters/filters.hpp"
