@@ -23,11 +23,16 @@ double chunks_per_window(const Field& field) {
   return chunks;
 }
 
-// Returns the chunks between the first and the last row of a window, and one more: in sequential order each
-// of them is needed again until the window has passed.
+// Returns how many chunks sequential order touches until the window has passed over a row: those between its
+// first and last offset, and, as LRU keeps the rows behind the window as long as the others, those of its
+// largest gap once more.
 std::uint64_t chunks_along_window(const Field& field) {
   const FieldWindow& window = field.belonging.window();
-  return ceil_div(window.before() + window.after() + 1, field.map.typical_rows_per_chunk()) + 1;
+  std::uint64_t gap = 0;
+  for (std::size_t i = 1; i < window.offsets.size(); ++i)
+    gap = std::max(gap, static_cast<std::uint64_t>(window.offsets[i] - window.offsets[i - 1]));
+  const std::uint64_t rows = window.before() + window.after() + gap + 1;
+  return ceil_div(rows, field.map.typical_rows_per_chunk()) + 1;
 }
 
 // Returns the tiles that `SampleMap::chunks_side_by_side` is about: of an image at random places, else of a
@@ -169,12 +174,13 @@ std::uint64_t bytes_in_play(const DatasetState& dataset, const ChunkGroups& grou
   if (dataset.mixture) return mixture_bytes_in_play(dataset, shuffle);
   const auto batch = static_cast<std::uint64_t>(options.batch_size);
   const std::uint64_t ahead = usual_prefetch(options) * batch;
+  const std::uint64_t tiles_ahead = ahead > 0 ? ahead + batch : 0;
   const SampleMap& map = dataset.data.map;
   std::uint64_t chunks = chunks_in_play(groups, dataset, shuffle);
   if (dataset.episodes) {
     chunks = chunks_in_episodes(dataset.data, dataset, shuffle, ahead + batch, chunks);
   } else if (map.tiled()) {
-    chunks = chunks_of_tiles(map, shuffle, ahead, chunks);
+    chunks = chunks_of_tiles(map, shuffle, tiles_ahead, chunks);
   }
   std::uint64_t bytes = std::min(chunks, groups.count) * groups.bytes;
   for (std::size_t number = kTarget; number < dataset.num_fields(); ++number) {
@@ -186,7 +192,7 @@ std::uint64_t bytes_in_play(const DatasetState& dataset, const ChunkGroups& grou
                field->reader->chunk_bytes() * field->map.pieces();
     } else if (field->map.tiled()) {
       const std::uint64_t in_play = chunks_in_play(field->map, map.rows().num_chunks(), shuffle);
-      bytes += chunks_of_tiles(field->map, shuffle, ahead, in_play) * field->reader->chunk_bytes();
+      bytes += chunks_of_tiles(field->map, shuffle, tiles_ahead, in_play) * field->reader->chunk_bytes();
     }
   }
   return bytes;
