@@ -60,17 +60,16 @@ class Dataset:
         """Opens a dataset of one file or several, whose samples follow each other.
 
         `files` may hold patterns ("train/*.h5"); `data` and `target` are paths within each file, or patterns.
-        Without `data`, opens the only dataset that looks like images. Blocks while it reads the metadata and
-        small fields (at most 64 MiB each); takes no file lock. Raises FileError (an OSError; MissingFileError
-        is a FileNotFoundError), DatasetError or OptionError (ValueErrors).
+        Without `data`, opens the only dataset that looks like images. Blocks while it reads the metadata and small fields (at most
+        64 MiB each). Raises FileError (an OSError; MissingFileError is a FileNotFoundError), DatasetError or OptionError (ValueErrors).
 
-        `window`, `target_window`: rows of a sample as ascending offsets from its anchor, within `episodes`. `channels`: in order.
+        `window`, `target_window`: rows of a sample, as ascending offsets from its anchor in `episodes`. `channels`: those to read.
 
         `data` may be a group that holds a sparse matrix, of AnnData or 10x Genomics: `sparse` says how its rows are
         delivered. `target` and fields may be categorical columns of AnnData, "obs/cell_type", with their codes.
 
-        `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying
-        blocks; processes of one host wait for one copy. Names of files stay those of the originals.
+        `stage_dir`, a directory on a local disk: the files are copied there once and read from there. Copying blocks; processes
+        of one host wait for one copy. Names of files stay those of the originals.
         `isolation="process"`: another process calls libhdf5, and what it crashes over raises IsolationError.
         """
         options = {
