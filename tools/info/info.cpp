@@ -310,6 +310,14 @@ int info(const InfoArguments& arguments) {
   json["reads_as"] = Json::array();
   const std::vector<DatasetEntry> listed = listed_of(entries);
   const std::vector<SampleReading> found_readings = sample_readings(*file, listed);
+  const std::optional<OpenReading> episodes = episode_reading(file, listed);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!entries[i].info || !entries[i].problem.empty()) continue;
+    for (const std::string& line : patch_advice(*entries[i].info, found_readings, episodes)) {
+      warnings += line + '\n';
+      json["datasets"][i]["advice"].push_back(line);
+    }
+  }
   for (const SampleReading& reading : found_readings) {
     json["reads_as"].push_back(reading_json(reading));
     readings +=
@@ -318,7 +326,6 @@ int info(const InfoArguments& arguments) {
                     reading.no_target.empty() ? "" : fmt::format("; no target: {}", reading.no_target));
     if (!reading.patch.empty()) readings += lines_that_open(options_of(reading), printable(arguments.file));
   }
-  const std::optional<OpenReading> episodes = episode_reading(file, listed);
   if (episodes) readings += lines_of(*episodes, printable(arguments.file));
   const SparseReadings sparse = sparse_readings(file, listed);
   for (const OpenReading& reading : sparse.readings) readings += lines_of(reading, printable(arguments.file));

@@ -30,17 +30,18 @@ constinit Mutex isolation_mutex;
 namespace {
 
 // The lock of the thread that forks: the new process then finds the mutex free.
-std::unique_ptr<MutexLock> fork_lock;
+std::unique_ptr<MutexLock> spawn_lock;
 
-void before_fork() {
+void hold_spawning() {
   auto lock = std::make_unique<MutexLock>(isolation_mutex);
-  fork_lock = std::move(lock);
+  spawn_lock = std::move(lock);
 }
 
-void after_fork() { const auto lock = std::move(fork_lock); }
+void release_spawning() { const auto lock = std::move(spawn_lock); }
 
 // Registered when the library is loaded: a thread may fork while another asks for the first time.
-[[maybe_unused]] const int fork_handlers = pthread_atfork(before_fork, after_fork, after_fork);
+[[maybe_unused]] const int spawn_fork_handlers =
+    pthread_atfork(hold_spawning, release_spawning, release_spawning);
 
 constexpr const char* kReaderName = "h5feed-reader";
 constexpr const char* kReaderVariable = "H5FEED_READER";
