@@ -295,7 +295,7 @@ int info(const InfoArguments& arguments) {
                {"file_bytes", file_bytes},
                {"storage", {{"name", storage.name}, {"remote", storage.remote}}},
                {"datasets", Json::array()}};
-  std::string geometry, forecasts, warnings;
+  std::string geometry, forecasts, warnings, readings;
   for (const Entry& entry : entries) {
     table.add_row(table_row(entry));
     json["datasets"].push_back(json_entry(entry));
@@ -306,7 +306,6 @@ int info(const InfoArguments& arguments) {
       if (result.info.path == entry.listed.path) json["datasets"].back()["stats"] = stats_json(result);
     }
   }
-  std::string readings;
   json["reads_as"] = Json::array();
   const std::vector<DatasetEntry> listed = listed_of(entries);
   const std::vector<SampleReading> found_readings = sample_readings(*file, listed);
