@@ -327,9 +327,8 @@ int info(const InfoArguments& arguments) {
   for (const OpenReading& reading : sparse.readings) readings += lines_of(reading, printable(arguments.file));
   readings += sparse.problems;
   export_results(arguments.output, table, json);
-  if (!arguments.config.empty())
-    write_sample_config(arguments.config, arguments.file,
-                        best_reading(episodes, sparse.readings, found_readings));
+  const std::optional<DatasetOptions> best = best_reading(episodes, sparse.readings, found_readings);
+  if (!arguments.config.empty()) write_sample_config(arguments.config, arguments.file, best);
   if (arguments.output.json) {
     print(json_text(json));
   } else {
