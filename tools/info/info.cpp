@@ -28,6 +28,7 @@
 #include "tools/info/shapes.hpp"
 #include "tools/info/sparse.hpp"
 #include "tools/info/stats.hpp"
+#include "tools/info/volumes.hpp"
 #include "tools/measure/decode_speed.hpp"
 #include "tools/measure/sample_cost.hpp"
 #include "tools/program/cli.hpp"
@@ -308,7 +309,7 @@ int info(const InfoArguments& arguments) {
   }
   json["reads_as"] = Json::array();
   const std::vector<DatasetEntry> listed = listed_of(entries);
-  const std::vector<SampleReading> found_readings = sample_readings(*file, listed);
+  const auto found_readings = sample_readings(*file, listed);
   const std::optional<OpenReading> episodes = episode_reading(file, listed);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (!entries[i].info || !entries[i].problem.empty()) continue;
@@ -324,8 +325,7 @@ int info(const InfoArguments& arguments) {
   }
   if (episodes) readings += lines_of(*episodes, printable(arguments.file));
   const SparseReadings sparse = sparse_readings(file, listed);
-  for (const OpenReading& reading : sparse.readings) readings += lines_of(reading, printable(arguments.file));
-  readings += sparse.problems;
+  for (const auto& reading : sparse.readings) readings += lines_of(reading, printable(arguments.file));
   export_results(arguments.output, table, json);
   const std::optional<DatasetOptions> best = best_reading(episodes, sparse.readings, found_readings);
   if (!arguments.config.empty()) write_sample_config(arguments.config, arguments.file, best);
@@ -338,7 +338,7 @@ int info(const InfoArguments& arguments) {
     if (table.rows() > 0) text += '\n' + table.to_text();
     if (!geometry.empty()) text += '\n' + geometry;
     if (!forecasts.empty()) text += '\n' + forecasts;
-    if (!readings.empty()) text += '\n' + readings;
+    if (readings += sparse.problems; !readings.empty()) text += '\n' + readings;
     if (!warnings.empty()) text += '\n' + warnings;
     print(text + stats_text(stats));
   }
